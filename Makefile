@@ -1,0 +1,219 @@
+# lockstep: one Makefile, not recursive but for the sanitizer modes. `make help` lists the targets.
+#
+#   MODE=release|debug|asan|ubsan|tsan|cov   each has its own tree, build/$(MODE)/
+#   CC=gcc|clang   CFLAGS=, LDFLAGS=         added to what is set here; changed flags rebuild
+#   PREFIX=, DESTDIR=                        for install
+#   V=1                                      shows every command
+
+VERSION := 0.1.0
+SOVERSION := 0
+
+MODE ?= release
+B := build/$(MODE)
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+AR ?= ar
+CLANG ?= clang
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+
+# --- flags ---------------------------------------------------------------------------------------------------------
+# -ffp-contract=off: the same figures from every compiler and processor.
+# -fno-semantic-interposition: position-independent code for the shared library costs the program nothing.
+MODE_release := -O3 -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+MODE_debug := -O0 -g3
+MODE_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+MODE_ubsan := -O1 -fno-omit-frame-pointer -fsanitize=undefined -fno-sanitize-recover=all
+MODE_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
+MODE_cov := -O0 --coverage
+MODE_fuzz := -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+ifndef MODE_$(MODE)
+$(error MODE=$(MODE) is none of release, debug, asan, ubsan, tsan, cov)
+endif
+WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+INCLUDES := -Iinclude -Isrc
+ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(CPPFLAGS)
+ALL_CFLAGS := -std=c11 -g $(MODE_$(MODE)) -ffp-contract=off -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS)
+ALL_LDFLAGS := $(filter -fsanitize=% --coverage -fno-sanitize%,$(MODE_$(MODE))) $(CFLAGS) $(LDFLAGS)
+LDLIBS := -lz -lzstd -lsqlite3 -lm -lpthread
+
+# --- files ---------------------------------------------------------------------------------------------------------
+LIB_DIRS := base hw graph model cost sim ask accuracy view
+PUBLIC_H := $(sort $(wildcard include/lockstep/*.h))
+LIB_C := $(sort $(wildcard $(LIB_DIRS:%=src/%/*.c)))
+CLI_C := $(sort $(wildcard src/cli/*.c))
+UNIT_C := $(sort $(wildcard tests/unit/test_*.c))
+FUZZ_C := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+DATA := $(sort $(shell find data -type f 2>/dev/null))
+
+LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o
+CLI_O := $(CLI_C:%.c=$(B)/%.o)
+STATIC := $(B)/liblockstep.a
+SONAME := liblockstep.so.$(SOVERSION)
+SHARED := $(B)/liblockstep.so.$(VERSION)
+PROGRAM := $(B)/lockstep
+UNIT := $(UNIT_C:tests/unit/%.c=$(B)/unit/%)
+REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
+FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
+
+.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench layers \
+        lint syntax man install uninstall clean help FORCE
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so ## the program, the static and the shared library
+
+# A line per file instead of the command; with make -s not even that.
+ifndef V
+Q := @
+say = $(if $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),@:,@printf '%-6s %s\n' $(1) $@)
+endif
+
+# --- compiling -----------------------------------------------------------------------------------------------------
+# Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks).
+STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS)
+STAMP_sources := $(LIB_C) $(CLI_C)
+STAMP_datafiles := $(DATA)
+$(B)/flags $(B)/sources $(B)/datafiles: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(STAMP_$(@F)))' > $@.new
+	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
+
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(if $(filter tests/%,$<),-Wno-missing-prototypes) -MMD -MP -c -o $@ $<
+
+$(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles
+	@mkdir -p $(@D)
+	$(call say,EMBED)
+	$(Q)sh tools/embed.sh data > $@.new
+	$(Q)mv -f $@.new $@
+
+$(B)/data.o: $(B)/data.c $(B)/flags
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(STATIC): $(LIB_O) $(B)/sources
+	@rm -f $@
+	$(call say,AR)
+	$(Q)$(AR) rcs $@ $(LIB_O)
+
+# The shared library shows what the public headers declare and nothing else.
+$(B)/lockstep.map: tools/exports.sh $(PUBLIC_H)
+	@mkdir -p $(@D)
+	$(call say,EXPORT)
+	$(Q)CC="$(CC)" sh tools/exports.sh $(PUBLIC_H) > $@.new
+	$(Q)mv -f $@.new $@
+
+$(SHARED): $(LIB_O) $(B)/lockstep.map $(B)/sources
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=$(B)/lockstep.map -Wl,-z,relro,-z,now $(ALL_LDFLAGS) \
+		-o $@ $(LIB_O) $(LDLIBS)
+
+$(B)/liblockstep.so: $(SHARED)
+	$(Q)ln -sf $(<F) $(B)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $@
+
+$(PROGRAM): $(CLI_O) $(STATIC) $(B)/sources
+	$(call say,LINK)
+	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(STATIC) $(LDLIBS)
+
+# --- tests ---------------------------------------------------------------------------------------------------------
+$(B)/unit/%: $(B)/tests/unit/%.o $(STATIC)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC) -lcmocka $(LDLIBS)
+
+$(B)/replay/%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(STATIC)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(LDLIBS)
+
+$(B)/fuzzers/%: $(B)/tests/fuzz/fuzz_%.o $(STATIC)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(STATIC) $(LDLIBS)
+
+unit-programs: $(UNIT)
+replay-programs: $(REPLAY)
+fuzz-programs: $(FUZZERS)
+
+check: unit cli-tests fuzz-replay layers lint ## unit and CLI tests, fuzz corpus, layers, lint
+
+unit: $(UNIT) ## unit tests of this MODE
+	tests/unit/run.sh $(UNIT)
+
+cli-tests: $(PROGRAM) ## command-line tests of this MODE
+	tests/cli/run.sh $(PROGRAM)
+
+fuzz-replay: ## every fuzz target on its corpus, with the address and undefined sanitizers
+	@$(MAKE) --no-print-directory MODE=asan replay-programs
+	tests/fuzz/run.sh replay build/asan/replay
+
+FUZZ_SECONDS ?= 60
+fuzz: ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each; FUZZ_ONLY=name for one
+	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-programs
+	tests/fuzz/run.sh fuzz build/fuzz/fuzzers $(FUZZ_SECONDS) $(FUZZ_ONLY)
+
+check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1), ten minutes of fuzzing per target
+	@set -e; for mode in release asan ubsan tsan; do \
+		echo "== $$mode"; LOCKSTEP_LONG=1 $(MAKE) --no-print-directory MODE=$$mode unit cli-tests; done
+	@$(MAKE) --no-print-directory MODE=debug CC=$(CLANG) all unit cli-tests
+	@$(MAKE) --no-print-directory fuzz-replay layers lint
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+
+layers: ## no folder includes what stands right of it
+	tools/layers.sh
+
+lint: ## cppcheck, zero warnings
+	@mkdir -p build/lint
+	cppcheck --quiet --std=c11 --language=c --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
+		--suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --cppcheck-build-dir=build/lint -j2 \
+		-D__GNUC__ -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) src tests/fuzz/replay.c
+
+syntax: ## both compilers accept every source: clang's warnings on what gcc builds
+	@printf '%s\n' $(LIB_C) $(CLI_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
+
+bench: ## benchmarks (hyperfine) of the release program
+	bench/run.sh
+
+# --- documentation and installation --------------------------------------------------------------------------------
+man: $(PROGRAM) ## man pages and shell completions, from the option tables
+	tools/manpages.sh $(PROGRAM) build/man
+
+install: all man ## program, libraries, headers, pkg-config file, man pages, completions
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
+	install -m 755 $(PROGRAM) $(DESTDIR)$(BINDIR)/
+	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
+	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/liblockstep.so
+	install -m 644 $(PUBLIC_H) $(DESTDIR)$(INCLUDEDIR)/lockstep/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+		-e 's|@VERSION@|$(VERSION)|' tools/lockstep.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	install -d $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/bash-completion/completions \
+		$(DESTDIR)$(DATADIR)/zsh/site-functions $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
+	install -m 644 build/man/*.1 $(DESTDIR)$(DATADIR)/man/man1/
+	install -m 644 build/man/lockstep.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
+	install -m 644 build/man/lockstep.zsh $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep
+	install -m 644 build/man/lockstep.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
+
+uninstall: ## removes what install put there
+	rm -f $(DESTDIR)$(BINDIR)/lockstep $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
+	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
+	rm -f $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
+	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep
+
+clean: ## removes build/
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
+
+-include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d

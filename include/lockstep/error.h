@@ -1,0 +1,57 @@
+/* error.h: the one error convention of lockstep.
+ *
+ * Every function that can fail returns an lk_status and fills the lk_error it was given. The message is one line:
+ * where it happened, what is wrong, what to do. Nothing below cli/ prints or exits.
+ */
+#ifndef LOCKSTEP_ERROR_H
+#define LOCKSTEP_ERROR_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lk_status {
+	LK_OK = 0,
+	LK_ERR_INPUT,    /* a file, flag or value of the user is wrong */
+	LK_ERR_IO,       /* the system refused: open, read, write, rename */
+	LK_ERR_MEMORY,   /* out of memory */
+	LK_ERR_INTERNAL, /* an invariant of lockstep itself does not hold: a bug */
+} lk_status;
+
+/* An error: filled once, by the function that found it. Text is plain and holds no newline. */
+typedef struct lk_error {
+	lk_status status;
+	char where[256]; /* "config.json:12:5", "--tp", "" where no place can be named */
+	char what[384];  /* what is wrong */
+	char hint[256];  /* what to do; may be "" */
+} lk_error;
+
+#if defined(__GNUC__)
+#define LK_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define LK_PRINTF(fmt, args)
+#endif
+
+/* Fills `err` (may be NULL) and returns `status`. `where` may be NULL. The hint is cleared; add it with lk_hint. */
+lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char *fmt, ...) LK_PRINTF(4, 5);
+
+/* Adds "what to do" to an error already filled; returns err->status so that it can stand in a return. */
+lk_status lk_hint(lk_error *err, const char *fmt, ...) LK_PRINTF(2, 3);
+
+/* lk_fail for memory: one message for the whole tree. */
+lk_status lk_oom(lk_error *err);
+
+/* The whole error as one line, "where: what; hint", control characters escaped. Returns `out`. */
+char *lk_error_text(const lk_error *err, char *out, unsigned long size);
+
+/* Leaves the calling function with the status of `expr` unless it is LK_OK. */
+#define LK_TRY(expr)                              \
+	do {                                          \
+		lk_status lk_try_status = (expr);         \
+		if (lk_try_status != LK_OK) return lk_try_status; \
+	} while (0)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,90 @@
+/* options.h: one table of options per verb. From the table come parsing, --help, the man page and shell completion.
+ *
+ * Parsing has two steps. lk_args_parse sorts the words of a command line into one text per option; lk_args_fill turns
+ * the texts into the typed fields of a request struct. Between them lies the sweep: where options marked `sweep` hold
+ * comma lists, lk_args_fill builds one request for each combination.
+ */
+#ifndef LOCKSTEP_OPTIONS_H
+#define LOCKSTEP_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include "lockstep/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lk_option_kind {
+	LK_OPTION_FLAG,   /* bool; --name sets it, --no-name clears it */
+	LK_OPTION_SWITCH, /* int: 0 not said, --name makes it 1, --no-name -1 */
+	LK_OPTION_TEXT,   /* const char *, borrowed from argv */
+	LK_OPTION_INT,    /* int */
+	LK_OPTION_REAL,   /* double */
+	LK_OPTION_COUNT,  /* double; reads 15T, 1.5k, 64Ki */
+	LK_OPTION_CHOICE, /* int: index into `choices` */
+} lk_option_kind;
+
+typedef struct lk_option {
+	const char *name;   /* without dashes: "tp" */
+	char letter;        /* 'o' for -o, or 0 */
+	lk_option_kind kind;
+	size_t offset;      /* of the field in the request struct */
+	bool sweep;         /* a comma list makes one request per value */
+	double low, high;   /* inclusive limits of numbers; both 0: none */
+	const char *const *choices; /* of CHOICE, ends with NULL */
+	const char *value;  /* what stands for the value in help: "N", "FILE" */
+	const char *group;  /* heading in help; NULL continues the one before */
+	const char *help;
+} lk_option;
+
+typedef struct lk_verb {
+	const char *name;        /* "predict" */
+	const char *summary;     /* one line */
+	const char *operands;    /* "[FILE...]" or "" */
+	const char *description; /* paragraphs, separated by blank lines */
+	const lk_option *options; /* ends with name NULL */
+	const char *const *examples; /* pairs: command, what it shows; ends with NULL */
+	size_t request_size;
+	int min_operands, max_operands; /* max -1: any number */
+	bool rest;               /* words after "--" are passed on, as launch lines are */
+} lk_verb;
+
+/* A parsed command line. Texts are borrowed from argv. */
+typedef struct lk_args {
+	const lk_verb *verb;
+	const char **texts;      /* one per option, NULL where it was not given; "1"/"0" for flags */
+	const char **operands;
+	int operand_count;
+	const char **rest;       /* the words after "--" */
+	int rest_count;
+	bool help;               /* --help or -h was given */
+	void *memory;
+} lk_args;
+
+/* Sorts the words. Unknown options are errors that name the nearest ones. `--name value`, `--name=value`, `-o value`,
+ * `-ovalue`. An option given twice: the last one counts. */
+lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, lk_args *out, lk_error *err);
+void lk_args_free(lk_args *args);
+
+/* How many requests the comma lists make: the product of their lengths (1 without lists), at most 100,000. */
+lk_status lk_args_combinations(const lk_args *args, size_t *count, lk_error *err);
+
+/* Fills the fields of the given options in `request` with combination number `index` (the last list varies fastest);
+ * other fields stay as they are. Texts of swept options are kept in args. */
+lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err);
+
+/* Whether the option was given on the command line. */
+bool lk_args_given(const lk_args *args, const char *name);
+
+/* Help for people (at most 100 columns; colour headings if `colour`), a man page (troff, section 1) and shell
+ * completion ("bash", "zsh" or "fish") for a list of verbs that ends with NULL. */
+void lk_verb_help(const lk_verb *verb, bool colour, FILE *out);
+void lk_verb_man(const lk_verb *verb, const char *version, FILE *out);
+lk_status lk_verbs_completion(const lk_verb *const *verbs, const char *shell, FILE *out, lk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,161 @@
+/* predict.h: does it fit, how long is a step, where does the time go, how many days?
+ *
+ *     lk_predict_request request;
+ *     lk_predict_defaults(&request);
+ *     request.model = "llama3.1-70b", request.gpu = "h100-sxm", request.gpus = 64;
+ *     lk_prediction *prediction;
+ *     lk_error err;
+ *     if (lk_predict(&request, &prediction, &err) != LK_OK) ...
+ *     lk_predict_free(prediction);
+ */
+#ifndef LOCKSTEP_PREDICT_H
+#define LOCKSTEP_PREDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lockstep/error.h"
+#include "lockstep/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is asked. Numbers that are 0 and texts that are NULL were not said: they follow from the rest, or a default is taken
+ * and listed among the assumptions. Texts are borrowed. */
+typedef struct lk_predict_request {
+	/* what trains where */
+	const char *model;      /* preset name, a config.json, or a folder that holds one */
+	const char *gpu;
+	int gpus;
+	const char *cluster;    /* synthetic form or JSON file, instead of gpu and gpus */
+	const char *script;     /* shell script with a launch line */
+	const char *deepspeed;  /* ds_config.json */
+	const char *const *launch; /* words of a launch line, as pasted after "--" */
+	int launch_count;
+
+	/* layout */
+	int tp, pp, vp, cp, ep, etp, dp;
+	int mbs, gbs, seq;
+	int sequence_parallel;  /* as all switches: 0 not said, 1 on, -1 off */
+	const char *zero;       /* "0" to "3" */
+	int shard_group;
+	const char *schedule;   /* "1f1b", ... */
+	const char *recompute;  /* "none", "selective", "full", "full/N" */
+	const char *dtype;
+	const char *optimizer;
+	const char *state_dtype;
+	const char *task;       /* "pretrain", "sft", "lora" */
+	int lora_rank;
+	int first_stage_layers, last_stage_layers;
+	const char *pipeline_layout;
+	const char *cp_kind;    /* "ring", "all-gather" */
+	const char *attention;  /* "flash", "unfused" */
+	const char *dispatcher; /* "alltoall", "allgather", "node" */
+	double moe_imbalance;
+	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
+	double bucket_mib;
+	int cuda_graphs, fused_loss;
+	bool offload_optimizer, compile;
+	const char *stack;
+
+	/* how it is simulated */
+	const char *ranks;      /* NULL one per class, "all" */
+	bool exact;             /* no folding of repetition */
+	bool no_contention;     /* precedence only */
+	const char *straggler;  /* "RANK:FACTOR[,...]" */
+	double jitter;          /* relative deviation of kernel times */
+	double seed;
+
+	/* what is wanted */
+	double tokens;          /* of the whole training */
+	double mtbf_hours, checkpoint_minutes; /* of the cluster; between checkpoints */
+	const char *trace;      /* file to write */
+	const char *graph;      /* file to write */
+	const char *trace_ranks; /* "0,8": more ranks than one per stage */
+	bool no_fixes;          /* do not look for changes that fit */
+
+	/* output, for the program's own use */
+	int format;             /* lk_format */
+	const char *output;     /* file of -o sqlite and others; NULL standard output */
+	bool verbose;
+} lk_predict_request;
+
+/* One line of "where one step goes". */
+typedef struct lk_time_part {
+	const char *key, *label;
+	double exposed_s, hidden_s;
+} lk_time_part;
+
+/* Memory of one rank of a stage at its fullest moment, bytes. */
+typedef struct lk_stage_memory {
+	int stage;
+	double weights, gradients, optimizer, activations, logits, workspace, buffers;
+	double allocated, reserved; /* peak of tensors; of the allocator */
+	double context, nccl;       /* outside the allocator */
+	double total;               /* reserved + context + nccl: what nvidia-smi shows */
+	char moment[96];            /* what runs then */
+} lk_stage_memory;
+
+/* A change that would make the job fit, found by asking. */
+typedef struct lk_fix {
+	char change[96];
+	double peak_bytes, step_time_s;
+	double time_ratio;          /* against the job as asked */
+} lk_fix;
+
+typedef struct lk_prediction {
+	/* verdict */
+	bool fits;
+	double peak_bytes, usable_bytes;
+	int fullest_stage;
+	/* speed */
+	double step_time_s, step_time_low_s, step_time_high_s; /* 80 % range */
+	const char *basis;
+	double tokens_per_s_per_gpu;  /* 0 where there are no tokens */
+	double samples_per_s;
+	double model_flops_per_s_per_gpu, mfu, hfu, peak_flops;
+	const char *peak_label;       /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
+	double days, gpu_hours, goodput; /* with tokens, else 0 */
+	/* where the time goes, mean over stages */
+	const lk_time_part *breakdown;
+	int breakdown_count;
+	/* memory by stage */
+	const lk_stage_memory *memory;
+	int memory_count;
+	const lk_fix *fixes;
+	int fix_count;
+	/* what was asked and assumed */
+	const char *model, *cluster, *layout; /* one line each */
+	const char *const *assumptions;
+	int assumption_count;
+	const char *const *ignored;   /* flags of a launch line: "--flag: reason" */
+	int ignored_count;
+	const char *warning;          /* NULL: none */
+	const char *reproduce;        /* the command */
+	/* how it was simulated */
+	uint64_t operations;          /* run by the engine */
+	uint32_t layer_operations;    /* of a transformer layer, forward and backward */
+	uint32_t ranks_simulated, ranks;
+	double simulation_s;          /* time in the engine */
+	/* the layout in numbers, for tables */
+	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
+	const char *recompute, *dtype, *schedule;
+	void *memory_owner;
+} lk_prediction;
+
+void lk_predict_defaults(lk_predict_request *request);
+
+/* Answers one request. A job that does not fit is an answer, not an error: fits is false. */
+lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err);
+void lk_predict_free(lk_prediction *prediction);
+
+/* Writes the files that the request names: the timeline (trace) and the step graph (graph). Nothing without them. */
+lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err);
+
+/* The verb's option table: parsing, help, man page and completion come from it. */
+extern const lk_verb lk_predict_verb;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

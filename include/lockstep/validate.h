@@ -1,0 +1,100 @@
+/* validate.h: predicted against measured.
+ *
+ *     lk_validate_request request;
+ *     lk_validate_defaults(&request);
+ *     request.runs = "llm_runs.csv";
+ *     lk_validation *validation;
+ *     lk_error err;
+ *     if (lk_validate(&request, &validation, &err) != LK_OK) ...
+ *     lk_validate_print(validation, LK_VALIDATE_TEXT, false, stdout, &err);
+ *     lk_validate_free(validation);
+ */
+#ifndef LOCKSTEP_VALIDATE_H
+#define LOCKSTEP_VALIDATE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include "lockstep/error.h"
+#include "lockstep/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Formats of lk_validate_print, in the order of the option's choices. */
+enum {
+	LK_VALIDATE_TEXT, LK_VALIDATE_MD, LK_VALIDATE_CSV, LK_VALIDATE_JSON, LK_VALIDATE_JSONL, LK_VALIDATE_SQLITE,
+};
+
+/* What is asked. Texts are borrowed. */
+typedef struct lk_validate_request {
+	const char *runs;       /* the table of measured runs, .csv or .csv.gz; "-" standard input */
+	const char *stack;      /* only rows of this software stack; NULL all */
+	int sort;               /* of the rows: 0 as in the file, 1 largest error first */
+	/* output, for the program's own use */
+	bool rows;              /* text and md list every row, not the worst ten */
+	int format;             /* LK_VALIDATE_TEXT, ... */
+	const char *output;     /* file; NULL standard output */
+} lk_validate_request;
+
+/* How well a set of rows was predicted. Errors are fractions (0.1 is 10 %), over the rows that are scored: predicted, with
+ * a measured value, not suspect. With p predicted and m measured: error = p/m - 1. What does not apply is NAN. */
+typedef struct lk_accuracy {
+	const char *by, *name;      /* "stack", "nemo"; "all", "all" for the whole */
+	int rows, predicted, skipped, suspect, scored;
+	double geomean_error;       /* exp(mean |ln(p/m)|) - 1: the figure that bars are set on */
+	double macro_geomean_error; /* its mean over the stacks with 10 scored rows or more */
+	double mape;                /* mean |p/m - 1| */
+	double median_error;        /* median of |p/m - 1| */
+	double p90_error;           /* its 90th percentile, between order statistics interpolated */
+	double bias;                /* exp(mean ln(p/m)) - 1: above 0 where predictions are too long */
+	double kendall_tau;         /* tau-b of predicted and measured over the layouts of a group, mean over groups */
+	double mean_top1_regret;    /* measured of the layout that is predicted best / best measured - 1, mean over groups */
+	double coverage;            /* share of rows whose measured value lies in [low, high] */
+	int rank_groups;            /* groups that the two rank figures are over */
+} lk_accuracy;
+
+/* One row. */
+typedef struct lk_validated {
+	int row;                    /* place in the table, from 1 */
+	const char *id, *where;     /* of the table; "file:line" */
+	const char *stack, *release, *model, *gpu, *layout, *precision;
+	int gpus;
+	double predicted, measured; /* NAN: not predicted, not stated */
+	const char *unit;           /* "s" */
+	double error;               /* predicted / measured - 1 */
+	double low, high;           /* 80 % range of the prediction */
+	const char *reason;         /* why it was skipped or is not scored, what of it was not used; NULL: nothing to say */
+	bool scored;
+} lk_validated;
+
+typedef struct lk_validation {
+	lk_accuracy summary;
+	const lk_accuracy *groups;  /* by stack, by GPU, by scale (number of GPUs) */
+	int group_count;
+	const lk_validated *rows;
+	int row_count;
+	bool all_rows;              /* of the request: text lists them all */
+	const char *source;         /* what was read */
+	const char *reproduce;      /* the command */
+	void *memory_owner;
+} lk_validation;
+
+void lk_validate_defaults(lk_validate_request *request);
+
+/* Predicts every row of a table of runs. Rows that cannot be predicted are kept with their reason; a file that cannot be
+ * read is an error with its line. */
+lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err);
+void lk_validate_free(lk_validation *validation);
+
+/* Writes the result. CSV and JSONL hold the rows alone, JSON `summary`, `groups` and `rows`. SQLITE needs a path: use
+ * lk_validate_sqlite, which writes the tables validate_summary and validate_rows. */
+lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out, lk_error *err);
+lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, lk_error *err);
+
+extern const lk_verb lk_validate_verb;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

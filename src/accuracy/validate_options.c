@@ -1,0 +1,57 @@
+/* validate_options.c: the options of `lockstep validate`, as one table, and the command that they spell. */
+#include "accuracy/validate_parts.h"
+#include "model/launch.h"
+
+#define AT(field) offsetof(lk_validate_request, field)
+
+static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
+static const char *const orders[] = {"file", "error", NULL};
+
+static const lk_option options[] = {
+	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", "Rows", "only rows of this software stack"},
+	{"sort", 0, LK_OPTION_CHOICE, AT(sort), false, 0, 0, orders, "ORDER", NULL, "order of the rows: file, or error (largest first)"},
+	{"rows", 0, LK_OPTION_FLAG, AT(rows), false, 0, 0, NULL, NULL, "Output", "list every row, not the ten that are farthest off"},
+	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "text, md, csv, json, jsonl or sqlite"},
+	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
+	{0},
+};
+
+static const char *const examples[] = {
+	"lockstep validate llm_runs.csv",
+	"how far predictions are off, by stack, GPU and scale",
+	"lockstep validate llm_runs.csv --stack nemo --rows --sort error",
+	"every row of one stack, worst first",
+	"lockstep validate llm_runs.csv -o json -f accuracy.json",
+	"summary and rows for a program",
+	NULL,
+};
+
+const lk_verb lk_validate_verb = {
+	.name = "validate",
+	.summary = "how far off are the predictions, against measured step times?",
+	.operands = "RUNS.csv",
+	.description =
+		"Predicts every row of a table of measured runs (network, hardware, layout, software, step time) and prints predicted "
+		"against measured, per row and in sum. Fields that a row leaves empty are filled by its columns `stack` and `release` from "
+		"one table of defaults; nothing is fitted to a row.\n"
+		"\n"
+		"geomean_error is exp(mean |ln(predicted / measured)|) - 1; the macro mean is over the stacks with ten scored rows or more. "
+		"Rows that the table marks `suspect` are predicted and listed, not scored. Rank figures (Kendall's tau-b, regret of the "
+		"layout that the prediction ranks first) are over groups of rows that differ by their layout alone. Rows that cannot be "
+		"predicted are listed with the reason.\n"
+		"\n"
+		"Exit status: 0, or 2 where the table cannot be read.",
+	.options = options,
+	.examples = examples,
+	.request_size = sizeof(lk_validate_request),
+	.min_operands = 1,
+	.max_operands = 1,
+	.rest = false,
+};
+
+const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
+	const char *file = lk_shell_quote(arena, r->runs), *stack = r->stack ? lk_shell_quote(arena, r->stack) : "";
+	if (!file || !stack) return NULL;
+	return lk_arena_printf(arena, "lockstep validate %s%s%s%s%s", file, r->stack ? " --stack " : "", stack,
+	                       r->sort == 1 ? " --sort error" : "", r->rows ? " --rows" : "");
+}

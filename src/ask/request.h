@@ -1,0 +1,19 @@
+/* request.h: what a user said, as a completed job on a cluster. */
+#ifndef LK_ASK_REQUEST_H
+#define LK_ASK_REQUEST_H
+
+#include "lockstep/predict.h"
+#include "model/job.h"
+
+typedef struct lk_asked {
+	lk_job job;
+	lk_cluster cluster;
+	const lk_ignored *ignored; /* flags of a launch line */
+	int ignored_count;
+	char warning[256];
+} lk_asked;
+
+/* Order of precedence: options, then the launch line or script, then the DeepSpeed file, then the model's config. */
+lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err);
+
+#endif

@@ -1,0 +1,53 @@
+/* step.h: one training step, asked: job and cluster in; graph, times, memory and their split out. What predict, validate
+ * and every search stand on. */
+#ifndef LK_ASK_STEP_H
+#define LK_ASK_STEP_H
+
+#include "model/job.h"
+#include "sim/breakdown.h"
+#include "sim/memory.h"
+#include "sim/sim.h"
+
+/* How to simulate. Zero is the usual: folded, with contention. */
+typedef struct lk_step_options {
+	bool exact, all_ranks, no_contention;
+	double jitter;
+	uint64_t seed;
+	const lk_straggler *stragglers;
+	uint32_t straggler_count;
+	const uint32_t *record;      /* more ranks to record than the first of each stage */
+	uint32_t record_count;
+	bool memory_only;            /* no times: does it fit? */
+	const lk_constants *constants; /* NULL: the defaults */
+} lk_step_options;
+
+/* Memory of a stage as the device sees it, bytes. */
+typedef struct lk_stage_use {
+	lk_memory walk;
+	double reserved, context, nccl, total;
+} lk_stage_use;
+
+typedef struct lk_step {
+	lk_arena arena;
+	lk_graph *graph;             /* as built */
+	lk_costs costs;
+	lk_fold *fold;               /* NULL when exact */
+	lk_sim_result sim;
+	uint32_t *record;            /* [record_count] ranks in sim.events */
+	uint32_t record_count;
+	double step_s, simulation_s;
+	lk_breakdown breakdown;      /* mean over stages */
+	lk_stage_use *memory;        /* [stages] */
+	int fullest;                 /* stage */
+	double usable;               /* bytes of the smallest device */
+	double executed_flops;       /* of all ranks */
+} lk_step;
+
+/* Answers; `out` is to be freed with lk_step_free in every case. */
+lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out, lk_error *err);
+void lk_step_free(lk_step *step);
+
+/* The graph that the events of step->sim refer to. */
+static inline const lk_graph *lk_step_simulated(const lk_step *step) { return step->fold ? step->fold->graph : step->graph; }
+
+#endif

@@ -1,0 +1,110 @@
+/* arena.c: memory by phase. Chunks grow from 4 KiB to 1 MiB; a block that is large for its chunk gets one of its own,
+ * which is put behind the newest so that the room left there is not lost. Chunks come from calloc: large ones are zero
+ * pages of the system and cost nothing until they are touched. */
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Under the address sanitizer every block is a chunk of its own, so that an overrun is seen. */
+#if defined(__SANITIZE_ADDRESS__)
+#define ONE_BLOCK_PER_CHUNK 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ONE_BLOCK_PER_CHUNK 1
+#endif
+#endif
+#ifndef ONE_BLOCK_PER_CHUNK
+#define ONE_BLOCK_PER_CHUNK 0
+#endif
+
+enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
+
+struct lk_arena_chunk {
+	struct lk_arena_chunk *next;
+	size_t size, used;
+	_Alignas(ALIGN) unsigned char bytes[];
+};
+
+static struct lk_arena_chunk *new_chunk(size_t size) {
+	if (size > SIZE_MAX - sizeof(struct lk_arena_chunk)) return NULL;
+	struct lk_arena_chunk *c = calloc(1, sizeof *c + size);
+	if (c) c->size = size;
+	return c;
+}
+
+static size_t next_size(const struct lk_arena_chunk *newest) {
+	if (!newest) return FIRST_CHUNK;
+	return newest->size >= LAST_CHUNK / 2 ? LAST_CHUNK : newest->size < FIRST_CHUNK ? FIRST_CHUNK : newest->size * 2;
+}
+
+/* A chunk of its own for a block of `size` bytes, behind the newest chunk. */
+static void *alone(lk_arena *arena, size_t size) {
+	struct lk_arena_chunk *c = new_chunk(size);
+	if (!c) return NULL;
+	c->used = size;
+	struct lk_arena_chunk **link = arena->chunks ? &arena->chunks->next : &arena->chunks;
+	c->next = *link;
+	*link = c;
+	arena->used += size;
+	return c->bytes;
+}
+
+void *lk_arena_alloc(lk_arena *arena, size_t size) {
+	if (ONE_BLOCK_PER_CHUNK) return alone(arena, size);
+	if (size > SIZE_MAX - ALIGN) return NULL;
+	size = (size + ALIGN - 1) / ALIGN * ALIGN;
+	struct lk_arena_chunk *c = arena->chunks;
+	if (!c || c->size - c->used < size) {
+		size_t room = next_size(c);
+		if (size > room / 4) return alone(arena, size);
+		c = new_chunk(room);
+		if (!c) return NULL;
+		c->next = arena->chunks;
+		arena->chunks = c;
+	}
+	void *block = c->bytes + c->used;
+	c->used += size;
+	arena->used += size;
+	return block;
+}
+
+void *lk_arena_array(lk_arena *arena, size_t count, size_t size) {
+	if (size && count > SIZE_MAX / size) return NULL;
+	return lk_arena_alloc(arena, count * size);
+}
+
+char *lk_arena_strndup(lk_arena *arena, const char *text, size_t length) {
+	if (length == SIZE_MAX) return NULL;
+	char *copy = lk_arena_alloc(arena, length + 1);
+	if (copy) memcpy(copy, text, length);
+	return copy;
+}
+
+char *lk_arena_strdup(lk_arena *arena, const char *text) {
+	return lk_arena_strndup(arena, text, strlen(text));
+}
+
+char *lk_arena_printf(lk_arena *arena, const char *fmt, ...) {
+	va_list args, again;
+	va_start(args, fmt);
+	va_copy(again, args);
+	int length = vsnprintf(NULL, 0, fmt, args);
+	char *text = length < 0 ? NULL : lk_arena_alloc(arena, (size_t)length + 1);
+	if (text) vsnprintf(text, (size_t)length + 1, fmt, again);
+	va_end(again);
+	va_end(args);
+	return text;
+}
+
+void lk_arena_free(lk_arena *arena) {
+	struct lk_arena_chunk *c = arena->chunks;
+	while (c) {
+		struct lk_arena_chunk *next = c->next;
+		free(c);
+		c = next;
+	}
+	*arena = (lk_arena)LK_ARENA_INIT;
+}

@@ -1,0 +1,24 @@
+/* csv.h: RFC 4180 reader with named columns. Lines that begin with '#' are comments; blank lines are skipped; fields may
+ * be quoted; .gz is read too. The first row names the columns. */
+#ifndef LK_BASE_CSV_H
+#define LK_BASE_CSV_H
+
+#include <stdbool.h>
+#include "base/arena.h"
+#include "base/stream.h"
+
+typedef struct lk_csv lk_csv;
+
+lk_status lk_csv_open(lk_stream *in, lk_csv **out, lk_error *err); /* reads the header row; borrows `in` */
+void lk_csv_close(lk_csv *csv);
+/* Reads the next row. *more is false at the end. A row with more or fewer fields than the header is an error. */
+lk_status lk_csv_next(lk_csv *csv, bool *more, lk_error *err);
+/* Column index by name, or -1. */
+int lk_csv_column(const lk_csv *csv, const char *name);
+int lk_csv_columns(const lk_csv *csv);
+/* Field of the current row ("" if column is -1); valid until the next row. */
+const char *lk_csv_field(const lk_csv *csv, int column);
+/* "file:line" of the current row. */
+const char *lk_csv_where(const lk_csv *csv);
+
+#endif

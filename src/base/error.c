@@ -1,0 +1,47 @@
+/* error.c: the error convention of include/lockstep/error.h. */
+#include "lockstep/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/text.h"
+
+lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char *fmt, ...) {
+	if (!err) return status;
+	/* `where` may be the field of the error that is being filled again with more context. */
+	char place[sizeof err->where];
+	lk_copy(place, sizeof place, where ? where : "");
+	char what[sizeof err->what];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(what, sizeof what, fmt, args);
+	va_end(args);
+	err->status = status;
+	lk_copy(err->where, sizeof err->where, place);
+	lk_copy(err->what, sizeof err->what, what);
+	err->hint[0] = '\0';
+	return status;
+}
+
+lk_status lk_hint(lk_error *err, const char *fmt, ...) {
+	if (!err) return LK_ERR_INPUT; /* what nearly all hints belong to; nobody asked for the text */
+	char hint[sizeof err->hint];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(hint, sizeof hint, fmt, args);
+	va_end(args);
+	lk_copy(err->hint, sizeof err->hint, hint);
+	return err->status;
+}
+
+lk_status lk_oom(lk_error *err) {
+	return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
+}
+
+char *lk_error_text(const lk_error *err, char *out, unsigned long size) {
+	char line[sizeof err->where + sizeof err->what + sizeof err->hint + 8];
+	snprintf(line, sizeof line, "%s%s%s%s%s", err->where, err->where[0] ? ": " : "", err->what,
+		err->hint[0] ? "; " : "",
+	         err->hint);
+	return lk_escape(line, out, size);
+}

@@ -1,0 +1,18 @@
+/* intern.h: names as small numbers. Equal texts get equal ids; id 0 is the empty text. Ids count up by first use. */
+#ifndef LK_BASE_INTERN_H
+#define LK_BASE_INTERN_H
+
+#include <stdint.h>
+#include "base/arena.h"
+
+typedef struct lk_intern lk_intern;
+
+lk_intern *lk_intern_new(void); /* NULL when memory is out */
+void lk_intern_free(lk_intern *table);
+/* The id of `text`; UINT32_MAX when memory is out. */
+uint32_t lk_intern_id(lk_intern *table, const char *text);
+uint32_t lk_intern_find(const lk_intern *table, const char *text); /* UINT32_MAX if absent */
+const char *lk_intern_text(const lk_intern *table, uint32_t id);
+uint32_t lk_intern_count(const lk_intern *table);
+
+#endif

@@ -1,0 +1,21 @@
+/* options_text.h: what help, man page and completion say alike about an option. */
+#ifndef LK_BASE_OPTIONS_TEXT_H
+#define LK_BASE_OPTIONS_TEXT_H
+
+#include <stdbool.h>
+#include "lockstep/options.h"
+
+/* What stands for the value of an option: "N", "FILE"; "" for flags. */
+const char *lk_option_value(const lk_option *o);
+/* Whether the value names a file or a folder, so that a shell may complete it. */
+bool lk_option_is_path(const lk_option *o);
+/* "one of a, b; a list", "1 to 64", or "": the choices or limits, and whether a comma list is taken. Returns `out`. */
+char *lk_option_note(const lk_option *o, char *out, size_t size);
+/* Whether any option of the verb takes a comma list. */
+bool lk_verb_sweeps(const lk_verb *verb);
+
+#define LK_SWEEP_NOTE                                                                             \
+	"Options with [list] or [...; list] take several values with commas between them, as in 1,2,4; " \
+	"every combination is run."
+
+#endif

@@ -1,0 +1,76 @@
+/* stats.c: mean, quantiles, rank correlation and counter-based random numbers.
+ *
+ * Kendall's tau-b: (concordant - discordant) / sqrt((n0 - n1)(n0 - n2)) with n0 = n(n-1)/2 pairs, n1 and n2 the pairs tied
+ * in x and in y (M. G. Kendall, "The treatment of ties in ranking problems", Biometrika 33, 1945).
+ * splitmix64: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+ * Normal numbers: G. E. P. Box, M. E. Muller, Annals of Mathematical Statistics 29, 1958. */
+#include "base/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double lk_mean(const double *x, size_t n) {
+	if (!n) return NAN;
+	long double sum = 0;
+	for (size_t i = 0; i < n; i++) sum += x[i];
+	return (double)(sum / (long double)n);
+}
+
+/* Ascending, NaN last. */
+static int ascending(const void *a, const void *b) {
+	double x = *(const double *)a, y = *(const double *)b;
+	if (isnan(x) || isnan(y)) return isnan(x) - isnan(y);
+	return (x > y) - (x < y);
+}
+
+double lk_quantile(const double *x, size_t n, double q) {
+	if (!n || n > SIZE_MAX / sizeof *x || !(q >= 0 && q <= 1)) return NAN;
+	double *sorted = malloc(n * sizeof *sorted);
+	if (!sorted) return NAN;
+	memcpy(sorted, x, n * sizeof *sorted);
+	qsort(sorted, n, sizeof *sorted, ascending);
+	double rank = q * (double)(n - 1), part = rank - floor(rank);
+	size_t low = (size_t)rank;
+	double value = sorted[low];
+	/* The neighbour is weighted only where it has a weight: 0 times infinity would be NaN. */
+	if (part > 0 && low + 1 < n && sorted[low + 1] != value) value = value * (1 - part) + sorted[low + 1] * part;
+	free(sorted);
+	return value;
+}
+
+double lk_median(const double *x, size_t n) {
+	return lk_quantile(x, n, 0.5);
+}
+
+double lk_kendall_tau(const double *x, const double *y, size_t n) {
+	double balance = 0, untied_x = 0, untied_y = 0;
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = i + 1; j < n; j++) {
+			int dx = (x[i] > x[j]) - (x[i] < x[j]), dy = (y[i] > y[j]) - (y[i] < y[j]);
+			balance += dx * dy;
+			untied_x += dx != 0;
+			untied_y += dy != 0;
+		}
+	}
+	return untied_x > 0 && untied_y > 0 ? balance / (sqrt(untied_x) * sqrt(untied_y)) : NAN;
+}
+
+uint64_t lk_hash64(uint64_t x) {
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+double lk_uniform(uint64_t seed, uint64_t counter) {
+	/* 52 bits and a half: neither 0 nor 1 can come out, and every value is exact in a double. */
+	uint64_t bits = lk_hash64(lk_hash64(seed) ^ lk_hash64(~counter)) >> 12;
+	return ((double)bits + 0.5) * 0x1p-52;
+}
+
+double lk_normal(uint64_t seed, uint64_t counter) {
+	/* Two draws of streams that lk_uniform does not give for the same seed. */
+	double radius = sqrt(-2 * log(lk_uniform(seed ^ 0x6e6f726d616c0001u, counter)));
+	return radius * cos(2 * 3.14159265358979323846 * lk_uniform(seed ^ 0x6e6f726d616c0002u, counter));
+}

@@ -1,0 +1,36 @@
+/* stream.h: bytes in and out. Input is plain, gzip or zstd (told by its first bytes, not by its name); "-" is standard
+ * input. Output goes to a temporary file beside the target and is renamed when it is complete: nothing half-written. */
+#ifndef LK_BASE_STREAM_H
+#define LK_BASE_STREAM_H
+
+#include <stddef.h>
+#include <stdio.h>
+#include "lockstep/error.h"
+
+typedef struct lk_stream lk_stream;
+
+lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err);
+/* Reads from memory (borrowed); `name` stands in error messages. */
+lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_stream **out, lk_error *err);
+/* `size` bytes into `buffer`; fewer only at the end of the input, 0 when nothing is left. */
+lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err);
+const char *lk_stream_name(const lk_stream *s);
+void lk_stream_close(lk_stream *s);
+/* The whole input, '\0' behind it (not counted), to be freed by the caller with free(). Over `limit` bytes is an error. */
+lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size, lk_error *err);
+
+/* Writing. A path that ends in .gz is compressed with gzip. "-" is standard output. */
+typedef struct lk_sink lk_sink;
+
+lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err);
+lk_status lk_sink_write(lk_sink *s, const void *bytes, size_t size, lk_error *err);
+/* The sink as a FILE, for those who write with stdio; it belongs to the sink, which closes it. NULL when memory is out. */
+FILE *lk_sink_file(lk_sink *s);
+/* Completes the file and renames it into place; frees the sink in every case. */
+lk_status lk_sink_commit(lk_sink *s, lk_error *err);
+/* Gives up: the temporary file is removed. Accepts NULL. */
+void lk_sink_abandon(lk_sink *s);
+/* printf into the sink; errors are kept and returned by lk_sink_commit. */
+void lk_sink_printf(lk_sink *s, const char *fmt, ...) LK_PRINTF(2, 3);
+
+#endif

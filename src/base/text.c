@@ -1,0 +1,326 @@
+/* text.c: copies, names, numbers that are read, escapes. What is written for people stands in text_format.c. */
+#include "base/text.h"
+
+#include <errno.h>
+#include <float.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void lk_copy(char *out, size_t size, const char *text) {
+	if (!size) return;
+	size_t length = strnlen(text, size - 1);
+	memmove(out, text, length);
+	out[length] = '\0';
+}
+
+static bool digit(char c) {
+	return c >= '0' && c <= '9';
+}
+
+static char lower(char c) {
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* The next character of a name that counts, in lower case; '\0' at the end. */
+static char next_of_name(const char **text) {
+	while (**text && strchr("-_ .", **text)) (*text)++;
+	char c = lower(**text);
+	if (c) (*text)++;
+	return c;
+}
+
+bool lk_same_name(const char *a, const char *b) {
+	for (;;) {
+		char x = next_of_name(&a), y = next_of_name(&b);
+		if (x != y) return false;
+		if (!x) return true;
+	}
+}
+
+/* Where the decimal number at the start of `text` ends; `text` itself if there is none. */
+static const char *end_of_number(const char *text) {
+	const char *p = text + (*text == '-' || *text == '+');
+	const char *digits = p;
+	while (digit(*p)) p++;
+	size_t count = (size_t)(p - digits);
+	if (*p == '.') {
+		const char *fraction = ++p;
+		while (digit(*p)) p++;
+		count += (size_t)(p - fraction);
+	}
+	if (!count) return text;
+	if (*p == 'e' || *p == 'E') {
+		const char *power = p + 1 + (p[1] == '-' || p[1] == '+');
+		if (digit(*power)) {
+			while (digit(*power)) power++;
+			p = power;
+		}
+	}
+	return p;
+}
+
+/* strtod reads the decimal point of the locale, which the program that uses the library may have set. */
+static double read_slowly(const char *text, size_t length) {
+	const char *point = localeconv()->decimal_point;
+	if (strcmp(point, ".") == 0 || !memchr(text, '.', length)) return strtod(text, NULL);
+	size_t extra = strlen(point);
+	char small[128], *copy = length + extra < sizeof small ? small : malloc(length + extra + 1);
+	if (!copy) return NAN;
+	size_t before = (size_t)((const char *)memchr(text, '.', length) - text);
+	memcpy(copy, text, before);
+	memcpy(copy + before, point, extra);
+	memcpy(copy + before + extra, text + before + 1, length - before - 1);
+	copy[length + extra - 1] = '\0';
+	double number = strtod(copy, NULL);
+	if (copy != small) free(copy);
+	return number;
+}
+
+/* Exact in double up to 1e22, in the 64-bit significand of the x87 format up to 1e27. */
+static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+enum { EXACT_POWER = 22, MANY_DIGITS = 19 };
+
+/* whole * 10^power, correctly rounded; false where the fast ways below cannot promise that.
+ * Up to 2^53 product and quotient of two exact doubles are rounded once (W. D. Clinger, "How to read floating point
+ * numbers accurately", PLDI 1990). Larger ones (time stamps in microseconds with three decimals have 19 digits) are
+ * computed with 64 bits; rounding these to 53 is right unless the 11 dropped bits are within one of the half. */
+static bool scale_exactly(uint64_t whole, int power, double *out) {
+	if (power < -EXACT_POWER || power > EXACT_POWER) return false;
+	double factor = powers[power < 0 ? -power : power];
+	if (whole <= (uint64_t)1 << 53) {
+		*out = power < 0 ? (double)whole / factor : (double)whole * factor;
+		return true;
+	}
+#if LDBL_MANT_DIG == 64
+	long double wide = power < 0 ? (long double)whole / factor : (long double)whole * factor;
+	uint64_t significand;
+	memcpy(&significand, &wide, sizeof significand);
+	unsigned dropped = significand & 0x7ff;
+	*out = (double)wide;
+	return dropped < 0x3ff || dropped > 0x401;
+#else
+	return false;
+#endif
+}
+
+/* Reads the exponent at `p` (behind the 'e'), added to *power. Returns its end, or NULL if it is none or is long. */
+static const char *read_power(const char *p, int *power) {
+	bool negative = *p == '-';
+	if (*p == '-' || *p == '+') p++;
+	int number = 0, digits = 0;
+	for (; digit(*p) && digits < 5; p++, digits++) number = number * 10 + (*p - '0');
+	if (!digits || digit(*p)) return NULL;
+	*power += negative ? -number : number;
+	return p;
+}
+
+double lk_read_real(const char *text, const char **end) {
+	const char *p = text;
+	bool negative = *p == '-';
+	if (*p == '-' || *p == '+') p++;
+	const char *first = p;
+	uint64_t whole = 0;
+	while (digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
+	ptrdiff_t digits = p - first, power = 0;
+	if (*p == '.') {
+		first = ++p;
+		while (digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
+		power = first - p;
+		digits -= power;
+	}
+	if (digits >= 1 && digits <= MANY_DIGITS) {
+		int scale = (int)power;
+		double number;
+		if (*p == 'e' || *p == 'E') p = read_power(p + 1, &scale);
+		if (p && scale_exactly(whole, scale, &number)) {
+			*end = p;
+			return negative ? -number : number;
+		}
+	}
+	*end = end_of_number(text);
+	return *end == text ? 0 : read_slowly(text, (size_t)(*end - text));
+}
+
+lk_status lk_parse_int(const char *text, long long low, long long high, long long *out, const char *where,
+                       lk_error *err) {
+	const char *p = text + (*text == '-' || *text == '+');
+	size_t digits = strspn(p, "0123456789");
+	char shown[64];
+	lk_copy(shown, sizeof shown, text);
+	errno = 0;
+	long long number = digits ? strtoll(text, NULL, 10) : 0;
+	if (!digits || p[digits]) {
+		lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is not a whole number", shown);
+	} else if (errno || number < low || number > high) {
+		lk_fail(err, LK_ERR_INPUT, where, "%s is out of range", shown);
+	} else {
+		*out = number;
+		return LK_OK;
+	}
+	if (low > INT64_MIN && high < INT64_MAX) lk_hint(err, "give a whole number from %lld to %lld", low, high);
+	else if (low > INT64_MIN) lk_hint(err, "give a whole number of at least %lld", low);
+	else if (high < INT64_MAX) lk_hint(err, "give a whole number of at most %lld", high);
+	else lk_hint(err, "give a whole number such as 8");
+	return LK_ERR_INPUT;
+}
+
+/* Checks the limits of a number and stores it; the message states them. */
+static lk_status within(const char *text, double number, double low, double high, double *out, const char *where,
+                        lk_error *err) {
+	if (number >= low && number <= high && isfinite(number)) {
+		*out = number;
+		return LK_OK;
+	}
+	char shown[64];
+	lk_copy(shown, sizeof shown, text);
+	lk_fail(err, LK_ERR_INPUT, where, "%s is out of range", shown);
+	if (isfinite(low) && isfinite(high)) return lk_hint(err, "give a number from %.12g to %.12g", low, high);
+	if (isfinite(low)) return lk_hint(err, "give a number of at least %.12g", low);
+	if (isfinite(high)) return lk_hint(err, "give a number of at most %.12g", high);
+	return lk_hint(err, "give a number that is not infinite");
+}
+
+static lk_status no_number(const char *text, const char *hint, const char *where, lk_error *err) {
+	char shown[64];
+	lk_copy(shown, sizeof shown, text);
+	lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is not a number", shown);
+	return lk_hint(err, "%s", hint);
+}
+
+lk_status lk_parse_real(const char *text, double low, double high, double *out, const char *where, lk_error *err) {
+	const char *end;
+	double number = lk_read_real(text, &end);
+	if (end == text || *end) return no_number(text, "give a number such as 0.5 or 1e-3", where, err);
+	return within(text, number, low, high, out, where, err);
+}
+
+/* The factor of the suffix `text`; 0 if there is no such suffix. */
+static double suffix_factor(const char *text) {
+	static const struct {
+		const char *text;
+		double factor;
+	} suffixes[] = {{"", 1},    {"k", 1e3},     {"K", 1e3},         {"M", 1e6},           {"G", 1e9},
+	                {"T", 1e12}, {"Ki", 0x1p10}, {"ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}};
+	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+		if (strcmp(text, suffixes[i].text) == 0) return suffixes[i].factor;
+	}
+	return 0;
+}
+
+lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where, lk_error *err) {
+	const char *end;
+	double number = lk_read_real(text, &end);
+	double factor = end == text ? 0 : suffix_factor(end);
+	if (factor == 0) return no_number(text, "give a number such as 4096, 1.5k, 64Ki or 15T", where, err);
+	return within(text, number * factor, low, high, out, where, err);
+}
+
+lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error *err) {
+	static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (!lk_same_name(text, words[i])) continue;
+		*out = i % 2;
+		return LK_OK;
+	}
+	char shown[64];
+	lk_copy(shown, sizeof shown, text);
+	lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is neither true nor false", shown);
+	return lk_hint(err, "give true or false");
+}
+
+/* ---- nearest names ---- */
+
+enum { NAME_MAX_CHARS = 80 };
+
+/* The characters of a name that count; false where it is too long to be compared. */
+static bool plain_name(const char *text, char *out, int *length) {
+	*length = 0;
+	for (char c; (c = next_of_name(&text)) != 0;) {
+		if (*length == NAME_MAX_CHARS) return false;
+		out[(*length)++] = c;
+	}
+	return true;
+}
+
+static int least(int a, int b) {
+	return a < b ? a : b;
+}
+
+/* Edit distance with exchange of neighbours as one step (optimal string alignment; F. J. Damerau, CACM 7(3), 1964). */
+static int distance(const char *a, int n, const char *b, int m) {
+	int rows[3][NAME_MAX_CHARS + 1];
+	for (int j = 0; j <= m; j++) rows[0][j] = j;
+	for (int i = 1; i <= n; i++) {
+		int *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
+		row[0] = i;
+		for (int j = 1; j <= m; j++) {
+			row[j] = least(least(row[j - 1], above[j]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+			bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+			if (exchanged) row[j] = least(row[j], above2[j - 2] + 1);
+		}
+	}
+	return rows[n % 3][m];
+}
+
+const char *lk_nearest(const char *text, const char *const *names, size_t count) {
+	char wanted[NAME_MAX_CHARS], name[NAME_MAX_CHARS];
+	int n, m;
+	if (!plain_name(text, wanted, &n) || !n) return NULL;
+	const char *best = NULL;
+	int best_score = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!plain_name(names[i], name, &m) || !m) continue;
+		int d = distance(wanted, n, name, m);
+		bool prefix = n >= 2 && m >= n && memcmp(wanted, name, (size_t)n) == 0;
+		/* A distance as long as the name itself would replace all of it. */
+		bool near = d <= (n / 3 > 2 ? n / 3 : 2) && d < (n > m ? n : m);
+		/* Someone who typed the beginning of a name meant it, unless another name is one slip away. */
+		int score = prefix ? least(2 * d, 3) : 2 * d;
+		if (!(near || prefix) || (best && score >= best_score)) continue;
+		best = names[i];
+		best_score = score;
+	}
+	return best;
+}
+
+/* ---- UTF-8 and escapes ---- */
+
+/* Well-formed sequences: The Unicode Standard, table 3-7 (no overlong forms, no surrogates, at most U+10FFFF). */
+size_t lk_utf8_length(const char *text, size_t size) {
+	const unsigned char *p = (const unsigned char *)text;
+	if (!size) return 0;
+	if (p[0] < 0x80) return 1;
+	size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+	if (p[0] < 0xc2 || p[0] > 0xf4 || size < length) return 0;
+	unsigned char low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
+	unsigned char high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+	if (p[1] < low || p[1] > high) return 0;
+	for (size_t i = 2; i < length; i++) {
+		if ((p[i] & 0xc0) != 0x80) return 0;
+	}
+	return length;
+}
+
+char *lk_escape(const char *text, char *out, size_t size) {
+	if (!size) return out;
+	size_t used = 0, left = strlen(text);
+	while (left) {
+		size_t length = lk_utf8_length(text, left);
+		unsigned char c = (unsigned char)*text;
+		/* U+0080 to U+009F are control characters too: some terminals obey them. */
+		bool control = length == 1 ? c < 0x20 || c == 0x7f : length == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
+		size_t taken = control || !length ? 1 : length, written = control || !length ? 4 : length;
+		if (used + written >= size) break;
+		if (written == 4 && taken == 1) snprintf(out + used, size - used, "\\x%02x", c);
+		else memcpy(out + used, text, taken);
+		used += written;
+		text += taken;
+		left -= taken;
+	}
+	out[used] = '\0';
+	return out;
+}

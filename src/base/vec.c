@@ -1,0 +1,37 @@
+/* vec.c: growing arrays. The pointer of the caller has the type T *, not void *; it is therefore read and written as
+ * bytes, which the aliasing rules of C allow. */
+#include "base/vec.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool lk_vec_reserve_(void **at, size_t *capacity, size_t count, size_t extra, size_t size) {
+	if (extra <= *capacity - count) return true;
+	if (extra > SIZE_MAX - count) return false;
+	size_t need = count + extra, wish = *capacity > SIZE_MAX / 2 ? need : *capacity * 2;
+	if (wish < 8) wish = 8;
+	if (wish < need) wish = need;
+	if (wish > SIZE_MAX / size) return false;
+	void *block;
+	memcpy(&block, at, sizeof block);
+	block = realloc(block, wish * size);
+	if (!block) return false;
+	memcpy(at, &block, sizeof block);
+	*capacity = wish;
+	return true;
+}
+
+bool lk_vec_clear_(void *element, size_t size) {
+	memset(element, 0, size);
+	return true;
+}
+
+void lk_vec_free_(void **at, size_t *count, size_t *capacity) {
+	void *block;
+	memcpy(&block, at, sizeof block);
+	free(block);
+	block = NULL;
+	memcpy(at, &block, sizeof block);
+	*count = *capacity = 0;
+}

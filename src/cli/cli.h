@@ -1,0 +1,40 @@
+/* cli.h: what the verbs of the program share. One file per verb; main.c holds the table of them. */
+#ifndef LK_CLI_CLI_H
+#define LK_CLI_CLI_H
+
+#include <stdbool.h>
+#include "lockstep/error.h"
+#include "lockstep/options.h"
+
+/* Exit statuses: 0 done, or it fits; 1 it does not fit; 2 the input is wrong or the system refused. */
+enum { CLI_OK = 0, CLI_NO = 1, CLI_WRONG = 2 };
+
+typedef struct cli_command {
+	const lk_verb *verb;
+	int (*run)(lk_args *args);
+} cli_command;
+
+extern const cli_command cli_predict, cli_validate, cli_devices, cli_models;
+
+/* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
+int cli_fail(const lk_error *err);
+/* Whether standard output is a terminal that wants colour (https://no-color.org). */
+bool cli_colour(void);
+
+/* What the verbs that print tables ask: fields of their requests, and the lines of their option tables. */
+typedef struct cli_output {
+	int format;         /* lk_output */
+	const char *path;
+	bool verbose;
+} cli_output;
+
+extern const char *const cli_formats[];
+
+#define CLI_OUTPUT_OPTIONS(request, field, more)                                                                         \
+	{"output", 'o', LK_OPTION_CHOICE, offsetof(request, field.format), false, 0, 0, cli_formats, "FORMAT", "Output",     \
+	 "how it is written"},                                                                                               \
+	{"file", 'f', LK_OPTION_TEXT, offsetof(request, field.path), false, 0, 0, NULL, "FILE", NULL,                        \
+	 "where the output goes; sqlite needs one"},                                                                         \
+	{"verbose", 'v', LK_OPTION_FLAG, offsetof(request, field.verbose), false, 0, 0, NULL, NULL, NULL, more}
+
+#endif

@@ -1,0 +1,219 @@
+/* main.c: the program: the table of verbs, and what it says about itself. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "lockstep/catalogue.h"
+
+static const cli_command *const commands[] = {&cli_predict, &cli_validate, &cli_devices, &cli_models};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const char about[] =
+	"lockstep predicts the step time and the memory of distributed training: from a model's config.json, a preset or a "
+	"pasted launch line, without a GPU.";
+
+/* What stands before the verb, X(names, value, help). */
+#define GLOBALS(X)                                                                     \
+	X("-h, --help", "", "this list; `lockstep help VERB` shows the options of a verb") \
+	X("-V, --version", "", "version, and the day of the built-in data")                \
+	X("--data", " DIR", "devices from DIR/devices.csv instead of the built-in ones")   \
+	X("--man", " [VERB]", "manual page, in troff")                                     \
+	X("--completion", " SHELL", "completion script for bash, zsh or fish")             \
+	X("--verbs", "", "names of the verbs, one a line")
+
+/* ---- about itself ---- */
+
+static int overview(FILE *out) {
+	const char *bold = out == stdout && cli_colour() ? "\x1b[1m" : "", *plain = *bold ? "\x1b[0m" : "";
+	fprintf(out, "Usage: lockstep VERB [OPTION...]\n\n%sVerbs%s\n", bold, plain);
+	for (int i = 0; i < COMMANDS; i++) fprintf(out, "  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
+	fprintf(out, "\n%sOptions%s\n", bold, plain);
+#define LINE(names, value, help) fprintf(out, "  %-20s %s\n", names value, help);
+	GLOBALS(LINE)
+#undef LINE
+	fprintf(out, "\n%sFirst steps%s\n", bold, plain);
+	fputs("  lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 4 --gbs 128 --seq 8192\n"
+	      "  lockstep devices h100\n"
+	      "  lockstep help predict\n", out);
+	return out == stdout ? CLI_OK : CLI_WRONG;
+}
+
+static int version(void) {
+	printf("lockstep %s (data of %s)\n", lk_version(), lk_data_date());
+	return CLI_OK;
+}
+
+/* Text of ours for troff: hyphens are to be copied, backquotes and apostrophes stay what they are. */
+static void troff(const char *text) {
+	for (; *text; text++) {
+		if (*text == '-') fputs("\\-", stdout);
+		else if (*text == '`') fputs("\\(ga", stdout);
+		else if (*text == '\'') fputs("\\(aq", stdout);
+		else if (*text == '\\') fputs("\\e", stdout);
+		else putchar(*text);
+	}
+}
+
+static void troff_item(const char *name, const char *text) {
+	fputs(".TP\n.B ", stdout);
+	troff(name);
+	putchar('\n');
+	troff(text);
+	putchar('\n');
+}
+
+static int manual(void) {
+	printf(".TH \"LOCKSTEP\" 1 \"\" \"lockstep %s\" \"lockstep\"\n.SH NAME\n", lk_version());
+	fputs("lockstep \\- predicts step time and memory of distributed training\n", stdout);
+	fputs(".SH SYNOPSIS\n.B lockstep\n\\fIVERB\\fR [\\fIOPTION\\fR...]\n.SH DESCRIPTION\n", stdout);
+	troff(about);
+	fputs("\n.SH VERBS\n", stdout);
+	for (int i = 0; i < COMMANDS; i++) troff_item(commands[i]->verb->name, commands[i]->verb->summary);
+	fputs(".SH OPTIONS\n", stdout);
+#define ITEM(names, value, help) troff_item(names value, help);
+	GLOBALS(ITEM)
+#undef ITEM
+	fputs(".SH EXIT STATUS\n", stdout);
+	troff_item("0", "done; for predict: it fits");
+	troff_item("1", "it does not fit");
+	troff_item("2", "the input is wrong, or the system refused a file");
+	fputs(".SH ENVIRONMENT\n", stdout);
+	troff_item("NO_COLOR", "no colour, whatever its value");
+	troff_item("LOCKSTEP_DATA", "folder of the measured runs that validate compares with");
+	fputs(".SH SEE ALSO\n", stdout);
+	for (int i = 0; i < COMMANDS; i++)
+		printf("%s\\fBlockstep\\-%s\\fR(1)", i ? ", " : "", commands[i]->verb->name);
+	putchar('\n');
+	return CLI_OK;
+}
+
+/* ---- finding a verb ---- */
+
+/* The command of a name. Where there is none, the option parser names the nearest one: the verbs are the choices of an
+ * option that nobody sees. */
+static const cli_command *find(const char *name, lk_error *err) {
+	const char *names[COMMANDS + 2] = {"help"};
+	for (int i = 0; i < COMMANDS; i++) {
+		if (strcmp(name, commands[i]->verb->name) == 0) return commands[i];
+		names[i + 1] = commands[i]->verb->name;
+	}
+	const lk_option options[] = {{.name = "verb", .kind = LK_OPTION_CHOICE, .choices = names}, {0}};
+	const lk_verb top = {.name = "", .operands = "", .options = options};
+	const char *words[] = {"--verb", name};
+	lk_args args;
+	if (lk_args_parse(&top, 2, words, &args, err) == LK_OK) {
+		/* It differs in nothing but signs that do not count in choices: "Predict". */
+		lk_args_free(&args);
+		lk_fail(err, LK_ERR_INPUT, NULL, "there is no verb \"%.64s\"", name);
+		lk_hint(err, "see lockstep --help");
+		return NULL;
+	}
+	char hint[sizeof err->hint];
+	memcpy(hint, err->hint, sizeof hint);
+	lk_fail(err, LK_ERR_INPUT, NULL, "there is no verb \"%.64s\"", name);
+	lk_hint(err, "%s", hint);
+	return NULL;
+}
+
+/* An option that does not stand before verbs. */
+static int unknown_option(const char *word) {
+	static const lk_option options[] = {
+		{.name = "version"}, {.name = "verbs"}, {.name = "man"}, {.name = "completion"}, {.name = "data"}, {.name = "help"}, {0},
+	};
+	const lk_verb top = {.name = "", .operands = "", .options = options};
+	lk_args args;
+	lk_error err = {0};
+	if (lk_args_parse(&top, 1, &word, &args, &err) == LK_OK) {
+		lk_args_free(&args);
+		lk_fail(&err, LK_ERR_INPUT, word, "is not understood like this");
+	}
+	if (strncmp(err.hint, "see lockstep ", 13) == 0) lk_hint(&err, "options stand behind the verb, as in lockstep predict %.64s", word);
+	return cli_fail(&err);
+}
+
+/* ---- running ---- */
+
+static int help(const char *name) {
+	lk_error err = {0};
+	if (!name) return overview(stdout);
+	const cli_command *command = find(name, &err);
+	if (!command) return cli_fail(&err);
+	lk_verb_help(command->verb, cli_colour(), stdout);
+	return CLI_OK;
+}
+
+static int man(const char *name) {
+	lk_error err = {0};
+	if (!name) return manual();
+	const cli_command *command = find(name, &err);
+	if (!command) return cli_fail(&err);
+	lk_verb_man(command->verb, lk_version(), stdout);
+	return CLI_OK;
+}
+
+static int completion(const char *shell) {
+	const lk_verb *verbs[COMMANDS + 1] = {NULL};
+	lk_error err = {0};
+	if (!shell) {
+		lk_fail(&err, LK_ERR_INPUT, "--completion", "no shell is named");
+		lk_hint(&err, "give bash, zsh or fish");
+		return cli_fail(&err);
+	}
+	for (int i = 0; i < COMMANDS; i++) verbs[i] = commands[i]->verb;
+	return lk_verbs_completion(verbs, shell, stdout, &err) == LK_OK ? CLI_OK : cli_fail(&err);
+}
+
+static int list_verbs(void) {
+	for (int i = 0; i < COMMANDS; i++) puts(commands[i]->verb->name);
+	return CLI_OK;
+}
+
+static int run_verb(int argc, const char *const *argv) {
+	lk_error err = {0};
+	lk_args args;
+	const cli_command *command = find(argv[0], &err);
+	if (!command) return cli_fail(&err);
+	if (lk_args_parse(command->verb, argc - 1, argv + 1, &args, &err) != LK_OK) return cli_fail(&err);
+	int result = CLI_OK;
+	if (args.help) lk_verb_help(command->verb, cli_colour(), stdout);
+	else result = command->run(&args);
+	lk_args_free(&args);
+	return result;
+}
+
+/* The words behind the program's name. */
+static int run(int argc, const char *const *argv) {
+	const char *word = argc ? argv[0] : NULL, *next = argc > 1 ? argv[1] : NULL;
+	lk_error err = {0};
+	if (!word) return overview(stderr);
+	if (strcmp(word, "--data") == 0 || strncmp(word, "--data=", 7) == 0) {
+		int taken = word[6] ? 1 : 2;
+		const char *dir = word[6] ? word + 7 : next;
+		if (!dir) return lk_fail(&err, LK_ERR_INPUT, "--data", "no folder is named"), cli_fail(&err);
+		if (lk_catalogue_open(dir, &err) != LK_OK) return cli_fail(&err);
+		return run(argc - taken, argv + taken);
+	}
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return help(NULL);
+	if (strcmp(word, "help") == 0) return help(next);
+	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) return version();
+	if (strcmp(word, "--verbs") == 0) return list_verbs();
+	if (strcmp(word, "--man") == 0) return man(next);
+	if (strcmp(word, "--completion") == 0) return completion(next);
+	if (word[0] == '-') return unknown_option(word);
+	return run_verb(argc, argv);
+}
+
+int main(int argc, char **argv) {
+	/* A reader that has seen enough (`| head`) ends the program without a word, also where SIGPIPE came in ignored. */
+	signal(SIGPIPE, SIG_DFL);
+	int result = run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0));
+	errno = 0;
+	bool lost = ferror(stdout) != 0;
+	if (fclose(stdout) != 0 || lost) {
+		if (result != CLI_WRONG) fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
+		return CLI_WRONG;
+	}
+	return result;
+}

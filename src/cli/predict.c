@@ -1,0 +1,154 @@
+/* predict.c: `lockstep predict`: one prediction, or a sweep over every combination of comma lists. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "lockstep/predict.h"
+#include "lockstep/view.h"
+
+typedef struct sweep {
+	lk_sweep_row *rows;
+	lk_predict_request *requests;
+	lk_error *refusals;
+	lk_prediction **predictions;
+	size_t count, done;
+	struct timespec start;
+	bool progress;  /* something stands on the line of the terminal */
+} sweep;
+
+/* ---- progress ---- */
+
+static double seconds_since(const struct timespec *start) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+/* A sweep that takes over a second says on a terminal how far it is. */
+static void show_progress(sweep *s) {
+	double elapsed = seconds_since(&s->start);
+	if (s->count < 2 || elapsed < 1 || !isatty(STDERR_FILENO)) return;
+	s->progress = true;
+	fprintf(stderr, "\r%zu of %zu, %.0f s left \x1b[K", s->done, s->count,
+		elapsed / (double)s->done * (double)(s->count - s->done));
+}
+
+static void clear_progress(sweep *s) {
+	if (s->progress) fputs("\r\x1b[K", stderr);
+	s->progress = false;
+}
+
+/* ---- asking ---- */
+
+static bool make_room(sweep *s, size_t count) {
+	s->rows = calloc(count, sizeof *s->rows);
+	s->requests = calloc(count, sizeof *s->requests);
+	s->refusals = calloc(count, sizeof *s->refusals);
+	s->predictions = calloc(count, sizeof *s->predictions);
+	s->count = count;
+	return s->rows && s->requests && s->refusals && s->predictions;
+}
+
+static void free_sweep(sweep *s) {
+	for (size_t i = 0; s->predictions && i < s->count; i++) lk_predict_free(s->predictions[i]);
+	free(s->rows);
+	free(s->requests);
+	free(s->refusals);
+	free(s->predictions);
+}
+
+/* A combination whose input is wrong becomes a row that says so; anything else ends the sweep. */
+static lk_status ask(sweep *s, size_t i, lk_args *args, lk_error *err) {
+	lk_predict_request *request = &s->requests[i];
+	lk_predict_defaults(request);
+	LK_TRY(lk_args_fill(args, i, request, err));
+	request->launch = args->rest;
+	request->launch_count = args->rest_count;
+	lk_status status = lk_predict(request, &s->predictions[i], err);
+	if (status != LK_OK && (status != LK_ERR_INPUT || s->count == 1)) return status;
+	if (status != LK_OK) s->refusals[i] = *err;
+	s->rows[i] = (lk_sweep_row){s->predictions[i], status != LK_OK ? &s->refusals[i] : NULL, request};
+	s->done = i + 1;
+	show_progress(s);
+	return LK_OK;
+}
+
+/* What can be told to be wrong before anything is computed. */
+static lk_status check_outputs(const lk_predict_request *r, size_t count, lk_error *err) {
+	if (r->format == LK_OUTPUT_SQLITE && !r->output) {
+		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
+		return lk_hint(err, "add --file NAME.sqlite");
+	}
+	const char *single = r->trace ? "--trace" : r->graph ? "--graph" : NULL;
+	if (single && count > 1) {
+		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
+		return lk_hint(err, "ask for one combination");
+	}
+	const char *files[] = {r->output, r->trace, r->graph};
+	for (int i = 0; i < 3; i++)
+		for (int k = i + 1; k < 3; k++)
+			if (files[i] && files[k] && strcmp(files[i], files[k]) == 0) {
+				lk_fail(err, LK_ERR_INPUT, files[i], "two outputs have the same name");
+				return lk_hint(err, "give each its own file");
+			}
+	return LK_OK;
+}
+
+static lk_status ask_all(sweep *s, lk_args *args, lk_error *err) {
+	size_t count;
+	lk_predict_request first;
+	LK_TRY(lk_args_combinations(args, &count, err));
+	lk_predict_defaults(&first);
+	LK_TRY(lk_args_fill(args, 0, &first, err));
+	LK_TRY(check_outputs(&first, count, err));
+	if (!make_room(s, count)) return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
+	clock_gettime(CLOCK_MONOTONIC, &s->start);
+	for (size_t i = 0; i < count; i++) LK_TRY(ask(s, i, args, err));
+	return LK_OK;
+}
+
+/* ---- answering ---- */
+
+/* Every combination was refused: the reasons, each once, as far as a screen takes them. */
+static int all_refused(const sweep *s) {
+	enum { REASONS = 10 };
+	size_t shown[REASONS], count = 0;
+	for (size_t i = 0; i < s->count && count < REASONS; i++) {
+		bool seen = false;
+		for (size_t k = 0; k < count; k++) seen |= memcmp(&s->refusals[shown[k]], &s->refusals[i], sizeof s->refusals[i]) == 0;
+		if (seen) continue;
+		shown[count++] = i;
+		cli_fail(&s->refusals[i]);
+	}
+	fprintf(stderr, "lockstep: none of the %zu combinations can run\n", s->count);
+	return CLI_WRONG;
+}
+
+static int answer(const sweep *s, lk_error *err) {
+	const lk_predict_request *r = &s->requests[0];
+	size_t refused = 0, fit = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		refused += !s->rows[i].prediction;
+		fit += s->rows[i].prediction && s->rows[i].prediction->fits;
+	}
+	if (refused == s->count) return all_refused(s);
+	if (s->count == 1 && lk_predict_write_files(s->predictions[0], r, err) != LK_OK) return cli_fail(err);
+	lk_status status = lk_sweep_print(s->rows, s->count, r->format, r->verbose, cli_colour(), r->output, stdout, err);
+	if (status != LK_OK) return cli_fail(err);
+	return fit ? CLI_OK : CLI_NO;
+}
+
+static int run(lk_args *args) {
+	sweep s = {0};
+	lk_error err = {0};
+	lk_status status = ask_all(&s, args, &err);
+	clear_progress(&s);
+	int result = status == LK_OK ? answer(&s, &err) : cli_fail(&err);
+	free_sweep(&s);
+	return result;
+}
+
+const cli_command cli_predict = {&lk_predict_verb, run};

@@ -1,0 +1,98 @@
+/* collective.c: the cost of a collective: the choice of algorithm and protocol that NCCL makes, its time, and what it
+ * occupies meanwhile.
+ *
+ * DRAM traffic of a rank per byte of the call, n ranks (upper limits, as L2 takes a part): a ring all-reduce reads
+ * and writes the buffer once and passes 2(n-1)/n of it through receive buffers, in and out: 2 + 4(n-1)/n; all-gather
+ * and reduce-scatter 1 + 1/n + 2(n-1)/n. NVLS: buffer and staging each read and written once. */
+#include "cost/collective.h"
+#include "cost/nccl.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static const char *const coll_names[LK_COLLS] = {
+	[LK_COLL_ALLREDUCE] = "all_reduce", [LK_COLL_ALLGATHER] = "all_gather", [LK_COLL_REDUCESCATTER] = "reduce_scatter",
+	[LK_COLL_ALLTOALL] = "all_to_all",  [LK_COLL_BROADCAST] = "broadcast",  [LK_COLL_REDUCE] = "reduce",
+	[LK_COLL_SENDRECV] = "send_recv",
+};
+
+const char *lk_coll_name(lk_coll_kind kind) {
+	return (unsigned)kind < LK_COLLS ? coll_names[kind] : "unknown";
+}
+
+const char *lk_algo_name(lk_algo algo) {
+	static const char *const names[LK_ALGOS] = {"Tree", "Ring", "NVLS", "NVLSTree", "PAT", "P2P"};
+	return (unsigned)algo < LK_ALGOS ? names[algo] : "unknown";
+}
+
+const char *lk_proto_name(lk_proto proto) {
+	static const char *const names[LK_PROTOS] = {"LL", "LL128", "Simple"};
+	return (unsigned)proto < LK_PROTOS ? names[proto] : "unknown";
+}
+
+double lk_coll_busbw_factor(lk_coll_kind kind, int ranks) {
+	if (ranks < 2) return 1;
+	double n = ranks;
+	switch (kind) {
+	case LK_COLL_ALLREDUCE:
+		return 2 * (n - 1) / n;
+	case LK_COLL_ALLGATHER:
+	case LK_COLL_REDUCESCATTER:
+	case LK_COLL_ALLTOALL:
+		return (n - 1) / n;
+	default:
+		return 1;
+	}
+}
+
+static double memory_traffic(lk_coll_kind kind, lk_algo algo, double n) {
+	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return 4;
+	if (algo == LK_ALGO_TREE) return 6; /* the buffer, and every byte through a buffer up and down */
+	if (kind == LK_COLL_ALLREDUCE) return 2 + 4 * (n - 1) / n;
+	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) return 3;
+	return 1 + 1 / n + 2 * (n - 1) / n;
+}
+
+/* Bytes that a GPU sends inside the node per byte of the call. */
+static double intra_traffic(lk_coll_kind kind, lk_algo algo, double n) {
+	if (algo == LK_ALGO_PAT) return 0;
+	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return (n + 1) / n;
+	if (algo == LK_ALGO_TREE) return 2;
+	return lk_coll_busbw_factor(kind, (int)n);
+}
+
+static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk_coll_cost *cost) {
+	double rate = bytes / cost->seconds, n = site->n;
+	cost->channels = lk_nccl_channels(kind, site, cost->algo, cost->proto, bytes);
+	cost->memory_rate = rate * memory_traffic(kind, cost->algo, n);
+	cost->intra_rate = site->ppn > 1 ? rate * intra_traffic(kind, cost->algo, n) : 0;
+	cost->nic_rate = rate * lk_nccl_nic_traffic(kind, site, cost->algo) / site->ppn;
+}
+
+static lk_coll_cost choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
+	lk_coll_cost best = {.algo = LK_ALGO_RING, .proto = LK_PROTO_SIMPLE};
+	double least = INFINITY;
+	for (int algo = LK_ALGO_TREE; algo < LK_ALGO_P2P; algo++)
+		for (int proto = LK_PROTO_LL; proto < LK_PROTOS; proto++) {
+			lk_nccl_estimate estimate;
+			if (!lk_nccl_estimate_of(kind, site, (lk_algo)algo, (lk_proto)proto, bytes, &estimate)) continue;
+			if (estimate.predicted >= least) continue;
+			least = estimate.predicted;
+			best = (lk_coll_cost){.seconds = estimate.time * 1e-6, .algo = (lk_algo)algo, .proto = (lk_proto)proto};
+		}
+	occupy(kind, site, bytes, &best);
+	return best;
+}
+
+lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, double bytes) {
+	lk_coll_cost cost = {.algo = LK_ALGO_RING, .proto = LK_PROTO_SIMPLE};
+	if (group->ranks < 2 || !(bytes > 0)) return cost;
+	if (kind == LK_COLL_SENDRECV)
+		return lk_p2p_cost(group->node, group->nodes < 2, group->sharing, group->oversubscription, bytes);
+	bytes = fmin(bytes, 1e18);
+	lk_nccl_site site;
+	lk_nccl_site_of(group, &site);
+	cost = kind == LK_COLL_ALLTOALL ? lk_nccl_alltoall(&site, bytes) : choose(kind, &site, bytes);
+	cost.busbw = bytes / cost.seconds * lk_coll_busbw_factor(kind, group->ranks);
+	return cost;
+}

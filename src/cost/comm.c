@@ -1,0 +1,46 @@
+/* comm.c: communication operations of the graph as collectives and messages of the network model. */
+#include <math.h>
+
+#include "cost/cost.h"
+#include "cost/kernel.h"
+
+static lk_coll_kind collective_of(unsigned kind)
+{
+	switch (kind) {
+	case LK_OP_ALLREDUCE: return LK_COLL_ALLREDUCE;
+	case LK_OP_ALLGATHER: return LK_COLL_ALLGATHER;
+	case LK_OP_REDUCESCATTER: return LK_COLL_REDUCESCATTER;
+	case LK_OP_ALLTOALL: return LK_COLL_ALLTOALL;
+	default: return LK_COLL_BROADCAST;
+	}
+}
+
+static double share(double rate, double capacity)
+{
+	return capacity > 0 ? fmin(1, rate / capacity) : 0;
+}
+
+void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out)
+{
+	const lk_ops *ops = &graph->ops;
+	const lk_device *device = site->node->device;
+	unsigned kind = ops->kind[op];
+	lk_coll_cost cost;
+	if (kind == LK_OP_SEND || kind == LK_OP_RECV) {
+		bool downstream = ops->stream[op] == LK_STREAM_SEND_FORWARD || ops->stream[op] == LK_STREAM_RECV_BACKWARD;
+		bool same_node = site->peer_same_node[downstream ? 0 : 1];
+		int sharing = site->groups[LK_GROUP_PP].sharing;
+		cost = lk_p2p_cost(site->node, same_node, sharing > 0 ? sharing : 1, site->oversubscription, ops->bytes[op]);
+	} else {
+		cost = lk_collective_cost(collective_of(kind), &site->groups[ops->group[op]], ops->bytes[op]);
+	}
+	double seconds = cost.seconds;
+	if (ops->flags[op] & LK_OP_OVERLAPPED) seconds /= 4; /* pipelined in four pieces with its GEMM: the first shows */
+	lk_cost_set(out, seconds);
+	out->sm = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
+	out->compute = 0;
+	out->memory = (float)share(cost.memory_rate, device->memory_rate);
+	out->intra = (float)share(cost.intra_rate, site->node->intra_rate);
+	double nic = site->node->nics * site->node->nic_rate / (site->node->gpus > 0 ? site->node->gpus : 1);
+	out->nic = (float)share(cost.nic_rate, nic);
+}

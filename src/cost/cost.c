@@ -1,0 +1,84 @@
+/* cost.c: which family answers for which operation, and the constants that the analytic models share.
+ *
+ * Order of sources for a duration: measured in the trace, then the family's analytic model. (Calibration tables enter
+ * between the two.)
+ */
+#include "cost/cost.h"
+#include "cost/kernel.h"
+
+#include <math.h>
+
+#include "base/units.h"
+
+typedef void (*lk_cost_family)(const lk_graph *, uint32_t, const lk_cost_site *, lk_cost *);
+
+static const lk_cost_family family_of[LK_OP_COUNT] = {
+	[LK_OP_GEMM] = lk_cost_gemm,
+	[LK_OP_GROUPED_GEMM] = lk_cost_grouped_gemm,
+	[LK_OP_CONV] = lk_cost_conv,
+	[LK_OP_ATTENTION] = lk_cost_attention,
+	[LK_OP_ATTENTION_BWD] = lk_cost_attention,
+	[LK_OP_SOFTMAX] = lk_cost_memory,
+	[LK_OP_NORM] = lk_cost_memory,
+	[LK_OP_ELEMENTWISE] = lk_cost_memory,
+	[LK_OP_PERMUTE] = lk_cost_memory,
+	[LK_OP_EMBEDDING] = lk_cost_memory,
+	[LK_OP_LOSS] = lk_cost_memory,
+	[LK_OP_OPTIMIZER] = lk_cost_memory,
+	[LK_OP_COPY] = lk_cost_copy,
+	[LK_OP_HOST] = lk_cost_host,
+	[LK_OP_ALLREDUCE] = lk_cost_comm,
+	[LK_OP_ALLGATHER] = lk_cost_comm,
+	[LK_OP_REDUCESCATTER] = lk_cost_comm,
+	[LK_OP_ALLTOALL] = lk_cost_comm,
+	[LK_OP_BROADCAST] = lk_cost_comm,
+	[LK_OP_SEND] = lk_cost_comm,
+	[LK_OP_RECV] = lk_cost_comm,
+};
+
+/* Host time to issue an operation: inside a CUDA graph next to nothing; torch.compile fuses the element-wise launches. */
+static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site)
+{
+	const lk_constants *c = site->constants;
+	unsigned kind = graph->ops.kind[op];
+	if (kind == LK_OP_WAIT || kind == LK_OP_HOST) return 0;
+	if (site->cuda_graphs) return c->graph_launch_s;
+	bool fusible = kind == LK_OP_NORM || kind == LK_OP_ELEMENTWISE;
+	return site->compiled && fusible ? c->launch_s / 2 : c->launch_s;
+}
+
+static int64_t picoseconds(double seconds)
+{
+	double ps = seconds * LK_PS_PER_S;
+	if (!(ps > 0)) return 0;
+	return ps < 9e17 ? llround(ps) : (int64_t)9e17; /* ten days: far below overflow even when summed */
+}
+
+lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site)
+{
+	lk_cost cost = {.spread = 1};
+	lk_cost_family family = family_of[graph->ops.kind[op]];
+	if (family) family(graph, op, site, &cost);
+	if (graph->ops.measured_ps[op] > 0) cost.duration_ps = graph->ops.measured_ps[op];
+	cost.host_ps = picoseconds(launch_seconds(graph, op, site));
+	cost.lead_ps = cost.host_ps;
+	cost.tail_ps = cost.duration_ps;
+	return cost;
+}
+
+void lk_cost_set(lk_cost *cost, double seconds) { cost->duration_ps = picoseconds(seconds); }
+
+/* Values are set from public micro-benchmarks and the shared run tables; docs/METHOD.md states each with its source. */
+const lk_constants lk_default_constants = {
+	.gemm_efficiency = 0.74,
+	.gemm_fill_s = 2.1e-6,
+	.attention_forward = 0.40,
+	.attention_backward = 0.35,
+	.memory_efficiency = 0.85,
+	.norm_efficiency = 0.60,
+	.kernel_floor_s = 4e-6,
+	.launch_s = 12e-6,
+	.graph_launch_s = 1e-6,
+	.step_overhead_s = 12e-3,
+	.moe_imbalance = 1.1,
+};

@@ -1,0 +1,91 @@
+/* cost.h: from an operation and the hardware to a duration and to what it occupies. One file per family; the table in
+ * cost.c says which file answers for which kind of operation. All models are stated in docs/METHOD.md. */
+#ifndef LK_COST_COST_H
+#define LK_COST_COST_H
+
+#include "cost/collective.h"
+#include "graph/graph.h"
+#include "hw/hw.h"
+
+/* What an operation takes and occupies while it runs alone. Shares are of the whole device, 0 to 1. */
+typedef struct lk_cost {
+	int64_t duration_ps;
+	int64_t host_ps;     /* launch: what the host thread spends on it */
+	int64_t lead_ps;     /* host time until its first kernel is issued: host_ps, but for a MACRO only the first launch */
+	int64_t tail_ps;     /* runs at least so long after the host is done with it: duration_ps, for a MACRO its last kernel */
+	float sm;            /* SMs occupied: compute kernels up to 1, collectives channels / SMs */
+	float compute;       /* share of the duration that SM count limits; the rest does not slow when SMs are taken */
+	float memory;        /* share of memory bandwidth used */
+	float intra, nic;    /* share of the links used */
+	float waves;         /* waves of thread blocks, 0 unknown: for quantisation under contention */
+	float spread;        /* of independent jitter: 1, for a MACRO sqrt(sum d^2) / sum d over its operations */
+} lk_cost;
+
+/* The few numbers that the analytic models need beyond spec sheets. All are global: none is per model, run or GPU. Their
+ * sources stand in cost.c and docs/METHOD.md. */
+typedef struct lk_constants {
+	double gemm_efficiency;      /* of dense peak, large shapes */
+	double gemm_fill_s;          /* first loads and epilogue of a tile */
+	double attention_forward;    /* of dense peak */
+	double attention_backward;
+	double memory_efficiency;    /* of memory bandwidth, streaming kernels */
+	double norm_efficiency;      /* the same for norms and other reductions */
+	double kernel_floor_s;       /* shortest kernel */
+	double launch_s;             /* host time to issue one operation, eager framework */
+	double graph_launch_s;       /* the same inside a CUDA graph */
+	double step_overhead_s;      /* once a step: data, schedule, logging, optimizer's host work */
+	double moe_imbalance;        /* tokens of the busiest rank over the mean */
+} lk_constants;
+extern const lk_constants lk_default_constants;
+
+/* Where an operation runs. */
+typedef struct lk_cost_site {
+	const lk_constants *constants;
+	const lk_node *node;                     /* device and links of this rank */
+	const lk_group_shape *groups;            /* [LK_GROUPS] as this rank sees them */
+	bool peer_same_node[2];                  /* SEND/RECV: the next stage forward, the one before */
+	double oversubscription;
+	bool cuda_graphs;
+	bool compiled;                           /* torch.compile: fewer launches */
+} lk_cost_site;
+
+/* Cost of operation `op` of the graph. Never fails: what no model covers gets 0 and is counted by lk_cost_covers. */
+lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site);
+
+/* Costs of all operations for every variant of site that occurs among the ranks. Most jobs have one variant. */
+typedef struct lk_costs {
+	uint32_t variants, ops;
+	lk_cost *at;             /* [variants * ops] */
+	uint16_t *variant_of;    /* [stages * chains], rank-ordered; NULL when there is only one variant */
+} lk_costs;
+
+/* Choices of the job that costs depend on. */
+typedef struct lk_cost_options {
+	const lk_constants *constants;
+	bool cuda_graphs, compiled;
+} lk_cost_options;
+
+/* Fills `out` for all ranks of the graph on the cluster; memory from the arena. */
+lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster, const lk_cost_options *options,
+                         lk_costs *out, lk_error *err);
+
+static inline const lk_cost *lk_costs_get(const lk_costs *costs, uint32_t variant, uint32_t op)
+{
+	return &costs->at[(size_t)variant * costs->ops + op];
+}
+
+/* Families; each gives seconds on an idle device, and fills occupancy. */
+void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+
+/* Contention: progress rates, 0 to 1, of operations that share a device. `active` has `count` costs; those with
+ * communicate[i] set are communication. Processor sharing; re-evaluated by the engine at every start and end. */
+void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates);
+
+#endif

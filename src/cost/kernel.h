@@ -1,0 +1,13 @@
+/* kernel.h: what the kernel families share inside cost/. */
+#ifndef LK_COST_KERNEL_H
+#define LK_COST_KERNEL_H
+
+#include "cost/cost.h"
+
+/* Sets the duration, rounded once to picoseconds. */
+void lk_cost_set(lk_cost *cost, double seconds);
+
+/* Dense peak of a format, or of the nearest wider one that the device has. Never 0. */
+double lk_peak_flops(const lk_device *device, lk_dtype dtype);
+
+#endif

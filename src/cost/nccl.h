@@ -1,0 +1,72 @@
+/* nccl.h: what the files of the NCCL model share. A group of ranks becomes a site: the graphs that NCCL's topology
+ * search would find for it, and the wires below. Rates are GB/s (1e9 bytes), times microseconds, as NCCL's own tables
+ * have them. Private to collective.c and nccl_*.c. */
+#ifndef LK_COST_NCCL_H
+#define LK_COST_NCCL_H
+
+#include <stdbool.h>
+#include "cost/collective.h"
+
+/* Rows of NCCL's tables. */
+typedef enum lk_nccl_generation {
+	LK_NCCL_VOLTA, LK_NCCL_AMPERE, LK_NCCL_HOPPER, LK_NCCL_BLACKWELL,
+	LK_NCCL_GENERATIONS,
+} lk_nccl_generation;
+
+/* A graph: parallel rings or trees, each with its rate inside a node and between nodes. */
+typedef struct lk_nccl_graph {
+	int channels;
+	double intra, inter; /* per channel */
+} lk_nccl_graph;
+
+typedef struct lk_nccl_site {
+	lk_nccl_generation generation;
+	int n, nodes;
+	double ppn;               /* ranks per node, may be fractional where nodes are filled unevenly */
+	bool nvlink;              /* NVLink or xGMI inside the node, else PCIe */
+	bool nvls;                /* the switch can multicast and reduce */
+	bool efa;                 /* the network adds latency of its own */
+	lk_nccl_graph ring, tree;
+	lk_nccl_graph multicast;  /* NVLS and NVLSTree */
+	double wire;              /* inside the node, per GPU and direction */
+	double pair_wire;         /* the same between two GPUs alone */
+	double node_nics;         /* all NICs of a node that this group may use, line rate */
+	double nic_efficiency;    /* reached share of it */
+	double nic_latency;
+} lk_nccl_site;
+
+void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
+
+/* One (algorithm, protocol). `predicted` is the time by which NCCL itself chooses; `time` the calibrated one. */
+typedef struct lk_nccl_estimate {
+	double predicted, time;
+} lk_nccl_estimate;
+
+/* False where NCCL does not offer the combination. */
+bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
+                         lk_nccl_estimate *out);
+
+/* Bytes that a node's NICs send per byte of the call. */
+double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo);
+
+/* CTAs that NCCL launches for a call: one channel, one CTA, about one SM. */
+int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes);
+
+/* Everything but point-to-point traffic is above; this is all-to-all, per rank. */
+lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes);
+
+/* The calibrated form: see nccl_tuning.c. One set for all clusters. */
+typedef struct lk_nccl_scalars {
+	double launch;                          /* us */
+	double latency;                         /* factor on NCCL's latencies, but for the hops of rings and trees */
+	double hop[LK_NCCL_GENERATIONS];        /* factor on those */
+	double efficiency[LK_PROTOS];           /* of NCCL's bandwidths */
+	double ring_fill;                       /* a Simple ring of n loses ring_fill / n of its bandwidth, and only that */
+} lk_nccl_scalars;
+extern const lk_nccl_scalars lk_nccl_default_scalars;
+
+/* Latency of one hop, by NCCL's hwLatency table. */
+typedef enum lk_nccl_hop { LK_NCCL_HOP_NVLINK, LK_NCCL_HOP_PCI, LK_NCCL_HOP_NET } lk_nccl_hop;
+double lk_nccl_hop_latency(lk_nccl_hop hop, lk_algo algo, lk_proto proto);
+
+#endif

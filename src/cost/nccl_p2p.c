@@ -1,0 +1,92 @@
+/* nccl_p2p.c: traffic that NCCL runs as pairs of send and receive: pipeline messages and all-to-all.
+ *
+ * A rank's time is its busiest link class: bytes over that link's rate, after the latency of its rounds. An
+ * all-to-all runs in batches of 8 peers; the first batch shows in full, later ones add a hop each. Parts, channels
+ * and the limit of the LL protocol: NCCL 2.30, init.cc (ncclP2pSchedule), enqueue.cc; restated in docs/METHOD.md. */
+#include "cost/nccl.h"
+
+#include <math.h>
+
+enum { CONCURRENT = 8, LL_LIMIT = 16384 };
+
+static const double part_bytes = 65536; /* smallest part of a message that gets a channel of its own */
+
+static double power_above(double x) {
+	double power = 1;
+	while (power < x && power < 64) power *= 2;
+	return power;
+}
+
+/* Channels to one peer: over NVLink two for every link of the path, over the network one for each 14 GB/s. */
+static double channels_per_peer(const lk_nccl_site *site, bool same_node, double rate) {
+	if (!same_node) return power_above(fmax(2, ceil(rate / 14)));
+	return site->nvlink ? power_above(fmin(2 * fmax(1, floor(site->pair_wire / 20)), 32)) : 2;
+}
+
+static double latency(const lk_nccl_site *site, bool same_node, lk_proto proto, double rounds) {
+	lk_nccl_hop hop = !same_node ? LK_NCCL_HOP_NET : site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
+	lk_algo table = same_node ? LK_ALGO_RING : LK_ALGO_TREE; /* as rings of one GPU per node use the tree's value */
+	return rounds * lk_nccl_hop_latency(hop, table, proto);
+}
+
+/* The calibrated form; `own` and `transfer` in us, `network` times the network's own latency. LL sends a flag with
+ * every word. */
+static double seconds(const lk_nccl_site *site, double own, double network, lk_proto proto, double transfer) {
+	const lk_nccl_scalars *scalars = &lk_nccl_default_scalars;
+	double flags = proto == LK_PROTO_LL ? 2 : 1;
+	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
+	return (scalars->launch + scalars->latency * own + network + flags * transfer) * 1e-6;
+}
+
+static lk_proto protocol(double message) {
+	return message <= LL_LIMIT ? LK_PROTO_LL : LK_PROTO_SIMPLE;
+}
+
+static double rounds_of(double peers) {
+	return fmin(peers, CONCURRENT) + floor(peers / CONCURRENT);
+}
+
+lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
+	const lk_nccl_scalars *scalars = &lk_nccl_default_scalars;
+	double n = site->n, inside = (site->ppn - 1) / n * bytes, outside = (n - site->ppn) / n * bytes, each = bytes / n;
+	double wire = site->wire * scalars->efficiency[LK_PROTO_SIMPLE];
+	double nic = site->node_nics / site->ppn * site->nic_efficiency;
+	double transfer = fmax(inside / (1000 * wire), outside / (1000 * nic));
+	lk_proto proto = protocol(each);
+	double near_rounds = rounds_of(site->ppn - 1), far_rounds = rounds_of(n - site->ppn);
+	double own = latency(site, true, proto, near_rounds) + latency(site, false, proto, far_rounds);
+	if (proto == LK_PROTO_SIMPLE) own += 8.4; /* base latency of Simple */
+	double time = seconds(site, own, site->nodes > 1, proto, transfer);
+	double parts = fmax(1, ceil(each / part_bytes)), peer = channels_per_peer(site, site->nodes == 1, nic);
+	double channels = fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, 32)));
+	return (lk_coll_cost){
+		.seconds = time,
+		.algo = LK_ALGO_P2P,
+		.proto = proto,
+		.channels = (int)channels,
+		.memory_rate = 4 * (inside + outside) / time, /* read, into the peer's buffer, out of it, written */
+		.intra_rate = inside / time,
+		.nic_rate = outside / time,
+	};
+}
+
+lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription, double bytes) {
+	lk_coll_cost cost = {.algo = LK_ALGO_P2P, .proto = LK_PROTO_SIMPLE};
+	if (!(bytes > 0)) return cost;
+	bytes = fmin(bytes, 1e18);
+	lk_group_shape pair = {node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription};
+	lk_nccl_site site;
+	lk_nccl_site_of(&pair, &site);
+	/* One GPU uses the NICs nearest to it, not all of its node. */
+	double nearest = node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
+	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * site.nic_efficiency;
+	double rate = same_node ? site.pair_wire * lk_nccl_default_scalars.efficiency[LK_PROTO_SIMPLE] : nic;
+	cost.proto = protocol(bytes);
+	double own = latency(&site, same_node, cost.proto, 1);
+	cost.seconds = seconds(&site, own, !same_node, cost.proto, bytes / (1000 * rate));
+	cost.channels = (int)fmin(fmax(1, ceil(bytes / part_bytes)), channels_per_peer(&site, same_node, nic));
+	cost.busbw = bytes / cost.seconds;
+	cost.memory_rate = 2 * cost.busbw; /* mean of the sender, who reads, and the receiver, who goes through a buffer */
+	*(same_node ? &cost.intra_rate : &cost.nic_rate) = cost.busbw;
+	return cost;
+}

@@ -1,0 +1,175 @@
+/* graph.c: building a step graph: columns that grow together, blocks, programs, wires. */
+#include "graph/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Every column of lk_ops that has one element per operation. */
+#define OP_COLUMNS(X) \
+	X(kind) X(stream) X(phase) X(group) X(dtype) X(flags) X(wait) X(signal) X(alloc_owner) X(release_owner) X(join) X(name) \
+	X(m) X(n) X(k) X(batch) X(flops) X(bytes) X(window) X(alloc) X(release) X(channel) X(measured_ps)
+
+lk_graph *lk_graph_new(void)
+{
+	lk_graph *graph = calloc(1, sizeof *graph);
+	if (!graph) return NULL;
+	graph->names = lk_intern_new();
+	if (!graph->names) {
+		free(graph);
+		return NULL;
+	}
+	for (int g = 0; g < LK_GROUPS; g++) {
+		graph->ranks.group[g].size = 1;
+		graph->ranks.group[g].stride = 1;
+	}
+	return graph;
+}
+
+void lk_graph_free(lk_graph *graph)
+{
+	if (!graph) return;
+	lk_ops *ops = &graph->ops;
+#define FREE_COLUMN(column) free(ops->column);
+	OP_COLUMNS(FREE_COLUMN)
+#undef FREE_COLUMN
+	free(ops->dep_begin);
+	free(ops->deps);
+	for (size_t i = 0; i < graph->programs.count; i++) lk_vec_free(&graph->programs.at[i].calls);
+	lk_vec_free(&graph->programs);
+	lk_vec_free(&graph->blocks);
+	lk_vec_free(&graph->wires);
+	lk_intern_free(graph->names);
+	free(graph);
+}
+
+static bool grow(void **column, size_t capacity, size_t size)
+{
+	void *grown = realloc(*column, capacity * size);
+	if (grown) *column = grown;
+	return grown != NULL;
+}
+
+static bool ops_reserve(lk_ops *ops, uint32_t dep_count)
+{
+	if (ops->count == ops->capacity) {
+		if (ops->capacity > UINT32_MAX / 4) return false;
+		uint32_t capacity = ops->capacity ? ops->capacity * 2 : 256;
+		bool ok = grow((void **)&ops->dep_begin, capacity + 1, sizeof *ops->dep_begin);
+#define GROW_COLUMN(column) ok = ok && grow((void **)&ops->column, capacity, sizeof *ops->column);
+		OP_COLUMNS(GROW_COLUMN)
+#undef GROW_COLUMN
+		if (!ok) return false;
+		if (ops->count == 0) ops->dep_begin[0] = 0;
+		ops->capacity = capacity;
+	}
+	uint32_t used = ops->dep_begin[ops->count];
+	if (dep_count > UINT32_MAX / 2 - used) return false;
+	if (used + dep_count > ops->dep_capacity) {
+		uint32_t capacity = (used + dep_count) * 2;
+		if (!grow((void **)&ops->deps, capacity, sizeof *ops->deps)) return false;
+		ops->dep_capacity = capacity;
+	}
+	return true;
+}
+
+void lk_graph_begin_block(lk_graph *graph, const char *name)
+{
+	if (graph->failed) return;
+	uint32_t id = lk_intern_id(graph->names, name);
+	if (id == UINT32_MAX || !lk_push(&graph->blocks)) {
+		graph->failed = true;
+		return;
+	}
+	lk_block *block = lk_last(&graph->blocks);
+	block->name = id;
+	block->begin = block->end = graph->ops.count;
+}
+
+uint32_t lk_graph_add(lk_graph *graph, const lk_op *op)
+{
+	lk_ops *ops = &graph->ops;
+	uint32_t name = graph->failed ? UINT32_MAX : lk_intern_id(graph->names, op->name ? op->name : "");
+	if (name == UINT32_MAX || !ops_reserve(ops, op->dep_count)) {
+		graph->failed = true;
+		return 0;
+	}
+	uint32_t i = ops->count++;
+	ops->kind[i] = op->kind, ops->stream[i] = op->stream, ops->phase[i] = op->phase, ops->group[i] = op->group;
+	ops->dtype[i] = op->dtype, ops->flags[i] = op->flags, ops->wait[i] = op->wait, ops->signal[i] = op->signal;
+	ops->alloc_owner[i] = op->alloc_owner, ops->release_owner[i] = op->release_owner;
+	ops->join[i] = op->join, ops->name[i] = name;
+	ops->m[i] = op->m, ops->n[i] = op->n, ops->k[i] = op->k, ops->batch[i] = op->batch;
+	ops->flops[i] = op->flops, ops->bytes[i] = op->bytes, ops->window[i] = op->window;
+	ops->alloc[i] = op->alloc, ops->release[i] = op->release;
+	ops->channel[i] = op->channel, ops->measured_ps[i] = op->measured_ps;
+	uint32_t at = ops->dep_begin[i];
+	if (op->dep_count) memcpy(ops->deps + at, op->deps, op->dep_count * sizeof *ops->deps);
+	ops->dep_begin[i + 1] = at + op->dep_count;
+	return i - lk_last(&graph->blocks)->begin;
+}
+
+lk_status lk_graph_end_block(lk_graph *graph, uint32_t *id, lk_error *err)
+{
+	if (graph->failed) return lk_oom(err);
+	lk_last(&graph->blocks)->end = graph->ops.count;
+	*id = (uint32_t)graph->blocks.count - 1;
+	return LK_OK;
+}
+
+lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err)
+{
+	size_t wires = (size_t)stages * channels;
+	if (!lk_reserve(&graph->programs, stages) || !lk_reserve(&graph->wires, wires)) return lk_oom(err);
+	for (uint32_t s = 0; s < stages; s++) {
+		lk_program program = {.stage = s, .channels = channels};
+		char name[32];
+		snprintf(name, sizeof name, "stage %u", s);
+		program.name = lk_intern_id(graph->names, name);
+		if (program.name == UINT32_MAX) return lk_oom(err);
+		graph->programs.at[graph->programs.count++] = program;
+	}
+	for (size_t i = 0; i < wires; i++) graph->wires.at[i] = (lk_wire){UINT32_MAX, UINT32_MAX};
+	graph->wires.count = wires;
+	graph->channels = channels;
+	graph->ranks.stages = stages;
+	return LK_OK;
+}
+
+lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err)
+{
+	lk_program *program = &graph->programs.at[stage];
+	if (!lk_push(&program->calls)) return lk_oom(err);
+	*lk_last(&program->calls) = *call;
+	return LK_OK;
+}
+
+void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b)
+{
+	graph->wires.at[(size_t)s * graph->channels + a] = (lk_wire){t, b};
+	graph->wires.at[(size_t)t * graph->channels + b] = (lk_wire){s, a};
+}
+
+uint64_t lk_graph_program_ops(const lk_graph *graph, uint32_t stage)
+{
+	const lk_program *program = &graph->programs.at[stage];
+	uint64_t total = 0;
+	for (size_t i = 0; i < program->calls.count; i++) {
+		const lk_call *call = &program->calls.at[i];
+		const lk_block *block = &graph->blocks.at[call->block];
+		total += (uint64_t)call->repeat * (block->end - block->begin);
+	}
+	return total;
+}
+
+uint32_t lk_graph_layer_ops(const lk_graph *graph)
+{
+	uint32_t forward = 0, backward = 0;
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		const lk_block *block = &graph->blocks.at[b];
+		if (strncmp(lk_intern_text(graph->names, block->name), "layer", 5) != 0 || block->begin == block->end) continue;
+		uint32_t size = block->end - block->begin;
+		uint32_t *most = graph->ops.phase[block->begin] == LK_PHASE_FORWARD ? &forward : &backward;
+		if (size > *most) *most = size;
+	}
+	return forward + backward;
+}

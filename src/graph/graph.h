@@ -1,0 +1,224 @@
+/* graph.h: the step graph, the one data structure that everything in lockstep turns into and is answered from.
+ *
+ * A graph holds *blocks* (short lists of operations: a layer's forward, an optimizer step), and for every rank class a
+ * *program*: the blocks it runs, in order. A layer that occurs a thousand times is one block and a thousand calls, or one
+ * call with a repeat count. Operations are stored column by column; names are interned.
+ *
+ * What an operation waits for, all together:
+ *   - the operation before it on its own stream (streams are queues, as CUDA's are);
+ *   - its launch: the host thread issues operations in program order and spends host_ps on each;
+ *   - `join`: a set of streams, all whose operations issued before this one must have ended;
+ *   - explicit dependencies on earlier operations of the same block;
+ *   - an event of the program (`wait`), set by an earlier operation (`signal`), through the call's arguments;
+ *   - an operation off the compute stream is issued no earlier than the compute operation before it starts.
+ * A collective starts when the last member of its group arrives and ends for all together. A send starts when its receive
+ * has arrived too: the k-th send on a channel meets the k-th receive.
+ *
+ * Times are picoseconds, sizes bytes, work floating-point operations.
+ */
+#ifndef LK_GRAPH_GRAPH_H
+#define LK_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "base/arena.h"
+#include "base/intern.h"
+#include "base/stream.h"
+#include "base/vec.h"
+#include "hw/hw.h"
+#include "lockstep/error.h"
+
+/* What an operation is: the cost family that knows its duration. X(symbol, name, communicates) */
+#define LK_OP_KINDS(X)                                                                             \
+	X(GEMM, "gemm", 0)                   /* shape: batch x [m,k] x [k,n] */                        \
+	X(GROUPED_GEMM, "grouped_gemm", 0)   /* batch experts, m tokens each on average */             \
+	X(CONV, "conv", 0)                   /* as implicit gemm: m pixels, n filters, k window */     \
+	X(ATTENTION, "attention", 0)         /* shape: batch heads, m queries, n keys, k head size */  \
+	X(ATTENTION_BWD, "attention_bwd", 0)                                                           \
+	X(SOFTMAX, "softmax", 0)             /* unfused attention's scale, mask, softmax, dropout */   \
+	X(NORM, "norm", 0)                   /* memory-bound: bytes only, from here ... */             \
+	X(ELEMENTWISE, "elementwise", 0)                                                               \
+	X(PERMUTE, "permute", 0)             /* gather and scatter of rows: MoE dispatch */            \
+	X(EMBEDDING, "embedding", 0)                                                                   \
+	X(LOSS, "loss", 0)                                                                             \
+	X(OPTIMIZER, "optimizer", 0)         /* ... to here */                                         \
+	X(COPY, "copy", 0)                   /* host <-> device over PCIe */                           \
+	X(HOST, "host", 0)                   /* work of the host thread; with a join, it waits */      \
+	X(WAIT, "wait", 0)                   /* a stream waits for an event; takes no time */          \
+	X(MACRO, "macro", 0)                 /* a folded run of calls, see sim/fold.h */               \
+	X(ALLREDUCE, "all_reduce", 1)                                                                  \
+	X(ALLGATHER, "all_gather", 1)                                                                  \
+	X(REDUCESCATTER, "reduce_scatter", 1)                                                          \
+	X(ALLTOALL, "all_to_all", 1)                                                                   \
+	X(BROADCAST, "broadcast", 1)                                                                   \
+	X(SEND, "send", 1)                                                                             \
+	X(RECV, "recv", 1)
+
+typedef enum lk_op_kind {
+#define LK_OP_SYMBOL(symbol, name, comm) LK_OP_##symbol,
+	LK_OP_KINDS(LK_OP_SYMBOL)
+#undef LK_OP_SYMBOL
+	LK_OP_COUNT,
+} lk_op_kind;
+
+const char *lk_op_kind_name(lk_op_kind kind);
+static inline bool lk_op_is_comm(unsigned kind) { return kind >= LK_OP_ALLREDUCE; }
+static inline bool lk_op_is_collective(unsigned kind) { return kind >= LK_OP_ALLREDUCE && kind <= LK_OP_BROADCAST; }
+
+/* Streams of a rank. The host thread is stream 0, the main compute stream 1. */
+enum {
+	LK_STREAM_HOST, LK_STREAM_COMPUTE, LK_STREAM_TP, LK_STREAM_CP, LK_STREAM_EP, LK_STREAM_DP,
+	LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_BACKWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_COPY,
+	LK_STREAMS = 16, /* most that a graph may use */
+};
+const char *lk_stream_label(unsigned stream); /* "compute", "tensor parallel", ... */
+#define LK_JOIN(stream) (1u << (stream))
+
+/* Kinds of process groups. */
+enum {
+	LK_GROUP_NONE, LK_GROUP_TP, LK_GROUP_CP, LK_GROUP_EP, LK_GROUP_ETP, LK_GROUP_DP /* with CP: where gradients are summed */,
+	LK_GROUP_EDP /* the same for experts */, LK_GROUP_SHARD /* hybrid sharding: inside */, LK_GROUP_REPLICA /* and across */,
+	LK_GROUP_PP, LK_GROUP_EMBEDDING /* first and last stage */, LK_GROUP_MODEL /* tp x pp: gradient norm */,
+	LK_GROUPS,
+};
+const char *lk_group_label(unsigned group); /* "tp", "dp", ... */
+
+typedef enum lk_phase { LK_PHASE_FORWARD, LK_PHASE_BACKWARD, LK_PHASE_WEIGHT, LK_PHASE_RECOMPUTE, LK_PHASE_OPTIMIZER, LK_PHASE_OTHER, LK_PHASES } lk_phase;
+const char *lk_phase_name(lk_phase phase);
+
+/* Who owns memory. */
+typedef enum lk_owner {
+	LK_OWN_WEIGHTS, LK_OWN_GRADIENTS, LK_OWN_OPTIMIZER, LK_OWN_ACTIVATIONS, LK_OWN_LOGITS, LK_OWN_WORKSPACE, LK_OWN_BUFFERS /* of communication */,
+	LK_OWNERS,
+} lk_owner;
+const char *lk_owner_name(lk_owner owner);
+
+/* One operation as it is given to lk_graph_add. Zero what does not apply. */
+typedef struct lk_op {
+	uint8_t kind, stream, phase, group;
+	uint8_t dtype;          /* lk_dtype of the arithmetic */
+	uint8_t flags;          /* LK_OP_* below */
+	uint16_t join;          /* LK_JOIN of streams */
+	uint8_t wait, signal;   /* 0, or 1 + index of the call's argument */
+	const char *name;       /* "qkv_proj" */
+	double m, n, k, batch;  /* shape, see LK_OP_KINDS */
+	double flops;
+	double bytes;           /* device-memory traffic; of a communication operation: message as nccl-tests count it */
+	double window;          /* ATTENTION: sliding window, 0 none */
+	int32_t channel;        /* SEND, RECV: peers meet on equal channel numbers of their programs */
+	int64_t measured_ps;    /* > 0: from a trace; used instead of a model */
+	double alloc, release;  /* bytes taken when it is issued, given back when it has been issued */
+	uint8_t alloc_owner, release_owner;
+	const uint32_t *deps;   /* operations of the same block, by their place in it */
+	uint32_t dep_count;
+} lk_op;
+
+enum {
+	LK_OP_CAUSAL = 1,       /* attention: half of the scores */
+	LK_OP_TRANSIENT = 2,    /* alloc is given back at the end of the same operation */
+	LK_OP_OVERLAPPED = 4,   /* TP collective pipelined with its GEMM (userbuffers): only the first and last piece shows */
+};
+
+/* Columns of all operations of all blocks. */
+typedef struct lk_ops {
+	uint32_t count, capacity;
+	uint8_t *kind, *stream, *phase, *group, *dtype, *flags, *wait, *signal, *alloc_owner, *release_owner;
+	uint16_t *join;
+	uint32_t *name;
+	double *m, *n, *k, *batch, *flops, *bytes, *window, *alloc, *release;
+	int32_t *channel;
+	int64_t *measured_ps;
+	uint32_t *dep_begin;    /* [count + 1]: into deps */
+	uint32_t *deps;
+	uint32_t dep_capacity;
+} lk_ops;
+
+typedef struct lk_block {
+	uint32_t name;          /* interned */
+	uint32_t begin, end;    /* operations */
+} lk_block;
+
+/* One call of a program. */
+typedef struct lk_call {
+	uint32_t block;
+	uint32_t repeat;        /* run so many times in a row */
+	int32_t microbatch;     /* -1: none */
+	int32_t layer;          /* first layer, counting over the whole model; -1: none */
+	uint8_t chunk;
+	uint8_t pass;           /* lk_phase of the whole call */
+	uint16_t arg[2];        /* events that the block's wait / signal 1 and 2 mean */
+} lk_call;
+
+/* The program of one rank class. */
+typedef struct lk_program {
+	uint32_t name;          /* interned: "stage 3" */
+	uint32_t stage;
+	LK_VEC(lk_call) calls;
+	uint32_t events;        /* events are numbered 0 .. events-1 */
+	uint32_t channels;      /* channels are numbered below this */
+	double resident[LK_OWNERS]; /* bytes held during the whole step */
+} lk_program;
+
+/* How ranks lie: `chains` = ranks of one stage. The rank of (stage, chain) is stage * chains + chain. A group of a kind is
+ * chain / (size * stride) * stride + chain % stride; PP, EMBEDDING and MODEL groups run across stages. */
+typedef struct lk_ranks {
+	uint32_t world, stages, chains;
+	struct {
+		uint32_t size, stride;
+	} group[LK_GROUPS];
+} lk_ranks;
+
+/* Channel c of program s leads to program peer[s][c] at its channel mirror[s][c]. */
+typedef struct lk_wire {
+	uint32_t stage, channel;
+} lk_wire;
+
+typedef struct lk_graph {
+	lk_intern *names;
+	lk_ops ops;
+	LK_VEC(lk_block) blocks;
+	LK_VEC(lk_program) programs; /* [stages], by stage */
+	LK_VEC(lk_wire) wires;       /* of program s, channel c: wires.at[s * channels + c] */
+	uint32_t channels;           /* most channels of a program */
+	lk_ranks ranks;
+	/* facts that results are stated in */
+	double model_flops;          /* of one step, all ranks (numerator of the MFU) */
+	double tokens, samples;      /* of one step, all ranks */
+	uint32_t peak_dtype;         /* lk_dtype whose dense peak is the MFU's denominator */
+	bool failed;                 /* memory ran out while building; lk_graph_end_block reports it */
+} lk_graph;
+
+lk_graph *lk_graph_new(void); /* NULL when memory is out */
+void lk_graph_free(lk_graph *graph);
+
+/* Blocks: begin, add operations, end. Memory errors are kept and returned by lk_graph_end_block, which gives the id. */
+void lk_graph_begin_block(lk_graph *graph, const char *name);
+uint32_t lk_graph_add(lk_graph *graph, const lk_op *op); /* place in the block */
+lk_status lk_graph_end_block(lk_graph *graph, uint32_t *id, lk_error *err);
+
+/* Programs: all of them at once, then calls appended to each. */
+lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err);
+lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err);
+/* Joins channel `a` of stage `s` with channel `b` of stage `t`. */
+void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b);
+
+/* Operations that a rank of a stage runs in a step, repeats counted. */
+uint64_t lk_graph_program_ops(const lk_graph *graph, uint32_t stage);
+/* The most operations of a transformer layer, forward and backward together (blocks named "layer..."). */
+uint32_t lk_graph_layer_ops(const lk_graph *graph);
+
+/* Every invariant: indices in range, dependencies backward, sends matched by receives, events signalled before they are
+ * waited for, allocations given back. The error names program, call and operation. */
+lk_status lk_graph_check(const lk_graph *graph, lk_error *err);
+
+/* The file form (docs/METHOD.md, "The graph file"): JSON, readable, versioned; .gz is compressed. Reading what was written
+ * gives the same graph. */
+lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err);
+lk_status lk_graph_read(const char *path, lk_graph **out, lk_error *err);
+lk_status lk_graph_read_stream(lk_stream *in, lk_graph **out, lk_error *err);
+
+/* A listing for people: blocks with their operations, programs with their calls. */
+void lk_graph_print(const lk_graph *graph, FILE *out);
+
+#endif

@@ -1,0 +1,134 @@
+/* graph_print.c: a step graph as a listing for people: ranks, blocks with their operations, programs with their calls. It
+ * prints wrong graphs too, for one prints when something is wrong. */
+#include "graph/graph.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+enum { NAME = 72 };
+
+/* A name without control characters, clipped. */
+static const char *name_of(const lk_graph *graph, uint32_t id, char out[NAME]) {
+	return lk_escape(lk_intern_text(graph->names, id), out, NAME);
+}
+
+static void print_quantity(FILE *out, const char *label, double value, bool bytes) {
+	char text[32];
+	if (value == 0) return;
+	fprintf(out, "  %s %s", label, bytes ? lk_format_bytes(value, text, sizeof text) : lk_format_count(value, text, sizeof text));
+}
+
+static void print_shape(FILE *out, const lk_ops *o, uint32_t i) {
+	if (o->m[i] == 0 && o->n[i] == 0 && o->k[i] == 0 && o->batch[i] == 0) return;
+	fputs("  ", out);
+	if (o->batch[i] != 0 && o->batch[i] != 1) fprintf(out, "%g x ", o->batch[i]);
+	fprintf(out, "[m %g, n %g, k %g]", o->m[i], o->n[i], o->k[i]);
+	if (o->window[i] != 0) fprintf(out, " window %g", o->window[i]);
+}
+
+static void print_waits(FILE *out, const lk_ops *o, uint32_t i) {
+	const char *before = "  joins ";
+	for (unsigned s = 0; s < LK_STREAMS; s++) {
+		if (!(o->join[i] >> s & 1)) continue;
+		fprintf(out, "%s%s", before, lk_stream_label(s));
+		before = ", ";
+	}
+	before = "  after ";
+	for (uint32_t d = o->dep_begin[i]; d < o->dep_begin[i + 1]; d++, before = ", ") fprintf(out, "%s%u", before, o->deps[d]);
+	if (o->wait[i]) fprintf(out, "  waits for argument %u", o->wait[i]);
+	if (o->signal[i]) fprintf(out, "  signals argument %u", o->signal[i]);
+}
+
+static void print_memory(FILE *out, const char *sign, double bytes, unsigned owner) {
+	char text[32];
+	if (bytes != 0) fprintf(out, "  %s%s %s", sign, lk_format_bytes(bytes, text, sizeof text), lk_owner_name((lk_owner)owner));
+}
+
+static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t place) {
+	const lk_ops *o = &graph->ops;
+	char name[NAME], text[32];
+	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, name_of(graph, o->name[i], name), lk_op_kind_name((lk_op_kind)o->kind[i]),
+	        lk_stream_label(o->stream[i]), lk_phase_name((lk_phase)o->phase[i]));
+	if (lk_op_is_collective(o->kind[i])) fprintf(out, "  group %s", lk_group_label(o->group[i]));
+	if (o->kind[i] == LK_OP_SEND || o->kind[i] == LK_OP_RECV) fprintf(out, "  channel %d", o->channel[i]);
+	print_shape(out, o, i);
+	if (o->flops[i] != 0) fprintf(out, "  %s", lk_dtype_name((lk_dtype)o->dtype[i]));
+	print_quantity(out, "flops", o->flops[i], false);
+	print_quantity(out, "bytes", o->bytes[i], true);
+	if (o->measured_ps[i] > 0)
+		fprintf(out, "  measured %s", lk_format_seconds((double)o->measured_ps[i] * 1e-12, text, sizeof text));
+	if (o->flags[i] & LK_OP_CAUSAL) fputs("  causal", out);
+	if (o->flags[i] & LK_OP_TRANSIENT) fputs("  transient", out);
+	if (o->flags[i] & LK_OP_OVERLAPPED) fputs("  overlapped", out);
+	print_waits(out, o, i);
+	print_memory(out, "+", o->alloc[i], o->alloc_owner[i]);
+	print_memory(out, "-", o->release[i], o->release_owner[i]);
+	putc('\n', out);
+}
+
+static void print_block(const lk_graph *graph, FILE *out, size_t b) {
+	const lk_block *block = &graph->blocks.at[b];
+	char name[NAME];
+	double flops = 0, bytes = 0;
+	bool open = block->end < block->begin || block->end > graph->ops.count;
+	uint32_t end = open ? block->begin : block->end;
+	for (uint32_t i = block->begin; i < end; i++) {
+		flops += graph->ops.flops[i];
+		if (!lk_op_is_comm(graph->ops.kind[i])) bytes += graph->ops.bytes[i];
+	}
+	fprintf(out, "block %zu \"%s\": %u operations", b, name_of(graph, block->name, name), end - block->begin);
+	print_quantity(out, "flops", flops, false);
+	print_quantity(out, "memory traffic", bytes, true);
+	putc('\n', out);
+	for (uint32_t i = block->begin; i < end; i++) print_op(graph, out, i, i - block->begin);
+}
+
+static void print_call(const lk_graph *graph, FILE *out, const lk_call *call, size_t at) {
+	char name[NAME];
+	fprintf(out, "  %6zu  ", at);
+	if (call->block >= graph->blocks.count) fprintf(out, "block %u, which does not exist", call->block);
+	else fprintf(out, "%-36s", name_of(graph, graph->blocks.at[call->block].name, name));
+	if (call->repeat != 1) fprintf(out, " x %u", call->repeat);
+	fprintf(out, "  %s", lk_phase_name((lk_phase)call->pass));
+	if (call->microbatch >= 0) fprintf(out, "  micro-batch %d", call->microbatch);
+	if (call->layer >= 0) fprintf(out, "  layer %d", call->layer);
+	if (call->chunk) fprintf(out, "  chunk %u", call->chunk);
+	if (call->arg[0] || call->arg[1]) fprintf(out, "  arguments %u, %u", call->arg[0], call->arg[1]);
+	putc('\n', out);
+}
+
+static void print_program(const lk_graph *graph, FILE *out, size_t s) {
+	const lk_program *program = &graph->programs.at[s];
+	char name[NAME], text[32];
+	fprintf(out, "program %zu \"%s\": %zu calls, %u events\n", s, name_of(graph, program->name, name), program->calls.count,
+	        program->events);
+	for (int o = 0; o < LK_OWNERS; o++)
+		if (program->resident[o] != 0)
+			fprintf(out, "  holds %s of %s\n", lk_format_bytes(program->resident[o], text, sizeof text), lk_owner_name((lk_owner)o));
+	for (uint32_t c = 0; c < graph->channels && s * graph->channels + c < graph->wires.count; c++) {
+		lk_wire to = graph->wires.at[s * graph->channels + c];
+		if (to.stage != UINT32_MAX) fprintf(out, "  channel %u leads to channel %u of program %u\n", c, to.channel, to.stage);
+	}
+	for (size_t i = 0; i < program->calls.count; i++) print_call(graph, out, &program->calls.at[i], i);
+}
+
+static void print_ranks(const lk_graph *graph, FILE *out) {
+	const lk_ranks *r = &graph->ranks;
+	fprintf(out, "step graph: %u ranks, %u stages of %u; %zu blocks, %u operations\n", r->world, r->stages, r->chains,
+	        graph->blocks.count, graph->ops.count);
+	for (unsigned g = 0; g < LK_GROUPS; g++)
+		if (r->group[g].size > 1) fprintf(out, "  group %s: %u ranks, every %u\n", lk_group_label(g), r->group[g].size, r->group[g].stride);
+	if (graph->model_flops == 0 && graph->tokens == 0 && graph->samples == 0) return;
+	fputs("  a step:", out);
+	print_quantity(out, "model flops", graph->model_flops, false);
+	print_quantity(out, "tokens", graph->tokens, false);
+	print_quantity(out, "samples", graph->samples, false);
+	fprintf(out, "  in %s\n", lk_dtype_name((lk_dtype)graph->peak_dtype));
+}
+
+void lk_graph_print(const lk_graph *graph, FILE *out) {
+	print_ranks(graph, out);
+	for (size_t b = 0; b < graph->blocks.count; b++) print_block(graph, out, b);
+	for (size_t s = 0; s < graph->programs.count; s++) print_program(graph, out, s);
+}

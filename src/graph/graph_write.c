@@ -1,0 +1,186 @@
+/* graph_write.c: a step graph to its file form (graph_file.h). One operation and one call is one line. */
+#include "graph/graph_file.h"
+
+#include "base/json.h"
+
+static void begin_line(lk_json_writer *w) { w->compact = true; }
+static void end_line(lk_json_writer *w) { w->compact = false; }
+
+/* Name `value` of a list, or the number where the list ends before it. */
+static void put_choice(lk_json_writer *w, const char *key, lk_graph_list list, unsigned value) {
+	const char *names[LK_GRAPH_NAMES];
+	if (value < lk_graph_names(list, names)) lk_json_put_text(w, key, names[value]);
+	else lk_json_put_integer(w, key, value);
+}
+
+static void put_set(lk_json_writer *w, const char *key, lk_graph_list list, unsigned bits) {
+	lk_json_array(w, key);
+	for (unsigned i = 0; bits >> i; i++)
+		if (bits >> i & 1) put_choice(w, NULL, list, i);
+	lk_json_array_end(w);
+}
+
+static void put_deps(lk_json_writer *w, const char *key, const lk_op *op) {
+	lk_json_array(w, key);
+	for (uint32_t i = 0; i < op->dep_count; i++) lk_json_put_integer(w, NULL, op->deps[i]);
+	lk_json_array_end(w);
+}
+
+/* The field as a whole number, for those that are one. */
+static int64_t whole(const lk_graph_field *field, const void *at) {
+	switch (field->form) {
+	case LK_FORM_CHANNEL: return *(const int32_t *)at;
+	case LK_FORM_TIME: return *(const int64_t *)at;
+	case LK_FORM_SET: return field->high == UINT16_MAX ? *(const uint16_t *)at : *(const uint8_t *)at;
+	default: return *(const uint8_t *)at;
+	}
+}
+
+static void put_field(lk_json_writer *w, const lk_op *op, const lk_graph_field *field) {
+	const void *at = (const char *)op + field->offset;
+	if (field->form == LK_FORM_TEXT) {
+		lk_json_put_text(w, field->name, *(const char *const *)at);
+	} else if (field->form == LK_FORM_REAL) {
+		double real = *(const double *)at;
+		if (real != 0) lk_json_put_number(w, field->name, real);
+	} else if (field->form == LK_FORM_DEPS) {
+		if (op->dep_count) put_deps(w, field->name, op);
+	} else {
+		int64_t value = whole(field, at);
+		if (value == 0 && !field->always) return;
+		if (field->form == LK_FORM_CHOICE) put_choice(w, field->name, field->list, (unsigned)value);
+		else if (field->form == LK_FORM_SET) put_set(w, field->name, field->list, (unsigned)value);
+		else lk_json_put_integer(w, field->name, value);
+	}
+}
+
+static void put_op(lk_json_writer *w, const lk_op *op) {
+	lk_json_object(w, NULL);
+	begin_line(w);
+	for (int i = 0; i < LK_GRAPH_FIELDS; i++) put_field(w, op, &lk_graph_fields[i]);
+	lk_json_object_end(w);
+	end_line(w);
+}
+
+static void put_ranks(lk_json_writer *w, const lk_ranks *ranks) {
+	lk_json_object(w, "ranks");
+	lk_json_put_integer(w, "world", ranks->world);
+	lk_json_put_integer(w, "stages", ranks->stages);
+	lk_json_put_integer(w, "chains", ranks->chains);
+	lk_json_object(w, "groups");
+	for (unsigned g = 0; g < LK_GROUPS; g++) {
+		if (ranks->group[g].size == 1 && ranks->group[g].stride == 1) continue;
+		lk_json_array(w, lk_group_label(g));
+		begin_line(w);
+		lk_json_put_integer(w, NULL, ranks->group[g].size);
+		lk_json_put_integer(w, NULL, ranks->group[g].stride);
+		lk_json_array_end(w);
+		end_line(w);
+	}
+	lk_json_object_end(w);
+	lk_json_object_end(w);
+}
+
+static void put_facts(lk_json_writer *w, const lk_graph *graph) {
+	lk_json_object(w, "facts");
+	lk_json_put_number(w, "model_flops", graph->model_flops);
+	lk_json_put_number(w, "tokens", graph->tokens);
+	lk_json_put_number(w, "samples", graph->samples);
+	put_choice(w, "peak_dtype", LK_LIST_DTYPE, graph->peak_dtype);
+	lk_json_object_end(w);
+}
+
+static void put_blocks(lk_json_writer *w, const lk_graph *graph) {
+	lk_json_array(w, "blocks");
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		const lk_block *block = &graph->blocks.at[b];
+		lk_json_object(w, NULL);
+		lk_json_put_text(w, "name", lk_intern_text(graph->names, block->name));
+		lk_json_array(w, "operations");
+		for (uint32_t i = block->begin; i < block->end; i++) {
+			lk_op op = lk_graph_op(graph, i);
+			put_op(w, &op);
+		}
+		lk_json_array_end(w);
+		lk_json_object_end(w);
+	}
+	lk_json_array_end(w);
+}
+
+static void put_call(lk_json_writer *w, const lk_call *call) {
+	lk_json_array(w, NULL);
+	begin_line(w);
+	lk_json_put_integer(w, NULL, call->block);
+	lk_json_put_integer(w, NULL, call->repeat);
+	lk_json_put_integer(w, NULL, call->microbatch);
+	lk_json_put_integer(w, NULL, call->layer);
+	lk_json_put_integer(w, NULL, call->chunk);
+	put_choice(w, NULL, LK_LIST_PHASE, call->pass);
+	lk_json_put_integer(w, NULL, call->arg[0]);
+	lk_json_put_integer(w, NULL, call->arg[1]);
+	lk_json_array_end(w);
+	end_line(w);
+}
+
+static void put_program(lk_json_writer *w, const lk_graph *graph, const lk_program *program) {
+	lk_json_object(w, NULL);
+	lk_json_put_text(w, "name", lk_intern_text(graph->names, program->name));
+	lk_json_put_integer(w, "stage", program->stage);
+	lk_json_put_integer(w, "channels", program->channels);
+	lk_json_put_integer(w, "events", program->events);
+	lk_json_object(w, "resident");
+	for (int o = 0; o < LK_OWNERS; o++)
+		if (program->resident[o] != 0) lk_json_put_number(w, lk_owner_name((lk_owner)o), program->resident[o]);
+	lk_json_object_end(w);
+	lk_json_array(w, "calls");
+	for (size_t i = 0; i < program->calls.count; i++) put_call(w, &program->calls.at[i]);
+	lk_json_array_end(w);
+	lk_json_object_end(w);
+}
+
+/* Each wire once, from its lower end. */
+static void put_wires(lk_json_writer *w, const lk_graph *graph) {
+	lk_json_array(w, "wires");
+	for (size_t i = 0; i < graph->wires.count; i++) {
+		lk_wire to = graph->wires.at[i];
+		if (to.stage == UINT32_MAX || (size_t)to.stage * graph->channels + to.channel < i) continue;
+		lk_json_array(w, NULL);
+		begin_line(w);
+		lk_json_put_integer(w, NULL, (long long)(i / graph->channels));
+		lk_json_put_integer(w, NULL, (long long)(i % graph->channels));
+		lk_json_put_integer(w, NULL, to.stage);
+		lk_json_put_integer(w, NULL, to.channel);
+		lk_json_array_end(w);
+		end_line(w);
+	}
+	lk_json_array_end(w);
+}
+
+static lk_status put_graph(const lk_graph *graph, FILE *file, lk_error *err) {
+	lk_json_writer w;
+	lk_json_begin(&w, file, false);
+	lk_json_object(&w, NULL);
+	lk_json_put_integer(&w, "lockstep_graph", LK_GRAPH_VERSION);
+	put_ranks(&w, &graph->ranks);
+	put_facts(&w, graph);
+	lk_json_put_integer(&w, "channels", graph->channels);
+	put_blocks(&w, graph);
+	lk_json_array(&w, "programs");
+	for (size_t s = 0; s < graph->programs.count; s++) put_program(&w, graph, &graph->programs.at[s]);
+	lk_json_array_end(&w);
+	put_wires(&w, graph);
+	lk_json_object_end(&w);
+	return lk_json_finish(&w, err);
+}
+
+/* What is not checked could not be read again. */
+lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err) {
+	lk_sink *sink;
+	LK_TRY(lk_graph_check(graph, err));
+	LK_TRY(lk_sink_open(path, &sink, err));
+	FILE *file = lk_sink_file(sink);
+	lk_status status = file ? put_graph(graph, file, err) : lk_oom(err);
+	if (status == LK_OK || status == LK_ERR_IO) return lk_sink_commit(sink, err); /* it knows why the file failed */
+	lk_sink_abandon(sink);
+	return status;
+}

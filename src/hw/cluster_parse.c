@@ -1,0 +1,307 @@
+/* cluster_parse.c: reads the synthetic form of a cluster, one line of text:
+ *
+ *     cluster  = nodes { "+" nodes }
+ *     nodes    = [ COUNT "node" "*" ] COUNT device [ wiring ] [ RATE "GB/s" ] { "," option }
+ *     wiring   = "nvlink" [ GENERATION ] | "xgmi" | "nvswitch" | "mesh" | "pcie" [ GENERATION ]
+ *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] | "oversub" X | "rail" | "norail"
+ *     device   = a word, or a name in quotes
+ *
+ * Without "node", COUNT devices fill usual nodes of the device: "64 h100-sxm" is 8 nodes of 8. "nvlink" and "xgmi" are
+ * the links as the device's usual node wires them, "nvswitch" and "mesh" say the wiring; GB/s is the rate per direction
+ * and GPU. "oversub" and "rail" hold for the whole cluster, wherever they stand.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "hw/cluster.h"
+
+enum { WORD = 64, JSON_FILE_LIMIT = 64 << 20 };
+
+typedef struct parser {
+	const char *text, *at;
+	lk_cluster_draft draft;
+	bool oversub_said;
+	lk_error *err;
+} parser;
+
+/* ---- scanning ---- */
+
+/* Every error of this file: the column counts from 1. */
+static lk_status fail_at(parser *p, const char *at, const char *what, const char *shown, const char *hint) {
+	char where[48];
+	snprintf(where, sizeof where, "cluster, column %zu", (size_t)(at - p->text) + 1);
+	if (shown) lk_fail(p->err, LK_ERR_INPUT, where, "%s '%.60s'", what, shown);
+	else lk_fail(p->err, LK_ERR_INPUT, where, "%s", what);
+	return hint ? lk_hint(p->err, "%s", hint) : LK_ERR_INPUT;
+}
+
+static void skip_blanks(parser *p) {
+	p->at += strspn(p->at, " \t\r\n");
+}
+
+static bool accept(parser *p, char c) {
+	skip_blanks(p);
+	if (*p->at != c) return false;
+	p->at++;
+	return true;
+}
+
+static bool is_digit(char c) {
+	return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c) {
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* If the letters at the cursor are `word` in any case, goes behind them. */
+static bool accept_word(parser *p, const char *word) {
+	skip_blanks(p);
+	size_t n = 0;
+	for (; is_letter(p->at[n]) && word[n]; n++)
+		if ((p->at[n] | 0x20) != word[n]) return false;
+	if (word[n] || is_letter(p->at[n])) return false;
+	p->at += n;
+	return true;
+}
+
+static lk_status read_count(parser *p, long long high, const char *of_what, int *out) {
+	skip_blanks(p);
+	const char *from = p->at;
+	long long count = 0;
+	for (; is_digit(*p->at); p->at++)
+		if (count <= high) count = count * 10 + (*p->at - '0');
+	char what[96], hint[64];
+	snprintf(hint, sizeof hint, "give a whole number from 1 to %lld", high);
+	snprintf(what, sizeof what, p->at == from ? "%s is missing" : "%s is out of range", of_what);
+	if (p->at == from || count < 1 || count > high) return fail_at(p, from, what, NULL, hint);
+	*out = (int)count;
+	return LK_OK;
+}
+
+static lk_status read_rate(parser *p, double low, double high, const char *of_what, double *out) {
+	skip_blanks(p);
+	const char *from = p->at, *end;
+	double number = lk_read_real(from, &end);
+	char what[96], hint[64];
+	snprintf(hint, sizeof hint, "give a number from %.9g to %.9g", low, high);
+	snprintf(what, sizeof what, end == from ? "%s is missing" : "%s is out of range", of_what);
+	if (end == from || !(number >= low && number <= high)) return fail_at(p, from, what, NULL, hint);
+	p->at = end;
+	*out = round(number * 1e6) / 1e6; /* as many decimals as the text of a cluster has: cluster_text.c */
+	return LK_OK;
+}
+
+/* The word at the cursor, for error messages and device names: up to a blank, comma, plus or star. */
+static size_t word_length(const parser *p) {
+	return strcspn(p->at, " \t\r\n,+*");
+}
+
+static lk_status unexpected(parser *p, const char *hint) {
+	skip_blanks(p);
+	if (!*p->at) return fail_at(p, p->at, "the text ends too early", NULL, hint);
+	char word[WORD];
+	size_t length = word_length(p);
+	snprintf(word, sizeof word, "%.*s", length ? (int)(length < WORD ? length : WORD - 1) : 1, p->at);
+	return fail_at(p, p->at, "unexpected", word, hint);
+}
+
+/* ---- nodes ---- */
+
+static lk_status read_device(parser *p, const lk_device **out) {
+	skip_blanks(p);
+	const char *from = p->at;
+	size_t length = word_length(p);
+	bool quoted = *from == '"' || *from == '\'';
+	if (quoted) {
+		const char *end = strchr(from + 1, *from);
+		if (!end) return fail_at(p, from, "this quote is not closed", NULL, NULL);
+		length = (size_t)(end - from) - 1;
+	}
+	if (!length) return unexpected(p, "a device must stand here, such as h100-sxm");
+	if (length >= 128) return fail_at(p, from, "a device name of more than 127 bytes", NULL, NULL);
+	char name[128];
+	memcpy(name, from + quoted, length);
+	name[length] = '\0';
+	p->at = from + length + 2 * (size_t)quoted;
+	lk_error why = {0};
+	lk_status status = lk_device_lookup(name, out, &why);
+	if (status == LK_OK) return LK_OK;
+	if (status != LK_ERR_INPUT) {
+		if (p->err) *p->err = why;
+		return status;
+	}
+	return fail_at(p, from, why.what, NULL, why.hint);
+}
+
+/* PCIe x16 per direction as NCCL reckons it: 12 GB/s for generation 3, doubled with each (graph/topo.h). */
+static lk_status read_pcie(parser *p, const char *from, lk_node *node) {
+	node->intra = LK_INTRA_PCIE;
+	node->intra_rate = node->device->pcie_rate;
+	if (!is_digit(*p->at)) return LK_OK;
+	int generation = *p->at++ - '0';
+	if (generation < 3 || generation > 7 || is_digit(*p->at))
+		return fail_at(p, from, "no PCIe generation that is known", NULL, "say pcie3, pcie4, pcie5, pcie6 or pcie7");
+	node->intra_rate = 12e9 * (1 << (generation - 3));
+	return LK_OK;
+}
+
+/* `fits`: the word names the kind of links that the device has. */
+static lk_status read_links(parser *p, const char *from, lk_node *node, lk_intra intra, bool fits) {
+	const lk_device *device = node->device;
+	int generation = lk_nvlink_generation(device->arch);
+	char hint[64] = "say pcie, or leave it out for the usual wiring";
+	if (!(device->link_rate > 0) || !fits) {
+		if (device->link_rate > 0 && generation) snprintf(hint, sizeof hint, "it has nvlink%d", generation);
+		else if (device->link_rate > 0) snprintf(hint, sizeof hint, "it has xgmi");
+		return fail_at(p, from, "no such links on device", device->name, hint);
+	}
+	if (device->link_bridge && node->gpus > 2)
+		return fail_at(p, from, "a bridge joins two cards, not more, of device", device->name,
+		               "say pcie, or describe nodes of 2 GPUs");
+	node->intra = intra;
+	node->intra_rate = device->link_rate;
+	return LK_OK;
+}
+
+static lk_status read_nvlink(parser *p, const char *from, lk_node *node, lk_intra wired) {
+	int generation = lk_nvlink_generation(node->device->arch);
+	int said = is_digit(*p->at) ? *p->at++ - '0' : generation;
+	return read_links(p, from, node, wired, generation && said == generation);
+}
+
+/* Reads the wiring, if one stands here. */
+static lk_status read_wiring(parser *p, lk_node *node) {
+	skip_blanks(p);
+	const char *from = p->at;
+	lk_intra wired = node->device->link_switch ? LK_INTRA_SWITCH : LK_INTRA_MESH;
+	if (accept_word(p, "pcie")) return read_pcie(p, from, node);
+	if (accept_word(p, "nvlink")) return read_nvlink(p, from, node, wired);
+	if (accept_word(p, "xgmi")) return read_links(p, from, node, wired, !lk_nvlink_generation(node->device->arch));
+	if (accept_word(p, "nvswitch")) return read_links(p, from, node, LK_INTRA_SWITCH, true);
+	if (accept_word(p, "mesh")) return read_links(p, from, node, LK_INTRA_MESH, true);
+	return LK_OK;
+}
+
+/* Reads "300GB/s", if it stands here. */
+static lk_status read_link_rate(parser *p, lk_node *node) {
+	skip_blanks(p);
+	if (!is_digit(*p->at) && *p->at != '.') return LK_OK;
+	const char *from = p->at;
+	double rate;
+	LK_TRY(read_rate(p, 1e-3, LK_CLUSTER_RATE / 1e9, "the link rate", &rate));
+	if (!accept_word(p, "gb") || !accept(p, '/') || !accept_word(p, "s"))
+		return fail_at(p, from, "a rate without its unit", NULL, "say 300GB/s: per second, direction and GPU");
+	node->intra_rate = rate * 1e9;
+	return LK_OK;
+}
+
+static lk_status read_nic(parser *p, lk_node *node) {
+	double gbits, us = 0;
+	LK_TRY(read_count(p, LK_CLUSTER_NICS, "the number of NICs of a node", &node->nics));
+	if (!accept(p, '*')) return unexpected(p, "say how many NICs of which rate, such as nic 8*400g");
+	LK_TRY(read_rate(p, 1e-3, LK_CLUSTER_RATE * 8 / 1e9, "the rate of a NIC in gigabits", &gbits));
+	if (!accept_word(p, "g") && !accept_word(p, "gb") && !accept_word(p, "gbps") && !accept_word(p, "gbit")) {
+		skip_blanks(p);
+		if (is_letter(*p->at)) return unexpected(p, "the rate of a NIC is in gigabits per second, such as 400g");
+	}
+	skip_blanks(p);
+	if (is_digit(*p->at) || *p->at == '.') {
+		LK_TRY(read_rate(p, 0, 1e6, "the latency", &us));
+		if (!accept_word(p, "us")) return unexpected(p, "the latency of a NIC is in us, such as 35us");
+	}
+	node->nic_rate = gbits * 1e9 / 8;
+	node->nic_latency_s = us * 1e-6;
+	return LK_OK;
+}
+
+static lk_status read_oversub(parser *p) {
+	skip_blanks(p);
+	const char *from = p->at;
+	double factor;
+	LK_TRY(read_rate(p, 1, 1e4, "the oversubscription", &factor));
+	if (p->oversub_said && factor != p->draft.oversubscription)
+		return fail_at(p, from, "a second oversubscription", NULL, "it holds for the whole cluster: say it once");
+	p->oversub_said = true;
+	p->draft.oversubscription = factor;
+	return LK_OK;
+}
+
+static lk_status read_option(parser *p, lk_node *node) {
+	if (accept_word(p, "nic")) return read_nic(p, node);
+	if (accept_word(p, "oversub")) return read_oversub(p);
+	if (accept_word(p, "rail")) return LK_OK;
+	if (!accept_word(p, "norail")) return unexpected(p, "say nic, oversub, rail or norail");
+	p->draft.rail_optimised = false;
+	return LK_OK;
+}
+
+/* ---- the whole ---- */
+
+static lk_status read_nodes(parser *p) {
+	int nodes = 0, gpus;
+	skip_blanks(p);
+	const char *from = p->at;
+	LK_TRY(read_count(p, LK_CLUSTER_GPUS, "a count", &gpus));
+	if (accept_word(p, "node") || accept_word(p, "nodes")) {
+		nodes = gpus;
+		if (!accept(p, '*')) return unexpected(p, "say '8 node * 8 h100-sxm'");
+		LK_TRY(read_count(p, LK_CLUSTER_GPUS, "the number of GPUs of a node", &gpus));
+	}
+	const lk_device *device;
+	LK_TRY(read_device(p, &device));
+	lk_node node = lk_node_usual(device, nodes ? gpus : device->node_gpus);
+	LK_TRY(read_wiring(p, &node));
+	LK_TRY(read_link_rate(p, &node));
+	while (accept(p, ',')) LK_TRY(read_option(p, &node));
+	lk_error why = {0};
+	lk_status status = nodes ? lk_cluster_add(&p->draft, &node, nodes, "", &why)
+	                         : lk_cluster_fill(&p->draft, &node, gpus, &why);
+	return status == LK_ERR_INPUT ? fail_at(p, from, why.what, NULL, NULL) : status == LK_OK ? LK_OK : lk_oom(p->err);
+}
+
+static lk_status read_text(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
+	parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
+	lk_status status;
+	do status = read_nodes(&p);
+	while (status == LK_OK && accept(&p, '+'));
+	skip_blanks(&p);
+	if (status == LK_OK && *p.at) status = unexpected(&p, "nodes are joined by '+', their options by ','");
+	if (status == LK_OK) status = lk_cluster_seal(arena, &p.draft, out, err);
+	lk_vec_free(&p.draft.runs);
+	return status;
+}
+
+static lk_status read_file(lk_arena *arena, const char *path, lk_cluster *out, lk_error *err) {
+	char *text;
+	size_t size;
+	LK_TRY(lk_stream_slurp(path, JSON_FILE_LIMIT, &text, &size, err));
+	lk_stream *in;
+	lk_status status = lk_stream_memory(text, size, path, &in, err);
+	if (status == LK_OK) {
+		status = lk_cluster_json(arena, in, out, err);
+		lk_stream_close(in);
+	}
+	free(text);
+	return status;
+}
+
+static bool ends_in_json(const char *text) {
+	size_t length = strlen(text);
+	return length >= 5 && strcmp(text + length - 5, ".json") == 0;
+}
+
+lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
+	if (text[strspn(text, " \t\r\n")] != '{') {
+		if (ends_in_json(text)) return read_file(arena, text, out, err);
+		return read_text(arena, text, out, err);
+	}
+	lk_stream *in;
+	LK_TRY(lk_stream_memory(text, strlen(text), "cluster", &in, err));
+	lk_status status = lk_cluster_json(arena, in, out, err);
+	lk_stream_close(in);
+	return status;
+}

@@ -1,0 +1,331 @@
+/* device.c: the catalogue of devices: loading it, and finding a device by whatever people call it.
+ *
+ * Names are compared by their key: lower case, split at everything that is no letter or digit, without the words that
+ * only say who made it, put together again. "NVIDIA_A100-PCIE-40GB" and "a100 pcie 40gb" have the key "a100pcie40gb".
+ * The keys of all names and aliases are made once, sorted, and found by bisection.
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/csv.h"
+#include "base/text.h"
+#include "base/vec.h"
+#include "hw/data.h"
+#include "hw/fields.h"
+#include "hw/hw.h"
+
+enum { KEY = 96 };
+
+typedef struct entry {
+	lk_device device;
+	const char *aliases; /* comma separated */
+} entry;
+
+typedef struct key {
+	const char *text;
+	int device;
+} key;
+
+/* An accelerator that is known and not modelled: every key that begins so is refused with the reason. */
+typedef struct refusal {
+	const char *prefix, *name, *reason;
+} refusal;
+
+typedef struct catalogue {
+	lk_arena arena;
+	LK_VEC(entry) entries;
+	LK_VEC(key) keys;
+	LK_VEC(refusal) refusals;
+	int column[LK_DEVICE_FIELDS]; /* of devices.csv, by field */
+} catalogue;
+
+static void catalogue_free(catalogue *cat) {
+	if (!cat) return;
+	lk_arena_free(&cat->arena);
+	lk_vec_free(&cat->entries);
+	lk_vec_free(&cat->keys);
+	lk_vec_free(&cat->refusals);
+	free(cat);
+}
+
+/* ---- keys ---- */
+
+static bool part_of_word(char c) {
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (unsigned char)c >= 0x80;
+}
+
+static bool says_only_the_maker(const char *word, size_t length) {
+	static const char *const words[] = {"nvidia", "tesla", "amd", "instinct", "gpu", "geforce", "radeon"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0) return true;
+	return false;
+}
+
+/* The key of the first `length` bytes of a name; false if it is empty or too long to be one. */
+static bool make_key(const char *name, size_t length, char out[KEY]) {
+	size_t used = 0;
+	for (size_t i = 0; i < length;) {
+		size_t word = used;
+		for (; i < length && part_of_word(name[i]); i++) {
+			if (used + 1 >= KEY) return false;
+			out[used++] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : name[i];
+		}
+		if (says_only_the_maker(out + word, used - word)) used = word;
+		while (i < length && !part_of_word(name[i])) i++;
+	}
+	out[used] = '\0';
+	return used > 0;
+}
+
+static int compare_keys(const void *a, const void *b) {
+	return strcmp(((const key *)a)->text, ((const key *)b)->text);
+}
+
+static const key *find_key(const catalogue *cat, const char *text) {
+	key wanted = {text, 0};
+	return cat->keys.count ? bsearch(&wanted, cat->keys.at, cat->keys.count, sizeof(key), compare_keys) : NULL;
+}
+
+/* ---- loading ---- */
+
+/* Takes the next part of a '|' separated list; false at its end. */
+static bool next_part(const char **list, const char **part, size_t *length) {
+	if (!**list) return false;
+	*part = *list;
+	*length = strcspn(*list, "|");
+	*list += *length + ((*list)[*length] == '|');
+	return true;
+}
+
+static lk_status add_key(catalogue *cat, const char *name, size_t length, const char *where, lk_error *err) {
+	char text[KEY];
+	if (!make_key(name, length, text))
+		return lk_fail(err, LK_ERR_INPUT, where, "'%.*s' is no name of a device", (int)length, name);
+	const char *copy = lk_arena_strdup(&cat->arena, text);
+	if (!copy || !lk_push(&cat->keys)) return lk_oom(err);
+	*lk_last(&cat->keys) = (key){copy, (int)cat->entries.count - 1};
+	return LK_OK;
+}
+
+static lk_status add_aliases(catalogue *cat, const char *list, const char *where, lk_error *err) {
+	char *shown = lk_arena_alloc(&cat->arena, 2 * strlen(list) + 1), *to = shown;
+	if (!shown) return lk_oom(err);
+	const char *part;
+	size_t length;
+	while (next_part(&list, &part, &length)) {
+		LK_TRY(add_key(cat, part, length, where, err));
+		if (to != shown) to += sprintf(to, ", ");
+		memcpy(to, part, length);
+		to += length;
+	}
+	lk_last(&cat->entries)->aliases = shown;
+	return LK_OK;
+}
+
+static lk_status find_columns(catalogue *cat, const lk_csv *csv, lk_error *err) {
+	for (int i = 0; i < LK_DEVICE_FIELDS; i++) {
+		cat->column[i] = lk_csv_column(csv, lk_device_field(i));
+		if (cat->column[i] >= 0) continue;
+		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the header has no column '%s'", lk_device_field(i));
+	}
+	return LK_OK;
+}
+
+static lk_status add_device(catalogue *cat, const lk_csv *csv, lk_error *err) {
+	if (!cat->entries.count) LK_TRY(find_columns(cat, csv, err));
+	const char *where = lk_csv_where(csv);
+	if (!lk_push(&cat->entries)) return lk_oom(err);
+	lk_device *device = &lk_last(&cat->entries)->device;
+	for (int i = 0; i < LK_DEVICE_FIELDS; i++)
+		LK_TRY(lk_device_set_field(device, i, lk_csv_field(csv, cat->column[i]), where, err));
+	LK_TRY(lk_device_check(device, where, err));
+	LK_TRY(add_key(cat, device->name, strlen(device->name), where, err));
+	LK_TRY(add_key(cat, device->label, strlen(device->label), where, err));
+	return add_aliases(cat, lk_csv_field(csv, lk_csv_column(csv, "aliases")), where, err);
+}
+
+static lk_status add_refusal(catalogue *cat, const lk_csv *csv, lk_error *err) {
+	const char *list = lk_csv_field(csv, lk_csv_column(csv, "prefixes")), *part;
+	const char *name = lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "name")));
+	const char *reason = lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "reason")));
+	size_t length;
+	if (!name || !reason) return lk_oom(err);
+	while (next_part(&list, &part, &length)) {
+		char text[KEY];
+		if (!make_key(part, length, text))
+			return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "'%.*s' is no prefix", (int)length, part);
+		const char *prefix = lk_arena_strdup(&cat->arena, text);
+		if (!prefix || !lk_push(&cat->refusals)) return lk_oom(err);
+		*lk_last(&cat->refusals) = (refusal){prefix, name, reason};
+	}
+	return LK_OK;
+}
+
+typedef lk_status row_reader(catalogue *cat, const lk_csv *csv, lk_error *err);
+
+static lk_status read_rows(catalogue *cat, const char *dir, const char *file, row_reader *row, lk_error *err) {
+	lk_stream *in;
+	LK_TRY(lk_data_open(dir, file, &in, err));
+	lk_csv *csv = NULL;
+	bool more = true;
+	lk_status status = lk_csv_open(in, &csv, err);
+	if (status == LK_OK) status = lk_csv_next(csv, &more, err);
+	while (status == LK_OK && more) {
+		status = row(cat, csv, err);
+		if (status == LK_OK) status = lk_csv_next(csv, &more, err);
+	}
+	if (csv) lk_csv_close(csv);
+	lk_stream_close(in);
+	return status;
+}
+
+/* Two devices of one name would make the answer depend on the order of the file. */
+static lk_status sort_keys(catalogue *cat, lk_error *err) {
+	if (!cat->entries.count) return lk_fail(err, LK_ERR_INPUT, "devices.csv", "no device in it");
+	qsort(cat->keys.at, cat->keys.count, sizeof(key), compare_keys);
+	for (size_t i = 1; i < cat->keys.count; i++) {
+		const key *a = &cat->keys.at[i - 1], *b = &cat->keys.at[i];
+		if (a->device == b->device || strcmp(a->text, b->text) != 0) continue;
+		return lk_fail(err, LK_ERR_INPUT, "devices.csv", "'%s' names both %s and %s", a->text,
+		               cat->entries.at[a->device].device.name, cat->entries.at[b->device].device.name);
+	}
+	return LK_OK;
+}
+
+static lk_status catalogue_load(const char *dir, catalogue **out, lk_error *err) {
+	catalogue *cat = calloc(1, sizeof *cat);
+	if (!cat) return lk_oom(err);
+	lk_status status = read_rows(cat, dir, "devices.csv", add_device, err);
+	if (status == LK_OK) status = read_rows(cat, dir, "not_modelled.csv", add_refusal, err);
+	if (status == LK_OK) status = sort_keys(cat, err);
+	if (status == LK_OK) *out = cat;
+	else catalogue_free(cat);
+	return status;
+}
+
+/* ---- the catalogue of the process: see data.h ---- */
+
+static _Atomic(catalogue *) loaded;
+
+static bool publish(catalogue *cat) {
+	catalogue *none = NULL;
+	return atomic_compare_exchange_strong(&loaded, &none, cat);
+}
+
+lk_status lk_catalogue_open(const char *dir, lk_error *err) {
+	catalogue *cat = NULL;
+	LK_TRY(catalogue_load(dir, &cat, err));
+	if (publish(cat)) return LK_OK;
+	catalogue_free(cat);
+	return lk_fail(err, LK_ERR_INTERNAL, "devices.csv", "the device catalogue is already in use and cannot change");
+}
+
+/* NULL, with the error filled, only when memory is out or the compiled-in file is damaged; then the next call tries
+ * again. */
+static const catalogue *get_catalogue(lk_error *err) {
+	catalogue *cat = atomic_load(&loaded);
+	if (cat) return cat;
+	if (catalogue_load(NULL, &cat, err) != LK_OK) return NULL;
+	if (!publish(cat)) catalogue_free(cat);
+	return atomic_load(&loaded);
+}
+
+/* ---- finding ---- */
+
+/* Length of a name without a remark at its end: "H100-SXM (per file comment)". A remark with digits is no remark: it
+ * tells variants apart, as in "A100 (40 GB)". */
+static size_t before_remark(const char *name) {
+	const char *open = strchr(name, '(');
+	if (!open || open[strcspn(open, "0123456789")]) return strlen(name);
+	return (size_t)(open - name);
+}
+
+static const lk_device *find_in(const catalogue *cat, const char *name) {
+	char text[KEY];
+	if (!cat || !name || !make_key(name, before_remark(name), text)) return NULL;
+	const key *found = find_key(cat, text);
+	return found ? &cat->entries.at[found->device].device : NULL;
+}
+
+const lk_device *lk_device_find(const char *name) {
+	return find_in(get_catalogue(NULL), name);
+}
+
+/* Fills the error of a name that was not found; `text` is its key. */
+static lk_status not_found(const catalogue *cat, const char *name, const char *text, lk_error *err) {
+	for (size_t i = 0; i < cat->refusals.count; i++) {
+		const refusal *r = &cat->refusals.at[i];
+		if (strncmp(text, r->prefix, strlen(r->prefix)) != 0) continue;
+		lk_fail(err, LK_ERR_INPUT, "device", "'%.80s' (%s) is not modelled: %s", name, r->name, r->reason);
+		return lk_hint(err, "describe it in a cluster file with its own rates, or name a modelled device");
+	}
+	lk_fail(err, LK_ERR_INPUT, "device", "unknown device '%.80s'", name);
+	const char **names = malloc(cat->keys.count * sizeof *names);
+	if (!names) return lk_oom(err);
+	for (size_t i = 0; i < cat->keys.count; i++) names[i] = cat->keys.at[i].text;
+	const char *near = lk_nearest(text, names, cat->keys.count);
+	const key *found = near ? find_key(cat, near) : NULL;
+	free(names);
+	if (found) return lk_hint(err, "did you mean %s?", cat->entries.at[found->device].device.name);
+	return lk_hint(err, "name a device such as h100-sxm, a100-sxm-80 or mi300x, or describe it in a cluster file");
+}
+
+lk_status lk_device_lookup(const char *name, const lk_device **out, lk_error *err) {
+	const catalogue *cat = get_catalogue(err);
+	if (!cat) return err ? err->status : LK_ERR_INTERNAL;
+	const lk_device *found = find_in(cat, name);
+	if (found) {
+		*out = found;
+		return LK_OK;
+	}
+	char text[KEY] = "";
+	if (!name || !*name) return lk_fail(err, LK_ERR_INPUT, "device", "no device was named");
+	if (!make_key(name, strlen(name), text)) *text = '\0';
+	return not_found(cat, name, text, err);
+}
+
+int lk_device_count(void) {
+	const catalogue *cat = get_catalogue(NULL);
+	return cat ? (int)cat->entries.count : 0;
+}
+
+const lk_device *lk_device_at(int index) {
+	const catalogue *cat = get_catalogue(NULL);
+	return cat && index >= 0 && (size_t)index < cat->entries.count ? &cat->entries.at[index].device : NULL;
+}
+
+const char *lk_device_aliases(const lk_device *device) {
+	const catalogue *cat = get_catalogue(NULL);
+	for (size_t i = 0; cat && i < cat->entries.count; i++)
+		if (&cat->entries.at[i].device == device) return cat->entries.at[i].aliases;
+	return "";
+}
+
+/* ---- variants ---- */
+
+/* Length of a name without a size of memory at its end: "a100-sxm-40" is 8. */
+static size_t before_size(const char *name) {
+	size_t end = strlen(name), at = end;
+	while (at && name[at - 1] >= '0' && name[at - 1] <= '9') at--;
+	return at > 1 && at < end && name[at - 1] == '-' ? at - 1 : end;
+}
+
+static bool same_but_memory(const lk_device *a, const lk_device *b) {
+	size_t length = before_size(a->name);
+	return a->arch == b->arch && a->sms == b->sms && length == before_size(b->name) &&
+	       memcmp(a->name, b->name, length) == 0;
+}
+
+const lk_device *lk_device_variant(const lk_device *device, double memory_bytes) {
+	const catalogue *cat = get_catalogue(NULL);
+	const lk_device *best = device;
+	for (size_t i = 0; cat && i < cat->entries.count; i++) {
+		const lk_device *other = &cat->entries.at[i].device;
+		if (!same_but_memory(device, other)) continue;
+		if (fabs(other->memory_bytes - memory_bytes) < fabs(best->memory_bytes - memory_bytes)) best = other;
+	}
+	return best;
+}

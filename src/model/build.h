@@ -1,0 +1,122 @@
+/* build.h: from a job to its step graph. build.c lays out programs and pipeline; the other build_*.c files give the blocks
+ * of one part of a network each. */
+#ifndef LK_MODEL_BUILD_H
+#define LK_MODEL_BUILD_H
+
+#include "graph/graph.h"
+#include "model/job.h"
+
+/* The step graph of a completed job. */
+lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);
+
+/* ---- inside build_*.c ---- */
+
+/* What decides how a layer looks; layers alike share their blocks. */
+typedef struct lk_layer_shape {
+	bool moe;
+	bool cross;          /* decoder layer of an encoder-decoder: has cross-attention */
+	bool causal;
+	int window;
+	double queries, keys; /* sequence lengths on this rank and in all */
+} lk_layer_shape;
+
+/* Which passes of a layer or end a block holds. */
+typedef enum lk_block_pass {
+	LK_BLOCK_FORWARD,
+	LK_BLOCK_FORWARD_CHECKPOINT, /* only the input is kept */
+	LK_BLOCK_BACKWARD,           /* input and weight gradients */
+	LK_BLOCK_BACKWARD_CHECKPOINT, /* forward once more, then both */
+	LK_BLOCK_INPUT_GRADIENT,
+	LK_BLOCK_INPUT_GRADIENT_CHECKPOINT,
+	LK_BLOCK_WEIGHT_GRADIENT,
+	LK_BLOCK_PASSES,
+} lk_block_pass;
+
+enum { LK_LAYER_SHAPES = 8 };
+
+typedef struct lk_builder {
+	const lk_job *job;
+	const lk_model *model;
+	lk_graph *graph;
+	lk_arena *arena;
+	lk_error *err;
+
+	double batch;        /* sequences of a micro-batch */
+	double tokens;       /* of a micro-batch on this rank: batch * seq / cp */
+	double rows;         /* of them on this rank where sequence parallelism splits them: tokens / tp, else tokens */
+	double bytes;        /* of one activation: 2, or 4 in fp32 */
+	double tp;
+	bool sp;             /* sequence parallelism */
+	bool train_base;     /* false: LoRA, the base weights are frozen */
+	bool checkpoint;     /* the block under construction recomputes its forward */
+
+	uint8_t phase;       /* of the operations being added */
+	uint16_t pending;    /* streams that the next compute operation joins */
+	uint32_t needs;      /* 1 + place of one operation that the next compute operation depends on; 0 none */
+	double saved;        /* activations that the forward under construction keeps */
+
+	lk_layer_shape shapes[LK_LAYER_SHAPES];
+	int shape_count;
+	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES];   /* id + 1, 0: not built yet */
+	double layer_saved[LK_LAYER_SHAPES][2];                   /* activations kept: without, with checkpointing */
+	uint32_t embed_block[LK_BLOCK_PASSES], head_block[LK_BLOCK_PASSES];
+	struct {
+		uint32_t first, second, block;
+	} pairs[2 * LK_LAYER_SHAPES * LK_LAYER_SHAPES];
+	int pair_count;
+	uint32_t wait_block[2][2]; /* id + 1, by [joins the send streams][waits for an event] */
+} lk_builder;
+
+/* Adders. Compute operations join what `pending` names; communication joins the compute stream and, unless `async`, makes
+ * the next compute operation wait for it. Each returns the operation's place in its block. */
+uint32_t lk_build_gemm(lk_builder *b, const char *name, double m, double n, double k);
+uint32_t lk_build_gemm_batch(lk_builder *b, const char *name, double m, double n, double k, double batch);
+void lk_build_quantize(lk_builder *b, double elements);
+uint32_t lk_build_memory(lk_builder *b, unsigned kind, const char *name, double bytes);
+uint32_t lk_build_collective(lk_builder *b, unsigned kind, unsigned stream, unsigned group, const char *name, double bytes, bool async);
+void lk_build_wait(lk_builder *b, unsigned stream);
+/* The last operation added keeps `bytes` until the backward pass; or gives them back. */
+void lk_build_save(lk_builder *b, double bytes, unsigned owner);
+void lk_build_release(lk_builder *b, double bytes, unsigned owner);
+/* The last operation added needs `bytes` while it runs. */
+void lk_build_scratch(lk_builder *b, double bytes, unsigned owner);
+
+/* Tensor-parallel communication around linear layers; nothing without tensor parallelism. */
+void lk_build_tp_enter(lk_builder *b, const char *name);       /* forward, before a column-parallel layer: all-gather (SP) */
+void lk_build_tp_leave(lk_builder *b, const char *name);       /* forward, behind a row-parallel layer: reduce-scatter / all-reduce */
+void lk_build_tp_leave_backward(lk_builder *b, const char *name); /* backward of leave: all-gather (SP) */
+/* Backward of a column-parallel layer: input gradient, weight gradient, with their communication overlapped. */
+void lk_build_column_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
+void lk_build_weight_grad(lk_builder *b, double n, double k);
+void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
+
+/* Blocks; built on first use. */
+lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block);
+lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block);
+lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block);
+int lk_build_shape(lk_builder *b, int layer); /* index into shapes */
+/* Two blocks run interleaved as one: DualPipe's overlapped forward and backward (build_pair.c). */
+lk_status lk_build_pair(lk_builder *b, uint32_t first, uint32_t second, uint32_t *block);
+
+/* Parts of a layer. */
+void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *shape, bool cross);
+void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *shape, bool cross, bool input, bool weight);
+void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape);
+void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight);
+void lk_build_moe_forward(lk_builder *b);
+void lk_build_moe_backward(lk_builder *b, bool input, bool weight);
+
+/* A compute operation without work that waits for streams and, with `event`, for the call's first argument. */
+lk_status lk_build_wait_block(lk_builder *b, uint16_t join, bool event, uint32_t *block);
+
+/* ---- build_dp.c: data-parallel traffic and the tail of the step ---- */
+
+/* Traffic of the parameters of some layers: gradients reduced (kind ALLREDUCE or REDUCESCATTER, behind the compute issued so
+ * far) or parameters gathered (ALLGATHER, `signal` 1 when they are there). Dense and expert parameters use their groups. */
+lk_status lk_build_traffic_block(lk_builder *b, const char *name, unsigned kind, double dense_bytes, double expert_bytes, uint32_t *block);
+/* Adds the same operations to the block under construction; `async` as in lk_build_collective, `free` without a join. */
+void lk_build_traffic(lk_builder *b, const char *name, unsigned kind, double dense_bytes, double expert_bytes, bool free_running, bool signal);
+/* The end of a step on a stage: what is left to reduce, gradient norm, optimizer, parameters gathered again. */
+lk_status lk_build_tail_block(lk_builder *b, int stage, uint32_t *block);
+
+#endif

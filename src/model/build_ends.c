@@ -1,0 +1,113 @@
+/* build_ends.c: what stands before the first layer and behind the last: embeddings (tokens, positions, image patches), final
+ * norm, output head, cross-entropy over a split vocabulary. */
+#include "model/build.h"
+
+static double row_bytes(const lk_builder *b) { return b->bytes * b->rows * b->model->hidden; }
+
+static void embedding_forward(lk_builder *b)
+{
+	const lk_model *m = b->model;
+	double out = b->bytes * b->tokens * m->hidden;
+	if (m->image > 0) {
+		lk_build_gemm(b, "patch_conv", b->tokens, m->hidden, (double)m->patch * m->patch * m->channels);
+		if (b->graph->ops.count) b->graph->ops.kind[b->graph->ops.count - 1] = LK_OP_CONV;
+	} else {
+		lk_build_memory(b, LK_OP_EMBEDDING, "embedding", 2 * out);
+	}
+	if (m->position_rows > 0) lk_build_memory(b, LK_OP_ELEMENTWISE, "add_positions", 2 * out);
+	if (b->tp > 1)
+		lk_build_collective(b, b->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, "reduce_embedding", out, false);
+	if (m->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm", 2 * row_bytes(b));
+}
+
+static void embedding_backward(lk_builder *b)
+{
+	double out = b->bytes * b->tokens * b->model->hidden;
+	if (!b->train_base) return;
+	if (b->model->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm_grad", 3 * row_bytes(b));
+	if (b->tp > 1 && b->sp)
+		lk_build_collective(b, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, "gather_embedding_grad", out, false);
+	lk_build_memory(b, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
+}
+
+lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block)
+{
+	bool forward = pass == LK_BLOCK_FORWARD;
+	if (!b->embed_block[pass]) {
+		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
+		b->pending = 0;
+		lk_graph_begin_block(b->graph, forward ? "embedding forward" : "embedding backward");
+		if (forward) embedding_forward(b);
+		else embedding_backward(b);
+		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
+		b->embed_block[pass] = *block + 1;
+	}
+	*block = b->embed_block[pass] - 1;
+	return LK_OK;
+}
+
+/* ---- head ---- */
+
+static double vocabulary(const lk_builder *b) { return b->job->padded_vocab / b->tp; }
+static bool fused_loss(const lk_builder *b) { return b->job->fused_cross_entropy == LK_ON; }
+
+/* Logits stay until the backward pass: 16-bit, and an fp32 copy for the softmax unless the loss is fused. */
+static double logits_saved(const lk_builder *b)
+{
+	return b->tokens * vocabulary(b) * (fused_loss(b) ? b->bytes : b->bytes + 4);
+}
+
+/* Vocabulary-parallel cross-entropy: maximum, predicted logit and sum of exponentials are reduced over TP. */
+static void loss(lk_builder *b)
+{
+	static const char *const names[] = {"loss_max", "loss_target", "loss_sum"};
+	double logits = b->tokens * vocabulary(b);
+	lk_build_memory(b, LK_OP_LOSS, "cross_entropy", logits * (fused_loss(b) ? b->bytes : b->bytes + 4 * 4));
+	lk_build_save(b, logits_saved(b), LK_OWN_LOGITS);
+	for (int i = 0; i < 3 && b->tp > 1; i++)
+		lk_build_collective(b, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, names[i], 4 * b->tokens, false);
+	if (!fused_loss(b)) lk_build_memory(b, LK_OP_LOSS, "softmax_divide", logits * 8);
+}
+
+static void head_forward(lk_builder *b)
+{
+	const lk_model *m = b->model;
+	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * row_bytes(b));
+	if (m->pooler) lk_build_gemm(b, "pooler", b->batch, m->hidden, m->hidden);
+	if (m->vocab <= 0) return;
+	lk_build_save(b, 2 * row_bytes(b), LK_OWN_ACTIVATIONS);
+	lk_build_tp_enter(b, "gather_head_input");
+	lk_build_gemm(b, "lm_head", b->tokens, vocabulary(b), m->hidden);
+	loss(b);
+}
+
+static void head_backward(lk_builder *b)
+{
+	const lk_model *m = b->model;
+	if (m->vocab > 0) {
+		double logits = b->tokens * vocabulary(b);
+		lk_build_memory(b, LK_OP_LOSS, "cross_entropy_grad", logits * (fused_loss(b) ? 2 * b->bytes : 8 + b->bytes));
+		lk_build_column_backward(b, "lm_head_grad", vocabulary(b), m->hidden, true, b->train_base);
+		lk_build_release(b, logits_saved(b), LK_OWN_LOGITS);
+	}
+	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm_grad", 3 * row_bytes(b));
+	if (m->vocab > 0 && b->graph->ops.count) lk_build_release(b, 2 * row_bytes(b), LK_OWN_ACTIVATIONS);
+}
+
+/* A multi-token prediction module is one more layer with its own pass through the head; the builder runs the head once more
+ * for each (DeepSeek-V3 report, section 2.2). */
+lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block)
+{
+	bool forward = pass == LK_BLOCK_FORWARD;
+	if (!b->head_block[pass]) {
+		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
+		b->pending = 0;
+		lk_graph_begin_block(b->graph, forward ? "head forward" : "head backward");
+		if (forward) head_forward(b);
+		else head_backward(b);
+		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
+		b->head_block[pass] = *block + 1;
+	}
+	*block = b->head_block[pass] - 1;
+	return LK_OK;
+}

@@ -1,0 +1,61 @@
+/* schedule.h: pipeline schedules: for every stage, the order of its forward, backward and weight-gradient passes. One
+ * file per schedule (schedule_*.c), one line each in the table of schedule.c. Sources: reference in docs/METHOD.md. */
+#ifndef LK_MODEL_SCHEDULE_H
+#define LK_MODEL_SCHEDULE_H
+
+#include <stdint.h>
+#include "base/arena.h"
+#include "base/vec.h"
+#include "model/job.h"
+
+typedef enum lk_pass {
+	LK_PASS_F,       /* forward */
+	LK_PASS_B,       /* backward, input and weight gradients together */
+	LK_PASS_BI,      /* input gradient alone (zero-bubble) */
+	LK_PASS_W,       /* weight gradient alone */
+} lk_pass;
+
+/* One step of a rank. `pair`: this slot runs overlapped with the next one (DualPipe's F&B). */
+typedef struct lk_slot {
+	uint8_t pass;        /* lk_pass */
+	uint8_t chunk;       /* model chunk of this rank, or direction for DualPipe */
+	uint8_t pair;
+	int32_t microbatch;
+} lk_slot;
+
+typedef LK_VEC(lk_slot) lk_slots;
+
+/* What a schedule is asked for. */
+typedef struct lk_schedule_shape {
+	int stages;          /* p: pipeline ranks */
+	int chunks;          /* v: model chunks per rank (ZB-V and DualPipe: 2) */
+	int microbatches;    /* m */
+} lk_schedule_shape;
+
+typedef struct lk_schedule {
+	lk_schedule_kind kind;
+	const char *name;    /* "1f1b" */
+	const char *label;   /* "interleaved 1F1B" */
+	int fixed_chunks;    /* chunks per rank it always has, 0 = free */
+	/* LK_OK, or why this shape cannot run, with the nearest legal values. */
+	lk_status (*check)(const lk_schedule_shape *shape, lk_error *err);
+	/* Appends the slots of one rank (stage), in order. */
+	lk_status (*order)(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err);
+	/* Virtual stage (place in the chain of model chunks) of a rank's chunk. A chain has stages * chunks places, but
+	 * for DualPipe, where both directions have `stages` places. */
+	int (*place)(const lk_schedule_shape *shape, int stage, int chunk);
+} lk_schedule;
+
+const lk_schedule *lk_schedule_get(lk_schedule_kind kind);
+const lk_schedule *lk_schedule_find(const char *name); /* NULL if unknown */
+
+/* The makespan of a whole schedule with given pass times and no communication, by executing the orders with their
+ * dependencies (F needs the F of the place before; B the B of the place behind; W its B). For tests and quick looks;
+ * times are per micro-batch and whole rank-stage, so a chunk takes 1/chunks of them (DualPipe: all of them, as a
+ * micro-batch passes a rank in one direction only). f forward, b input gradient, w weight gradient; a combined
+ * backward takes b + w. `pair_time`: an overlapped pair, 0 = sum. Fails with LK_ERR_INTERNAL on deadlock. `in_flight`
+ * (may be NULL, [stages]) gets the peak of forwards not yet undone. */
+lk_status lk_schedule_makespan(const lk_schedule *schedule, const lk_schedule_shape *shape, double f, double b,
+                               double w, double pair_time, double *makespan, int *in_flight, lk_error *err);
+
+#endif

@@ -1,0 +1,377 @@
+/* events.c: the engine with contention. Quiet ranks run ahead (run_quiet): a time is the maximum of what an operation waits
+ * for, and an operation that blocks them, such as a tensor-parallel all-reduce between kernels, parks them at its meeting.
+ * Busy ranks (events_busy.c) are advanced in the order of time, ties by rank. */
+#include "sim/events.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- heap --------------------------------------------------------------------------------------------------------- */
+
+static bool before(const lk_engine *engine, uint32_t a, uint32_t b) {
+	int64_t x = engine->rank[a].key, y = engine->rank[b].key;
+	return x < y || (x == y && a < b);
+}
+
+static void heap_put(lk_engine *engine, uint32_t at, uint32_t rank) {
+	engine->heap[at] = rank;
+	engine->rank[rank].heap = at + 1;
+}
+
+static void heap_up(lk_engine *engine, uint32_t at, uint32_t rank) {
+	while (at > 0 && before(engine, rank, engine->heap[(at - 1) / 4])) {
+		heap_put(engine, at, engine->heap[(at - 1) / 4]);
+		at = (at - 1) / 4;
+	}
+	heap_put(engine, at, rank);
+}
+
+static void heap_down(lk_engine *engine, uint32_t at, uint32_t rank) {
+	for (;;) {
+		uint32_t first = at * 4 + 1, least = rank, place = at;
+		for (uint32_t i = first; i < first + 4 && i < engine->heap_count; i++)
+			if (before(engine, engine->heap[i], least)) least = engine->heap[i], place = i;
+		if (place == at) break;
+		heap_put(engine, at, least);
+		at = place;
+	}
+	heap_put(engine, at, rank);
+}
+
+void lk_heap_set(lk_engine *engine, uint32_t rank, int64_t key) {
+	lk_rank *r = &engine->rank[rank];
+	int64_t old = r->key;
+	r->key = key;
+	if (!r->heap) {
+		if (key != LK_NEVER) heap_up(engine, engine->heap_count++, rank);
+	} else if (key == LK_NEVER) {
+		uint32_t at = r->heap - 1, last = engine->heap[--engine->heap_count];
+		r->heap = 0;
+		if (last == rank) return;
+		heap_up(engine, at, last);
+		heap_down(engine, engine->rank[last].heap - 1, last);
+	} else if (key < old) {
+		heap_up(engine, r->heap - 1, rank);
+	} else if (key > old) {
+		heap_down(engine, r->heap - 1, rank);
+	}
+}
+
+/* --- ranks -------------------------------------------------------------------------------------------------------- */
+
+uint32_t lk_rank_argument(const lk_rank *rank, uint8_t which) {
+	return rank->program->calls.at[rank->call].arg[which - 1];
+}
+
+/* Opens the call that the program counter stands at; calls without operations are passed over. */
+static bool open_call(const lk_engine *engine, lk_rank *rank) {
+	for (; rank->call < rank->program->calls.count; rank->call++) {
+		const lk_call *call = &rank->program->calls.at[rank->call];
+		const lk_block *block = &engine->sim->graph->blocks.at[call->block];
+		if (!call->repeat || block->begin == block->end) continue;
+		rank->op = block->begin;
+		rank->end_op = block->end;
+		rank->repetition = 0;
+		return true;
+	}
+	return false;
+}
+
+void lk_rank_step(lk_engine *engine, lk_rank *rank) {
+	rank->ops++;
+	if (++rank->op < rank->end_op) return;
+	const lk_call *call = &rank->program->calls.at[rank->call];
+	if (++rank->repetition < call->repeat) {
+		rank->op = engine->sim->graph->blocks.at[call->block].begin;
+	} else {
+		rank->call++;
+		open_call(engine, rank);
+	}
+}
+
+/* The operation behind the present one in the program, or UINT32_MAX. */
+static uint32_t next_op(const lk_engine *engine, const lk_rank *rank) {
+	if (rank->op + 1 < rank->end_op) return rank->op + 1;
+	const lk_call *call = &rank->program->calls.at[rank->call];
+	if (rank->repetition + 1 < call->repeat) return engine->sim->graph->blocks.at[call->block].begin;
+	lk_rank after = {.call = rank->call + 1, .program = rank->program};
+	return open_call(engine, &after) ? after.op : UINT32_MAX;
+}
+
+int64_t lk_rank_duration(const lk_engine *engine, const lk_rank *rank, uint32_t op, int64_t duration) {
+	const lk_sim *sim = engine->sim;
+	const lk_insn *insn = &sim->insn[op];
+	if (insn->flags & LK_INSN_INSTANT) return 0;
+	if (!(insn->flags & LK_INSN_SCALED)) return duration;
+	double factor = rank->info->factor ? rank->info->factor[rank->lane] : 1.0;
+	if (lk_sim_jittered(sim)) {
+		uint64_t number = (uint64_t)rank->stage * sim->chains + rank->lane;
+		double sigma = lk_sim_sigma(sim, rank->info, op);
+		if (sigma > 0) return lk_sim_scale(duration, lk_sim_jitter(sim->options->seed, number, rank->ops, sigma) * factor);
+	}
+	return rank->info->factor ? lk_sim_scale(duration, factor) : duration;
+}
+
+int64_t lk_rank_sources(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
+	int64_t ready = insn->flags & LK_INSN_ISSUED ? rank->start : 0;
+	for (uint32_t mask = insn->join; mask; mask &= mask - 1) {
+		int64_t end = rank->end[__builtin_ctz(mask)];
+		if (end > ready) ready = end;
+	}
+	if (!(insn->flags & LK_INSN_EXTRA)) return ready;
+	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++) {
+		int64_t end = rank->slot[engine->sim->deps[d]];
+		if (end > ready) ready = end;
+	}
+	if (!insn->wait) return ready;
+	int64_t event = rank->event[lk_rank_argument(rank, insn->wait)];
+	return event > ready ? event : ready;
+}
+
+void lk_rank_keep(lk_engine *engine, lk_rank *rank, uint32_t op, uint32_t sets, int64_t end) {
+	const lk_insn *insn = &engine->sim->insn[op];
+	rank->end[insn->stream] = end;
+	if (insn->slot != LK_NO_SLOT) {
+		rank->slot[insn->slot] = end;
+		if (rank->kernel.slot == insn->slot) rank->kernel.slot = LK_NO_SLOT;
+	}
+	if (sets) {
+		rank->event[sets - 1] = end;
+		rank->event_pending[sets - 1] = NULL; /* an earlier promise counts no more */
+		if (rank->kernel.sets == sets) rank->kernel.sets = 0;
+	}
+	if (end > rank->finish) rank->finish = end;
+}
+
+size_t lk_rank_record(lk_engine *engine, lk_rank *rank, uint32_t op, int64_t ready, int64_t start, int64_t end) {
+	if (!rank->events) return SIZE_MAX;
+	if (!lk_push(rank->events)) {
+		engine->no_memory = true;
+		return SIZE_MAX;
+	}
+	*lk_last(rank->events) = (lk_sim_event){
+		.call = rank->call,
+		.repetition = rank->repetition,
+		.op = op,
+		.ready_ps = ready,
+		.start_ps = start,
+		.end_ps = end,
+	};
+	return rank->events->count - 1;
+}
+
+void lk_rank_wake(lk_engine *engine, uint32_t rank) {
+	engine->quiet[engine->quiet_count++] = rank;
+}
+
+void lk_rank_resume(lk_engine *engine, uint32_t number, int64_t start, int64_t end) {
+	lk_rank *rank = &engine->rank[number];
+	const lk_insn *insn = &engine->sim->insn[rank->parked_op];
+	uint32_t sets = insn->signal ? 1u + rank->program->calls.at[rank->parked_call].arg[insn->signal - 1] : 0;
+	rank->parked = false;
+	if (insn->stream == LK_STREAM_COMPUTE) {
+		rank->start = start;
+		rank->kernel.op = UINT32_MAX;
+	}
+	lk_rank_keep(engine, rank, rank->parked_op, sets, end);
+	if (rank->events && rank->parked_record != SIZE_MAX) {
+		rank->events->at[rank->parked_record].start_ps = start;
+		rank->events->at[rank->parked_record].end_ps = end;
+	}
+	lk_rank_wake(engine, number);
+}
+
+/* Nothing else runs on the rank while it waits for this operation: it waits for all kernels, and the next one for it. */
+static bool blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
+	if (!(insn->join & LK_JOIN(LK_STREAM_COMPUTE))) return false;
+	uint32_t next = next_op(engine, rank);
+	if (next == UINT32_MAX) return false;
+	const lk_insn *after = &engine->sim->insn[next];
+	return after->stream == LK_STREAM_COMPUTE && (after->join >> insn->stream & 1);
+}
+
+bool lk_rank_stays_quiet(const lk_engine *engine, const lk_rank *rank) {
+	const lk_insn *insn = &engine->sim->insn[rank->op];
+	if (insn->what == LK_INSN_LOCAL) return insn->stream == LK_STREAM_COMPUTE || (insn->flags & LK_INSN_INSTANT);
+	return insn->what == LK_INSN_HOST || blocks(engine, rank, insn);
+}
+
+static uint32_t signalled(const lk_rank *rank, const lk_insn *insn) {
+	return insn->signal ? 1u + lk_rank_argument(rank, insn->signal) : 0;
+}
+
+/* A kernel, or a wait of any stream. */
+static void run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
+	uint32_t op = rank->op, sets = signalled(rank, insn);
+	const lk_cost *cost = &rank->costs[op];
+	int64_t ready = lk_rank_sources(engine, rank, insn), launch = rank->host + cost->lead_ps;
+	if (launch > ready) ready = launch;
+	rank->host += cost->host_ps;
+	int64_t duration = lk_rank_duration(engine, rank, op, cost->duration_ps), end = ready + duration, floor = 0;
+	bool compute = insn->stream == LK_STREAM_COMPUTE;
+	if (compute) {
+		floor = rank->host + (cost->tail_ps == cost->duration_ps ? duration : lk_rank_duration(engine, rank, op, cost->tail_ps));
+		if (floor > end) end = floor;
+		rank->start = ready;
+	}
+	lk_rank_keep(engine, rank, op, sets, end);
+	size_t record = lk_rank_record(engine, rank, op, ready, ready, end);
+	if (!compute) return;
+	rank->kernel = (lk_kernel){.op = op, .call = rank->call, .last = ready, .due = end, .duration = duration, .floor = floor,
+	                           .left = (double)duration, .record = record, .sets = sets, .slot = insn->slot};
+}
+
+void lk_rank_host(lk_engine *engine, lk_rank *rank) {
+	uint32_t op = rank->op;
+	const lk_insn *insn = &engine->sim->insn[op];
+	int64_t ready = lk_rank_sources(engine, rank, insn);
+	rank->host += rank->costs[op].host_ps;
+	if (ready > rank->host) rank->host = ready;
+	int64_t start = rank->host;
+	rank->host += lk_rank_duration(engine, rank, op, rank->costs[op].duration_ps);
+	lk_rank_keep(engine, rank, op, signalled(rank, insn), rank->host);
+	lk_rank_record(engine, rank, op, start, start, rank->host);
+}
+
+/* Parks the rank at a meeting, which may be over at once. */
+static void park(lk_engine *engine, uint32_t number, const lk_insn *insn) {
+	lk_rank *rank = &engine->rank[number];
+	uint32_t op = rank->op;
+	const lk_cost *cost = &rank->costs[op];
+	int64_t arrival = lk_rank_sources(engine, rank, insn), launch = rank->host + cost->lead_ps;
+	if (launch > arrival) arrival = launch;
+	rank->host += cost->host_ps;
+	rank->parked = true;
+	rank->parked_op = op;
+	rank->parked_call = rank->call;
+	rank->parked_duration = cost->duration_ps;
+	rank->parked_record = lk_rank_record(engine, rank, op, arrival, arrival, arrival);
+	uint64_t meeting = lk_meet_number(engine, rank, op);
+	lk_rank_step(engine, rank);
+	lk_meet_post(engine, number, NULL, op, meeting, arrival);
+}
+
+/* Runs a quiet rank until it parks, becomes busy or is done. */
+static void run_quiet(lk_engine *engine, uint32_t number) {
+	lk_rank *rank = &engine->rank[number];
+	while (!lk_rank_at_end(rank)) {
+		const lk_insn *insn = &engine->sim->insn[rank->op];
+		if (!lk_rank_stays_quiet(engine, rank)) {
+			lk_busy_begin(engine, number);
+			return;
+		}
+		if (insn->what == LK_INSN_LOCAL) {
+			run_kernel(engine, rank, insn);
+		} else if (insn->what == LK_INSN_HOST) {
+			lk_rank_host(engine, rank);
+		} else {
+			park(engine, number, insn);
+			return;
+		}
+		lk_rank_step(engine, rank);
+	}
+	rank->done = true;
+}
+
+/* --- the engine --------------------------------------------------------------------------------------------------- */
+
+static lk_status new_rank(lk_engine *engine, uint32_t number, lk_error *err) {
+	const lk_sim *sim = engine->sim;
+	lk_rank *rank = &engine->rank[number];
+	rank->stage = number / sim->lanes;
+	rank->lane = number % sim->lanes;
+	rank->info = &sim->stage[rank->stage];
+	rank->program = &sim->graph->programs.at[rank->stage];
+	uint32_t variant = rank->info->variant == LK_MIXED ? rank->info->variants[rank->lane] : rank->info->variant;
+	rank->costs = lk_costs_get(sim->costs, variant, 0);
+	rank->kernel = (lk_kernel){.op = UINT32_MAX, .slot = LK_NO_SLOT};
+	rank->key = LK_NEVER;
+	rank->slot = LK_ARRAY(&engine->arena, int64_t, sim->slots);
+	rank->slot_pending = LK_ARRAY(&engine->arena, lk_act *, sim->slots);
+	rank->event = LK_ARRAY(&engine->arena, int64_t, rank->program->events);
+	rank->event_pending = LK_ARRAY(&engine->arena, lk_act *, rank->program->events);
+	rank->issued = LK_ARRAY(&engine->arena, uint64_t, LK_GROUPS + sim->graph->channels);
+	if (!rank->slot || !rank->slot_pending || !rank->event || !rank->event_pending || !rank->issued) return lk_oom(err);
+	for (uint32_t r = 0; r < rank->info->record_count && !rank->events; r++) {
+		if (rank->info->record_lane[r] != rank->lane) continue;
+		rank->events = LK_NEW(&engine->arena, lk_sim_events);
+		if (!rank->events) return lk_oom(err);
+	}
+	open_call(engine, rank);
+	return LK_OK;
+}
+
+static lk_status set_up(lk_engine *engine, lk_error *err) {
+	engine->ranks = engine->sim->stages * engine->sim->lanes;
+	engine->rank = LK_ARRAY(&engine->arena, lk_rank, engine->ranks);
+	engine->quiet = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
+	engine->heap = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
+	if (!engine->rank || !engine->quiet || !engine->heap) return lk_oom(err);
+	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(new_rank(engine, i, err));
+	LK_TRY(lk_meet_set_up(engine, err));
+	for (uint32_t i = engine->ranks; i > 0; i--) lk_rank_wake(engine, i - 1);
+	return LK_OK;
+}
+
+/* The first operation that a rank waits for others at; false if there is none. */
+static bool stuck_at(const lk_engine *engine, const lk_rank *rank, uint32_t *op, uint32_t *call) {
+	if (rank->parked) {
+		*op = rank->parked_op;
+		*call = rank->parked_call;
+		return true;
+	}
+	bool found = false;
+	for (unsigned s = 0; s < LK_STREAMS; s++) {
+		const lk_act *act = rank->on[s];
+		if (!act || act->state != LK_ACT_POSTED || (found && act->call >= *call)) continue;
+		*op = act->op;
+		*call = act->call;
+		found = true;
+	}
+	(void)engine;
+	return found;
+}
+
+static lk_status stuck(const lk_engine *engine, lk_error *err) {
+	char where[2][120] = {"", ""};
+	uint32_t found = 0, op = 0, call = 0, last = UINT32_MAX;
+	for (uint32_t i = 0; i < engine->ranks && found < 2; i++) {
+		const lk_rank *rank = &engine->rank[i];
+		if (rank->stage == last || !stuck_at(engine, rank, &op, &call)) continue;
+		last = rank->stage; /* one of each stage: the others wait at the same place, or for this one */
+		lk_sim_where(engine->sim->graph, rank->stage, call, op, where[found++], sizeof where[0]);
+	}
+	return lk_sim_deadlock(where[0], where[1], err);
+}
+
+static lk_status run(lk_engine *engine, lk_error *err) {
+	for (;;) {
+		while (engine->quiet_count) run_quiet(engine, engine->quiet[--engine->quiet_count]);
+		if (engine->no_memory) return lk_oom(err);
+		if (!engine->heap_count) break;
+		uint32_t next = engine->heap[0];
+		lk_busy_advance(engine, next, engine->rank[next].key);
+	}
+	for (uint32_t i = 0; i < engine->ranks; i++)
+		if (!engine->rank[i].done) return stuck(engine, err);
+	return LK_OK;
+}
+
+lk_status lk_run_events(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
+	lk_engine engine = {.sim = sim};
+	lk_status status = set_up(&engine, err);
+	if (status == LK_OK) status = run(&engine, err);
+	for (uint32_t i = 0; status == LK_OK && i < engine.ranks; i++) {
+		const lk_rank *rank = &engine.rank[i];
+		out->finish_ps[i] = rank->finish > rank->host ? rank->finish : rank->host;
+		out->operations += rank->ops;
+	}
+	for (uint32_t i = 0; status == LK_OK && i < sim->options->record_count; i++) {
+		uint32_t stage = sim->options->record[i] / sim->chains, lane = sim->lane_of[sim->options->record[i] % sim->chains];
+		status = lk_sim_take_events(engine.rank[stage * sim->lanes + lane].events, 0, 1, i, out, err);
+	}
+	for (uint32_t i = 0; engine.rank && i < engine.ranks; i++)
+		if (engine.rank[i].events) lk_vec_free(engine.rank[i].events);
+	lk_arena_free(&engine.arena);
+	return status;
+}

@@ -1,0 +1,176 @@
+/* fold.c: the folded graph. Blocks of the source that stay are copied when they are first called; every distinct run becomes
+ * a block of one MACRO operation. Allocations are left out: memory is asked of the source graph. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/fold.h"
+
+typedef struct folder {
+	const lk_graph *graph;
+	const lk_costs *costs;
+	lk_fold *out;
+	lk_fold_runs runs;
+	lk_fold_pieces pieces;
+	lk_fold_pricer pricer;
+	uint32_t *copied;        /* [source blocks] 1 + block of the folded graph */
+	LK_VEC(struct lk_fold_span) spans;
+	LK_VEC(lk_cost) costs_of; /* variants for each operation of the folded graph */
+} folder;
+
+static lk_status copy_frame(folder *f, lk_error *err) {
+	lk_graph *to = f->out->graph = lk_graph_new();
+	if (!to) return lk_oom(err);
+	for (uint32_t id = 0; id < lk_intern_count(f->graph->names); id++)
+		if (lk_intern_id(to->names, lk_intern_text(f->graph->names, id)) != id) return lk_oom(err);
+	LK_TRY(lk_graph_set_programs(to, f->graph->ranks.stages, f->graph->channels, err));
+	for (uint32_t s = 0; s < f->graph->ranks.stages; s++) {
+		lk_program *program = &to->programs.at[s];
+		const lk_program *from = &f->graph->programs.at[s];
+		program->name = from->name;
+		program->events = from->events;
+		program->channels = from->channels;
+		memcpy(program->resident, from->resident, sizeof program->resident);
+	}
+	if (f->graph->wires.count != to->wires.count) return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu wires", f->graph->wires.count);
+	if (to->wires.count) memcpy(to->wires.at, f->graph->wires.at, to->wires.count * sizeof *to->wires.at);
+	to->ranks = f->graph->ranks;
+	to->model_flops = f->graph->model_flops;
+	to->tokens = f->graph->tokens;
+	to->samples = f->graph->samples;
+	to->peak_dtype = f->graph->peak_dtype;
+	return LK_OK;
+}
+
+/* Books the operation that was just added to the folded graph. */
+static lk_status book(folder *f, const struct lk_fold_span *span, const lk_cost *cost, uint32_t stride, lk_error *err) {
+	if (f->out->graph->failed || !lk_push(&f->spans)) return lk_oom(err);
+	*lk_last(&f->spans) = *span;
+	for (uint32_t v = 0; v < f->costs->variants; v++) {
+		if (!lk_push(&f->costs_of)) return lk_oom(err);
+		*lk_last(&f->costs_of) = cost[(size_t)v * stride];
+	}
+	return LK_OK;
+}
+
+static lk_op read_op(const lk_graph *graph, uint32_t i) {
+	const lk_ops *o = &graph->ops;
+	return (lk_op){
+		.kind = o->kind[i], .stream = o->stream[i], .phase = o->phase[i], .group = o->group[i], .dtype = o->dtype[i],
+		.flags = o->flags[i], .join = o->join[i], .wait = o->wait[i], .signal = o->signal[i],
+		.name = lk_intern_text(graph->names, o->name[i]), .m = o->m[i], .n = o->n[i], .k = o->k[i], .batch = o->batch[i],
+		.flops = o->flops[i], .bytes = o->bytes[i], .window = o->window[i], .channel = o->channel[i],
+		.measured_ps = o->measured_ps[i], .deps = o->deps + o->dep_begin[i], .dep_count = o->dep_begin[i + 1] - o->dep_begin[i],
+	};
+}
+
+static lk_status copy_block(folder *f, uint32_t stage, uint32_t call, uint32_t source, uint32_t *block, lk_error *err) {
+	const lk_block *from = &f->graph->blocks.at[source];
+	if (f->copied[source]) {
+		*block = f->copied[source] - 1;
+		return LK_OK;
+	}
+	lk_graph_begin_block(f->out->graph, lk_intern_text(f->graph->names, from->name));
+	for (uint32_t i = from->begin; i < from->end; i++) {
+		lk_op op = read_op(f->graph, i);
+		struct lk_fold_span span = {.stage = stage, .call_begin = call, .call_end = call, .source_op = i};
+		lk_graph_add(f->out->graph, &op);
+		LK_TRY(book(f, &span, lk_costs_get(f->costs, 0, i), f->costs->ops, err));
+	}
+	LK_TRY(lk_graph_end_block(f->out->graph, block, err));
+	f->copied[source] = *block + 1;
+	return LK_OK;
+}
+
+static lk_status make_macro(folder *f, lk_fold_run *run, lk_cost *cost, lk_error *err) {
+	const lk_call *call = &f->graph->programs.at[run->stage].calls.at[run->begin];
+	const char *name = lk_intern_text(f->graph->names, f->graph->blocks.at[call->block].name);
+	lk_fold_price price = {.cost = cost};
+	struct lk_fold_span span = {.stage = run->stage, .call_begin = run->begin, .call_end = run->end, .source_op = UINT32_MAX,
+	                            .sample_begin = (uint32_t)f->out->samples.count};
+	LK_TRY(lk_fold_price_run(&f->pricer, run, &price, &f->out->samples, err));
+	span.sample_end = (uint32_t)f->out->samples.count;
+	span.period_ps = price.period_ps;
+	lk_graph_begin_block(f->out->graph, name);
+	lk_graph_add(f->out->graph, &(lk_op){
+		.kind = LK_OP_MACRO, .stream = LK_STREAM_COMPUTE, .phase = call->pass, .join = lk_fold_join(f->graph, run), .name = name,
+		.flops = price.flops, .bytes = price.bytes,
+	});
+	LK_TRY(book(f, &span, cost, 1, err));
+	return lk_graph_end_block(f->out->graph, &run->block, err);
+}
+
+static lk_status fold_programs(folder *f, lk_cost *cost, lk_error *err) {
+	for (size_t i = 0; i < f->pieces.count; i++) {
+		const lk_fold_piece *piece = &f->pieces.at[i];
+		lk_call call = f->graph->programs.at[piece->stage].calls.at[piece->begin];
+		if (piece->run == UINT32_MAX) {
+			LK_TRY(copy_block(f, piece->stage, piece->begin, call.block, &call.block, err));
+		} else {
+			lk_fold_run *run = &f->runs.at[piece->run];
+			if (run->block == UINT32_MAX) LK_TRY(make_macro(f, run, cost, err));
+			call.block = run->block;
+			call.repeat = 1;
+		}
+		LK_TRY(lk_graph_call(f->out->graph, piece->stage, &call, err));
+	}
+	return LK_OK;
+}
+
+/* Spans and costs move into the fold's arena; costs by variant first, as engines read them. */
+static lk_status take_tables(folder *f, lk_error *err) {
+	lk_fold *out = f->out;
+	uint32_t ops = out->graph->ops.count, variants = f->costs->variants;
+	size_t ranks = (size_t)f->graph->ranks.stages * f->graph->ranks.chains;
+	out->span = LK_ARRAY(&out->arena, struct lk_fold_span, ops);
+	out->costs = (lk_costs){.variants = variants, .ops = ops, .at = LK_ARRAY(&out->arena, lk_cost, (size_t)variants * ops)};
+	if (f->costs->variant_of) out->costs.variant_of = LK_ARRAY(&out->arena, uint16_t, ranks);
+	if (!out->span || !out->costs.at || (f->costs->variant_of && !out->costs.variant_of)) return lk_oom(err);
+	if (f->costs->variant_of) memcpy(out->costs.variant_of, f->costs->variant_of, ranks * sizeof *out->costs.variant_of);
+	for (uint32_t op = 0; op < ops; op++) {
+		out->span[op] = f->spans.at[op];
+		for (uint32_t v = 0; v < variants; v++) out->costs.at[(size_t)v * ops + op] = f->costs_of.at[(size_t)op * variants + v];
+	}
+	return LK_OK;
+}
+
+static lk_status check(const lk_graph *graph, const lk_costs *costs, lk_error *err) {
+	if (graph->programs.count != graph->ranks.stages || !graph->ranks.chains || costs->ops < graph->ops.count || !costs->variants)
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "programs, ranks and costs do not belong together");
+	for (size_t s = 0; s < graph->programs.count; s++)
+		for (size_t c = 0; c < graph->programs.at[s].calls.count; c++)
+			if (graph->programs.at[s].calls.at[c].block >= graph->blocks.count)
+				return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %zu, call %zu: no such block", s, c);
+	return LK_OK;
+}
+
+lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool contention, lk_fold **out, lk_error *err) {
+	*out = NULL;
+	LK_TRY(check(graph, costs, err));
+	folder f = {.graph = graph, .costs = costs, .out = calloc(1, sizeof *f.out)};
+	f.copied = calloc(graph->blocks.count + 1, sizeof *f.copied);
+	lk_cost *cost = calloc(costs->variants, sizeof *cost);
+	lk_status status = f.out && f.copied && cost ? LK_OK : lk_oom(err);
+	if (status == LK_OK) status = copy_frame(&f, err);
+	if (status == LK_OK) status = lk_fold_find(graph, &f.runs, &f.pieces, err);
+	if (status == LK_OK) status = lk_fold_pricer_new(&f.pricer, graph, costs, contention, err);
+	if (status == LK_OK) status = fold_programs(&f, cost, err);
+	if (status == LK_OK) status = take_tables(&f, err);
+	lk_fold_pricer_free(&f.pricer);
+	lk_vec_free(&f.runs);
+	lk_vec_free(&f.pieces);
+	lk_vec_free(&f.spans);
+	lk_vec_free(&f.costs_of);
+	free(f.copied);
+	free(cost);
+	if (status == LK_OK) *out = f.out;
+	else lk_fold_free(f.out);
+	return status;
+}
+
+void lk_fold_free(lk_fold *fold) {
+	if (!fold) return;
+	lk_graph_free(fold->graph);
+	lk_vec_free(&fold->samples);
+	lk_arena_free(&fold->arena);
+	free(fold);
+}

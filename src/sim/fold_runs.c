@@ -1,0 +1,164 @@
+/* fold_runs.c: which calls fold. A call may be part of a run if nothing in its block meets another stage, uses an event of
+ * the program, lets the host wait for the device, or is traffic of data parallelism that goes on behind later calls. A run
+ * is a stretch of such calls of one micro-batch and pass; equal runs (the same blocks, equally often) are found by hash. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/fold.h"
+
+enum { LEAST_OPS = 4 }; /* shorter runs gain nothing */
+
+/* Streams on which a message or gradient traffic may still be under way when a run begins. */
+static uint16_t foreign_streams(const lk_graph *graph) {
+	uint16_t streams = 0;
+	for (uint32_t op = 0; op < graph->ops.count; op++) {
+		unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
+		bool traffic = lk_op_is_collective(kind) && group >= LK_GROUP_DP;
+		if (kind == LK_OP_SEND || kind == LK_OP_RECV || traffic) streams |= (uint16_t)LK_JOIN(graph->ops.stream[op]);
+	}
+	return streams & (uint16_t)~(LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST));
+}
+
+/* A kernel behind `op` in its block waits for the stream of `op`. */
+static bool joined_inside(const lk_graph *graph, const lk_block *block, uint32_t op) {
+	for (uint32_t i = op + 1; i < block->end; i++)
+		if (graph->ops.stream[i] == LK_STREAM_COMPUTE && (graph->ops.join[i] >> graph->ops.stream[op] & 1)) return true;
+	return false;
+}
+
+static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t op, uint16_t foreign) {
+	const lk_ops *ops = &graph->ops;
+	unsigned kind = ops->kind[op], group = ops->group[op];
+	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV || kind == LK_OP_MACRO) return false;
+	if (ops->stream[op] == LK_STREAM_HOST && ((ops->join[op] & ~LK_JOIN(LK_STREAM_HOST)) || ops->dep_begin[op + 1] > ops->dep_begin[op]))
+		return false;
+	if (lk_op_is_collective(kind)) {
+		if (group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL) return false;
+		return group < LK_GROUP_DP || joined_inside(graph, block, op);
+	}
+	return op == block->begin || !(ops->join[op] & foreign);
+}
+
+static bool *foldable_blocks(const lk_graph *graph) {
+	bool *foldable = calloc(graph->blocks.count + 1, sizeof *foldable);
+	uint16_t foreign = foreign_streams(graph);
+	for (size_t b = 0; foldable && b < graph->blocks.count; b++) {
+		const lk_block *block = &graph->blocks.at[b];
+		foldable[b] = block->begin < block->end;
+		for (uint32_t op = block->begin; op < block->end && foldable[b]; op++) foldable[b] = foldable_op(graph, block, op, foreign);
+	}
+	return foldable;
+}
+
+/* A run may go on with this call: the same work, and nothing foreign to wait for in between. */
+static bool goes_on(const lk_graph *graph, const lk_call *first, const lk_call *next, uint16_t foreign) {
+	if (next->microbatch != first->microbatch || next->pass != first->pass || next->chunk != first->chunk) return false;
+	return !(graph->ops.join[graph->blocks.at[next->block].begin] & foreign);
+}
+
+typedef struct finder {
+	const lk_graph *graph;
+	lk_fold_runs *runs;
+	uint32_t *table; /* 1 + run, by hash */
+	uint64_t mask;
+} finder;
+
+static uint64_t hash_calls(const lk_call *call, uint32_t count) {
+	uint64_t h = count;
+	for (uint32_t i = 0; i < count; i++) {
+		h = (h ^ call[i].block) * 0x9e3779b97f4a7c15u;
+		h = (h ^ (h >> 29) ^ call[i].repeat) * 0xbf58476d1ce4e5b9u;
+	}
+	return h ^ h >> 32;
+}
+
+static bool equal_calls(const lk_call *a, const lk_call *b, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++)
+		if (a[i].block != b[i].block || a[i].repeat != b[i].repeat) return false;
+	return true;
+}
+
+static bool grow(finder *f) {
+	uint64_t size = (f->mask + 1) * 2;
+	uint32_t *table = calloc(size, sizeof *table);
+	if (!table) return false;
+	free(f->table);
+	f->table = table;
+	f->mask = size - 1;
+	for (size_t i = 0; i < f->runs->count; i++) {
+		const lk_fold_run *run = &f->runs->at[i];
+		uint64_t at = hash_calls(&f->graph->programs.at[run->stage].calls.at[run->begin], run->end - run->begin) & f->mask;
+		while (table[at]) at = (at + 1) & f->mask;
+		table[at] = (uint32_t)i + 1;
+	}
+	return true;
+}
+
+/* The number of the run that equals calls [begin, end) of a stage; UINT32_MAX when memory is out. */
+static uint32_t find_run(finder *f, uint32_t stage, uint32_t begin, uint32_t end, uint64_t ops) {
+	const lk_call *calls = f->graph->programs.at[stage].calls.at + begin;
+	uint64_t at = hash_calls(calls, end - begin) & f->mask;
+	for (; f->table[at]; at = (at + 1) & f->mask) {
+		const lk_fold_run *run = &f->runs->at[f->table[at] - 1];
+		if (run->end - run->begin != end - begin) continue;
+		if (equal_calls(calls, &f->graph->programs.at[run->stage].calls.at[run->begin], end - begin)) return f->table[at] - 1;
+	}
+	if (!lk_push(f->runs)) return UINT32_MAX;
+	*lk_last(f->runs) = (lk_fold_run){.stage = stage, .begin = begin, .end = end, .block = UINT32_MAX, .ops = ops};
+	f->table[at] = (uint32_t)f->runs->count;
+	if (f->runs->count * 2 > f->mask && !grow(f)) return UINT32_MAX;
+	return (uint32_t)f->runs->count - 1;
+}
+
+static uint64_t ops_of(const lk_graph *graph, const lk_call *call) {
+	return (uint64_t)call->repeat * (graph->blocks.at[call->block].end - graph->blocks.at[call->block].begin);
+}
+
+static bool add_piece(lk_fold_pieces *pieces, uint32_t stage, uint32_t begin, uint32_t end, uint32_t run) {
+	if (!lk_push(pieces)) return false;
+	*lk_last(pieces) = (lk_fold_piece){stage, begin, end, run};
+	return true;
+}
+
+static bool find_stage(finder *f, uint32_t stage, const bool *foldable, uint16_t foreign, lk_fold_pieces *pieces) {
+	const lk_call *calls = f->graph->programs.at[stage].calls.at;
+	uint32_t count = (uint32_t)f->graph->programs.at[stage].calls.count;
+	for (uint32_t begin = 0, end; begin < count; begin = end) {
+		uint64_t ops = 0;
+		for (end = begin; end < count && foldable[calls[end].block]; end++) {
+			if (end > begin && !goes_on(f->graph, &calls[begin], &calls[end], foreign)) break;
+			ops += ops_of(f->graph, &calls[end]);
+		}
+		if (ops >= LEAST_OPS) {
+			uint32_t run = find_run(f, stage, begin, end, ops);
+			if (run == UINT32_MAX || !add_piece(pieces, stage, begin, end, run)) return false;
+			continue;
+		}
+		if (end == begin) end++;
+		for (uint32_t c = begin; c < end; c++)
+			if (!add_piece(pieces, stage, c, c + 1, UINT32_MAX)) return false;
+	}
+	return true;
+}
+
+lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces, lk_error *err) {
+	bool *foldable = foldable_blocks(graph);
+	finder f = {.graph = graph, .runs = runs, .table = calloc(64, sizeof *f.table), .mask = 63};
+	uint16_t foreign = foreign_streams(graph);
+	bool ok = foldable && f.table;
+	for (uint32_t s = 0; ok && s < graph->programs.count; s++) ok = find_stage(&f, s, foldable, foreign, pieces);
+	free(foldable);
+	free(f.table);
+	return ok ? LK_OK : lk_oom(err);
+}
+
+uint16_t lk_fold_join(const lk_graph *graph, const lk_fold_run *run) {
+	const lk_call *calls = graph->programs.at[run->stage].calls.at;
+	uint16_t join = 0;
+	for (uint32_t c = run->begin; c < run->end; c++) {
+		const lk_block *block = &graph->blocks.at[calls[c].block];
+		for (uint32_t op = block->begin; op < block->end; op++)
+			join |= (uint16_t)(graph->ops.join[op] | LK_JOIN(graph->ops.stream[op]));
+	}
+	return join & (uint16_t)~(LK_JOIN(LK_STREAM_HOST) | LK_JOIN(LK_STREAM_COMPUTE));
+}

@@ -1,0 +1,252 @@
+/* lower.c: a step graph to instructions. Dependencies between operations of a block become slots (registers), found by a
+ * linear scan: only an operation that a later one needs gets a slot, and a slot is free again behind its last use. What
+ * the order of streams implies anyway is left out.
+ *
+ * Everything that an engine indexes with is checked here, so that a graph from a file cannot lead it astray. */
+#include "sim/lower.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* 46 days in picoseconds: sums below it stay far from the end of int64_t. */
+#define MOST_PS 4e18
+
+static lk_status bad(const lk_graph *graph, uint32_t op, const char *what, lk_error *err) {
+	const char *name = lk_intern_text(graph->names, graph->ops.name[op]);
+	return lk_fail(err, LK_ERR_INPUT, "step graph", "operation %u (%s) %s", op, name ? name : "?", what);
+}
+
+static uint8_t class_of(const lk_graph *graph, uint32_t op) {
+	unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
+	if (kind == LK_OP_SEND || kind == LK_OP_RECV) return LK_INSN_P2P;
+	if (lk_op_is_collective(kind)) {
+		bool across = group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
+		return across && graph->ranks.stages > 1 ? LK_INSN_CROSS : LK_INSN_GROUP;
+	}
+	return graph->ops.stream[op] == LK_STREAM_HOST ? LK_INSN_HOST : LK_INSN_LOCAL;
+}
+
+static lk_status lower_op(const lk_graph *graph, uint32_t op, lk_insn *out, lk_error *err) {
+	const lk_ops *ops = &graph->ops;
+	unsigned kind = ops->kind[op], stream = ops->stream[op];
+	if (kind >= LK_OP_COUNT) return bad(graph, op, "has an unknown kind", err);
+	if (stream >= LK_STREAMS) return bad(graph, op, "is on a stream that does not exist", err);
+	if (ops->group[op] >= LK_GROUPS) return bad(graph, op, "has an unknown process group", err);
+	if (ops->wait[op] > 2 || ops->signal[op] > 2) return bad(graph, op, "uses an argument that calls do not have", err);
+	if (lk_op_is_comm(kind) && stream == LK_STREAM_HOST) return bad(graph, op, "communicates on the host stream", err);
+	bool host = stream == LK_STREAM_HOST, compute = stream == LK_STREAM_COMPUTE;
+	*out = (lk_insn){
+		.slot = LK_NO_SLOT,
+		.join = (uint16_t)((ops->join[op] | LK_JOIN(stream)) & ~LK_JOIN(LK_STREAM_HOST)),
+		.what = class_of(graph, op),
+		.stream = (uint8_t)stream,
+		.group = ops->group[op],
+		.wait = ops->wait[op],
+		.signal = ops->signal[op],
+		.channel = ops->channel[op],
+	};
+	if (out->what == LK_INSN_P2P && (out->channel < 0 || (uint32_t)out->channel >= graph->channels))
+		return bad(graph, op, "uses a channel that does not exist", err);
+	if (!host && !(out->join & LK_JOIN(LK_STREAM_COMPUTE))) out->flags |= LK_INSN_ISSUED;
+	if ((host || compute) && !lk_op_is_comm(kind)) out->flags |= LK_INSN_SCALED;
+	if (lk_op_is_comm(kind)) out->flags |= LK_INSN_COMM;
+	if (kind == LK_OP_WAIT) out->flags |= LK_INSN_INSTANT;
+	return LK_OK;
+}
+
+/* The order of streams, a join or the host thread makes `before` end before `insn` begins. */
+static bool implied(const lk_insn *before, const lk_insn *insn) {
+	return before->stream == LK_STREAM_HOST || (insn->join >> before->stream & 1);
+}
+
+typedef struct scan {
+	lk_sim *sim;
+	uint32_t *last;  /* [ops] place of the last operation that needs this one, 0 none */
+	uint16_t *spare; /* free slots */
+	uint32_t spares, dep_count;
+} scan;
+
+static lk_status find_uses(scan *s, const lk_block *block, lk_error *err) {
+	const lk_ops *ops = &s->sim->graph->ops;
+	for (uint32_t op = block->begin; op < block->end; op++) {
+		for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++) {
+			if (ops->deps[d] >= op - block->begin) return bad(s->sim->graph, op, "depends on a later operation", err);
+			uint32_t before = block->begin + ops->deps[d];
+			if (!implied(&s->sim->insn[before], &s->sim->insn[op])) s->last[before] = op;
+		}
+	}
+	return LK_OK;
+}
+
+/* Writes the slots that `op` waits for, then gives back those that nobody needs after it. */
+static lk_status take_deps(scan *s, const lk_block *block, uint32_t op, lk_error *err) {
+	const lk_ops *ops = &s->sim->graph->ops;
+	lk_insn *insn = &s->sim->insn[op];
+	insn->dep_begin = s->dep_count;
+	for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++) {
+		const lk_insn *before = &s->sim->insn[block->begin + ops->deps[d]];
+		if (!implied(before, insn)) s->sim->deps[s->dep_count++] = before->slot;
+	}
+	if (s->dep_count - insn->dep_begin >= UINT16_MAX) return bad(s->sim->graph, op, "has too many dependencies", err);
+	insn->dep_count = (uint16_t)(s->dep_count - insn->dep_begin);
+	for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++) {
+		uint32_t before = block->begin + ops->deps[d];
+		if (s->last[before] != op) continue;
+		s->last[before] = 0; /* listed twice, freed once */
+		s->spare[s->spares++] = s->sim->insn[before].slot;
+	}
+	if (insn->dep_count || insn->wait) insn->flags |= LK_INSN_EXTRA;
+	return LK_OK;
+}
+
+static lk_status lower_block(scan *s, const lk_block *block, lk_error *err) {
+	uint32_t used = 0;
+	s->spares = 0;
+	LK_TRY(find_uses(s, block, err));
+	for (uint32_t op = block->begin; op < block->end; op++) {
+		LK_TRY(take_deps(s, block, op, err));
+		if (!s->last[op]) continue;
+		if (!s->spares && used >= LK_NO_SLOT) return bad(s->sim->graph, op, "is one dependency too many for its block", err);
+		s->sim->insn[op].slot = s->spares ? s->spare[--s->spares] : (uint16_t)used++;
+	}
+	if (used > s->sim->slots) s->sim->slots = used;
+	return LK_OK;
+}
+
+static lk_status lower_blocks(lk_sim *sim, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	uint32_t n = graph->ops.count;
+	sim->insn = LK_ARRAY(sim->arena, lk_insn, n);
+	sim->deps = LK_ARRAY(sim->arena, uint16_t, n ? graph->ops.dep_begin[n] : 0);
+	scan s = {.sim = sim, .last = LK_ARRAY(sim->arena, uint32_t, n), .spare = LK_ARRAY(sim->arena, uint16_t, n)};
+	if (!sim->insn || !sim->deps || !s.last || !s.spare) return lk_oom(err);
+	uint32_t begin = 0;
+	for (uint32_t op = 0; op < n; op++) LK_TRY(lower_op(graph, op, &sim->insn[op], err));
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		const lk_block *block = &graph->blocks.at[b];
+		if (block->begin < begin || block->begin > block->end || block->end > n)
+			return lk_fail(err, LK_ERR_INPUT, "step graph", "block %zu has operations of another or none", b);
+		begin = block->end;
+		LK_TRY(lower_block(&s, block, err));
+	}
+	return LK_OK;
+}
+
+/* Whether any operation of a block uses the wait or signal argument `which`, as two bits per block. */
+static uint8_t *args_used(lk_sim *sim) {
+	const lk_graph *graph = sim->graph;
+	uint8_t *used = LK_ARRAY(sim->arena, uint8_t, graph->blocks.count);
+	for (size_t b = 0; used && b < graph->blocks.count; b++) {
+		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++) {
+			if (sim->insn[op].wait) used[b] |= (uint8_t)(1u << (sim->insn[op].wait - 1));
+			if (sim->insn[op].signal) used[b] |= (uint8_t)(1u << (sim->insn[op].signal - 1));
+		}
+	}
+	return used;
+}
+
+static lk_status check_programs(lk_sim *sim, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	uint8_t *used = args_used(sim);
+	if (!used) return lk_oom(err);
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		double ops = 0;
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_call *call = &program->calls.at[c];
+			if (call->block >= graph->blocks.count)
+				return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no block %u", s, c, call->block);
+			for (int a = 0; a < 2; a++) {
+				if ((used[call->block] >> a & 1) && call->arg[a] >= program->events)
+					return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no event %u", s, c, call->arg[a]);
+			}
+			uint64_t count = graph->blocks.at[call->block].end - graph->blocks.at[call->block].begin;
+			sim->stage[s].ops += call->repeat * count;
+			ops += (double)call->repeat * (double)count;
+		}
+		if (ops > 1e15) return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u runs %.3g operations", s, ops);
+	}
+	return LK_OK;
+}
+
+static lk_status check_wire(const lk_sim *sim, uint32_t s, uint32_t a, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	lk_wire to = graph->wires.at[(size_t)s * graph->channels + a], back = {0};
+	bool there = to.stage < sim->stages && to.channel < graph->channels;
+	if (there) back = graph->wires.at[(size_t)to.stage * graph->channels + to.channel];
+	if (there && back.stage == s && back.channel == a && !(to.stage == s && to.channel == a)) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, "step graph", "channel %u of stage %u is not wired both ways", a, s);
+}
+
+/* Every channel that is used leads to a channel that leads back. */
+static lk_status check_wires(const lk_sim *sim, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	uint32_t *seen = LK_ARRAY(sim->arena, uint32_t, graph->blocks.count); /* 1 + the last stage that called it */
+	if (!seen) return lk_oom(err);
+	if (graph->wires.count != (size_t)sim->stages * graph->channels)
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu wires for %u stages of %u channels", graph->wires.count,
+		               sim->stages, graph->channels);
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		for (size_t c = 0; c < program->calls.count; c++) {
+			uint32_t b = program->calls.at[c].block;
+			if (seen[b] == s + 1) continue;
+			seen[b] = s + 1;
+			for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++)
+				if (sim->insn[op].what == LK_INSN_P2P) LK_TRY(check_wire(sim, s, (uint32_t)sim->insn[op].channel, err));
+		}
+	}
+	return LK_OK;
+}
+
+/* The longest path visits an operation of a stage's program once at most, so the sum of everything bounds every time. */
+static lk_status check_time(const lk_sim *sim, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	double *sum = LK_ARRAY(sim->arena, double, graph->blocks.count), total = 0, factor = 1;
+	if (!sum) return lk_oom(err);
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++) {
+			double most = 0;
+			for (uint32_t v = 0; v < sim->costs->variants; v++) {
+				const lk_cost *c = lk_costs_get(sim->costs, v, op);
+				if (c->duration_ps < 0 || c->host_ps < 0 || c->lead_ps < 0 || c->tail_ps < 0)
+					return bad(graph, op, "takes negative time", err);
+				most = fmax(most, (double)c->duration_ps + (double)c->host_ps + (double)c->lead_ps + (double)c->tail_ps);
+			}
+			sum[b] += most;
+		}
+	}
+	for (uint32_t i = 0; i < sim->options->straggler_count; i++) factor = fmax(factor, sim->options->stragglers[i].factor);
+	factor *= exp(4 * sim->options->jitter) * (sim->options->contention ? LK_MOST_SLOWDOWN : 1);
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		for (size_t c = 0; c < program->calls.count; c++) total += sum[program->calls.at[c].block] * program->calls.at[c].repeat;
+	}
+	if (!(total * factor < MOST_PS)) {
+		lk_fail(err, LK_ERR_INPUT, "step graph", "a step may take more than 46 days, beyond what is simulated");
+		return lk_hint(err, "check measured durations and straggler factors");
+	}
+	return LK_OK;
+}
+
+lk_status lk_lower(lk_sim *sim, lk_error *err) {
+	LK_TRY(lower_blocks(sim, err));
+	LK_TRY(check_programs(sim, err));
+	LK_TRY(check_wires(sim, err));
+	LK_TRY(check_time(sim, err));
+	return LK_OK;
+}
+
+void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out, size_t size) {
+	const lk_program *program = &graph->programs.at[stage];
+	const char *block = "", *name = lk_intern_text(graph->names, graph->ops.name[op]);
+	if (call < program->calls.count) block = lk_intern_text(graph->names, graph->blocks.at[program->calls.at[call].block].name);
+	snprintf(out, size, "stage %u, call %zu (%s): %s", stage, call, block ? block : "", name ? name : "");
+}
+
+lk_status lk_sim_deadlock(const char *first, const char *second, lk_error *err) {
+	if (second[0]) lk_fail(err, LK_ERR_INTERNAL, "simulation", "ranks wait for one another forever: %s; and %s", first, second);
+	else lk_fail(err, LK_ERR_INTERNAL, "simulation", "a rank waits forever: %s", first);
+	return lk_hint(err, "check the order of sends, receives and collectives of these programs");
+}

@@ -1,0 +1,166 @@
+/* sim.c: sets a simulation up, runs the engine that was asked for, and checks that every operation ran. */
+#include "sim/sim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/lower.h"
+
+static lk_status check_noise(const lk_sim *sim, lk_error *err) {
+	const lk_sim_options *options = sim->options;
+	if (!(options->jitter >= 0 && options->jitter <= 2))
+		return lk_fail(err, LK_ERR_INPUT, "jitter", "%g is not between 0 and 2", options->jitter);
+	for (uint32_t i = 0; i < options->straggler_count; i++) {
+		const lk_straggler *slow = &options->stragglers[i];
+		if (slow->rank / sim->chains >= sim->stages)
+			return lk_fail(err, LK_ERR_INPUT, "straggler", "rank %u does not exist", slow->rank);
+		if (!(slow->factor > 0 && slow->factor <= 1e6))
+			return lk_fail(err, LK_ERR_INPUT, "straggler", "factor %g of rank %u is not above 0 and at most 1000000", slow->factor,
+			               slow->rank);
+	}
+	for (uint32_t i = 0; i < options->record_count; i++)
+		if (options->record[i] / sim->chains >= sim->stages)
+			return lk_fail(err, LK_ERR_INPUT, "recorded ranks", "rank %u does not exist", options->record[i]);
+	return LK_OK;
+}
+
+static lk_status check(const lk_sim *sim, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	const lk_costs *costs = sim->costs;
+	if (!sim->stages || !sim->chains || graph->programs.count != sim->stages)
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu programs for %u stages of %u ranks", graph->programs.count, sim->stages,
+		               sim->chains);
+	size_t ranks = (size_t)sim->stages * sim->chains;
+	if (ranks > UINT32_MAX) return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu ranks are too many", ranks);
+	if (costs->ops < graph->ops.count || !costs->variants)
+		return lk_fail(err, LK_ERR_INTERNAL, "simulation", "costs of %u operations for a graph of %u", costs->ops, graph->ops.count);
+	for (size_t i = 0; costs->variant_of && i < ranks; i++)
+		if (costs->variant_of[i] >= costs->variants)
+			return lk_fail(err, LK_ERR_INTERNAL, "simulation", "rank %zu has no costs", i);
+	return check_noise(sim, err);
+}
+
+static lk_status set_variant(lk_sim *sim, uint32_t s, lk_error *err) {
+	lk_sim_stage *stage = &sim->stage[s];
+	const uint16_t *of = sim->costs->variant_of ? sim->costs->variant_of + (size_t)s * sim->chains : NULL;
+	stage->variant = of ? of[sim->lane_chain[0]] : 0;
+	for (uint32_t i = 0; of && i < sim->lanes; i++)
+		if (of[sim->lane_chain[i]] != stage->variant) stage->variant = LK_MIXED;
+	if (stage->variant != LK_MIXED) return LK_OK;
+	stage->variants = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
+	if (!stage->variants) return lk_oom(err);
+	for (uint32_t i = 0; i < sim->lanes; i++) stage->variants[i] = of[sim->lane_chain[i]];
+	return LK_OK;
+}
+
+static lk_status set_factors(lk_sim *sim, lk_error *err) {
+	size_t padded = (size_t)sim->lanes + 64;
+	for (uint32_t i = 0; i < sim->options->straggler_count; i++) {
+		const lk_straggler *slow = &sim->options->stragglers[i];
+		lk_sim_stage *stage = &sim->stage[slow->rank / sim->chains];
+		if (slow->factor == 1) continue;
+		if (!stage->factor) {
+			stage->factor = LK_ARRAY(sim->arena, double, padded);
+			if (!stage->factor) return lk_oom(err);
+			for (size_t l = 0; l < padded; l++) stage->factor[l] = 1;
+		}
+		uint32_t chain = slow->rank % sim->chains, lane = sim->lane_of[chain];
+		if (sim->lane_chain[lane] == chain) stage->factor[lane] *= slow->factor;
+	}
+	return LK_OK;
+}
+
+static lk_status set_records(lk_sim *sim, lk_error *err) {
+	const lk_sim_options *options = sim->options;
+	for (uint32_t i = 0; i < options->record_count; i++) sim->stage[options->record[i] / sim->chains].record_count++;
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		lk_sim_stage *stage = &sim->stage[s];
+		stage->records = LK_ARRAY(sim->arena, uint32_t, stage->record_count);
+		stage->record_lane = LK_ARRAY(sim->arena, uint32_t, stage->record_count);
+		if (!stage->records || !stage->record_lane) return lk_oom(err);
+		stage->record_count = 0;
+	}
+	for (uint32_t i = 0; i < options->record_count; i++) {
+		lk_sim_stage *stage = &sim->stage[options->record[i] / sim->chains];
+		stage->record_lane[stage->record_count] = sim->lane_of[options->record[i] % sim->chains];
+		stage->records[stage->record_count++] = i;
+	}
+	return LK_OK;
+}
+
+static lk_status set_lanes(lk_sim *sim, lk_error *err) {
+	LK_TRY(lk_sim_classes(sim->graph, sim->costs, sim->options, sim->arena, &sim->lanes, &sim->lane_of, &sim->lane_ranks, err));
+	sim->lane_chain = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
+	if (!sim->lane_chain) return lk_oom(err);
+	for (uint32_t i = sim->chains; i > 0; i--) sim->lane_chain[sim->lane_of[i - 1]] = i - 1;
+	for (uint32_t s = 0; s < sim->stages; s++) LK_TRY(set_variant(sim, s, err));
+	LK_TRY(set_factors(sim, err));
+	LK_TRY(set_records(sim, err));
+	for (unsigned g = 0; g < LK_GROUPS; g++) LK_TRY(lk_lower_groups(sim, g, err));
+	return LK_OK;
+}
+
+static lk_status set_up(lk_sim *sim, lk_error *err) {
+	sim->stages = sim->graph->ranks.stages;
+	sim->chains = sim->graph->ranks.chains;
+	LK_TRY(check(sim, err));
+	sim->stage = LK_ARRAY(sim->arena, lk_sim_stage, sim->stages);
+	if (!sim->stage) return lk_oom(err);
+	LK_TRY(lk_lower(sim, err));
+	return set_lanes(sim, err);
+}
+
+/* Moves lane tables into the result, which outlives the simulation. */
+static lk_status new_result(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
+	out->lanes = sim->lanes;
+	out->finish_ps = calloc((size_t)sim->stages * sim->lanes, sizeof *out->finish_ps);
+	out->lane_of = malloc(sim->chains * sizeof *out->lane_of);
+	out->lane_ranks = malloc(sim->lanes * sizeof *out->lane_ranks);
+	if (!out->finish_ps || !out->lane_of || !out->lane_ranks) return lk_oom(err);
+	memcpy(out->lane_of, sim->lane_of, sim->chains * sizeof *out->lane_of);
+	memcpy(out->lane_ranks, sim->lane_ranks, sim->lanes * sizeof *out->lane_ranks);
+	return LK_OK;
+}
+
+lk_status lk_sim_take_events(const lk_sim_events *events, size_t first, size_t stride, uint32_t record, lk_sim_result *out,
+                             lk_error *err) {
+	if (!lk_reserve(&out->events, events->count / stride + 1)) return lk_oom(err);
+	for (size_t i = first; i < events->count; i += stride) {
+		out->events.at[out->events.count] = events->at[i];
+		out->events.at[out->events.count++].record = record;
+	}
+	return LK_OK;
+}
+
+static lk_status check_result(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
+	uint64_t operations = 0;
+	for (uint32_t s = 0; s < sim->stages; s++) operations += sim->stage[s].ops * sim->lanes;
+	if (out->operations != operations)
+		return lk_fail(err, LK_ERR_INTERNAL, "simulation", "%llu of %llu operations ran", (unsigned long long)out->operations,
+		               (unsigned long long)operations);
+	for (size_t i = 0; i < (size_t)sim->stages * sim->lanes; i++)
+		if (out->finish_ps[i] > out->step_ps) out->step_ps = out->finish_ps[i];
+	return LK_OK;
+}
+
+lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options, lk_sim_result *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_sim sim = {.graph = graph, .costs = costs, .options = options, .arena = &arena};
+	memset(out, 0, sizeof *out);
+	lk_status status = set_up(&sim, err);
+	if (status == LK_OK) status = new_result(&sim, out, err);
+	if (status == LK_OK) status = options->contention ? lk_run_events(&sim, out, err) : lk_run_sweep(&sim, out, err);
+	if (status == LK_OK) status = check_result(&sim, out, err);
+	if (status != LK_OK) lk_sim_result_free(out);
+	lk_arena_free(&arena);
+	return status;
+}
+
+void lk_sim_result_free(lk_sim_result *result) {
+	if (!result) return;
+	free(result->finish_ps);
+	free(result->lane_of);
+	free(result->lane_ranks);
+	lk_vec_free(&result->events);
+	memset(result, 0, sizeof *result);
+}

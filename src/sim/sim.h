@@ -1,0 +1,86 @@
+/* sim.h: from a step graph and costs to times. Two engines give the same answer where nothing is shared:
+ *
+ *   sweep.c   precedence only. Programs are walked once, all ranks of a stage side by side as lanes of vectors: a time is
+ *             the maximum of what an operation waits for, plus its duration (max-plus algebra).
+ *   events.c  contention. Ranks advance in the order of time while something overlaps on them, and run ahead while nothing
+ *             does; operations that overlap slow one another (processor sharing, lk_contention_rates).
+ *
+ * Folding: ranks that cannot differ are simulated once (ranks.c, colour refinement); repeated calls become one MACRO
+ * operation each (fold.c), a graph -> graph function whose result runs on the same engines.
+ */
+#ifndef LK_SIM_SIM_H
+#define LK_SIM_SIM_H
+
+#include "base/arena.h"
+#include "cost/cost.h"
+#include "graph/graph.h"
+
+typedef struct lk_straggler {
+	uint32_t rank;
+	double factor;       /* compute takes so many times as long */
+} lk_straggler;
+
+typedef struct lk_sim_options {
+	bool contention;
+	bool all_ranks;      /* simulate every rank, even those that cannot differ */
+	double jitter;       /* relative deviation of every compute duration; 0 none */
+	uint64_t seed;
+	const lk_straggler *stragglers;
+	uint32_t straggler_count;
+	const uint32_t *record; /* ranks whose operations are recorded; those of their class stand for them */
+	uint32_t record_count;
+} lk_sim_options;
+
+/* One operation that ran on a recorded rank. */
+typedef struct lk_sim_event {
+	uint32_t record;     /* index into the options' record list */
+	uint32_t call;       /* of the stage's program */
+	uint32_t repetition; /* of the call */
+	uint32_t op;         /* of the graph */
+	int64_t ready_ps;    /* when this rank was ready: a communication operation's arrival; otherwise the start */
+	int64_t start_ps, end_ps;
+} lk_sim_event;
+
+typedef LK_VEC(lk_sim_event) lk_sim_events;
+
+typedef struct lk_sim_result {
+	int64_t step_ps;         /* when the last operation of the last rank ended */
+	int64_t *finish_ps;      /* [stages * classes per stage]: end of each simulated rank's program */
+	uint32_t lanes;          /* simulated ranks per stage: chains, or their classes */
+	uint32_t *lane_of;       /* [chains] -> lane */
+	uint32_t *lane_ranks;    /* [lanes] how many chains a lane stands for */
+	uint64_t operations;     /* operations run, over all simulated ranks, repetitions counted */
+	lk_sim_events events;    /* in program order per record; free with lk_sim_result_free */
+} lk_sim_result;
+
+/* Runs one step from time 0 with idle ranks. Fails with LK_ERR_INTERNAL if ranks wait for one another forever, naming the
+ * first operation that each of two of them waits at, or if any operation did not run. */
+lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options, lk_sim_result *out, lk_error *err);
+void lk_sim_result_free(lk_sim_result *result);
+
+/* Rank folding: classes of chains that cannot differ, by colour refinement from what tells ranks apart (cost variant on
+ * each stage, stragglers) through all their groups. *lanes classes; lane_of[chain]; lanes are ordered by their first chain. */
+lk_status lk_sim_classes(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options, lk_arena *arena,
+                         uint32_t *lanes, uint32_t **lane_of, uint32_t **lane_ranks, lk_error *err);
+
+/* A folded graph. Every run of calls without a partner outside its rank class becomes one MACRO operation, simulated alone
+ * in its steady state; long repeats are extrapolated from their period. */
+typedef struct lk_fold {
+	lk_graph *graph;         /* names are its own; ranks, wires and facts as in the source */
+	lk_costs costs;          /* owned by the arena; same variants as the source's */
+	lk_arena arena;
+	/* for every operation of the folded graph: the run of source calls of which stage it stands for */
+	struct lk_fold_span {
+		uint32_t stage, call_begin, call_end; /* call_end == call_begin: an operation copied as it was, from `source_op` */
+		uint32_t source_op;
+		uint32_t sample_begin, sample_end;    /* events of its isolated run, in `samples` (first repetitions only) */
+		double period_ps;                     /* of one further repetition */
+	} *span;
+	uint32_t **source_call;  /* [stage][call of the folded program] -> first call of the source program that it stands for */
+	lk_sim_events samples;   /* times count from the macro's start; op and call are of the source graph */
+} lk_fold;
+
+lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool contention, lk_fold **out, lk_error *err);
+void lk_fold_free(lk_fold *fold);
+
+#endif

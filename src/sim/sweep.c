@@ -1,0 +1,332 @@
+/* sweep.c: precedence only. Every stage's program is walked once, its ranks side by side as lanes of vectors:
+ *
+ *     ready = max(end before it on its stream, ends of joined streams, of dependencies, of the event waited for, launch)
+ *
+ * and, off the compute stream, the start of the last compute operation. A stage runs until a compute or host operation
+ * needs a time that another stage has still to give; then other stages run. Operations of other streams that wait for such
+ * a time are put aside as nodes, so that a stage is never held up by what real streams would not hold up. */
+#include "sim/sweep.h"
+
+#include <string.h>
+
+enum { STEP_DONE, STEP_BLOCKED, STEP_NO_MEMORY };
+
+enum { READY, LEAD, HOST, WORK, TAIL, SCRATCHES }; /* scratch vectors of stages whose lanes differ */
+
+void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage) {
+	if (stage->queued || stage->done) return;
+	stage->queued = true;
+	sweep->ready[sweep->ready_count++] = stage;
+}
+
+int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event) {
+	if (!stage->event[event]) stage->event[event] = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
+	return stage->event[event];
+}
+
+static uint32_t argument(const lk_sweep_stage *stage, uint8_t which) {
+	return stage->program->calls.at[stage->call].arg[which - 1];
+}
+
+/* Whether a slot or the event that the instruction waits for is still unknown. */
+static bool extra_pending(const lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn) {
+	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
+		if (stage->pending[LK_REG_SLOTS + sweep->sim->deps[d]]) return true;
+	return insn->wait && stage->event_pending[argument(stage, insn->wait)];
+}
+
+/* The last of LK_SOURCES places takes the maximum of all that would come behind it. */
+static void add_source(lk_sweep *sweep, lk_sources *from, const int64_t *v) {
+	if (from->count < LK_SOURCES) {
+		from->at[from->count++] = v;
+		return;
+	}
+	int64_t *rest = sweep->rest;
+	if (from->at[LK_SOURCES - 1] != rest) memcpy(rest, from->at[LK_SOURCES - 1], sweep->n * sizeof *rest);
+	lk_lanes_max(rest, v, sweep->n);
+	from->at[LK_SOURCES - 1] = rest;
+}
+
+/* What is known of the sources of an instruction. */
+static void gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn, uint32_t sources, lk_sources *from) {
+	from->count = 0;
+	from->host = stage->registers;
+	for (uint32_t mask = sources & ~stage->pending_mask; mask; mask &= mask - 1)
+		add_source(sweep, from, lk_sweep_register(sweep, stage, (unsigned)__builtin_ctz(mask)));
+	if (insn->flags & LK_INSN_EXTRA) {
+		for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++) {
+			unsigned r = LK_REG_SLOTS + sweep->sim->deps[d];
+			if (!stage->pending[r]) add_source(sweep, from, lk_sweep_register(sweep, stage, r));
+		}
+		uint32_t event = insn->wait ? argument(stage, insn->wait) : 0;
+		if (insn->wait && !stage->event_pending[event] && stage->event[event]) add_source(sweep, from, stage->event[event]);
+	}
+	if (!from->count) add_source(sweep, from, stage->registers);
+}
+
+/* The end of operation `op` is in its stream's register: copies for those who will ask for it. */
+static bool keep_end(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
+	const int64_t *end = lk_sweep_register(sweep, stage, insn->stream);
+	size_t bytes = sweep->n * sizeof *end;
+	if (insn->slot != LK_NO_SLOT) {
+		memcpy(lk_sweep_register(sweep, stage, LK_REG_SLOTS + insn->slot), end, bytes);
+		stage->pending[LK_REG_SLOTS + insn->slot] = NULL;
+	}
+	if (insn->signal) {
+		uint32_t event = argument(stage, insn->signal);
+		int64_t *v = lk_sweep_event(sweep, stage, event);
+		if (!v) return false;
+		memcpy(v, end, bytes);
+		stage->event_pending[event] = NULL;
+	}
+	return true;
+}
+
+/* Puts an operation that meets others, or that waits for one that does, into a node. `at` is filled by the caller. */
+static bool issue_node(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
+	if (!lk_sweep_await(sweep, node, sources)) return false;
+	lk_sweep_promise(sweep, node);
+	return node->waits || lk_sweep_arrive(sweep, node);
+}
+
+static int step_node(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn, const lk_sources *from) {
+	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, insn->op);
+	if (!node) return STEP_NO_MEMORY;
+	lk_lanes_chain(node->at, from, 0, insn->start_launch + stage->shift, sweep->n);
+	node->work = insn->work;
+	return issue_node(sweep, node, insn->sources) ? STEP_DONE : STEP_NO_MEMORY;
+}
+
+/* One instruction of a stage whose lanes all take the same time. */
+static int step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn) {
+	const lk_insn *first = &sweep->sim->insn[insn->op], *last = &sweep->sim->insn[insn->last];
+	bool pending = insn->sources & stage->pending_mask;
+	if (insn->flags & LK_INSN_EXTRA) pending = pending || extra_pending(sweep, stage, first);
+	if (pending && insn->stream <= LK_STREAM_COMPUTE) return STEP_BLOCKED;
+	lk_sources from;
+	gather(sweep, stage, first, insn->sources, &from);
+	int64_t *end = lk_sweep_register(sweep, stage, insn->stream), *start = lk_sweep_register(sweep, stage, LK_REG_START);
+	int64_t shift = stage->shift;
+	size_t n = sweep->n;
+	if (pending || insn->what == LK_INSN_CROSS || insn->what == LK_INSN_P2P) {
+		int done = step_node(sweep, stage, insn, &from);
+		stage->shift += insn->host;
+		return done;
+	}
+	if (insn->what == LK_INSN_GROUP) {
+		lk_lanes_chain(end, &from, 0, insn->start_launch + shift, n);
+		lk_lanes_group(end, &sweep->sim->group[first->group], sweep->sim->lanes);
+		if (insn->keep_start) memcpy(start, end, n * sizeof *end);
+		lk_lanes_shift(end, insn->work, n);
+	} else {
+		if (insn->keep_start) lk_lanes_chain(start, &from, insn->start_work, insn->start_launch + shift, n);
+		lk_lanes_chain(end, &from, insn->work, insn->launch + shift, n);
+	}
+	stage->shift = insn->what == LK_INSN_HOST ? 0 : shift + insn->host;
+	if ((last->slot != LK_NO_SLOT || last->signal) && !keep_end(sweep, stage, last)) return STEP_NO_MEMORY;
+	return STEP_DONE;
+}
+
+/* Costs of an operation on every lane, noise included, into the scratch vectors. */
+static void load_lanes(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
+	const lk_sim *sim = sweep->sim;
+	const lk_sim_stage *info = stage->info;
+	const lk_insn *insn = &sim->insn[op];
+	int64_t *const *v = sweep->scratch;
+	for (size_t i = 0; i < sweep->n; i++) {
+		uint32_t variant = info->variant != LK_MIXED ? info->variant : info->variants[i < sim->lanes ? i : 0];
+		const lk_cost *cost = lk_costs_get(sim->costs, variant, op);
+		v[LEAD][i] = cost->lead_ps;
+		v[HOST][i] = cost->host_ps;
+		v[WORK][i] = insn->flags & LK_INSN_INSTANT ? 0 : cost->duration_ps;
+		v[TAIL][i] = insn->flags & LK_INSN_INSTANT ? 0 : cost->tail_ps;
+	}
+	if (!(insn->flags & LK_INSN_SCALED)) return;
+	lk_lane_noise noise = {
+		.factor = info->factor,
+		.sigma = lk_sim_sigma(sim, info, op),
+		.seed = sim->options->seed,
+		.rank = (uint64_t)stage->index * sim->chains,
+		.number = stage->ops,
+	};
+	lk_lanes_scale(v[WORK], &noise, sweep->n);
+	if (insn->what == LK_INSN_LOCAL && insn->stream == LK_STREAM_COMPUTE) lk_lanes_scale(v[TAIL], &noise, sweep->n);
+}
+
+static bool record(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op, size_t *first) {
+	uint32_t count = stage->info->record_count;
+	*first = stage->events.count;
+	if (!count) return true;
+	if (!lk_reserve(&stage->events, count)) return false;
+	for (uint32_t r = 0; r < count; r++) {
+		int64_t ready = sweep->scratch[READY][stage->info->record_lane[r]];
+		stage->events.at[stage->events.count++] = (lk_sim_event){
+			.call = (uint32_t)stage->call,
+			.repetition = stage->repetition,
+			.op = op,
+			.ready_ps = ready,
+			.start_ps = ready,
+			.end_ps = ready,
+		};
+	}
+	return true;
+}
+
+/* A kernel or host operation whose sources are all known: ready is in scratch[READY], the host clock already behind it. */
+static bool run_lanes(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn, size_t first) {
+	size_t n = sweep->n;
+	int64_t *end = lk_sweep_register(sweep, stage, insn->stream), *const *v = sweep->scratch;
+	if (insn->stream == LK_STREAM_COMPUTE) memcpy(lk_sweep_register(sweep, stage, LK_REG_START), v[READY], n * sizeof *end);
+	memcpy(end, v[READY], n * sizeof *end);
+	lk_lanes_add(end, v[WORK], n);
+	if (insn->stream == LK_STREAM_COMPUTE) {
+		memcpy(v[READY], stage->registers, n * sizeof *end);
+		lk_lanes_add(v[READY], v[TAIL], n);
+		lk_lanes_max(end, v[READY], n);
+	}
+	for (uint32_t r = 0; r < stage->info->record_count; r++)
+		stage->events.at[first + r].end_ps = end[stage->info->record_lane[r]];
+	return keep_end(sweep, stage, insn);
+}
+
+/* One operation of a stage whose lanes differ or are recorded. */
+static int step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
+	const lk_insn *insn = &sweep->sim->insn[op];
+	uint32_t sources = insn->join | (insn->flags & LK_INSN_ISSUED ? 1u << LK_REG_START : 0);
+	bool pending = (sources & stage->pending_mask) || extra_pending(sweep, stage, insn);
+	if (pending && insn->stream <= LK_STREAM_COMPUTE) return STEP_BLOCKED;
+	int64_t *host = stage->registers, *const *v = sweep->scratch;
+	size_t first, n = sweep->n;
+	lk_sources from;
+	load_lanes(sweep, stage, op);
+	gather(sweep, stage, insn, sources, &from);
+	if (insn->what == LK_INSN_HOST) lk_lanes_add(host, v[HOST], n);
+	lk_lanes_chain(v[READY], &from, 0, 0, n);
+	if (insn->what != LK_INSN_HOST) {
+		lk_lanes_max_sum(v[READY], host, v[LEAD], n);
+		lk_lanes_add(host, v[HOST], n);
+	}
+	if (!record(sweep, stage, op, &first)) return STEP_NO_MEMORY;
+	if (insn->what == LK_INSN_HOST || (insn->what == LK_INSN_LOCAL && !pending))
+		return run_lanes(sweep, stage, insn, first) ? STEP_DONE : STEP_NO_MEMORY;
+	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, op);
+	if (!node) return STEP_NO_MEMORY;
+	memcpy(node->at, v[READY], n * sizeof *host);
+	memcpy(node->duration, v[WORK], n * sizeof *host);
+	node->varied = true;
+	node->record = first;
+	return issue_node(sweep, node, sources) ? STEP_DONE : STEP_NO_MEMORY;
+}
+
+static void instructions(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t *begin, uint32_t *end) {
+	uint32_t block = stage->program->calls.at[stage->call].block;
+	*begin = stage->code ? stage->code->begin[block] : sweep->sim->graph->blocks.at[block].begin;
+	*end = stage->code ? stage->code->begin[block + 1] : sweep->sim->graph->blocks.at[block].end;
+}
+
+/* Runs a stage as far as it goes. */
+static int run_stage(lk_sweep *sweep, lk_sweep_stage *stage) {
+	for (; stage->call < stage->program->calls.count; stage->call++, stage->repetition = 0) {
+		uint32_t begin, end, repeat = stage->program->calls.at[stage->call].repeat;
+		instructions(sweep, stage, &begin, &end);
+		if (begin == end) continue;
+		for (; stage->repetition < repeat; stage->repetition++, stage->pc = 0) {
+			for (uint32_t i = begin + stage->pc; i < end; i++) {
+				int done = stage->code ? step(sweep, stage, &stage->code->insn[i]) : step_lanes(sweep, stage, i);
+				if (done != STEP_DONE) {
+					stage->pc = i - begin;
+					return done;
+				}
+				stage->ops += stage->code ? stage->code->insn[i].ops : 1;
+			}
+		}
+	}
+	stage->done = true;
+	return STEP_DONE;
+}
+
+static bool plain(const lk_sim *sim, const lk_sim_stage *info) {
+	return info->variant != LK_MIXED && !info->factor && !info->record_count && !lk_sim_jittered(sim);
+}
+
+static lk_status new_stage(lk_sweep *sweep, uint32_t s, const lk_sweep_code *codes, lk_error *err) {
+	const lk_sim *sim = sweep->sim;
+	lk_sweep_stage *stage = &sweep->stage[s];
+	size_t registers = LK_REG_SLOTS + sim->slots;
+	*stage = (lk_sweep_stage){.info = &sim->stage[s], .program = &sim->graph->programs.at[s], .index = s};
+	if (plain(sim, stage->info)) stage->code = &codes[stage->info->variant];
+	stage->registers = lk_sweep_vectors(&sweep->arena, registers, sweep->n);
+	stage->pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, registers);
+	stage->event = LK_ARRAY(&sweep->arena, int64_t *, stage->program->events);
+	stage->event_pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, stage->program->events);
+	if (!stage->registers || !stage->pending || !stage->event || !stage->event_pending) return lk_oom(err);
+	for (uint32_t c = 0; c < sim->graph->channels; c++) {
+		lk_wire to = sim->graph->wires.at[(size_t)s * sim->graph->channels + c];
+		if (to.stage < sim->stages && to.channel < sim->graph->channels)
+			sweep->port[(size_t)s * sim->graph->channels + c].peer = &sweep->port[(size_t)to.stage * sim->graph->channels + to.channel];
+	}
+	return LK_OK;
+}
+
+static lk_status set_up(lk_sweep *sweep, lk_error *err) {
+	const lk_sim *sim = sweep->sim;
+	sweep->n = ((size_t)sim->lanes + LK_LANES - 1) / LK_LANES * LK_LANES;
+	sweep->stage = LK_ARRAY(&sweep->arena, lk_sweep_stage, sim->stages);
+	sweep->ready = LK_ARRAY(&sweep->arena, lk_sweep_stage *, sim->stages);
+	sweep->port = LK_ARRAY(&sweep->arena, lk_sweep_port, (size_t)sim->stages * sim->graph->channels);
+	sweep->rest = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
+	lk_sweep_code *codes = LK_ARRAY(&sweep->arena, lk_sweep_code, sim->costs->variants);
+	if (!sweep->stage || !sweep->ready || !sweep->port || !sweep->rest || !codes) return lk_oom(err);
+	for (int i = 0; i < SCRATCHES; i++)
+		if (!(sweep->scratch[i] = lk_sweep_vectors(&sweep->arena, 1, sweep->n))) return lk_oom(err);
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		if (!plain(sim, &sim->stage[s])) sweep->varied = true;
+		else if (!codes[sim->stage[s].variant].insn)
+			LK_TRY(lk_sweep_compile(sim, sim->stage[s].variant, &sweep->arena, &codes[sim->stage[s].variant], err));
+		LK_TRY(new_stage(sweep, s, codes, err));
+	}
+	for (uint32_t s = sim->stages; s > 0; s--) lk_sweep_wake(sweep, &sweep->stage[s - 1]);
+	return LK_OK;
+}
+
+static lk_status run(lk_sweep *sweep, lk_error *err) {
+	while (sweep->ready_count) {
+		lk_sweep_stage *stage = sweep->ready[--sweep->ready_count];
+		int done = run_stage(sweep, stage);
+		stage->queued = false;
+		if (done == STEP_NO_MEMORY) return lk_oom(err);
+	}
+	for (uint32_t s = 0; s < sweep->sim->stages; s++)
+		if (!sweep->stage[s].done || sweep->stage[s].pending_mask) return lk_sweep_stuck(sweep, err);
+	return LK_OK;
+}
+
+static void finish(const lk_sweep *sweep, const lk_sweep_stage *stage, int64_t *out) {
+	for (uint32_t i = 0; i < sweep->sim->lanes; i++) {
+		int64_t last = stage->registers[i] + stage->shift;
+		for (unsigned r = LK_STREAM_COMPUTE; r < LK_STREAMS; r++) {
+			int64_t end = lk_sweep_register(sweep, stage, r)[i];
+			if (end > last) last = end;
+		}
+		out[i] = last;
+	}
+}
+
+lk_status lk_run_sweep(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
+	lk_sweep sweep = {.sim = sim};
+	lk_status status = set_up(&sweep, err);
+	if (status == LK_OK) status = run(&sweep, err);
+	for (uint32_t s = 0; status == LK_OK && s < sim->stages; s++) {
+		finish(&sweep, &sweep.stage[s], out->finish_ps + (size_t)s * sim->lanes);
+		out->operations += sweep.stage[s].ops * sim->lanes;
+	}
+	for (uint32_t i = 0; status == LK_OK && i < sim->options->record_count; i++) {
+		const lk_sweep_stage *stage = &sweep.stage[sim->options->record[i] / sim->chains];
+		uint32_t place = 0;
+		while (stage->info->records[place] != i) place++;
+		status = lk_sim_take_events(&stage->events, place, stage->info->record_count, i, out, err);
+	}
+	for (uint32_t s = 0; sweep.stage && s < sim->stages; s++) lk_vec_free(&sweep.stage[s].events);
+	lk_arena_free(&sweep.arena);
+	return status;
+}

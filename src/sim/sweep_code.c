@@ -1,0 +1,87 @@
+/* sweep_code.c: instructions with costs, compute operations in a row fused. One operation is, in max-plus algebra,
+ *     end = max(ready + d, host + max(lead + d, h + tail))
+ * (h, lead, tail of cost.h; `host` before it), so two in a row are again of this form: what waits for streams adds up, and
+ * the bound by the host is the larger of the first one's plus the second's duration and the second's own. */
+#include "sim/sweep.h"
+
+static int64_t most(int64_t a, int64_t b) {
+	return a > b ? a : b;
+}
+
+int64_t *lk_sweep_vectors(lk_arena *arena, size_t count, size_t n) {
+	if (count && n > (SIZE_MAX / 16) / count) return NULL;
+	char *raw = lk_arena_alloc(arena, count * n * sizeof(int64_t) + 63);
+	return raw ? (int64_t *)((uintptr_t)(raw + 63) & ~(uintptr_t)63) : NULL;
+}
+
+static void load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out) {
+	const lk_insn *insn = &sim->insn[op];
+	const lk_cost *cost = lk_costs_get(sim->costs, variant, op);
+	bool instant = insn->flags & LK_INSN_INSTANT;
+	int64_t work = instant ? 0 : cost->duration_ps, tail = instant ? 0 : cost->tail_ps;
+	*out = (lk_sweep_insn){
+		.work = work,
+		.start_launch = cost->lead_ps,
+		.launch = cost->lead_ps + work,
+		.host = cost->host_ps,
+		.op = op,
+		.ops = 1,
+		.sources = insn->join | (insn->flags & LK_INSN_ISSUED ? 1u << LK_REG_START : 0),
+		.what = insn->what,
+		.stream = insn->stream,
+		.flags = insn->flags,
+		.last = op,
+	};
+	if (insn->what == LK_INSN_LOCAL && insn->stream == LK_STREAM_COMPUTE) out->launch = most(out->launch, cost->host_ps + tail);
+	if (insn->what == LK_INSN_HOST) out->start_launch = cost->host_ps, out->launch = cost->host_ps + work;
+}
+
+/* Whether `next` only follows the compute operation before it. */
+static bool follows(const lk_sim *sim, const lk_sweep_insn *chain, uint32_t next) {
+	const lk_insn *before = &sim->insn[chain->last], *insn = &sim->insn[next];
+	if (chain->what != LK_INSN_LOCAL || chain->stream != LK_STREAM_COMPUTE) return false;
+	if (insn->what != LK_INSN_LOCAL || insn->stream != LK_STREAM_COMPUTE) return false;
+	return before->slot == LK_NO_SLOT && !before->signal && insn->join == LK_JOIN(LK_STREAM_COMPUTE) &&
+	       !(insn->flags & LK_INSN_EXTRA);
+}
+
+static void append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
+	chain->start_work = chain->work;
+	chain->start_launch = most(chain->launch, chain->host + next->start_launch);
+	chain->work += next->work;
+	chain->launch = most(chain->launch + next->work, chain->host + next->launch);
+	chain->host += next->host;
+	chain->ops++;
+	chain->last = next->op;
+}
+
+/* The start of a compute operation matters to those issued behind it: up to the next one of its block, or beyond. */
+static bool start_matters(const lk_sim *sim, uint32_t op, uint32_t end) {
+	for (uint32_t i = op + 1; i < end; i++) {
+		if (sim->insn[i].stream == LK_STREAM_COMPUTE) return false;
+		if (sim->insn[i].flags & LK_INSN_ISSUED) return true;
+	}
+	return true;
+}
+
+lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena, lk_sweep_code *out, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	uint32_t count = 0;
+	out->insn = LK_ARRAY(arena, lk_sweep_insn, graph->ops.count);
+	out->begin = LK_ARRAY(arena, uint32_t, graph->blocks.count + 1);
+	if (!out->insn || !out->begin) return lk_oom(err);
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		const lk_block *block = &graph->blocks.at[b];
+		out->begin[b] = count;
+		for (uint32_t op = block->begin; op < block->end; op++) {
+			lk_sweep_insn one;
+			load(sim, variant, op, &one);
+			if (op > block->begin && follows(sim, &out->insn[count - 1], op)) append(&out->insn[count - 1], &one);
+			else out->insn[count++] = one;
+		}
+		for (uint32_t i = out->begin[b]; i < count; i++)
+			out->insn[i].keep_start = out->insn[i].stream == LK_STREAM_COMPUTE && start_matters(sim, out->insn[i].last, block->end);
+	}
+	out->begin[graph->blocks.count] = count;
+	return LK_OK;
+}

@@ -1,0 +1,241 @@
+/* sweep_node.c: operations that meet others, and those that wait for them. A node whose arrival is known is posted: a send
+ * or receive at its port, a collective across stages in its round. When the last partner has come, start and end of all
+ * are known, the registers they promised are set, and nodes and stages that waited go on. */
+#include "sim/sweep.h"
+
+#include <string.h>
+
+static lk_sweep_port *port_of(const lk_sweep *sweep, const lk_sweep_node *node) {
+	size_t channel = (size_t)sweep->sim->insn[node->op].channel;
+	return &sweep->port[node->stage->index * (size_t)sweep->sim->graph->channels + channel];
+}
+
+lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
+	lk_sweep_node *node = sweep->spare;
+	if (node) {
+		sweep->spare = node->next;
+		*node = (lk_sweep_node){.at = node->at, .duration = node->duration};
+	} else {
+		node = LK_NEW(&sweep->arena, lk_sweep_node);
+		if (!node || !(node->at = lk_sweep_vectors(&sweep->arena, sweep->varied ? 2 : 1, sweep->n))) return NULL;
+		node->duration = sweep->varied ? node->at + sweep->n : NULL;
+	}
+	const lk_insn *insn = &sweep->sim->insn[op];
+	node->stage = stage;
+	node->op = op;
+	node->call = (uint32_t)stage->call;
+	if (insn->signal) node->sets = 1u + stage->program->calls.at[stage->call].arg[insn->signal - 1];
+	if (insn->what == LK_INSN_P2P) node->number = port_of(sweep, node)->issued++;
+	if (insn->what == LK_INSN_CROSS) node->number = stage->crossed[insn->group]++;
+	return node;
+}
+
+void lk_sweep_promise(lk_sweep *sweep, lk_sweep_node *node) {
+	lk_sweep_stage *stage = node->stage;
+	const lk_insn *insn = &sweep->sim->insn[node->op];
+	stage->pending[insn->stream] = node;
+	stage->pending_mask |= 1u << insn->stream;
+	if (insn->stream == LK_STREAM_COMPUTE) {
+		stage->pending[LK_REG_START] = node;
+		stage->pending_mask |= 1u << LK_REG_START;
+	}
+	if (insn->slot != LK_NO_SLOT) stage->pending[LK_REG_SLOTS + insn->slot] = node;
+	if (node->sets) stage->event_pending[node->sets - 1] = node;
+}
+
+static bool await_one(lk_sweep *sweep, lk_sweep_node *node, lk_sweep_node *before, bool start) {
+	if (!before) return true;
+	lk_sweep_edge *edge = sweep->spare_edge;
+	if (edge) sweep->spare_edge = edge->next;
+	else if (!(edge = LK_NEW(&sweep->arena, lk_sweep_edge))) return false;
+	*edge = (lk_sweep_edge){before->out, node, start};
+	before->out = edge;
+	node->waits++;
+	return true;
+}
+
+bool lk_sweep_await(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
+	lk_sweep_stage *stage = node->stage;
+	const lk_insn *insn = &sweep->sim->insn[node->op];
+	for (uint32_t mask = sources & stage->pending_mask; mask; mask &= mask - 1) {
+		int r = __builtin_ctz(mask);
+		if (!await_one(sweep, node, stage->pending[r], r == LK_REG_START)) return false;
+	}
+	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
+		if (!await_one(sweep, node, stage->pending[LK_REG_SLOTS + sweep->sim->deps[d]], false)) return false;
+	if (!insn->wait) return true;
+	return await_one(sweep, node, stage->event_pending[stage->program->calls.at[node->call].arg[insn->wait - 1]], false);
+}
+
+/* Gives the time in `at`, the start or the end, to the nodes that wait for it. */
+static void tell(lk_sweep *sweep, lk_sweep_node *node, bool start) {
+	for (lk_sweep_edge **at = &node->out, *edge; (edge = *at);) {
+		if (edge->start != start) {
+			at = &edge->next;
+			continue;
+		}
+		*at = edge->next;
+		lk_lanes_max(edge->to->at, node->at, sweep->n);
+		if (--edge->to->waits == 0) edge->to->next = sweep->work, sweep->work = edge->to;
+		edge->next = sweep->spare_edge;
+		sweep->spare_edge = edge;
+	}
+}
+
+/* Sets a register to the time in `at` if this node is the one that promised it. */
+static bool fulfil(lk_sweep *sweep, lk_sweep_node *node, unsigned r) {
+	lk_sweep_stage *stage = node->stage;
+	if (stage->pending[r] != node) return false;
+	memcpy(lk_sweep_register(sweep, stage, r), node->at, sweep->n * sizeof *node->at);
+	stage->pending[r] = NULL;
+	return true;
+}
+
+/* The start of an operation is known in `at`: writes it down, makes it the end, and gives that to all who wait. */
+static bool settle(lk_sweep *sweep, lk_sweep_node *node) {
+	lk_sweep_stage *stage = node->stage;
+	const lk_insn *insn = &sweep->sim->insn[node->op];
+	const uint32_t *lane = stage->info->record_lane;
+	for (uint32_t r = 0; r < stage->info->record_count; r++) stage->events.at[node->record + r].start_ps = node->at[lane[r]];
+	if (fulfil(sweep, node, LK_REG_START)) stage->pending_mask &= ~(1u << LK_REG_START);
+	tell(sweep, node, true);
+	if (node->varied) lk_lanes_add(node->at, node->duration, sweep->n);
+	else lk_lanes_shift(node->at, node->work, sweep->n);
+	for (uint32_t r = 0; r < stage->info->record_count; r++) stage->events.at[node->record + r].end_ps = node->at[lane[r]];
+	if (fulfil(sweep, node, insn->stream)) stage->pending_mask &= ~(1u << insn->stream);
+	if (insn->slot != LK_NO_SLOT) fulfil(sweep, node, LK_REG_SLOTS + insn->slot);
+	if (node->sets && stage->event_pending[node->sets - 1] == node) {
+		int64_t *event = lk_sweep_event(sweep, stage, node->sets - 1);
+		if (!event) return false;
+		memcpy(event, node->at, sweep->n * sizeof *event);
+		stage->event_pending[node->sets - 1] = NULL;
+	}
+	tell(sweep, node, false);
+	node->next = sweep->spare;
+	sweep->spare = node;
+	lk_sweep_wake(sweep, stage);
+	return true;
+}
+
+static void vary(lk_sweep_node *node, size_t n) {
+	if (node->varied) return;
+	for (size_t i = 0; i < n; i++) node->duration[i] = node->work;
+	node->varied = true;
+}
+
+/* Both start when the later one arrives and take as long as the longer one. */
+static void join(const lk_sweep *sweep, lk_sweep_node *all, lk_sweep_node *other) {
+	lk_lanes_max(all->at, other->at, sweep->n);
+	if (all->varied || other->varied) {
+		vary(all, sweep->n);
+		vary(other, sweep->n);
+		lk_lanes_max(all->duration, other->duration, sweep->n);
+	} else if (other->work > all->work) {
+		all->work = other->work;
+	}
+}
+
+static void share(const lk_sweep *sweep, const lk_sweep_node *all, lk_sweep_node *other) {
+	memcpy(other->at, all->at, sweep->n * sizeof(int64_t));
+	other->work = all->work;
+	other->varied = all->varied;
+	if (all->varied) memcpy(other->duration, all->duration, sweep->n * sizeof(int64_t));
+}
+
+static void enqueue(lk_sweep_node **queue, lk_sweep_node *node) {
+	while (*queue && (*queue)->number <= node->number) queue = &(*queue)->next;
+	node->next = *queue;
+	*queue = node;
+}
+
+static bool post_p2p(lk_sweep *sweep, lk_sweep_node *node) {
+	lk_sweep_port *port = port_of(sweep, node);
+	lk_sweep_node **at = &port->peer->queue, *peer;
+	while (*at && (*at)->number < node->number) at = &(*at)->next;
+	peer = *at;
+	if (!peer || peer->number != node->number) {
+		enqueue(&port->queue, node);
+		return true;
+	}
+	*at = peer->next;
+	join(sweep, node, peer);
+	share(sweep, node, peer);
+	return settle(sweep, node) && settle(sweep, peer);
+}
+
+static uint32_t members(const lk_sweep *sweep, const lk_sweep_node *node) {
+	if (sweep->sim->insn[node->op].group != LK_GROUP_EMBEDDING) return sweep->sim->stages;
+	return node->stage->index == 0 || node->stage->index == sweep->sim->stages - 1 ? 2 : 1;
+}
+
+/* A round is a stretch of equal numbers in the queue of its kind. */
+static bool post_cross(lk_sweep *sweep, lk_sweep_node *node) {
+	unsigned kind = sweep->sim->insn[node->op].group;
+	uint32_t need = members(sweep, node), have = 0;
+	if (need == 1) return settle(sweep, node);
+	lk_sweep_node **first = &sweep->round[kind], *end;
+	enqueue(first, node);
+	while ((*first)->number < node->number) first = &(*first)->next;
+	for (end = *first; end && end->number == node->number; end = end->next) have++;
+	if (have < need) return true;
+	lk_sweep_node *round = *first, *all = round;
+	*first = end;
+	for (lk_sweep_node *one = all->next; one != end; one = one->next) join(sweep, all, one);
+	lk_lanes_group(all->at, &sweep->sim->group[kind], sweep->sim->lanes);
+	if (all->varied) lk_lanes_group(all->duration, &sweep->sim->group[kind], sweep->sim->lanes);
+	for (lk_sweep_node *one = all->next; one != end; one = one->next) share(sweep, all, one);
+	for (lk_sweep_node *one = round, *next; one != end; one = next) {
+		next = one->next;
+		if (!settle(sweep, one)) return false;
+	}
+	return true;
+}
+
+static bool run_node(lk_sweep *sweep, lk_sweep_node *node) {
+	const lk_insn *insn = &sweep->sim->insn[node->op];
+	const lk_sweep_stage *stage = node->stage;
+	for (uint32_t r = 0; r < stage->info->record_count; r++) stage->events.at[node->record + r].ready_ps = node->at[stage->info->record_lane[r]];
+	if (insn->what == LK_INSN_P2P) return post_p2p(sweep, node);
+	if (insn->what == LK_INSN_CROSS) return post_cross(sweep, node);
+	if (insn->what == LK_INSN_GROUP) {
+		lk_lanes_group(node->at, &sweep->sim->group[insn->group], sweep->sim->lanes);
+		if (node->varied) lk_lanes_group(node->duration, &sweep->sim->group[insn->group], sweep->sim->lanes);
+	}
+	return settle(sweep, node);
+}
+
+bool lk_sweep_arrive(lk_sweep *sweep, lk_sweep_node *node) {
+	node->next = sweep->work;
+	sweep->work = node;
+	while (sweep->work) {
+		node = sweep->work;
+		sweep->work = node->next;
+		if (!run_node(sweep, node)) return false;
+	}
+	return true;
+}
+
+/* The earliest operation of a stage that was posted and met nobody. */
+static const lk_sweep_node *waiting(const lk_sweep *sweep, uint32_t stage) {
+	const lk_sweep_node *first = NULL;
+	uint32_t channels = sweep->sim->graph->channels;
+	for (uint32_t c = 0; c < channels; c++) {
+		const lk_sweep_node *node = sweep->port[(size_t)stage * channels + c].queue;
+		if (node && (!first || node->call < first->call)) first = node;
+	}
+	for (unsigned kind = 0; kind < LK_GROUPS; kind++) {
+		for (const lk_sweep_node *node = sweep->round[kind]; node; node = node->next)
+			if (node->stage->index == stage && (!first || node->call < first->call)) first = node;
+	}
+	return first;
+}
+
+lk_status lk_sweep_stuck(const lk_sweep *sweep, lk_error *err) {
+	char where[2][120] = {"", ""};
+	int found = 0;
+	for (uint32_t s = 0; s < sweep->sim->stages && found < 2; s++) {
+		const lk_sweep_node *node = waiting(sweep, s);
+		if (node) lk_sim_where(sweep->sim->graph, s, node->call, node->op, where[found++], sizeof where[0]);
+	}
+	return lk_sim_deadlock(where[0], where[1], err);
+}

@@ -1,0 +1,53 @@
+/* timeline.h: what happened when, for the ranks that were asked for. The engines fill it; every view reads it. */
+#ifndef LK_SIM_TIMELINE_H
+#define LK_SIM_TIMELINE_H
+
+#include <stdint.h>
+#include "base/intern.h"
+#include "base/vec.h"
+
+/* One row of the picture: a stream of a rank. Slices of a track never overlap partially: they follow one another or nest. */
+typedef struct lk_track {
+	int32_t rank;       /* global rank of the representative */
+	int32_t ranks;      /* how many ranks it stands for */
+	uint32_t process;   /* interned: "stage 3 (ranks 24-31)" */
+	uint32_t name;      /* interned: "compute", "tensor-parallel", "host", ... */
+} lk_track;
+
+typedef struct lk_slice {
+	uint32_t track;
+	uint32_t name;      /* interned: "qkv_proj" */
+	uint32_t category;  /* interned: "gemm", "all_reduce", "forward" ... */
+	int32_t microbatch; /* -1 none */
+	int32_t layer;      /* -1 none */
+	int64_t start_ps, end_ps;
+	double bytes;       /* of communication, 0 otherwise */
+	double flops;
+} lk_slice;
+
+/* An arrow from a slice to a later one: a message from send to receive. */
+typedef struct lk_flow {
+	uint32_t from, to;  /* slice indices */
+} lk_flow;
+
+/* A point of a counter: memory in use on a rank. */
+typedef struct lk_counter {
+	int32_t rank;
+	uint32_t name;      /* interned: "memory allocated" */
+	int64_t time_ps;
+	double value;       /* bytes */
+} lk_counter;
+
+typedef struct lk_timeline {
+	lk_intern *names;
+	LK_VEC(lk_track) tracks;
+	LK_VEC(lk_slice) slices;
+	LK_VEC(lk_flow) flows;
+	LK_VEC(lk_counter) counters;
+} lk_timeline;
+
+/* An empty timeline, or NULL when memory is out. */
+lk_timeline *lk_timeline_new(void);
+void lk_timeline_free(lk_timeline *timeline);
+
+#endif

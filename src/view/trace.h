@@ -1,0 +1,13 @@
+/* trace.h: a timeline as a file for trace viewers. */
+#ifndef LK_VIEW_TRACE_H
+#define LK_VIEW_TRACE_H
+
+#include "lockstep/error.h"
+#include "sim/timeline.h"
+
+/* Writes by the ending of `path`: .json and .json.gz as Chrome trace events, .pftrace as native Perfetto (TrackEvent
+ * protobuf). One process per rank, one thread per stream, slices strictly nested and sorted by start, flows for
+ * send/receive, counters for memory. Any other ending is an error that names these three. */
+lk_status lk_trace_write(const lk_timeline *timeline, const char *path, lk_error *err);
+
+#endif

@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# Runs the command-line tests; tests/cli/README.md describes their form.
+# Usage: tests/cli/run.sh [--update] PROGRAM [FILE.test...]
+set -uo pipefail
+
+update=
+[ "${1:-}" = --update ] && { update=1; shift; }
+[ $# -ge 1 ] || { echo "usage: tests/cli/run.sh [--update] PROGRAM [FILE.test...]" >&2; exit 2; }
+ROOT=$(cd "$(dirname "$0")/../.." && pwd)
+program=$(realpath "$1")
+shift
+[ $# -gt 0 ] || set -- "$ROOT"/tests/cli/*.test
+[ -x "$program" ] || { echo "tests/cli/run.sh: $program is not there; run make first" >&2; exit 2; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin"
+ln -s "$program" "$work/bin/lockstep"
+data=$(cd "$ROOT" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
+export ROOT LOCKSTEP_DATA=$data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+
+# Compares expected lines (file 1) with actual lines (file 2). The lines between two "..." are matched as far left as
+# possible, which finds a match wherever there is one.
+matcher='
+function same(pattern, line) {
+	if (pattern ~ /^~ /) return line ~ substr(pattern, 3)
+	if (pattern ~ /^\\/) return line == substr(pattern, 2)
+	return line == pattern
+}
+function block_at(first, last, at,    k) {
+	if (at + last - first > actual) return 0
+	for (k = first; k <= last; k++) if (!same(want[k], got[at + k - first])) return 0
+	return 1
+}
+FILENAME == ARGV[1] { want[++wanted] = $0; next }
+{ got[++actual] = $0 }
+END {
+	while (wanted && want[wanted] == "") wanted--
+	while (actual && got[actual] == "") actual--
+	i = at = 1
+	while (i <= wanted) {
+		anywhere = 0
+		while (i <= wanted && want[i] == "...") { anywhere = 1; i++ }
+		last = i
+		while (last <= wanted && want[last] != "...") last++
+		last--
+		if (i > wanted) exit 0
+		if (last == wanted && anywhere) at = actual - (last - i) > at ? actual - (last - i) : at
+		while (anywhere && at <= actual && !block_at(i, last, at)) at++
+		if (!block_at(i, last, at)) exit 1
+		at += last - i + 1
+		i = last + 1
+	}
+	exit at <= actual
+}'
+
+# Runs the command of $block; the expectations lie in $block/{out,err,status}. Leaves what happened in $block/got.*.
+run_block() {
+	(cd "$scratch" && HOME=$scratch timeout "${TEST_SECONDS:-60}" bash -c "$(cat "$block/command")" \
+		> "$block/got.out.raw" 2> "$block/got.err.raw" < /dev/null)
+	echo $? > "$block/got.status"
+	for stream in out err; do
+		sed -e "s|$ROOT|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
+	done
+	cmp -s "$block/status" "$block/got.status" && awk "$matcher" "$block/out" "$block/got.out" &&
+		awk "$matcher" "$block/err" "$block/got.err"
+}
+
+show_failure() {
+	echo "FAIL $name:$line: $(head -n 1 "$block/command")"
+	cmp -s "$block/status" "$block/got.status" ||
+		echo "    exit status $(cat "$block/got.status"), expected $(cat "$block/status")"
+	for stream in out err; do
+		awk "$matcher" "$block/$stream" "$block/got.$stream" ||
+			diff -U2 --label "expected $stream" --label "actual $stream" "$block/$stream" "$block/got.$stream" |
+			head -n "${DIFF_LINES:-60}" | sed 's/^/    /'
+	done
+}
+
+# The expectation that the last run would have met, in the form of the file.
+write_expectation() {
+	[ "$(cat "$block/got.status")" = 0 ] || echo "! $(cat "$block/got.status")"
+	sed 's/^/2> /' "$block/got.err"
+	sed -E 's/^([#?$>!~\\]|2>|\.\.\.$)/\\\1/' "$block/got.out"
+	echo
+}
+
+# Closes the block that is being read: runs it and counts.
+finish_block() {
+	[ -n "$open" ] || return 0
+	open=
+	if run_block; then
+		passed=$((passed + 1))
+		cat "$block/text" >> "$work/new"
+	elif [ -n "$update" ]; then
+		passed=$((passed + 1))
+		cat "$block/head" >> "$work/new"
+		write_expectation >> "$work/new"
+	else
+		failed=$((failed + 1))
+		show_failure
+	fi
+}
+
+open_block() {
+	rm -rf "$block"
+	mkdir "$block"
+	printf '%s\n' "$1" > "$block/command"
+	echo 0 > "$block/status"
+	: > "$block/out"
+	: > "$block/err"
+	printf '%s\n' "$text" | tee "$block/head" > "$block/text"
+	open=1 in_command=1 line=$number
+}
+
+# One line behind a "$ ".
+expect() {
+	printf '%s\n' "$text" >> "$block/text"
+	case $text in
+	'> '*) [ -n "$in_command" ] && { printf '%s\n' "${text:2}" >> "$block/command"; printf '%s\n' "$text" >> "$block/head"; return; } ;;
+	'! '*) echo "${text:2}" > "$block/status" ;;
+	'2> '*) printf '%s\n' "${text:3}" >> "$block/err" ;;
+	'2>~ '*) printf '~ %s\n' "${text:4}" >> "$block/err" ;;
+	'2>...') echo '...' >> "$block/err" ;;
+	'2>') echo >> "$block/err" ;;
+	*) printf '%s\n' "$text" >> "$block/out" ;;
+	esac
+	in_command=
+}
+
+passed=0 failed=0 skipped=0
+block=$work/block
+for file in "$@"; do
+	[ -e "$file" ] || continue
+	name=$(basename "$file")
+	scratch=$work/scratch
+	rm -rf "$scratch"
+	mkdir "$scratch"
+	: > "$work/new"
+	open='' number=0 skip='' before=$((passed + failed))
+	while IFS= read -r text || [ -n "$text" ]; do
+		number=$((number + 1))
+		if [ -n "$skip" ]; then
+			printf '%s\n' "$text" >> "$work/new"
+			case $text in '$ '*) skipped=$((skipped + 1)) ;; esac
+			continue
+		fi
+		case $text in
+		'$ '*) finish_block; open_block "${text:2}" ;;
+		'# '* | '#') finish_block; printf '%s\n' "$text" >> "$work/new" ;;
+		'? '*)
+			finish_block
+			printf '%s\n' "$text" >> "$work/new"
+			(cd "$scratch" && bash -c "${text:2}") > /dev/null 2>&1 || { skip=1; echo "skip $name from line $number: ${text:2}"; } ;;
+		*) if [ -n "$open" ]; then expect; else printf '%s\n' "$text" >> "$work/new"; fi ;;
+		esac
+	done < "$file"
+	finish_block
+	if [ -n "$update" ] && ! cmp -s "$work/new" "$file"; then
+		sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' "$work/new" > "$file"
+		echo "wrote $name"
+	fi
+	[ -n "$skip" ] || echo "done $name: $((passed + failed - before)) commands"
+done
+echo "command-line tests: $passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,806 @@
+/* test_launch.c: pasted launch lines, scripts and DeepSpeed configs; writing a job and reading it again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/csv.h"
+#include "base/text.h"
+#include "model/job_parts.h"
+#include "model/launch.h"
+#include "model/schedule.h"
+
+#define DATA "tests/data/launch/"
+
+static lk_launch script(lk_arena *arena, const char *text) {
+	lk_launch out = {0};
+	lk_error err = {0};
+	char message[1024];
+	if (lk_launch_text(arena, text, strlen(text), "test.sh", &out, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, message, sizeof message));
+	return out;
+}
+
+static lk_launch file(lk_arena *arena, const char *path) {
+	lk_launch out = {0};
+	lk_error err = {0};
+	char message[1024];
+	if (lk_launch_script(arena, path, &out, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, message, sizeof message));
+	return out;
+}
+
+static void assert_refused(const char *text, const char *part) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch out = {0};
+	lk_error err = {0};
+	char message[1024];
+	assert_int_equal(lk_launch_text(&arena, text, strlen(text), "test.sh", &out, &err), LK_ERR_INPUT);
+	lk_error_text(&err, message, sizeof message);
+	if (strstr(message, part) == NULL) fail_msg("\"%s\" should hold \"%s\"", message, part);
+	lk_arena_free(&arena);
+}
+
+static const char *reason(const lk_launch *launch, const char *flag) {
+	for (int i = 0; i < launch->ignored_count; i++)
+		if (strcmp(launch->ignored[i].flag, flag) == 0) return launch->ignored[i].reason;
+	return NULL;
+}
+
+static void complete(lk_job *job) {
+	lk_error err = {0};
+	char message[1024];
+	if (lk_job_complete(job, NULL, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, message, sizeof message));
+}
+
+/* ---- whole scripts ---- */
+
+static void gpt_175b(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = file(&arena, DATA "gpt_175b.sh");
+	lk_job *job = launch.job;
+	assert_int_equal(launch.gpus, 1024);
+	assert_int_equal(job->model.ffn, 4 * 12288);
+	assert_int_equal(job->model.head_dim, 128);
+	assert_int_equal(job->model.kv_heads, 96);
+	assert_int_equal(job->model.vocab, 50257);
+	assert_true(job->model.mlp_bias && job->model.tied && !job->model.gated);
+	assert_int_equal(job->dtype, LK_FP16);
+	assert_int_equal(job->sharding, LK_SHARD_NONE);
+	assert_int_equal(job->max_connections, 1);
+	complete(job);
+	assert_int_equal(job->dp, 8);
+	assert_int_equal(job->microbatches, 192);
+	double billions = lk_model_params(&job->model) / 1e9;
+	assert_true(billions > 174.5 && billions < 175.5);
+	assert_string_equal(reason(&launch, "save"), "checkpointing: not part of the step");
+	assert_non_null(reason(&launch, "rampup-batch-size"));
+	assert_null(reason(&launch, "fp16"));
+	lk_arena_free(&arena);
+}
+
+static void llama3_8b(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = file(&arena, DATA "llama3_8b_fp8.sh");
+	lk_job *job = launch.job;
+	assert_int_equal(launch.gpus, 8);
+	assert_int_equal(job->dtype, LK_FP8);
+	assert_int_equal(job->cp, 2);
+	assert_int_equal(job->sequence_parallel, LK_OFF); /* tp is 1 */
+	assert_non_null(reason(&launch, "sequence-parallel"));
+	assert_int_equal(job->grad_reduce_fp32, LK_OFF);
+	assert_int_equal(job->fused_cross_entropy, LK_ON);
+	assert_int_equal(job->sharding, LK_SHARD_ZERO1);
+	assert_int_equal(job->overlap_param_gather, LK_ON);
+	complete(job);
+	assert_int_equal(job->dp, 4);
+	assert_true(lk_model_params(&job->model) == 8030261248.0); /* as its HuggingFace config counts */
+	lk_arena_free(&arena);
+}
+
+static void mixtral(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = file(&arena, DATA "mixtral_8x7b.sh");
+	lk_job *job = launch.job;
+	assert_int_equal(launch.gpus, 64);
+	assert_int_equal(job->model.experts, 8);
+	assert_int_equal(job->model.expert_ffn, 14336);
+	assert_int_equal(job->vp, 2);
+	assert_int_equal(job->schedule, LK_SCHED_INTERLEAVED);
+	assert_int_equal(job->dispatcher, LK_DISPATCH_ALLTOALL);
+	assert_int_equal(job->max_connections, 1);
+	assert_non_null(reason(&launch, "NCCL_IB_SL"));
+	complete(job);
+	assert_int_equal(job->dp, 16);
+	assert_true(lk_model_params(&job->model) == 46702792704.0);
+	lk_arena_free(&arena);
+}
+
+static void deepseek(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = file(&arena, DATA "deepseek_like.sh");
+	lk_job *job = launch.job;
+	assert_int_equal(launch.gpus, 1024);
+	assert_int_equal(job->model.attention, LK_ATTN_MLA);
+	assert_int_equal(job->model.dense_layers, 3);
+	assert_int_equal(job->model.moe_every, 1);
+	assert_int_equal(job->dispatcher, LK_DISPATCH_NODE);
+	assert_int_equal(job->state_dtype, LK_BF16);
+	assert_true(job->recompute_mlp && job->recompute == LK_RECOMPUTE_SELECTIVE);
+	assert_string_equal(reason(&launch, "new-flag-of-tomorrow"), "unknown to lockstep");
+	complete(job);
+	assert_int_equal(job->gbs, 4096);
+	assert_int_equal(job->vp, 2);
+	double billions = lk_model_params(&job->model) / 1e9;
+	assert_true(billions > 670.5 && billions < 671.5);
+	lk_arena_free(&arena);
+}
+
+static void trainer_with_deepspeed(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch =
+		script(&arena, "deepspeed --num_gpus 8 --num_nodes=2 finetune.py --deepspeed " DATA "ds_zero3.json");
+	const lk_job *job = launch.job;
+	assert_int_equal(launch.gpus, 16);
+	assert_int_equal(job->sharding, LK_SHARD_ZERO3);
+	assert_int_equal(job->mbs, 4);
+	assert_int_equal(job->gbs, 256);
+	assert_int_equal(job->microbatches, 0); /* auto: derived */
+	assert_int_equal(job->dtype, LK_BF16);
+	assert_true(job->bucket_bytes == 4e8 && job->offload_optimizer);
+	assert_string_equal(job->stack, "deepspeed");
+	assert_string_equal(reason(&launch, "something_new.depth.more"), "unknown to lockstep");
+	lk_arena_free(&arena);
+}
+
+static void trainer_flags(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_job job =
+		*script(&arena, "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path x --per_device_train_batch_size 4 "
+						"--gradient-accumulation-steps=2 --bf16 True --gradient_checkpointing --fsdp 'full_shard "
+						"auto_wrap' --max_seq_length 512 "
+						"--optim adamw_bnb_8bit --lora_r 8 --output_dir x")
+			 .job;
+	assert_int_equal(job.mbs, 4);
+	assert_int_equal(job.microbatches, 2);
+	assert_int_equal(job.dtype, LK_BF16);
+	assert_int_equal(job.recompute, LK_RECOMPUTE_FULL);
+	assert_int_equal(job.sharding, LK_SHARD_ZERO3);
+	assert_int_equal(job.seq, 512);
+	assert_int_equal(job.state_dtype, LK_FP8);
+	assert_int_equal(job.lora_rank, 8);
+	assert_int_equal(job.task, LK_TASK_LORA);
+	assert_string_equal(job.stack, "fsdp");
+	job = *script(&arena, "python train.py --per_device_train_batch_size 4 --gradient_checkpointing False").job;
+	assert_string_equal(job.stack, "ddp");
+	assert_int_equal(job.recompute, LK_RECOMPUTE_NONE);
+	assert_false(job.dtype_said);
+	assert_refused("python train.py --per_device_train_batch_size many", "per_device_train_batch_size");
+	assert_refused("python train.py --gradient_checkpointing maybe", "gradient_checkpointing");
+	lk_arena_free(&arena);
+}
+
+/* ---- launchers ---- */
+
+static int gpus_of(const char *line) {
+	lk_arena arena = LK_ARENA_INIT;
+	int gpus = script(&arena, line).gpus;
+	lk_arena_free(&arena);
+	return gpus;
+}
+
+static void launchers(void **state) {
+	(void)state;
+	assert_int_equal(gpus_of("torchrun --nproc_per_node=4 --nnodes=3 train.py"), 12);
+	assert_int_equal(gpus_of("torchrun --nproc-per-node 8 --rdzv_backend c10d --rdzv-endpoint=$H:29500 train.py"), 8);
+	assert_int_equal(gpus_of("python3 -m torch.distributed.run --nproc_per_node 8 --nnodes 1:4 train.py"), 32);
+	assert_int_equal(gpus_of("python -u -m torch.distributed.launch --nproc_per_node=2 pretrain_gpt.py --bf16"), 2);
+	assert_int_equal(gpus_of("torchrun train.py"), 0);
+	assert_int_equal(gpus_of("torchrun --nproc_per_node gpu train.py"), 0);
+	assert_int_equal(gpus_of("srun -N 4 --ntasks-per-node=8 python train.py"), 32);
+	assert_int_equal(gpus_of("srun -N4 -n32 --container-image=x --mpi pmix python -u train.py"), 32);
+	assert_int_equal(gpus_of("srun -N 2 --gres=gpu:h100:8 python train.py"), 16);
+	assert_int_equal(gpus_of("srun -N 2 -n 2 torchrun --nproc_per_node=8 --nnodes=2 train.py"), 16);
+	assert_int_equal(gpus_of("srun --nodes=2 bash -c 'torchrun --nproc_per_node=8 --nnodes=$SLURM_NNODES train.py'"),
+					 16);
+	assert_int_equal(gpus_of("mpirun -np 16 -x NCCL_DEBUG=INFO -x A --bind-to none /usr/bin/python3.10 train.py"), 16);
+	assert_int_equal(gpus_of("deepspeed --include localhost:0,1,2@node2:4,5 train.py --x"), 5);
+	assert_int_equal(gpus_of("accelerate launch --num_processes 8 --config_file a.yaml train.py"), 8);
+	assert_int_equal(gpus_of("nsys profile -o out torchrun --nproc_per_node=8 train.py"), 8);
+	assert_int_equal(gpus_of("A=1 env B=2 nohup torchrun --nproc_per_node 8 train.py > log 2>&1 &"), 8);
+	assert_int_equal(gpus_of("#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gpus-per-node=8\nsrun python train.py\n"), 32);
+	assert_int_equal(gpus_of("#SBATCH -N 2\ntorchrun --nproc_per_node 8 --nnodes $((SLURM_NNODES)) t.py"), 16);
+	assert_refused("torchrun --nproc_per_node $N train.py", "$N is not set in the script");
+	assert_refused("torchrun --nproc_per_node 99999999 train.py", "nproc_per_node");
+	assert_refused("srun -N 4194304 --ntasks-per-node 4194304 python t.py", "at most");
+	assert_refused("srun bash train.sh", "give that script");
+}
+
+static void flags_only(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	const char *words[] = {"--tensor-model-parallel-size",
+						   "8",
+						   "--pipeline-model-parallel-size=4",
+						   "--lr",
+						   "-1",
+						   "stray",
+						   "--bf16",
+						   "True"};
+	lk_launch launch;
+	lk_error err = {0};
+	assert_int_equal(lk_launch_read(&arena, 8, words, "line", &launch, &err), LK_OK);
+	assert_int_equal(launch.job->tp, 8);
+	assert_int_equal(launch.job->pp, 4);
+	assert_int_equal(launch.job->dtype, LK_BF16);
+	assert_int_equal(launch.job->model.layers, 0); /* the network comes from elsewhere */
+	words[1] = "eight";
+	assert_int_equal(lk_launch_read(&arena, 8, words, "line", &launch, &err), LK_ERR_INPUT);
+	assert_string_equal(err.where, "--tensor-model-parallel-size");
+	assert_int_equal(lk_launch_read(&arena, 0, words, "line", &launch, &err), LK_ERR_INPUT);
+	lk_arena_free(&arena);
+}
+
+/* ---- flags ---- */
+
+#define NETWORK                                                                                                        \
+	"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 1024 --num-attention-heads 16 "         \
+	"--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 2 --vocab-size 1000 "
+
+static lk_job job_of(lk_arena *arena, const char *flags) {
+	return *script(arena, lk_arena_printf(arena, NETWORK "%s", flags)).job;
+}
+
+static void derived(void **state) {
+	(void)state;
+	lk_arena a = LK_ARENA_INIT;
+	lk_job job = job_of(&a, "");
+	assert_int_equal(job.model.ffn, 4096);
+	assert_int_equal(job.model.kv_heads, 16);
+	assert_int_equal(job.microbatches, 1);
+	assert_int_equal(job.dtype, LK_FP32);
+	assert_int_equal(job.model.position_rows, 1024);
+	assert_int_equal(job_of(&a, "--swiglu").model.ffn, 2688); /* int(4 * 1024 * 2/3 / 64) * 64 */
+	assert_int_equal(job_of(&a, "--num-query-groups 4").model.kv_heads, 16);
+	assert_int_equal(job_of(&a, "--num-query-groups 4 --group-query-attention").model.kv_heads, 4);
+	assert_int_equal(job_of(&a, "--num-experts 4").model.expert_ffn, 4096);
+	assert_int_equal(job_of(&a, "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 3").vp, 2);
+	assert_int_equal(job_of(&a, "--bf16").grad_reduce_fp32, LK_ON);
+	assert_int_equal(job_of(&a, "--bf16 --grad-reduce-in-bf16").fp32_grads, LK_OFF);
+	assert_int_equal(job_of(&a, "--fp16").fp32_grads, LK_OFF);
+	assert_int_equal(job_of(&a, "--fp16 --accumulate-allreduce-grads-in-fp32").fp32_grads, LK_ON);
+	assert_int_equal(job_of(&a, "--bf16 --fp8-format hybrid --fp8-recipe mxfp8").dtype, LK_MXFP8);
+	assert_int_equal(job_of(&a, "--bf16 --fp4-format e2m1").dtype, LK_NVFP4);
+	assert_int_equal(job_of(&a, "--transformer-impl local").attn_kernel, LK_KERNEL_UNFUSED);
+	assert_int_equal(job_of(&a, "--transformer-impl local --use-flash-attn").attn_kernel, LK_KERNEL_FLASH);
+	assert_int_equal(job_of(&a, "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads").sharding,
+					 LK_SHARD_ZERO2);
+	assert_int_equal(job_of(&a, "--use-torch-fsdp2").sharding, LK_SHARD_ZERO3);
+	assert_int_equal(job_of(&a, "--num-distributed-optimizer-instances 4 --use-distributed-optimizer").shard_group, 2);
+	assert_int_equal(job_of(&a, "--recompute-activations").recompute, LK_RECOMPUTE_SELECTIVE);
+	assert_int_equal(
+		job_of(&a, "--recompute-granularity full --recompute-method block --recompute-num-layers 5").recompute_layers,
+		5);
+	assert_int_equal(
+		job_of(&a, "--recompute-granularity full --recompute-method block --recompute-num-layers 50").recompute_layers,
+		0);
+	assert_int_equal(job_of(&a, "--recompute-granularity selective --recompute-modules moe_act").recompute,
+					 LK_RECOMPUTE_NONE);
+	assert_int_equal(job_of(&a, "--window-size '(128,0)' --window-attn-skip-freq 2").model.full_every, 2);
+	assert_int_equal(job_of(&a, "--window-size 128,0 --window-attn-skip-freq '[1,1,0]*8'").model.full_every, 3);
+	assert_int_equal(job_of(&a, "--num-experts 4 --moe-layer-freq '([0]+[1]*23)'").model.dense_layers, 1);
+	lk_job every = job_of(&a, "--num-experts 4 --moe-layer-freq '([0]*1+[1]*1)*12'");
+	assert_int_equal(every.model.moe_every, 2);
+	assert_true(!lk_model_is_moe(&every.model, 2) && lk_model_is_moe(&every.model, 3));
+	lk_arena_free(&a);
+}
+
+static void flag_errors(void **state) {
+	(void)state;
+	assert_refused(NETWORK "--bf16 --fp16", "both given");
+	assert_refused(NETWORK "--num-experts 4 --moe-layer-freq '[1,0,0,1]*6'", "breaks the period");
+	assert_refused(NETWORK "--num-experts 4 --moe-layer-freq '[1]*5'", "list of 24 layers");
+	assert_refused(NETWORK "--num-experts 4 --moe-layer-freq '([1]*9999)*9999'", "list of 24 layers");
+	assert_refused(NETWORK "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4",
+				   "nearest: 3, 6");
+	assert_refused(NETWORK "--recompute-granularity everything", "not among its values");
+	assert_refused(NETWORK "--tensor-model-parallel-size", "value is missing");
+	assert_refused(NETWORK "--tensor-model-parallel-size 1e9", "tensor-model-parallel-size");
+	assert_refused(NETWORK "--hybrid-override-pattern M-M*", "Mamba");
+	assert_refused("torchrun pretrain_mamba.py --bf16", "not modelled");
+	assert_refused("torchrun pretrain_gpt.py --num-layers 4", "--hidden-size is missing");
+	assert_refused("torchrun pretrain_gpt.py --num-layers 4 --hidden-size 100 --num-attention-heads 3",
+				   "--kv-channels");
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch out;
+	lk_error err = {0};
+	const char *words[] = {"python", "train.py", "--deepspeed_config", "no_such_file.json"};
+	assert_int_equal(lk_launch_read(&arena, 4, words, NULL, &out, &err), LK_ERR_IO);
+	assert_string_equal(err.where, "no_such_file.json");
+	lk_arena_free(&arena);
+}
+
+/* ---- scripts ---- */
+
+static int tp_of(const char *text) {
+	lk_arena arena = LK_ARENA_INIT;
+	int tp = script(&arena, text).job->tp;
+	lk_arena_free(&arena);
+	return tp;
+}
+
+#define RUN "torchrun p.py --tensor-model-parallel-size "
+
+static void shell_words(void **state) {
+	(void)state;
+	assert_int_equal(tp_of("TP=8\n" RUN "$TP"), 8);
+	assert_int_equal(tp_of("TP=${TP:-4}\n" RUN "${TP}"), 4);
+	assert_int_equal(tp_of("A=2; TP=${X:-$A}; " RUN "\"$TP\""), 2);
+	assert_int_equal(tp_of(RUN "\\\n  \\\n 8"), 8);
+	assert_int_equal(tp_of("A=(" RUN ")\nA+=(\"2\") # more\n${A[@]}"), 2);
+	assert_int_equal(tp_of("A=(1 2 3)\n" RUN "${#A[@]}"), 3);
+	assert_int_equal(tp_of("A='--tensor-model-parallel-size 4'\ntorchrun p.py $A"), 4);
+	assert_int_equal(tp_of("A=\"--tensor-model-parallel-size\"; A+=' 4'\ntorchrun p.py $A"), 4);
+	assert_int_equal(
+		tp_of("A=(\n --seq-length 8 # it's (not) read\n --tensor-model-parallel-size=4\n)\ntorchrun p.py \"${A[@]}\""),
+		4);
+	assert_int_equal(tp_of("N=3\n" RUN "$((N * 4 - (2 + 8) / 5 % 3 ))"), 10);
+	assert_int_equal(tp_of("N=3; M=$((${N}*2)); " RUN "$(( M + -2 ))"), 4);
+	assert_int_equal(tp_of("if [ 1 -lt 2 ]; then TP=2; else TP=4; fi\n" RUN "$TP"), 2);
+	assert_int_equal(
+		tp_of("S=b\nif [[ $S == a ]]; then TP=2\nelif [[ $S == b && 2 -gt 1 ]]\nthen TP=4\nelse TP=8; fi\n" RUN "$TP"),
+		4);
+	assert_int_equal(tp_of("TP=2\n[ -z \"\" ] && TP=4\n[ -n '' ] && TP=8\n" RUN "$TP"), 4);
+	assert_int_equal(tp_of("TP=2\nfalse || TP=4\ntrue || TP=8\n" RUN "$TP"), 4);
+	assert_int_equal(tp_of("CMD=\"" RUN "4\"\necho $CMD\neval $CMD"), 4);
+	assert_int_equal(tp_of("run() { echo $1; }\ncat <<EOF > x\n" RUN "8\nEOF\n" RUN "2 | tee log"), 2);
+	assert_int_equal(tp_of("DIR=$(dirname $0)\nLOG=`date`\n" RUN "2 --save $DIR --tensorboard-dir \"$LOG/$1\""), 2);
+	assert_int_equal(tp_of(RUN "2 $EXTRA_ARGS \"$@\""), 2);
+	assert_int_equal(tp_of("if [ ! -d logs ]; then mkdir logs; NAME=x; fi\n" RUN "2 --save $NAME"), 2);
+	assert_int_equal(tp_of("for i in 1 2; do echo $i; done\n" RUN "2"), 2);
+	assert_int_equal(tp_of("python prepare.py --tensor-model-parallel-size 9\n" RUN "2\nexit 0\n" RUN "4"), 2);
+	assert_int_equal(tp_of("export TP=2\nsrun bash -c \"" RUN "\\$TP\""), 2);
+	assert_int_equal(tp_of("export TP=2\nsrun bash -c '" RUN "$TP'"), 2);
+	assert_int_equal(tp_of("TP=2\r\n" RUN "$TP\r\n"), 2);
+}
+
+static void shell_refusals(void **state) {
+	(void)state;
+	assert_refused("X=1\nTP=$(cat tp)\n" RUN "$TP", "line 2: $(cat tp) is not executed");
+	assert_refused("TP=`cat tp`\n" RUN "$TP", "line 1: `cat tp` is not executed");
+	assert_refused("\n\n" RUN "$1", "line 3: $1 is an argument of the script");
+	assert_refused(RUN "$TP", "line 1: $TP is not set");
+	assert_refused("if [ -f x ]; then TP=2; fi\n" RUN "$TP", "not certain");
+	assert_refused("if [ -f x ]; then\n" RUN "2\nfi", "test.sh:2: a training is launched where");
+	assert_refused("for TP in 1 2; do\n" RUN "$TP\ndone", "not certain");
+	assert_refused("go() {\n" RUN "2\n}\ngo", "not certain");
+	assert_refused("go() { echo; }\ngo\n" RUN "2", "functions of the script");
+	assert_refused("source config.sh\n" RUN "2", "test.sh:1: the script reads another one");
+	assert_refused("case $1 in\na) TP=2;;\nesac\n" RUN "2", "case is not followed");
+	assert_refused("read TP\n" RUN "$TP", "not certain");
+	assert_refused("echo 'open\n" RUN "2", "not closed");
+	assert_refused("if true; then\n" RUN "2", "does not end");
+	assert_refused("A=$((1/0))\n" RUN "2", "division by zero");
+	assert_refused("A=$((99999999999999999999))\n" RUN "2", "too large");
+	assert_refused("torchrun p.py $(cat flags)", "flags may be in it");
+	assert_refused("echo hello", "no command starts");
+	assert_refused("", "no command starts");
+	assert_refused("fi", "ends that did not begin");
+	assert_refused(
+		"X=a\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\n"
+		"X=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\n" RUN "2",
+		"4 MiB");
+	assert_refused("X='eval $X'\neval $X", "nested");
+}
+
+/* ---- DeepSpeed ---- */
+
+static lk_status deepspeed(lk_arena *arena, const char *json, lk_launch *out, lk_error *err) {
+	char path[] = "/tmp/lockstep_ds_XXXXXX";
+	int fd = mkstemp(path);
+	FILE *f = fdopen(fd, "w");
+	fputs(json, f);
+	fclose(f);
+	*out = (lk_launch){0};
+	lk_status status = lk_deepspeed_read(arena, path, out, err);
+	remove(path);
+	return status;
+}
+
+static void deepspeed_batches(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	static const struct {
+		const char *json;
+		int mbs, gbs, microbatches;
+	} cases[] = {
+		{"{\"train_batch_size\": 64}", 8, 64, 1},
+		{"{\"train_micro_batch_size_per_gpu\": 2}", 2, 16, 1},
+		{"{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 3}", 2, 48, 3},
+		{"{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 2}", 4, 64, 2},
+		{"{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 2}", 2, 64, 4},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_launch out;
+		lk_error err = {0};
+		assert_int_equal(deepspeed(&arena, cases[i].json, &out, &err), LK_OK);
+		lk_job *job = out.job;
+		job->model =
+			(lk_model){.layers = 2, .hidden = 64, .heads = 4, .kv_heads = 4, .head_dim = 16, .ffn = 256, .vocab = 100};
+		job->gpus = 8;
+		complete(job);
+		assert_int_equal(job->mbs, cases[i].mbs);
+		assert_int_equal(job->gbs, cases[i].gbs);
+		assert_int_equal(job->microbatches, cases[i].microbatches);
+		assert_int_equal(job->sharding, LK_SHARD_NONE);
+		assert_int_equal(job->overlap_grad_reduce, LK_OFF);
+	}
+	lk_arena_free(&arena);
+}
+
+static void deepspeed_errors(void **state) {
+	(void)state;
+	static const char *const wrong[] = {
+		"[]", "{\"train_batch_size\": -1}", "{\"train_batch_size\": 1.5}", "{\"train_batch_size\": NaN}",
+		"{\"train_batch_size\": 1e99}",
+		"{\"zero_optimization\": {\"stage\": 4}}", "{\"zero_optimization\": {\"stage\": \"three\"}}",
+		"{\"bf16\": {\"enabled\": 1}}",
+		"{\"bf16\": {\"enabled\": true}, \"fp16\": {\"enabled\": true}}",
+		"{\"zero_optimization\": {\"reduce_bucket_size\": 0}}", "{", "",
+	};
+	lk_arena arena = LK_ARENA_INIT;
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		lk_launch out;
+		lk_error err = {0};
+		assert_int_equal(deepspeed(&arena, wrong[i], &out, &err), LK_ERR_INPUT);
+		assert_true(err.what[0] != '\0');
+	}
+	lk_arena_free(&arena);
+}
+
+/* ---- writing ---- */
+
+static void assert_same(const lk_job *job, lk_job *back, const char *text) {
+	complete(back);
+	for (const lk_field *field = lk_job_fields; field->name != NULL; field++)
+		if (!lk_field_equal(field, job, back)) fail_msg("%s differs after\n%s", field->name, text);
+	assert_int_equal(back->dp, job->dp);
+	assert_int_equal(back->microbatches, job->microbatches);
+	assert_int_equal(back->padded_vocab, job->padded_vocab);
+}
+
+static int pick(const int *from, int count) {
+	return from[rand() % count];
+}
+
+#define PICK(...) pick((const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
+
+static lk_model random_model(void) {
+	lk_model m = {.name = "random",
+				  .network = (lk_network)PICK(0, 0, 0, 1, 2),
+				  .layers = PICK(8, 12, 24, 61),
+				  .hidden = PICK(512, 1024),
+				  .heads = 16,
+				  .kv_heads = PICK(16, 4, 1),
+				  .head_dim = PICK(32, 64, 128),
+				  .ffn = PICK(2048, 4096, 2752),
+				  .vocab = PICK(1000, 50257),
+				  .context = PICK(0, 2048, 131072),
+				  .norm = (lk_norm)(rand() % 2),
+				  .norms_per_layer = PICK(1, 2, 2, 4),
+				  .qk_norm = rand() % 2,
+				  .embed_norm = rand() % 4 == 0,
+				  .final_norm = rand() % 8 != 0,
+				  .qkv_bias = rand() % 2,
+				  .out_bias = rand() % 2,
+				  .mlp_bias = rand() % 2,
+				  .norm_bias = rand() % 2,
+				  .head_bias = rand() % 4 == 0,
+				  .gated = rand() % 2,
+				  .parallel_residual = rand() % 4 == 0,
+				  .tied = rand() % 2,
+				  .lm_head = rand() % 8 != 0,
+				  .dropout = PICK(0, 0, 1) * 0.1};
+	if (m.network == LK_NET_ENCDEC) m.decoder_layers = PICK(8, 24);
+	if (rand() % 3 == 0) m.position_rows = 131072;
+	if (rand() % 3 == 0) {
+		m.attention = LK_ATTN_MLA;
+		m.kv_lora = PICK(32, 512);
+		m.q_lora = PICK(0, 1536);
+		m.qk_nope = PICK(64, 128);
+		m.qk_rope = 64;
+		m.v_dim = 128;
+	}
+	if (rand() % 2) {
+		m.experts = PICK(8, 64);
+		m.topk = PICK(1, 2, 6);
+		m.expert_ffn = PICK(512, 4096);
+		m.shared_ffn = PICK(0, 512);
+		m.dense_layers = PICK(0, 1, 3);
+		m.moe_every = PICK(0, 1, 2);
+		m.moe_offset = m.moe_every == 2 ? rand() % 2 : 0;
+		m.router_bias = rand() % 2;
+	}
+	if (rand() % 3 == 0) {
+		m.window = PICK(128, 4096);
+		m.full_every = PICK(0, 2, 6);
+	}
+	m.mtp_layers = PICK(0, 0, 1);
+	return m;
+}
+
+static lk_job random_job(void) {
+	lk_job job = {.model = random_model(),
+				  .task = (lk_task)PICK(0, 0, 1, 2),
+				  .gpus = 1 << (rand() % 10),
+				  .tp = PICK(0, 1, 2, 4, 8),
+				  .pp = PICK(0, 1, 2, 4),
+				  .vp = PICK(0, 0, 1, 2, 3),
+				  .cp = PICK(0, 1, 2),
+				  .ep = PICK(0, 1, 2, 8),
+				  .etp = PICK(0, 1, 2),
+				  .sequence_parallel = (lk_switch)PICK(0, 0, -1),
+				  .cp_kind = (lk_cp_kind)(rand() % 2),
+				  .cp_balanced = (lk_switch)PICK(0, 1, -1),
+				  .sharding = (lk_sharding)(rand() % 4),
+				  .sharding_said = rand() % 2,
+				  .shard_group = PICK(0, 0, 1, 2),
+				  .schedule = (lk_schedule_kind)(rand() % LK_SCHEDULES),
+				  .schedule_said = rand() % 2,
+				  .mbs = PICK(0, 1, 2),
+				  .gbs = PICK(0, 512, 1024),
+				  .seq = PICK(0, 1024, 4096),
+				  .dtype = (lk_dtype)(rand() % LK_DTYPES),
+				  .dtype_said = rand() % 2,
+				  .optimizer = (lk_optimizer)(rand() % 4),
+				  .state_dtype = (lk_dtype)PICK(0, 0, 2, 3, 4),
+				  .master_weights = (lk_switch)PICK(0, -1, 1),
+				  .fp32_grads = (lk_switch)PICK(0, -1, 1),
+				  .grad_reduce_fp32 = (lk_switch)PICK(0, -1, 1),
+				  .recompute = (lk_recompute)(rand() % 3),
+				  .overlap_grad_reduce = (lk_switch)PICK(0, -1, 1),
+				  .overlap_p2p = (lk_switch)PICK(0, -1, 1),
+				  .bucket_bytes = PICK(0, 0, 25) * 1e6,
+				  .offload_optimizer = rand() % 4 == 0,
+				  .cuda_graphs = (lk_switch)PICK(0, 1),
+				  .attn_kernel = (lk_attn_kernel)(rand() % 2),
+				  .fused_cross_entropy = (lk_switch)PICK(0, 1),
+				  .dispatcher = (lk_dispatcher)(rand() % 3),
+				  .moe_imbalance = PICK(0, 1, 2),
+				  .compile = rand() % 4 == 0,
+				  .max_connections = PICK(0, 1, 8, 32),
+				  .vocab_multiple = PICK(0, 64, 128),
+				  .account_embedding = rand() % 4 == 0,
+				  .account_loss = rand() % 4 == 0};
+	static const char *const stacks[] = {"", "megatron", "fsdp", "deepspeed", "nemo", "it's odd; $x"};
+	lk_copy(job.stack, sizeof job.stack, stacks[rand() % 6]);
+	if (job.recompute == LK_RECOMPUTE_FULL) job.recompute_layers = PICK(0, 1, 2);
+	if (job.recompute == LK_RECOMPUTE_SELECTIVE) job.recompute_mlp = rand() % 2;
+	if (job.model.layers == 61 && job.pp == 4 && rand() % 2) {
+		lk_copy(job.pipeline_layout, sizeof job.pipeline_layout,
+				job.model.mtp_layers ? "Et*3|(t*9|)*6t*4mL" : "Et*3|(t*9|)*6t*4L");
+		job.vp = 0;
+	}
+	return job;
+}
+
+/* reading(writing(job)) == job for random legal jobs of all kinds. */
+static void round_trip(void **state) {
+	(void)state;
+	int legal = 0, layouts = 0;
+	srand(11);
+	for (int i = 0; i < 30000; i++) {
+		lk_job job = random_job();
+		if (lk_job_complete(&job, NULL, NULL) != LK_OK) continue;
+		lk_arena arena = LK_ARENA_INIT;
+		char *text = lk_launch_write(&arena, &job);
+		assert_non_null(text);
+		lk_launch back = script(&arena, text);
+		assert_same(&job, back.job, text);
+		legal++;
+		layouts += job.pipeline_layout[0] != '\0';
+		lk_arena_free(&arena);
+	}
+	assert_true(legal > 500 && layouts > 3);
+}
+
+/* A Megatron job is written with Megatron's flags alone. */
+static void no_settings_needed(void **state) {
+	(void)state;
+	static const char *const scripts[] = {"gpt_175b.sh", "llama3_8b_fp8.sh", "mixtral_8x7b.sh", "deepseek_like.sh"};
+	for (size_t i = 0; i < 4; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		char path[128];
+		snprintf(path, sizeof path, DATA "%s", scripts[i]);
+		lk_job job = *file(&arena, path).job;
+		complete(&job);
+		char *text = lk_launch_write(&arena, &job);
+		assert_null(strstr(text, "LOCKSTEP_"));
+		lk_launch back = script(&arena, text);
+		assert_same(&job, back.job, text);
+		lk_arena_free(&arena);
+	}
+}
+
+/* Every byte of a job is a field with a name, a derived one, or padding: two jobs that differ in one named field are
+ * told apart. */
+static void fields_have_text(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_job job = {0};
+	for (const lk_field *field = lk_job_fields; field->name != NULL; field++) {
+		const char *text = lk_field_text(&arena, field, &job);
+		lk_job other = {0};
+		bool known;
+		lk_error err = {0};
+		const char *value = strcmp(text, "''") == 0 ? "" : text;
+		assert_int_equal(lk_field_set(&other, field->name, strlen(field->name), value, &known, &err), LK_OK);
+		assert_true(known);
+		assert_true(lk_field_equal(field, &job, &other));
+	}
+	bool known;
+	lk_field_set(&job, "nonsense", 8, "1", &known, NULL);
+	assert_false(known);
+	assert_string_equal(lk_schedule_get(LK_SCHED_ZB_H1)->name,
+						"zb-h1"); /* the names of the schedules are those of their table */
+	lk_arena_free(&arena);
+}
+
+/* ---- public runs ---- */
+
+static const char *const not_flags[] = {"model",
+										"test",
+										"env",
+										"type",
+										"nodes",
+										"gpus_per_node",
+										"recipe",
+										"mem_alloc_bytes",
+										"mem_max_alloc_bytes",
+										"iter_s_median_ge5",
+										"iter_s_min",
+										"n_iters",
+										"vocab",
+										NULL};
+
+static bool is_flag(const char *name) {
+	for (int i = 0; not_flags[i] != NULL; i++)
+		if (strcmp(name, not_flags[i]) == 0) return false;
+	return true;
+}
+
+static char *line_of_row(lk_arena *arena, const lk_csv *csv, char names[][64], int columns) {
+	const char *model = lk_csv_field(csv, lk_csv_column(csv, "model"));
+	const char *vocab = lk_csv_field(csv, lk_csv_column(csv, "vocab"));
+	const char *program = strcmp(model, "bert") == 0 ? "pretrain_bert.py"
+						  : strcmp(model, "t5") == 0 ? "pretrain_t5.py"
+													 : "pretrain_gpt.py";
+	const char *nodes = lk_csv_field(csv, lk_csv_column(csv, "nodes")),
+			   *per_node = lk_csv_field(csv, lk_csv_column(csv, "gpus_per_node"));
+	char *text = nodes[0] == '\0'
+					 ? lk_arena_printf(arena, "python %s", program)
+					 : lk_arena_printf(arena, "torchrun --nnodes=%s --nproc_per_node=%s %s", nodes, per_node, program);
+	for (int i = 0; i < columns; i++) {
+		const char *value = lk_csv_field(csv, i);
+		if (!is_flag(names[i]) || value[0] == '\0') continue;
+		text = lk_arena_printf(arena, "%s --%s '%s'", text, names[i], value);
+	}
+	if (lk_csv_field(csv, lk_csv_column(csv, "vocab-size"))[0] == '\0')
+		text = lk_arena_printf(arena, "%s --vocab-size %s", text, vocab[0] != '\0' ? vocab : "50257");
+	return text;
+}
+
+static void megatron_runs(void **state) {
+	(void)state;
+	const char *folder = getenv("LOCKSTEP_DATA");
+	char path[512];
+	lk_stream *in;
+	lk_csv *csv;
+	lk_error err = {0};
+	snprintf(path, sizeof path, "%s/measured/megatron_ci_memory.csv", folder != NULL ? folder : "../shared/data");
+	if (lk_stream_open(path, &in, &err) != LK_OK) {
+		print_message("%s is absent\n", path);
+		skip();
+	}
+	assert_int_equal(lk_csv_open(in, &csv, &err), LK_OK);
+	static char names[80][64] = {"model",
+								 "test",
+								 "env",
+								 "type",
+								 "nodes",
+								 "gpus_per_node",
+								 "recipe",
+								 "num-layers",
+								 "hidden-size",
+								 "ffn-hidden-size",
+								 "num-attention-heads",
+								 "num-query-groups",
+								 "group-query-attention",
+								 "kv-channels",
+								 "seq-length",
+								 "micro-batch-size",
+								 "global-batch-size",
+								 "tensor-model-parallel-size",
+								 "pipeline-model-parallel-size",
+								 "num-layers-per-virtual-pipeline-stage",
+								 "context-parallel-size",
+								 "expert-model-parallel-size",
+								 "expert-tensor-parallel-size",
+								 "num-experts",
+								 "moe-router-topk",
+								 "moe-ffn-hidden-size",
+								 "sequence-parallel",
+								 "use-distributed-optimizer",
+								 "recompute-granularity",
+								 "recompute-method",
+								 "recompute-num-layers",
+								 "recompute-modules",
+								 "bf16",
+								 "fp16",
+								 "fp8-format",
+								 "swiglu",
+								 "overlap-grad-reduce",
+								 "overlap-param-gather",
+								 "use-megatron-fsdp",
+								 "data-parallel-sharding-strategy",
+								 "use-torch-fsdp2",
+								 "attention-backend",
+								 "transformer-impl",
+								 "vocab-size",
+								 "padded-vocab-size",
+								 "make-vocab-size-divisible-by",
+								 "optimizer",
+								 "cpu-offloading",
+								 "deterministic-mode",
+								 "num-layers-per-stage",
+								 "untie-embeddings-and-output-weights",
+								 "mtp-num-layers",
+								 "multi-latent-attention"};
+	int columns = 0, rows = 0, refused = 0;
+	for (; names[columns][0] != '\0'; columns++) {
+		assert_int_equal(lk_csv_column(csv, names[columns]), columns);
+		if (is_flag(names[columns])) assert_non_null(lk_megatron_flag(names[columns]));
+	}
+	for (bool more;;) {
+		assert_int_equal(lk_csv_next(csv, &more, &err), LK_OK);
+		if (!more) break;
+		lk_arena arena = LK_ARENA_INIT;
+		lk_launch launch;
+		char *line = line_of_row(&arena, csv, names, columns), text[1024];
+		rows++;
+		lk_status status = lk_launch_text(&arena, line, strlen(line), lk_csv_field(csv, 1), &launch, &err);
+		if (status == LK_OK) status = lk_job_complete(launch.job, NULL, &err);
+		if (status != LK_OK) {
+			print_message("%s: %s\n", lk_csv_field(csv, 1), lk_error_text(&err, text, sizeof text));
+			refused++;
+		}
+		lk_arena_free(&arena);
+	}
+	lk_csv_close(csv);
+	lk_stream_close(in);
+	print_message("%d runs, %d refused\n", rows, refused);
+	assert_true(rows > 500 &&
+				refused * 12 <= rows); /* t5's layers and two groups of micro-batches are not in the table */
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gpt_175b), cmocka_unit_test(llama3_8b), cmocka_unit_test(mixtral), cmocka_unit_test(deepseek),
+		cmocka_unit_test(trainer_with_deepspeed), cmocka_unit_test(trainer_flags), cmocka_unit_test(launchers),
+		cmocka_unit_test(flags_only), cmocka_unit_test(derived),
+		cmocka_unit_test(flag_errors), cmocka_unit_test(shell_words), cmocka_unit_test(shell_refusals),
+		cmocka_unit_test(deepspeed_batches),
+		cmocka_unit_test(deepspeed_errors), cmocka_unit_test(round_trip), cmocka_unit_test(no_settings_needed),
+		cmocka_unit_test(fields_have_text), cmocka_unit_test(megatron_runs),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

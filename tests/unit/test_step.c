@@ -1,0 +1,245 @@
+/* test_step.c: memory and times of whole steps against closed forms: Korthikanti et al. (arXiv 2205.05198) for
+ * activations, ZeRO (arXiv 1910.02054) and Megatron-LM for states, the pipelines' bubble formulas. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ask/step.h"
+#include "base/units.h"
+#include "model/build.h"
+#include "model/sizes.h"
+
+static lk_model gpt(int layers, int hidden, int heads)
+{
+	return (lk_model){
+		.name = "test", .family = "gpt2", .layers = layers, .hidden = hidden, .heads = heads, .kv_heads = heads,
+		.head_dim = hidden / heads, .ffn = 4 * hidden, .vocab = 32000, .context = 2048, .norm = LK_NORM_LAYER,
+		.norms_per_layer = 2, .final_norm = true, .norm_bias = true, .qkv_bias = false, .position_rows = 2048, .lm_head = true,
+		.moe_every = 1,
+	};
+}
+
+typedef struct lk_fixture {
+	lk_arena arena;
+	lk_job job;
+	lk_cluster cluster;
+	lk_error err;
+} lk_fixture;
+
+/* A job on H100 nodes; the caller changes it before `complete`. */
+static void begin(lk_fixture *f, int gpus)
+{
+	memset(f, 0, sizeof *f);
+	f->job.model = gpt(16, 2048, 16);
+	f->job.gpus = gpus;
+	f->job.mbs = 2, f->job.seq = 2048;
+	f->job.dtype = LK_BF16, f->job.dtype_said = true;
+	const lk_device *device = lk_device_find("h100-sxm");
+	assert_non_null(device);
+	assert_int_equal(lk_cluster_simple(&f->arena, device, gpus, 0, 0, &f->cluster, &f->err), LK_OK);
+}
+
+static void complete(lk_fixture *f)
+{
+	char text[1000];
+	lk_status status = lk_job_complete(&f->job, &f->cluster, &f->err);
+	if (status != LK_OK) fail_msg("%s", lk_error_text(&f->err, text, sizeof text));
+}
+
+static void ask(lk_fixture *f, const lk_step_options *options, lk_step *step)
+{
+	char text[1000];
+	lk_status status = lk_step_ask(&f->job, &f->cluster, options, step, &f->err);
+	if (status != LK_OK) fail_msg("%s", lk_error_text(&f->err, text, sizeof text));
+}
+
+/* Bytes that a layer keeps per micro-batch with sequence parallelism: Korthikanti's 34 sbh / t less the dropout masks (2),
+ * plus the log-sum-exp that flash attention keeps instead of the scores. */
+static double layer_bytes(const lk_job *job)
+{
+	double sbh = (double)job->seq * job->mbs * job->model.hidden;
+	return (32 * sbh + 4.0 * job->seq * job->mbs * job->model.heads) / job->tp;
+}
+
+static void close_to(double got, double wanted, double tolerance)
+{
+	if (fabs(got - wanted) > tolerance * fabs(wanted)) fail_msg("got %.6g, expected %.6g within %g", got, wanted, tolerance);
+}
+
+static void activations_in_flight_follow_1f1b(void **state)
+{
+	(void)state;
+	for (int p = 2; p <= 8; p *= 2)
+		for (int tp = 1; tp <= 4; tp *= 2) {
+			lk_fixture f;
+			begin(&f, 32);
+			f.job.tp = tp, f.job.pp = p, f.job.gbs = 2 * 16 * (32 / (tp * p));
+			f.job.sequence_parallel = tp > 1 ? LK_ON : LK_OFF;
+			complete(&f);
+			lk_step step;
+			ask(&f, &(lk_step_options){.memory_only = true}, &step);
+			for (int s = 1; s + 1 < p; s++) { /* stages without embedding and head */
+				double wanted = layer_bytes(&f.job) * (16.0 / p) * (p - s);
+				close_to(step.memory[s].walk.at_peak[LK_OWN_ACTIVATIONS], wanted, 1e-9);
+			}
+			lk_step_free(&step);
+			lk_arena_free(&f.arena);
+		}
+}
+
+static void full_recomputation_keeps_inputs_and_one_layer(void **state)
+{
+	(void)state;
+	lk_fixture f;
+	begin(&f, 8);
+	f.job.mbs = 16, f.job.tp = 2, f.job.pp = 4, f.job.gbs = 256;
+	f.job.recompute = LK_RECOMPUTE_FULL, f.job.recompute_said = true;
+	f.job.sequence_parallel = LK_ON;
+	complete(&f);
+	lk_step step;
+	ask(&f, &(lk_step_options){.memory_only = true}, &step);
+	double input = 2.0 * f.job.seq * f.job.mbs * f.job.model.hidden / f.job.tp;
+	for (int s = 1; s < 3; s++) {
+		double kept = input * 4 * (4 - s), layer = layer_bytes(&f.job) - input;
+		close_to(step.memory[s].walk.at_peak[LK_OWN_ACTIVATIONS], kept + layer, 1e-9);
+	}
+	lk_step_free(&step);
+	lk_arena_free(&f.arena);
+}
+
+static double state_bytes(lk_sharding sharding, lk_switch fp32_grads)
+{
+	lk_fixture f;
+	begin(&f, 8);
+	f.job.sharding = sharding, f.job.sharding_said = true;
+	f.job.fp32_grads = fp32_grads;
+	complete(&f);
+	lk_resident r = lk_sizes_resident(&f.job, 0);
+	lk_rank_params p = lk_sizes_stage(&f.job, 0);
+	lk_arena_free(&f.arena);
+	return (r.weights + r.gradients + r.optimizer) / p.dense;
+}
+
+static void model_states_match_the_published_bytes_per_parameter(void **state)
+{
+	(void)state;
+	double d = 8;
+	close_to(state_bytes(LK_SHARD_NONE, LK_ON), 18, 1e-12);            /* Megatron-LM without distributed optimizer */
+	close_to(state_bytes(LK_SHARD_ZERO1, LK_ON), 6 + 12 / d, 1e-12);   /* with it */
+	close_to(state_bytes(LK_SHARD_NONE, LK_OFF), 16, 1e-12);           /* ZeRO's 2 + 2 + 12 */
+	close_to(state_bytes(LK_SHARD_ZERO1, LK_OFF), 4 + 12 / d, 1e-12);
+	close_to(state_bytes(LK_SHARD_ZERO2, LK_OFF), 2 + 14 / d, 1e-12);
+	close_to(state_bytes(LK_SHARD_ZERO3, LK_ON), 16 / d, 1e-12);       /* FSDP: fp32 shards of weight, gradient, moments */
+}
+
+/* Step time without communication costs worth the name: one node per stage would still send, so the network is made fast. */
+static double step_seconds(int p, int v, int m, lk_schedule_kind schedule, lk_step_options options)
+{
+	lk_fixture f;
+	begin(&f, p);
+	f.job.model.vocab = 1024; /* ends that weigh little */
+	f.job.pp = p, f.job.vp = v, f.job.gbs = 2 * m;
+	f.job.schedule = schedule, f.job.schedule_said = true;
+	f.cluster.node[0].nic_rate = f.cluster.node[0].intra_rate = 1e14;
+	complete(&f);
+	lk_step step;
+	ask(&f, &options, &step);
+	double seconds = step.step_s;
+	lk_step_free(&step);
+	lk_arena_free(&f.arena);
+	return seconds;
+}
+
+static void bubbles_follow_the_formulas(void **state)
+{
+	(void)state;
+	lk_step_options exact = {.exact = true, .no_contention = true};
+	double overhead = lk_default_constants.step_overhead_s;
+	for (int m = 8; m <= 32; m *= 2) {
+		double one = (step_seconds(1, 1, m, LK_SCHED_1F1B, exact) - overhead) / m; /* a micro-batch through the whole model */
+		double p = 4, stage = one / p;
+		double plain = step_seconds(4, 1, m, LK_SCHED_1F1B, exact) - overhead;
+		double gpipe = step_seconds(4, 1, m, LK_SCHED_GPIPE, exact) - overhead;
+		double woven = step_seconds(4, 2, m, LK_SCHED_INTERLEAVED, exact) - overhead;
+		close_to(plain, (m + p - 1) * stage, 0.08); /* ends and messages are not free */
+		close_to(gpipe, (m + p - 1) * stage, 0.08);
+		close_to(woven, (m + (p - 1) / 2) * stage, 0.08);
+		assert_true(woven < plain);
+	}
+}
+
+static void folding_repetition_changes_little(void **state)
+{
+	(void)state;
+	const lk_schedule_kind kinds[] = {LK_SCHED_1F1B, LK_SCHED_INTERLEAVED, LK_SCHED_ZB_H1};
+	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+		for (int contention = 0; contention < 2; contention++) {
+			int v = kinds[k] == LK_SCHED_INTERLEAVED ? 2 : 1;
+			double exact = step_seconds(4, v, 16, kinds[k], (lk_step_options){.exact = true, .no_contention = !contention});
+			double folded = step_seconds(4, v, 16, kinds[k], (lk_step_options){.no_contention = !contention});
+			close_to(folded, exact, 0.005);
+		}
+}
+
+static void all_ranks_and_one_of_each_class_agree(void **state)
+{
+	(void)state;
+	const lk_straggler slow = {5, 1.5};
+	for (int straggler = 0; straggler < 2; straggler++)
+		for (int contention = 0; contention < 2; contention++) {
+			int64_t times[2];
+			for (int all = 0; all < 2; all++) {
+				lk_fixture f;
+				begin(&f, 32);
+				f.job.tp = 4, f.job.pp = 2, f.job.gbs = 32;
+				complete(&f);
+				lk_step step;
+				ask(&f, &(lk_step_options){.exact = true, .all_ranks = all, .no_contention = !contention, .stragglers = &slow,
+				                           .straggler_count = (uint32_t)straggler}, &step);
+				times[all] = step.sim.step_ps;
+				assert_true(all ? step.sim.lanes == 16 : step.sim.lanes < 16);
+				lk_step_free(&step);
+				lk_arena_free(&f.arena);
+			}
+			assert_int_equal(times[0], times[1]);
+		}
+}
+
+static void breakdown_adds_up_to_the_step(void **state)
+{
+	(void)state;
+	lk_fixture f;
+	begin(&f, 32);
+	f.job.tp = 4, f.job.pp = 2, f.job.gbs = 64;
+	complete(&f);
+	for (int exact = 0; exact < 2; exact++) {
+		lk_step step;
+		ask(&f, &(lk_step_options){.exact = exact}, &step);
+		double sum = 0;
+		for (int i = 0; i < LK_PART_COUNT; i++) {
+			assert_true(step.breakdown.exposed_s[i] >= 0 && step.breakdown.hidden_s[i] >= 0);
+			sum += step.breakdown.exposed_s[i];
+		}
+		close_to(sum, step.step_s, exact ? 1e-6 : 0.01);
+		lk_step_free(&step);
+	}
+	lk_arena_free(&f.arena);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(activations_in_flight_follow_1f1b),
+		cmocka_unit_test(full_recomputation_keeps_inputs_and_one_layer),
+		cmocka_unit_test(model_states_match_the_published_bytes_per_parameter),
+		cmocka_unit_test(bubbles_follow_the_formulas),
+		cmocka_unit_test(folding_repetition_changes_little),
+		cmocka_unit_test(all_ranks_and_one_of_each_class_agree),
+		cmocka_unit_test(breakdown_adds_up_to_the_step),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs the Debian or Ubuntu packages that are missing, and nothing where all are there.
+# Usage: tools/setup.sh [build|check] [--check-only]
+#   build  what it takes to build lockstep (the default)
+#   check  that, and what the tests, the fuzzers and the lint take
+set -euo pipefail
+
+fail() {
+	echo "setup.sh: $*" >&2
+	exit 1
+}
+
+packages=(gcc make pkg-config zlib1g-dev libzstd-dev libsqlite3-dev)
+check_only=
+for word in "$@"; do
+	case $word in
+	build) ;;
+	check) packages+=(libcmocka-dev clang libclang-rt-dev python3 cppcheck) ;;
+	--check-only) check_only=1 ;;
+	*) fail "unknown word '$word'; usage: tools/setup.sh [build|check] [--check-only]" ;;
+	esac
+done
+
+command -v dpkg-query >/dev/null ||
+	fail "this is no Debian or Ubuntu; install what stands for these packages and run make: ${packages[*]}"
+
+# An absent package makes dpkg-query fail, but it lists the others all the same.
+present=" $( (dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${packages[@]}" 2>/dev/null || true) |
+	sed -n 's/^[ih]i *//p' | tr '\n' ' ')"
+missing=()
+for package in "${packages[@]}"; do
+	[[ $present == *" $package "* ]] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+	echo "setup: all ${#packages[@]} packages are installed"
+	exit 0
+fi
+[ -z "$check_only" ] || fail "missing: ${missing[*]}; run tools/setup.sh"
+
+root=()
+if [ "$(id -u)" -ne 0 ]; then
+	command -v sudo >/dev/null || fail "missing: ${missing[*]}; run 'apt-get install ${missing[*]}' as root"
+	root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends)
+"${install[@]}" "${missing[@]}" >/dev/null 2>&1 ||
+	{ "${root[@]}" apt-get update -q >/dev/null && "${install[@]}" "${missing[@]}" >/dev/null; } ||
+	fail "could not install ${missing[*]}; look at the message of apt-get above, or install them by hand"
