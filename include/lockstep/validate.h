@@ -37,8 +37,8 @@ typedef struct lk_validate_request {
 	const char *output;     /* file; NULL standard output */
 } lk_validate_request;
 
-/* How well a set of rows was predicted. Errors are fractions (0.1 is 10 %), over the rows that are scored: predicted, with
- * a measured value, not suspect. With p predicted and m measured: error = p/m - 1. What does not apply is NAN. */
+/* How well a set of rows was predicted. Errors are fractions (0.1 is 10 %), over the rows that are scored: predicted,
+ * with a measured value, not suspect. With p predicted and m measured: error = p/m - 1. What does not apply is NAN. */
 typedef struct lk_accuracy {
 	const char *by, *name;      /* "stack", "nemo"; "all", "all" for the whole */
 	int rows, predicted, skipped, suspect, scored;
@@ -82,8 +82,8 @@ typedef struct lk_validation {
 
 void lk_validate_defaults(lk_validate_request *request);
 
-/* Predicts every row of a table of runs. Rows that cannot be predicted are kept with their reason; a file that cannot be
- * read is an error with its line. */
+/* Predicts every row of a table of runs. Rows that cannot be predicted are kept with their reason; a file that cannot
+ * be read is an error with its line. */
 lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err);
 void lk_validate_free(lk_validation *validation);
 

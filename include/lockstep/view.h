@@ -23,9 +23,10 @@ typedef enum lk_output {
 	LK_OUTPUT_SQLITE, /* a table in a database; needs a path */
 } lk_output;
 
-/* The functions below write to `path` where it is not NULL (beside it first, then renamed; *.gz is compressed; an SQLite
- * database is opened, not replaced, and only the table in it is), else to `out`. `colour` goes to `out` alone. Errors:
- * LK_ERR_INPUT for a format without its path, LK_ERR_IO, LK_ERR_MEMORY; a file that could not be completed is left as it was. */
+/* The functions below write to `path` where it is not NULL (beside it first, then renamed; *.gz is compressed; an
+ * SQLite database is opened, not replaced, and only the table in it is), else to `out`. `colour` goes to `out` alone.
+ * Errors: LK_ERR_INPUT for a format without its path, LK_ERR_IO, LK_ERR_MEMORY; a file that could not be completed is
+ * left as it was. */
 
 /* Predictions. One is a report in TEXT; several are one row each, the best that fits (most tokens per second and GPU)
  * marked. MD, CSV and SQLITE (table "predictions") are rows for one as well. JSON: an object for one, else an array of
@@ -44,9 +45,8 @@ typedef enum lk_output {
  *   memory                  [{stage, weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, logits_bytes,
  *                           workspace_bytes, buffers_bytes, allocated_bytes, reserved_bytes, context_bytes, nccl_bytes,
  *                           total_bytes, moment}]
- *   layout                  {text, gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches, recompute, dtype, schedule}
- *   assumptions, ignored    [text]
- *   fixes                   [{change, peak_bytes, step_time_s, time_ratio}]
+ *   layout                  {text, gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches, recompute, dtype,
+ * schedule} assumptions, ignored    [text] fixes                   [{change, peak_bytes, step_time_s, time_ratio}]
  *   operations, layer_operations, ranks_simulated, ranks, simulation_s   how it was simulated
  *   warning, reproduce, model, cluster, version, data_date
  *   asked                   {option: value} of the options whose values differ between the objects of an array */
@@ -62,8 +62,8 @@ typedef struct lk_sweep_row {
 
 /* As lk_predict_print, for a sweep in which combinations may have been refused. What differs between the requests has a
  * column of its own. */
-lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose, bool colour, const char *path,
-                         FILE *out, lk_error *err);
+lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose, bool colour,
+						 const char *path, FILE *out, lk_error *err);
 
 /* lk_validate_print to a path or a stream, in every format. */
 lk_status lk_validate_save(const lk_validation *validation, int format, bool colour, const char *path, FILE *out,

@@ -1,5 +1,5 @@
-/* runs.c: reads the rows of a table of runs. Columns are found by name, in any order; columns that are not known are not
- * read. Numbers and choices are checked here, one column each; whether they make a job is found in runs_job.c. */
+/* runs.c: reads the rows of a table of runs. Columns are found by name, in any order; columns that are not known are
+ * not read. Numbers and choices are checked here, one column each; whether they make a job is found in runs_job.c. */
 #include "accuracy/runs.h"
 
 #include <math.h>
@@ -144,7 +144,8 @@ static lk_status read_reals(const reader *r, lk_run_row *row, lk_run *run, lk_er
 	char where[256];
 	row->net_gbps_per_gpu = LK_EMPTY;
 	run->measured_s = NAN;
-	if (*network) LK_TRY(lk_parse_real(network, 1e-3, 1e6, &row->net_gbps_per_gpu, place(r, "net_gbps_per_gpu", where), err));
+	if (*network)
+		LK_TRY(lk_parse_real(network, 1e-3, 1e6, &row->net_gbps_per_gpu, place(r, "net_gbps_per_gpu", where), err));
 	if (*step) LK_TRY(lk_parse_real(step, 1e-9, 1e9, &run->measured_s, place(r, "step_s", where), err));
 	return LK_OK;
 }
@@ -223,7 +224,8 @@ const char *lk_run_layout(lk_arena *arena, const lk_run *run) {
 		int value;
 	} degrees[] = {{"tp", j->tp}, {"pp", j->pp}, {"vp", j->vp}, {"cp", j->cp}, {"ep", j->ep}};
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-		if (degrees[i].value > 1) used += snprintf(text + used, sizeof text - (size_t)used, "%s%d ", degrees[i].name, degrees[i].value);
+		if (degrees[i].value > 1)
+			used += snprintf(text + used, sizeof text - (size_t)used, "%s%d ", degrees[i].name, degrees[i].value);
 	snprintf(text + used, sizeof text - (size_t)used, "dp%d mbs%d %s%s%s", j->dp, j->mbs, shardings_text[j->sharding],
 	         j->sequence_parallel == LK_ON ? " sp" : "", recomputes_text[j->recompute]);
 	return lk_arena_strdup(arena, text);

@@ -1,5 +1,5 @@
-/* runs.h: a table of measured training runs, read as jobs on clusters. The columns are those of docs/METHOD.md, "Tables of
- * runs": shape of the network, hardware, layout, numbers, software, measured step time. */
+/* runs.h: a table of measured training runs, read as jobs on clusters. The columns are those of docs/METHOD.md,
+ * "Tables of runs": shape of the network, hardware, layout, numbers, software, measured step time. */
 #ifndef LK_ACCURACY_RUNS_H
 #define LK_ACCURACY_RUNS_H
 
@@ -20,9 +20,9 @@ typedef struct lk_run {
 
 typedef LK_VEC(lk_run) lk_runs;
 
-/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in every case. A value that
- * cannot be read is an error with file, line and column; a row whose job cannot be, or that lacks what no default can
- * supply, is kept with `refused` set. */
+/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in every case. A value
+ * that cannot be read is an error with file, line and column; a row whose job cannot be, or that lacks what no
+ * default can supply, is kept with `refused` set. */
 lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *err);
 
 /* "tp4 pp8 vp5 dp2 mbs1 zero1 sp", what a rank comparison varies; NULL when memory is out. */

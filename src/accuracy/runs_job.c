@@ -55,7 +55,8 @@ static void take_experts(const lk_run_row *row, lk_model *m) {
 	take(&m->topk, row->topk);
 	take(&m->expert_ffn, row->expert_ffn);
 	take(&m->dense_layers, row->dense_layers);
-	if (row->shared_experts != LK_EMPTY && m->expert_ffn <= (1 << 24) / 1024) m->shared_ffn = row->shared_experts * m->expert_ffn;
+	if (row->shared_experts != LK_EMPTY && m->expert_ffn <= (1 << 24) / 1024)
+		m->shared_ffn = row->shared_experts * m->expert_ffn;
 }
 
 /* False where the row and the catalogue together do not say what trains. */
@@ -99,7 +100,6 @@ static void split_layers(lk_job *job) {
 }
 
 static void take_layout(const lk_run_row *row, lk_job *job) {
-	job->gpus = row->n_gpu;
 	take(&job->tp, row->tp), take(&job->pp, row->pp), take(&job->vp, row->vp), take(&job->cp, row->cp);
 	take(&job->ep, row->ep), take(&job->dp, row->dp), take(&job->mbs, row->mbs), take(&job->gbs, row->gbs);
 	take(&job->seq, row->seq);
@@ -158,6 +158,7 @@ static lk_status refuse(lk_arena *arena, lk_run *run, lk_status status, lk_error
 
 lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_error *err) {
 	lk_job *job = &run->job;
+	take(&job->gpus, row->n_gpu);
 	if (row->n_gpu == LK_EMPTY || !*run->gpu) {
 		run->refused = "the row does not state the GPU or how many";
 		return LK_OK;

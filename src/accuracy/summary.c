@@ -1,8 +1,8 @@
 /* summary.c: the statistics of include/lockstep/validate.h over rows of (predicted, measured).
  *
- * Errors are symmetric in the logarithm: halving and doubling count alike in geomean_error. Rank figures compare layouts of
- * one job: rows of one layout (repeated submissions, releases) are one point, by the geometric mean of what was predicted
- * and measured; only groups with two layouts or more count. */
+ * Errors are symmetric in the logarithm: halving and doubling count alike in geomean_error. Rank figures compare
+ * layouts of one job: rows of one layout (repeated submissions, releases) are one point, by the geometric mean of
+ * what was predicted and measured; only groups with two layouts or more count. */
 #include "accuracy/summary.h"
 
 #include <math.h>

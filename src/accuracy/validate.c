@@ -1,5 +1,5 @@
-/* validate.c: predicts every row of a table of runs and sums up. Rows are predicted as `lockstep predict` would: the same
- * question (lk_step_ask), no constant that depends on the row. */
+/* validate.c: predicts every row of a table of runs and sums up. Rows are predicted as `lockstep predict` would: the
+ * same question (lk_step_ask), no constant that depends on the row. */
 #include "lockstep/validate.h"
 
 #include <math.h>
@@ -47,7 +47,8 @@ static lk_status predict(const lk_run *run, double *seconds, lk_error *err) {
 /* Why the row is skipped, not scored, or only partly used. */
 static const char *reason_of(lk_arena *arena, const lk_run *run, const char *refused) {
 	if (*refused) return refused;
-	if (*run->suspect) return lk_arena_printf(arena, "not scored, suspect: %s%s%s", run->suspect, *run->note ? "; " : "", run->note);
+	if (*run->suspect)
+		return lk_arena_printf(arena, "not scored, suspect: %s%s%s", run->suspect, *run->note ? "; " : "", run->note);
 	if (isnan(run->measured_s)) return "not scored: no measured step time";
 	return *run->note ? run->note : NULL;
 }
@@ -55,8 +56,8 @@ static const char *reason_of(lk_arena *arena, const lk_run *run, const char *ref
 /* Rows are ranked against each other when all is the same but the layout. */
 static const char *group_of(lk_arena *arena, const lk_run *run) {
 	const lk_job *j = &run->job;
-	return lk_arena_printf(arena, "%s|%d|%d|%s|%s|%d|%d", run->model, j->task, j->seq, lk_dtype_name(j->dtype), run->gpu, j->gpus,
-	                       j->gbs);
+	return lk_arena_printf(arena, "%s|%d|%d|%s|%s|%d|%d", run->model, j->task, j->seq, lk_dtype_name(j->dtype), run->gpu,
+	                       j->gpus, j->gbs);
 }
 
 static lk_status fill_row(work *w, const lk_run *run, size_t i, lk_error *err) {
@@ -65,9 +66,9 @@ static lk_status fill_row(work *w, const lk_run *run, size_t i, lk_error *err) {
 	const char *refused = run->refused;
 	char text[900];
 	*row = (lk_validated){
-		.row = (int)i + 1, .id = run->id, .where = run->where, .stack = run->stack, .release = run->release, .model = run->model, .gpu = run->gpu,
-		.gpus = run->job.gpus, .predicted = NAN, .measured = run->measured_s, .unit = "s", .error = NAN, .low = NAN, .high = NAN,
-		.layout = "", .precision = "",
+		.row = (int)i + 1, .id = run->id, .where = run->where, .stack = run->stack, .release = run->release,
+		.model = run->model, .gpu = run->gpu, .gpus = run->job.gpus, .layout = "", .precision = "", .unit = "s",
+		.predicted = NAN, .measured = run->measured_s, .error = NAN, .low = NAN, .high = NAN,
 	};
 	lk_status status = *refused ? LK_OK : predict(run, &row->predicted, err);
 	if (status == LK_ERR_MEMORY) return status;

@@ -9,9 +9,12 @@ static const char *const orders[] = {"file", "error", NULL};
 
 static const lk_option options[] = {
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", "Rows", "only rows of this software stack"},
-	{"sort", 0, LK_OPTION_CHOICE, AT(sort), false, 0, 0, orders, "ORDER", NULL, "order of the rows: file, or error (largest first)"},
-	{"rows", 0, LK_OPTION_FLAG, AT(rows), false, 0, 0, NULL, NULL, "Output", "list every row, not the ten that are farthest off"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "text, md, csv, json, jsonl or sqlite"},
+	{"sort", 0, LK_OPTION_CHOICE, AT(sort), false, 0, 0, orders, "ORDER", NULL,
+	 "order of the rows: file, or error (largest first)"},
+	{"rows", 0, LK_OPTION_FLAG, AT(rows), false, 0, 0, NULL, NULL, "Output",
+	 "list every row, not the ten that are farthest off"},
+	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
+	 "text, md, csv, json, jsonl or sqlite"},
 	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
 	{0},
 };
@@ -31,14 +34,14 @@ const lk_verb lk_validate_verb = {
 	.summary = "how far off are the predictions, against measured step times?",
 	.operands = "RUNS.csv",
 	.description =
-		"Predicts every row of a table of measured runs (network, hardware, layout, software, step time) and prints predicted "
-		"against measured, per row and in sum. Fields that a row leaves empty are filled by its columns `stack` and `release` from "
-		"one table of defaults; nothing is fitted to a row.\n"
+		"Predicts every row of a table of measured runs (network, hardware, layout, software, step time) and prints "
+		"predicted against measured, per row and in sum. Fields that a row leaves empty are filled by its columns "
+		"`stack` and `release` from one table of defaults; nothing is fitted to a row.\n"
 		"\n"
-		"geomean_error is exp(mean |ln(predicted / measured)|) - 1; the macro mean is over the stacks with ten scored rows or more. "
-		"Rows that the table marks `suspect` are predicted and listed, not scored. Rank figures (Kendall's tau-b, regret of the "
-		"layout that the prediction ranks first) are over groups of rows that differ by their layout alone. Rows that cannot be "
-		"predicted are listed with the reason.\n"
+		"geomean_error is exp(mean |ln(predicted / measured)|) - 1; the macro mean is over the stacks with ten scored "
+		"rows or more. Rows that the table marks `suspect` are predicted and listed, not scored. Rank figures "
+		"(Kendall's tau-b, regret of the layout that the prediction ranks first) are over groups of rows that differ by "
+		"their layout alone. Rows that cannot be predicted are listed with the reason.\n"
 		"\n"
 		"Exit status: 0, or 2 where the table cannot be read.",
 	.options = options,

@@ -1,5 +1,6 @@
-/* fixes.c: a list of single changes to a job, smallest first in its kind. Each is completed, built and walked; of each kind
- * the first that fits is kept. */
+/* fixes.c: a list of changes to a job, smallest first in each kind. Each is completed, built and walked; of each kind the first
+ * that fits is kept. Where single changes hardly help, they are tried again on top of full recomputation, of full sharding,
+ * and of a longer pipeline. */
 #include "ask/fixes.h"
 
 #include <stdlib.h>
@@ -135,13 +136,16 @@ static bool grow_cluster(lk_arena *arena, const lk_job *job, lk_asked *asked)
 	return lk_cluster_simple(arena, node->device, job->gpus, node->gpus, per_gpu, &asked->cluster, NULL) == LK_OK;
 }
 
-/* The first step of a kind of change that fits. */
-static bool try_change(lk_arena *arena, const lk_asked *asked, lk_change change, double step_time, lk_fix *fix)
+/* The first step of a kind of change that fits, on top of a change that was made already (NULL: none). */
+static bool try_change(lk_arena *arena, const lk_asked *asked, const lk_job *first, const char *made, lk_change change,
+                       double step_time, lk_fix *fix)
 {
 	for (int i = 0; i < 8; i++) {
 		lk_asked changed = *asked;
-		changed.job = reopened(&asked->job);
-		if (!change(&changed.job, i, fix->change, sizeof fix->change)) return false;
+		char text[sizeof fix->change];
+		changed.job = reopened(first ? first : &asked->job);
+		if (!change(&changed.job, i, text, sizeof text)) return false;
+		snprintf(fix->change, sizeof fix->change, "%.40s%s%.48s", made, *made ? " " : "", text);
 		if (!grow_cluster(arena, &changed.job, &changed)) continue;
 		if (lk_job_complete(&changed.job, &changed.cluster, NULL) != LK_OK) continue;
 		lk_step step;
@@ -166,12 +170,47 @@ static int by_time(const void *a, const void *b)
 	return (x->step_time_s > y->step_time_s) - (x->step_time_s < y->step_time_s);
 }
 
+enum { ENOUGH = 3, PIPELINES = 4 };
+
+/* Tries every kind of change but `made_by` on top of what that made. */
+static void try_all(lk_arena *arena, const lk_asked *asked, const lk_job *first, const char *made, lk_change made_by,
+                    lk_prediction *out, lk_fix *fixes, int most)
+{
+	for (int i = 0; i < CHANGES && out->fix_count < most; i++)
+		if (changes[i] != made_by &&
+		    try_change(arena, asked, first, made, changes[i], out->step_time_s, &fixes[out->fix_count]))
+			out->fix_count++;
+}
+
+/* The step of a kind that changes most and can run. */
+static bool apply_fully(const lk_asked *asked, lk_change change, lk_job *job, char *made, size_t size)
+{
+	bool found = false;
+	char text[64];
+	for (int i = 0; i < PIPELINES; i++) {
+		lk_job tried = reopened(&asked->job);
+		if (!change(&tried, i, text, sizeof text)) break;
+		lk_job whole = tried;
+		if (lk_job_complete(&whole, &asked->cluster, NULL) != LK_OK) continue;
+		*job = tried;
+		snprintf(made, size, "%s", text);
+		found = true;
+	}
+	return found;
+}
+
 lk_status lk_find_fixes(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err)
 {
-	lk_fix *fixes = LK_ARRAY(arena, lk_fix, CHANGES);
+	static const lk_change bases[] = {more_recompute, more_sharding, longer_pipeline, wider_tp};
+	enum { BASES = sizeof bases / sizeof *bases, MOST = CHANGES * (BASES + 1) };
+	lk_fix *fixes = LK_ARRAY(arena, lk_fix, MOST);
 	if (!fixes) return lk_oom(err);
-	for (int i = 0; i < CHANGES; i++)
-		if (try_change(arena, asked, changes[i], out->step_time_s, &fixes[out->fix_count])) out->fix_count++;
+	try_all(arena, asked, NULL, "", NULL, out, fixes, MOST);
+	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++) {
+		lk_job job;
+		char made[64];
+		if (apply_fully(asked, bases[i], &job, made, sizeof made)) try_all(arena, asked, &job, made, bases[i], out, fixes, MOST);
+	}
 	qsort(fixes, (size_t)out->fix_count, sizeof *fixes, by_time);
 	out->fixes = fixes;
 	return LK_OK;

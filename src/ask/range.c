@@ -1,9 +1,9 @@
 /* range.c: the 80 % range of a predicted step time.
  *
- * ln(predicted / measured) is taken as normal with mean 0 and a deviation sigma that depends on the kind of job alone, so
- * that 80 % of the measured times lie within a factor exp(1.2816 * sigma). `lockstep validate` prints the share of runs
- * that did (`coverage`). Software moves step times of mixture-of-experts jobs far more than those of dense ones: up to 1.8
- * times between releases of one stack, against 1.18 times. */
+ * ln(predicted / measured) is taken as normal with mean 0 and a deviation sigma that depends on the kind of job
+ * alone, so that 80 % of the measured times lie within a factor exp(1.2816 * sigma). `lockstep validate` prints the
+ * share of runs that did (`coverage`). Software moves step times of mixture-of-experts jobs far more than those of
+ * dense ones: up to 1.8 times between releases of one stack, against 1.18 times. */
 #include "ask/range.h"
 
 #include <math.h>

@@ -52,8 +52,8 @@ static lk_status wrong(lk_csv *csv, lk_error *err, const char *what, const char 
 }
 
 static lk_status put(lk_csv *csv, const char *bytes, size_t count, lk_error *err) {
-	if (count > RECORD_LIMIT - csv->text.count) return wrong(csv, err, "a row of over 64 MiB",
-		"is a quote not closed?");
+	bool fits = count <= RECORD_LIMIT - csv->text.count;
+	if (!fits) return wrong(csv, err, "a row of over 64 MiB", "is a quote not closed?");
 	if (!lk_reserve(&csv->text, count)) return lk_oom(err);
 	if (count) memcpy(csv->text.at + csv->text.count, bytes, count);
 	csv->text.count += count;
@@ -117,8 +117,7 @@ static lk_status field(lk_csv *csv, bool *last, lk_error *err) {
 			return wrong(csv, err, "a carriage return inside a row", "end lines with \\n or \\r\\n");
 		}
 		if (quoted) return wrong(csv, err, "text behind a closing quote", "write a quote inside a field twice");
-		if (c == '"') return wrong(csv, err, "a quote inside a field that has none at its start",
-			"quote the whole field");
+		if (c == '"') return wrong(csv, err, "a quote inside a field that does not begin with one", "quote it all");
 		LK_TRY(put_run(csv, false, err));
 	}
 	*last = c != ',';

@@ -1,5 +1,5 @@
-/* csv.h: RFC 4180 reader with named columns. Lines that begin with '#' are comments; blank lines are skipped; fields may
- * be quoted; .gz is read too. The first row names the columns. */
+/* csv.h: RFC 4180 reader with named columns. Lines that begin with '#' are comments; blank lines are skipped; fields
+ * may be quoted; .gz is read too. The first row names the columns. */
 #ifndef LK_BASE_CSV_H
 #define LK_BASE_CSV_H
 

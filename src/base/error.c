@@ -40,8 +40,7 @@ lk_status lk_oom(lk_error *err) {
 
 char *lk_error_text(const lk_error *err, char *out, unsigned long size) {
 	char line[sizeof err->where + sizeof err->what + sizeof err->hint + 8];
-	snprintf(line, sizeof line, "%s%s%s%s%s", err->where, err->where[0] ? ": " : "", err->what,
-		err->hint[0] ? "; " : "",
-	         err->hint);
+	const char *colon = err->where[0] ? ": " : "", *semicolon = err->hint[0] ? "; " : "";
+	snprintf(line, sizeof line, "%s%s%s%s%s", err->where, colon, err->what, semicolon, err->hint);
 	return lk_escape(line, out, size);
 }

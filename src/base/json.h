@@ -1,12 +1,12 @@
 /* json.h: the one JSON reader and the one writer.
  *
- * The reader pulls: lk_json_next gives one token after another with its position; nothing is kept of what was read, so a
- * file of any size streams through a fixed window. Nesting is limited (LK_JSON_DEPTH). For small documents
+ * The reader pulls: lk_json_next gives one token after another with its position; nothing is kept of what was read,
+ * so a file of any size streams through a fixed window. Nesting is limited (LK_JSON_DEPTH). For small documents
  * lk_json_document reads the same tokens into a tree.
  *
  * Tolerances (Megatron, PyTorch and others write them): a byte-order mark, NaN / Infinity / -Infinity as numbers.
- * Everything else that is not RFC 8259 is an error with line and column (in bytes, from 1). Half a surrogate pair, which
- * the grammar allows and UTF-8 cannot hold, is read as U+FFFD.
+ * Everything else that is not RFC 8259 is an error with line and column (in bytes, from 1). Half a surrogate pair,
+ * which the grammar allows and UTF-8 cannot hold, is read as U+FFFD.
  */
 #ifndef LK_BASE_JSON_H
 #define LK_BASE_JSON_H
@@ -59,8 +59,8 @@ lk_status lk_json_document(lk_arena *arena, lk_stream *in, lk_value **out, lk_er
 const lk_value *lk_json_get(const lk_value *value, const char *key);
 
 /* Writer: commas, escaping, indentation of two blanks. Numbers are written with the fewest digits that read back the
- * same; non-finite ones as null; text that is not UTF-8 with U+FFFD in place of the wrong bytes. Errors of the file show
- * at the end, in lk_json_finish. */
+ * same; non-finite ones as null; text that is not UTF-8 with U+FFFD in place of the wrong bytes. Errors of the file
+ * show at the end, in lk_json_finish. */
 typedef struct lk_json_writer {
 	FILE *file;
 	int depth;

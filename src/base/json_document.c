@@ -38,8 +38,8 @@ static void locate(const lk_json *json, lk_value *value) {
 static lk_status copy_text(builder *b, const char **out, lk_error *err) {
 	size_t length;
 	const char *text = lk_json_text(b->json, &length);
-	if (strlen(text) != length) return lk_fail(err, LK_ERR_INPUT, lk_json_where(b->json),
-		"a text with a NUL character");
+	bool nul = strlen(text) != length;
+	if (nul) return lk_fail(err, LK_ERR_INPUT, lk_json_where(b->json), "a text with a NUL character");
 	*out = lk_arena_strndup(b->arena, text, length);
 	return *out ? LK_OK : lk_oom(err);
 }
@@ -50,8 +50,8 @@ static int by_key(const void *a, const void *b) {
 	return keys ? keys : (x->index > y->index) - (x->index < y->index);
 }
 
-/* Of members with the same key the first keeps its place and gets the value of the last; the others are dropped. Returns
- * how many are left of the `count` from `members` on; sets *status when memory is out. */
+/* Of members with the same key the first keeps its place and gets the value of the last; the others are dropped.
+ * Returns how many are left of the `count` from `members` on; sets *status when memory is out. */
 static size_t merge_duplicates(builder *b, member *members, size_t count, lk_status *status, lk_error *err) {
 	b->sorted.count = 0;
 	if (!lk_reserve(&b->sorted, count)) {

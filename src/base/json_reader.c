@@ -1,9 +1,9 @@
 /* json_reader.c: the pull reader of RFC 8259 over a sliding window.
  *
  * The window always ends with bytes of zero, which stop every scan; only there is it asked whether more input can be
- * had. Texts are unescaped in place (they only shrink) and ended by overwriting their closing quote; the byte behind a
- * number is overwritten too and put back at the next call. What lies before the current token is dropped when the window
- * is filled again; a token longer than the window makes it grow. */
+ * had. Texts are unescaped in place (they only shrink) and ended by overwriting their closing quote; the byte behind
+ * a number is overwritten too and put back at the next call. What lies before the current token is dropped when the
+ * window is filled again; a token longer than the window makes it grow. */
 #include "base/json.h"
 
 #include <math.h>
@@ -98,8 +98,8 @@ static lk_status unexpected(lk_json *j, const char *p, const char *wanted, lk_er
 
 /* ---- the window ---- */
 
-/* Gets more input behind what is there; keeps the bytes from *keep on and moves *keep and *p along with them. At the end
- * of the input nothing changes but `ended`. */
+/* Gets more input behind what is there; keeps the bytes from *keep on and moves *keep and *p along with them. At the
+ * end of the input nothing changes but `ended`. */
 static lk_status more(lk_json *j, char **keep, char **p, lk_error *err) {
 	if (j->ended) return LK_OK;
 	size_t kept = (size_t)(j->end - *keep), offset = (size_t)(*p - *keep);
@@ -439,8 +439,7 @@ static lk_status next_token(lk_json *j, lk_json_token *token, lk_error *err) {
 }
 
 lk_status lk_json_next(lk_json *json, lk_json_token *token, lk_error *err) {
-	if (json->expect == FAILED) return lk_fail(err, LK_ERR_INPUT, lk_json_where(json),
-		"reading stopped at an error before");
+	if (json->expect == FAILED) return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "stopped at an error before");
 	if (json->held) *json->held = json->held_byte;
 	json->held = NULL;
 	json->text = NULL;

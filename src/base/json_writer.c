@@ -124,8 +124,8 @@ void lk_json_put_null(lk_json_writer *w, const char *key) {
 
 lk_status lk_json_finish(lk_json_writer *w, lk_error *err) {
 	putc('\n', w->file);
-	if (w->wrong || w->depth != 0) return lk_fail(err, LK_ERR_INTERNAL, NULL,
-		"objects of the JSON output do not match");
+	bool whole = !w->wrong && w->depth == 0;
+	if (!whole) return lk_fail(err, LK_ERR_INTERNAL, NULL, "objects of the JSON output do not match");
 	errno = 0;
 	if (fflush(w->file) == 0 && !ferror(w->file)) return LK_OK;
 	return lk_fail(err, LK_ERR_IO, NULL, "cannot write: %s", strerror(errno ? errno : EIO));

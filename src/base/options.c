@@ -1,7 +1,7 @@
 /* options.c: from the words of a command line to a request struct, driven by the table of a verb.
  *
- * Every text is converted once while it is parsed, into a scratch value, so that a mistake anywhere in a comma list shows
- * before the first request is made. The lists themselves are kept apart in `args->memory`. */
+ * Every text is converted once while it is parsed, into a scratch value, so that a mistake anywhere in a comma list
+ * shows before the first request is made. The lists themselves are kept apart in `args->memory`. */
 #include "lockstep/options.h"
 
 #include <limits.h>

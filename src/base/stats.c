@@ -1,9 +1,9 @@
 /* stats.c: mean, quantiles, rank correlation and counter-based random numbers.
  *
- * Kendall's tau-b: (concordant - discordant) / sqrt((n0 - n1)(n0 - n2)) with n0 = n(n-1)/2 pairs, n1 and n2 the pairs tied
- * in x and in y (M. G. Kendall, "The treatment of ties in ranking problems", Biometrika 33, 1945).
- * splitmix64: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
- * Normal numbers: G. E. P. Box, M. E. Muller, Annals of Mathematical Statistics 29, 1958. */
+ * Kendall's tau-b: (concordant - discordant) / sqrt((n0 - n1)(n0 - n2)) with n0 = n(n-1)/2 pairs, n1 and n2 the pairs
+ * tied in x and in y (M. G. Kendall, "The treatment of ties in ranking problems", Biometrika 33, 1945). splitmix64:
+ * G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014. Normal numbers:
+ * G. E. P. Box, M. E. Muller, Annals of Mathematical Statistics 29, 1958. */
 #include "base/stats.h"
 
 #include <math.h>

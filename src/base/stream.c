@@ -1,5 +1,6 @@
-/* stream.c: bytes in. A source (file or memory) fills an input buffer; a decoder (none, gzip, zstd), chosen by the first
- * bytes, turns it into what is read. gzip: RFC 1952 (members may follow one another); zstd: RFC 8878 (frames likewise). */
+/* stream.c: bytes in. A source (file or memory) fills an input buffer; a decoder (none, gzip, zstd), chosen by the
+ * first bytes, turns it into what is read. gzip: RFC 1952 (members may follow one another); zstd: RFC 8878 (frames
+ * likewise). */
 #include "base/stream.h"
 
 #include <errno.h>
@@ -242,8 +243,8 @@ static lk_status slurp(lk_stream *s, size_t limit, char **text, size_t *size, lk
 		capacity = wish;
 		if (*size > limit) {
 			char shown[32];
-			lk_fail(err, LK_ERR_INPUT, s->name, "is longer than %s", lk_format_bytes((double)limit, shown,
-				sizeof shown));
+			lk_format_bytes((double)limit, shown, sizeof shown);
+			lk_fail(err, LK_ERR_INPUT, s->name, "is longer than %s", shown);
 			return lk_hint(err, "is this the right file?");
 		}
 		if (*size < wish) return LK_OK;

@@ -16,7 +16,8 @@ lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_
 lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err);
 const char *lk_stream_name(const lk_stream *s);
 void lk_stream_close(lk_stream *s);
-/* The whole input, '\0' behind it (not counted), to be freed by the caller with free(). Over `limit` bytes is an error. */
+/* The whole input, '\0' behind it (not counted), to be freed by the caller with free(). Over `limit` bytes is an
+ * error. */
 lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size, lk_error *err);
 
 /* Writing. A path that ends in .gz is compressed with gzip. "-" is standard output. */
@@ -24,7 +25,8 @@ typedef struct lk_sink lk_sink;
 
 lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err);
 lk_status lk_sink_write(lk_sink *s, const void *bytes, size_t size, lk_error *err);
-/* The sink as a FILE, for those who write with stdio; it belongs to the sink, which closes it. NULL when memory is out. */
+/* The sink as a FILE, for those who write with stdio; it belongs to the sink, which closes it. NULL when memory is
+ * out. */
 FILE *lk_sink_file(lk_sink *s);
 /* Completes the file and renames it into place; frees the sink in every case. */
 lk_status lk_sink_commit(lk_sink *s, lk_error *err);

@@ -16,7 +16,7 @@ bool lk_same_name(const char *a, const char *b);
 /* Strict numbers: the whole text must be one; limits are inclusive. `where` names the place in the message ("--tp").
  * lk_parse_count also reads the suffixes k, M, G, T (powers of 1000) and Ki, Mi, Gi (1024): "15T", "1.5k". */
 lk_status lk_parse_int(const char *text, long long low, long long high, long long *out, const char *where,
-	lk_error *err);
+                       lk_error *err);
 lk_status lk_parse_real(const char *text, double low, double high, double *out, const char *where, lk_error *err);
 lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where, lk_error *err);
 /* The number at the start of `text`, whatever the locale; *end is set behind it, or to `text` if there is none.

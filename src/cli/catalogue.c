@@ -8,7 +8,8 @@ typedef struct request {
 	cli_output output;
 } request;
 
-typedef lk_status printer(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
+typedef lk_status printer(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out,
+						  lk_error *err);
 
 static int run(lk_args *args, printer *print) {
 	request r = {0};
@@ -39,8 +40,8 @@ static const lk_verb devices = {
 	.description =
 		"Lists the device catalogue. NAME is a part of a name, product or alias.\n"
 		"\n"
-		"Peaks are dense, in TFLOP/s, at the boost clock, as the vendor states them; memory is what the driver reports; "
-		"rates of links and NICs are per GPU and direction. NIC is what a usual cluster of that device has.",
+		"Peaks are dense, in TFLOP/s, at the boost clock, as the vendor states them; memory is what the driver "
+		"reports; rates of links and NICs are per GPU and direction. NIC is what a usual cluster of that device has.",
 	.options = device_options,
 	.examples = device_examples,
 	.request_size = sizeof(request),
@@ -71,8 +72,8 @@ static const lk_verb models = {
 	.summary = "the networks that are known by name, with their sizes",
 	.operands = "[NAME]",
 	.description =
-		"Lists the presets of --model. NAME is a part of a name or family. Parameters are counted as HuggingFace does; the "
-		"active ones are those that one token passes through.",
+		"Lists the presets of --model. NAME is a part of a name or family. Parameters are counted as HuggingFace "
+		"does; the active ones are those that one token passes through.",
 	.options = model_options,
 	.examples = model_examples,
 	.request_size = sizeof(request),

@@ -30,11 +30,11 @@ typedef struct cli_output {
 
 extern const char *const cli_formats[];
 
-#define CLI_OUTPUT_OPTIONS(request, field, more)                                                                         \
-	{"output", 'o', LK_OPTION_CHOICE, offsetof(request, field.format), false, 0, 0, cli_formats, "FORMAT", "Output",     \
-	 "how it is written"},                                                                                               \
-	{"file", 'f', LK_OPTION_TEXT, offsetof(request, field.path), false, 0, 0, NULL, "FILE", NULL,                        \
-	 "where the output goes; sqlite needs one"},                                                                         \
+#define CLI_OUTPUT_OPTIONS(request, field, more)                                                                   \
+	{"output", 'o', LK_OPTION_CHOICE, offsetof(request, field.format), false, 0, 0, cli_formats, "FORMAT", "Output", \
+	 "how it is written"},                                                                                         \
+	{"file", 'f', LK_OPTION_TEXT, offsetof(request, field.path), false, 0, 0, NULL, "FILE", NULL,                  \
+	 "where the output goes; sqlite needs one"},                                                                   \
 	{"verbose", 'v', LK_OPTION_FLAG, offsetof(request, field.verbose), false, 0, 0, NULL, NULL, NULL, more}
 
 #endif

@@ -28,7 +28,8 @@ static const char about[] =
 static int overview(FILE *out) {
 	const char *bold = out == stdout && cli_colour() ? "\x1b[1m" : "", *plain = *bold ? "\x1b[0m" : "";
 	fprintf(out, "Usage: lockstep VERB [OPTION...]\n\n%sVerbs%s\n", bold, plain);
-	for (int i = 0; i < COMMANDS; i++) fprintf(out, "  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
+	for (int i = 0; i < COMMANDS; i++)
+		fprintf(out, "  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
 	fprintf(out, "\n%sOptions%s\n", bold, plain);
 #define LINE(names, value, help) fprintf(out, "  %-20s %s\n", names value, help);
 	GLOBALS(LINE)
@@ -120,7 +121,13 @@ static const cli_command *find(const char *name, lk_error *err) {
 /* An option that does not stand before verbs. */
 static int unknown_option(const char *word) {
 	static const lk_option options[] = {
-		{.name = "version"}, {.name = "verbs"}, {.name = "man"}, {.name = "completion"}, {.name = "data"}, {.name = "help"}, {0},
+		{.name = "version"},
+		{.name = "verbs"},
+		{.name = "man"},
+		{.name = "completion"},
+		{.name = "data"},
+		{.name = "help"},
+		{0},
 	};
 	const lk_verb top = {.name = "", .operands = "", .options = options};
 	lk_args args;
@@ -129,7 +136,8 @@ static int unknown_option(const char *word) {
 		lk_args_free(&args);
 		lk_fail(&err, LK_ERR_INPUT, word, "is not understood like this");
 	}
-	if (strncmp(err.hint, "see lockstep ", 13) == 0) lk_hint(&err, "options stand behind the verb, as in lockstep predict %.64s", word);
+	if (strncmp(err.hint, "see lockstep ", 13) == 0)
+		lk_hint(&err, "options stand behind the verb, as in lockstep predict %.64s", word);
 	return cli_fail(&err);
 }
 
@@ -212,7 +220,9 @@ int main(int argc, char **argv) {
 	errno = 0;
 	bool lost = ferror(stdout) != 0;
 	if (fclose(stdout) != 0 || lost) {
-		if (result != CLI_WRONG) fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
+		if (result != CLI_WRONG)
+			fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", errno ? ": " : "",
+					errno ? strerror(errno) : "");
 		return CLI_WRONG;
 	}
 	return result;

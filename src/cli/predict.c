@@ -118,7 +118,8 @@ static int all_refused(const sweep *s) {
 	size_t shown[REASONS], count = 0;
 	for (size_t i = 0; i < s->count && count < REASONS; i++) {
 		bool seen = false;
-		for (size_t k = 0; k < count; k++) seen |= memcmp(&s->refusals[shown[k]], &s->refusals[i], sizeof s->refusals[i]) == 0;
+		for (size_t k = 0; k < count; k++)
+			seen |= memcmp(&s->refusals[shown[k]], &s->refusals[i], sizeof s->refusals[i]) == 0;
 		if (seen) continue;
 		shown[count++] = i;
 		cli_fail(&s->refusals[i]);

@@ -34,7 +34,6 @@ typedef struct lk_constants {
 	double launch_s;             /* host time to issue one operation, eager framework */
 	double graph_launch_s;       /* the same inside a CUDA graph */
 	double step_overhead_s;      /* once a step: data, schedule, logging, optimizer's host work */
-	double moe_imbalance;        /* tokens of the busiest rank over the mean */
 } lk_constants;
 extern const lk_constants lk_default_constants;
 

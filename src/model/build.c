@@ -9,6 +9,7 @@
 
 /* What stands between a pass and the next stage. */
 enum { FORWARD_IN, FORWARD_OUT, BACKWARD_IN, BACKWARD_OUT, WIRES_PER_CHUNK };
+enum { MOST_CHUNKS = 64 };
 
 typedef struct lk_stage_builder {
 	lk_builder *b;
@@ -210,7 +211,6 @@ static lk_block_pass layer_pass(const lk_job *job, const lk_slot *slot, int inde
 	}
 }
 
-static bool gathers_layers(const lk_job *job) { return job->sharding >= LK_SHARD_ZERO2 && lk_sizes_dp_ranks(job) > 1; }
 static uint16_t weights_event(const lk_stage_builder *s) { return (uint16_t)(s->b->graph->channels * 2); }
 
 /* Gradients of a layer are complete: they wait in a bucket that leaves when it is full. */
@@ -256,15 +256,17 @@ static lk_status predict_more(lk_stage_builder *s, const lk_slot *slot)
 	return LK_OK;
 }
 
-static lk_status layers(lk_stage_builder *s, const lk_slot *slot, int first, int count, bool final)
+/* Layers [from, to) of a chunk that begins with layer `first`. */
+static lk_status layers(lk_stage_builder *s, const lk_slot *slot, int first, int from, int to, bool final)
 {
 	const lk_job *job = s->b->job;
 	bool forward = slot->pass == LK_PASS_F;
-	for (int i = 0; i < count; i++) {
-		int index = forward ? i : count - 1 - i;
+	for (int i = from; i < to; i++) {
+		int index = forward ? i : from + to - 1 - i;
 		uint32_t block;
 		LK_TRY(lk_build_layer(s->b, first + index, layer_pass(job, slot, index), &block));
-		LK_TRY(add_run(s, slot, block, first + index, gathers_layers(job) ? weights_event(s) : 0));
+		if (s->b->graph->blocks.at[block].begin < s->b->graph->blocks.at[block].end)
+			LK_TRY(add_run(s, slot, block, first + index, weights_event(s)));
 		if (final) LK_TRY(fill_bucket(s, lk_sizes_layer(job, first + index), false));
 	}
 	return LK_OK;
@@ -289,10 +291,10 @@ static lk_status run_pair(lk_stage_builder *s, const lk_slot *forward, const lk_
 		LK_TRY(lk_build_layer(s->b, ffirst + i, layer_pass(job, forward, i), &f));
 		LK_TRY(lk_build_layer(s->b, blayer, layer_pass(job, backward, bcount - 1 - i), &b));
 		LK_TRY(lk_build_pair(s->b, f, b, &block));
-		LK_TRY(add_run(s, forward, block, ffirst + i, 0));
+		LK_TRY(add_run(s, forward, block, ffirst + i, weights_event(s)));
 	}
-	LK_TRY(layers(s, forward, ffirst + both, fcount - both, false));
-	LK_TRY(layers(s, backward, bfirst, bcount - both, false));
+	LK_TRY(layers(s, forward, ffirst, both, fcount, false));
+	LK_TRY(layers(s, backward, bfirst, 0, bcount - both, false));
 	if (fplace == s->places - 1) {
 		LK_TRY(predict_more(s, forward));
 		LK_TRY(end_block(s, forward, true));
@@ -314,7 +316,7 @@ static lk_status run_pass(lk_stage_builder *s, const lk_slot *slot, bool final)
 		LK_TRY(predict_more(s, slot));
 		if (final) LK_TRY(fill_bucket(s, lk_sizes_head(job), false));
 	}
-	LK_TRY(layers(s, slot, first, count, final));
+	LK_TRY(layers(s, slot, first, 0, count, final));
 	if (forward && head) {
 		LK_TRY(predict_more(s, slot));
 		LK_TRY(end_block(s, slot, true));
@@ -350,22 +352,23 @@ static lk_status gather_parameters(lk_stage_builder *s)
 	const lk_job *job = s->b->job;
 	lk_rank_params p = lk_sizes_stage(job, s->stage);
 	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER, .arg = {weights_event(s), 0}};
-	if (gathers_layers(job)) { /* the first layer's weights; every layer asks for the next one's */
+	if (lk_build_shards_layers(job)) { /* the first layer's weights; every layer asks for the next one's */
 		int first;
 		lk_job_chunk_layers(job, s->stage, 0, &first);
 		p = lk_sizes_layer(job, first);
-		LK_TRY(lk_build_traffic_block(s->b, "gather first weights", LK_OP_ALLGATHER, 2 * p.dense, 2 * p.experts, &c.block));
+		LK_TRY(lk_build_traffic_block(s->b, "gather first weights", LK_OP_ALLGATHER, s->b->bytes * p.dense, s->b->bytes * p.experts, &c.block));
 		return call(s, &c);
 	}
 	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON) return LK_OK;
-	LK_TRY(lk_build_traffic_block(s->b, "gather parameters", LK_OP_ALLGATHER, 2 * p.trained_dense, 2 * p.trained_experts, &c.block));
+	LK_TRY(lk_build_traffic_block(s->b, "gather parameters", LK_OP_ALLGATHER, s->b->bytes * p.trained_dense,
+	                              s->b->bytes * p.trained_experts, &c.block));
 	return call(s, &c);
 }
 
 static lk_status walk_slots(lk_stage_builder *s, const lk_slots *slots)
 {
 	bool overlap = overlap_p2p(s);
-	size_t finals[2 * LK_STREAMS];
+	size_t finals[MOST_CHUNKS];
 	size_t final_count = 0;
 	for (size_t i = slots->count; i-- > 0 && final_count < sizeof finals / sizeof *finals;)
 		if (is_final(slots, i)) finals[final_count++] = i;
@@ -443,9 +446,9 @@ static lk_status build(lk_builder *b, lk_error *err)
 	const lk_job *job = b->job;
 	lk_graph *graph = b->graph;
 	uint32_t channels = channel_of(chunks_of(job), 0);
-	uint32_t wire_blocks[64 * WIRES_PER_CHUNK] = {0};
+	uint32_t wire_blocks[MOST_CHUNKS * WIRES_PER_CHUNK] = {0};
 	if (channels > sizeof wire_blocks / sizeof *wire_blocks)
-		return lk_fail(err, LK_ERR_INPUT, "--vp", "%d model chunks per stage: at most 64", chunks_of(job));
+		return lk_fail(err, LK_ERR_INPUT, "--vp", "%d model chunks per stage: at most %d", chunks_of(job), MOST_CHUNKS);
 	LK_TRY(lk_graph_set_programs(graph, (uint32_t)job->pp, channels, err));
 	set_ranks(graph, job);
 	wire_chain(graph, job, 0);

@@ -88,6 +88,7 @@ void lk_build_tp_leave_backward(lk_builder *b, const char *name); /* backward of
 /* Backward of a column-parallel layer: input gradient, weight gradient, with their communication overlapped. */
 void lk_build_column_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
 void lk_build_weight_grad(lk_builder *b, double n, double k);
+void lk_build_bias_grad(lk_builder *b, const char *name, double rows, double columns); /* the sum of the output's gradient over rows */
 void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
 
 /* Blocks; built on first use. */
@@ -113,6 +114,7 @@ lk_status lk_build_wait_block(lk_builder *b, uint16_t join, bool event, uint32_t
 
 /* Traffic of the parameters of some layers: gradients reduced (kind ALLREDUCE or REDUCESCATTER, behind the compute issued so
  * far) or parameters gathered (ALLGATHER, `signal` 1 when they are there). Dense and expert parameters use their groups. */
+bool lk_build_shards_layers(const lk_job *job); /* ZeRO-2 and 3 with ranks to share among */
 lk_status lk_build_traffic_block(lk_builder *b, const char *name, unsigned kind, double dense_bytes, double expert_bytes, uint32_t *block);
 /* Adds the same operations to the block under construction; `async` as in lk_build_collective, `free` without a join. */
 void lk_build_traffic(lk_builder *b, const char *name, unsigned kind, double dense_bytes, double expert_bytes, bool free_running, bool signal);

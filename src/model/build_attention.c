@@ -50,7 +50,7 @@ static double core_saved(const lk_builder *b, const lk_layer_shape *s, lk_widths
 static double pairs(const lk_builder *b, const lk_layer_shape *s)
 {
 	double all = s->queries * s->keys;
-	if (s->window > 0 && s->window < s->keys) all = s->queries * (s->window - (s->causal ? 0 : 0.5 * s->window));
+	if (s->window > 0 && s->window < s->keys) all = s->queries * s->window * (s->causal ? 1 - 0.5 * s->window / s->keys : 1);
 	else if (s->causal) all *= 0.5;
 	double cp = b->job->cp;
 	if (s->causal && cp > 1 && b->job->cp_balanced == LK_OFF) all *= 2 * cp / (cp + 1);
@@ -203,6 +203,7 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual_grad", residual_bytes(b));
 	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
 	if (input || b->sp) lk_build_tp_leave_backward(b, "gather_attention_grad");
+	if (weight && b->model->out_bias) lk_build_bias_grad(b, "out_bias_grad", b->rows, b->model->hidden);
 	lk_build_row_backward(b, "out_proj_grad", b->model->hidden, w.v, input, weight);
 	if (input) {
 		adapter(b, b->model->hidden, w.v, true);
@@ -212,6 +213,7 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 		if (!cross) positions(b, w, true);
 		adapter(b, w.q + w.kv, b->model->hidden, true);
 	}
+	if (weight && b->model->qkv_bias) lk_build_bias_grad(b, "qkv_bias_grad", b->tokens, w.q + w.kv);
 	projections_backward(b, w, input, weight);
 	if (input) lk_build_release(b, qkv_saved(b, w), LK_OWN_ACTIVATIONS);
 	if (last) lk_build_release(b, norm_out(b), LK_OWN_ACTIVATIONS);

@@ -13,9 +13,15 @@ static void one(lk_builder *b, unsigned kind, unsigned group, const char *name, 
 	lk_graph_add(b->graph, &op);
 }
 
+bool lk_build_shards_layers(const lk_job *job)
+{
+	bool experts = job->model.experts > 0 && lk_sizes_edp_ranks(job) > 1;
+	return job->sharding >= LK_SHARD_ZERO2 && (lk_sizes_dp_ranks(job) > 1 || experts);
+}
+
 void lk_build_traffic(lk_builder *b, const char *name, unsigned kind, double dense_bytes, double expert_bytes, bool free_running, bool signal)
 {
-	bool hybrid = b->job->shard_group > 0 && b->job->shard_group < lk_sizes_dp_ranks(b->job);
+	bool hybrid = b->job->sharding != LK_SHARD_NONE && b->job->shard_group > 0 && b->job->shard_group < lk_sizes_dp_ranks(b->job);
 	unsigned group = hybrid ? LK_GROUP_SHARD : LK_GROUP_DP;
 	one(b, kind, LK_GROUP_EDP, name, expert_bytes, free_running, signal && dense_bytes <= 0);
 	one(b, kind, group, name, dense_bytes, free_running, signal);
@@ -116,7 +122,7 @@ lk_status lk_build_tail_block(lk_builder *b, int stage, uint32_t *block)
 	optimizer(b, parameters);
 	bool gather = job->sharding == LK_SHARD_ZERO1 || job->sharding == LK_SHARD_ZERO2;
 	if (gather && job->overlap_param_gather != LK_ON) {
-		lk_build_traffic(b, "gather_parameters", LK_OP_ALLGATHER, 2 * p.trained_dense, 2 * p.trained_experts, false, false);
+		lk_build_traffic(b, "gather_parameters", LK_OP_ALLGATHER, b->bytes * p.trained_dense, b->bytes * p.trained_experts, false, false);
 		lk_build_wait(b, LK_STREAM_DP);
 	}
 	lk_op last = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .join = b->pending, .name = "wait"};

@@ -69,15 +69,18 @@ static void loss(lk_builder *b)
 	if (!fused_loss(b)) lk_build_memory(b, LK_OP_LOSS, "softmax_divide", logits * 8);
 }
 
+/* Inputs of the final norm and of the product. */
+static double head_saved(const lk_builder *b) { return (b->model->final_norm ? 2 : 1) * row_bytes(b); }
+
 static void head_forward(lk_builder *b)
 {
 	const lk_model *m = b->model;
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * row_bytes(b));
 	if (m->pooler) lk_build_gemm(b, "pooler", b->batch, m->hidden, m->hidden);
 	if (m->vocab <= 0) return;
-	lk_build_save(b, 2 * row_bytes(b), LK_OWN_ACTIVATIONS);
 	lk_build_tp_enter(b, "gather_head_input");
 	lk_build_gemm(b, "lm_head", b->tokens, vocabulary(b), m->hidden);
+	lk_build_save(b, head_saved(b), LK_OWN_ACTIVATIONS);
 	loss(b);
 }
 
@@ -91,7 +94,7 @@ static void head_backward(lk_builder *b)
 		lk_build_release(b, logits_saved(b), LK_OWN_LOGITS);
 	}
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm_grad", 3 * row_bytes(b));
-	if (m->vocab > 0 && b->graph->ops.count) lk_build_release(b, 2 * row_bytes(b), LK_OWN_ACTIVATIONS);
+	if (m->vocab > 0) lk_build_release(b, head_saved(b), LK_OWN_ACTIVATIONS);
 }
 
 /* A multi-token prediction module is one more layer with its own pass through the head; the builder runs the head once more

@@ -32,10 +32,20 @@ int lk_build_shape(lk_builder *b, int layer)
 	return b->shape_count++;
 }
 
+/* Cross-attention: every query sees the whole of the encoder's output. */
+static lk_layer_shape across(const lk_layer_shape *shape)
+{
+	lk_layer_shape cross = *shape;
+	cross.causal = false;
+	cross.window = 0;
+	return cross;
+}
+
 static void forward(lk_builder *b, const lk_layer_shape *shape)
 {
+	lk_layer_shape cross = across(shape);
 	lk_build_attention_forward(b, shape, false);
-	if (shape->cross) lk_build_attention_forward(b, shape, true);
+	if (shape->cross) lk_build_attention_forward(b, &cross, true);
 	if (shape->moe) lk_build_moe_forward(b);
 	else lk_build_mlp_forward(b, shape);
 }
@@ -65,7 +75,8 @@ static void backward(lk_builder *b, const lk_layer_shape *shape, bool input, boo
 	if (input && b->job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(b->job)) replay_selected(b, shape);
 	if (shape->moe) lk_build_moe_backward(b, input, weight);
 	else lk_build_mlp_backward(b, shape, input, weight);
-	if (shape->cross) lk_build_attention_backward(b, shape, true, input, weight);
+	lk_layer_shape cross = across(shape);
+	if (shape->cross) lk_build_attention_backward(b, &cross, true, input, weight);
 	lk_build_attention_backward(b, shape, false, input, weight);
 }
 
@@ -96,13 +107,13 @@ static const char *const pass_names[LK_BLOCK_PASSES] = {
 static double gather_before(lk_builder *b, int layer, lk_block_pass pass)
 {
 	bool backward = pass >= LK_BLOCK_BACKWARD;
-	if (b->job->sharding < LK_SHARD_ZERO2 || pass == LK_BLOCK_WEIGHT_GRADIENT) return 0;
+	if (!lk_build_shards_layers(b->job) || pass == LK_BLOCK_WEIGHT_GRADIENT) return 0;
 	if (backward && b->job->sharding == LK_SHARD_ZERO2) return 0; /* kept since the forward */
 	lk_rank_params p = lk_sizes_layer(b->job, layer);
 	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .wait = 1, .name = "wait_weights"};
 	lk_graph_add(b->graph, &wait);
-	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, 2 * p.dense, 2 * p.experts, true, true);
-	double bytes = 2 * (p.dense + p.experts);
+	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, b->bytes * p.experts, true, true);
+	double bytes = b->bytes * (p.dense + p.experts);
 	lk_build_save(b, bytes, LK_OWN_BUFFERS);
 	b->saved -= bytes;
 	return bytes;
@@ -113,7 +124,7 @@ static void scatter_behind(lk_builder *b, int layer, lk_block_pass pass, double 
 	lk_rank_params p = lk_sizes_layer(b->job, layer);
 	bool gradients = pass == LK_BLOCK_BACKWARD || pass == LK_BLOCK_BACKWARD_CHECKPOINT || pass == LK_BLOCK_WEIGHT_GRADIENT;
 	double wire = lk_sizes_wire_bytes(b->job);
-	if (gradients && b->job->sharding >= LK_SHARD_ZERO2 && p.trained_dense + p.trained_experts > 0) {
+	if (gradients && lk_build_shards_layers(b->job) && p.trained_dense + p.trained_experts > 0) {
 		lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, wire * p.trained_experts, false, false);
 		lk_build_scratch(b, wire * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS);
 	}
@@ -148,8 +159,8 @@ static void fill(lk_builder *b, const lk_layer_shape *shape, lk_block_pass pass)
 	case LK_BLOCK_INPUT_GRADIENT:
 		backward(b, shape, true, false);
 		break;
-	default:
-		backward(b, shape, false, weight);
+	default: /* adapters have theirs in the backward pass */
+		if (weight) backward(b, shape, false, true);
 	}
 	settle(b);
 }

@@ -40,12 +40,14 @@ static void mlp_products_forward(lk_builder *b, lk_mlp_width w)
 static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, bool weight)
 {
 	double h = b->model->hidden;
+	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_down_bias_grad", b->rows, h);
 	lk_build_row_backward(b, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_grad", b->bytes * b->tokens * (2 * w.up + w.inner));
 		if (weight || !b->train_base) lk_build_release(b, mlp_saved(b, w), LK_OWN_ACTIVATIONS);
 		else lk_build_release(b, b->bytes * b->tokens * w.up, LK_OWN_ACTIVATIONS);
 	}
+	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_up_bias_grad", b->tokens, w.up);
 	lk_build_column_backward(b, "mlp_up_grad", w.up, h, input, weight);
 	if (!input && weight) lk_build_release(b, kept(b, b->tokens * w.inner), LK_OWN_ACTIVATIONS);
 }

@@ -63,10 +63,22 @@ static lk_ops *columns(lk_builder *b, uint32_t *last)
 	return &b->graph->ops;
 }
 
+/* A change of memory stands at the last operation of the block; where there is none yet, or where that one changes the
+ * memory of another owner, at a WAIT for nothing, which takes no time. */
+static lk_ops *carrier(lk_builder *b, double *const *column, uint8_t *const *owners, unsigned owner, uint32_t *last)
+{
+	lk_ops *ops = columns(b, last);
+	bool empty = b->graph->blocks.count && lk_last(&b->graph->blocks)->begin == ops->count;
+	if (b->graph->failed || !(empty || ((*column)[*last] > 0 && (*owners)[*last] != owner))) return ops;
+	lk_op op = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .name = "memory"};
+	lk_graph_add(b->graph, &op);
+	return columns(b, last);
+}
+
 void lk_build_save(lk_builder *b, double bytes, unsigned owner)
 {
 	uint32_t i;
-	lk_ops *ops = columns(b, &i);
+	lk_ops *ops = carrier(b, &b->graph->ops.alloc, &b->graph->ops.alloc_owner, owner, &i);
 	if (!ops->count) return;
 	ops->alloc[i] += bytes;
 	ops->alloc_owner[i] = (uint8_t)owner;
@@ -76,7 +88,7 @@ void lk_build_save(lk_builder *b, double bytes, unsigned owner)
 void lk_build_release(lk_builder *b, double bytes, unsigned owner)
 {
 	uint32_t i;
-	lk_ops *ops = columns(b, &i);
+	lk_ops *ops = carrier(b, &b->graph->ops.release, &b->graph->ops.release_owner, owner, &i);
 	if (!ops->count) return;
 	ops->release[i] += bytes;
 	ops->release_owner[i] = (uint8_t)owner;
@@ -148,4 +160,9 @@ void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, 
 	if (input) lk_build_quantize(b, b->tokens * n);
 	if (input) lk_build_gemm(b, name, b->tokens, k, n);
 	if (weight) lk_build_weight_grad(b, n, k);
+}
+
+void lk_build_bias_grad(lk_builder *b, const char *name, double rows, double columns)
+{
+	lk_build_memory(b, LK_OP_ELEMENTWISE, name, b->bytes * rows * columns);
 }

@@ -106,8 +106,9 @@ typedef struct lk_launch {
 	int ignored_count;
 } lk_launch;
 lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where, lk_launch *out, lk_error *err);
-/* A shell script: assignments, ${VAR:-x}, continuations and arrays are read, nothing is executed; `$(...)` and backticks
- * are refused with their line. The launch line is the last command that starts a known launcher or python. */
+/* A shell script: assignments, ${VAR:-x}, continuations, arrays and decidable conditions are read, nothing is executed.
+ * `$(...)`, backticks, arguments of the script and variables that it never sets are refused, with their line, where a flag
+ * that matters needs them. The launch line is the last command that starts a known launcher or python. */
 lk_status lk_launch_script(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);
 /* The same from memory; `name` stands in messages. */
 lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name, lk_launch *out, lk_error *err);

@@ -414,6 +414,7 @@ static lk_status finish_switches(lk_reading *r, const lk_megatron *m, lk_job *jo
 	job->overlap_grad_reduce = on(m->overlap_grads);
 	job->overlap_param_gather = on(m->overlap_params && job->sharding != LK_SHARD_NONE);
 	if (m->torch_fsdp2 || m->megatron_fsdp) job->overlap_grad_reduce = LK_ON;
+	if (m->torch_fsdp2) job->overlap_param_gather = LK_ON; /* FSDP2 fetches one unit ahead */
 	job->overlap_p2p = on(!m->no_overlap_p2p && job->schedule == LK_SCHED_INTERLEAVED);
 	job->tp_overlap = on(m->tp_overlap && job->tp > 1);
 	job->cuda_graphs = on(m->cuda_graph || m->graph_impl > 0);

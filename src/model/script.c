@@ -98,13 +98,15 @@ static lk_status keep_launch(lk_shell *s, const lk_words *words, int line) {
 		const lk_word *value = &var->values.at[0];
 		char *text = lk_arena_printf(s->r->arena, "%s=%s", lk_intern_text(s->names, id), value->text);
 		if (text == NULL || !lk_push(&s->launch)) return lk_oom(s->r->err);
+		s->produced += strlen(text);
 		*lk_last(&s->launch) = (lk_word){.text = text, .unknown = value->unknown};
 	}
 	for (size_t i = 0; i < words->count; i++) {
 		if (!lk_push(&s->launch)) return lk_oom(s->r->err);
 		*lk_last(&s->launch) = words->at[i];
 	}
-	return LK_OK;
+	if (s->produced <= LK_LAUNCH_BYTES) return LK_OK;
+	return lk_shell_fail(s, line, "the words grow beyond 4 MiB", "shorten the script");
 }
 
 /* A launcher among the words, or in the text of bash -c. */
@@ -304,7 +306,8 @@ static lk_status one_command(lk_shell *s, lk_raws *words, char op, lk_truth *cha
 	lk_truth answer = test_command(s, words, &status);
 	LK_TRY(status);
 	static const char *const tests[] = {"[", "[[", "test", NULL};
-	bool tested = among(&words->at[0], tests), condition = s->blocks.count > 0 && lk_last(&s->blocks)->condition;
+	bool tested = among(&words->at[0], tests) || words->at[0].at[0] == '(',
+		 condition = s->blocks.count > 0 && lk_last(&s->blocks)->condition;
 	if (!tested && answer == LK_UNKNOWN && !condition) answer = LK_TRUE; /* programs are taken to succeed */
 	if (negated && answer != LK_UNKNOWN) answer = answer == LK_TRUE ? LK_FALSE : LK_TRUE;
 	if (here == LK_FALSE) return LK_OK; /* the chain keeps its answer */

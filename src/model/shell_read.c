@@ -139,6 +139,22 @@ static lk_status test_operator(lk_shell *s, lk_raws *words) {
 	return push_raw(s, words, &raw);
 }
 
+/* ((...)): one word, whose answer is not evaluated; where it sets a variable it is refused. */
+static lk_status take_math(lk_shell *s, lk_raws *words) {
+	lk_raw raw = {.at = s->at, .line = s->line};
+	raw.end = lk_shell_close(s->at, s->end, '(', ')');
+	if (raw.end == NULL) return lk_shell_fail(s, s->line, "a '((' is not closed", "close it");
+	for (const char *p = raw.at + 1; p < raw.end; p++) {
+		bool step = (*p == '+' || *p == '-') && p[-1] == *p;
+		bool sets = *p == '=' && strchr("=<>!", p[-1]) == NULL && p[1] != '=';
+		if (step || sets)
+			return lk_shell_fail(s, s->line, "((...)) that sets a variable is not followed", "write NAME=$((...))");
+	}
+	s->line += lk_shell_lines(raw.at, raw.end);
+	s->at = raw.end;
+	return push_raw(s, words, &raw);
+}
+
 /* The words up to the end of a simple command, which is left unread. */
 lk_status lk_shell_take_words(lk_shell *s, lk_raws *words) {
 	words->count = 0;
@@ -154,6 +170,10 @@ lk_status lk_shell_take_words(lk_shell *s, lk_raws *words) {
 		}
 		if (c == '<' || c == '>' || (c == '&' && s->at + 1 < s->end && s->at[1] == '>')) {
 			LK_TRY(redirection(s, words));
+			continue;
+		}
+		if (c == '(' && s->at + 1 < s->end && s->at[1] == '(') {
+			LK_TRY(take_math(s, words));
 			continue;
 		}
 		if (c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == ')') return LK_OK;

@@ -45,7 +45,7 @@ lk_rank_params lk_sizes_embedding(const lk_job *job)
 lk_rank_params lk_sizes_head(const lk_job *job)
 {
 	double dense = lk_model_head_params(&job->model) * padded_share(job) / job->tp;
-	if (job->model.tied && job->pp > 1)
+	if (job->model.tied && job->pp > 1 && job->schedule != LK_SCHED_ZB_V) /* whose first rank holds both ends */
 		dense += (double)job->padded_vocab * job->model.hidden / job->tp; /* the last stage's copy of the embedding */
 	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense};
 }

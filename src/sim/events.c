@@ -8,52 +8,54 @@
 
 /* --- heap --------------------------------------------------------------------------------------------------------- */
 
-static bool before(const lk_engine *engine, uint32_t a, uint32_t b) {
-	int64_t x = engine->rank[a].key, y = engine->rank[b].key;
-	return x < y || (x == y && a < b);
+static bool before(lk_heap_entry a, lk_heap_entry b) {
+	return a.key < b.key || (a.key == b.key && a.rank < b.rank);
 }
 
-static void heap_put(lk_engine *engine, uint32_t at, uint32_t rank) {
-	engine->heap[at] = rank;
-	engine->rank[rank].heap = at + 1;
+static void heap_put(lk_engine *engine, uint32_t at, lk_heap_entry entry) {
+	engine->heap[at] = entry;
+	engine->rank[entry.rank].heap = at + 1;
 }
 
-static void heap_up(lk_engine *engine, uint32_t at, uint32_t rank) {
-	while (at > 0 && before(engine, rank, engine->heap[(at - 1) / 4])) {
+static void heap_up(lk_engine *engine, uint32_t at, lk_heap_entry entry) {
+	while (at > 0 && before(entry, engine->heap[(at - 1) / 4])) {
 		heap_put(engine, at, engine->heap[(at - 1) / 4]);
 		at = (at - 1) / 4;
 	}
-	heap_put(engine, at, rank);
+	heap_put(engine, at, entry);
 }
 
-static void heap_down(lk_engine *engine, uint32_t at, uint32_t rank) {
+static void heap_down(lk_engine *engine, uint32_t at, lk_heap_entry entry) {
 	for (;;) {
-		uint32_t first = at * 4 + 1, least = rank, place = at;
+		uint32_t first = at * 4 + 1, place = at;
+		lk_heap_entry least = entry;
 		for (uint32_t i = first; i < first + 4 && i < engine->heap_count; i++)
-			if (before(engine, engine->heap[i], least)) least = engine->heap[i], place = i;
+			if (before(engine->heap[i], least)) least = engine->heap[i], place = i;
 		if (place == at) break;
 		heap_put(engine, at, least);
 		at = place;
 	}
-	heap_put(engine, at, rank);
+	heap_put(engine, at, entry);
 }
 
 void lk_heap_set(lk_engine *engine, uint32_t rank, int64_t key) {
 	lk_rank *r = &engine->rank[rank];
+	lk_heap_entry entry = {key, rank};
 	int64_t old = r->key;
 	r->key = key;
 	if (!r->heap) {
-		if (key != LK_NEVER) heap_up(engine, engine->heap_count++, rank);
+		if (key != LK_NEVER) heap_up(engine, engine->heap_count++, entry);
 	} else if (key == LK_NEVER) {
-		uint32_t at = r->heap - 1, last = engine->heap[--engine->heap_count];
+		uint32_t at = r->heap - 1;
+		lk_heap_entry last = engine->heap[--engine->heap_count];
 		r->heap = 0;
-		if (last == rank) return;
+		if (last.rank == rank) return;
 		heap_up(engine, at, last);
-		heap_down(engine, engine->rank[last].heap - 1, last);
+		heap_down(engine, engine->rank[last.rank].heap - 1, last);
 	} else if (key < old) {
-		heap_up(engine, r->heap - 1, rank);
+		heap_up(engine, r->heap - 1, entry);
 	} else if (key > old) {
-		heap_down(engine, r->heap - 1, rank);
+		heap_down(engine, r->heap - 1, entry);
 	}
 }
 
@@ -305,7 +307,7 @@ static lk_status set_up(lk_engine *engine, lk_error *err) {
 	engine->ranks = engine->sim->stages * engine->sim->lanes;
 	engine->rank = LK_ARRAY(&engine->arena, lk_rank, engine->ranks);
 	engine->quiet = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
-	engine->heap = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
+	engine->heap = LK_ARRAY(&engine->arena, lk_heap_entry, engine->ranks);
 	if (!engine->rank || !engine->quiet || !engine->heap) return lk_oom(err);
 	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(new_rank(engine, i, err));
 	LK_TRY(lk_meet_set_up(engine, err));
@@ -349,8 +351,7 @@ static lk_status run(lk_engine *engine, lk_error *err) {
 		while (engine->quiet_count) run_quiet(engine, engine->quiet[--engine->quiet_count]);
 		if (engine->no_memory) return lk_oom(err);
 		if (!engine->heap_count) break;
-		uint32_t next = engine->heap[0];
-		lk_busy_advance(engine, next, engine->rank[next].key);
+		lk_busy_advance(engine, engine->heap[0].rank, engine->heap[0].key);
 	}
 	for (uint32_t i = 0; i < engine->ranks; i++)
 		if (!engine->rank[i].done) return stuck(engine, err);

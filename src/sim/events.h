@@ -93,6 +93,11 @@ typedef struct lk_rank {
 	const lk_sim_stage *info;
 } lk_rank;
 
+typedef struct lk_heap_entry {
+	int64_t key;
+	uint32_t rank;
+} lk_heap_entry;
+
 typedef struct lk_engine {
 	const lk_sim *sim;
 	lk_arena arena;
@@ -100,7 +105,7 @@ typedef struct lk_engine {
 	uint32_t ranks;
 	uint32_t *quiet;          /* stack of quiet ranks that can run */
 	uint32_t quiet_count;
-	uint32_t *heap;           /* busy ranks by key, then number: a 4-ary heap */
+	lk_heap_entry *heap;      /* busy ranks by key, then number: a 4-ary heap */
 	uint32_t heap_count;
 	lk_meeting **place;       /* open meetings */
 	size_t group_place[LK_GROUPS]; /* first place of a kind: inside stage 0, or across stages */

@@ -43,7 +43,8 @@ static bool holds(const char *text, const char *bare_part) {
 	return strstr(whole, bare_part) != NULL;
 }
 
-static lk_status nothing_found(const char *kind, const char *filter, const char *const *names, size_t count, lk_error *err) {
+static lk_status nothing_found(const char *kind, const char *filter, const char *const *names, size_t count,
+							   lk_error *err) {
 	char shown[TEXT];
 	lk_copy(shown, sizeof shown, filter);
 	lk_fail(err, LK_ERR_INPUT, NULL, "no %s has \"%s\" in its name", kind, shown);
@@ -204,7 +205,10 @@ static void put_model(lk_table *t, const lk_model *m) {
 	put_count(t, m->topk);
 	put_count(t, m->expert_ffn);
 	put_count(t, m->window);
-	lk_table_text(t, m->attention == LK_ATTN_MLA ? "MLA" : m->kv_heads == m->heads ? "MHA" : m->kv_heads == 1 ? "MQA" : "GQA");
+	lk_table_text(t, m->attention == LK_ATTN_MLA ? "MLA"
+					 : m->kv_heads == m->heads   ? "MHA"
+					 : m->kv_heads == 1          ? "MQA"
+												 : "GQA");
 	lk_table_bool(t, m->tied);
 	put_params(t, lk_model_params(m));
 	put_params(t, lk_model_active_params(m));

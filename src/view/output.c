@@ -10,7 +10,8 @@
 #include "lockstep/view.h"
 
 lk_status lk_writing_check(const lk_writing *w, lk_error *err) {
-	if (w->format < 0 || w->format >= LK_FORMATS) return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", w->format);
+	if (w->format < 0 || w->format >= LK_FORMATS)
+		return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", w->format);
 	if (w->format != LK_FORMAT_SQLITE || w->path) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 	return lk_hint(err, "add --file NAME.sqlite");

@@ -75,7 +75,8 @@ static void put_layout(lk_json_writer *w, const lk_prediction *p) {
 		{"gpus", p->gpus}, {"tp", p->tp}, {"pp", p->pp}, {"vp", p->vp}, {"cp", p->cp}, {"ep", p->ep}, {"dp", p->dp},
 		{"mbs", p->mbs}, {"gbs", p->gbs}, {"seq", p->seq}, {"microbatches", p->microbatches},
 	};
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) lk_json_put_integer(w, numbers[i].key, numbers[i].number);
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		lk_json_put_integer(w, numbers[i].key, numbers[i].number);
 	lk_json_put_text(w, "recompute", p->recompute);
 	lk_json_put_text(w, "dtype", p->dtype);
 	lk_json_put_text(w, "schedule", p->schedule);

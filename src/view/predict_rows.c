@@ -1,5 +1,6 @@
-/* predict_rows.c: predictions as rows of one table. What people look at is shown, the rest is there for programs. A column
- * is a line of `fixed`; behind them stand those of swept options that have no line, and those of the parts of a step. */
+/* predict_rows.c: predictions as rows of one table. What people look at is shown, the rest is there for programs. A
+ * column is a line of `fixed`; behind them stand those of swept options that have no line, and those of the parts of a
+ * step. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -47,7 +48,8 @@ static const spec fixed[] = {
 	{.key = "best", .title = "", .kind = BEST, .show = VARIES},
 	{.key = "verdict", .title = "verdict", .kind = VERDICT},
 	{.key = "peak_bytes", .title = "GiB", .kind = REAL, .offset = AT(peak_bytes), .shown = lk_gib},
-	{.key = "usable_bytes", .title = "of GiB", .kind = REAL, .offset = AT(usable_bytes), .shown = lk_gib, .show = VARIES},
+	{.key = "usable_bytes", .title = "of GiB", .kind = REAL, .offset = AT(usable_bytes), .shown = lk_gib,
+	 .show = VARIES},
 	{.key = "fullest_stage", .title = "stage", .kind = INT, .offset = AT(fullest_stage), .show = NEVER},
 	{.key = "model", .title = "model", .kind = MODEL, .show = VARIES},
 	{.key = "cluster", .title = "cluster", .kind = TEXT, .offset = AT(cluster), .show = NEVER},
@@ -72,8 +74,8 @@ static const spec results[] = {
 	{.key = "step_time_low_s", .kind = REAL, .offset = AT(step_time_low_s), .show = NEVER},
 	{.key = "step_time_high_s", .kind = REAL, .offset = AT(step_time_high_s), .show = NEVER},
 	{.key = "basis", .kind = TEXT, .offset = AT(basis), .show = NEVER},
-	{.key = "tokens_per_s_per_gpu", .title = "tokens/s/GPU", .kind = REAL_OR_NONE, .offset = AT(tokens_per_s_per_gpu),
-	 .show = PRESENT, .shown = lk_format_thousands},
+	{.key = "tokens_per_s_per_gpu", .title = "tokens/s/GPU", .kind = REAL_OR_NONE,
+	 .offset = AT(tokens_per_s_per_gpu), .show = PRESENT, .shown = lk_format_thousands},
 	{.key = "samples_per_s", .title = "samples/s", .kind = REAL, .offset = AT(samples_per_s), .show = NEVER},
 	{.key = "model_tflops_per_gpu", .kind = REAL, .offset = AT(model_flops_per_s_per_gpu), .show = NEVER},
 	{.key = "mfu", .title = "MFU", .kind = REAL_OR_NONE, .offset = AT(mfu), .shown = lk_percent},
@@ -82,7 +84,8 @@ static const spec results[] = {
 	{.key = "days", .title = "days", .kind = REAL_OR_NONE, .offset = AT(days), .show = PRESENT},
 	{.key = "gpu_hours", .title = "GPU-hours", .kind = REAL_OR_NONE, .offset = AT(gpu_hours), .show = PRESENT,
 	 .shown = lk_format_thousands},
-	{.key = "goodput", .title = "goodput", .kind = REAL_OR_NONE, .offset = AT(goodput), .show = PRESENT, .shown = lk_percent},
+	{.key = "goodput", .title = "goodput", .kind = REAL_OR_NONE, .offset = AT(goodput), .show = PRESENT,
+	 .shown = lk_percent},
 };
 
 static const spec closing[] = {
@@ -165,7 +168,9 @@ static void fill_cell(const lk_sweep *sweep, const spec *s, size_t row, long bes
 	}
 	if (!out->filled || out->is_text) return;
 	if (s->shown) s->shown(out->number, out->shown, sizeof out->shown);
-	else lk_format_shortest(s->kind == REAL_OR_NONE ? round(out->number * 10) / 10 : out->number, out->shown, sizeof out->shown);
+	else
+		lk_format_shortest(s->kind == REAL_OR_NONE ? round(out->number * 10) / 10 : out->number, out->shown,
+						   sizeof out->shown);
 }
 
 /* ---- columns ---- */
@@ -230,7 +235,8 @@ static bool add_parts(specs *all, const lk_sweep *sweep) {
 			char key[80];
 			snprintf(key, sizeof key, "%s_exposed_s", p->breakdown[k].key);
 			if (has_key(all, key)) continue;
-			spec s = {.key = lk_arena_strdup(&all->arena, key), .kind = PART, .part = p->breakdown[k].key, .show = NEVER};
+			spec s = {
+				.key = lk_arena_strdup(&all->arena, key), .kind = PART, .part = p->breakdown[k].key, .show = NEVER};
 			if (!add_spec(all, s)) return false;
 		}
 	}
@@ -263,7 +269,8 @@ static lk_table *make_table(const specs *all, const lk_sweep *sweep) {
 	lk_column *columns = LK_ARRAY(&arena, lk_column, count);
 	for (size_t i = 0; columns && i < count; i++) {
 		const spec *s = &all->list.at[i];
-		columns[i] = (lk_column){.key = s->key, .title = s->title, .right = is_number_kind(s), .hidden = !is_shown(sweep, s, best)};
+		columns[i] = (lk_column){
+			.key = s->key, .title = s->title, .right = is_number_kind(s), .hidden = !is_shown(sweep, s, best)};
 	}
 	lk_table *table = columns ? lk_table_new("predictions", columns, (int)count) : NULL;
 	lk_arena_free(&arena);

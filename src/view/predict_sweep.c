@@ -82,14 +82,15 @@ static lk_status write_rows(const void *what, bool colour, FILE *out, lk_error *
 	return status;
 }
 
-lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose, bool colour, const char *path,
-                         FILE *out, lk_error *err) {
+lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose, bool colour,
+						 const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	lk_sweep sweep = {.rows = rows, .count = count, .verbose = verbose, .compact = format == LK_FORMAT_JSONL};
 	LK_TRY(lk_writing_check(&w, err));
 	find_varying(&sweep);
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, count == 1 ? write_one : write_rows, &sweep, err);
-	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL) return lk_write_through(&w, lk_write_sweep_json, &sweep, err);
+	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL)
+		return lk_write_through(&w, lk_write_sweep_json, &sweep, err);
 	return lk_write_table(&w, lk_sweep_table(&sweep), err);
 }
 

@@ -1,5 +1,5 @@
-/* predict_view.c: the report of one prediction, for people: the verdict first, then what was asked, how fast it is, where
- * the time goes, where the memory goes, what was assumed, and the command that asks again. */
+/* predict_view.c: the report of one prediction, for people: the verdict first, then what was asked, how fast it is,
+ * where the time goes, where the memory goes, what was assumed, and the command that asks again. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -41,8 +41,9 @@ static void put_verdict(const report *r) {
 	double left = p->usable_bytes - p->peak_bytes;
 	const char *paint = !r->colour ? "" : p->fits ? "\x1b[1;32m" : "\x1b[1;31m", *plain = r->colour ? "\x1b[0m" : "";
 	lk_gib(fabs(left), room, sizeof room);
-	fprintf(r->out, "%s%s%s  %s of %s GiB on the fullest rank (stage %d)   ", paint, p->fits ? "FITS" : "DOES NOT FIT", plain,
-		lk_gib(p->peak_bytes, peak, sizeof peak), lk_gib(p->usable_bytes, usable, sizeof usable), p->fullest_stage);
+	fprintf(r->out, "%s%s%s  %s of %s GiB on the fullest rank (stage %d)   ", paint, p->fits ? "FITS" : "DOES NOT FIT",
+			plain, lk_gib(p->peak_bytes, peak, sizeof peak), lk_gib(p->usable_bytes, usable, sizeof usable),
+			p->fullest_stage);
 	if (p->fits) fprintf(r->out, "headroom %s GiB\n", room);
 	else fprintf(r->out, "%s GiB too much\n", room);
 }
@@ -86,10 +87,14 @@ static lk_status put_fixes(const report *r) {
 typedef char *shown_as(double number, char *out, size_t size);
 
 static char *tera(double flops, char *out, size_t size) { return lk_fixed(flops / 1e12, 1, out, size); }
-static char *plain(double number, char *out, size_t size) { return lk_fixed(number, fabs(number) < 100 ? 2 : 0, out, size); }
+static char *plain(double number, char *out, size_t size) {
+	return lk_fixed(number, fabs(number) < 100 ? 2 : 0, out, size);
+}
 
-/* A line of the table of speeds. Where `power` is not 0 the value has a range: it goes with that power of the step time. */
-static void put_speed(lk_table *t, const report *r, const char *name, double value, int power, shown_as *shown, const char *basis) {
+/* A line of the table of speeds. Where `power` is not 0 the value has a range: it goes with that power of the step
+ * time. */
+static void put_speed(lk_table *t, const report *r, const char *name, double value, int power, shown_as *shown,
+					  const char *basis) {
 	const lk_prediction *p = r->p;
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
 	lk_table_row(t);
@@ -112,7 +117,8 @@ static void put_training(lk_table *t, const report *r) {
 		snprintf(basis, sizeof basis, "for %s tokens", lk_format_count(r->request->tokens, text, sizeof text));
 	if (p->days > 0) put_speed(t, r, "days of training", p->days, 1, plain, basis);
 	if (p->gpu_hours > 0) put_speed(t, r, "GPU-hours", p->gpu_hours, 1, lk_format_thousands, "");
-	if (p->goodput > 0) put_speed(t, r, "goodput", p->goodput, 0, lk_percent, "share of time without failures, restarts, checkpoints");
+	if (p->goodput > 0)
+		put_speed(t, r, "goodput", p->goodput, 0, lk_percent, "share of time without failures, restarts, checkpoints");
 }
 
 static lk_status put_speeds(const report *r) {
@@ -126,9 +132,11 @@ static lk_status put_speeds(const report *r) {
 	if (!t) return lk_oom(r->err);
 	snprintf(of, sizeof of, "of %s", p->peak_label ? p->peak_label : "an unknown peak");
 	put_speed(t, r, "step time", p->step_time_s, 1, lk_format_seconds, p->basis);
-	if (p->tokens_per_s_per_gpu > 0) put_speed(t, r, "tokens/s/GPU", p->tokens_per_s_per_gpu, -1, lk_format_thousands, "");
+	if (p->tokens_per_s_per_gpu > 0)
+		put_speed(t, r, "tokens/s/GPU", p->tokens_per_s_per_gpu, -1, lk_format_thousands, "");
 	else put_speed(t, r, "samples/s", p->samples_per_s, -1, plain, "all GPUs together");
-	put_speed(t, r, "model TFLOP/s/GPU", p->model_flops_per_s_per_gpu, -1, tera, "forward and backward, no recomputation");
+	put_speed(t, r, "model TFLOP/s/GPU", p->model_flops_per_s_per_gpu, -1, tera,
+			  "forward and backward, no recomputation");
 	if (p->peak_flops > 0) {
 		put_speed(t, r, "MFU", p->mfu, -1, lk_percent, of);
 		put_speed(t, r, "HFU", p->hfu, -1, lk_percent, "of the same peak, all operations that run");
@@ -141,7 +149,9 @@ static lk_status put_speeds(const report *r) {
 
 static lk_status put_breakdown(const report *r) {
 	static const lk_column columns[] = {
-		{"part", "where one step goes", false, false}, {"exposed_s", "exposed", true, false}, {"share", "share", true, false},
+		{"part", "where one step goes", false, false},
+		{"exposed_s", "exposed", true, false},
+		{"share", "share", true, false},
 		{"hidden_s", "hidden", true, false},
 	};
 	const lk_prediction *p = r->p;
@@ -180,18 +190,22 @@ static void put_stage(lk_table *t, const report *r, const lk_stage_memory *m) {
 		m->allocated, m->reserved - m->allocated, m->context, m->nccl, m->total};
 	char text[TEXT];
 	int places = r->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
-	snprintf(text, sizeof text, "stage %d%s", m->stage, m->stage == r->p->fullest_stage && r->p->memory_count > 1 ? " (fullest)" : "");
+	snprintf(text, sizeof text, "stage %d%s", m->stage,
+			 m->stage == r->p->fullest_stage && r->p->memory_count > 1 ? " (fullest)" : "");
 	lk_table_row(t);
 	lk_table_text(t, text);
-	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) lk_table_text(t, size_text(sizes[i], places, text, sizeof text));
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		lk_table_text(t, size_text(sizes[i], places, text, sizeof text));
 }
 
 static lk_status put_memory(const report *r) {
 	static const lk_column columns[] = {
-		{"stage", "memory, GiB", false, false}, {"weights", "weights", true, false}, {"gradients", "grads", true, false},
-		{"optimizer", "optim.", true, false}, {"activations", "activ.", true, false}, {"logits", "logits", true, false},
-		{"workspace", "worksp.", true, false}, {"buffers", "buffers", true, false}, {"allocated", "= tensors", true, false},
-		{"unused", "+ unused", true, false}, {"context", "+ context", true, false}, {"nccl", "+ NCCL", true, false},
+		{"stage", "memory, GiB", false, false},  {"weights", "weights", true, false},
+		{"gradients", "grads", true, false},     {"optimizer", "optim.", true, false},
+		{"activations", "activ.", true, false},  {"logits", "logits", true, false},
+		{"workspace", "worksp.", true, false},   {"buffers", "buffers", true, false},
+		{"allocated", "= tensors", true, false}, {"unused", "+ unused", true, false},
+		{"context", "+ context", true, false},   {"nccl", "+ NCCL", true, false},
 		{"total", "= total", true, false},
 	};
 	const lk_prediction *p = r->p;
@@ -234,7 +248,8 @@ static lk_status put_assumed(const report *r) {
 		return put_list(r, "ignored flags", p->ignored, p->ignored_count);
 	}
 	if (!p->assumption_count && !p->ignored_count) return LK_OK;
-	fprintf(r->out, "%-10s %d   ignored flags %d   (-v lists them)\n", "assumed", p->assumption_count, p->ignored_count);
+	fprintf(r->out, "%-10s %d   ignored flags %d   (-v lists them)\n", "assumed", p->assumption_count,
+			p->ignored_count);
 	return LK_OK;
 }
 

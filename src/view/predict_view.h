@@ -1,4 +1,5 @@
-/* predict_view.h: what the views of predictions share. The public functions and the JSON keys stand in lockstep/view.h. */
+/* predict_view.h: what the views of predictions share. The public functions and the JSON keys stand in lockstep/view.h.
+ */
 #ifndef LK_VIEW_PREDICT_VIEW_H
 #define LK_VIEW_PREDICT_VIEW_H
 
@@ -22,7 +23,8 @@ lk_table *lk_sweep_table(const lk_sweep *sweep);
 /* JSON and JSON lines; an lk_writer of an lk_sweep. */
 lk_writer lk_write_sweep_json;
 
-/* The row to recommend: of those that fit the one with the most tokens (or samples) per second and GPU; -1: none fits. */
+/* The row to recommend: of those that fit the one with the most tokens (or samples) per second and GPU; -1: none fits.
+ */
 long lk_sweep_best(const lk_sweep *sweep);
 
 /* The value of an option in a request, as text; "" where it was not said. Returns `out`. */

@@ -41,7 +41,8 @@ static const lk_column summary_columns[] = {
 	{"scored", "scored", true, false}, {"geomean_error", "error", true, false},
 	{"macro_geomean_error", "macro error", true, true}, {"mape", "mape", true, false},
 	{"median_error", "median", true, false}, {"p90_error", "p90", true, false}, {"bias", "bias", true, false},
-	{"kendall_tau", "tau", true, false}, {"mean_top1_regret", "regret", true, false}, {"coverage", "in range", true, false},
+	{"kendall_tau", "tau", true, false}, {"mean_top1_regret", "regret", true, false}, {"coverage", "in range", true,
+	false},
 	{"rank_groups", "groups", true, true},
 };
 
@@ -149,7 +150,8 @@ static lk_table *worst_table(const lk_validation *v) {
 /* ---- for people ---- */
 
 /* A heading and a table; nothing where the table has no rows. Frees the table. */
-static lk_status put_section(const char *heading, lk_table *table, lk_format format, bool colour, FILE *out, lk_error *err) {
+static lk_status put_section(const char *heading, lk_table *table, lk_format format, bool colour, FILE *out,
+	lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_status status = LK_OK;
 	if (lk_table_rows(table) > 0) {
@@ -165,7 +167,8 @@ static void put_head(const lk_validation *v, FILE *out) {
 	char source[200];
 	fprintf(out, "%d rows of %s: %d predicted, %d skipped, %d scored (%d suspect rows are listed, not scored)\n", s->rows,
 	        lk_escape(v->source, source, sizeof source), s->predicted, s->skipped, s->scored, s->suspect);
-	if (isfinite(s->geomean_error)) fprintf(out, "error %.1f %% (exp(mean |ln(predicted / measured)|) - 1)", 100 * s->geomean_error);
+	if (isfinite(s->geomean_error))
+		fprintf(out, "error %.1f %% (exp(mean |ln(predicted / measured)|) - 1)", 100 * s->geomean_error);
 	if (isfinite(s->macro_geomean_error))
 		fprintf(out, ", mean over stacks with 10 rows or more %.1f %%", 100 * s->macro_geomean_error);
 	if (isfinite(s->geomean_error)) fputc('\n', out);

@@ -1,5 +1,5 @@
-/* fuzz_options.c: the bytes are words, each ended by a line end; any words are requests within the limits of the table, or
- * an error. */
+/* fuzz_options.c: the bytes are words, each ended by a line end; any words are requests within the limits of the
+ * table, or an error. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -80,7 +80,7 @@ static inline uint32_t random_ends(dice *d, lk_graph *g, const shape *s, bool se
 	uint32_t id = 0;
 	lk_graph_begin_block(g, send ? "send" : "receive");
 	uint16_t join = send || chance(d, 30) ? LK_JOIN(LK_STREAM_COMPUTE) : 0;
-	if (chance(d, 5)) stream = LK_STREAM_COMPUTE;
+	if ((!send || s->jams) && chance(d, 8)) stream = LK_STREAM_COMPUTE;
 	lk_graph_add(g, &(lk_op){.kind = send ? LK_OP_SEND : LK_OP_RECV, .stream = (uint8_t)stream, .channel = channel, .join = join,
 	                         .name = send ? "send" : "recv"});
 	if (!send || (s->jams && chance(d, 20)))

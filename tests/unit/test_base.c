@@ -98,8 +98,8 @@ static void same_as_strtod(const char *text) {
 	const char *end;
 	char *their_end;
 	double mine = lk_read_real(text, &end), theirs = strtod(text, &their_end);
-	if (memcmp(&mine, &theirs, sizeof mine) != 0 || end != their_end) fail_msg("%s: %.17g, strtod %.17g", text, mine,
-		theirs);
+	bool same = memcmp(&mine, &theirs, sizeof mine) == 0 && end == their_end;
+	if (!same) fail_msg("%s: %.17g, strtod %.17g", text, mine, theirs);
 }
 
 static void numbers_read_as_strtod_does(void **state) {
@@ -381,9 +381,10 @@ static void utf8_lengths(void **state) {
 				assert_int_equal(lk_utf8_length(text, length ? length - 1 : 4), 0);
 				if (!length) continue;
 				accepted++;
+				uint32_t tail = last & 0x3f;
 				uint32_t code = length == 2   ? (lead & 0x1f) << 6 | (second & 0x3f)
-				                : length == 3 ? (lead & 0x0f) << 12 | (second & 0x3f) << 6 | (last & 0x3f)
-				                              : (lead & 0x07) << 18 | (second & 0x3f) << 12 | (last & 0x3f) << 6 | (last & 0x3f);
+				                : length == 3 ? (lead & 0x0f) << 12 | (second & 0x3f) << 6 | tail
+				                              : (lead & 0x07) << 18 | (second & 0x3f) << 12 | tail << 6 | tail;
 				assert_true(code >= (length == 2 ? 0x80u : length == 3 ? 0x800u : 0x10000u));
 				assert_true(code <= 0x10ffff && !(code >= 0xd800 && code < 0xe000));
 			}

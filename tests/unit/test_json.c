@@ -183,7 +183,8 @@ static const char oracle[] =
 	"for line in open(sys.argv[1]):\n"
 	"    try:\n"
 	"        document = bytes.fromhex(line).decode('utf-8-sig')\n"
-	"        print(say(json.loads(document, parse_int=number, parse_float=number, parse_constant=number, object_pairs_hook=P)))\n"
+	"        hooks = dict(parse_int=number, parse_float=number, parse_constant=number, object_pairs_hook=P)\n"
+	"        print(say(json.loads(document, **hooks)))\n"
 	"    except (ValueError, RecursionError):\n"
 	"        print('error')\n";
 
@@ -326,7 +327,8 @@ static void tokens_cross_the_window(void **state) {
 /* Wherever the edge of the window falls, the tokens are the same: the document is moved along byte by byte. */
 static void edges_change_nothing(void **state) {
 	(void)state;
-	static const char document[] = "{\"k\\u20ac\\ud83d\\ude00\xe2\x82\xac\": [-12.5e-3, true, null, -Infinity, \"\\n\", \"\"]}";
+	static const char document[] = "{\"k\\u20ac\\ud83d\\ude00\xe2\x82\xac\":"
+	                               " [-12.5e-3, true, null, -Infinity, \"\\n\", \"\"]}";
 	enum { WINDOW = 1 << 18 };
 	bytes b = {0}, plain = {0}, moved = {0};
 	describe(document, strlen(document), &plain);
@@ -411,7 +413,8 @@ static void depth_is_limited(void **state) {
 
 static void skip_passes_one_value(void **state) {
 	(void)state;
-	static const char text[] = "{\"a\": [1, {\"x\": [\"]\", \"}\\\"\"]}, []], \"b\": 7, \"c\": \"t\", \"d\": {}, \"e\": 1}";
+	static const char text[] = "{\"a\": [1, {\"x\": [\"]\", \"}\\\"\"]}, []],"
+	                           " \"b\": 7, \"c\": \"t\", \"d\": {}, \"e\": 1}";
 	lk_stream *in;
 	lk_error err;
 	lk_json_token token;

@@ -158,6 +158,11 @@ static void trainer_with_deepspeed(void **state) {
 	assert_true(job->bucket_bytes == 4e8 && job->offload_optimizer);
 	assert_string_equal(job->stack, "deepspeed");
 	assert_string_equal(reason(&launch, "something_new.depth.more"), "unknown to lockstep");
+	lk_launch alone = {0};
+	lk_error err = {0};
+	assert_int_equal(lk_deepspeed_read(&arena, DATA "ds_zero3.json", &alone, &err), LK_OK);
+	for (const lk_field *field = lk_job_fields; field->name != NULL; field++)
+		assert_true(strcmp(field->name, "gpus") == 0 || lk_field_equal(field, job, alone.job));
 	lk_arena_free(&arena);
 }
 
@@ -370,6 +375,7 @@ static void shell_words(void **state) {
 	assert_int_equal(tp_of("python prepare.py --tensor-model-parallel-size 9\n" RUN "2\nexit 0\n" RUN "4"), 2);
 	assert_int_equal(tp_of("export TP=2\nsrun bash -c \"" RUN "\\$TP\""), 2);
 	assert_int_equal(tp_of("export TP=2\nsrun bash -c '" RUN "$TP'"), 2);
+	assert_int_equal(tp_of("function go {\necho\n}\nif (( $# > 3 )); then echo; fi\n" RUN "2"), 2);
 	assert_int_equal(tp_of("TP=2\r\n" RUN "$TP\r\n"), 2);
 }
 
@@ -385,6 +391,8 @@ static void shell_refusals(void **state) {
 	assert_refused("go() {\n" RUN "2\n}\ngo", "not certain");
 	assert_refused("go() { echo; }\ngo\n" RUN "2", "functions of the script");
 	assert_refused("source config.sh\n" RUN "2", "test.sh:1: the script reads another one");
+	assert_refused("TP=1\n((TP++))\n" RUN "$TP", "test.sh:2: ((...)) that sets");
+	assert_refused("TP=1\n((N > 2)) && TP=4\n" RUN "$TP", "not certain");
 	assert_refused("case $1 in\na) TP=2;;\nesac\n" RUN "2", "case is not followed");
 	assert_refused("read TP\n" RUN "$TP", "not certain");
 	assert_refused("echo 'open\n" RUN "2", "not closed");
@@ -405,14 +413,13 @@ static void shell_refusals(void **state) {
 /* ---- DeepSpeed ---- */
 
 static lk_status deepspeed(lk_arena *arena, const char *json, lk_launch *out, lk_error *err) {
-	char path[] = "/tmp/lockstep_ds_XXXXXX";
-	int fd = mkstemp(path);
-	FILE *f = fdopen(fd, "w");
-	fputs(json, f);
-	fclose(f);
-	*out = (lk_launch){0};
-	lk_status status = lk_deepspeed_read(arena, path, out, err);
-	remove(path);
+	lk_stream *in;
+	lk_reading r = {.arena = arena, .where = "ds.json", .out = out, .err = err};
+	*out = (lk_launch){.job = LK_NEW(arena, lk_job)};
+	lk_status status = lk_stream_memory(json, strlen(json), "ds.json", &in, err);
+	if (status != LK_OK) return status;
+	status = lk_deepspeed_stream(&r, in);
+	lk_stream_close(in);
 	return status;
 }
 

@@ -29,8 +29,8 @@ static const lk_option options[] = {
 	{"verbose", 'v', LK_OPTION_FLAG, offsetof(request, verbose), false, 0, 0, NULL, NULL, NULL,
 	"Say more; [a: b] 'quoted' \\ back."},
 	{"tp", 't', LK_OPTION_INT, offsetof(request, tp), true, 1, 64, NULL, "N", "Layout",
-	 "Tensor-parallel size. The weights of a layer are divided among this many ranks, which exchange activations twice per "
-	 "layer and direction; a text that is long enough to be wrapped."},
+	 "Tensor-parallel size. The weights of a layer are divided among this many ranks, which exchange activations twice "
+	 "per layer and direction; a text that is long enough to be wrapped."},
 	{"pipeline-parallel", 0, LK_OPTION_INT, offsetof(request, pp), true, 1, 1024, NULL, "N", NULL, "Pipeline stages."},
 	{"rank", 0, LK_OPTION_INT, offsetof(request, rank), false, 0, 0, NULL, "N", NULL, "Any number."},
 	{"gpu", 'g', LK_OPTION_TEXT, offsetof(request, gpu), true, 0, 0, NULL, "NAME", NULL, "Device."},
@@ -47,8 +47,8 @@ static const char *const examples[] = {"lockstep test --tp 1,2 a.json", "Two run
 
 static const lk_verb verb = {
 	.name = "test", .summary = "Tests the options.", .operands = "[FILE...]", .options = options, .examples = examples,
-	.description = "The first paragraph, which is long enough that it does not fit into one line of one hundred columns and is "
-	               "wrapped.\n\nThe second one:\n  kept   as it is\n.not a macro\n'nor this\n",
+	.description = "The first paragraph, which is long enough that it does not fit into one line of one hundred columns "
+	               "and is wrapped.\n\nThe second one:\n  kept   as it is\n.not a macro\n'nor this\n",
 	.request_size = sizeof(request), .max_operands = 2, .rest = true,
 };
 

@@ -80,7 +80,7 @@ static shape random_shape(uint64_t seed) {
 static void test_oracle(void **state) {
 	(void)state;
 	int stuck = 0;
-	for (int seed = 0; seed < rounds(400); seed++) {
+	for (int seed = 0; seed < rounds(150); seed++) {
 		world w;
 		lk_straggler slow[2];
 		dice d = {(uint64_t)seed};
@@ -95,7 +95,6 @@ static void test_oracle(void **state) {
 		stuck += o.stuck;
 		for (int contention = 0; contention < 2; contention++) {
 			options.contention = contention;
-			if (getenv("VERBOSE")) print_message("seed %d contention %d jitter %g slow %u variants %u stuck %d\n", seed, contention, options.jitter, options.straggler_count, w.costs.variants, o.stuck);
 			lk_sim_result r = run(&w, options, o.stuck ? LK_ERR_INTERNAL : LK_OK);
 			if (!o.stuck) same_as_oracle(&o, &r);
 			options.record_count = 0; /* the fast path: nothing is recorded */
@@ -109,12 +108,392 @@ static void test_oracle(void **state) {
 		oracle_free(&o);
 		free_world(&w);
 	}
-	assert_true(stuck > 0 && stuck < rounds(400) / 2); /* both outcomes were met */
+	assert_true(stuck > 0 && stuck < rounds(150) / 2); /* both outcomes were met */
+}
+
+/* --- random graphs: properties --------------------------------------------------------------------------------------- */
+
+/* A random graph that does not jam. */
+static void flowing_world(uint64_t seed, world *w) {
+	shape s = random_shape(seed);
+	s.jams = false;
+	random_world(seed, s, w);
+}
+
+static void same_finish(const world *w, const lk_sim_result *all, const lk_sim_result *folded) {
+	uint32_t chains = w->graph->ranks.chains, ranks = 0;
+	assert_int_equal(all->step_ps, folded->step_ps);
+	for (uint32_t s = 0; s < w->graph->ranks.stages; s++)
+		for (uint32_t c = 0; c < chains; c++)
+			assert_int_equal(all->finish_ps[s * chains + c], folded->finish_ps[s * folded->lanes + folded->lane_of[c]]);
+	for (uint32_t i = 0; i < folded->lanes; i++) ranks += folded->lane_ranks[i];
+	assert_int_equal(ranks, chains);
+}
+
+/* Rank folding is exact to the picosecond, with and without contention, whatever tells ranks apart. */
+static void test_rank_folding(void **state) {
+	(void)state;
+	uint32_t lanes = 0, chains = 0;
+	for (int seed = 0; seed < rounds(600); seed++) {
+		world w;
+		lk_straggler slow[2];
+		dice d = {(uint64_t)seed};
+		flowing_world((uint64_t)seed, &w);
+		lk_sim_options options = noise(&d, &w, slow);
+		options.jitter = 0;
+		for (int contention = 0; contention < 2; contention++) {
+			options.contention = contention;
+			options.all_ranks = true;
+			lk_sim_result all = run(&w, options, LK_OK);
+			options.all_ranks = false;
+			lk_sim_result folded = run(&w, options, LK_OK);
+			same_finish(&w, &all, &folded);
+			lanes += folded.lanes, chains += w.graph->ranks.chains;
+			lk_sim_result_free(&all);
+			lk_sim_result_free(&folded);
+		}
+		free_world(&w);
+	}
+	assert_true(lanes < chains); /* something was folded */
+}
+
+/* Contention delays every rank or leaves it; twice the same is the same. */
+static void test_contention_slows(void **state) {
+	(void)state;
+	int slower = 0;
+	for (int seed = 0; seed < rounds(600); seed++) {
+		world w;
+		flowing_world((uint64_t)seed, &w);
+		lk_sim_result plain = run(&w, (lk_sim_options){.all_ranks = true}, LK_OK);
+		lk_sim_result shared = run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
+		lk_sim_result again = run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
+		uint32_t ranks = w.graph->ranks.stages * w.graph->ranks.chains;
+		for (uint32_t i = 0; i < ranks; i++) assert_true(shared.finish_ps[i] >= plain.finish_ps[i]);
+		assert_memory_equal(shared.finish_ps, again.finish_ps, ranks * sizeof *again.finish_ps);
+		slower += shared.step_ps > plain.step_ps;
+		lk_sim_result_free(&plain);
+		lk_sim_result_free(&shared);
+		lk_sim_result_free(&again);
+		free_world(&w);
+	}
+	assert_true(slower > rounds(600) / 4);
+}
+
+/* A slow rank delays all or leaves them; the step is at least what any one rank computes. */
+static void test_stragglers(void **state) {
+	(void)state;
+	int slower = 0;
+	for (int seed = 0; seed < rounds(300); seed++) {
+		world w;
+		dice d = {(uint64_t)seed};
+		flowing_world((uint64_t)seed, &w);
+		quiet_costs(&w);
+		uint32_t ranks = w.graph->ranks.stages * w.graph->ranks.chains;
+		lk_straggler slow = {roll(&d, ranks), 1.5};
+		for (int contention = 0; contention < 2; contention++) {
+			lk_sim_result plain = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
+			lk_sim_result late = run(&w, (lk_sim_options){.contention = contention, .stragglers = &slow, .straggler_count = 1}, LK_OK);
+			assert_true(late.step_ps >= plain.step_ps);
+			slower += late.step_ps > plain.step_ps;
+			for (uint32_t c = 0; c < w.graph->ranks.chains; c++)
+				assert_true(late.finish_ps[late.lane_of[c]] >= plain.finish_ps[plain.lane_of[c]]);
+			lk_sim_result_free(&plain);
+			lk_sim_result_free(&late);
+		}
+		free_world(&w);
+	}
+	assert_true(slower > rounds(300));
+}
+
+/* Folding calls of random graphs: the folded graph runs on both engines, and no operation and no work is lost. */
+static void test_fold_keeps_work(void **state) {
+	(void)state;
+	for (int seed = 0; seed < rounds(200); seed++) {
+		world w;
+		lk_fold *fold;
+		lk_error err = {0};
+		flowing_world((uint64_t)seed, &w);
+		for (uint32_t i = 0; i < w.graph->ops.count; i++) w.graph->ops.flops[i] = i + 1;
+		assert_int_equal(lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err), LK_OK);
+		for (uint32_t s = 0; s < w.graph->ranks.stages; s++) {
+			double flops[2] = {0};
+			for (int i = 0; i < 2; i++) {
+				const lk_graph *g = i ? fold->graph : w.graph;
+				for (size_t c = 0; c < g->programs.at[s].calls.count; c++) {
+					const lk_call *call = &g->programs.at[s].calls.at[c];
+					for (uint32_t op = g->blocks.at[call->block].begin; op < g->blocks.at[call->block].end; op++)
+						flops[i] += call->repeat * g->ops.flops[op];
+				}
+			}
+			assert_true(flops[0] == flops[1]);
+		}
+		for (uint32_t op = 0; op < fold->graph->ops.count; op++) {
+			const struct lk_fold_span *span = &fold->span[op];
+			bool macro = span->call_end > span->call_begin;
+			assert_true(span->stage < w.graph->ranks.stages && span->call_end <= w.graph->programs.at[span->stage].calls.count);
+			assert_true(macro ? fold->graph->ops.kind[op] == LK_OP_MACRO : fold->graph->ops.name[op] == w.graph->ops.name[span->source_op]);
+			assert_true(span->sample_begin <= span->sample_end && span->sample_end <= fold->samples.count);
+			assert_true(macro == (span->sample_end > span->sample_begin));
+		}
+		world folded = {.graph = fold->graph, .costs = fold->costs};
+		lk_sim_result r = run(&folded, (lk_sim_options){.contention = seed % 2}, LK_OK);
+		lk_sim_result_free(&r);
+		lk_fold_free(fold);
+		free_world(&w);
+	}
+}
+
+/* --- a pipeline, and results by hand ------------------------------------------------------------------------------------ */
+
+typedef struct line {
+	int stages, chains, tp, microbatches, layers;
+	int64_t kernel, reduce, message, host, gradients;
+	bool waits;  /* kernels wait for the all-reduce before them */
+} line;
+
+static uint32_t kernels(lk_graph *g, const line *l, const char *name, int count) {
+	uint32_t id = 0;
+	lk_graph_begin_block(g, name);
+	for (int i = 0; i < count; i++)
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .join = i == 0 && l->waits ? LK_JOIN(LK_STREAM_TP) : 0, .name = "gemm"});
+	if (l->tp > 1)
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_TP, .group = LK_GROUP_TP, .join = LK_JOIN(LK_STREAM_COMPUTE), .name = "tp"});
+	lk_graph_end_block(g, &id, NULL);
+	return id;
+}
+
+static uint32_t message(lk_graph *g, unsigned kind, unsigned stream, int channel) {
+	lk_op op = {.kind = (uint8_t)kind, .stream = (uint8_t)stream, .channel = channel, .name = kind == LK_OP_SEND ? "send" : "recv",
+	            .join = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_TP)};
+	uint32_t id = 0;
+	lk_graph_begin_block(g, op.name);
+	lk_graph_add(g, &op);
+	if (kind == LK_OP_RECV)
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .join = (uint16_t)LK_JOIN(stream), .name = "wait"});
+	lk_graph_end_block(g, &id, NULL);
+	return id;
+}
+
+static void line_pass(lk_graph *g, uint32_t s, const parts *p, const line *l, bool forward, int microbatch) {
+	uint32_t stages = g->ranks.stages, block = forward ? p->forward : p->backward;
+	if (forward ? s > 0 : s + 1 < stages) lk_graph_call(g, s, &(lk_call){.block = p->receive[!forward], .repeat = 1, .microbatch = microbatch}, NULL);
+	lk_graph_call(g, s, &(lk_call){.block = block, .repeat = (uint32_t)l->layers, .microbatch = microbatch, .pass = !forward}, NULL);
+	if (forward ? s + 1 < stages : s > 0) lk_graph_call(g, s, &(lk_call){.block = p->send[!forward], .repeat = 1, .microbatch = microbatch}, NULL);
+}
+
+/* One forward, one backward; a backward layer has twice the kernels of a forward layer. */
+static void new_line(const line *l, world *w) {
+	lk_graph *g = w->graph = lk_graph_new();
+	lk_graph_set_programs(g, (uint32_t)l->stages, CHANNELS, NULL);
+	g->ranks.chains = (uint32_t)l->chains, g->ranks.world = (uint32_t)(l->stages * l->chains);
+	g->ranks.group[LK_GROUP_TP].size = (uint32_t)l->tp, g->ranks.group[LK_GROUP_TP].stride = 1;
+	g->ranks.group[LK_GROUP_DP].size = (uint32_t)(l->chains / l->tp), g->ranks.group[LK_GROUP_DP].stride = (uint32_t)l->tp;
+	parts p = {.forward = kernels(g, l, "layer forward", 3), .backward = kernels(g, l, "layer backward", 6)};
+	p.receive[0] = message(g, LK_OP_RECV, LK_STREAM_RECV_FORWARD, FROM_BEFORE), p.send[0] = message(g, LK_OP_SEND, LK_STREAM_SEND_FORWARD, TO_NEXT);
+	p.receive[1] = message(g, LK_OP_RECV, LK_STREAM_RECV_BACKWARD, FROM_NEXT), p.send[1] = message(g, LK_OP_SEND, LK_STREAM_SEND_BACKWARD, TO_BEFORE);
+	p.last = single(g, &(lk_op){.kind = LK_OP_REDUCESCATTER, .stream = LK_STREAM_DP, .group = LK_GROUP_DP, .join = LK_JOIN(LK_STREAM_COMPUTE), .name = "dp"});
+	for (int s = 0; s < l->stages; s++) {
+		int warm = l->stages - 1 - s < l->microbatches ? l->stages - 1 - s : l->microbatches;
+		if (s + 1 < l->stages) {
+			lk_graph_wire(g, (uint32_t)s, TO_NEXT, (uint32_t)s + 1, FROM_BEFORE);
+			lk_graph_wire(g, (uint32_t)s + 1, TO_BEFORE, (uint32_t)s, FROM_NEXT);
+		}
+		for (int i = 0; i < warm; i++) line_pass(g, (uint32_t)s, &p, l, true, i);
+		for (int i = warm; i < l->microbatches; i++) {
+			line_pass(g, (uint32_t)s, &p, l, true, i);
+			line_pass(g, (uint32_t)s, &p, l, false, i - warm);
+			if (l->gradients) lk_graph_call(g, (uint32_t)s, &(lk_call){.block = p.last, .repeat = 1, .microbatch = i}, NULL);
+		}
+		for (int i = l->microbatches - warm; i < l->microbatches; i++) line_pass(g, (uint32_t)s, &p, l, false, i);
+	}
+	w->costs = (lk_costs){.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof(lk_cost))};
+	for (uint32_t i = 0; i < g->ops.count; i++) {
+		unsigned kind = g->ops.kind[i];
+		bool p2p = kind == LK_OP_SEND || kind == LK_OP_RECV;
+		int64_t d = kind == LK_OP_GEMM ? l->kernel : kind == LK_OP_WAIT ? 0 : p2p ? l->message : kind == LK_OP_ALLREDUCE ? l->reduce : l->gradients;
+		w->costs.at[i] = (lk_cost){.duration_ps = d, .tail_ps = d, .host_ps = l->host, .lead_ps = l->host, .sm = 0.2f, .memory = 0.6f, .spread = 1};
+		if (kind == LK_OP_GEMM) w->costs.at[i].compute = 1, w->costs.at[i].sm = 1;
+	}
+}
+
+/* Makespan of 1F1B without communication: (m + p - 1)(F + B). */
+static void test_pipeline_formula(void **state) {
+	(void)state;
+	for (int p = 1; p <= 5; p++) {
+		for (int m = p; m <= 9; m += 2) {
+			world w;
+			new_line(&(line){.stages = p, .chains = 4, .tp = 2, .microbatches = m, .layers = 3, .kernel = 100}, &w);
+			for (int contention = 0; contention < 2; contention++) {
+				lk_sim_result r = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
+				assert_int_equal(r.step_ps, (m + p - 1) * (3 * 3 * 100 + 3 * 6 * 100));
+				assert_int_equal(r.lanes, 1);
+				assert_int_equal(r.lane_ranks[0], 4);
+				lk_sim_result_free(&r);
+			}
+			free_world(&w);
+		}
+	}
+}
+
+/* Folded calls against the exact program: the same without contention, close with it, device-bound and host-bound. */
+static void test_fold_error(void **state) {
+	(void)state;
+	static const line lines[] = {
+		{.stages = 4, .chains = 8, .tp = 4, .microbatches = 16, .layers = 12, .kernel = 400000, .reduce = 250000, .message = 600000, .host = 5000, .waits = true},
+		{.stages = 4, .chains = 8, .tp = 4, .microbatches = 16, .layers = 12, .kernel = 4000, .reduce = 2500, .message = 6000, .host = 5000, .waits = true},
+		{.stages = 3, .chains = 4, .tp = 1, .microbatches = 8, .layers = 9, .kernel = 100000, .message = 700000, .host = 30000, .gradients = 500000, .waits = true},
+		{.stages = 1, .chains = 4, .tp = 2, .microbatches = 8, .layers = 40, .kernel = 90000, .reduce = 50000, .host = 100000, .gradients = 300000, .waits = true},
+		{.stages = 1, .chains = 2, .tp = 2, .microbatches = 4, .layers = 3, .kernel = 90000, .reduce = 50000, .host = 90000, .waits = true},
+	};
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+		world w;
+		new_line(&lines[i], &w);
+		for (int contention = 0; contention < 2; contention++) {
+			lk_fold *fold;
+			lk_error err = {0};
+			assert_int_equal(lk_sim_fold(w.graph, &w.costs, contention, &fold, &err), LK_OK);
+			world folded = {.graph = fold->graph, .costs = fold->costs};
+			lk_sim_result exact = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
+			lk_sim_result quick = run(&folded, (lk_sim_options){.contention = contention}, LK_OK);
+			double error = (double)(quick.step_ps - exact.step_ps) / (double)exact.step_ps;
+			if (!contention) assert_int_equal(quick.step_ps, exact.step_ps);
+			assert_true(error < 0.005 && error > -0.005);
+			assert_true(quick.operations * 4 < exact.operations);
+			lk_sim_result_free(&exact);
+			lk_sim_result_free(&quick);
+			lk_fold_free(fold);
+		}
+		free_world(&w);
+	}
+}
+
+/* One rank: a kernel of 1000 ps and beside it, from the start of the kernel, a collective of `comm` ps. */
+static void pair_world(int64_t comm, world *w) {
+	lk_graph *g = w->graph = lk_graph_new();
+	uint32_t id = 0;
+	lk_graph_set_programs(g, 1, 0, NULL);
+	g->ranks.chains = g->ranks.world = 1;
+	lk_graph_begin_block(g, "pair");
+	lk_graph_add(g, &(lk_op){.kind = LK_OP_NORM, .stream = LK_STREAM_COMPUTE, .name = "kernel"});
+	lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_DP, .group = LK_GROUP_DP, .name = "comm"});
+	lk_graph_end_block(g, &id, NULL);
+	lk_graph_call(g, 0, &(lk_call){.block = id, .repeat = 1}, NULL);
+	w->costs = (lk_costs){.variants = 1, .ops = 2, .at = calloc(2, sizeof(lk_cost))};
+	w->costs.at[0] = (lk_cost){.duration_ps = 1000, .tail_ps = 1000, .sm = 1, .memory = 0.8f};
+	w->costs.at[1] = (lk_cost){.duration_ps = comm, .tail_ps = comm, .memory = 0.6f};
+}
+
+/* Both use memory, 1.4 times what there is. They share it until the first one ends; the other one goes on alone. */
+static void test_sharing_by_hand(void **state) {
+	(void)state;
+	uint32_t rank = 0;
+	for (int64_t comm = 500; comm <= 2000; comm += 1500) {
+		world w;
+		pair_world(comm, &w);
+		const lk_cost *both[] = {&w.costs.at[0], &w.costs.at[1]};
+		double rate[2];
+		lk_contention_rates(both, (const bool[]){false, true}, 2, rate);
+		assert_true(rate[0] < 1 && rate[1] < 1);
+		double kernel = 1000 / rate[0], reduce = (double)comm / rate[1];
+		if (reduce < kernel) kernel = reduce + (1000 - reduce * rate[0]);
+		else reduce = kernel + ((double)comm - kernel * rate[1]);
+		lk_sim_result r = run(&w, (lk_sim_options){.contention = true, .record = &rank, .record_count = 1}, LK_OK);
+		assert_int_equal(r.events.count, 2);
+		assert_in_range(r.events.at[0].end_ps, (int64_t)kernel - 1, (int64_t)kernel + 2);
+		assert_in_range(r.events.at[1].end_ps, (int64_t)reduce - 1, (int64_t)reduce + 2);
+		assert_int_equal(r.step_ps, r.events.at[comm > 1000].end_ps);
+		lk_sim_result_free(&r);
+		free_world(&w);
+	}
+}
+
+/* --- classes, errors ---------------------------------------------------------------------------------------------------- */
+
+/* One slow rank among tp x dp: itself, its tensor-parallel peers, its data-parallel peers, the others. */
+static void test_classes(void **state) {
+	(void)state;
+	static const uint32_t chains[] = {64, 4096, 131072};
+	for (int i = 0; i < 3; i++) {
+		world w;
+		new_line(&(line){.stages = 2, .chains = (int)chains[i], .tp = 8, .microbatches = 2, .layers = 1, .gradients = 1}, &w);
+		lk_arena arena = LK_ARENA_INIT;
+		uint32_t lanes, *of, *ranks;
+		lk_straggler slow = {chains[i] + 13, 2};
+		lk_sim_options options = {0};
+		assert_int_equal(lk_sim_classes(w.graph, &w.costs, &options, &arena, &lanes, &of, &ranks, NULL), LK_OK);
+		assert_int_equal(lanes, 1);
+		options.stragglers = &slow, options.straggler_count = 1;
+		assert_int_equal(lk_sim_classes(w.graph, &w.costs, &options, &arena, &lanes, &of, &ranks, NULL), LK_OK);
+		assert_int_equal(lanes, 4);
+		assert_int_equal(ranks[of[13]], 1);
+		assert_int_equal(ranks[of[8]], 7);
+		assert_int_equal(ranks[of[5]], chains[i] / 8 - 1);
+		assert_int_equal(of[0], 0);
+		lk_arena_free(&arena);
+		free_world(&w);
+	}
+}
+
+static lk_status run_error(const world *w, lk_sim_options options, lk_error *err) {
+	lk_sim_result r;
+	lk_status status = lk_sim_run(w->graph, &w->costs, &options, &r, err);
+	assert_null(r.finish_ps);
+	return status;
+}
+
+static void test_errors(void **state) {
+	(void)state;
+	world w;
+	lk_error err;
+	new_line(&(line){.stages = 2, .chains = 2, .tp = 2, .microbatches = 2, .layers = 1, .kernel = 10}, &w);
+	uint32_t nobody = 4;
+	lk_straggler slow = {4, 2};
+	assert_int_equal(run_error(&w, (lk_sim_options){.stragglers = &slow, .straggler_count = 1}, &err), LK_ERR_INPUT);
+	slow = (lk_straggler){0, -1};
+	assert_int_equal(run_error(&w, (lk_sim_options){.stragglers = &slow, .straggler_count = 1}, &err), LK_ERR_INPUT);
+	assert_int_equal(run_error(&w, (lk_sim_options){.jitter = -0.1}, &err), LK_ERR_INPUT);
+	assert_int_equal(run_error(&w, (lk_sim_options){.record = &nobody, .record_count = 1}, &err), LK_ERR_INPUT);
+	w.costs.at[0].duration_ps = INT64_MAX;
+	assert_int_equal(run_error(&w, (lk_sim_options){0}, &err), LK_ERR_INPUT);
+	w.costs.at[0].duration_ps = -1;
+	assert_int_equal(run_error(&w, (lk_sim_options){0}, &err), LK_ERR_INPUT);
+	w.costs.at[0].duration_ps = 10;
+	w.graph->programs.at[1].calls.at[0].block = 99;
+	assert_int_equal(run_error(&w, (lk_sim_options){0}, &err), LK_ERR_INPUT);
+	free_world(&w);
+}
+
+/* Two stages that both receive first: the error names both operations. */
+static void test_deadlock(void **state) {
+	(void)state;
+	world w;
+	lk_error err;
+	new_line(&(line){.stages = 2, .chains = 2, .tp = 1, .microbatches = 1, .layers = 1, .kernel = 10}, &w);
+	lk_program *first = &w.graph->programs.at[0];
+	lk_call swap = first->calls.at[0]; /* forward, send, receive, backward */
+	first->calls.at[0] = first->calls.at[2];
+	first->calls.at[2] = swap;
+	for (int contention = 0; contention < 2; contention++) {
+		assert_int_equal(run_error(&w, (lk_sim_options){.contention = contention}, &err), LK_ERR_INTERNAL);
+		assert_non_null(strstr(err.what, "stage 0, call 0 (recv): recv"));
+		assert_non_null(strstr(err.what, "stage 1, call 0 (recv): recv"));
+	}
+	free_world(&w);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_oracle),
+		cmocka_unit_test(test_rank_folding),
+		cmocka_unit_test(test_contention_slows),
+		cmocka_unit_test(test_stragglers),
+		cmocka_unit_test(test_fold_keeps_work),
+		cmocka_unit_test(test_pipeline_formula),
+		cmocka_unit_test(test_fold_error),
+		cmocka_unit_test(test_sharing_by_hand),
+		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_deadlock),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
