@@ -2,196 +2,188 @@
 # Measures the release program against the bars of docs/FIGURES.md and prints one table: time of whole processes, peaks of
 # memory, speed of the engines, accuracy. On a shared machine read the best and the processor time, not the mean.
 # Usage: bench/run.sh [--markdown | --write] [FIGURE...]
-#   --markdown   the table as Markdown, as docs/FIGURES.md holds it, on standard output
+#   --markdown   the table as Markdown, as docs/FIGURES.md holds it
 #   --write      puts that in place of the table in docs/FIGURES.md
-#   FIGURE       1 to 7; without one, all
+#   FIGURE       1 to 7; without one, all. Figure 5 comes out of the runs of 2 and 3.
 # LOCKSTEP_DATA (default ../shared/data) holds measured/llm_runs.csv for figure 6. hyperfine and valgrind are used where they
 # are installed, for a second clock and for counts of instructions; nothing needs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-form=text
+usage() {
+	echo "usage: bench/run.sh [--markdown | --write] [FIGURE...], figures 1 to 7" >&2
+	exit 2
+}
+
+form='text'
 case ${1:-} in
---markdown) form=markdown; shift ;;
---write) form=write; shift ;;
--*) echo "usage: bench/run.sh [--markdown | --write] [FIGURE...]" >&2; exit 2 ;;
+--markdown | --write) form=${1#--} && shift ;;
+-*) usage ;;
 esac
-chosen=" ${*:-1 2 3 4 5 6 7} "
+[ $# -gt 0 ] || set -- 1 2 3 4 5 6 7
+for figure in "$@"; do [[ $figure == [1-7] ]] || usage; done
+
 export LC_ALL=C
 program=build/release/lockstep
 work=build/bench
-job="--model gpt3-175b --gpu h800-sxm --tp 8 --mbs 1 --seq 2048"
-every="--ranks all --exact"
+data=${LOCKSTEP_DATA:-../shared/data}
+cc=${CC:-gcc}
 
 make --no-print-directory -s -j2 MODE=release all >&2
 mkdir -p $work
 : > $work/rows
 : > $work/commands
-"${CC:-gcc}" -std=c11 -O2 -D_GNU_SOURCE -o $work/measure bench/measure.c
+: > $work/speeds
+$cc -std=c11 -O2 -D_GNU_SOURCE -o $work/measure bench/measure.c
 
-# --- one row ---------------------------------------------------------------------------------------------------------
-# row FIGURE WHAT BEST BAR HOLDS [MEAN [CPU [INSTRUCTIONS]]]: tab-separated in $work/rows, and what was done on standard error.
+# --- rows ------------------------------------------------------------------------------------------------------------
+# row FIGURE WHAT BEST BAR HOLDS [MEAN [PROCESSOR [INSTRUCTIONS]]]
 row() {
-	printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$5" "${6:--}" "${7:--}" "${8:--}" >> $work/rows
-	printf '%-4s %-58s %-12s %-10s %s\n' "$1" "$2" "$3" "$4" "$5" >&2
-}
-
-skip() {
-	row "$1" "$2" "skipped" "$3" "$4"
+	printf '%s\n' "$1	$2	$3	$4	$5	${6:--}	${7:--}	${8:--}" >> $work/rows
 }
 
 command_of() {
 	printf '%s\t%s\n' "$1" "$2" >> $work/commands
 }
 
-# below|above VALUE BAR
-below() { awk -v x="$1" -v bar="$2" 'BEGIN { print x < bar ? "yes" : "NO" }'; }
-above() { awk -v x="$1" -v bar="$2" 'BEGIN { print x > bar ? "yes" : "NO" }'; }
-span() { awk -v x="$1" 'BEGIN { if (x < 1) printf "%.1f ms", 1000 * x; else printf "%.2f s", x }'; }
+below() { awk -v x="$1" -v bar="$2" 'BEGIN { print (x < bar ? "yes" : "NO") }'; }
+above() { awk -v x="$1" -v bar="$2" 'BEGIN { print (x > bar ? "yes" : "NO") }'; }
+span() { awk -v x="$1" 'BEGIN { if (x < 0.1) printf "%.1f ms", 1000 * x; else printf "%.2f s", x }'; }
 mebi() { awk -v x="$1" 'BEGIN { printf "%.0f MiB", x / 1048576 }'; }
 millions() { awk -v x="$1" 'BEGIN { printf "%.1f M/s", x / 1e6 }'; }
 percent() { awk -v x="$1" 'BEGIN { printf "%.1f %%", 100 * x }'; }
 
-# instructions COMMAND...: how many the process runs, in millions, where callgrind is.
-instructions() {
-	command -v valgrind > /dev/null || { echo -; return; }
-	valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 > /dev/null |
-		sed -n 's/.*Collected : \([0-9]*\).*/\1/p' | awk '{ printf "%.1f M", $1 / 1e6; n++ } END { if (!n) print "-" }'
-}
-
-# measure OPTIONS -- COMMAND...: sets runs, wall, mean, cpu, peak. 1 is a status like 0: it does not fit.
+# Sets wall, mean, cpu (s), peak (bytes) of a command; words before it are options of bench/measure.c. Status 1 is an answer:
+# the job does not fit.
 measure() {
 	local status
-	read -r runs wall mean cpu peak status < <($work/measure "$@" || echo "0 0 0 0 0 2")
-	[ "$status" -le 1 ] || { echo "bench/run.sh: failed with status $status: $*" >&2; exit 1; }
+	read -r _ wall mean cpu peak status < <($work/measure "$@" || echo "0 0 0 0 0 2")
+	[ "$status" -le 1 ] || { echo "bench/run.sh: exit status $status: $*" >&2; exit 1; }
+}
+
+# Instructions that a command runs, where callgrind can count them.
+instructions() {
+	command -v valgrind > /dev/null || return 0
+	valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 > /dev/null |
+		sed -n 's/.*Collected : \([0-9]*\).*/\1/p' | awk '{ printf "%.1f M", $1 / 1e6 }'
 }
 
 # --- kinds of figures ------------------------------------------------------------------------------------------------
-# whole FIGURE WHAT BAR_S WORDS...: a whole process that ends at once.
-whole() {
-	local figure=$1 what=$2 bar=$3
-	shift 3
-	measure -r 20 -R 200 -s 4 $program "$@"
-	row "$figure" "$what" "$(span "$wall")" "< $(span "$bar")" "$(below "$wall" "$bar")" "$(span "$mean")" "$(span "$cpu")" \
-		"$(instructions $program "$@")"
-	command_of "$figure" "lockstep $*"
-	command -v hyperfine > /dev/null || return 0
-	hyperfine --shell=none --warmup 3 --min-runs 20 --style none --ignore-failure --export-csv $work/hyperfine.csv \
-		"$program $*" > /dev/null 2>&1
-	wall=$(awk -F, 'NR == 2 { print $7 }' $work/hyperfine.csv) mean=$(awk -F, 'NR == 2 { print $2 }' $work/hyperfine.csv)
-	row "$figure" "$what, by hyperfine -N" "$(span "$wall")" "< $(span "$bar")" "$(below "$wall" "$bar")" "$(span "$mean")"
+# The job of figures 1 to 5 on GPUS in PP stages, one sequence of 2048 tokens per GPU: sets words.
+job() {
+	words=(predict --model gpt3-175b --gpu h800-sxm --gpus "$1" --tp 8 --pp "$2" --mbs 1 --gbs "$1" --seq 2048 "${@:3}")
 }
 
-# Best operations per second of the runs in a file of JSON lines.
-speed() {
+# whole FIGURE WHAT BAR: the whole process of words, s.
+whole() {
+	measure -r 20 -R 300 -s 4 $program "${words[@]}"
+	row "$1" "$2" "$(span "$wall")" "< $(span "$3")" "$(below "$wall" "$3")" "$(span "$mean")" "$(span "$cpu")" \
+		"$(instructions $program "${words[@]}")"
+	command_of "$1" "lockstep ${words[*]}"
+	command -v hyperfine > /dev/null || return 0
+	hyperfine --shell=none --warmup 3 --min-runs 20 --style none --ignore-failure --export-csv $work/hyperfine.csv \
+		"$program ${words[*]}" > /dev/null 2>&1
+	IFS=, read -r _ mean _ _ _ _ wall _ < <(tail -n 1 $work/hyperfine.csv)
+	row "$1" "$2, by hyperfine -N" "$(span "$wall")" "< $(span "$3")" "$(below "$wall" "$3")" "$(span "$mean")"
+}
+
+# Best rate of the runs whose JSON lines a file holds, operations per second.
+rate_of() {
 	sed -n 's/.*"operations":\([0-9]*\).*"simulation_s":\([-+0-9.e]*\).*/\1 \2/p' "$1" |
 		awk '$2 > 0 && $1 / $2 > best { best = $1 / $2 } END { printf "%.0f\n", best }'
 }
 
-# large FIGURE WHAT BAR_S BAR_BYTES BAR_SPEED WORDS...: time and memory of a large simulation, speed of the engine inside it.
+# large FIGURE WHAT BAR BAR_BYTES BAR_RATE: time and memory of words, and for figure 5 the speed of the engine in them.
 large() {
-	local figure=$1 what=$2 bar=$3 bytes=$4 speed=$5
-	shift 5
-	measure -r 3 -R 20 -s 3 -o $work/large.jsonl $program "$@" -o jsonl
-	row "$figure" "$what" "$(span "$wall")" "< $(span "$bar")" "$(below "$wall" "$bar")" "$(span "$mean")" "$(span "$cpu")"
-	row "$figure" "$what, peak memory" "$(mebi "$peak")" "< $(mebi "$bytes")" "$(below "$peak" "$bytes")"
-	command_of "$figure" "lockstep $* -o jsonl"
-	local best
-	best=$(speed $work/large.jsonl)
-	printf '%s\t%s\t%s\t%s\n' "$what" "$(millions "$best")" "> $(millions "$speed")" "$(above "$best" "$speed")" >> $work/speeds
+	local rate
+	measure -r 3 -R 20 -s 3 -o $work/large.jsonl $program "${words[@]}" -o jsonl
+	row "$1" "$2" "$(span "$wall")" "< $(span "$3")" "$(below "$wall" "$3")" "$(span "$mean")" "$(span "$cpu")"
+	row "$1" "$2, peak memory" "$(mebi "$peak")" "< $(mebi "$4")" "$(below "$peak" "$4")"
+	command_of "$1" "lockstep ${words[*]} -o jsonl"
+	rate=$(rate_of $work/large.jsonl)
+	printf '%s\n' "$2, operations	$(millions "$rate")	> $(millions "$5")	$(above "$rate" "$5")" >> $work/speeds
 }
 
 # --- figures ---------------------------------------------------------------------------------------------------------
-wanted() { [[ $chosen == *" $1 "* ]]; }
-
 figure_1() {
-	# shellcheck disable=SC2086 # words of a command
-	whole 1 "predict, 96 GPUs" 0.020 predict $job --gpus 96 --pp 12 --gbs 96
+	job 96 12
+	whole 1 "predict, 96 GPUs" 0.020
 }
 
 figure_2() {
-	# shellcheck disable=SC2086
-	large 2a "every rank of 1024, precedence" 0.5 314572800 100e6 predict $job --gpus 1024 --pp 16 --gbs 1024 $every --no-contention
-	# shellcheck disable=SC2086
-	large 2b "every rank of 1024, contention" 3 314572800 10e6 predict $job --gpus 1024 --pp 16 --gbs 1024 $every
+	job 1024 16 --ranks all --exact --no-contention
+	large 2 "1024 ranks, precedence" 0.5 314572800 100e6
+	job 1024 16 --ranks all --exact
+	large 2 "1024 ranks, contention" 3 314572800 10e6
 }
 
 figure_3() {
-	# shellcheck disable=SC2086
-	large 3a "every rank of 8192, precedence" 5 1073741824 100e6 predict $job --gpus 8192 --pp 16 --gbs 8192 $every --no-contention
-	# shellcheck disable=SC2086
-	large 3b "every rank of 8192, contention" 25 1073741824 10e6 predict $job --gpus 8192 --pp 16 --gbs 8192 $every
+	job 8192 16 --ranks all --exact --no-contention
+	large 3 "8192 ranks, precedence" 5 1073741824 100e6
+	job 8192 16 --ranks all --exact
+	large 3 "8192 ranks, contention" 25 1073741824 10e6
 }
 
 figure_4() {
-	# shellcheck disable=SC2086
-	whole 4 "predict, 131072 GPUs" 0.050 predict $job --gpus 131072 --pp 16 --gbs 131072
+	job 131072 16
+	whole 4 "predict, 131072 GPUs" 0.050
 }
 
-# Operations per second inside the runs of figures 2 and 3.
 figure_5() {
-	local what best bar holds
-	if [ ! -s $work/speeds ]; then
-		skip 5 "operations per second" "-" "needs figure 2 or 3"
-		return
-	fi
-	while IFS=$'\t' read -r what best bar holds; do row 5 "$what, operations" "$best" "$bar" "$holds"; done < $work/speeds
-	command_of 5 "the commands of 2 and 3: operations / simulation_s of their output"
+	local what rate bar holds
+	[ -s $work/speeds ] || row 5 "operations per second: ask for figure 2 or 3" skipped - -
+	while IFS=$'\t' read -r what rate bar holds; do row 5 "$what" "$rate" "$bar" "$holds"; done < $work/speeds
+	command_of 5 "operations / simulation_s in the output of 2 and 3"
+}
+
+# The first number of a key in the validation is that of the sum over all rows.
+first() {
+	grep -o "\"$1\": *[-+0-9.e]*" $work/validate.json | head -n 1 | sed 's/.*: *//'
 }
 
 figure_6() {
-	local runs_csv=${LOCKSTEP_DATA:-../shared/data}/measured/llm_runs.csv error macro
-	command_of 6 "lockstep validate \$LOCKSTEP_DATA/measured/llm_runs.csv -o json"
-	if [ ! -r "$runs_csv" ]; then
-		skip 6 "validate llm_runs.csv" "-" "no LOCKSTEP_DATA"
+	local runs=$data/measured/llm_runs.csv error macro
+	# shellcheck disable=SC2016 # the reader's variable
+	command_of 6 'lockstep validate $LOCKSTEP_DATA/measured/llm_runs.csv -o json'
+	if [ ! -r "$runs" ]; then
+		row 6 "validate llm_runs.csv: LOCKSTEP_DATA has none" skipped - -
 		return
 	fi
-	measure -r 3 -R 10 -s 3 -o $work/validate.jsonl $program validate "$runs_csv" -o jsonl
+	measure -r 3 -R 10 -s 3 $program validate "$runs" -o json
 	row 6 "validate llm_runs.csv" "$(span "$wall")" "< 5 s" "$(below "$wall" 5)" "$(span "$mean")" "$(span "$cpu")"
-	$program validate "$runs_csv" -o json > $work/validate.json
+	$program validate "$runs" -o json > $work/validate.json
 	error=$(first geomean_error) macro=$(first macro_geomean_error)
 	row 6 "geomean_error" "$(percent "$error")" "< 15 %" "$(below "$error" 0.15)"
 	row 6 "macro_geomean_error" "$(percent "$macro")" "< 20 %" "$(below "$macro" 0.20)"
 }
 
-# The first number of a key in the validation: that of the summary over all rows.
-first() {
-	grep -o "\"$1\": *[-+0-9.e]*" $work/validate.json | head -n 1 | sed 's/.*: *//'
+# engine MODE WHAT BAR: the engine without a request to read and a model to build; bench/engine.c takes the best of three.
+engine() {
+	local rate
+	rate=$($work/engine 1024 "$1" | sed -n 's/.* \([0-9.]*\) M\/s.*/\1e6/p')
+	row 7 "$2" "$(millions "$rate")" "> $(millions "$3")" "$(above "$rate" "$3")"
+	command_of 7 "$work/engine 1024 $1"
 }
 
-# The engines alone, without reading a request and building its graph.
 figure_7() {
-	local line rate bar
-	if [ ! -r bench/engine.c ]; then
-		skip 7 "engines alone" "-" "no bench/engine.c"
-		return
-	fi
-	"${CC:-gcc}" -std=c11 -O2 -D_GNU_SOURCE -Iinclude -Isrc -o $work/engine bench/engine.c build/release/liblockstep.a \
-		-lz -lzstd -lsqlite3 -lm -lpthread
-	for mode in sweep events; do
-		bar=$([ $mode = sweep ] && echo 100e6 || echo 10e6)
-		line=$($work/engine 1024 $mode | tail -n 1)
-		rate=$(sed -n 's/.* \([0-9.]*\) M\/s.*/\1e6/p' <<< "$line")
-		row 7 "engine alone, 1024 ranks, $mode" "$(millions "$rate")" "> $(millions "$bar")" "$(above "$rate" "$bar")"
-	done
-	command_of 7 "build/bench/engine 1024 sweep; build/bench/engine 1024 events"
+	$cc -std=c11 -O2 -D_GNU_SOURCE -Iinclude -Isrc -o $work/engine bench/engine.c build/release/liblockstep.a -lm
+	engine sweep "engine alone, 1024 ranks, precedence" 100e6
+	engine events "engine alone, 1024 ranks, contention" 10e6
 }
 
 # --- the table -------------------------------------------------------------------------------------------------------
 machine() {
 	awk -F: -v cores="$(nproc)" '/^cpu MHz/ && !clock { clock = $2 }
-		END { printf "%d cores", cores; if (clock) printf " at %.1f GHz", clock / 1000; print "" }' /proc/cpuinfo
+		END { printf "%d cores", cores; if (clock) printf " at %.1f GHz", clock / 1000 }' /proc/cpuinfo
 }
 
 verdict() {
-	awk -F'\t' '$5 == "yes" { yes++ } $5 == "NO" { no++ } END { printf "%d of %d bars hold\n", yes, yes + no }' $work/rows
+	awk -F'\t' '$5 == "yes" { yes++ } $5 == "NO" { no++ } END { printf "%d of %d bars hold", yes, yes + no }' $work/rows
 }
 
 as_text() {
-	{
-		printf 'figure\twhat\tbest\tbar\tholds\tmean\tprocessor\tinstructions\n'
-		cat $work/rows
-	} | awk -F'\t' '{ printf "%-6s  %-48s  %10s  %11s  %-5s  %10s  %10s  %12s\n", $1, $2, $3, $4, $5, $6, $7, $8 }'
+	printf 'figure\twhat\tbest\tbar\tholds\tmean\tprocessor\tinstructions\n' | cat - $work/rows |
+		awk -F'\t' '{ printf "%-6s  %-46s  %10s  %11s  %-5s  %9s  %9s  %12s\n", $1, $2, $3, $4, $5, $6, $7, $8 }'
 	printf '\n%s; %s\n' "$(machine)" "$(verdict)"
 }
 
@@ -203,20 +195,22 @@ as_markdown() {
 	awk -F'\t' '{ printf "| %s | `%s` |\n", $1, $2 }' $work/commands
 }
 
-: > $work/speeds
-for number in 1 2 3 4 5 6 7; do
-	if wanted $number; then figure_$number; fi
+# The lines between the two marks are replaced.
+write() {
+	as_markdown > $work/table.md
+	awk -v table=$work/table.md '
+		/^<!-- end of the table/ { inside = 0 }
+		!inside { print }
+		/^<!-- table/ { inside = 1; while ((getline line < table) > 0) print line }' docs/FIGURES.md > $work/FIGURES.md
+	cp $work/FIGURES.md docs/FIGURES.md
+}
+
+for figure in "$@"; do
+	echo "bench: figure $figure" >&2
+	"figure_$figure"
 done
-echo >&2
 case $form in
 text) as_text ;;
 markdown) as_markdown ;;
-write)
-	as_markdown > $work/figures.md
-	awk -v table=$work/figures.md '
-		/^<!-- table end/ { skipping = 0 }
-		!skipping { print }
-		/^<!-- table begin/ { skipping = 1; while ((getline line < table) > 0) print line }' docs/FIGURES.md > $work/FIGURES.md
-	cat $work/FIGURES.md > docs/FIGURES.md
-	;;
+write) write ;;
 esac

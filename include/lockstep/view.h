@@ -46,7 +46,9 @@ typedef enum lk_output {
  *                           workspace_bytes, buffers_bytes, allocated_bytes, reserved_bytes, context_bytes, nccl_bytes,
  *                           total_bytes, moment}]
  *   layout                  {text, gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches, recompute, dtype,
- * schedule} assumptions, ignored    [text] fixes                   [{change, peak_bytes, step_time_s, time_ratio}]
+ *                           schedule}
+ *   assumptions, ignored    [text]
+ *   fixes                   [{change, peak_bytes, step_time_s, time_ratio}]
  *   operations, layer_operations, ranks_simulated, ranks, simulation_s   how it was simulated
  *   warning, reproduce, model, cluster, version, data_date
  *   asked                   {option: value} of the options whose values differ between the objects of an array */

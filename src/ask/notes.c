@@ -21,8 +21,8 @@ static const char *model_line(lk_arena *arena, const lk_model *m)
 	const char *kind = m->attention == LK_ATTN_MLA ? "MLA" : m->kv_heads == m->heads ? "MHA" : m->kv_heads == 1 ? "MQA" : "GQA";
 	const char *experts = m->experts > 0 ? lk_arena_printf(arena, ", %d experts top-%d", m->experts, m->topk) : "";
 	if (!experts) return NULL;
-	return lk_arena_printf(arena, "%s, %s: %s parameters%s, %d layers, hidden %d, %s %d/%d heads, ffn %d%s, vocabulary %d", m->name,
-	                       m->family, params, active, m->layers + m->decoder_layers, m->hidden, kind, m->heads, m->kv_heads,
+	return lk_arena_printf(arena, "%s%s%s: %s parameters%s, %d layers, hidden %d, %s %d/%d heads, ffn %d%s, vocabulary %d", m->name,
+	                       m->family[0] ? ", " : "", m->family, params, active, m->layers + m->decoder_layers, m->hidden, kind, m->heads, m->kv_heads,
 	                       m->ffn, experts, m->vocab);
 }
 

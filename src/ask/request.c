@@ -14,10 +14,13 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *r, lk_as
 		return lk_fail(err, LK_ERR_INPUT, "--script", "a script and a launch line behind -- exclude one another");
 	if (r->script) LK_TRY(lk_launch_script(arena, r->script, &launch, err));
 	else if (r->launch_count > 0) LK_TRY(lk_launch_read(arena, r->launch_count, r->launch, "launch line", &launch, err));
+	if (launch.job) out->job = *launch.job;
+	launch.job = &out->job;
+	if (r->deepspeed) LK_TRY(lk_deepspeed_read(arena, r->deepspeed, &launch, err));
+	if (launch.job && launch.job != &out->job) out->job = *launch.job;
 	*gpus = launch.gpus;
 	out->ignored = launch.ignored;
 	out->ignored_count = launch.ignored_count;
-	if (r->deepspeed) LK_TRY(lk_deepspeed_read(arena, r->deepspeed, &launch, err));
 	return LK_OK;
 }
 
@@ -199,6 +202,14 @@ static void take_switches(const lk_predict_request *r, lk_job *job)
 	if (r->stack) lk_copy(job->stack, sizeof job->stack, r->stack);
 }
 
+/* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence. */
+static lk_status check_stack(const lk_predict_request *r, lk_error *err)
+{
+	static const char *const names[] = {"megatron", "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed", "megatron-deepspeed", "ddp", NULL};
+	int unused = 0;
+	return take_name(&unused, r->stack, names, "--stack", err);
+}
+
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err)
 {
 	memset(out, 0, sizeof *out);
@@ -209,5 +220,10 @@ lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(take_layout(request, &out->job, err));
 	take_switches(request, &out->job);
+	LK_TRY(check_stack(request, err));
+	if (out->job.model.vocab == 0 && out->job.model.lm_head && !request->model) {
+		lk_fail(err, LK_ERR_INPUT, "launch line", "it does not state the size of the vocabulary");
+		return lk_hint(err, "add --vocab-size N to it, or name the network with --model");
+	}
 	return lk_job_complete(&out->job, &out->cluster, err);
 }

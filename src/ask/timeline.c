@@ -168,12 +168,10 @@ static lk_status draw_memory(lk_drawing *d, uint32_t record, const lk_sim_event 
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
 		const lk_sim_event *e = &events[i];
 		if (lk_step_simulated(step)->ops.stream[e->op] != LK_STREAM_COMPUTE) continue;
-		uint32_t call = e->call, first = e->call;
+		uint32_t first = e->call, call = first;
 		if (step->fold) {
 			const struct lk_fold_span *span = &step->fold->span[e->op];
 			if (span->call_end == span->call_begin) continue;
-			const lk_call *folded = &step->fold->graph->programs.at[stage].calls.at[e->call];
-			(void)folded;
 			first = step->fold->source_call[stage][e->call];
 			call = first + (span->call_end - span->call_begin) - 1;
 		}

@@ -101,7 +101,8 @@ static bool scale_exactly(uint64_t whole, int power, double *out) {
 	memcpy(&significand, &wide, sizeof significand);
 	unsigned dropped = significand & 0x7ff;
 	*out = (double)wide;
-	return dropped < 0x3ff || dropped > 0x401;
+	/* All zero: exact, which is rare, or the machine has only 53 bits, as valgrind's. */
+	return dropped != 0 && (dropped < 0x3ff || dropped > 0x401);
 #else
 	return false;
 #endif

@@ -15,10 +15,11 @@ bool lk_vec_reserve_(void **at, size_t *capacity, size_t count, size_t extra, si
 	if (wish > SIZE_MAX / size) return false;
 	void *block;
 	memcpy(&block, at, sizeof block);
-	block = realloc(block, wish * size);
-	if (!block) return false;
-	memcpy(at, &block, sizeof block);
+	void *grown = realloc(block, wish * size);
+	if (!grown) return false;
+	memcpy(at, &grown, sizeof grown);
 	*capacity = wish;
+	/* cppcheck-suppress memleak ; `at` holds it, copied as bytes */
 	return true;
 }
 

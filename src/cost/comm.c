@@ -20,6 +20,12 @@ static double share(double rate, double capacity)
 	return capacity > 0 ? fmin(1, rate / capacity) : 0;
 }
 
+static bool to_next_stage(unsigned stream)
+{
+	return stream == LK_STREAM_SEND_FORWARD || stream == LK_STREAM_RECV_BACKWARD || stream == LK_STREAM_RECV_FORWARD_UP ||
+	       stream == LK_STREAM_SEND_BACKWARD_UP;
+}
+
 void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out)
 {
 	const lk_ops *ops = &graph->ops;
@@ -27,8 +33,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	unsigned kind = ops->kind[op];
 	lk_coll_cost cost;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) {
-		bool downstream = ops->stream[op] == LK_STREAM_SEND_FORWARD || ops->stream[op] == LK_STREAM_RECV_BACKWARD;
-		bool same_node = site->peer_same_node[downstream ? 0 : 1];
+		bool same_node = site->peer_same_node[to_next_stage(ops->stream[op]) ? 0 : 1];
 		int sharing = site->groups[LK_GROUP_PP].sharing;
 		cost = lk_p2p_cost(site->node, same_node, sharing > 0 ? sharing : 1, site->oversubscription, ops->bytes[op]);
 	} else {

@@ -70,6 +70,8 @@ static inline bool lk_op_is_collective(unsigned kind) { return kind >= LK_OP_ALL
 enum {
 	LK_STREAM_HOST, LK_STREAM_COMPUTE, LK_STREAM_TP, LK_STREAM_CP, LK_STREAM_EP, LK_STREAM_DP,
 	LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_BACKWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_COPY,
+	/* messages of the chunk, or direction, whose forward runs from the last stage to the first (ZB-V, DualPipe) */
+	LK_STREAM_SEND_FORWARD_UP, LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_BACKWARD_UP, LK_STREAM_RECV_BACKWARD_UP,
 	LK_STREAMS = 16, /* most that a graph may use */
 };
 const char *lk_stream_label(unsigned stream); /* "compute", "tensor parallel", ... */

@@ -1,7 +1,8 @@
 /* graph_check.c: the invariants of a step graph. One pass over the operations makes a summary of every block; one pass
  * over the calls of every program then needs a few additions for each call, however long its block is:
- *   - memory: the bytes in use of every owner change by `net` over a block and fall at most to `low` below its start. A call
- *     repeated r times is lowest in its first repetition or in its last. They never fall below what is resident and end there;
+ *   - memory: the bytes in use of every owner change by `net` over a block and fall at most to `low` below its start. A
+ * call repeated r times is lowest in its first repetition or in its last. They never fall below what is resident and
+ * end there;
  *   - events: those that a block waits for and sets, in order;
  *   - sends and receives: counted per channel, compared along each wire; collectives across stages likewise. */
 #include "graph/graph.h"
@@ -51,7 +52,9 @@ typedef struct checker {
 
 static const char *text_of(const lk_graph *graph, uint32_t id) { return lk_intern_text(graph->names, id); }
 
-static const char *block_name(const lk_graph *graph, size_t block) { return text_of(graph, graph->blocks.at[block].name); }
+static const char *block_name(const lk_graph *graph, size_t block) {
+	return text_of(graph, graph->blocks.at[block].name);
+}
 
 static lk_status bad(const checker *c, const char *where, const char *what) {
 	return lk_fail(c->err, LK_ERR_INPUT, where, "%s", what);
@@ -104,10 +107,12 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	if (!amount(o->m[op]) || !amount(o->n[op]) || !amount(o->k[op]) || !amount(o->batch[op]) || !amount(o->window[op]))
 		return "has a shape that is negative or not finite";
 	if (!amount(o->flops[op]) || !amount(o->bytes[op])) return "has flops or bytes that are negative or not finite";
-	if (!amount(o->alloc[op]) || !amount(o->release[op])) return "allocates or releases bytes that are negative or not finite";
+	if (!amount(o->alloc[op]) || !amount(o->release[op]))
+		return "allocates or releases bytes that are negative or not finite";
 	if (o->measured_ps[op] < 0) return "has a negative measured duration";
 	bool port = kind == LK_OP_SEND || kind == LK_OP_RECV;
-	if (port && (o->channel[op] < 0 || (uint32_t)o->channel[op] >= graph->channels)) return "uses a channel that does not exist";
+	if (port && (o->channel[op] < 0 || (uint32_t)o->channel[op] >= graph->channels))
+		return "uses a channel that does not exist";
 	return NULL;
 }
 
@@ -210,7 +215,8 @@ static lk_status check_ranks(const checker *c) {
 	if (r->stages != graph->programs.count)
 		return lk_fail(c->err, LK_ERR_INPUT, "ranks", "%u stages, but %zu programs", r->stages, graph->programs.count);
 	if (r->chains == 0 || (uint64_t)r->stages * r->chains != r->world)
-		return lk_fail(c->err, LK_ERR_INPUT, "ranks", "%u ranks are not %u stages of %u ranks each", r->world, r->stages, r->chains);
+		return lk_fail(c->err, LK_ERR_INPUT, "ranks", "%u ranks are not %u stages of %u ranks each", r->world,
+					   r->stages, r->chains);
 	for (uint32_t op = 0; op < graph->ops.count; op++)
 		if (lk_op_is_collective(graph->ops.kind[op])) used |= 1u << graph->ops.group[op];
 	for (unsigned g = 0; g < LK_GROUPS; g++) LK_TRY(check_group(c, g, used >> g & 1));
@@ -223,7 +229,8 @@ static lk_status check_wires(const checker *c) {
 	const lk_graph *graph = c->graph;
 	size_t channels = graph->channels, stages = graph->programs.count;
 	if (graph->wires.count != stages * channels)
-		return lk_fail(c->err, LK_ERR_INPUT, "wires", "%zu, but %zu programs have %zu channels each", graph->wires.count, stages, channels);
+		return lk_fail(c->err, LK_ERR_INPUT, "wires", "%zu, but %zu programs have %zu channels each",
+					   graph->wires.count, stages, channels);
 	for (size_t i = 0; i < graph->wires.count; i++) {
 		lk_wire to = graph->wires.at[i];
 		if (to.stage == UINT32_MAX && to.channel == UINT32_MAX) continue;
@@ -234,7 +241,8 @@ static lk_status check_wires(const checker *c) {
 			continue;
 		char where[PLACE];
 		program_place(c, i / channels, where);
-		return lk_fail(c->err, LK_ERR_INPUT, where, "channel %zu is not wired to another channel that leads back", i % channels);
+		return lk_fail(c->err, LK_ERR_INPUT, where, "channel %zu is not wired to another channel that leads back",
+					   i % channels);
 	}
 	return LK_OK;
 }
@@ -248,7 +256,8 @@ static lk_status check_program(const checker *c, size_t s) {
 	if (p->name >= lk_intern_count(c->graph->names)) return bad(c, where, "has a name that does not exist");
 	if (p->stage != s) return lk_fail(c->err, LK_ERR_INPUT, where, "says that it is of stage %u", p->stage);
 	if (p->channels > c->graph->channels)
-		return lk_fail(c->err, LK_ERR_INPUT, where, "%u channels, more than the graph's %u", p->channels, c->graph->channels);
+		return lk_fail(c->err, LK_ERR_INPUT, where, "%u channels, more than the graph's %u", p->channels,
+					   c->graph->channels);
 	if (p->events > UINT16_MAX + 1u)
 		return lk_fail(c->err, LK_ERR_INPUT, where, "%u events: calls can name %u", p->events, UINT16_MAX + 1u);
 	for (int o = 0; o < LK_OWNERS; o++)
@@ -285,8 +294,8 @@ static lk_status below(const checker *c, size_t s, size_t call, unsigned owner, 
 	}
 	op_place(c, s, call, op, where);
 	double missing = -(room + c->blocks[c->graph->programs.at[s].calls.at[call].block].low[owner]);
-	lk_fail(c->err, LK_ERR_INPUT, where, "gives back %s of %s more than was taken", lk_format_bytes(missing, size, sizeof size),
-	        lk_owner_name((lk_owner)owner));
+	lk_fail(c->err, LK_ERR_INPUT, where, "gives back %s of %s more than was taken",
+			lk_format_bytes(missing, size, sizeof size), lk_owner_name((lk_owner)owner));
 	return lk_hint(c->err, "every release needs an allocation before it, of the same owner and size");
 }
 
@@ -330,10 +339,12 @@ static lk_status walk_events(const checker *c, size_t s, size_t at) {
 	char where[PLACE];
 	for (uint32_t i = b->event_begin; i < b->event_end; i++) {
 		uint32_t op = c->events[i];
-		unsigned wait = ops->wait[op] ? call->arg[ops->wait[op] - 1] : 0, set = ops->signal[op] ? call->arg[ops->signal[op] - 1] : 0;
+		unsigned wait = ops->wait[op] ? call->arg[ops->wait[op] - 1] : 0,
+				 set = ops->signal[op] ? call->arg[ops->signal[op] - 1] : 0;
 		if ((ops->wait[op] && wait >= program->events) || (ops->signal[op] && set >= program->events)) {
 			op_place(c, s, at, op, where);
-			return lk_fail(c->err, LK_ERR_INPUT, where, "uses event %u of %u", wait > set ? wait : set, program->events);
+			return lk_fail(c->err, LK_ERR_INPUT, where, "uses event %u of %u", wait > set ? wait : set,
+						   program->events);
 		}
 		if (ops->wait[op] && !c->signalled[wait]) {
 			op_place(c, s, at, op, where);
@@ -357,7 +368,8 @@ static lk_status walk_ports(const checker *c, size_t s, size_t at) {
 		const char *fault = channel >= program->channels ? "uses a channel that its program does not have"
 		                    : c->graph->wires.at[port].stage == UINT32_MAX ? "uses a channel without a wire" : NULL;
 		*(send ? &c->uses[port].sends : &c->uses[port].receives) += call->repeat;
-		if (c->uses[port].sends && c->uses[port].receives) fault = "sends and receives on one channel: each direction needs its own";
+		if (c->uses[port].sends && c->uses[port].receives)
+			fault = "sends and receives on one channel: each direction needs its own";
 		if (!fault) continue;
 		op_place(c, s, at, op, where);
 		return bad(c, where, fault);
@@ -385,7 +397,8 @@ static lk_status walk_program(const checker *c, size_t s) {
 		if (b->owners) LK_TRY(walk_memory(c, s, i, &m));
 		if (b->event_begin < b->event_end) LK_TRY(walk_events(c, s, i));
 		if (b->port_begin < b->port_end) LK_TRY(walk_ports(c, s, i));
-		for (int k = 0; k < CROSS_KINDS; k++) c->cross[s * CROSS_KINDS + (size_t)k] += (uint64_t)b->cross[k] * call->repeat;
+		for (int k = 0; k < CROSS_KINDS; k++)
+			c->cross[s * CROSS_KINDS + (size_t)k] += (uint64_t)b->cross[k] * call->repeat;
 	}
 	if (ops > MOST_OPS) {
 		char where[PLACE];
@@ -421,10 +434,11 @@ static lk_status compare_ports(const checker *c) {
 		if (none && i < (size_t)to.stage * channels + to.channel) continue; /* told from the end that is used */
 		char where[PLACE];
 		port_place(c, i / channels, i % channels, where);
-		lk_fail(c->err, LK_ERR_INPUT, where, "channel %zu: %llu sends and %llu receives; at its other end, channel %u of "
-		        "program %u, %llu receives and %llu sends", i % channels, (unsigned long long)here->sends,
-		        (unsigned long long)here->receives, to.channel, to.stage, (unsigned long long)there->receives,
-		        (unsigned long long)there->sends);
+		lk_fail(c->err, LK_ERR_INPUT, where,
+				"channel %zu: %llu sends and %llu receives; at its other end, channel %u of "
+				"program %u, %llu receives and %llu sends",
+				i % channels, (unsigned long long)here->sends, (unsigned long long)here->receives, to.channel, to.stage,
+				(unsigned long long)there->receives, (unsigned long long)there->sends);
 		return lk_hint(c->err, "every send needs a receive at the other end of its wire");
 	}
 	return LK_OK;
@@ -440,8 +454,10 @@ static lk_status compare_cross(const checker *c) {
 			if (here == first || (ends && s + 1 < stages)) continue;
 			char where[PLACE];
 			program_place(c, s, where);
-			return lk_fail(c->err, LK_ERR_INPUT, where, "%llu collectives of group %s, but program 0 has %llu: they would wait "
-			               "forever", (unsigned long long)here, lk_group_label(cross_kinds[k]), (unsigned long long)first);
+			return lk_fail(c->err, LK_ERR_INPUT, where,
+						   "%llu collectives of group %s, but program 0 has %llu: they would wait "
+						   "forever",
+						   (unsigned long long)here, lk_group_label(cross_kinds[k]), (unsigned long long)first);
 		}
 	}
 	return LK_OK;

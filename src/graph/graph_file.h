@@ -11,8 +11,8 @@
  *
  * "lockstep_graph", the version, comes first; the other members come in any order. Members of an operation are those of
  * lk_op (graph.h) under the names of lk_graph_fields; a field that is 0 is left out, and what is left out is 0: phase
- * "forward", group "none", number format "fp32". Kinds, streams, groups, phases, owners and formats stand by name, a stream
- * without a name by number. Calls may leave out their arguments. Texts are UTF-8. */
+ * "forward", group "none", number format "fp32". Kinds, streams, groups, phases, owners and formats stand by name, a
+ * stream without a name by number. Calls may leave out their arguments. Texts are UTF-8. */
 #ifndef LK_GRAPH_GRAPH_FILE_H
 #define LK_GRAPH_GRAPH_FILE_H
 

@@ -1,5 +1,5 @@
-/* graph_print.c: a step graph as a listing for people: ranks, blocks with their operations, programs with their calls. It
- * prints wrong graphs too, for one prints when something is wrong. */
+/* graph_print.c: a step graph as a listing for people: ranks, blocks with their operations, programs with their calls.
+ * It prints wrong graphs too, for one prints when something is wrong. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@ static const char *name_of(const lk_graph *graph, uint32_t id, char out[NAME]) {
 static void print_quantity(FILE *out, const char *label, double value, bool bytes) {
 	char text[32];
 	if (value == 0) return;
-	fprintf(out, "  %s %s", label, bytes ? lk_format_bytes(value, text, sizeof text) : lk_format_count(value, text, sizeof text));
+	fprintf(out, "  %s %s", label,
+			bytes ? lk_format_bytes(value, text, sizeof text) : lk_format_count(value, text, sizeof text));
 }
 
 static void print_shape(FILE *out, const lk_ops *o, uint32_t i) {
@@ -35,21 +36,24 @@ static void print_waits(FILE *out, const lk_ops *o, uint32_t i) {
 		before = ", ";
 	}
 	before = "  after ";
-	for (uint32_t d = o->dep_begin[i]; d < o->dep_begin[i + 1]; d++, before = ", ") fprintf(out, "%s%u", before, o->deps[d]);
+	for (uint32_t d = o->dep_begin[i]; d < o->dep_begin[i + 1]; d++, before = ", ")
+		fprintf(out, "%s%u", before, o->deps[d]);
 	if (o->wait[i]) fprintf(out, "  waits for argument %u", o->wait[i]);
 	if (o->signal[i]) fprintf(out, "  signals argument %u", o->signal[i]);
 }
 
 static void print_memory(FILE *out, const char *sign, double bytes, unsigned owner) {
 	char text[32];
-	if (bytes != 0) fprintf(out, "  %s%s %s", sign, lk_format_bytes(bytes, text, sizeof text), lk_owner_name((lk_owner)owner));
+	if (bytes != 0)
+		fprintf(out, "  %s%s %s", sign, lk_format_bytes(bytes, text, sizeof text), lk_owner_name((lk_owner)owner));
 }
 
 static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t place) {
 	const lk_ops *o = &graph->ops;
 	char name[NAME], text[32];
-	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, name_of(graph, o->name[i], name), lk_op_kind_name((lk_op_kind)o->kind[i]),
-	        lk_stream_label(o->stream[i]), lk_phase_name((lk_phase)o->phase[i]));
+	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, name_of(graph, o->name[i], name),
+			lk_op_kind_name((lk_op_kind)o->kind[i]), lk_stream_label(o->stream[i]),
+			lk_phase_name((lk_phase)o->phase[i]));
 	if (lk_op_is_collective(o->kind[i])) fprintf(out, "  group %s", lk_group_label(o->group[i]));
 	if (o->kind[i] == LK_OP_SEND || o->kind[i] == LK_OP_RECV) fprintf(out, "  channel %d", o->channel[i]);
 	print_shape(out, o, i);
@@ -101,14 +105,16 @@ static void print_call(const lk_graph *graph, FILE *out, const lk_call *call, si
 static void print_program(const lk_graph *graph, FILE *out, size_t s) {
 	const lk_program *program = &graph->programs.at[s];
 	char name[NAME], text[32];
-	fprintf(out, "program %zu \"%s\": %zu calls, %u events\n", s, name_of(graph, program->name, name), program->calls.count,
-	        program->events);
+	fprintf(out, "program %zu \"%s\": %zu calls, %u events\n", s, name_of(graph, program->name, name),
+			program->calls.count, program->events);
 	for (int o = 0; o < LK_OWNERS; o++)
 		if (program->resident[o] != 0)
-			fprintf(out, "  holds %s of %s\n", lk_format_bytes(program->resident[o], text, sizeof text), lk_owner_name((lk_owner)o));
+			fprintf(out, "  holds %s of %s\n", lk_format_bytes(program->resident[o], text, sizeof text),
+					lk_owner_name((lk_owner)o));
 	for (uint32_t c = 0; c < graph->channels && s * graph->channels + c < graph->wires.count; c++) {
 		lk_wire to = graph->wires.at[s * graph->channels + c];
-		if (to.stage != UINT32_MAX) fprintf(out, "  channel %u leads to channel %u of program %u\n", c, to.channel, to.stage);
+		if (to.stage != UINT32_MAX)
+			fprintf(out, "  channel %u leads to channel %u of program %u\n", c, to.channel, to.stage);
 	}
 	for (size_t i = 0; i < program->calls.count; i++) print_call(graph, out, &program->calls.at[i], i);
 }
@@ -118,7 +124,8 @@ static void print_ranks(const lk_graph *graph, FILE *out) {
 	fprintf(out, "step graph: %u ranks, %u stages of %u; %zu blocks, %u operations\n", r->world, r->stages, r->chains,
 	        graph->blocks.count, graph->ops.count);
 	for (unsigned g = 0; g < LK_GROUPS; g++)
-		if (r->group[g].size > 1) fprintf(out, "  group %s: %u ranks, every %u\n", lk_group_label(g), r->group[g].size, r->group[g].stride);
+		if (r->group[g].size > 1)
+			fprintf(out, "  group %s: %u ranks, every %u\n", lk_group_label(g), r->group[g].size, r->group[g].stride);
 	if (graph->model_flops == 0 && graph->tokens == 0 && graph->samples == 0) return;
 	fputs("  a step:", out);
 	print_quantity(out, "model flops", graph->model_flops, false);

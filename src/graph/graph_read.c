@@ -1,5 +1,5 @@
-/* graph_read.c: a step graph from its file form (graph_file.h). The file streams through: an operation, a call is stored as
- * it is read. Whatever the file holds is a graph that lk_graph_check accepts, or an error with its place. */
+/* graph_read.c: a step graph from its file form (graph_file.h). The file streams through: an operation, a call is
+ * stored as it is read. Whatever the file holds is a graph that lk_graph_check accepts, or an error with its place. */
 #include "graph/graph_file.h"
 
 #include <math.h>
@@ -102,7 +102,8 @@ static lk_status want_choice(reader *r, lk_graph_list list, unsigned *out) {
 typedef lk_status (*value_fn)(reader *r, void *into, unsigned key);
 
 /* The object at hand. Members have one of `count` (at most 64) names and occur once; `needed` ones must. */
-static lk_status read_object(reader *r, const char *const *keys, size_t count, uint64_t needed, value_fn value, void *into) {
+static lk_status read_object(reader *r, const char *const *keys, size_t count, uint64_t needed, value_fn value,
+							 void *into) {
 	uint64_t seen = 0;
 	LK_TRY(want(r, LK_JSON_OBJECT, "an object"));
 	for (;;) {
@@ -110,13 +111,15 @@ static lk_status read_object(reader *r, const char *const *keys, size_t count, u
 		LK_TRY(next(r));
 		if (r->token == LK_JSON_OBJECT_END) break;
 		LK_TRY(want_name(r, keys, count, &key));
-		if (seen >> key & 1) return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(r->json), "\"%s\" stands twice", keys[key]);
+		if (seen >> key & 1)
+			return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(r->json), "\"%s\" stands twice", keys[key]);
 		seen |= (uint64_t)1 << key;
 		LK_TRY(next(r));
 		LK_TRY(value(r, into, key));
 	}
 	for (size_t i = 0; i < count; i++)
-		if ((needed & ~seen) >> i & 1) return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(r->json), "\"%s\" is missing", keys[i]);
+		if ((needed & ~seen) >> i & 1)
+			return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(r->json), "\"%s\" is missing", keys[i]);
 	return LK_OK;
 }
 
@@ -126,7 +129,8 @@ static lk_status read_array(reader *r, value_fn value, void *into, unsigned leas
 		LK_TRY(next(r));
 		if (r->token == LK_JSON_ARRAY_END && i >= least) return LK_OK;
 		if (r->token == LK_JSON_ARRAY_END || i >= most)
-			return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(r->json), "%u to %u elements are wanted here", least, most);
+			return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(r->json), "%u to %u elements are wanted here", least,
+						   most);
 		LK_TRY(value(r, into, i));
 	}
 }
@@ -341,8 +345,8 @@ static lk_status lay_wires(reader *r, const char *file) {
 	lk_graph *graph = r->graph;
 	size_t count = graph->programs.count * (size_t)graph->channels;
 	if (count > LK_GRAPH_WIRES)
-		return lk_fail(r->err, LK_ERR_INPUT, file, "%zu programs of %u channels: at most %d wires are read", graph->programs.count,
-		               graph->channels, LK_GRAPH_WIRES);
+		return lk_fail(r->err, LK_ERR_INPUT, file, "%zu programs of %u channels: at most %d wires are read",
+					   graph->programs.count, graph->channels, LK_GRAPH_WIRES);
 	if (!lk_reserve(&graph->wires, count)) return lk_oom(r->err);
 	for (size_t i = 0; i < count; i++) graph->wires.at[i] = (lk_wire){UINT32_MAX, UINT32_MAX};
 	graph->wires.count = count;
@@ -350,10 +354,11 @@ static lk_status lay_wires(reader *r, const char *file) {
 		const uint32_t *w = r->wires.at[i].at;
 		for (int end = 0; end < 4; end += 2) {
 			if (w[end] >= graph->programs.count || w[end + 1] >= graph->channels)
-				return lk_fail(r->err, LK_ERR_INPUT, file, "wire %zu: no channel %u of program %u", i, w[end + 1], w[end]);
+				return lk_fail(r->err, LK_ERR_INPUT, file, "wire %zu: no channel %u of program %u", i, w[end + 1],
+							   w[end]);
 			if (graph->wires.at[(size_t)w[end] * graph->channels + w[end + 1]].stage != UINT32_MAX)
-				return lk_fail(r->err, LK_ERR_INPUT, file, "wire %zu: channel %u of program %u has a wire already", i, w[end + 1],
-				               w[end]);
+				return lk_fail(r->err, LK_ERR_INPUT, file, "wire %zu: channel %u of program %u has a wire already", i,
+							   w[end + 1], w[end]);
 		}
 		lk_graph_wire(graph, w[0], w[1], w[2], w[3]);
 	}

@@ -9,6 +9,7 @@ static const char *const kind_names[] = {
 static const char *const stream_labels[] = {
 	"host", "compute", "tensor parallel", "context parallel", "expert parallel", "data parallel",
 	"send forward", "receive forward", "send backward", "receive backward", "copy",
+	"send forward, upward", "receive forward, upward", "send backward, upward", "receive backward, upward",
 };
 static const char *const group_labels[LK_GROUPS] = {
 	"none", "tp", "cp", "ep", "etp", "dp", "edp", "shard", "replica", "pp", "embedding", "model",

@@ -101,16 +101,22 @@ static bool wired(const lk_stage_builder *s, int chunk, int wire)
 
 static bool overlap_p2p(const lk_stage_builder *s) { return s->b->job->overlap_p2p == LK_ON; }
 
+/* Schedules in which one chunk, or direction, runs from the last stage to the first. */
+static bool turns_back(const lk_job *job) { return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE; }
+
 static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *block)
 {
 	static const char *const names[] = {"receive forward", "send forward", "receive backward", "send backward"};
-	static const uint8_t streams[] = {LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_BACKWARD};
+	static const uint8_t streams[2][WIRES_PER_CHUNK] = {
+		{LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_BACKWARD},
+		{LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_FORWARD_UP, LK_STREAM_RECV_BACKWARD_UP, LK_STREAM_SEND_BACKWARD_UP},
+	};
 	lk_builder *b = s->b;
 	uint32_t channel = channel_of(chunk, wire), *known = &s->wire_block[channel];
 	if (!*known) {
 		bool receive = wire == FORWARD_IN || wire == BACKWARD_IN;
 		lk_op op = {
-			.kind = receive ? LK_OP_RECV : LK_OP_SEND, .stream = streams[wire], .phase = LK_PHASE_OTHER, .group = LK_GROUP_PP,
+			.kind = receive ? LK_OP_RECV : LK_OP_SEND, .stream = streams[turns_back(b->job) && chunk == 1][wire], .phase = LK_PHASE_OTHER, .group = LK_GROUP_PP,
 			.join = receive && overlap_p2p(s) ? 0 : LK_JOIN(LK_STREAM_COMPUTE), .signal = receive, .name = names[wire],
 			.bytes = b->bytes * b->rows * b->model->hidden, .channel = (int32_t)channel,
 		};
@@ -159,7 +165,7 @@ static lk_status post_send(lk_stage_builder *s, const lk_slot *slot)
 static lk_status begin_pass(lk_stage_builder *s, const lk_slot *slot)
 {
 	bool event = receives(s, slot);
-	uint16_t join = overlap_p2p(s) ? 0 : LK_JOIN(LK_STREAM_SEND_FORWARD) | LK_JOIN(LK_STREAM_SEND_BACKWARD);
+	uint16_t join = overlap_p2p(s) ? 0 : lk_build_send_streams();
 	if (s->b->job->pp == 1 || (!event && !join)) return LK_OK;
 	lk_call c = {.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
 	LK_TRY(lk_build_wait_block(s->b, join, event, &c.block));

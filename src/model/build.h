@@ -107,6 +107,8 @@ void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool inpu
 void lk_build_moe_forward(lk_builder *b);
 void lk_build_moe_backward(lk_builder *b, bool input, bool weight);
 
+/* The streams on which a stage sends. */
+uint16_t lk_build_send_streams(void);
 /* A compute operation without work that waits for streams and, with `event`, for the call's first argument. */
 lk_status lk_build_wait_block(lk_builder *b, uint16_t join, bool event, uint32_t *block);
 

@@ -38,6 +38,12 @@ lk_status lk_build_traffic_block(lk_builder *b, const char *name, unsigned kind,
 	return lk_graph_end_block(b->graph, block, b->err);
 }
 
+uint16_t lk_build_send_streams(void)
+{
+	return LK_JOIN(LK_STREAM_SEND_FORWARD) | LK_JOIN(LK_STREAM_SEND_BACKWARD) | LK_JOIN(LK_STREAM_SEND_FORWARD_UP) |
+	       LK_JOIN(LK_STREAM_SEND_BACKWARD_UP);
+}
+
 lk_status lk_build_wait_block(lk_builder *b, uint16_t join, bool event, uint32_t *block)
 {
 	uint32_t *known = &b->wait_block[join != 0][event];
@@ -114,7 +120,7 @@ lk_status lk_build_tail_block(lk_builder *b, int stage, uint32_t *block)
 	lk_rank_params p = lk_sizes_stage(job, stage);
 	double parameters = owned(job, p);
 	b->phase = LK_PHASE_OPTIMIZER;
-	b->pending = LK_JOIN(LK_STREAM_SEND_FORWARD) | LK_JOIN(LK_STREAM_SEND_BACKWARD);
+	b->pending = lk_build_send_streams();
 	lk_graph_begin_block(b->graph, "step end");
 	reduce_rest(b, stage, p);
 	lk_build_memory(b, LK_OP_OPTIMIZER, "gradient_norm", parameters * lk_sizes_gradient_bytes(job));

@@ -210,7 +210,8 @@ static void fill_switches(lk_job *job) {
 	fill_switch(&job->grad_reduce_fp32, false);
 	fill_switch(&job->overlap_grad_reduce, true);
 	fill_switch(&job->overlap_param_gather, job->overlap_grad_reduce == LK_ON && sharded);
-	fill_switch(&job->overlap_p2p, job->schedule == LK_SCHED_INTERLEAVED);
+	bool simple = job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B;
+	fill_switch(&job->overlap_p2p, !simple);
 	fill_switch(&job->tp_overlap, false);
 	fill_switch(&job->cuda_graphs, false);
 	fill_switch(&job->fused_cross_entropy, false);

@@ -68,7 +68,7 @@ typedef struct lk_job {
 
 	lk_switch overlap_grad_reduce; /* default on */
 	lk_switch overlap_param_gather; /* default: as overlap_grad_reduce, with sharding */
-	lk_switch overlap_p2p;      /* default: on for interleaved */
+	lk_switch overlap_p2p;      /* default: on but for gpipe and 1f1b */
 	lk_switch tp_overlap;       /* userbuffers-like overlap of TP collectives; default off */
 	double bucket_bytes;        /* gradient bucket; default max(40 M, 1 M * dp) parameters as Megatron, 25 MiB for DDP */
 

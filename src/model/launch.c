@@ -14,7 +14,7 @@
 /* One launch line while it is read. */
 typedef struct line {
 	lk_reading *r;
-	lk_ranks ranks;
+	lk_launch_ranks ranks;
 	lk_megatron flags;
 	lk_words environment;       /* NAME=value in front of programs */
 	lk_job trainer;             /* what flags of another trainer say */
@@ -195,7 +195,7 @@ static lk_status read_words(line *l, const lk_word *words, size_t count) {
 }
 
 static lk_status count_gpus(line *l) {
-	const lk_ranks *ranks = &l->ranks;
+	const lk_launch_ranks *ranks = &l->ranks;
 	int64_t nodes = ranks->nodes > 0 ? ranks->nodes : 1;
 	int64_t gpus =
 		ranks->total > 0 ? ranks->total : nodes * (ranks->per_node > 0 ? ranks->per_node : ranks->tasks_per_node);
@@ -227,7 +227,7 @@ static lk_status finish_line(line *l) {
 	return apply_settings(l);
 }
 
-static lk_status read_line(lk_reading *r, const lk_word *words, size_t count, const lk_ranks *batch) {
+static lk_status read_line(lk_reading *r, const lk_word *words, size_t count, const lk_launch_ranks *batch) {
 	line l = {.r = r};
 	if (batch != NULL) l.ranks = *batch;
 	r->out->job = LK_NEW(r->arena, lk_job);
@@ -254,7 +254,7 @@ lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const c
 						 lk_error *err) {
 	lk_reading r = {.arena = arena, .where = name, .out = out, .err = err};
 	lk_words words = {0};
-	lk_ranks batch = {0};
+	lk_launch_ranks batch = {0};
 	if (size > LK_LAUNCH_BYTES) return lk_fail(err, LK_ERR_INPUT, name, "a script of more than 4 MiB");
 	char *copy = lk_arena_strndup(arena, text, size);
 	if (copy == NULL) return lk_oom(err);

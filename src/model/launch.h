@@ -37,25 +37,25 @@ lk_status lk_launch_note(lk_reading *r, const char *flag, const char *reason);
 bool lk_launch_starts(const char *word);
 
 /* launch_options.c: what launchers say of GPUs. */
-typedef struct lk_ranks {
+typedef struct lk_launch_ranks {
 	int per_node, tasks_per_node, nodes, total; /* 0: not said */
-} lk_ranks;
+} lk_launch_ranks;
 typedef struct lk_launched {
 	size_t used;              /* words of the launcher, its target included where it is named below */
 	const lk_word *program;   /* the training program, NULL if another launcher follows */
 	const lk_word *script;    /* text of bash -c */
 } lk_launched;
 /* Reads the launcher that `words` begins with; used is 0 where the first word is none. */
-lk_status lk_launcher_read(lk_reading *r, const lk_word *words, size_t count, lk_ranks *ranks, lk_launched *out);
+lk_status lk_launcher_read(lk_reading *r, const lk_word *words, size_t count, lk_launch_ranks *ranks, lk_launched *out);
 /* A line "#SBATCH ..." of a batch script, without that word. */
-lk_status lk_launcher_sbatch(lk_reading *r, const char *line, lk_ranks *ranks);
+lk_status lk_launcher_sbatch(lk_reading *r, const char *line, lk_launch_ranks *ranks);
 /* NAME=value in front of a program. */
 bool lk_launch_setting(const lk_word *word);
 
 /* script.c: the words of the last launch command of a script, in *words (freed by the caller). `environment` (may be
  * NULL): NAME=value words that the script inherits. */
 lk_status lk_script_words(lk_reading *r, const char *text, size_t size, const lk_words *environment, lk_words *words,
-                          lk_ranks *batch);
+                          lk_launch_ranks *batch);
 
 /* megatron_flags.c, megatron.c: the flags of Megatron-LM. The embedded job holds what flags state one to one; the rest
  * is what needs a rule. */

@@ -114,7 +114,7 @@ static lk_status read_count(lk_reading *r, const char *option, const lk_word *va
 }
 
 /* "localhost:0,1,2,3@node2:0,1": the listed GPUs; a node without a list is not counted. */
-static void read_listed(const char *text, lk_ranks *ranks) {
+static void read_listed(const char *text, lk_launch_ranks *ranks) {
 	int total = 0;
 	for (const char *p = text; *p != '\0'; p++) {
 		if (*p == ':') total++;
@@ -123,7 +123,7 @@ static void read_listed(const char *text, lk_ranks *ranks) {
 	if (strchr(text, ':') != NULL) ranks->total = total;
 }
 
-static lk_status apply(lk_reading *r, meaning means, const char *option, const lk_word *value, lk_ranks *ranks) {
+static lk_status apply(lk_reading *r, meaning means, const char *option, const lk_word *value, lk_launch_ranks *ranks) {
 	switch (means) {
 	case PER_NODE: return read_count(r, option, value, true, &ranks->per_node);
 	case NODES: return read_count(r, option, value, ranks->nodes == 0, &ranks->nodes);
@@ -178,7 +178,7 @@ static bool is_target(int kind, const lk_word *word) {
 }
 
 /* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */
-static lk_status launcher_options(lk_reading *r, int kind, const lk_word *words, size_t count, lk_ranks *ranks,
+static lk_status launcher_options(lk_reading *r, int kind, const lk_word *words, size_t count, lk_launch_ranks *ranks,
 								  size_t *used, const lk_word **argument) {
 	size_t i = 0;
 	*argument = NULL;
@@ -199,7 +199,7 @@ static lk_status launcher_options(lk_reading *r, int kind, const lk_word *words,
 	return LK_OK;
 }
 
-lk_status lk_launcher_sbatch(lk_reading *r, const char *line, lk_ranks *ranks) {
+lk_status lk_launcher_sbatch(lk_reading *r, const char *line, lk_launch_ranks *ranks) {
 	lk_word words[8];
 	size_t count = 0, used;
 	const lk_word *argument;
@@ -216,13 +216,13 @@ bool lk_launch_setting(const lk_word *word) {
 	return n > 0 && !isdigit((unsigned char)word->text[0]) && word->text[n] == '=';
 }
 
-lk_status lk_launcher_read(lk_reading *r, const lk_word *words, size_t count, lk_ranks *ranks, lk_launched *out) {
+lk_status lk_launcher_read(lk_reading *r, const lk_word *words, size_t count, lk_launch_ranks *ranks, lk_launched *out) {
 	const lk_word *argument;
 	size_t options_used;
 	int kind = count > 0 ? program(words[0].text) : 0;
 	*out = (lk_launched){0};
 	if (kind == 0) return LK_OK;
-	lk_ranks own = {.nodes = ranks->nodes};
+	lk_launch_ranks own = {.nodes = ranks->nodes};
 	LK_TRY(launcher_options(r, kind, words + 1, count - 1, &own, &options_used, &argument));
 	out->used = 1 + options_used;
 	ranks->nodes = own.nodes;

@@ -369,7 +369,7 @@ static void shell_free(lk_shell *s) {
 }
 
 lk_status lk_script_words(lk_reading *r, const char *text, size_t size, const lk_words *environment, lk_words *words,
-                          lk_ranks *batch) {
+                          lk_launch_ranks *batch) {
 	lk_shell s = {.r = r,
 				  .line = r->line > 0 ? r->line : 1,
 				  .batch = batch,

@@ -43,7 +43,7 @@ typedef struct lk_shell {
 	bool found, stop;
 	const char *heredoc[8];      /* delimiters that wait for the end of the line */
 	int heredocs;
-	lk_ranks *batch;
+	lk_launch_ranks *batch;
 } lk_shell;
 
 /* A word as written: the text between two places. */

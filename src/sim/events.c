@@ -145,13 +145,10 @@ void lk_rank_keep(lk_engine *engine, lk_rank *rank, uint32_t op, uint32_t sets, 
 	if (end > rank->finish) rank->finish = end;
 }
 
-size_t lk_rank_record(lk_engine *engine, lk_rank *rank, uint32_t op, int64_t ready, int64_t start, int64_t end) {
-	if (!rank->events) return SIZE_MAX;
-	if (!lk_push(rank->events)) {
-		engine->no_memory = true;
-		return SIZE_MAX;
-	}
-	*lk_last(rank->events) = (lk_sim_event){
+uint64_t lk_rank_record(lk_rank *rank, uint32_t op, int64_t ready, int64_t start, int64_t end) {
+	if (!rank->events) return LK_NO_RECORD;
+	rank->events[rank->ops] = (lk_sim_event){
+		.record = rank->record,
 		.call = rank->call,
 		.repetition = rank->repetition,
 		.op = op,
@@ -159,7 +156,7 @@ size_t lk_rank_record(lk_engine *engine, lk_rank *rank, uint32_t op, int64_t rea
 		.start_ps = start,
 		.end_ps = end,
 	};
-	return rank->events->count - 1;
+	return rank->ops;
 }
 
 void lk_rank_wake(lk_engine *engine, uint32_t rank) {
@@ -176,9 +173,9 @@ void lk_rank_resume(lk_engine *engine, uint32_t number, int64_t start, int64_t e
 		rank->kernel.op = UINT32_MAX;
 	}
 	lk_rank_keep(engine, rank, rank->parked_op, sets, end);
-	if (rank->events && rank->parked_record != SIZE_MAX) {
-		rank->events->at[rank->parked_record].start_ps = start;
-		rank->events->at[rank->parked_record].end_ps = end;
+	if (rank->events) {
+		rank->events[rank->parked_record].start_ps = start;
+		rank->events[rank->parked_record].end_ps = end;
 	}
 	lk_rank_wake(engine, number);
 }
@@ -217,7 +214,7 @@ static void run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 		rank->start = ready;
 	}
 	lk_rank_keep(engine, rank, op, sets, end);
-	size_t record = lk_rank_record(engine, rank, op, ready, ready, end);
+	uint64_t record = lk_rank_record(rank, op, ready, ready, end);
 	if (!compute) return;
 	rank->kernel = (lk_kernel){.op = op, .call = rank->call, .last = ready, .due = end, .duration = duration, .floor = floor,
 	                           .left = (double)duration, .record = record, .sets = sets, .slot = insn->slot};
@@ -232,7 +229,7 @@ void lk_rank_host(lk_engine *engine, lk_rank *rank) {
 	int64_t start = rank->host;
 	rank->host += lk_rank_duration(engine, rank, op, rank->costs[op].duration_ps);
 	lk_rank_keep(engine, rank, op, signalled(rank, insn), rank->host);
-	lk_rank_record(engine, rank, op, start, start, rank->host);
+	lk_rank_record(rank, op, start, start, rank->host);
 }
 
 /* Parks the rank at a meeting, which may be over at once. */
@@ -247,7 +244,7 @@ static void park(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 	rank->parked_op = op;
 	rank->parked_call = rank->call;
 	rank->parked_duration = cost->duration_ps;
-	rank->parked_record = lk_rank_record(engine, rank, op, arrival, arrival, arrival);
+	rank->parked_record = lk_rank_record(rank, op, arrival, arrival, arrival);
 	uint64_t meeting = lk_meet_number(engine, rank, op);
 	lk_rank_step(engine, rank);
 	lk_meet_post(engine, number, NULL, op, meeting, arrival);
@@ -294,10 +291,10 @@ static lk_status new_rank(lk_engine *engine, uint32_t number, lk_error *err) {
 	rank->event_pending = LK_ARRAY(&engine->arena, lk_act *, rank->program->events);
 	rank->issued = LK_ARRAY(&engine->arena, uint64_t, LK_GROUPS + sim->graph->channels);
 	if (!rank->slot || !rank->slot_pending || !rank->event || !rank->event_pending || !rank->issued) return lk_oom(err);
-	for (uint32_t r = 0; r < rank->info->record_count && !rank->events; r++) {
-		if (rank->info->record_lane[r] != rank->lane) continue;
-		rank->events = LK_NEW(&engine->arena, lk_sim_events);
-		if (!rank->events) return lk_oom(err);
+	for (uint32_t r = rank->info->record_count; r > 0; r--) {
+		if (rank->info->record_lane[r - 1] != rank->lane) continue;
+		rank->events = sim->events + rank->info->record_base[r - 1];
+		rank->record = rank->info->records[r - 1];
 	}
 	open_call(engine, rank);
 	return LK_OK;
@@ -358,6 +355,19 @@ static lk_status run(lk_engine *engine, lk_error *err) {
 	return LK_OK;
 }
 
+/* Ranks of one class that are recorded both have the same events. */
+static void share_events(const lk_engine *engine) {
+	for (uint32_t i = 0; i < engine->ranks; i++) {
+		const lk_rank *rank = &engine->rank[i];
+		for (uint32_t r = 0; r < rank->info->record_count; r++) {
+			lk_sim_event *to = engine->sim->events + rank->info->record_base[r];
+			if (rank->info->record_lane[r] != rank->lane || to == rank->events) continue;
+			memcpy(to, rank->events, rank->ops * sizeof *to);
+			for (uint64_t k = 0; k < rank->ops; k++) to[k].record = rank->info->records[r];
+		}
+	}
+}
+
 lk_status lk_run_events(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	lk_engine engine = {.sim = sim};
 	lk_status status = set_up(&engine, err);
@@ -367,12 +377,7 @@ lk_status lk_run_events(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
 		out->finish_ps[i] = rank->finish > rank->host ? rank->finish : rank->host;
 		out->operations += rank->ops;
 	}
-	for (uint32_t i = 0; status == LK_OK && i < sim->options->record_count; i++) {
-		uint32_t stage = sim->options->record[i] / sim->chains, lane = sim->lane_of[sim->options->record[i] % sim->chains];
-		status = lk_sim_take_events(engine.rank[stage * sim->lanes + lane].events, 0, 1, i, out, err);
-	}
-	for (uint32_t i = 0; engine.rank && i < engine.ranks; i++)
-		if (engine.rank[i].events) lk_vec_free(engine.rank[i].events);
+	if (status == LK_OK) share_events(&engine);
 	lk_arena_free(&engine.arena);
 	return status;
 }

@@ -31,7 +31,7 @@ typedef struct lk_act {
 	int64_t arrival, duration, floor; /* floor: over no earlier, see tail_ps */
 	int64_t due, last;        /* last: when `left` was true */
 	double left, rate;
-	size_t record;
+	uint64_t record;          /* its number in the program, or LK_NO_RECORD */
 	uint64_t number;          /* of its meeting */
 	uint32_t op, call, waits;
 	uint32_t sets;            /* 1 + event of the program, 0 none */
@@ -57,14 +57,14 @@ typedef struct lk_kernel {
 	uint32_t op, call;        /* op UINT32_MAX: none */
 	int64_t last, due, duration, floor;
 	double left;
-	size_t record;
+	uint64_t record;
 	uint32_t sets;
 	uint16_t slot;
 } lk_kernel;
 
 typedef struct lk_rank {
 	uint32_t call, repetition, op, end_op; /* program counter: next operation, end of its block */
-	uint32_t stage, lane;
+	uint32_t stage, lane, record;
 	const lk_cost *costs;     /* of its variant */
 	int64_t host, start;      /* clock; start of the last compute operation */
 	int64_t end[LK_STREAMS];
@@ -75,7 +75,7 @@ typedef struct lk_rank {
 	bool parked;              /* quiet, at a meeting */
 	bool changed;             /* other acts run than when rates were set */
 	uint32_t parked_op, parked_call;
-	size_t parked_record;
+	uint64_t parked_record;
 	int64_t parked_duration;
 	uint32_t others;          /* acts, kernels of the compute stream left out */
 	uint32_t pending_mask;    /* streams that an act will end on */
@@ -88,7 +88,7 @@ typedef struct lk_rank {
 	int64_t *slot, *event;
 	lk_act **slot_pending, **event_pending;
 	uint64_t *issued;         /* [LK_GROUPS + channels] communication operations by kind of group or channel */
-	lk_sim_events *events;    /* NULL: not recorded */
+	lk_sim_event *events;     /* one for each operation; NULL: not recorded */
 	const lk_program *program;
 	const lk_sim_stage *info;
 } lk_rank;
@@ -116,13 +116,16 @@ typedef struct lk_engine {
 	bool no_memory;
 } lk_engine;
 
+/* Recorded event that does not exist. */
+#define LK_NO_RECORD UINT64_MAX
+
 /* events_meet.c */
 lk_status lk_meet_set_up(lk_engine *engine, lk_error *err);
 /* The number of the communication operation that the rank issues now. */
 uint64_t lk_meet_number(lk_engine *engine, lk_rank *rank, uint32_t op);
 uint32_t lk_meet_members(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn);
 /* The rank arrives; `act` NULL: parked. Starts the operation when it is the last one. */
-void lk_meet_post(lk_engine *engine, uint32_t rank, lk_act *act, uint32_t op, uint64_t number, int64_t arrival);
+void lk_meet_post(lk_engine *engine, uint32_t number, lk_act *act, uint32_t op, uint64_t which, int64_t arrival);
 /* One member has done its share. */
 void lk_meet_share_done(lk_engine *engine, lk_meeting *meeting, int64_t time);
 
@@ -147,7 +150,7 @@ uint32_t lk_rank_argument(const lk_rank *rank, uint8_t which);
 void lk_rank_wake(lk_engine *engine, uint32_t rank);
 /* A parked rank's operation is over. */
 void lk_rank_resume(lk_engine *engine, uint32_t rank, int64_t start, int64_t end);
-size_t lk_rank_record(lk_engine *engine, lk_rank *rank, uint32_t op, int64_t ready, int64_t start, int64_t end);
+uint64_t lk_rank_record(lk_rank *rank, uint32_t op, int64_t ready, int64_t start, int64_t end);
 /* Moves a busy rank in the heap; LK_NEVER takes it out. */
 void lk_heap_set(lk_engine *engine, uint32_t rank, int64_t key);
 

@@ -26,7 +26,7 @@ static lk_act *new_act(lk_engine *engine, uint32_t op, uint32_t call) {
 	}
 	const lk_insn *insn = &engine->sim->insn[op];
 	*act = (lk_act){.op = op, .call = call, .stream = insn->stream, .communicates = insn->flags & LK_INSN_COMM,
-	                .due = LK_NEVER, .rate = 1, .record = SIZE_MAX};
+	                .due = LK_NEVER, .rate = 1, .record = LK_NO_RECORD};
 	return act;
 }
 
@@ -59,7 +59,7 @@ static void keep(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t end) {
 		rank->event[act->sets - 1] = end;
 	}
 	if (end > rank->finish) rank->finish = end;
-	if (act->record != SIZE_MAX) rank->events->at[act->record].end_ps = end;
+	if (act->record != LK_NO_RECORD) rank->events[act->record].end_ps = end;
 }
 
 static void await_one(lk_engine *engine, lk_act *act, lk_act *before) {
@@ -104,7 +104,7 @@ void lk_busy_due(lk_engine *engine, uint32_t number, lk_act *act, lk_act_state s
 /* All sources of an act are known. */
 static void arrive(lk_engine *engine, uint32_t number, lk_act *act) {
 	lk_rank *rank = &engine->rank[number];
-	if (act->record != SIZE_MAX) rank->events->at[act->record].ready_ps = act->arrival;
+	if (act->record != LK_NO_RECORD) rank->events[act->record].ready_ps = act->arrival;
 	if (!act->communicates) {
 		lk_busy_due(engine, number, act, LK_ACT_SCHEDULED, act->arrival);
 		return;
@@ -143,7 +143,7 @@ static void fire(lk_engine *engine, uint32_t number, lk_act *act) {
 		act->last = act->due;
 		act->left = (double)act->duration;
 		act->rate = 1;
-		if (act->record != SIZE_MAX) rank->events->at[act->record].start_ps = act->due;
+		if (act->record != LK_NO_RECORD) rank->events[act->record].start_ps = act->due;
 		if (act->stream == LK_STREAM_COMPUTE) {
 			rank->start = act->due;
 			rank->unstarted = NULL;
@@ -237,7 +237,7 @@ static void issue_act(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 	act->arrival = lk_rank_sources(engine, rank, insn);
 	if (launch > act->arrival) act->arrival = launch;
 	act->duration = lk_rank_duration(engine, rank, act->op, cost->duration_ps);
-	act->record = lk_rank_record(engine, rank, act->op, act->arrival, act->arrival, act->arrival);
+	act->record = lk_rank_record(rank, act->op, act->arrival, act->arrival, act->arrival);
 	if (insn->signal) act->sets = 1u + lk_rank_argument(rank, insn->signal);
 	if (act->communicates) act->number = lk_meet_number(engine, rank, act->op);
 	if (insn->stream == LK_STREAM_COMPUTE) rank->unstarted = act;

@@ -99,7 +99,21 @@ static lk_status make_macro(folder *f, lk_fold_run *run, lk_cost *cost, lk_error
 	return lk_graph_end_block(f->out->graph, &run->block, err);
 }
 
+/* Room for the first source call of every call that the folded programs will have: one per piece. */
+static lk_status open_source_calls(folder *f, lk_error *err) {
+	uint32_t stages = f->graph->ranks.stages, *counts = LK_ARRAY(&f->out->arena, uint32_t, stages);
+	f->out->source_call = LK_ARRAY(&f->out->arena, uint32_t *, stages);
+	if (!counts || !f->out->source_call) return lk_oom(err);
+	for (size_t i = 0; i < f->pieces.count; i++) counts[f->pieces.at[i].stage]++;
+	for (uint32_t s = 0; s < stages; s++) {
+		f->out->source_call[s] = LK_ARRAY(&f->out->arena, uint32_t, counts[s]);
+		if (!f->out->source_call[s]) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
 static lk_status fold_programs(folder *f, lk_cost *cost, lk_error *err) {
+	LK_TRY(open_source_calls(f, err));
 	for (size_t i = 0; i < f->pieces.count; i++) {
 		const lk_fold_piece *piece = &f->pieces.at[i];
 		lk_call call = f->graph->programs.at[piece->stage].calls.at[piece->begin];
@@ -111,6 +125,7 @@ static lk_status fold_programs(folder *f, lk_cost *cost, lk_error *err) {
 			call.block = run->block;
 			call.repeat = 1;
 		}
+		f->out->source_call[piece->stage][f->out->graph->programs.at[piece->stage].calls.count] = piece->begin;
 		LK_TRY(lk_graph_call(f->out->graph, piece->stage, &call, err));
 	}
 	return LK_OK;

@@ -8,13 +8,18 @@
 
 enum { LEAST_OPS = 4 }; /* shorter runs gain nothing */
 
+/* Gradients and parameters of data parallelism. */
+static bool is_traffic(const lk_graph *graph, uint32_t op) {
+	unsigned group = graph->ops.group[op];
+	return lk_op_is_collective(graph->ops.kind[op]) && group >= LK_GROUP_DP && group <= LK_GROUP_REPLICA;
+}
+
 /* Streams on which a message or gradient traffic may still be under way when a run begins. */
 static uint16_t foreign_streams(const lk_graph *graph) {
 	uint16_t streams = 0;
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
-		unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
-		bool traffic = lk_op_is_collective(kind) && group >= LK_GROUP_DP;
-		if (kind == LK_OP_SEND || kind == LK_OP_RECV || traffic) streams |= (uint16_t)LK_JOIN(graph->ops.stream[op]);
+		unsigned kind = graph->ops.kind[op];
+		if (kind == LK_OP_SEND || kind == LK_OP_RECV || is_traffic(graph, op)) streams |= (uint16_t)LK_JOIN(graph->ops.stream[op]);
 	}
 	return streams & (uint16_t)~(LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST));
 }
@@ -34,7 +39,7 @@ static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t o
 		return false;
 	if (lk_op_is_collective(kind)) {
 		if (group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL) return false;
-		return group < LK_GROUP_DP || joined_inside(graph, block, op);
+		return !is_traffic(graph, op) || joined_inside(graph, block, op);
 	}
 	return op == block->begin || !(ops->join[op] & foreign);
 }

@@ -54,6 +54,7 @@ typedef struct lk_sim_stage {
 	uint32_t record_count;
 	uint32_t *records;      /* indices into the options' list */
 	uint32_t *record_lane;  /* their lanes */
+	uint64_t *record_base;  /* where their events begin in lk_sim.events, one for each operation of the program */
 } lk_sim_stage;
 
 /* One simulation, set up. All of it is owned by the arena. */
@@ -69,6 +70,8 @@ typedef struct lk_sim {
 	uint32_t *lane_of, *lane_ranks, *lane_chain; /* [chains], [lanes], [lanes]: the first chain of a lane */
 	lk_lane_groups group[LK_GROUPS];
 	lk_sim_stage *stage;    /* [stages] */
+	uint64_t event_count;
+	lk_sim_event *events;   /* of the result */
 } lk_sim;
 
 /* lower.c: instructions, checks of everything that an engine would index with, and a bound on time that excludes overflow. */
@@ -77,13 +80,9 @@ lk_status lk_lower(lk_sim *sim, lk_error *err);
 /* ranks.c: groups of one kind among lanes. */
 lk_status lk_lower_groups(lk_sim *sim, unsigned group, lk_error *err);
 
-/* The engines. `out` has its lane fields set; they fill finish_ps, operations and events. */
+/* The engines. `out` has its lane fields set; they fill finish_ps and operations, and sim->events. */
 lk_status lk_run_sweep(const lk_sim *sim, lk_sim_result *out, lk_error *err);
 lk_status lk_run_events(const lk_sim *sim, lk_sim_result *out, lk_error *err);
-
-/* sim.c: adds events at[0], at[stride], ... to the result, as those of record number `record`. */
-lk_status lk_sim_take_events(const lk_sim_events *events, size_t first, size_t stride, uint32_t record, lk_sim_result *out,
-                             lk_error *err);
 
 /* "stage 3, call 17 (layer forward): qkv_proj" */
 void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out, size_t size);

@@ -77,12 +77,15 @@ static lk_status set_records(lk_sim *sim, lk_error *err) {
 		lk_sim_stage *stage = &sim->stage[s];
 		stage->records = LK_ARRAY(sim->arena, uint32_t, stage->record_count);
 		stage->record_lane = LK_ARRAY(sim->arena, uint32_t, stage->record_count);
-		if (!stage->records || !stage->record_lane) return lk_oom(err);
+		stage->record_base = LK_ARRAY(sim->arena, uint64_t, stage->record_count);
+		if (!stage->records || !stage->record_lane || !stage->record_base) return lk_oom(err);
 		stage->record_count = 0;
 	}
 	for (uint32_t i = 0; i < options->record_count; i++) {
 		lk_sim_stage *stage = &sim->stage[options->record[i] / sim->chains];
 		stage->record_lane[stage->record_count] = sim->lane_of[options->record[i] % sim->chains];
+		stage->record_base[stage->record_count] = sim->event_count;
+		sim->event_count += stage->ops;
 		stage->records[stage->record_count++] = i;
 	}
 	return LK_OK;
@@ -110,25 +113,18 @@ static lk_status set_up(lk_sim *sim, lk_error *err) {
 	return set_lanes(sim, err);
 }
 
-/* Moves lane tables into the result, which outlives the simulation. */
-static lk_status new_result(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
+/* The result outlives the simulation: lane tables are copied. */
+static lk_status new_result(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	out->lanes = sim->lanes;
 	out->finish_ps = calloc((size_t)sim->stages * sim->lanes, sizeof *out->finish_ps);
 	out->lane_of = malloc(sim->chains * sizeof *out->lane_of);
 	out->lane_ranks = malloc(sim->lanes * sizeof *out->lane_ranks);
 	if (!out->finish_ps || !out->lane_of || !out->lane_ranks) return lk_oom(err);
+	if (sim->event_count && !lk_reserve(&out->events, sim->event_count)) return lk_oom(err);
+	sim->events = out->events.at;
+	out->events.count = sim->event_count;
 	memcpy(out->lane_of, sim->lane_of, sim->chains * sizeof *out->lane_of);
 	memcpy(out->lane_ranks, sim->lane_ranks, sim->lanes * sizeof *out->lane_ranks);
-	return LK_OK;
-}
-
-lk_status lk_sim_take_events(const lk_sim_events *events, size_t first, size_t stride, uint32_t record, lk_sim_result *out,
-                             lk_error *err) {
-	if (!lk_reserve(&out->events, events->count / stride + 1)) return lk_oom(err);
-	for (size_t i = first; i < events->count; i += stride) {
-		out->events.at[out->events.count] = events->at[i];
-		out->events.at[out->events.count++].record = record;
-	}
 	return LK_OK;
 }
 

@@ -153,14 +153,11 @@ static void load_lanes(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op
 	if (insn->what == LK_INSN_LOCAL && insn->stream == LK_STREAM_COMPUTE) lk_lanes_scale(v[TAIL], &noise, sweep->n);
 }
 
-static bool record(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op, size_t *first) {
-	uint32_t count = stage->info->record_count;
-	*first = stage->events.count;
-	if (!count) return true;
-	if (!lk_reserve(&stage->events, count)) return false;
-	for (uint32_t r = 0; r < count; r++) {
+static void record(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
+	for (uint32_t r = 0; r < stage->info->record_count; r++) {
 		int64_t ready = sweep->scratch[READY][stage->info->record_lane[r]];
-		stage->events.at[stage->events.count++] = (lk_sim_event){
+		*lk_sweep_recorded(sweep, stage, r, stage->ops) = (lk_sim_event){
+			.record = stage->info->records[r],
 			.call = (uint32_t)stage->call,
 			.repetition = stage->repetition,
 			.op = op,
@@ -169,11 +166,10 @@ static bool record(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op, size_t *
 			.end_ps = ready,
 		};
 	}
-	return true;
 }
 
 /* A kernel or host operation whose sources are all known: ready is in scratch[READY], the host clock already behind it. */
-static bool run_lanes(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn, size_t first) {
+static bool run_lanes(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
 	size_t n = sweep->n;
 	int64_t *end = lk_sweep_register(sweep, stage, insn->stream), *const *v = sweep->scratch;
 	if (insn->stream == LK_STREAM_COMPUTE) memcpy(lk_sweep_register(sweep, stage, LK_REG_START), v[READY], n * sizeof *end);
@@ -185,7 +181,7 @@ static bool run_lanes(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *ins
 		lk_lanes_max(end, v[READY], n);
 	}
 	for (uint32_t r = 0; r < stage->info->record_count; r++)
-		stage->events.at[first + r].end_ps = end[stage->info->record_lane[r]];
+		lk_sweep_recorded(sweep, stage, r, stage->ops)->end_ps = end[stage->info->record_lane[r]];
 	return keep_end(sweep, stage, insn);
 }
 
@@ -196,7 +192,7 @@ static int step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 	bool pending = (sources & stage->pending_mask) || extra_pending(sweep, stage, insn);
 	if (pending && insn->stream <= LK_STREAM_COMPUTE) return STEP_BLOCKED;
 	int64_t *host = stage->registers, *const *v = sweep->scratch;
-	size_t first, n = sweep->n;
+	size_t n = sweep->n;
 	lk_sources from;
 	load_lanes(sweep, stage, op);
 	gather(sweep, stage, insn, sources, &from);
@@ -206,15 +202,15 @@ static int step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 		lk_lanes_max_sum(v[READY], host, v[LEAD], n);
 		lk_lanes_add(host, v[HOST], n);
 	}
-	if (!record(sweep, stage, op, &first)) return STEP_NO_MEMORY;
+	record(sweep, stage, op);
 	if (insn->what == LK_INSN_HOST || (insn->what == LK_INSN_LOCAL && !pending))
-		return run_lanes(sweep, stage, insn, first) ? STEP_DONE : STEP_NO_MEMORY;
+		return run_lanes(sweep, stage, insn) ? STEP_DONE : STEP_NO_MEMORY;
 	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, op);
 	if (!node) return STEP_NO_MEMORY;
 	memcpy(node->at, v[READY], n * sizeof *host);
 	memcpy(node->duration, v[WORK], n * sizeof *host);
 	node->varied = true;
-	node->record = first;
+	node->record = stage->ops;
 	return issue_node(sweep, node, sources) ? STEP_DONE : STEP_NO_MEMORY;
 }
 
@@ -320,13 +316,6 @@ lk_status lk_run_sweep(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
 		finish(&sweep, &sweep.stage[s], out->finish_ps + (size_t)s * sim->lanes);
 		out->operations += sweep.stage[s].ops * sim->lanes;
 	}
-	for (uint32_t i = 0; status == LK_OK && i < sim->options->record_count; i++) {
-		const lk_sweep_stage *stage = &sweep.stage[sim->options->record[i] / sim->chains];
-		uint32_t place = 0;
-		while (stage->info->records[place] != i) place++;
-		status = lk_sim_take_events(&stage->events, place, stage->info->record_count, i, out, err);
-	}
-	for (uint32_t s = 0; sweep.stage && s < sim->stages; s++) lk_vec_free(&sweep.stage[s].events);
 	lk_arena_free(&sweep.arena);
 	return status;
 }

@@ -42,7 +42,7 @@ typedef struct lk_sweep_node {
 	uint32_t waits;         /* for so many nodes */
 	uint32_t sets;          /* 1 + event of the program, 0 none */
 	uint64_t number;        /* among those of its channel, or of its kind of group */
-	size_t record;          /* first of its recorded events */
+	uint64_t record;        /* its number in the program, for its recorded events */
 	int64_t work;           /* duration ... */
 	bool varied;            /* ... or `duration`, by lane */
 	int64_t *at, *duration; /* at: arrival, then start, then end */
@@ -64,7 +64,6 @@ typedef struct lk_sweep_stage {
 	int64_t **event;        /* [events], NULL: never signalled */
 	lk_sweep_node **event_pending;
 	uint64_t crossed[LK_GROUPS];
-	lk_sim_events events;   /* record_count for each operation */
 } lk_sweep_stage;
 
 /* One end of a channel. */
@@ -109,6 +108,10 @@ lk_status lk_sweep_stuck(const lk_sweep *sweep, lk_error *err);
 void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage);
 /* The vector of an event of the program; made when it is first needed, NULL when memory is out. */
 int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event);
+
+static inline lk_sim_event *lk_sweep_recorded(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t r, uint64_t number) {
+	return &sweep->sim->events[stage->info->record_base[r] + number];
+}
 
 static inline int64_t *lk_sweep_register(const lk_sweep *sweep, const lk_sweep_stage *stage, unsigned r) {
 	return stage->registers + r * sweep->n;

@@ -96,12 +96,12 @@ static bool settle(lk_sweep *sweep, lk_sweep_node *node) {
 	lk_sweep_stage *stage = node->stage;
 	const lk_insn *insn = &sweep->sim->insn[node->op];
 	const uint32_t *lane = stage->info->record_lane;
-	for (uint32_t r = 0; r < stage->info->record_count; r++) stage->events.at[node->record + r].start_ps = node->at[lane[r]];
+	for (uint32_t r = 0; r < stage->info->record_count; r++) lk_sweep_recorded(sweep, stage, r, node->record)->start_ps = node->at[lane[r]];
 	if (fulfil(sweep, node, LK_REG_START)) stage->pending_mask &= ~(1u << LK_REG_START);
 	tell(sweep, node, true);
 	if (node->varied) lk_lanes_add(node->at, node->duration, sweep->n);
 	else lk_lanes_shift(node->at, node->work, sweep->n);
-	for (uint32_t r = 0; r < stage->info->record_count; r++) stage->events.at[node->record + r].end_ps = node->at[lane[r]];
+	for (uint32_t r = 0; r < stage->info->record_count; r++) lk_sweep_recorded(sweep, stage, r, node->record)->end_ps = node->at[lane[r]];
 	if (fulfil(sweep, node, insn->stream)) stage->pending_mask &= ~(1u << insn->stream);
 	if (insn->slot != LK_NO_SLOT) fulfil(sweep, node, LK_REG_SLOTS + insn->slot);
 	if (node->sets && stage->event_pending[node->sets - 1] == node) {
@@ -194,7 +194,8 @@ static bool post_cross(lk_sweep *sweep, lk_sweep_node *node) {
 static bool run_node(lk_sweep *sweep, lk_sweep_node *node) {
 	const lk_insn *insn = &sweep->sim->insn[node->op];
 	const lk_sweep_stage *stage = node->stage;
-	for (uint32_t r = 0; r < stage->info->record_count; r++) stage->events.at[node->record + r].ready_ps = node->at[stage->info->record_lane[r]];
+	for (uint32_t r = 0; r < stage->info->record_count; r++)
+		lk_sweep_recorded(sweep, stage, r, node->record)->ready_ps = node->at[stage->info->record_lane[r]];
 	if (insn->what == LK_INSN_P2P) return post_p2p(sweep, node);
 	if (insn->what == LK_INSN_CROSS) return post_cross(sweep, node);
 	if (insn->what == LK_INSN_GROUP) {

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		if (size < 512) { /* a file: not for every input */
 			char path[] = "/tmp/fuzz_graph.XXXXXX";
 			int fd = mkstemp(path);
-			if (fd < 0 || lk_graph_write(graph, path, &err) != LK_OK || lk_graph_read(path, &again, &err) != LK_OK) abort();
+			if (fd < 0 || lk_graph_write(graph, path, &err) != LK_OK || lk_graph_read(path, &again, &err) != LK_OK)
+				abort();
 			if (again->ops.count != graph->ops.count || again->programs.count != graph->programs.count) abort();
 			fclose(fdopen(fd, "r"));
 			remove(path);

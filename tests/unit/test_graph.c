@@ -1,5 +1,5 @@
-/* test_graph.c: random step graphs are written, read and found equal field by field; the checker accepts them, and finds
- * each fault that is planted into one, by place and cause; files that are wrong are refused with their line. */
+/* test_graph.c: random step graphs are written, read and found equal field by field; the checker accepts them, and
+ * finds each fault that is planted into one, by place and cause; files that are wrong are refused with their line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,9 @@ typedef struct dice {
 	uint64_t seed, at;
 } dice;
 
-static unsigned roll(dice *d, unsigned sides) { return (unsigned)(lk_hash64(d->seed * 0x9e3779b97f4a7c15u + d->at++) % sides); }
+static unsigned roll(dice *d, unsigned sides) {
+	return (unsigned)(lk_hash64(d->seed * 0x9e3779b97f4a7c15u + d->at++) % sides);
+}
 
 static double real(dice *d) {
 	switch (roll(d, 5)) {
@@ -35,16 +37,29 @@ static double real(dice *d) {
 
 /* ---- random graphs ---- */
 
-static const char *const op_names[] = {"qkv_proj", "norm", "", "a \"quoted\" name", "tab\there", "gr\xc3\xb6\xc3\x9f" "e", "x\x01y"};
+static const char *const op_names[] = {"qkv_proj",         "norm",  "", "a \"quoted\" name", "tab\there",
+									   "stra\xc3\x9f\x65", "x\x01y"};
 enum { NAMES = 7, EVENTS = 5, PORTS = 3, IN_STAGE = LK_GROUP_PP };
 
 static lk_op random_op(dice *d, uint32_t place, uint32_t *deps) {
 	lk_op op = {
-		.phase = (uint8_t)roll(d, LK_PHASES), .dtype = (uint8_t)roll(d, LK_DTYPES), .flags = (uint8_t)(roll(d, 8) & ~(unsigned)LK_OP_TRANSIENT),
-		.join = (uint16_t)(roll(d, 3) ? 0 : roll(d, 65536)), .name = op_names[roll(d, NAMES)], .m = real(d), .n = real(d), .k = real(d),
-		.batch = real(d), .flops = real(d), .bytes = real(d), .window = real(d), .deps = deps,
-		.measured_ps = roll(d, 3) ? 0 : (int64_t)(lk_hash64(d->at++) >> 2), .channel = (int32_t)roll(d, 3),
-		.alloc_owner = (uint8_t)roll(d, LK_OWNERS), .release_owner = (uint8_t)roll(d, LK_OWNERS),
+		.phase = (uint8_t)roll(d, LK_PHASES),
+		.dtype = (uint8_t)roll(d, LK_DTYPES),
+		.flags = (uint8_t)(roll(d, 8) & ~(unsigned)LK_OP_TRANSIENT),
+		.join = (uint16_t)(roll(d, 3) ? 0 : roll(d, 65536)),
+		.name = op_names[roll(d, NAMES)],
+		.m = real(d),
+		.n = real(d),
+		.k = real(d),
+		.batch = real(d),
+		.flops = real(d),
+		.bytes = real(d),
+		.window = real(d),
+		.deps = deps,
+		.measured_ps = roll(d, 3) ? 0 : (int64_t)(lk_hash64(d->at++) >> 2),
+		.channel = (int32_t)roll(d, 3),
+		.alloc_owner = (uint8_t)roll(d, LK_OWNERS),
+		.release_owner = (uint8_t)roll(d, LK_OWNERS),
 	};
 	do op.kind = (uint8_t)roll(d, LK_OP_COUNT);
 	while (op.kind == LK_OP_SEND || op.kind == LK_OP_RECV);
@@ -79,8 +94,13 @@ static uint32_t single(lk_graph *graph, const char *block, lk_op op) {
 
 /* Every call is `what`, repeated at random; owners' bytes are taken and given back by a pair of blocks. */
 static void put(lk_graph *graph, dice *d, uint32_t stage, uint32_t block, uint32_t repeat, unsigned a, unsigned b) {
-	lk_call call = {.block = block, .repeat = repeat, .microbatch = (int32_t)roll(d, 5) - 1, .layer = (int32_t)roll(d, 5) - 1,
-	                .chunk = (uint8_t)roll(d, 4), .pass = (uint8_t)roll(d, LK_PHASES), .arg = {(uint16_t)a, (uint16_t)b}};
+	lk_call call = {.block = block,
+					.repeat = repeat,
+					.microbatch = (int32_t)roll(d, 5) - 1,
+					.layer = (int32_t)roll(d, 5) - 1,
+					.chunk = (uint8_t)roll(d, 4),
+					.pass = (uint8_t)roll(d, LK_PHASES),
+					.arg = {(uint16_t)a, (uint16_t)b}};
 	assert_int_equal(lk_graph_call(graph, stage, &call, NULL), LK_OK);
 }
 
@@ -92,14 +112,24 @@ static parts make_blocks(lk_graph *graph, dice *d) {
 	parts p;
 	double size = 1 + real(d);
 	for (int i = 0; i < 4; i++) p.work[i] = work_block(graph, d);
-	p.take = single(graph, "take", (lk_op){.kind = LK_OP_NORM, .stream = 1, .alloc = size, .alloc_owner = LK_OWN_ACTIVATIONS, .name = "take"});
-	p.give = single(graph, "give", (lk_op){.kind = LK_OP_NORM, .stream = 1, .release = size, .release_owner = LK_OWN_ACTIVATIONS, .name = "give"});
+	p.take = single(
+		graph, "take",
+		(lk_op){.kind = LK_OP_NORM, .stream = 1, .alloc = size, .alloc_owner = LK_OWN_ACTIVATIONS, .name = "take"});
+	p.give = single(
+		graph, "give",
+		(lk_op){.kind = LK_OP_NORM, .stream = 1, .release = size, .release_owner = LK_OWN_ACTIVATIONS, .name = "give"});
 	p.signal = single(graph, "signal", (lk_op){.kind = LK_OP_WAIT, .stream = 1, .signal = 2, .name = "set"});
 	p.wait = single(graph, "wait", (lk_op){.kind = LK_OP_WAIT, .stream = 1, .wait = 1, .name = "await"});
-	p.cross = single(graph, "norm", (lk_op){.kind = LK_OP_ALLREDUCE, .stream = 2, .group = LK_GROUP_MODEL, .name = "norm", .bytes = 8});
+	p.cross =
+		single(graph, "norm",
+			   (lk_op){.kind = LK_OP_ALLREDUCE, .stream = 2, .group = LK_GROUP_MODEL, .name = "norm", .bytes = 8});
 	for (int c = 0; c < PORTS; c++) {
-		p.send[c] = single(graph, "send", (lk_op){.kind = LK_OP_SEND, .stream = 6, .group = LK_GROUP_PP, .channel = c, .name = "send"});
-		p.receive[c] = single(graph, "receive", (lk_op){.kind = LK_OP_RECV, .stream = 7, .group = LK_GROUP_PP, .channel = c, .name = "receive"});
+		p.send[c] =
+			single(graph, "send",
+				   (lk_op){.kind = LK_OP_SEND, .stream = 6, .group = LK_GROUP_PP, .channel = c, .name = "send"});
+		p.receive[c] =
+			single(graph, "receive",
+				   (lk_op){.kind = LK_OP_RECV, .stream = 7, .group = LK_GROUP_PP, .channel = c, .name = "receive"});
 	}
 	return p;
 }
@@ -107,7 +137,8 @@ static parts make_blocks(lk_graph *graph, dice *d) {
 static void fill_program(lk_graph *graph, dice *d, const parts *p, uint32_t stage, uint32_t stages) {
 	unsigned event = roll(d, EVENTS), times = 1 + roll(d, 3);
 	put(graph, d, stage, p->signal, 1, roll(d, 9), event);
-	for (unsigned i = roll(d, 6); i > 0; i--) put(graph, d, stage, p->work[roll(d, 4)], 1 + roll(d, 4), roll(d, 9), roll(d, 9));
+	for (unsigned i = roll(d, 6); i > 0; i--)
+		put(graph, d, stage, p->work[roll(d, 4)], 1 + roll(d, 4), roll(d, 9), roll(d, 9));
 	put(graph, d, stage, p->take, times, 0, 0);
 	put(graph, d, stage, p->wait, 1 + roll(d, 2), event, 0);
 	if (stage > 0) put(graph, d, stage, p->receive[1], 3, 0, 0);
@@ -151,9 +182,11 @@ static void same_name(const lk_graph *a, uint32_t x, const lk_graph *b, uint32_t
 static void same_op(const lk_graph *a, const lk_graph *b, uint32_t i) {
 	lk_op x = lk_graph_op(a, i), y = lk_graph_op(b, i);
 	assert_string_equal(x.name, y.name);
-	assert_true(x.kind == y.kind && x.stream == y.stream && x.phase == y.phase && x.group == y.group && x.dtype == y.dtype);
+	assert_true(x.kind == y.kind && x.stream == y.stream && x.phase == y.phase && x.group == y.group &&
+				x.dtype == y.dtype);
 	assert_true(x.flags == y.flags && x.join == y.join && x.wait == y.wait && x.signal == y.signal);
-	assert_true(x.m == y.m && x.n == y.n && x.k == y.k && x.batch == y.batch && x.flops == y.flops && x.bytes == y.bytes);
+	assert_true(x.m == y.m && x.n == y.n && x.k == y.k && x.batch == y.batch && x.flops == y.flops &&
+				x.bytes == y.bytes);
 	assert_true(x.window == y.window && x.channel == y.channel && x.measured_ps == y.measured_ps);
 	assert_true(x.alloc == y.alloc && x.release == y.release);
 	assert_true(x.alloc_owner == y.alloc_owner && x.release_owner == y.release_owner);
@@ -250,16 +283,26 @@ static lk_graph *small_graph(void) {
 	const uint32_t before[1] = {0};
 	uint32_t id;
 	lk_graph_begin_block(graph, "compute");
-	lk_graph_add(graph, &(lk_op){.kind = LK_OP_GEMM, .stream = 1, .name = "up", .m = 8, .n = 8, .k = 8, .batch = 1, .flops = 1024});
-	lk_graph_add(graph, &(lk_op){.kind = LK_OP_NORM, .stream = 1, .name = "norm", .bytes = 64, .deps = before, .dep_count = 1});
-	lk_graph_add(graph, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = 2, .group = LK_GROUP_TP, .name = "reduce", .bytes = 64});
-	lk_graph_add(graph, &(lk_op){.kind = LK_OP_NORM, .stream = 1, .name = "last", .bytes = 64, .alloc = 100, .release = 100});
+	lk_graph_add(
+		graph,
+		&(lk_op){.kind = LK_OP_GEMM, .stream = 1, .name = "up", .m = 8, .n = 8, .k = 8, .batch = 1, .flops = 1024});
+	lk_graph_add(
+		graph, &(lk_op){.kind = LK_OP_NORM, .stream = 1, .name = "norm", .bytes = 64, .deps = before, .dep_count = 1});
+	lk_graph_add(graph,
+				 &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = 2, .group = LK_GROUP_TP, .name = "reduce", .bytes = 64});
+	lk_graph_add(graph,
+				 &(lk_op){.kind = LK_OP_NORM, .stream = 1, .name = "last", .bytes = 64, .alloc = 100, .release = 100});
 	assert_int_equal(lk_graph_end_block(graph, &id, NULL), LK_OK);
-	single(graph, "send block", (lk_op){.kind = LK_OP_SEND, .stream = 6, .group = LK_GROUP_PP, .channel = 0, .name = "send"});
-	single(graph, "receive block", (lk_op){.kind = LK_OP_RECV, .stream = 7, .group = LK_GROUP_PP, .channel = 1, .name = "receive"});
-	single(graph, "gradient norm", (lk_op){.kind = LK_OP_ALLREDUCE, .stream = 2, .group = LK_GROUP_MODEL, .name = "norm", .bytes = 8});
-	single(graph, "take", (lk_op){.kind = LK_OP_NORM, .stream = 1, .alloc = 5000, .alloc_owner = LK_OWN_LOGITS, .name = "taker"});
-	single(graph, "give", (lk_op){.kind = LK_OP_NORM, .stream = 1, .release = 5000, .release_owner = LK_OWN_LOGITS, .name = "giver"});
+	single(graph, "send block",
+		   (lk_op){.kind = LK_OP_SEND, .stream = 6, .group = LK_GROUP_PP, .channel = 0, .name = "send"});
+	single(graph, "receive block",
+		   (lk_op){.kind = LK_OP_RECV, .stream = 7, .group = LK_GROUP_PP, .channel = 1, .name = "receive"});
+	single(graph, "gradient norm",
+		   (lk_op){.kind = LK_OP_ALLREDUCE, .stream = 2, .group = LK_GROUP_MODEL, .name = "norm", .bytes = 8});
+	single(graph, "take",
+		   (lk_op){.kind = LK_OP_NORM, .stream = 1, .alloc = 5000, .alloc_owner = LK_OWN_LOGITS, .name = "taker"});
+	single(graph, "give",
+		   (lk_op){.kind = LK_OP_NORM, .stream = 1, .release = 5000, .release_owner = LK_OWN_LOGITS, .name = "giver"});
 	single(graph, "signal", (lk_op){.kind = LK_OP_WAIT, .stream = 1, .signal = 1, .name = "set"});
 	single(graph, "wait", (lk_op){.kind = LK_OP_WAIT, .stream = 1, .wait = 2, .name = "await"});
 	assert_int_equal(lk_graph_set_programs(graph, 2, 2, NULL), LK_OK);
@@ -271,7 +314,11 @@ static lk_graph *small_graph(void) {
 		graph->programs.at[s].events = 3;
 		graph->programs.at[s].resident[LK_OWN_WEIGHTS] = 1e6;
 		for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-			lk_call call = {.block = order[i] == 1 && s == 1 ? 2 : order[i], .repeat = 1, .microbatch = -1, .layer = -1, .arg = {2, 2}};
+			lk_call call = {.block = order[i] == 1 && s == 1 ? 2 : order[i],
+							.repeat = 1,
+							.microbatch = -1,
+							.layer = -1,
+							.arg = {2, 2}};
 			assert_int_equal(lk_graph_call(graph, s, &call, NULL), LK_OK);
 		}
 	}
@@ -324,11 +371,13 @@ enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10 }; /* operations */
 	FAULT(wire_stage, g->wires.at[0].stage = 2, "program 0 (stage 0)", "leads back") \
 	FAULT(wire_channel, g->wires.at[0].channel = 2, "program 0 (stage 0)", "leads back") \
 	FAULT(wire_count, g->wires.count = 3, "wires", "3, but 2 programs have 2 channels") \
-	FAULT(wire_none, g->wires.at[0] = g->wires.at[3] = ((lk_wire){UINT32_MAX, UINT32_MAX}), "program 0 (stage 0), call 3 (send block), operation 0 (send)", "without a wire") \
+	FAULT(wire_none, g->wires.at[0] = g->wires.at[3] = ((lk_wire){UINT32_MAX, UINT32_MAX}), \
+	      "program 0 (stage 0), call 3 (send block), operation 0 (send)", "without a wire") \
 	FAULT(program_stage, g->programs.at[1].stage = 0, "program 1 (stage 1)", "of stage 0") \
 	FAULT(program_name, g->programs.at[1].name = 999, "program 1", "name") \
 	FAULT(program_channels, g->programs.at[1].channels = 3, "program 1 (stage 1)", "3 channels") \
-	FAULT(program_few_channels, g->programs.at[1].channels = 1, "call 3 (receive block), operation 0 (receive)", "does not have") \
+	FAULT(program_few_channels, g->programs.at[1].channels = 1, \
+	      "call 3 (receive block), operation 0 (receive)", "does not have") \
 	FAULT(program_events, g->programs.at[1].events = 65537, "program 1 (stage 1)", "65537 events") \
 	FAULT(resident, g->programs.at[1].resident[0] = -1, "program 1 (stage 1)", "resident") \
 	FAULT(call_block, call_at(g, 1, 0)->block = 8, "program 1 (stage 1), call 0", "does not exist") \
@@ -337,19 +386,31 @@ enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10 }; /* operations */
 	FAULT(call_layer, call_at(g, 1, 0)->layer = -2, "call 0 (compute)", "layer") \
 	FAULT(call_pass, call_at(g, 1, 0)->pass = LK_PHASES, "call 0 (compute)", "pass") \
 	FAULT(event_range, call_at(g, 0, 4)->arg[1] = 3, "call 4 (wait), operation 0 (await)", "event 3 of 3") \
-	FAULT(event_missing, call_at(g, 0, 4)->arg[1] = 1, "call 4 (wait), operation 0 (await)", "nothing before it signals") \
-	FAULT(event_order, (call_at(g, 0, 4)->block = 6, call_at(g, 0, 2)->block = 7), "call 2 (wait), operation 0 (await)", "event 2") \
+	FAULT(event_missing, call_at(g, 0, 4)->arg[1] = 1, \
+	      "call 4 (wait), operation 0 (await)", "nothing before it signals") \
+	FAULT(event_order, (call_at(g, 0, 4)->block = 6, call_at(g, 0, 2)->block = 7), \
+	      "call 2 (wait), operation 0 (await)", "event 2") \
 	FAULT(event_other_program, call_at(g, 1, 2)->block = 0, "program 1 (stage 1), call 4 (wait)", "event 2") \
-	FAULT(memory_twice, call_at(g, 0, 5)->repeat = 2, "program 0 (stage 0), call 5 (give), operation 0 (giver)", "of logits more than was taken") \
-	FAULT(memory_kept, call_at(g, 0, 1)->repeat = 2, "program 0 (stage 0), call 1 (take)", "of logits are not given back") \
-	FAULT(memory_owner, g->ops.release_owner[GIVE] = LK_OWN_WEIGHTS, "call 5 (give), operation 0 (giver)", "of weights more") \
-	FAULT(memory_early, (call_at(g, 1, 1)->block = 5, call_at(g, 1, 5)->block = 4), "program 1 (stage 1), call 1 (give)", "more than was taken") \
-	FAULT(memory_inside, (g->ops.alloc[3] = 0, g->ops.release[1] = 100, g->ops.alloc[0] = 0), "call 0 (compute), operation 1 (norm)", "more than was taken") \
-	FAULT(send_more, call_at(g, 0, 3)->repeat = 2, "program 0 (stage 0), call 3 (send block), operation 0 (send)", "2 sends and 0 receives") \
-	FAULT(receive_none, call_at(g, 1, 3)->block = 0, "program 0 (stage 0), call 3 (send block)", "at its other end, channel 1 of program 1, 0 receives") \
-	FAULT(send_none, call_at(g, 0, 3)->block = 0, "program 1 (stage 1), call 3 (receive block)", "0 sends and 1 receives") \
-	FAULT(both_ways, (g->ops.channel[SEND + 1] = 0, call_at(g, 0, 0)->block = 2), "call 3 (send block)", "sends and receives on one channel") \
-	FAULT(cross_stage, call_at(g, 1, 6)->repeat = 2, "program 1 (stage 1)", "2 collectives of group model, but program 0 has 1") \
+	FAULT(memory_twice, call_at(g, 0, 5)->repeat = 2, \
+	      "program 0 (stage 0), call 5 (give), operation 0 (giver)", "of logits more than was taken") \
+	FAULT(memory_kept, call_at(g, 0, 1)->repeat = 2, \
+	      "program 0 (stage 0), call 1 (take)", "of logits are not given back") \
+	FAULT(memory_owner, g->ops.release_owner[GIVE] = LK_OWN_WEIGHTS, \
+	      "call 5 (give), operation 0 (giver)", "of weights more") \
+	FAULT(memory_early, (call_at(g, 1, 1)->block = 5, call_at(g, 1, 5)->block = 4), \
+	      "program 1 (stage 1), call 1 (give)", "more than was taken") \
+	FAULT(memory_inside, (g->ops.alloc[3] = 0, g->ops.release[1] = 100, g->ops.alloc[0] = 0), \
+	      "call 0 (compute), operation 1 (norm)", "more than was taken") \
+	FAULT(send_more, call_at(g, 0, 3)->repeat = 2, \
+	      "program 0 (stage 0), call 3 (send block), operation 0 (send)", "2 sends and 0 receives") \
+	FAULT(receive_none, call_at(g, 1, 3)->block = 0, \
+	      "program 0 (stage 0), call 3 (send block)", "at its other end, channel 1 of program 1, 0 receives") \
+	FAULT(send_none, call_at(g, 0, 3)->block = 0, \
+	      "program 1 (stage 1), call 3 (receive block)", "0 sends and 1 receives") \
+	FAULT(both_ways, (g->ops.channel[SEND + 1] = 0, call_at(g, 0, 0)->block = 2), \
+	      "call 3 (send block)", "sends and receives on one channel") \
+	FAULT(cross_stage, call_at(g, 1, 6)->repeat = 2, \
+	      "program 1 (stage 1)", "2 collectives of group model, but program 0 has 1") \
 	FAULT(too_long, (call_at(g, 0, 0)->repeat = UINT32_MAX, many(g)), "program 0 (stage 0)", "runs") \
 	FAULT(no_programs, g->programs.count = 0, "step graph", "no program")
 
@@ -380,7 +441,8 @@ static void test_faults(void **state) {
 		faults[i].plant(graph);
 		if (lk_graph_check(graph, &err) != LK_ERR_INPUT) fail_msg("%s: not found", faults[i].name);
 		if (!strstr(err.where, faults[i].place) || !strstr(err.what, faults[i].cause))
-			fail_msg("%s: \"%s: %s\" names not \"%s\" and \"%s\"", faults[i].name, err.where, err.what, faults[i].place, faults[i].cause);
+			fail_msg("%s: \"%s: %s\" names not \"%s\" and \"%s\"", faults[i].name, err.where, err.what, faults[i].place,
+					 faults[i].cause);
 		assert_int_equal(lk_graph_check(graph, NULL), LK_ERR_INPUT); /* an error need not be asked for */
 		assert_int_equal(lk_graph_write(graph, "/nowhere/graph.json", &err), LK_ERR_INPUT); /* nor is it written */
 		graph->programs.count = programs;
@@ -437,8 +499,10 @@ static void test_small_file(void **state) {
 	lk_graph *graph = NULL;
 	lk_error err = {0};
 	/* members in any order, a stream by number, a measured time that no double holds */
-	accept(read_text("{\"lockstep_graph\":1,\n" PROGRAM ",\n" BLOCK(OP ",\"measured_ps\":4611686018427387905,\"join\":[12,\"data parallel\"]}")
-	                 "\"ranks\":{\"world\":3,\"stages\":1,\"chains\":3,\"groups\":{\"dp\":[3,1]}}}", &graph, &err), &err);
+	const char *text = "{\"lockstep_graph\":1,\n" PROGRAM ",\n"
+	                   BLOCK(OP ",\"measured_ps\":4611686018427387905,\"join\":[12,\"data parallel\"]}")
+	                   "\"ranks\":{\"world\":3,\"stages\":1,\"chains\":3,\"groups\":{\"dp\":[3,1]}}}";
+	accept(read_text(text, &graph, &err), &err);
 	assert_int_equal(graph->ops.measured_ps[0], 4611686018427387905);
 	assert_int_equal(graph->ops.join[0], LK_JOIN(12) | LK_JOIN(LK_STREAM_DP));
 	assert_int_equal(graph->ranks.group[LK_GROUP_DP].size, 3);
@@ -462,11 +526,14 @@ static void test_wrong_files(void **state) {
 		{HEAD BLOCK(OP "}") PROGRAM ",\"wire\":[]}", "g.json:1:", "unknown name \"wire\"", "\"wires\""},
 		{HEAD BLOCK(OP "}") PROGRAM ",\"wires\":[[0,0,0,1]]}", "g.json", "no channel 0 of program 0", ""},
 		{HEAD "\"channels\":65537," BLOCK(OP "}") PROGRAM "}", "g.json:1:", "out of range", "65536"},
-		{HEAD "\"channels\":3,\"wires\":[[0,0,0,1],[0,2,0,1]]," BLOCK(OP "}") PROGRAM "}", "g.json", "has a wire already", ""},
+		{HEAD "\"channels\":3,\"wires\":[[0,0,0,1],[0,2,0,1]]," BLOCK(OP "}") PROGRAM "}",
+		 "g.json", "has a wire already", ""},
 		{HEAD "\"channels\":1,\"wires\":[[0,0,0,0]]," BLOCK(OP "}") PROGRAM "}", "g.json: program 0", "leads back", ""},
 		{HEAD "\"wires\":[[0,0,0]]," BLOCK(OP "}") PROGRAM "}", "g.json:1:", "4 to 4 elements", ""},
-		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gem\",\"stream\":\"compute\"}") PROGRAM "}", "g.json:1:", "\"gem\"", "\"gemm\""},
-		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gemm\",\"stream\":\"comput\"}") PROGRAM "}", "g.json:1:", "\"comput\"", "\"compute\""},
+		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gem\",\"stream\":\"compute\"}") PROGRAM "}",
+		 "g.json:1:", "\"gem\"", "\"gemm\""},
+		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gemm\",\"stream\":\"comput\"}") PROGRAM "}",
+		 "g.json:1:", "\"comput\"", "\"compute\""},
 		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gemm\",\"stream\":16}") PROGRAM "}", "g.json:1:", "16", "0 to 15"},
 		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gemm\"}") PROGRAM "}", "g.json:1:", "\"stream\" is missing", ""},
 		{HEAD BLOCK("{\"name\":\"a\\u0000b\",\"kind\":\"gemm\",\"stream\":1}") PROGRAM "}", "g.json:1:", "NUL", ""},
@@ -484,14 +551,22 @@ static void test_wrong_files(void **state) {
 		{HEAD BLOCK(OP ",\"flags\":[\"casual\"]}") PROGRAM "}", "g.json:1:", "\"casual\"", "\"causal\""},
 		{HEAD BLOCK(OP ",\"dtype\":\"fp9\"}") PROGRAM "}", "g.json:1:", "\"fp9\"", ""},
 		{HEAD BLOCK(OP ",\"kind\":7}") PROGRAM "}", "g.json:1:", "stands twice", ""},
-		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[1,1,-1,-1,0,\"forward\"]]}]}", "g.json: program 0 (p), call 0", "does not exist", ""},
-		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,0,-1,-1,0,\"forward\"]]}]}", "g.json:2:13", "0 is out of range", "1 to"},
-		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,1,-2,-1,0,\"forward\"]]}]}", "g.json:2:15", "-2", "-1 to"},
-		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,1,-1,-1,0,\"forwards\"]]}]}", "g.json:2:23", "\"forwards\"", "\"forward\""},
-		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,1,-1,-1,0]]}]}", "g.json:2:", "6 to 8 elements", ""},
-		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,1,-1,-1,0,\"other\",0,0,0]]}]}", "g.json:2:", "6 to 8 elements", ""},
-		{"{\"lockstep_graph\":1,\"ranks\":{\"world\":1,\"stages\":1,\"chains\":1,\"groups\":{\"dq\":[1,1]}}}", "g.json:1:", "\"dq\"", ""},
-		{"{\"lockstep_graph\":1,\"ranks\":{\"world\":1,\"stages\":1,\"chains\":1,\"groups\":{\"dp\":[0,1]}}}", "g.json:1:", "0 is out of range", ""},
+		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[1,1,-1,-1,0,\"forward\"]]}]}",
+		 "g.json: program 0 (p), call 0", "does not exist", ""},
+		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,0,-1,-1,0,\"forward\"]]}]}",
+		 "g.json:2:13", "0 is out of range", "1 to"},
+		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,1,-2,-1,0,\"forward\"]]}]}",
+		 "g.json:2:15", "-2", "-1 to"},
+		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,1,-1,-1,0,\"forwards\"]]}]}",
+		 "g.json:2:23", "\"forwards\"", "\"forward\""},
+		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,1,-1,-1,0]]}]}",
+		 "g.json:2:", "6 to 8 elements", ""},
+		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[0,1,-1,-1,0,\"other\",0,0,0]]}]}",
+		 "g.json:2:", "6 to 8 elements", ""},
+		{"{\"lockstep_graph\":1,\"ranks\":{\"world\":1,\"stages\":1,\"chains\":1,\"groups\":{\"dq\":[1,1]}}}",
+		 "g.json:1:", "\"dq\"", ""},
+		{"{\"lockstep_graph\":1,\"ranks\":{\"world\":1,\"stages\":1,\"chains\":1,\"groups\":{\"dp\":[0,1]}}}",
+		 "g.json:1:", "0 is out of range", ""},
 	};
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		lk_graph *graph = NULL;
@@ -500,8 +575,8 @@ static void test_wrong_files(void **state) {
 		assert_null(graph);
 		if (strncmp(err.where, files[i].place, strlen(files[i].place)) != 0 || !strstr(err.what, files[i].cause) ||
 		    !strstr(err.hint, files[i].hint))
-			fail_msg("%s\n\"%s: %s; %s\" names not \"%s\", \"%s\" and \"%s\"", files[i].text, err.where, err.what, err.hint,
-			         files[i].place, files[i].cause, files[i].hint);
+			fail_msg("%s\n\"%s: %s; %s\" names not \"%s\", \"%s\" and \"%s\"", files[i].text, err.where, err.what,
+					 err.hint, files[i].place, files[i].cause, files[i].hint);
 	}
 }
 

@@ -130,6 +130,14 @@ static void same_finish(const world *w, const lk_sim_result *all, const lk_sim_r
 	assert_int_equal(ranks, chains);
 }
 
+static void same_event(const lk_sim_event *a, const lk_sim_event *b) {
+	assert_int_equal(a->record, b->record);
+	assert_int_equal(a->op, b->op);
+	assert_int_equal(a->ready_ps, b->ready_ps);
+	assert_int_equal(a->start_ps, b->start_ps);
+	assert_int_equal(a->end_ps, b->end_ps);
+}
+
 /* Rank folding is exact to the picosecond, with and without contention, whatever tells ranks apart. */
 static void test_rank_folding(void **state) {
 	(void)state;
@@ -141,6 +149,9 @@ static void test_rank_folding(void **state) {
 		flowing_world((uint64_t)seed, &w);
 		lk_sim_options options = noise(&d, &w, slow);
 		options.jitter = 0;
+		uint32_t *list = every_rank(&w);
+		options.record = list;
+		options.record_count = seed % 2 ? 0 : w.graph->ranks.stages * w.graph->ranks.chains;
 		for (int contention = 0; contention < 2; contention++) {
 			options.contention = contention;
 			options.all_ranks = true;
@@ -148,10 +159,13 @@ static void test_rank_folding(void **state) {
 			options.all_ranks = false;
 			lk_sim_result folded = run(&w, options, LK_OK);
 			same_finish(&w, &all, &folded);
+			assert_int_equal(all.events.count, folded.events.count);
+			for (size_t i = 0; i < all.events.count; i++) same_event(&all.events.at[i], &folded.events.at[i]);
 			lanes += folded.lanes, chains += w.graph->ranks.chains;
 			lk_sim_result_free(&all);
 			lk_sim_result_free(&folded);
 		}
+		free(list);
 		free_world(&w);
 	}
 	assert_true(lanes < chains); /* something was folded */

@@ -1,0 +1,415 @@
+/* test_build.c: step graphs of many random legal jobs: every graph passes the checker, gives back what it takes, runs
+ * every layer once forward and once backward for each micro-batch, and does the work that the model's formula says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/stats.h"
+#include "hw/hw.h"
+#include "model/build.h"
+#include "model/schedule.h"
+#include "model/sizes.h"
+
+/* ---- random jobs ---- */
+
+typedef struct dice {
+	uint64_t seed, at;
+} dice;
+
+static unsigned roll(dice *d, unsigned sides) {
+	return (unsigned)(lk_hash64(d->seed * 0x9e3779b97f4a7c15u + d->at++) % sides);
+}
+static lk_switch either(dice *d) { return (lk_switch)((int)roll(d, 3) - 1); }
+
+#define PICK(d, ...) ((const int[]){__VA_ARGS__}[roll((d), sizeof((const int[]){__VA_ARGS__}) / sizeof(int))])
+
+static void random_layout(lk_job *j, dice *d) {
+	j->tp = PICK(d, 1, 1, 2, 4, 8);
+	j->pp = PICK(d, 1, 1, 2, 3, 4, 8);
+	j->cp = PICK(d, 1, 1, 1, 2, 4);
+	j->dp = PICK(d, 1, 1, 2, 4, 8);
+	j->vp = j->pp > 1 ? PICK(d, 0, 0, 1, 2, 3, 4) : PICK(d, 0, 0, 0, 1);
+	j->schedule_said = roll(d, 3) > 0;
+	j->schedule = (lk_schedule_kind)roll(d, LK_SCHEDULES);
+	j->mbs = PICK(d, 0, 1, 2, 3);
+	j->microbatches = PICK(d, 0, 0, 1, 2, 4, 8, 16);
+	j->account_embedding = j->account_loss = roll(d, 10) == 0;
+	j->sequence_parallel = either(d);
+	j->cp_kind = (lk_cp_kind)roll(d, 2);
+	if (!j->model.image) j->seq = PICK(d, 0, 128, 512, 1024, 2048, 4096);
+	if (!j->model.experts) return;
+	j->ep = PICK(d, 1, 2, 4, 8);
+	j->etp = PICK(d, 0, 1, 2);
+	j->dispatcher = (lk_dispatcher)roll(d, 3);
+	j->moe_imbalance = PICK(d, 0, 1, 2);
+}
+
+static void random_sharding(lk_job *j, dice *d) {
+	static const char *const stacks[] = {"", "", "", "megatron", "fsdp", "deepspeed", "ddp", "torchtitan"};
+	strcpy(j->stack, stacks[roll(d, 8)]);
+	j->sharding_said = roll(d, 4) > 0;
+	j->sharding = (lk_sharding)roll(d, 4);
+	if (roll(d, 4) == 0) j->shard_group = PICK(d, 1, 2, 4);
+	j->optimizer = (lk_optimizer)roll(d, 4);
+	j->master_weights = either(d);
+	j->fp32_grads = either(d);
+	j->grad_reduce_fp32 = either(d);
+	j->overlap_grad_reduce = either(d);
+	j->overlap_param_gather = either(d);
+	j->offload_optimizer = roll(d, 4) == 0;
+	j->bucket_bytes = PICK(d, 0, 0, 1, 100000000);
+}
+
+static void random_work(lk_job *j, dice *d) {
+	j->recompute_said = true;
+	j->recompute = (lk_recompute)roll(d, 3);
+	if (j->recompute == LK_RECOMPUTE_FULL && roll(d, 2)) j->recompute_layers = PICK(d, 1, 2);
+	if (j->recompute == LK_RECOMPUTE_SELECTIVE) j->recompute_mlp = roll(d, 2);
+	j->task = (lk_task)PICK(d, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_SFT, LK_TASK_LORA);
+	j->dtype_said = roll(d, 2);
+	j->dtype = (lk_dtype)roll(d, LK_DTYPES);
+	j->attn_kernel = (lk_attn_kernel)(roll(d, 3) == 0);
+	j->cp_balanced = either(d);
+	j->fused_cross_entropy = either(d);
+	j->overlap_p2p = either(d);
+	j->tp_overlap = either(d);
+	j->cuda_graphs = either(d);
+	j->compile = roll(d, 2);
+}
+
+/* False where the job is not legal: many are not. */
+static bool random_job(uint64_t seed, const lk_cluster *cluster, lk_job *job) {
+	dice d = {seed, 0};
+	lk_error err;
+	memset(job, 0, sizeof *job);
+	job->model = *lk_model_preset_at((int)roll(&d, (unsigned)lk_model_preset_count()));
+	random_layout(job, &d);
+	random_sharding(job, &d);
+	random_work(job, &d);
+	return lk_job_complete(job, cluster, &err) == LK_OK;
+}
+
+/* The device that has all number formats, and more of it than any job wants. */
+static void all_formats(lk_arena *arena, lk_cluster *cluster) {
+	lk_error err = {0};
+	assert_non_null(lk_device_find("b200"));
+	assert_int_equal(lk_cluster_simple(arena, lk_device_find("b200"), 8192, 0, 0, cluster, &err), LK_OK);
+}
+
+static const char *say(const lk_job *j, uint64_t seed, char out[256]) {
+	snprintf(out, 256,
+			 "seed %llu: %s tp %d pp %d vp %d cp %d dp %d ep %d etp %d %s zero %d/%d recompute %d/%d task %d %s sp %d",
+			 (unsigned long long)seed, j->model.name, j->tp, j->pp, j->vp, j->cp, j->dp, j->ep, j->etp,
+			 lk_schedule_get(j->schedule)->name, j->sharding, j->shard_group, j->recompute, j->recompute_layers,
+			 j->task, lk_dtype_name(j->dtype), j->sequence_parallel);
+	return out;
+}
+
+static lk_graph *graph_of(const lk_job *job, uint64_t seed) {
+	char who[256], text[1024];
+	lk_graph *graph = NULL;
+	lk_error err = {0};
+	if (lk_build_graph(job, &graph, &err) != LK_OK || lk_graph_check(graph, &err) != LK_OK)
+		fail_msg("%s: %s", say(job, seed, who), lk_error_text(&err, text, sizeof text));
+	return graph;
+}
+
+/* ---- what a graph runs ---- */
+
+typedef bool (*op_test)(const lk_graph *graph, uint32_t op);
+
+/* Sums a column (NULL: counts) over the operations of a stage's program that pass the test. */
+static double sum_stage(const lk_graph *graph, uint32_t stage, const double *column, op_test test) {
+	const lk_program *program = &graph->programs.at[stage];
+	double *of_block = calloc(graph->blocks.count, sizeof *of_block), sum = 0;
+	for (size_t b = 0; b < graph->blocks.count; b++)
+		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++)
+			if (!test || test(graph, op)) of_block[b] += column ? column[op] : 1;
+	for (size_t i = 0; i < program->calls.count; i++)
+		sum += of_block[program->calls.at[i].block] * program->calls.at[i].repeat;
+	free(of_block);
+	return sum;
+}
+
+static double sum_all(const lk_graph *graph, const double *column, op_test test) {
+	double sum = 0;
+	for (uint32_t s = 0; s < graph->programs.count; s++) sum += sum_stage(graph, s, column, test);
+	return sum;
+}
+
+static bool attends(const lk_graph *g, uint32_t op) {
+	return g->ops.kind[op] == LK_OP_ATTENTION && g->ops.phase[op] == LK_PHASE_FORWARD;
+}
+static bool attends_again(const lk_graph *g, uint32_t op) {
+	return g->ops.kind[op] == LK_OP_ATTENTION && g->ops.phase[op] == LK_PHASE_RECOMPUTE;
+}
+static bool attends_backward(const lk_graph *g, uint32_t op) { return g->ops.kind[op] == LK_OP_ATTENTION_BWD; }
+static bool sends(const lk_graph *g, uint32_t op) { return g->ops.kind[op] == LK_OP_SEND; }
+
+/* Repetitions written out, every operation's memory added up by itself: nothing falls below what is resident, and the
+ * step ends there. The checker's summaries are not used. */
+static double walk_memory(const lk_graph *graph, uint32_t stage, const char *who) {
+	const lk_program *program = &graph->programs.at[stage];
+	const lk_ops *o = &graph->ops;
+	double now = 0, peak = 0, lowest = 0;
+	for (size_t i = 0; i < program->calls.count; i++) {
+		const lk_call *call = &program->calls.at[i];
+		const lk_block *block = &graph->blocks.at[call->block];
+		for (uint32_t r = 0; r < call->repeat; r++) {
+			for (uint32_t op = block->begin; op < block->end; op++) {
+				now += o->alloc[op];
+				peak = fmax(peak, now);
+				now -= o->release[op];
+				lowest = fmin(lowest, now);
+			}
+		}
+	}
+	if (fabs(now) > 1 + 1e-6 * peak || lowest < -(1 + 1e-6 * peak))
+		fail_msg("%s, stage %u: %.0f bytes at the end, %.0f at the lowest, %.0f at the peak", who, stage, now, lowest,
+				 peak);
+	return peak;
+}
+
+/* A layer's blocks are named "layer KIND PASS"; with split backward passes a layer has three. T5's encoder layers,
+ * which have neither rotary positions nor biases nor gates, have the fewest operations. */
+static void count_layer(const lk_graph *graph, const lk_job *job, const char *who) {
+	uint32_t forward = UINT32_MAX, backward = UINT32_MAX, input = 0, weight = 0;
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		const char *name = lk_intern_text(graph->names, graph->blocks.at[b].name);
+		uint32_t size = graph->blocks.at[b].end - graph->blocks.at[b].begin;
+		if (strncmp(name, "layer", 5) != 0 || size == 0) continue;
+		if (strstr(name, "input gradient")) input = input && input < size ? input : size;
+		else if (strstr(name, "weight gradient")) weight = weight && weight < size ? weight : size;
+		else if (strstr(name, "forward")) forward = forward < size ? forward : size;
+		else backward = backward < size ? backward : size;
+	}
+	if (backward > input + weight && input) backward = input + weight;
+	assert_true(forward != UINT32_MAX && backward != UINT32_MAX);
+	if (forward + backward < (job->model.network == LK_NET_ENCDEC ? 28 : 30))
+		fail_msg("%s: a layer has only %u + %u operations", who, forward, backward);
+}
+
+/* Every layer once for every micro-batch; an encoder-decoder's decoder layers attend twice. */
+static void count_attention(const lk_graph *graph, const lk_job *job, const char *who) {
+	const lk_model *m = &job->model;
+	if (job->attn_kernel != LK_KERNEL_FLASH) return;
+	double wanted = (double)job->microbatches * (m->layers + 2 * m->decoder_layers + m->mtp_layers);
+	double forward = sum_all(graph, NULL, attends), backward = sum_all(graph, NULL, attends_backward),
+		   again = sum_all(graph, NULL, attends_again);
+	if (forward != wanted || backward != wanted)
+		fail_msg("%s: attention runs %.0f times forward and %.0f backward, not %.0f", who, forward, backward, wanted);
+	bool all = job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers == 0;
+	if (job->recompute != LK_RECOMPUTE_FULL || all) assert_true(again == (all ? wanted : 0));
+	else assert_true(again > 0 && again <= wanted);
+}
+
+/* A micro-batch crosses every border between places forward and backward, but not the turn of a V. */
+static void count_sends(const lk_graph *graph, const lk_job *job, const char *who) {
+	bool dual = job->schedule == LK_SCHED_DUALPIPE, vee = job->schedule == LK_SCHED_ZB_V;
+	int borders = (dual ? job->pp : job->pp * job->vp) - 1 - vee;
+	double wanted = 2.0 * job->microbatches * borders, sent = sum_all(graph, NULL, sends);
+	if (sent != wanted) fail_msg("%s: %.0f sends, not %.0f", who, sent, wanted);
+}
+
+static void round_trip(const lk_graph *graph, const char *who) {
+	char path[64];
+	lk_error err = {0};
+	lk_graph *again = NULL;
+	snprintf(path, sizeof path, "/tmp/test_build.%ld.json", (long)getpid());
+	if (lk_graph_write(graph, path, &err) != LK_OK || lk_graph_read(path, &again, &err) != LK_OK)
+		fail_msg("%s: %s: %s", who, err.where, err.what);
+	assert_int_equal(again->ops.count, graph->ops.count);
+	assert_memory_equal(again->ops.bytes, graph->ops.bytes, graph->ops.count * sizeof(double));
+	assert_memory_equal(again->ops.flops, graph->ops.flops, graph->ops.count * sizeof(double));
+	for (uint32_t s = 0; s < graph->programs.count; s++)
+		assert_true(sum_stage(again, s, again->ops.alloc, NULL) == sum_stage(graph, s, graph->ops.alloc, NULL));
+	unlink(path);
+	lk_graph_free(again);
+}
+
+static uint64_t seeds(uint64_t usual) { return getenv("LOCKSTEP_LONG") ? usual * 20 : usual; }
+
+static void test_random_jobs(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	unsigned legal = 0, schedules[LK_SCHEDULES] = {0}, shardings[4] = {0}, adapters = 0, experts = 0, latent = 0,
+			 both = 0, images = 0;
+	all_formats(&arena, &cluster);
+	for (uint64_t seed = 1; seed <= seeds(6000); seed++) {
+		lk_job job;
+		char who[256];
+		if (!random_job(seed, &cluster, &job)) continue;
+		say(&job, seed, who);
+		lk_graph *graph = graph_of(&job, seed);
+		assert_int_equal(graph->programs.count, job.pp);
+		assert_int_equal(graph->ranks.world, job.gpus);
+		double peak = 0; /* a stage may hold no layer, but not all of them */
+		for (uint32_t s = 0; s < graph->programs.count; s++) peak = fmax(peak, walk_memory(graph, s, who));
+		assert_true(peak > 0);
+		count_layer(graph, &job, who);
+		count_attention(graph, &job, who);
+		count_sends(graph, &job, who);
+		if (legal++ % 40 == 0) round_trip(graph, who);
+		lk_graph_free(graph);
+		schedules[job.schedule]++, shardings[job.sharding]++;
+		adapters += job.task == LK_TASK_LORA, experts += job.model.experts > 0,
+			latent += job.model.attention == LK_ATTN_MLA;
+		both += job.model.network == LK_NET_ENCDEC, images += job.model.image > 0;
+	}
+	print_message("%u legal jobs\n", legal);
+	for (int i = 0; i < LK_SCHEDULES; i++) assert_true(schedules[i] >= 10);
+	for (int i = 0; i < 4; i++) assert_true(shardings[i] >= 10);
+	assert_true(legal >= 1000 && adapters >= 10 && experts >= 10 && latent >= 10 && both >= 10 && images >= 10);
+	lk_arena_free(&arena);
+}
+
+/* ---- work ---- */
+
+/* Query-key pairs of all layers, forward: half the square, or the band of a window with its corner cut off. */
+static double attention_pairs(const lk_model *m, double s) {
+	double sum = 0;
+	for (int i = 0; i < m->layers; i++) {
+		double w = lk_model_window(m, i);
+		sum += w > 0 && w < s ? s * w - w * w / 2 : s * s / 2;
+	}
+	return sum;
+}
+
+/* What is executed beyond the model's own work, in a dense decoder with flash attention and without recomputation:
+ *
+ *     executed = model + attention / 6 + padded vocabulary + key-value heads held more than once
+ *
+ * The fused kernel's backward pass computes the scores again: 5 products where the formula counts 4 (forward 2), so 7/6
+ * of the formula's attention. Padding makes the output matrix larger; with more tensor-parallel ranks than key-value
+ * heads, tp heads are computed instead of kv_heads. */
+static double extra_flops(const lk_job *j) {
+	const lk_model *m = &j->model;
+	double s = j->seq, attention = 6 * 2.0 * m->heads * m->head_dim * attention_pairs(m, s);
+	double padding = 6 * s * m->hidden * (double)(j->padded_vocab - m->vocab);
+	double copies = j->tp > m->kv_heads ? 6 * s * m->hidden * 2.0 * m->head_dim * (j->tp - m->kv_heads) * m->layers : 0;
+	return j->gbs * (attention / 6 + padding + copies);
+}
+
+static bool dense_decoder(const lk_model *m) {
+	return m->network == LK_NET_DECODER && m->experts == 0 && m->embed_dim == 0 && m->mtp_layers == 0 &&
+		   m->attention == LK_ATTN_HEADS;
+}
+
+static void test_flops(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	unsigned jobs = 0, windows = 0, copies = 0, short_ones = 0;
+	all_formats(&arena, &cluster);
+	for (uint64_t seed = 1; seed <= seeds(4000); seed++) {
+		dice d = {seed, 0};
+		lk_job job = {.model = *lk_model_preset_at((int)roll(&d, (unsigned)lk_model_preset_count()))};
+		lk_error err;
+		char who[256];
+		if (!dense_decoder(&job.model)) continue;
+		random_layout(&job, &d);
+		random_sharding(&job, &d);
+		if (roll(&d, 4) == 0) job.seq = 16384;
+		job.cp_balanced = LK_ON, job.recompute_said = true;
+		if (lk_job_complete(&job, &cluster, &err) != LK_OK) continue;
+		lk_graph *graph = graph_of(&job, seed);
+		double executed = sum_all(graph, graph->ops.flops, NULL) * graph->ranks.chains,
+			   model = lk_model_flops(&job.model, job.seq) * job.gbs;
+		assert_true(graph->model_flops == model);
+		if (fabs(executed / (model + extra_flops(&job)) - 1) > 1e-9)
+			fail_msg("%s: %.6g operations, model %.6g and %.6g more: off by %.3g", say(&job, seed, who), executed,
+					 model, extra_flops(&job), executed / (model + extra_flops(&job)) - 1);
+		if (job.seq <= job.model.hidden && job.tp <= job.model.kv_heads) {
+			if (executed > model * 1.03)
+				fail_msg("%s: %.4f of the model's operations", say(&job, seed, who), executed / model);
+			short_ones++;
+		}
+		windows += job.model.window > 0 && job.model.window < job.seq, copies += job.tp > job.model.kv_heads, jobs++;
+		lk_graph_free(graph);
+	}
+	print_message("%u jobs, %u with windows, %u with repeated key-value heads\n", jobs, windows, copies);
+	assert_true(jobs > 200 && windows >= 10 && copies >= 10 && short_ones > 100);
+	lk_arena_free(&arena);
+}
+
+/* Full recomputation adds the forward pass of the layers, nothing else. */
+static void test_recompute(void **state) {
+	(void)state;
+	static const char *const names[] = {"llama3-8b",    "gpt2-large", "gemma2-9b",
+										"mixtral-8x7b", "t5-large",   "deepseek-v2-lite"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		lk_job plain = {.tp = 2, .gpus = 8, .gbs = 16, .seq = 512}, again;
+		lk_error err = {0};
+		assert_int_equal(lk_model_preset(names[i], &plain.model, &err), LK_OK);
+		again = plain;
+		again.recompute = LK_RECOMPUTE_FULL;
+		if (lk_job_complete(&plain, NULL, &err) != LK_OK || lk_job_complete(&again, NULL, &err) != LK_OK)
+			fail_msg("%s: %s: %s", names[i], err.where, err.what);
+		lk_graph *a = graph_of(&plain, i), *b = graph_of(&again, i);
+		double forward = 0;
+		for (size_t k = 0; k < a->programs.at[0].calls.count; k++) {
+			const lk_call *call = &a->programs.at[0].calls.at[k];
+			const lk_block *block = &a->blocks.at[call->block];
+			if (strncmp(lk_intern_text(a->names, block->name), "layer", 5) != 0 || call->pass != LK_PHASE_FORWARD)
+				continue;
+			for (uint32_t op = block->begin; op < block->end; op++) forward += a->ops.flops[op] * call->repeat;
+		}
+		double more = sum_all(b, b->ops.flops, NULL) - sum_all(a, a->ops.flops, NULL);
+		assert_true(forward > 0 && fabs(more / forward - 1) < 1e-9);
+		lk_graph_free(a);
+		lk_graph_free(b);
+	}
+}
+
+/* ---- data-parallel traffic ---- */
+
+static bool reduces_gradients(const lk_graph *g, uint32_t op) {
+	bool group =
+		g->ops.group[op] == LK_GROUP_DP || g->ops.group[op] == LK_GROUP_EDP || g->ops.group[op] == LK_GROUP_SHARD;
+	return group && (g->ops.kind[op] == LK_OP_ALLREDUCE || g->ops.kind[op] == LK_OP_REDUCESCATTER);
+}
+
+/* Without sharded gradients every trained parameter is reduced once a step, however it is bucketed and overlapped. */
+static void test_gradients(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	unsigned jobs = 0;
+	all_formats(&arena, &cluster);
+	for (uint64_t seed = 1; seed <= seeds(4000); seed++) {
+		lk_job job;
+		char who[256];
+		if (!random_job(seed + 1000000, &cluster, &job) || job.sharding >= LK_SHARD_ZERO2 ||
+			lk_sizes_dp_ranks(&job) == 1)
+			continue;
+		if (job.model.mtp_layers > 0) continue; /* its layers are none of the stage's parameters */
+		lk_graph *graph = graph_of(&job, seed);
+		for (uint32_t s = 0; s < graph->programs.count; s++) {
+			lk_rank_params p = lk_sizes_stage(&job, (int)s);
+			double wanted = (p.trained_dense + p.trained_experts) * lk_sizes_wire_bytes(&job);
+			double sent = sum_stage(graph, s, graph->ops.bytes, reduces_gradients);
+			if (fabs(sent - wanted) > 1e-6 * wanted)
+				fail_msg("%s, stage %u: %.6g bytes reduced, not %.6g", say(&job, seed, who), s, sent, wanted);
+		}
+		jobs++;
+		lk_graph_free(graph);
+	}
+	assert_true(jobs >= 100);
+	lk_arena_free(&arena);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random_jobs), cmocka_unit_test(test_flops), cmocka_unit_test(test_recompute),
+		cmocka_unit_test(test_gradients),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
