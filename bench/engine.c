@@ -1,6 +1,7 @@
-/* engine.c: how fast the simulation engines are. Builds the step graph of GPT-3 175B (96 layers, tensor parallel 8, pipeline
- * parallel 16, 1F1B, 128 micro-batches, data parallel filling the rest) with plausible durations, runs it with every rank
- * simulated, with rank folding, and with both foldings, and prints operations per second and the peak of memory.
+/* engine.c: how fast the simulation engines are. Builds the step graph of GPT-3 175B (96 layers, tensor parallel 8,
+ * pipeline parallel 16, 1F1B, 128 micro-batches, data parallel filling the rest) with plausible durations, runs it with
+ * every rank simulated, with rank folding, and with both foldings, and prints operations per second and the peak of
+ * memory.
  *
  *     bench/engine [RANKS [sweep|events|folded|fold]]
  */
@@ -25,8 +26,11 @@ static void kernel(lk_graph *g, const char *name, unsigned kind, uint16_t join) 
 }
 
 static void all_reduce(lk_graph *g) {
-	lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_TP, .group = LK_GROUP_TP, .join = LK_JOIN(LK_STREAM_COMPUTE),
-	                         .name = "tp_all_reduce"});
+	lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+							 .stream = LK_STREAM_TP,
+							 .group = LK_GROUP_TP,
+							 .join = LK_JOIN(LK_STREAM_COMPUTE),
+							 .name = "tp_all_reduce"});
 }
 
 static void message(lk_graph *g, unsigned kind, unsigned stream, int channel, uint16_t join) {
@@ -66,7 +70,9 @@ typedef struct blocks {
 
 static void call(lk_graph *g, uint32_t stage, uint32_t block, uint32_t repeat, int microbatch) {
 	lk_error err = {0};
-	if (lk_graph_call(g, stage, &(lk_call){.block = block, .repeat = repeat, .microbatch = microbatch, .layer = -1}, &err) != LK_OK) exit(1);
+	if (lk_graph_call(g, stage, &(lk_call){.block = block, .repeat = repeat, .microbatch = microbatch, .layer = -1},
+					  &err) != LK_OK)
+		exit(1);
 }
 
 static void pass(lk_graph *g, uint32_t s, const blocks *b, bool forward, int microbatch) {
@@ -85,8 +91,11 @@ static lk_graph *gpt(uint32_t ranks) {
 	b.receive[1] = ends(g, "receive backward", LK_OP_RECV, LK_STREAM_RECV_BACKWARD, FROM_NEXT);
 	b.send[1] = ends(g, "send backward", LK_OP_SEND, LK_STREAM_SEND_BACKWARD, TO_BEFORE);
 	lk_graph_begin_block(g, "gradients");
-	lk_graph_add(g, &(lk_op){.kind = LK_OP_REDUCESCATTER, .stream = LK_STREAM_DP, .group = LK_GROUP_DP, .join = LK_JOIN(LK_STREAM_COMPUTE),
-	                         .name = "dp_reduce_scatter"});
+	lk_graph_add(g, &(lk_op){.kind = LK_OP_REDUCESCATTER,
+							 .stream = LK_STREAM_DP,
+							 .group = LK_GROUP_DP,
+							 .join = LK_JOIN(LK_STREAM_COMPUTE),
+							 .name = "dp_reduce_scatter"});
 	b.gradients = end_block(g);
 	lk_graph_begin_block(g, "optimizer");
 	kernel(g, "adam", LK_OP_OPTIMIZER, LK_JOIN(LK_STREAM_DP) | LK_JOIN(LK_STREAM_TP));
@@ -98,7 +107,8 @@ static lk_graph *gpt(uint32_t ranks) {
 	g->ranks.group[LK_GROUP_DP].size = ranks / STAGES / TP;
 	g->ranks.group[LK_GROUP_DP].stride = TP;
 	for (uint32_t s = 0; s < STAGES; s++) {
-		if (s + 1 < STAGES) lk_graph_wire(g, s, TO_NEXT, s + 1, FROM_BEFORE), lk_graph_wire(g, s + 1, TO_BEFORE, s, FROM_NEXT);
+		if (s + 1 < STAGES)
+			lk_graph_wire(g, s, TO_NEXT, s + 1, FROM_BEFORE), lk_graph_wire(g, s + 1, TO_BEFORE, s, FROM_NEXT);
 		int warm = STAGES - 1 - (int)s;
 		for (int i = 0; i < warm; i++) pass(g, s, &b, true, i);
 		for (int i = warm; i < MICROBATCHES; i++) pass(g, s, &b, true, i), pass(g, s, &b, false, i - warm);
@@ -115,7 +125,10 @@ static lk_costs price(const lk_graph *g) {
 	for (uint32_t i = 0; i < g->ops.count; i++) {
 		unsigned kind = g->ops.kind[i];
 		bool communicates = lk_op_is_comm(kind);
-		int64_t ps = kind == LK_OP_GEMM ? 400000000 : kind == LK_OP_ALLREDUCE ? 250000000 : communicates ? 600000000 : 50000000;
+		int64_t ps = kind == LK_OP_GEMM        ? 400000000
+					 : kind == LK_OP_ALLREDUCE ? 250000000
+					 : communicates            ? 600000000
+											   : 50000000;
 		costs.at[i] = (lk_cost){
 			.duration_ps = ps,
 			.host_ps = 5000000,
@@ -148,9 +161,9 @@ static void run(const char *label, const lk_graph *g, const lk_costs *costs, con
 	}
 	struct rusage usage;
 	getrusage(RUSAGE_SELF, &usage);
-	printf("%-28s %6u ranks: step %.6f s, %11llu operations in %8.4f s, %8.1f M/s, peak %ld MiB\n", label, g->ranks.world,
-	       (double)result.step_ps * 1e-12, (unsigned long long)result.operations, best, (double)result.operations / best * 1e-6,
-	       usage.ru_maxrss / 1024);
+	printf("%-28s %6u ranks: step %.6f s, %11llu operations in %8.4f s, %8.1f M/s, peak %ld MiB\n", label,
+		   g->ranks.world, (double)result.step_ps * 1e-12, (unsigned long long)result.operations, best,
+		   (double)result.operations / best * 1e-6, usage.ru_maxrss / 1024);
 	lk_sim_result_free(&result);
 }
 
@@ -160,7 +173,8 @@ static void folded(const lk_graph *g, const lk_costs *costs, bool contention) {
 	double start = now();
 	if (lk_sim_fold(g, costs, contention, &fold, &err) != LK_OK) exit(1);
 	printf("folding %s: %.2f ms\n", contention ? "with contention" : "without contention", (now() - start) * 1e3);
-	run(contention ? "events, macros" : "sweep, macros", fold->graph, &fold->costs, &(lk_sim_options){.contention = contention});
+	run(contention ? "events, macros" : "sweep, macros", fold->graph, &fold->costs,
+		&(lk_sim_options){.contention = contention});
 	lk_fold_free(fold);
 }
 
@@ -175,7 +189,8 @@ int main(int argc, char **argv) {
 	lk_costs costs = price(g);
 	if (!*only || !strcmp(only, "sweep")) run("sweep, every rank", g, &costs, &(lk_sim_options){.all_ranks = true});
 	if (!*only || !strcmp(only, "jitter")) run("sweep, jitter", g, &costs, &(lk_sim_options){.jitter = 0.02});
-	if (!*only || !strcmp(only, "events")) run("events, every rank", g, &costs, &(lk_sim_options){.all_ranks = true, .contention = true});
+	if (!*only || !strcmp(only, "events"))
+		run("events, every rank", g, &costs, &(lk_sim_options){.all_ranks = true, .contention = true});
 	if (!*only || !strcmp(only, "folded")) {
 		run("sweep, folded ranks", g, &costs, &(lk_sim_options){0});
 		run("events, folded ranks", g, &costs, &(lk_sim_options){.contention = true});

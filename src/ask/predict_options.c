@@ -91,7 +91,7 @@ static const lk_option options[] = {
 };
 
 static const char *const examples[] = {
-	"lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 4 --gbs 128 --seq 8192",
+	"lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 8 --gbs 128 --seq 8192",
 	"does it fit, and how fast is it",
 	"lockstep predict --model config.json --gpu h100-sxm --gpus 64 --tp 1,2,4,8 --recompute none,full -o md",
 	"one row for each combination",

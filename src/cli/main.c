@@ -35,7 +35,7 @@ static int overview(FILE *out) {
 	GLOBALS(LINE)
 #undef LINE
 	fprintf(out, "\n%sFirst steps%s\n", bold, plain);
-	fputs("  lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 4 --gbs 128 --seq 8192\n"
+	fputs("  lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 8 --gbs 128 --seq 8192\n"
 	      "  lockstep devices h100\n"
 	      "  lockstep help predict\n", out);
 	return out == stdout ? CLI_OK : CLI_WRONG;

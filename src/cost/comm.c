@@ -20,6 +20,14 @@ static double share(double rate, double capacity)
 	return capacity > 0 ? fmin(1, rate / capacity) : 0;
 }
 
+/* A dispatcher that sends one copy per node: of top-k copies only those to distinct nodes leave, N (1 - (1 - 1/N)^k) on
+ * average with even routing. `topk` 0: a copy per expert. */
+static double copies_share(const lk_group_shape *group, double topk)
+{
+	double nodes = group->nodes;
+	return topk > 0 && nodes > 1 ? nodes * (1 - pow(1 - 1 / nodes, topk)) / topk : 1;
+}
+
 static bool to_next_stage(unsigned stream)
 {
 	return stream == LK_STREAM_SEND_FORWARD || stream == LK_STREAM_RECV_BACKWARD || stream == LK_STREAM_RECV_FORWARD_UP ||
@@ -37,7 +45,8 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		int sharing = site->groups[LK_GROUP_PP].sharing;
 		cost = lk_p2p_cost(site->node, same_node, sharing > 0 ? sharing : 1, site->oversubscription, ops->bytes[op]);
 	} else {
-		cost = lk_collective_cost(collective_of(kind), &site->groups[ops->group[op]], ops->bytes[op]);
+		const lk_group_shape *group = &site->groups[ops->group[op]];
+		cost = lk_collective_cost(collective_of(kind), group, ops->bytes[op] * copies_share(group, ops->k[op]));
 	}
 	double seconds = cost.seconds;
 	if (ops->flags[op] & LK_OP_OVERLAPPED) seconds /= 4; /* pipelined in four pieces with its GEMM: the first shows */

@@ -1,7 +1,6 @@
 /* cost.c: which family answers for which operation, and the constants that the analytic models share.
  *
- * Order of sources for a duration: measured in the trace, then the family's analytic model. (Calibration tables enter
- * between the two.)
+ * Order of sources for a duration: measured in the trace, then the family's analytic model.
  */
 #include "cost/cost.h"
 #include "cost/kernel.h"

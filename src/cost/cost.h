@@ -48,7 +48,7 @@ typedef struct lk_cost_site {
 	bool compiled;                           /* torch.compile: fewer launches */
 } lk_cost_site;
 
-/* Cost of operation `op` of the graph. Never fails: what no model covers gets 0 and is counted by lk_cost_covers. */
+/* Cost of operation `op` of the graph. Never fails; every kind of operation but WAIT and MACRO has a model. */
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site);
 
 /* Costs of all operations for every variant of site that occurs among the ranks. Most jobs have one variant. */

@@ -161,11 +161,19 @@ static lk_status post_send(lk_stage_builder *s, const lk_slot *slot)
 	return call(s, &c);
 }
 
-/* A pass begins when its input is there; without overlap also when what was sent before has left. */
+/* Without overlap, GPipe and 1F1B wait for their sends, as Megatron-LM's batched send-receive pairs do. Schedules with several
+ * chunks may not: the wrap from the last stage to the first would close a circle of waiting sends. */
+static bool blocking_sends(const lk_stage_builder *s)
+{
+	lk_schedule_kind kind = s->b->job->schedule;
+	return !overlap_p2p(s) && (kind == LK_SCHED_GPIPE || kind == LK_SCHED_1F1B);
+}
+
+/* A pass begins when its input is there; with blocking sends also when what was sent before has left. */
 static lk_status begin_pass(lk_stage_builder *s, const lk_slot *slot)
 {
 	bool event = receives(s, slot);
-	uint16_t join = overlap_p2p(s) ? 0 : lk_build_send_streams();
+	uint16_t join = blocking_sends(s) ? lk_build_send_streams() : 0;
 	if (s->b->job->pp == 1 || (!event && !join)) return LK_OK;
 	lk_call c = {.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
 	LK_TRY(lk_build_wait_block(s->b, join, event, &c.block));

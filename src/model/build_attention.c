@@ -60,8 +60,7 @@ static double pairs(const lk_builder *b, const lk_layer_shape *s)
 static void flash(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward)
 {
 	double flops = 2 * pairs(b, s) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
-	double bytes = b->bytes * b->tokens * (w.q + w.v) + b->bytes * b->batch * s->keys * w.heads * 0 +
-	               b->bytes * b->batch * s->keys * w.kv;
+	double bytes = b->bytes * b->tokens * (w.q + w.v) + b->bytes * b->batch * s->keys * w.kv;
 	lk_op op = {
 		.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION, .dtype = LK_BF16, .stream = LK_STREAM_COMPUTE,
 		.phase = b->phase, .join = b->pending, .name = backward ? "attention_grad" : "attention",
@@ -195,6 +194,12 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual", residual_bytes(b));
 }
 
+/* What a split backward keeps between its two passes: the output of the core and the gradients behind both products. */
+static double kept_for_weights(const lk_builder *b, lk_widths w)
+{
+	return b->bytes * (b->rows * b->model->hidden + b->tokens * (w.v + w.q + w.kv));
+}
+
 void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cross, bool input, bool weight)
 {
 	lk_widths w = widths(b);
@@ -217,6 +222,8 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 	projections_backward(b, w, input, weight);
 	if (input) lk_build_release(b, qkv_saved(b, w), LK_OWN_ACTIVATIONS);
 	if (last) lk_build_release(b, norm_out(b), LK_OWN_ACTIVATIONS);
+	if (input && !last) lk_build_save(b, kept_for_weights(b, w), LK_OWN_ACTIVATIONS);
+	if (!input && weight) lk_build_release(b, kept_for_weights(b, w), LK_OWN_ACTIVATIONS);
 	if (!input) return;
 	lk_build_memory(b, LK_OP_NORM, cross ? "cross_norm_grad" : "input_norm_grad", 3 * row);
 	lk_build_release(b, row, LK_OWN_ACTIVATIONS);

@@ -126,8 +126,7 @@ lk_status lk_build_tail_block(lk_builder *b, int stage, uint32_t *block)
 	lk_build_memory(b, LK_OP_OPTIMIZER, "gradient_norm", parameters * lk_sizes_gradient_bytes(job));
 	lk_build_collective(b, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_MODEL, "reduce_gradient_norm", 8, false);
 	optimizer(b, parameters);
-	bool gather = job->sharding == LK_SHARD_ZERO1 || job->sharding == LK_SHARD_ZERO2;
-	if (gather && job->overlap_param_gather != LK_ON) {
+	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON) {
 		lk_build_traffic(b, "gather_parameters", LK_OP_ALLGATHER, b->bytes * p.trained_dense, b->bytes * p.trained_experts, false, false);
 		lk_build_wait(b, LK_STREAM_DP);
 	}

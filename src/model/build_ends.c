@@ -1,12 +1,28 @@
 /* build_ends.c: what stands before the first layer and behind the last: embeddings (tokens, positions, image patches), final
  * norm, output head, cross-entropy over a split vocabulary. */
 #include "model/build.h"
+#include "model/sizes.h"
 
 static double row_bytes(const lk_builder *b) { return b->bytes * b->rows * b->model->hidden; }
+
+/* Fully sharded parameters of an end: gathered before it runs, for it and its backward; gradients scattered behind. */
+static void gather_end(lk_builder *b, lk_rank_params p)
+{
+	if (b->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(b->job) <= 1 || p.dense <= 0) return;
+	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, 0, true, false);
+	lk_build_wait(b, LK_STREAM_DP);
+}
+
+static void scatter_end(lk_builder *b, lk_rank_params p)
+{
+	if (b->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(b->job) <= 1) return;
+	lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, lk_sizes_wire_bytes(b->job) * p.trained_dense, 0, false, false);
+}
 
 static void embedding_forward(lk_builder *b)
 {
 	const lk_model *m = b->model;
+	gather_end(b, lk_sizes_embedding(b->job));
 	double out = b->bytes * b->tokens * m->hidden;
 	if (m->image > 0) {
 		lk_build_gemm(b, "patch_conv", b->tokens, m->hidden, (double)m->patch * m->patch * m->channels);
@@ -28,6 +44,7 @@ static void embedding_backward(lk_builder *b)
 	if (b->tp > 1 && b->sp)
 		lk_build_collective(b, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, "gather_embedding_grad", out, false);
 	lk_build_memory(b, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
+	scatter_end(b, lk_sizes_embedding(b->job));
 }
 
 lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block)
@@ -75,6 +92,7 @@ static double head_saved(const lk_builder *b) { return (b->model->final_norm ? 2
 static void head_forward(lk_builder *b)
 {
 	const lk_model *m = b->model;
+	gather_end(b, lk_sizes_head(b->job));
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * row_bytes(b));
 	if (m->pooler) lk_build_gemm(b, "pooler", b->batch, m->hidden, m->hidden);
 	if (m->vocab <= 0) return;
@@ -95,6 +113,7 @@ static void head_backward(lk_builder *b)
 	}
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm_grad", 3 * row_bytes(b));
 	if (m->vocab > 0) lk_build_release(b, head_saved(b), LK_OWN_ACTIVATIONS);
+	if (b->train_base) scatter_end(b, lk_sizes_head(b->job));
 }
 
 /* A multi-token prediction module is one more layer with its own pass through the head; the builder runs the head once more

@@ -113,6 +113,7 @@ static double gather_before(lk_builder *b, int layer, lk_block_pass pass)
 	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .wait = 1, .name = "wait_weights"};
 	lk_graph_add(b->graph, &wait);
 	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, b->bytes * p.experts, true, true);
+	if (b->job->sharding == LK_SHARD_ZERO2) return 0; /* the whole weights are resident there */
 	double bytes = b->bytes * (p.dense + p.experts);
 	lk_build_save(b, bytes, LK_OWN_BUFFERS);
 	b->saved -= bytes;

@@ -37,6 +37,12 @@ static void mlp_products_forward(lk_builder *b, lk_mlp_width w)
 	lk_build_gemm(b, "mlp_down", b->tokens, h, w.inner);
 }
 
+/* Gradients behind both products, which a split backward keeps until its weight pass. */
+static double mlp_gradients(const lk_builder *b, lk_mlp_width w)
+{
+	return b->bytes * (b->rows * b->model->hidden + b->tokens * w.up);
+}
+
 static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, bool weight)
 {
 	double h = b->model->hidden;
@@ -49,7 +55,8 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 	}
 	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_up_bias_grad", b->tokens, w.up);
 	lk_build_column_backward(b, "mlp_up_grad", w.up, h, input, weight);
-	if (!input && weight) lk_build_release(b, kept(b, b->tokens * w.inner), LK_OWN_ACTIVATIONS);
+	if (input && !weight && b->train_base) lk_build_save(b, mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
+	if (!input && weight) lk_build_release(b, kept(b, b->tokens * w.inner) + mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
 }
 
 static void norm_forward(lk_builder *b)
@@ -202,7 +209,9 @@ static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weig
 	if (input) experts_gemm(b, "experts_up_grad", rows, h, z.up, z.local);
 	if (weight) experts_gemm(b, "weight_grad", z.up, h, rows, z.local);
 	bool last = weight || !b->train_base;
-	if (last) lk_build_release(b, moe_saved(b, z), LK_OWN_ACTIVATIONS);
+	double gradients = b->bytes * z.routed * (h + z.up); /* kept between the passes of a split backward */
+	if (input && !last) lk_build_save(b, gradients, LK_OWN_ACTIVATIONS);
+	if (last) lk_build_release(b, moe_saved(b, z) + (input ? 0 : gradients), LK_OWN_ACTIVATIONS);
 }
 
 void lk_build_moe_backward(lk_builder *b, bool input, bool weight)

@@ -1,6 +1,6 @@
 /* breakdown.c: a rank's time, split. While a compute kernel runs, its family has the time and any communication beside it is
  * hidden. While none runs, the time goes to the first of: a transfer under way (tensor, context, expert, data parallel,
- * pipeline, in this order), waiting for other ranks at a rendezvous, the host, the pipeline's bubble. */
+ * pipeline, in this order), the host, waiting for other ranks at a rendezvous, the pipeline's bubble. */
 #include "sim/breakdown.h"
 
 #include <stdlib.h>

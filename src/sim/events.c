@@ -1,6 +1,6 @@
-/* events.c: the engine with contention. Quiet ranks run ahead (run_quiet): a time is the maximum of what an operation waits
- * for, and an operation that blocks them, such as a tensor-parallel all-reduce between kernels, parks them at its meeting.
- * Busy ranks (events_busy.c) are advanced in the order of time, ties by rank. */
+/* events.c: the engine with contention. Quiet ranks run ahead (run_quiet): a time is the maximum of what an operation
+ * waits for, and an operation that blocks them, such as a tensor-parallel all-reduce between kernels, parks them at its
+ * meeting. Busy ranks (events_busy.c) are advanced in the order of time, ties by rank. */
 #include "sim/events.h"
 
 #include <math.h>
@@ -109,7 +109,8 @@ int64_t lk_rank_duration(const lk_engine *engine, const lk_rank *rank, uint32_t 
 	if (lk_sim_jittered(sim)) {
 		uint64_t number = (uint64_t)rank->stage * sim->chains + rank->lane;
 		double sigma = lk_sim_sigma(sim, rank->info, op);
-		if (sigma > 0) return lk_sim_scale(duration, lk_sim_jitter(sim->options->seed, number, rank->ops, sigma) * factor);
+		if (sigma > 0)
+			return lk_sim_scale(duration, lk_sim_jitter(sim->options->seed, number, rank->ops, sigma) * factor);
 	}
 	return rank->info->factor ? lk_sim_scale(duration, factor) : duration;
 }
@@ -180,7 +181,8 @@ void lk_rank_resume(lk_engine *engine, uint32_t number, int64_t start, int64_t e
 	lk_rank_wake(engine, number);
 }
 
-/* Nothing else runs on the rank while it waits for this operation: it waits for all kernels, and the next one for it. */
+/* Nothing else runs on the rank while it waits for this operation: it waits for all kernels, and the next one for it.
+ */
 static bool blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
 	if (!(insn->join & LK_JOIN(LK_STREAM_COMPUTE))) return false;
 	uint32_t next = next_op(engine, rank);
@@ -209,15 +211,24 @@ static void run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	int64_t duration = lk_rank_duration(engine, rank, op, cost->duration_ps), end = ready + duration, floor = 0;
 	bool compute = insn->stream == LK_STREAM_COMPUTE;
 	if (compute) {
-		floor = rank->host + (cost->tail_ps == cost->duration_ps ? duration : lk_rank_duration(engine, rank, op, cost->tail_ps));
+		floor = rank->host +
+				(cost->tail_ps == cost->duration_ps ? duration : lk_rank_duration(engine, rank, op, cost->tail_ps));
 		if (floor > end) end = floor;
 		rank->start = ready;
 	}
 	lk_rank_keep(engine, rank, op, sets, end);
 	uint64_t record = lk_rank_record(rank, op, ready, ready, end);
 	if (!compute) return;
-	rank->kernel = (lk_kernel){.op = op, .call = rank->call, .last = ready, .due = end, .duration = duration, .floor = floor,
-	                           .left = (double)duration, .record = record, .sets = sets, .slot = insn->slot};
+	rank->kernel = (lk_kernel){.op = op,
+							   .call = rank->call,
+							   .last = ready,
+							   .due = end,
+							   .duration = duration,
+							   .floor = floor,
+							   .left = (double)duration,
+							   .record = record,
+							   .sets = sets,
+							   .slot = insn->slot};
 }
 
 void lk_rank_host(lk_engine *engine, lk_rank *rank) {

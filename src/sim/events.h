@@ -1,9 +1,9 @@
 /* events.h: what the files of the event engine share. Private to sim/.
  *
- * A rank is *quiet* while nothing of it overlaps: it then runs ahead without regard to the time of others, as in the sweep.
- * It is *busy* while an operation off its compute stream is issued and not over: its operations are then *acts*, and it
- * advances in the order of time. Quiet ranks run before anything else, so whatever may still reach a busy rank happens no
- * earlier than the busy rank that is next. */
+ * A rank is *quiet* while nothing of it overlaps: it then runs ahead without regard to the time of others, as in the
+ * sweep. It is *busy* while an operation off its compute stream is issued and not over: its operations are then *acts*,
+ * and it advances in the order of time. Quiet ranks run before anything else, so whatever may still reach a busy rank
+ * happens no earlier than the busy rank that is next. */
 #ifndef LK_SIM_EVENTS_H
 #define LK_SIM_EVENTS_H
 

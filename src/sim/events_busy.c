@@ -1,9 +1,9 @@
-/* events_busy.c: a rank on which operations overlap, advanced from event to event. An act goes from waiting (for acts of its
- * own rank) over posted (for its partners), scheduled and running to its end; a communication operation whose share is done
- * is held until the last member's is: it keeps its SMs, but uses neither memory nor links.
+/* events_busy.c: a rank on which operations overlap, advanced from event to event. An act goes from waiting (for acts
+ * of its own rank) over posted (for its partners), scheduled and running to its end; a communication operation whose
+ * share is done is held until the last member's is: it keeps its SMs, but uses neither memory nor links.
  *
- * Work left is a real number of picoseconds alone; it shrinks at the rate that lk_contention_rates gives to the acts which
- * run at the same time. Times of events are rounded once, when a rate changes; at rate 1 they are exact. */
+ * Work left is a real number of picoseconds alone; it shrinks at the rate that lk_contention_rates gives to the acts
+ * which run at the same time. Times of events are rounded once, when a rate changes; at rate 1 they are exact. */
 #include "sim/events.h"
 
 #include <string.h>
@@ -212,9 +212,16 @@ static void become_quiet(lk_engine *engine, uint32_t number, int64_t time) {
 	rank->kernel = (lk_kernel){.op = UINT32_MAX, .slot = LK_NO_SLOT};
 	if (act) {
 		set_rates(engine, rank, time);
-		rank->kernel = (lk_kernel){.op = act->op, .call = act->call, .last = act->last, .due = act->due, .duration = act->duration,
-		                           .floor = act->floor, .left = act->left, .record = act->record, .sets = act->sets,
-		                           .slot = engine->sim->insn[act->op].slot};
+		rank->kernel = (lk_kernel){.op = act->op,
+								   .call = act->call,
+								   .last = act->last,
+								   .due = act->due,
+								   .duration = act->duration,
+								   .floor = act->floor,
+								   .left = act->left,
+								   .record = act->record,
+								   .sets = act->sets,
+								   .slot = engine->sim->insn[act->op].slot};
 		keep(engine, rank, act, act->due);
 		rank->running = NULL;
 		rank->on[LK_STREAM_COMPUTE] = NULL;

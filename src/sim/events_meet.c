@@ -1,5 +1,6 @@
-/* events_meet.c: where ranks meet. The k-th operation of a group, or of a channel, is one meeting: it starts when the last
- * member has arrived, every member does its own share at its own pace, and it ends for all when the last share is done. */
+/* events_meet.c: where ranks meet. The k-th operation of a group, or of a channel, is one meeting: it starts when the
+ * last member has arrived, every member does its own share at its own pace, and it ends for all when the last share is
+ * done. */
 #include "sim/events.h"
 
 static size_t cross_places(const lk_sim *sim, unsigned kind) {

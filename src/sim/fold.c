@@ -1,5 +1,5 @@
-/* fold.c: the folded graph. Blocks of the source that stay are copied when they are first called; every distinct run becomes
- * a block of one MACRO operation. Allocations are left out: memory is asked of the source graph. */
+/* fold.c: the folded graph. Blocks of the source that stay are copied when they are first called; every distinct run
+ * becomes a block of one MACRO operation. Allocations are left out: memory is asked of the source graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static lk_status copy_frame(folder *f, lk_error *err) {
 		program->channels = from->channels;
 		memcpy(program->resident, from->resident, sizeof program->resident);
 	}
-	if (f->graph->wires.count != to->wires.count) return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu wires", f->graph->wires.count);
+	if (f->graph->wires.count != to->wires.count)
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu wires", f->graph->wires.count);
 	if (to->wires.count) memcpy(to->wires.at, f->graph->wires.at, to->wires.count * sizeof *to->wires.at);
 	to->ranks = f->graph->ranks;
 	to->model_flops = f->graph->model_flops;
@@ -55,11 +56,27 @@ static lk_status book(folder *f, const struct lk_fold_span *span, const lk_cost 
 static lk_op read_op(const lk_graph *graph, uint32_t i) {
 	const lk_ops *o = &graph->ops;
 	return (lk_op){
-		.kind = o->kind[i], .stream = o->stream[i], .phase = o->phase[i], .group = o->group[i], .dtype = o->dtype[i],
-		.flags = o->flags[i], .join = o->join[i], .wait = o->wait[i], .signal = o->signal[i],
-		.name = lk_intern_text(graph->names, o->name[i]), .m = o->m[i], .n = o->n[i], .k = o->k[i], .batch = o->batch[i],
-		.flops = o->flops[i], .bytes = o->bytes[i], .window = o->window[i], .channel = o->channel[i],
-		.measured_ps = o->measured_ps[i], .deps = o->deps + o->dep_begin[i], .dep_count = o->dep_begin[i + 1] - o->dep_begin[i],
+		.kind = o->kind[i],
+		.stream = o->stream[i],
+		.phase = o->phase[i],
+		.group = o->group[i],
+		.dtype = o->dtype[i],
+		.flags = o->flags[i],
+		.join = o->join[i],
+		.wait = o->wait[i],
+		.signal = o->signal[i],
+		.name = lk_intern_text(graph->names, o->name[i]),
+		.m = o->m[i],
+		.n = o->n[i],
+		.k = o->k[i],
+		.batch = o->batch[i],
+		.flops = o->flops[i],
+		.bytes = o->bytes[i],
+		.window = o->window[i],
+		.channel = o->channel[i],
+		.measured_ps = o->measured_ps[i],
+		.deps = o->deps + o->dep_begin[i],
+		.dep_count = o->dep_begin[i + 1] - o->dep_begin[i],
 	};
 }
 
@@ -85,16 +102,24 @@ static lk_status make_macro(folder *f, lk_fold_run *run, lk_cost *cost, lk_error
 	const lk_call *call = &f->graph->programs.at[run->stage].calls.at[run->begin];
 	const char *name = lk_intern_text(f->graph->names, f->graph->blocks.at[call->block].name);
 	lk_fold_price price = {.cost = cost};
-	struct lk_fold_span span = {.stage = run->stage, .call_begin = run->begin, .call_end = run->end, .source_op = UINT32_MAX,
-	                            .sample_begin = (uint32_t)f->out->samples.count};
+	struct lk_fold_span span = {.stage = run->stage,
+								.call_begin = run->begin,
+								.call_end = run->end,
+								.source_op = UINT32_MAX,
+								.sample_begin = (uint32_t)f->out->samples.count};
 	LK_TRY(lk_fold_price_run(&f->pricer, run, &price, &f->out->samples, err));
 	span.sample_end = (uint32_t)f->out->samples.count;
 	span.period_ps = price.period_ps;
 	lk_graph_begin_block(f->out->graph, name);
 	lk_graph_add(f->out->graph, &(lk_op){
-		.kind = LK_OP_MACRO, .stream = LK_STREAM_COMPUTE, .phase = call->pass, .join = lk_fold_join(f->graph, run), .name = name,
-		.flops = price.flops, .bytes = price.bytes,
-	});
+									.kind = LK_OP_MACRO,
+									.stream = LK_STREAM_COMPUTE,
+									.phase = call->pass,
+									.join = lk_fold_join(f->graph, run),
+									.name = name,
+									.flops = price.flops,
+									.bytes = price.bytes,
+								});
 	LK_TRY(book(f, &span, cost, 1, err));
 	return lk_graph_end_block(f->out->graph, &run->block, err);
 }
@@ -137,19 +162,23 @@ static lk_status take_tables(folder *f, lk_error *err) {
 	uint32_t ops = out->graph->ops.count, variants = f->costs->variants;
 	size_t ranks = (size_t)f->graph->ranks.stages * f->graph->ranks.chains;
 	out->span = LK_ARRAY(&out->arena, struct lk_fold_span, ops);
-	out->costs = (lk_costs){.variants = variants, .ops = ops, .at = LK_ARRAY(&out->arena, lk_cost, (size_t)variants * ops)};
+	out->costs =
+		(lk_costs){.variants = variants, .ops = ops, .at = LK_ARRAY(&out->arena, lk_cost, (size_t)variants * ops)};
 	if (f->costs->variant_of) out->costs.variant_of = LK_ARRAY(&out->arena, uint16_t, ranks);
 	if (!out->span || !out->costs.at || (f->costs->variant_of && !out->costs.variant_of)) return lk_oom(err);
-	if (f->costs->variant_of) memcpy(out->costs.variant_of, f->costs->variant_of, ranks * sizeof *out->costs.variant_of);
+	if (f->costs->variant_of)
+		memcpy(out->costs.variant_of, f->costs->variant_of, ranks * sizeof *out->costs.variant_of);
 	for (uint32_t op = 0; op < ops; op++) {
 		out->span[op] = f->spans.at[op];
-		for (uint32_t v = 0; v < variants; v++) out->costs.at[(size_t)v * ops + op] = f->costs_of.at[(size_t)op * variants + v];
+		for (uint32_t v = 0; v < variants; v++)
+			out->costs.at[(size_t)v * ops + op] = f->costs_of.at[(size_t)op * variants + v];
 	}
 	return LK_OK;
 }
 
 static lk_status check(const lk_graph *graph, const lk_costs *costs, lk_error *err) {
-	if (graph->programs.count != graph->ranks.stages || !graph->ranks.chains || costs->ops < graph->ops.count || !costs->variants)
+	if (graph->programs.count != graph->ranks.stages || !graph->ranks.chains || costs->ops < graph->ops.count ||
+		!costs->variants)
 		return lk_fail(err, LK_ERR_INPUT, "step graph", "programs, ranks and costs do not belong together");
 	for (size_t s = 0; s < graph->programs.count; s++)
 		for (size_t c = 0; c < graph->programs.at[s].calls.count; c++)

@@ -42,10 +42,11 @@ typedef struct lk_fold_price {
 	double flops, bytes;
 } lk_fold_price;
 
-lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, const lk_costs *costs, bool contention, lk_error *err);
+lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, const lk_costs *costs, bool contention,
+							 lk_error *err);
 void lk_fold_pricer_free(lk_fold_pricer *pricer);
 /* Fills `price` and appends the run's events of variant 0 to `samples`. */
-lk_status lk_fold_price_run(lk_fold_pricer *pricer, const lk_fold_run *run, lk_fold_price *price, lk_sim_events *samples,
-                            lk_error *err);
+lk_status lk_fold_price_run(lk_fold_pricer *pricer, const lk_fold_run *run, lk_fold_price *price,
+							lk_sim_events *samples, lk_error *err);
 
 #endif

@@ -1,10 +1,12 @@
-/* fold_price.c: a run of calls as one operation. In max-plus algebra a run that begins and ends on the compute stream is
+/* fold_price.c: a run of calls as one operation. In max-plus algebra a run that begins and ends on the compute stream
+ * is
  *
  *     end = max(start + D, host + L)
  *
- * D: how long it takes when the host is far ahead; L: when the device is idle and the host begins. Both are simulated side
- * by side, as lanes, with the engine that will run the folded graph. So without contention nothing is lost: D is the
- * duration, and L - (the run's host time) the least time between the end of the host's work and of the run (tail_ps).
+ * D: how long it takes when the host is far ahead; L: when the device is idle and the host begins. Both are simulated
+ * side by side, as lanes, with the engine that will run the folded graph. So without contention nothing is lost: D is
+ * the duration, and L - (the run's host time) the least time between the end of the host's work and of the run
+ * (tail_ps).
  *
  * A call repeated n > 4 times is simulated 4 and 3 times, and the difference, one period, added n - 4 times. */
 #include <math.h>
@@ -15,10 +17,12 @@
 
 enum { PERIODIC = 4, DEVICE = 0, WITH_HOST = 1 };
 
-lk_status lk_fold_pricer_new(lk_fold_pricer *p, const lk_graph *graph, const lk_costs *costs, bool contention, lk_error *err) {
+lk_status lk_fold_pricer_new(lk_fold_pricer *p, const lk_graph *graph, const lk_costs *costs, bool contention,
+							 lk_error *err) {
 	uint32_t lanes = costs->variants * 2;
 	*p = (lk_fold_pricer){.graph = graph, .costs = costs, .contention = contention, .view = *graph};
-	if (costs->variants > UINT16_MAX / 2) return lk_fail(err, LK_ERR_INPUT, "step graph", "%u kinds of ranks are too many", costs->variants);
+	if (costs->variants > UINT16_MAX / 2)
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "%u kinds of ranks are too many", costs->variants);
 	p->both = (lk_costs){
 		.variants = lanes,
 		.ops = costs->ops,
@@ -51,9 +55,11 @@ void lk_fold_pricer_free(lk_fold_pricer *p) {
 }
 
 /* Simulates the run with its calls repeated PERIODIC times at most, and call `less` once less. */
-static lk_status simulate(lk_fold_pricer *p, const lk_fold_run *run, uint32_t less, bool record, lk_sim_result *out, lk_error *err) {
+static lk_status simulate(lk_fold_pricer *p, const lk_fold_run *run, uint32_t less, bool record, lk_sim_result *out,
+						  lk_error *err) {
 	static const uint32_t both[] = {DEVICE, WITH_HOST};
-	lk_sim_options options = {.contention = p->contention, .all_ranks = true, .record = both, .record_count = record ? 2 : 0};
+	lk_sim_options options = {
+		.contention = p->contention, .all_ranks = true, .record = both, .record_count = record ? 2 : 0};
 	const lk_call *calls = p->graph->programs.at[run->stage].calls.at;
 	p->program.calls.count = 0;
 	p->program.events = p->graph->programs.at[run->stage].events;
@@ -68,8 +74,8 @@ static lk_status simulate(lk_fold_pricer *p, const lk_fold_run *run, uint32_t le
 }
 
 /* Times of all lanes with every repetition. */
-static lk_status extrapolate(lk_fold_pricer *p, const lk_fold_run *run, double *lane_ps, double *period_ps, lk_sim_result *first,
-                             lk_error *err) {
+static lk_status extrapolate(lk_fold_pricer *p, const lk_fold_run *run, double *lane_ps, double *period_ps,
+							 lk_sim_result *first, lk_error *err) {
 	const lk_call *calls = p->graph->programs.at[run->stage].calls.at;
 	uint32_t lanes = p->both.variants, longest = 0;
 	LK_TRY(simulate(p, run, UINT32_MAX, true, first, err));
@@ -125,7 +131,8 @@ static sums add_up(const lk_fold_pricer *p, const lk_fold_run *run, uint32_t var
 	const lk_call *calls = p->graph->programs.at[run->stage].calls.at;
 	for (uint32_t c = run->begin; c < run->end; c++) {
 		const lk_block *block = &p->graph->blocks.at[calls[c].block];
-		for (uint32_t op = block->begin; calls[c].repeat && op < block->end; op++) add_op(p, variant, op, calls[c].repeat, &s);
+		for (uint32_t op = block->begin; calls[c].repeat && op < block->end; op++)
+			add_op(p, variant, op, calls[c].repeat, &s);
 	}
 	return s;
 }
@@ -135,11 +142,13 @@ static float share(double sum, double duration) {
 	return (float)(x < 1 ? x : 1);
 }
 
-static lk_status price(const lk_fold_pricer *p, const lk_fold_run *run, const double *lane_ps, lk_fold_price *out, lk_error *err) {
+static lk_status price(const lk_fold_pricer *p, const lk_fold_run *run, const double *lane_ps, lk_fold_price *out,
+					   lk_error *err) {
 	for (uint32_t v = 0; v < p->costs->variants; v++) {
 		sums s = add_up(p, run, v);
 		double duration = lane_ps[2 * v + DEVICE], tail = lane_ps[2 * v + WITH_HOST] - s.host;
-		if (!(duration < 9e18 && s.host < 9e18)) return lk_fail(err, LK_ERR_INPUT, "step graph", "a run of calls takes more than 100 days");
+		if (!(duration < 9e18 && s.host < 9e18))
+			return lk_fail(err, LK_ERR_INPUT, "step graph", "a run of calls takes more than 100 days");
 		out->cost[v] = (lk_cost){
 			.duration_ps = (int64_t)(duration + 0.5),
 			.host_ps = (int64_t)s.host,
@@ -158,8 +167,10 @@ static lk_status price(const lk_fold_pricer *p, const lk_fold_run *run, const do
 }
 
 /* First repetitions; where the host limits the run, as it runs with its host. */
-static bool take_samples(const lk_fold_run *run, const lk_sim_result *result, const lk_cost *cost, lk_sim_events *samples) {
-	uint32_t lane = result->finish_ps[WITH_HOST] - cost->lead_ps > result->finish_ps[DEVICE] + result->finish_ps[DEVICE] / 50;
+static bool take_samples(const lk_fold_run *run, const lk_sim_result *result, const lk_cost *cost,
+						 lk_sim_events *samples) {
+	uint32_t lane =
+		result->finish_ps[WITH_HOST] - cost->lead_ps > result->finish_ps[DEVICE] + result->finish_ps[DEVICE] / 50;
 	int64_t origin = lane == WITH_HOST ? cost->lead_ps : 0;
 	for (size_t i = 0; i < result->events.count; i++) {
 		const lk_sim_event *e = &result->events.at[i];
@@ -174,7 +185,8 @@ static bool take_samples(const lk_fold_run *run, const lk_sim_result *result, co
 	return true;
 }
 
-lk_status lk_fold_price_run(lk_fold_pricer *p, const lk_fold_run *run, lk_fold_price *out, lk_sim_events *samples, lk_error *err) {
+lk_status lk_fold_price_run(lk_fold_pricer *p, const lk_fold_run *run, lk_fold_price *out, lk_sim_events *samples,
+							lk_error *err) {
 	lk_sim_result first = {0};
 	double *lane_ps = calloc(p->both.variants, sizeof *lane_ps);
 	if (!lane_ps) return lk_oom(err);

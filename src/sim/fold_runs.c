@@ -1,6 +1,7 @@
-/* fold_runs.c: which calls fold. A call may be part of a run if nothing in its block meets another stage, uses an event of
- * the program, lets the host wait for the device, or is traffic of data parallelism that goes on behind later calls. A run
- * is a stretch of such calls of one micro-batch and pass; equal runs (the same blocks, equally often) are found by hash. */
+/* fold_runs.c: which calls fold. A call may be part of a run if nothing in its block meets another stage, uses an event
+ * of the program, lets the host wait for the device, or is traffic of data parallelism that goes on behind later calls.
+ * A run is a stretch of such calls of one micro-batch and pass; equal runs (the same blocks, equally often) are found
+ * by hash. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ static uint16_t foreign_streams(const lk_graph *graph) {
 	uint16_t streams = 0;
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
 		unsigned kind = graph->ops.kind[op];
-		if (kind == LK_OP_SEND || kind == LK_OP_RECV || is_traffic(graph, op)) streams |= (uint16_t)LK_JOIN(graph->ops.stream[op]);
+		if (kind == LK_OP_SEND || kind == LK_OP_RECV || is_traffic(graph, op))
+			streams |= (uint16_t)LK_JOIN(graph->ops.stream[op]);
 	}
 	return streams & (uint16_t)~(LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST));
 }
@@ -34,8 +36,10 @@ static bool joined_inside(const lk_graph *graph, const lk_block *block, uint32_t
 static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t op, uint16_t foreign) {
 	const lk_ops *ops = &graph->ops;
 	unsigned kind = ops->kind[op], group = ops->group[op];
-	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV || kind == LK_OP_MACRO) return false;
-	if (ops->stream[op] == LK_STREAM_HOST && ((ops->join[op] & ~LK_JOIN(LK_STREAM_HOST)) || ops->dep_begin[op + 1] > ops->dep_begin[op]))
+	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV || kind == LK_OP_MACRO)
+		return false;
+	if (ops->stream[op] == LK_STREAM_HOST &&
+		((ops->join[op] & ~LK_JOIN(LK_STREAM_HOST)) || ops->dep_begin[op + 1] > ops->dep_begin[op]))
 		return false;
 	if (lk_op_is_collective(kind)) {
 		if (group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL) return false;
@@ -50,7 +54,8 @@ static bool *foldable_blocks(const lk_graph *graph) {
 	for (size_t b = 0; foldable && b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		foldable[b] = block->begin < block->end;
-		for (uint32_t op = block->begin; op < block->end && foldable[b]; op++) foldable[b] = foldable_op(graph, block, op, foreign);
+		for (uint32_t op = block->begin; op < block->end && foldable[b]; op++)
+			foldable[b] = foldable_op(graph, block, op, foreign);
 	}
 	return foldable;
 }
@@ -92,7 +97,8 @@ static bool grow(finder *f) {
 	f->mask = size - 1;
 	for (size_t i = 0; i < f->runs->count; i++) {
 		const lk_fold_run *run = &f->runs->at[i];
-		uint64_t at = hash_calls(&f->graph->programs.at[run->stage].calls.at[run->begin], run->end - run->begin) & f->mask;
+		uint64_t at =
+			hash_calls(&f->graph->programs.at[run->stage].calls.at[run->begin], run->end - run->begin) & f->mask;
 		while (table[at]) at = (at + 1) & f->mask;
 		table[at] = (uint32_t)i + 1;
 	}
@@ -106,7 +112,8 @@ static uint32_t find_run(finder *f, uint32_t stage, uint32_t begin, uint32_t end
 	for (; f->table[at]; at = (at + 1) & f->mask) {
 		const lk_fold_run *run = &f->runs->at[f->table[at] - 1];
 		if (run->end - run->begin != end - begin) continue;
-		if (equal_calls(calls, &f->graph->programs.at[run->stage].calls.at[run->begin], end - begin)) return f->table[at] - 1;
+		if (equal_calls(calls, &f->graph->programs.at[run->stage].calls.at[run->begin], end - begin))
+			return f->table[at] - 1;
 	}
 	if (!lk_push(f->runs)) return UINT32_MAX;
 	*lk_last(f->runs) = (lk_fold_run){.stage = stage, .begin = begin, .end = end, .block = UINT32_MAX, .ops = ops};

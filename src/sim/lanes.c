@@ -1,5 +1,5 @@
-/* lanes.c: loops over lanes that the compiler turns into vector code. They exist in several copies, chosen when the program
- * starts, for processors with and without AVX2 and AVX-512. */
+/* lanes.c: loops over lanes that the compiler turns into vector code. They exist in several copies, chosen when the
+ * program starts, for processors with and without AVX2 and AVX-512. */
 #include "sim/lanes.h"
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && \
@@ -46,7 +46,8 @@ CLONES static void chain3(int64_t *to, const lk_sources *from, int64_t work, int
 
 CLONES static void chain4(int64_t *to, const lk_sources *from, int64_t work, int64_t launch, size_t n) {
 	int64_t *t = VECTOR(to);
-	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *c = VECTOR(from->at[2]), *d = VECTOR(from->at[3]);
+	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *c = VECTOR(from->at[2]),
+				  *d = VECTOR(from->at[3]);
 	const int64_t *h = VECTOR(from->host);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = most(most(most(a[i], b[i]), most(c[i], d[i])) + work, h[i] + launch);
@@ -152,8 +153,8 @@ CLONES static void scale_jitter(int64_t *v, const lk_lane_noise *noise, size_t n
 	int64_t *t = VECTOR(v);
 	lk_lane_noise z = *noise;
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++)
-		t[i] = lk_sim_scale(t[i], lk_sim_jitter(z.seed, z.rank + i, z.number, z.sigma) * (z.factor ? z.factor[i] : 1.0));
+	LANES for (size_t i = 0; i < n; i++) t[i] =
+		lk_sim_scale(t[i], lk_sim_jitter(z.seed, z.rank + i, z.number, z.sigma) * (z.factor ? z.factor[i] : 1.0));
 }
 
 void lk_lanes_scale(int64_t *v, const lk_lane_noise *noise, size_t n) {

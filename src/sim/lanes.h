@@ -1,5 +1,5 @@
-/* lanes.h: arithmetic on vectors of lanes, the inner loops of the sweep. Vectors are aligned to 64 bytes and padded to a
- * multiple of LK_LANES; padding is computed along and never read by groups. Private to sim/. */
+/* lanes.h: arithmetic on vectors of lanes, the inner loops of the sweep. Vectors are aligned to 64 bytes and padded to
+ * a multiple of LK_LANES; padding is computed along and never read by groups. Private to sim/. */
 #ifndef LK_SIM_LANES_H
 #define LK_SIM_LANES_H
 

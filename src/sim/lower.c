@@ -1,6 +1,6 @@
-/* lower.c: a step graph to instructions. Dependencies between operations of a block become slots (registers), found by a
- * linear scan: only an operation that a later one needs gets a slot, and a slot is free again behind its last use. What
- * the order of streams implies anyway is left out.
+/* lower.c: a step graph to instructions. Dependencies between operations of a block become slots (registers), found by
+ * a linear scan: only an operation that a later one needs gets a slot, and a slot is free again behind its last use.
+ * What the order of streams implies anyway is left out.
  *
  * Everything that an engine indexes with is checked here, so that a graph from a file cannot lead it astray. */
 #include "sim/lower.h"
@@ -107,7 +107,8 @@ static lk_status lower_block(scan *s, const lk_block *block, lk_error *err) {
 	for (uint32_t op = block->begin; op < block->end; op++) {
 		LK_TRY(take_deps(s, block, op, err));
 		if (!s->last[op]) continue;
-		if (!s->spares && used >= LK_NO_SLOT) return bad(s->sim->graph, op, "is one dependency too many for its block", err);
+		if (!s->spares && used >= LK_NO_SLOT)
+			return bad(s->sim->graph, op, "is one dependency too many for its block", err);
 		s->sim->insn[op].slot = s->spares ? s->spare[--s->spares] : (uint16_t)used++;
 	}
 	if (used > s->sim->slots) s->sim->slots = used;
@@ -159,7 +160,8 @@ static lk_status check_programs(lk_sim *sim, lk_error *err) {
 				return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no block %u", s, c, call->block);
 			for (int a = 0; a < 2; a++) {
 				if ((used[call->block] >> a & 1) && call->arg[a] >= program->events)
-					return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no event %u", s, c, call->arg[a]);
+					return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no event %u", s, c,
+								   call->arg[a]);
 			}
 			uint64_t count = graph->blocks.at[call->block].end - graph->blocks.at[call->block].begin;
 			sim->stage[s].ops += call->repeat * count;
@@ -200,7 +202,8 @@ static lk_status check_wires(const lk_sim *sim, lk_error *err) {
 	return LK_OK;
 }
 
-/* The longest path visits an operation of a stage's program once at most, so the sum of everything bounds every time. */
+/* The longest path visits an operation of a stage's program once at most, so the sum of everything bounds every time.
+ */
 static lk_status check_time(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	double *sum = LK_ARRAY(sim->arena, double, graph->blocks.count), total = 0, factor = 1;
@@ -212,16 +215,19 @@ static lk_status check_time(const lk_sim *sim, lk_error *err) {
 				const lk_cost *c = lk_costs_get(sim->costs, v, op);
 				if (c->duration_ps < 0 || c->host_ps < 0 || c->lead_ps < 0 || c->tail_ps < 0)
 					return bad(graph, op, "takes negative time", err);
-				most = fmax(most, (double)c->duration_ps + (double)c->host_ps + (double)c->lead_ps + (double)c->tail_ps);
+				most =
+					fmax(most, (double)c->duration_ps + (double)c->host_ps + (double)c->lead_ps + (double)c->tail_ps);
 			}
 			sum[b] += most;
 		}
 	}
-	for (uint32_t i = 0; i < sim->options->straggler_count; i++) factor = fmax(factor, sim->options->stragglers[i].factor);
+	for (uint32_t i = 0; i < sim->options->straggler_count; i++)
+		factor = fmax(factor, sim->options->stragglers[i].factor);
 	factor *= exp(4 * sim->options->jitter) * (sim->options->contention ? LK_MOST_SLOWDOWN : 1);
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		const lk_program *program = &graph->programs.at[s];
-		for (size_t c = 0; c < program->calls.count; c++) total += sum[program->calls.at[c].block] * program->calls.at[c].repeat;
+		for (size_t c = 0; c < program->calls.count; c++)
+			total += sum[program->calls.at[c].block] * program->calls.at[c].repeat;
 	}
 	if (!(total * factor < MOST_PS)) {
 		lk_fail(err, LK_ERR_INPUT, "step graph", "a step may take more than 46 days, beyond what is simulated");
@@ -241,12 +247,14 @@ lk_status lk_lower(lk_sim *sim, lk_error *err) {
 void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out, size_t size) {
 	const lk_program *program = &graph->programs.at[stage];
 	const char *block = "", *name = lk_intern_text(graph->names, graph->ops.name[op]);
-	if (call < program->calls.count) block = lk_intern_text(graph->names, graph->blocks.at[program->calls.at[call].block].name);
+	if (call < program->calls.count)
+		block = lk_intern_text(graph->names, graph->blocks.at[program->calls.at[call].block].name);
 	snprintf(out, size, "stage %u, call %zu (%s): %s", stage, call, block ? block : "", name ? name : "");
 }
 
 lk_status lk_sim_deadlock(const char *first, const char *second, lk_error *err) {
-	if (second[0]) lk_fail(err, LK_ERR_INTERNAL, "simulation", "ranks wait for one another forever: %s; and %s", first, second);
+	if (second[0])
+		lk_fail(err, LK_ERR_INTERNAL, "simulation", "ranks wait for one another forever: %s; and %s", first, second);
 	else lk_fail(err, LK_ERR_INTERNAL, "simulation", "a rank waits forever: %s", first);
 	return lk_hint(err, "check the order of sends, receives and collectives of these programs");
 }

@@ -74,7 +74,8 @@ typedef struct lk_sim {
 	lk_sim_event *events;   /* of the result */
 } lk_sim;
 
-/* lower.c: instructions, checks of everything that an engine would index with, and a bound on time that excludes overflow. */
+/* lower.c: instructions, checks of everything that an engine would index with, and a bound on time that excludes
+ * overflow. */
 lk_status lk_lower(lk_sim *sim, lk_error *err);
 
 /* ranks.c: groups of one kind among lanes. */
@@ -92,7 +93,8 @@ static inline bool lk_sim_jittered(const lk_sim *sim) { return sim->options->jit
 
 /* Deviation of an operation's jitter on a stage; where its variants differ, the first one's. */
 static inline double lk_sim_sigma(const lk_sim *sim, const lk_sim_stage *stage, uint32_t op) {
-	return sim->options->jitter * (double)lk_costs_get(sim->costs, stage->variant == LK_MIXED ? 0 : stage->variant, op)->spread;
+	return sim->options->jitter *
+		   (double)lk_costs_get(sim->costs, stage->variant == LK_MIXED ? 0 : stage->variant, op)->spread;
 }
 
 /* A duration times a factor, rounded once. */
@@ -101,14 +103,15 @@ static inline int64_t lk_sim_scale(int64_t duration, double factor) {
 }
 
 /* Jitter: a factor of mean 1 and relative deviation `sigma`, from one splitmix64 of what names the operation's run. The
- * normal is the sum of four uniforms (Irwin-Hall, variance 4/12), its exponential a Taylor sum of x / 64 squared six times:
- * the same bits on every machine. */
+ * normal is the sum of four uniforms (Irwin-Hall, variance 4/12), its exponential a Taylor sum of x / 64 squared six
+ * times: the same bits on every machine. */
 static inline double lk_sim_jitter(uint64_t seed, uint64_t rank, uint64_t number, double sigma) {
 	uint64_t h = seed + (rank + 1) * 0x9e3779b97f4a7c15u + number * 0xd1342543de82ef95u;
 	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
 	h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
 	h ^= h >> 31;
-	double sum = (double)(int32_t)((h & 0xffff) + (h >> 16 & 0xffff) + (h >> 32 & 0xffff) + (h >> 48)) * (1.0 / 65536.0);
+	double sum =
+		(double)(int32_t)((h & 0xffff) + (h >> 16 & 0xffff) + (h >> 32 & 0xffff) + (h >> 48)) * (1.0 / 65536.0);
 	double z = (sum - 2.0) * 1.7320508075688772;
 	double x = (sigma * z - 0.5 * sigma * sigma) * (1.0 / 64.0);
 	double e = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x * (1.0 / 120.0)))));

@@ -1,9 +1,9 @@
 /* ranks.c: which ranks cannot differ, and the groups among those that are simulated.
  *
- * Colour refinement (1-dimensional Weisfeiler-Leman): a chain's first colour says what tells it apart (cost variants and
- * stragglers on every stage); then each round adds the colours of its groups' members, until the number of colours stays.
- * The result is equitable: chains of one class see the same multiset of classes in each of their groups. Times of equal
- * chains are therefore equal, and the groups of the quotient are well defined. */
+ * Colour refinement (1-dimensional Weisfeiler-Leman): a chain's first colour says what tells it apart (cost variants
+ * and stragglers on every stage); then each round adds the colours of its groups' members, until the number of colours
+ * stays. The result is equitable: chains of one class see the same multiset of classes in each of their groups. Times
+ * of equal chains are therefore equal, and the groups of the quotient are well defined. */
 #include "sim/lower.h"
 
 #include <string.h>
@@ -26,7 +26,8 @@ static uint64_t bits_of(double x) {
 static uint32_t kinds_used(const lk_graph *graph) {
 	uint32_t used = 0;
 	for (uint32_t op = 0; op < graph->ops.count; op++)
-		if (lk_op_is_collective(graph->ops.kind[op]) && graph->ops.group[op] < LK_GROUPS) used |= 1u << graph->ops.group[op];
+		if (lk_op_is_collective(graph->ops.kind[op]) && graph->ops.group[op] < LK_GROUPS)
+			used |= 1u << graph->ops.group[op];
 	return used & ~(1u << LK_GROUP_NONE | 1u << LK_GROUP_PP | 1u << LK_GROUP_EMBEDDING);
 }
 
@@ -36,12 +37,14 @@ static bool folds_at_once(const lk_costs *costs, const lk_sim_options *options) 
 	return costs->variants <= 1 || !costs->variant_of;
 }
 
-static void first_colours(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options, uint64_t *colour) {
+static void first_colours(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options,
+						  uint64_t *colour) {
 	uint32_t chains = graph->ranks.chains;
 	memset(colour, 0, chains * sizeof *colour);
 	for (uint32_t s = 0; costs->variant_of && s < graph->ranks.stages; s++) {
 		const uint16_t *variant = costs->variant_of + (size_t)s * chains;
-		for (uint32_t i = 0; i < chains; i++) colour[i] = (colour[i] ^ variant[i]) * 0x9e3779b97f4a7c15u + (colour[i] >> 29);
+		for (uint32_t i = 0; i < chains; i++)
+			colour[i] = (colour[i] ^ variant[i]) * 0x9e3779b97f4a7c15u + (colour[i] >> 29);
 	}
 	for (uint32_t i = 0; i < options->straggler_count; i++) {
 		const lk_straggler *slow = &options->stragglers[i];
@@ -178,8 +181,8 @@ static uint32_t root(uint32_t *parent, uint32_t i) {
 	return i;
 }
 
-/* Lanes are together if any of their chains are: union-find over the groups of all chains. The partition is equitable, so
- * any chain of a lane meets the same lanes. */
+/* Lanes are together if any of their chains are: union-find over the groups of all chains. The partition is equitable,
+ * so any chain of a lane meets the same lanes. */
 static lk_status join_lanes(lk_sim *sim, unsigned kind, uint32_t *parent, lk_error *err) {
 	uint32_t *there = LK_ARRAY(sim->arena, uint32_t, sim->chains); /* 1 + a lane of the group */
 	if (!there) return lk_oom(err);
@@ -208,6 +211,7 @@ lk_status lk_lower_groups(lk_sim *sim, unsigned kind, lk_error *err) {
 	}
 	if (!stride) stride = 1;
 	if (alone) g->size = g->stride = 1;
-	else if (sim->lanes == sim->chains && sim->chains % ((uint64_t)size * stride) == 0) g->size = size, g->stride = stride;
+	else if (sim->lanes == sim->chains && sim->chains % ((uint64_t)size * stride) == 0)
+		g->size = size, g->stride = stride;
 	return sort_groups(sim, g, err);
 }

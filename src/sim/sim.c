@@ -15,8 +15,8 @@ static lk_status check_noise(const lk_sim *sim, lk_error *err) {
 		if (slow->rank / sim->chains >= sim->stages)
 			return lk_fail(err, LK_ERR_INPUT, "straggler", "rank %u does not exist", slow->rank);
 		if (!(slow->factor > 0 && slow->factor <= 1e6))
-			return lk_fail(err, LK_ERR_INPUT, "straggler", "factor %g of rank %u is not above 0 and at most 1000000", slow->factor,
-			               slow->rank);
+			return lk_fail(err, LK_ERR_INPUT, "straggler", "factor %g of rank %u is not above 0 and at most 1000000",
+						   slow->factor, slow->rank);
 	}
 	for (uint32_t i = 0; i < options->record_count; i++)
 		if (options->record[i] / sim->chains >= sim->stages)
@@ -28,12 +28,13 @@ static lk_status check(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	const lk_costs *costs = sim->costs;
 	if (!sim->stages || !sim->chains || graph->programs.count != sim->stages)
-		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu programs for %u stages of %u ranks", graph->programs.count, sim->stages,
-		               sim->chains);
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu programs for %u stages of %u ranks", graph->programs.count,
+					   sim->stages, sim->chains);
 	size_t ranks = (size_t)sim->stages * sim->chains;
 	if (ranks > UINT32_MAX) return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu ranks are too many", ranks);
 	if (costs->ops < graph->ops.count || !costs->variants)
-		return lk_fail(err, LK_ERR_INTERNAL, "simulation", "costs of %u operations for a graph of %u", costs->ops, graph->ops.count);
+		return lk_fail(err, LK_ERR_INTERNAL, "simulation", "costs of %u operations for a graph of %u", costs->ops,
+					   graph->ops.count);
 	for (size_t i = 0; costs->variant_of && i < ranks; i++)
 		if (costs->variant_of[i] >= costs->variants)
 			return lk_fail(err, LK_ERR_INTERNAL, "simulation", "rank %zu has no costs", i);
@@ -92,7 +93,8 @@ static lk_status set_records(lk_sim *sim, lk_error *err) {
 }
 
 static lk_status set_lanes(lk_sim *sim, lk_error *err) {
-	LK_TRY(lk_sim_classes(sim->graph, sim->costs, sim->options, sim->arena, &sim->lanes, &sim->lane_of, &sim->lane_ranks, err));
+	LK_TRY(lk_sim_classes(sim->graph, sim->costs, sim->options, sim->arena, &sim->lanes, &sim->lane_of,
+						  &sim->lane_ranks, err));
 	sim->lane_chain = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
 	if (!sim->lane_chain) return lk_oom(err);
 	for (uint32_t i = sim->chains; i > 0; i--) sim->lane_chain[sim->lane_of[i - 1]] = i - 1;
@@ -132,14 +134,15 @@ static lk_status check_result(const lk_sim *sim, lk_sim_result *out, lk_error *e
 	uint64_t operations = 0;
 	for (uint32_t s = 0; s < sim->stages; s++) operations += sim->stage[s].ops * sim->lanes;
 	if (out->operations != operations)
-		return lk_fail(err, LK_ERR_INTERNAL, "simulation", "%llu of %llu operations ran", (unsigned long long)out->operations,
-		               (unsigned long long)operations);
+		return lk_fail(err, LK_ERR_INTERNAL, "simulation", "%llu of %llu operations ran",
+					   (unsigned long long)out->operations, (unsigned long long)operations);
 	for (size_t i = 0; i < (size_t)sim->stages * sim->lanes; i++)
 		if (out->finish_ps[i] > out->step_ps) out->step_ps = out->finish_ps[i];
 	return LK_OK;
 }
 
-lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options, lk_sim_result *out, lk_error *err) {
+lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options, lk_sim_result *out,
+					 lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_sim sim = {.graph = graph, .costs = costs, .options = options, .arena = &arena};
 	memset(out, 0, sizeof *out);

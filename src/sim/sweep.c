@@ -1,10 +1,11 @@
 /* sweep.c: precedence only. Every stage's program is walked once, its ranks side by side as lanes of vectors:
  *
- *     ready = max(end before it on its stream, ends of joined streams, of dependencies, of the event waited for, launch)
+ *     ready = max(end before it on its stream, ends of joined streams, of dependencies, of the event waited for,
+ * launch)
  *
  * and, off the compute stream, the start of the last compute operation. A stage runs until a compute or host operation
- * needs a time that another stage has still to give; then other stages run. Operations of other streams that wait for such
- * a time are put aside as nodes, so that a stage is never held up by what real streams would not hold up. */
+ * needs a time that another stage has still to give; then other stages run. Operations of other streams that wait for
+ * such a time are put aside as nodes, so that a stage is never held up by what real streams would not hold up. */
 #include "sim/sweep.h"
 
 #include <string.h>
@@ -48,7 +49,8 @@ static void add_source(lk_sweep *sweep, lk_sources *from, const int64_t *v) {
 }
 
 /* What is known of the sources of an instruction. */
-static void gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn, uint32_t sources, lk_sources *from) {
+static void gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn, uint32_t sources,
+				   lk_sources *from) {
 	from->count = 0;
 	from->host = stage->registers;
 	for (uint32_t mask = sources & ~stage->pending_mask; mask; mask &= mask - 1)
@@ -59,7 +61,8 @@ static void gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *
 			if (!stage->pending[r]) add_source(sweep, from, lk_sweep_register(sweep, stage, r));
 		}
 		uint32_t event = insn->wait ? argument(stage, insn->wait) : 0;
-		if (insn->wait && !stage->event_pending[event] && stage->event[event]) add_source(sweep, from, stage->event[event]);
+		if (insn->wait && !stage->event_pending[event] && stage->event[event])
+			add_source(sweep, from, stage->event[event]);
 	}
 	if (!from->count) add_source(sweep, from, stage->registers);
 }
@@ -105,7 +108,8 @@ static int step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *ins
 	if (pending && insn->stream <= LK_STREAM_COMPUTE) return STEP_BLOCKED;
 	lk_sources from;
 	gather(sweep, stage, first, insn->sources, &from);
-	int64_t *end = lk_sweep_register(sweep, stage, insn->stream), *start = lk_sweep_register(sweep, stage, LK_REG_START);
+	int64_t *end = lk_sweep_register(sweep, stage, insn->stream),
+			*start = lk_sweep_register(sweep, stage, LK_REG_START);
 	int64_t shift = stage->shift;
 	size_t n = sweep->n;
 	if (pending || insn->what == LK_INSN_CROSS || insn->what == LK_INSN_P2P) {
@@ -168,11 +172,13 @@ static void record(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t 
 	}
 }
 
-/* A kernel or host operation whose sources are all known: ready is in scratch[READY], the host clock already behind it. */
+/* A kernel or host operation whose sources are all known: ready is in scratch[READY], the host clock already behind it.
+ */
 static bool run_lanes(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
 	size_t n = sweep->n;
 	int64_t *end = lk_sweep_register(sweep, stage, insn->stream), *const *v = sweep->scratch;
-	if (insn->stream == LK_STREAM_COMPUTE) memcpy(lk_sweep_register(sweep, stage, LK_REG_START), v[READY], n * sizeof *end);
+	if (insn->stream == LK_STREAM_COMPUTE)
+		memcpy(lk_sweep_register(sweep, stage, LK_REG_START), v[READY], n * sizeof *end);
 	memcpy(end, v[READY], n * sizeof *end);
 	lk_lanes_add(end, v[WORK], n);
 	if (insn->stream == LK_STREAM_COMPUTE) {
@@ -259,7 +265,8 @@ static lk_status new_stage(lk_sweep *sweep, uint32_t s, const lk_sweep_code *cod
 	for (uint32_t c = 0; c < sim->graph->channels; c++) {
 		lk_wire to = sim->graph->wires.at[(size_t)s * sim->graph->channels + c];
 		if (to.stage < sim->stages && to.channel < sim->graph->channels)
-			sweep->port[(size_t)s * sim->graph->channels + c].peer = &sweep->port[(size_t)to.stage * sim->graph->channels + to.channel];
+			sweep->port[(size_t)s * sim->graph->channels + c].peer =
+				&sweep->port[(size_t)to.stage * sim->graph->channels + to.channel];
 	}
 	return LK_OK;
 }

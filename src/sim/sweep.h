@@ -2,7 +2,8 @@
  *
  * A stage is one program counter and vectors of lanes as registers: the end of the last operation of every stream, the
  * start of the last compute operation, slots, events. Register LK_STREAM_HOST holds the host clocks. An operation whose
- * time is not known yet (a partner of another stage has not come) is a *node*; registers that it will set are pending. */
+ * time is not known yet (a partner of another stage has not come) is a *node*; registers that it will set are pending.
+ */
 #ifndef LK_SIM_SWEEP_H
 #define LK_SIM_SWEEP_H
 
@@ -12,7 +13,8 @@
 enum { LK_REG_START = LK_STREAMS, LK_REG_SLOTS };
 
 /* An instruction with its costs, for stages whose lanes all take the same time. Compute operations in a row become one:
- *     end = max(max(sources) + work, host + launch),  start of the last = max(max(sources) + start_work, host + start_launch) */
+ *     end = max(max(sources) + work, host + launch)
+ *     start of the last = max(max(sources) + start_work, host + start_launch) */
 typedef struct lk_sweep_insn {
 	int64_t work, launch, start_work, start_launch;
 	int64_t host;           /* host time of all */
@@ -109,7 +111,8 @@ void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage);
 /* The vector of an event of the program; made when it is first needed, NULL when memory is out. */
 int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event);
 
-static inline lk_sim_event *lk_sweep_recorded(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t r, uint64_t number) {
+static inline lk_sim_event *lk_sweep_recorded(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t r,
+											  uint64_t number) {
 	return &sweep->sim->events[stage->info->record_base[r] + number];
 }
 

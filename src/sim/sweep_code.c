@@ -1,7 +1,7 @@
 /* sweep_code.c: instructions with costs, compute operations in a row fused. One operation is, in max-plus algebra,
  *     end = max(ready + d, host + max(lead + d, h + tail))
- * (h, lead, tail of cost.h; `host` before it), so two in a row are again of this form: what waits for streams adds up, and
- * the bound by the host is the larger of the first one's plus the second's duration and the second's own. */
+ * (h, lead, tail of cost.h; `host` before it), so two in a row are again of this form: what waits for streams adds up,
+ * and the bound by the host is the larger of the first one's plus the second's duration and the second's own. */
 #include "sim/sweep.h"
 
 static int64_t most(int64_t a, int64_t b) {
@@ -32,7 +32,8 @@ static void load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn
 		.flags = insn->flags,
 		.last = op,
 	};
-	if (insn->what == LK_INSN_LOCAL && insn->stream == LK_STREAM_COMPUTE) out->launch = most(out->launch, cost->host_ps + tail);
+	if (insn->what == LK_INSN_LOCAL && insn->stream == LK_STREAM_COMPUTE)
+		out->launch = most(out->launch, cost->host_ps + tail);
 	if (insn->what == LK_INSN_HOST) out->start_launch = cost->host_ps, out->launch = cost->host_ps + work;
 }
 
@@ -80,7 +81,8 @@ lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena,
 			else out->insn[count++] = one;
 		}
 		for (uint32_t i = out->begin[b]; i < count; i++)
-			out->insn[i].keep_start = out->insn[i].stream == LK_STREAM_COMPUTE && start_matters(sim, out->insn[i].last, block->end);
+			out->insn[i].keep_start =
+				out->insn[i].stream == LK_STREAM_COMPUTE && start_matters(sim, out->insn[i].last, block->end);
 	}
 	out->begin[graph->blocks.count] = count;
 	return LK_OK;

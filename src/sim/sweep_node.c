@@ -1,6 +1,6 @@
-/* sweep_node.c: operations that meet others, and those that wait for them. A node whose arrival is known is posted: a send
- * or receive at its port, a collective across stages in its round. When the last partner has come, start and end of all
- * are known, the registers they promised are set, and nodes and stages that waited go on. */
+/* sweep_node.c: operations that meet others, and those that wait for them. A node whose arrival is known is posted: a
+ * send or receive at its port, a collective across stages in its round. When the last partner has come, start and end
+ * of all are known, the registers they promised are set, and nodes and stages that waited go on. */
 #include "sim/sweep.h"
 
 #include <string.h>
@@ -64,7 +64,8 @@ bool lk_sweep_await(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
 	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
 		if (!await_one(sweep, node, stage->pending[LK_REG_SLOTS + sweep->sim->deps[d]], false)) return false;
 	if (!insn->wait) return true;
-	return await_one(sweep, node, stage->event_pending[stage->program->calls.at[node->call].arg[insn->wait - 1]], false);
+	return await_one(sweep, node, stage->event_pending[stage->program->calls.at[node->call].arg[insn->wait - 1]],
+					 false);
 }
 
 /* Gives the time in `at`, the start or the end, to the nodes that wait for it. */
@@ -96,12 +97,14 @@ static bool settle(lk_sweep *sweep, lk_sweep_node *node) {
 	lk_sweep_stage *stage = node->stage;
 	const lk_insn *insn = &sweep->sim->insn[node->op];
 	const uint32_t *lane = stage->info->record_lane;
-	for (uint32_t r = 0; r < stage->info->record_count; r++) lk_sweep_recorded(sweep, stage, r, node->record)->start_ps = node->at[lane[r]];
+	for (uint32_t r = 0; r < stage->info->record_count; r++)
+		lk_sweep_recorded(sweep, stage, r, node->record)->start_ps = node->at[lane[r]];
 	if (fulfil(sweep, node, LK_REG_START)) stage->pending_mask &= ~(1u << LK_REG_START);
 	tell(sweep, node, true);
 	if (node->varied) lk_lanes_add(node->at, node->duration, sweep->n);
 	else lk_lanes_shift(node->at, node->work, sweep->n);
-	for (uint32_t r = 0; r < stage->info->record_count; r++) lk_sweep_recorded(sweep, stage, r, node->record)->end_ps = node->at[lane[r]];
+	for (uint32_t r = 0; r < stage->info->record_count; r++)
+		lk_sweep_recorded(sweep, stage, r, node->record)->end_ps = node->at[lane[r]];
 	if (fulfil(sweep, node, insn->stream)) stage->pending_mask &= ~(1u << insn->stream);
 	if (insn->slot != LK_NO_SLOT) fulfil(sweep, node, LK_REG_SLOTS + insn->slot);
 	if (node->sets && stage->event_pending[node->sets - 1] == node) {

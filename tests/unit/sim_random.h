@@ -1,5 +1,5 @@
-/* sim_random.h: random step graphs for the tests of sim/, and an oracle: a third engine, slow and plain, that follows the
- * waiting rules of graph.h word by word. It walks all ranks again and again until no new time becomes known. */
+/* sim_random.h: random step graphs for the tests of sim/, and an oracle: a third engine, slow and plain, that follows
+ * the waiting rules of graph.h word by word. It walks all ranks again and again until no new time becomes known. */
 #ifndef LK_TEST_SIM_RANDOM_H
 #define LK_TEST_SIM_RANDOM_H
 
@@ -36,8 +36,15 @@ typedef struct world {
 } world;
 
 static inline uint16_t random_join(dice *d, const shape *s) {
-	static const uint8_t streams[] = {LK_STREAM_COMPUTE, LK_STREAM_TP, LK_STREAM_EP, LK_STREAM_DP, LK_STREAM_COPY,
-	                                  LK_STREAM_RECV_FORWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_FORWARD, LK_STREAM_SEND_BACKWARD};
+	static const uint8_t streams[] = {LK_STREAM_COMPUTE,
+									  LK_STREAM_TP,
+									  LK_STREAM_EP,
+									  LK_STREAM_DP,
+									  LK_STREAM_COPY,
+									  LK_STREAM_RECV_FORWARD,
+									  LK_STREAM_RECV_BACKWARD,
+									  LK_STREAM_SEND_FORWARD,
+									  LK_STREAM_SEND_BACKWARD};
 	uint16_t join = 0;
 	for (uint32_t n = roll(d, 3); n > 0; n--) join |= (uint16_t)LK_JOIN(streams[roll(d, s->jams ? 9 : 7)]);
 	return join;
@@ -48,12 +55,17 @@ static inline void random_op(dice *d, lk_graph *g, const shape *s, uint32_t plac
 	uint32_t deps[3];
 	uint32_t what = roll(d, 100);
 	if (what < 50) op = (lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "gemm"};
-	else if (what < 55) op = (lk_op){.kind = s->macros ? LK_OP_MACRO : LK_OP_NORM, .stream = LK_STREAM_COMPUTE, .name = "macro"};
-	else if (what < 72) op = (lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_TP, .group = LK_GROUP_TP, .name = "tp"};
-	else if (what < 76) op = (lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_COMPUTE, .group = LK_GROUP_TP, .name = "tp_compute"};
-	else if (what < 82) op = (lk_op){.kind = LK_OP_ALLTOALL, .stream = LK_STREAM_EP, .group = LK_GROUP_EP, .name = "ep"};
+	else if (what < 55)
+		op = (lk_op){.kind = s->macros ? LK_OP_MACRO : LK_OP_NORM, .stream = LK_STREAM_COMPUTE, .name = "macro"};
+	else if (what < 72)
+		op = (lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_TP, .group = LK_GROUP_TP, .name = "tp"};
+	else if (what < 76)
+		op = (lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_COMPUTE, .group = LK_GROUP_TP, .name = "tp_compute"};
+	else if (what < 82)
+		op = (lk_op){.kind = LK_OP_ALLTOALL, .stream = LK_STREAM_EP, .group = LK_GROUP_EP, .name = "ep"};
 	else if (what < 87) op = (lk_op){.kind = LK_OP_COPY, .stream = LK_STREAM_COPY, .name = "copy"};
-	else if (what < 92) op = (lk_op){.kind = LK_OP_REDUCESCATTER, .stream = LK_STREAM_DP, .group = LK_GROUP_DP, .name = "dp"};
+	else if (what < 92)
+		op = (lk_op){.kind = LK_OP_REDUCESCATTER, .stream = LK_STREAM_DP, .group = LK_GROUP_DP, .name = "dp"};
 	else if (what < 96) op = (lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .name = "host"};
 	else op = (lk_op){.kind = LK_OP_WAIT, .stream = (uint8_t)(1 + roll(d, 4)), .name = "wait"};
 	if (op.stream != LK_STREAM_COMPUTE && op.stream != LK_STREAM_HOST && !chance(d, s->loose ? 30 : 5))
@@ -81,10 +93,16 @@ static inline uint32_t random_ends(dice *d, lk_graph *g, const shape *s, bool se
 	lk_graph_begin_block(g, send ? "send" : "receive");
 	uint16_t join = send || chance(d, 30) ? LK_JOIN(LK_STREAM_COMPUTE) : 0;
 	if ((!send || s->jams) && chance(d, 8)) stream = LK_STREAM_COMPUTE;
-	lk_graph_add(g, &(lk_op){.kind = send ? LK_OP_SEND : LK_OP_RECV, .stream = (uint8_t)stream, .channel = channel, .join = join,
-	                         .name = send ? "send" : "recv"});
+	lk_graph_add(g, &(lk_op){.kind = send ? LK_OP_SEND : LK_OP_RECV,
+							 .stream = (uint8_t)stream,
+							 .channel = channel,
+							 .join = join,
+							 .name = send ? "send" : "recv"});
 	if (!send || (s->jams && chance(d, 20)))
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_ELEMENTWISE, .stream = LK_STREAM_COMPUTE, .join = (uint16_t)LK_JOIN(stream), .name = "unpack"});
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_ELEMENTWISE,
+								 .stream = LK_STREAM_COMPUTE,
+								 .join = (uint16_t)LK_JOIN(stream),
+								 .name = "unpack"});
 	lk_graph_end_block(g, &id, NULL);
 	return id;
 }
@@ -108,7 +126,8 @@ static inline void random_pass(dice *d, lk_graph *g, uint32_t stage, const parts
 	if (sends) add_call(d, g, stage, p->send[!forward], 1);
 }
 
-static inline void random_program(dice *d, lk_graph *g, uint32_t s, const parts *p, int microbatches, bool gpipe, bool model, bool embedding) {
+static inline void random_program(dice *d, lk_graph *g, uint32_t s, const parts *p, int microbatches, bool gpipe,
+								  bool model, bool embedding) {
 	int warm = (int)(g->ranks.stages - 1 - s);
 	if (warm > microbatches || gpipe) warm = microbatches;
 	g->programs.at[s].events = 3;
@@ -137,7 +156,8 @@ static inline void random_costs(dice *d, world *w) {
 	w->costs = (lk_costs){.variants = variants, .ops = g->ops.count};
 	w->costs.at = calloc((size_t)variants * g->ops.count, sizeof *w->costs.at);
 	if (variants > 1) w->costs.variant_of = calloc(ranks, sizeof *w->costs.variant_of);
-	for (uint32_t i = 0; variants > 1 && i < ranks; i++) w->costs.variant_of[i] = (uint16_t)(chance(d, 70) ? 0 : roll(d, variants));
+	for (uint32_t i = 0; variants > 1 && i < ranks; i++)
+		w->costs.variant_of[i] = (uint16_t)(chance(d, 70) ? 0 : roll(d, variants));
 	uint32_t slow = 1 + roll(d, 1000), host = roll(d, 300);
 	for (uint32_t i = 0; i < variants * g->ops.count; i++) {
 		lk_cost *c = &w->costs.at[i];
@@ -172,8 +192,11 @@ static inline void random_world(uint64_t seed, shape s, world *w) {
 	p.receive[1] = random_ends(d, g, &s, false, LK_STREAM_RECV_BACKWARD, FROM_NEXT);
 	p.send[1] = random_ends(d, g, &s, true, LK_STREAM_SEND_BACKWARD, TO_BEFORE);
 	p.last = random_block(d, g, &s, "last", 6);
-	p.model = single(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = (uint8_t)(chance(d, 50) ? LK_STREAM_COMPUTE : LK_STREAM_TP),
-	                             .group = chance(d, 70) ? LK_GROUP_MODEL : LK_GROUP_PP, .join = random_join(d, &s), .name = "model"});
+	p.model = single(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+								 .stream = (uint8_t)(chance(d, 50) ? LK_STREAM_COMPUTE : LK_STREAM_TP),
+								 .group = chance(d, 70) ? LK_GROUP_MODEL : LK_GROUP_PP,
+								 .join = random_join(d, &s),
+								 .name = "model"});
 	p.embedding = single(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_EP, .group = LK_GROUP_EMBEDDING,
 	                                 .join = random_join(d, &s), .name = "embedding"});
 	int microbatches = 1 + (int)roll(d, 6);
@@ -233,11 +256,13 @@ static inline void oracle_expand(oracle *o, uint32_t rank) {
 	uint64_t met[LK_GROUPS + CHANNELS] = {0};
 	size_t n = 0, room = 1;
 	for (size_t c = 0; c < p->calls.count; c++)
-		room += (size_t)p->calls.at[c].repeat * (g->blocks.at[p->calls.at[c].block].end - g->blocks.at[p->calls.at[c].block].begin);
+		room += (size_t)p->calls.at[c].repeat *
+				(g->blocks.at[p->calls.at[c].block].end - g->blocks.at[p->calls.at[c].block].begin);
 	o->ops[rank] = calloc(room, sizeof(oracle_op));
 	for (uint32_t c = 0; c < p->calls.count; c++) {
 		for (uint32_t r = 0; r < p->calls.at[c].repeat; r++) {
-			for (uint32_t op = g->blocks.at[p->calls.at[c].block].begin; op < g->blocks.at[p->calls.at[c].block].end; op++) {
+			for (uint32_t op = g->blocks.at[p->calls.at[c].block].begin; op < g->blocks.at[p->calls.at[c].block].end;
+				 op++) {
 				oracle_op *one = &o->ops[rank][n++];
 				*one = (oracle_op){op, c, r, 0, UNKNOWN, UNKNOWN, UNKNOWN};
 				if (lk_op_is_collective(g->ops.kind[op])) one->meeting = met[g->ops.group[op]]++;
@@ -267,7 +292,8 @@ static inline bool oracle_meets(const oracle *o, uint32_t a, const oracle_op *x,
 	if (!lk_op_is_collective(g->ops.kind[y->op]) || g->ops.group[y->op] != group) return false;
 	uint32_t size = g->ranks.group[group].size, stride = g->ranks.group[group].stride, edge = g->ranks.stages - 1;
 	if (group == LK_GROUP_PP) return ca == cb;
-	if (group == LK_GROUP_EMBEDDING) return ca == cb && (sa == sb || ((sa == 0 || sa == edge) && (sb == 0 || sb == edge)));
+	if (group == LK_GROUP_EMBEDDING)
+		return ca == cb && (sa == sb || ((sa == 0 || sa == edge) && (sb == 0 || sb == edge)));
 	if (group == LK_GROUP_MODEL) return ca / size == cb / size;
 	return sa == sb && ca / (size * stride) == cb / (size * stride) && ca % stride == cb % stride;
 }
@@ -292,7 +318,8 @@ static inline bool oracle_meet(oracle *o, uint32_t rank, oracle_op *one) {
 			if (!lk_op_is_comm(o->w->graph->ops.kind[y->op]) || !oracle_meets(o, rank, one, other, y)) continue;
 			met++;
 			later(&start, y->arrival);
-			if (oracle_cost(o, other, y->op)->duration_ps > duration) duration = oracle_cost(o, other, y->op)->duration_ps;
+			if (oracle_cost(o, other, y->op)->duration_ps > duration)
+				duration = oracle_cost(o, other, y->op)->duration_ps;
 		}
 	}
 	if (met + p2p < members || start == UNKNOWN) return false;
@@ -323,7 +350,8 @@ static inline bool oracle_walk(oracle *o, uint32_t rank) {
 		int64_t ready = end[stream];
 		for (unsigned s = 0; s < LK_STREAMS; s++)
 			if (g->ops.join[op] >> s & 1) later(&ready, end[s]);
-		for (uint32_t d = g->ops.dep_begin[op]; d < g->ops.dep_begin[op + 1]; d++) later(&ready, o->ops[rank][begin + g->ops.deps[d]].end);
+		for (uint32_t d = g->ops.dep_begin[op]; d < g->ops.dep_begin[op + 1]; d++)
+			later(&ready, o->ops[rank][begin + g->ops.deps[d]].end);
 		if (g->ops.wait[op]) later(&ready, event[call->arg[g->ops.wait[op] - 1]]);
 		if (stream > LK_STREAM_COMPUTE) later(&ready, start);
 		later(&ready, launch);

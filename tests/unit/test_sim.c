@@ -49,16 +49,18 @@ static void same_as_oracle(const oracle *o, const lk_sim_result *r) {
 			const lk_sim_event *got = &r->events.at[at];
 			assert_true(at < r->events.count);
 			if (got->op != want->op || got->start_ps != want->start || got->end_ps != want->end)
-				print_message("rank %u, call %u.%u, operation %u (%s): %lld..%lld, not %lld..%lld\n", rank, want->call, want->repetition,
-				              want->op, lk_intern_text(o->w->graph->names, o->w->graph->ops.name[want->op]), (long long)got->start_ps,
-				              (long long)got->end_ps, (long long)want->start, (long long)want->end);
+				print_message(
+					"rank %u, call %u.%u, operation %u (%s): %lld..%lld, not %lld..%lld\n", rank, want->call,
+					want->repetition, want->op, lk_intern_text(o->w->graph->names, o->w->graph->ops.name[want->op]),
+					(long long)got->start_ps, (long long)got->end_ps, (long long)want->start, (long long)want->end);
 			assert_int_equal(got->record, rank);
 			assert_int_equal(got->op, want->op);
 			assert_int_equal(got->call, want->call);
 			assert_int_equal(got->repetition, want->repetition);
 			assert_int_equal(got->start_ps, want->start);
 			assert_int_equal(got->end_ps, want->end);
-			assert_int_equal(got->ready_ps, lk_op_is_comm(o->w->graph->ops.kind[want->op]) ? want->arrival : want->start);
+			assert_int_equal(got->ready_ps,
+							 lk_op_is_comm(o->w->graph->ops.kind[want->op]) ? want->arrival : want->start);
 		}
 	}
 	assert_int_equal(r->step_ps, o->step);
@@ -73,7 +75,8 @@ static int rounds(int usual) {
 
 static shape random_shape(uint64_t seed) {
 	dice d = {seed};
-	return (shape){.jams = chance(&d, 15), .macros = chance(&d, 50), .variants = chance(&d, 40), .loose = chance(&d, 50)};
+	return (shape){
+		.jams = chance(&d, 15), .macros = chance(&d, 50), .variants = chance(&d, 40), .loose = chance(&d, 50)};
 }
 
 /* Both engines give every time that the oracle gives, on every rank, or find the same deadlocks. */
@@ -111,7 +114,8 @@ static void test_oracle(void **state) {
 	assert_true(stuck > 0 && stuck < rounds(150) / 2); /* both outcomes were met */
 }
 
-/* --- random graphs: properties --------------------------------------------------------------------------------------- */
+/* --- random graphs: properties ---------------------------------------------------------------------------------------
+ */
 
 /* A random graph that does not jam. */
 static void flowing_world(uint64_t seed, world *w) {
@@ -206,7 +210,8 @@ static void test_stragglers(void **state) {
 		lk_straggler slow = {roll(&d, ranks), 1.5};
 		for (int contention = 0; contention < 2; contention++) {
 			lk_sim_result plain = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
-			lk_sim_result late = run(&w, (lk_sim_options){.contention = contention, .stragglers = &slow, .straggler_count = 1}, LK_OK);
+			lk_sim_result late =
+				run(&w, (lk_sim_options){.contention = contention, .stragglers = &slow, .straggler_count = 1}, LK_OK);
 			assert_true(late.step_ps >= plain.step_ps);
 			slower += late.step_ps > plain.step_ps;
 			for (uint32_t c = 0; c < w.graph->ranks.chains; c++)
@@ -244,8 +249,10 @@ static void test_fold_keeps_work(void **state) {
 		for (uint32_t op = 0; op < fold->graph->ops.count; op++) {
 			const struct lk_fold_span *span = &fold->span[op];
 			bool macro = span->call_end > span->call_begin;
-			assert_true(span->stage < w.graph->ranks.stages && span->call_end <= w.graph->programs.at[span->stage].calls.count);
-			assert_true(macro ? fold->graph->ops.kind[op] == LK_OP_MACRO : fold->graph->ops.name[op] == w.graph->ops.name[span->source_op]);
+			assert_true(span->stage < w.graph->ranks.stages &&
+						span->call_end <= w.graph->programs.at[span->stage].calls.count);
+			assert_true(macro ? fold->graph->ops.kind[op] == LK_OP_MACRO
+							  : fold->graph->ops.name[op] == w.graph->ops.name[span->source_op]);
 			assert_true(span->sample_begin <= span->sample_end && span->sample_end <= fold->samples.count);
 			assert_true(macro == (span->sample_end > span->sample_begin));
 		}
@@ -257,7 +264,8 @@ static void test_fold_keeps_work(void **state) {
 	}
 }
 
-/* --- a pipeline, and results by hand ------------------------------------------------------------------------------------ */
+/* --- a pipeline, and results by hand
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct line {
 	int stages, chains, tp, microbatches, layers;
@@ -269,30 +277,46 @@ static uint32_t kernels(lk_graph *g, const line *l, const char *name, int count)
 	uint32_t id = 0;
 	lk_graph_begin_block(g, name);
 	for (int i = 0; i < count; i++)
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .join = i == 0 && l->waits ? LK_JOIN(LK_STREAM_TP) : 0, .name = "gemm"});
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM,
+								 .stream = LK_STREAM_COMPUTE,
+								 .join = i == 0 && l->waits ? LK_JOIN(LK_STREAM_TP) : 0,
+								 .name = "gemm"});
 	if (l->tp > 1)
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_TP, .group = LK_GROUP_TP, .join = LK_JOIN(LK_STREAM_COMPUTE), .name = "tp"});
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+								 .stream = LK_STREAM_TP,
+								 .group = LK_GROUP_TP,
+								 .join = LK_JOIN(LK_STREAM_COMPUTE),
+								 .name = "tp"});
 	lk_graph_end_block(g, &id, NULL);
 	return id;
 }
 
 static uint32_t message(lk_graph *g, unsigned kind, unsigned stream, int channel) {
-	lk_op op = {.kind = (uint8_t)kind, .stream = (uint8_t)stream, .channel = channel, .name = kind == LK_OP_SEND ? "send" : "recv",
-	            .join = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_TP)};
+	lk_op op = {.kind = (uint8_t)kind,
+				.stream = (uint8_t)stream,
+				.channel = channel,
+				.name = kind == LK_OP_SEND ? "send" : "recv",
+				.join = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_TP)};
 	uint32_t id = 0;
 	lk_graph_begin_block(g, op.name);
 	lk_graph_add(g, &op);
 	if (kind == LK_OP_RECV)
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .join = (uint16_t)LK_JOIN(stream), .name = "wait"});
+		lk_graph_add(
+			g, &(lk_op){
+				   .kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .join = (uint16_t)LK_JOIN(stream), .name = "wait"});
 	lk_graph_end_block(g, &id, NULL);
 	return id;
 }
 
 static void line_pass(lk_graph *g, uint32_t s, const parts *p, const line *l, bool forward, int microbatch) {
 	uint32_t stages = g->ranks.stages, block = forward ? p->forward : p->backward;
-	if (forward ? s > 0 : s + 1 < stages) lk_graph_call(g, s, &(lk_call){.block = p->receive[!forward], .repeat = 1, .microbatch = microbatch}, NULL);
-	lk_graph_call(g, s, &(lk_call){.block = block, .repeat = (uint32_t)l->layers, .microbatch = microbatch, .pass = !forward}, NULL);
-	if (forward ? s + 1 < stages : s > 0) lk_graph_call(g, s, &(lk_call){.block = p->send[!forward], .repeat = 1, .microbatch = microbatch}, NULL);
+	if (forward ? s > 0 : s + 1 < stages)
+		lk_graph_call(g, s, &(lk_call){.block = p->receive[!forward], .repeat = 1, .microbatch = microbatch}, NULL);
+	lk_graph_call(g, s,
+				  &(lk_call){.block = block, .repeat = (uint32_t)l->layers, .microbatch = microbatch, .pass = !forward},
+				  NULL);
+	if (forward ? s + 1 < stages : s > 0)
+		lk_graph_call(g, s, &(lk_call){.block = p->send[!forward], .repeat = 1, .microbatch = microbatch}, NULL);
 }
 
 /* One forward, one backward; a backward layer has twice the kernels of a forward layer. */
@@ -301,11 +325,18 @@ static void new_line(const line *l, world *w) {
 	lk_graph_set_programs(g, (uint32_t)l->stages, CHANNELS, NULL);
 	g->ranks.chains = (uint32_t)l->chains, g->ranks.world = (uint32_t)(l->stages * l->chains);
 	g->ranks.group[LK_GROUP_TP].size = (uint32_t)l->tp, g->ranks.group[LK_GROUP_TP].stride = 1;
-	g->ranks.group[LK_GROUP_DP].size = (uint32_t)(l->chains / l->tp), g->ranks.group[LK_GROUP_DP].stride = (uint32_t)l->tp;
+	g->ranks.group[LK_GROUP_DP].size = (uint32_t)(l->chains / l->tp),
+	g->ranks.group[LK_GROUP_DP].stride = (uint32_t)l->tp;
 	parts p = {.forward = kernels(g, l, "layer forward", 3), .backward = kernels(g, l, "layer backward", 6)};
-	p.receive[0] = message(g, LK_OP_RECV, LK_STREAM_RECV_FORWARD, FROM_BEFORE), p.send[0] = message(g, LK_OP_SEND, LK_STREAM_SEND_FORWARD, TO_NEXT);
-	p.receive[1] = message(g, LK_OP_RECV, LK_STREAM_RECV_BACKWARD, FROM_NEXT), p.send[1] = message(g, LK_OP_SEND, LK_STREAM_SEND_BACKWARD, TO_BEFORE);
-	p.last = single(g, &(lk_op){.kind = LK_OP_REDUCESCATTER, .stream = LK_STREAM_DP, .group = LK_GROUP_DP, .join = LK_JOIN(LK_STREAM_COMPUTE), .name = "dp"});
+	p.receive[0] = message(g, LK_OP_RECV, LK_STREAM_RECV_FORWARD, FROM_BEFORE),
+	p.send[0] = message(g, LK_OP_SEND, LK_STREAM_SEND_FORWARD, TO_NEXT);
+	p.receive[1] = message(g, LK_OP_RECV, LK_STREAM_RECV_BACKWARD, FROM_NEXT),
+	p.send[1] = message(g, LK_OP_SEND, LK_STREAM_SEND_BACKWARD, TO_BEFORE);
+	p.last = single(g, &(lk_op){.kind = LK_OP_REDUCESCATTER,
+								.stream = LK_STREAM_DP,
+								.group = LK_GROUP_DP,
+								.join = LK_JOIN(LK_STREAM_COMPUTE),
+								.name = "dp"});
 	for (int s = 0; s < l->stages; s++) {
 		int warm = l->stages - 1 - s < l->microbatches ? l->stages - 1 - s : l->microbatches;
 		if (s + 1 < l->stages) {
@@ -316,7 +347,8 @@ static void new_line(const line *l, world *w) {
 		for (int i = warm; i < l->microbatches; i++) {
 			line_pass(g, (uint32_t)s, &p, l, true, i);
 			line_pass(g, (uint32_t)s, &p, l, false, i - warm);
-			if (l->gradients) lk_graph_call(g, (uint32_t)s, &(lk_call){.block = p.last, .repeat = 1, .microbatch = i}, NULL);
+			if (l->gradients)
+				lk_graph_call(g, (uint32_t)s, &(lk_call){.block = p.last, .repeat = 1, .microbatch = i}, NULL);
 		}
 		for (int i = l->microbatches - warm; i < l->microbatches; i++) line_pass(g, (uint32_t)s, &p, l, false, i);
 	}
@@ -324,8 +356,18 @@ static void new_line(const line *l, world *w) {
 	for (uint32_t i = 0; i < g->ops.count; i++) {
 		unsigned kind = g->ops.kind[i];
 		bool p2p = kind == LK_OP_SEND || kind == LK_OP_RECV;
-		int64_t d = kind == LK_OP_GEMM ? l->kernel : kind == LK_OP_WAIT ? 0 : p2p ? l->message : kind == LK_OP_ALLREDUCE ? l->reduce : l->gradients;
-		w->costs.at[i] = (lk_cost){.duration_ps = d, .tail_ps = d, .host_ps = l->host, .lead_ps = l->host, .sm = 0.2f, .memory = 0.6f, .spread = 1};
+		int64_t d = kind == LK_OP_GEMM        ? l->kernel
+					: kind == LK_OP_WAIT      ? 0
+					: p2p                     ? l->message
+					: kind == LK_OP_ALLREDUCE ? l->reduce
+											  : l->gradients;
+		w->costs.at[i] = (lk_cost){.duration_ps = d,
+								   .tail_ps = d,
+								   .host_ps = l->host,
+								   .lead_ps = l->host,
+								   .sm = 0.2f,
+								   .memory = 0.6f,
+								   .spread = 1};
 		if (kind == LK_OP_GEMM) w->costs.at[i].compute = 1, w->costs.at[i].sm = 1;
 	}
 }
@@ -353,11 +395,55 @@ static void test_pipeline_formula(void **state) {
 static void test_fold_error(void **state) {
 	(void)state;
 	static const line lines[] = {
-		{.stages = 4, .chains = 8, .tp = 4, .microbatches = 16, .layers = 12, .kernel = 400000, .reduce = 250000, .message = 600000, .host = 5000, .waits = true},
-		{.stages = 4, .chains = 8, .tp = 4, .microbatches = 16, .layers = 12, .kernel = 4000, .reduce = 2500, .message = 6000, .host = 5000, .waits = true},
-		{.stages = 3, .chains = 4, .tp = 1, .microbatches = 8, .layers = 9, .kernel = 100000, .message = 700000, .host = 30000, .gradients = 500000, .waits = true},
-		{.stages = 1, .chains = 4, .tp = 2, .microbatches = 8, .layers = 40, .kernel = 90000, .reduce = 50000, .host = 100000, .gradients = 300000, .waits = true},
-		{.stages = 1, .chains = 2, .tp = 2, .microbatches = 4, .layers = 3, .kernel = 90000, .reduce = 50000, .host = 90000, .waits = true},
+		{.stages = 4,
+		 .chains = 8,
+		 .tp = 4,
+		 .microbatches = 16,
+		 .layers = 12,
+		 .kernel = 400000,
+		 .reduce = 250000,
+		 .message = 600000,
+		 .host = 5000,
+		 .waits = true},
+		{.stages = 4,
+		 .chains = 8,
+		 .tp = 4,
+		 .microbatches = 16,
+		 .layers = 12,
+		 .kernel = 4000,
+		 .reduce = 2500,
+		 .message = 6000,
+		 .host = 5000,
+		 .waits = true},
+		{.stages = 3,
+		 .chains = 4,
+		 .tp = 1,
+		 .microbatches = 8,
+		 .layers = 9,
+		 .kernel = 100000,
+		 .message = 700000,
+		 .host = 30000,
+		 .gradients = 500000,
+		 .waits = true},
+		{.stages = 1,
+		 .chains = 4,
+		 .tp = 2,
+		 .microbatches = 8,
+		 .layers = 40,
+		 .kernel = 90000,
+		 .reduce = 50000,
+		 .host = 100000,
+		 .gradients = 300000,
+		 .waits = true},
+		{.stages = 1,
+		 .chains = 2,
+		 .tp = 2,
+		 .microbatches = 4,
+		 .layers = 3,
+		 .kernel = 90000,
+		 .reduce = 50000,
+		 .host = 90000,
+		 .waits = true},
 	};
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
 		world w;
@@ -421,7 +507,8 @@ static void test_sharing_by_hand(void **state) {
 	}
 }
 
-/* --- classes, errors ---------------------------------------------------------------------------------------------------- */
+/* --- classes, errors
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* One slow rank among tp x dp: itself, its tensor-parallel peers, its data-parallel peers, the others. */
 static void test_classes(void **state) {
@@ -429,7 +516,9 @@ static void test_classes(void **state) {
 	static const uint32_t chains[] = {64, 4096, 131072};
 	for (int i = 0; i < 3; i++) {
 		world w;
-		new_line(&(line){.stages = 2, .chains = (int)chains[i], .tp = 8, .microbatches = 2, .layers = 1, .gradients = 1}, &w);
+		new_line(
+			&(line){.stages = 2, .chains = (int)chains[i], .tp = 8, .microbatches = 2, .layers = 1, .gradients = 1},
+			&w);
 		lk_arena arena = LK_ARENA_INIT;
 		uint32_t lanes, *of, *ranks;
 		lk_straggler slow = {chains[i] + 13, 2};
