@@ -3,7 +3,9 @@
  * every rank simulated, with rank folding, and with both foldings, and prints operations per second and the peak of
  * memory.
  *
- *     bench/engine [RANKS [sweep|events|folded|fold]]
+ *     make all && cc -std=c11 -O3 -D_GNU_SOURCE -Iinclude -Isrc bench/engine.c build/release/liblockstep.a \
+ *         -lz -lzstd -lsqlite3 -lm -lpthread -o build/engine
+ *     build/engine [RANKS [sweep|jitter|events|folded|fold]]
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -107,11 +107,16 @@ static void core(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backw
 	if (exchange) lk_build_wait(b, LK_STREAM_CP);
 }
 
-static void positions(lk_builder *b, lk_widths w, bool backward)
+static void positions(lk_builder *b, const lk_layer_shape *shape, lk_widths w, bool backward)
 {
 	const lk_model *m = b->model;
 	if (m->qk_norm) lk_build_memory(b, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm", (backward ? 3 : 2) * b->bytes * b->tokens * (w.q + w.kv / 2));
-	if (m->position_rows > 0 || m->network == LK_NET_ENCDEC) return; /* learned or relative: no rotation */
+	if (m->position_rows > 0) return; /* learned: added to the embedding */
+	if (m->network == LK_NET_ENCDEC) { /* a bias per head and distance, read with the scores */
+		double bias = b->bytes * w.heads * shape->queries * shape->keys;
+		lk_build_memory(b, LK_OP_ELEMENTWISE, backward ? "relative_bias_grad" : "relative_bias", (backward ? 2 : 1) * bias);
+		return;
+	}
 	bool latent = m->attention == LK_ATTN_MLA;
 	double q = latent ? w.heads * m->qk_rope : w.q, k = latent ? w.heads * m->qk_rope : w.kv / 2;
 	lk_build_memory(b, LK_OP_ELEMENTWISE, backward ? "rotary_q_grad" : "rotary_q", 2 * b->bytes * b->tokens * q);
@@ -182,7 +187,7 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 	projections_forward(b, w);
 	lk_build_save(b, qkv_saved(b, w), LK_OWN_ACTIVATIONS);
 	adapter(b, w.q + w.kv, b->model->hidden, false);
-	if (!cross) positions(b, w, false);
+	if (!cross) positions(b, s, w, false);
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "split_heads", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
 	core(b, s, w, false);
 	lk_build_save(b, core_saved(b, s, w), LK_OWN_ACTIVATIONS);
@@ -215,7 +220,7 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 		core(b, s, w, true);
 		lk_build_release(b, core_saved(b, s, w), LK_OWN_ACTIVATIONS);
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "merge_heads_grad", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
-		if (!cross) positions(b, w, true);
+		if (!cross) positions(b, s, w, true);
 		adapter(b, w.q + w.kv, b->model->hidden, true);
 	}
 	if (weight && b->model->qkv_bias) lk_build_bias_grad(b, "qkv_bias_grad", b->tokens, w.q + w.kv);

@@ -22,10 +22,16 @@ static lk_mlp_width mlp_width(const lk_builder *b, double ffn)
 	return (lk_mlp_width){b->model->gated ? 2 * inner : inner, inner};
 }
 
-static double mlp_saved(const lk_builder *b, lk_mlp_width w)
+/* The activation's output, for the weight gradient of the second product: not with frozen weights, nor where selective
+ * recomputation makes it again from its input. */
+static bool remakes_inner(const lk_builder *b) { return b->job->recompute == LK_RECOMPUTE_SELECTIVE && b->job->recompute_mlp; }
+
+static double inner_saved(const lk_builder *b, lk_mlp_width w)
 {
-	return b->bytes * b->tokens * w.up + (b->train_base ? kept(b, b->tokens * w.inner) : 0);
+	return b->train_base && !remakes_inner(b) ? kept(b, b->tokens * w.inner) : 0;
 }
+
+static double mlp_saved(const lk_builder *b, lk_mlp_width w) { return b->bytes * b->tokens * w.up + inner_saved(b, w); }
 
 static void mlp_products_forward(lk_builder *b, lk_mlp_width w)
 {
@@ -46,6 +52,8 @@ static double mlp_gradients(const lk_builder *b, lk_mlp_width w)
 static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, bool weight)
 {
 	double h = b->model->hidden;
+	if (weight && remakes_inner(b))
+		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_again", b->bytes * b->tokens * (w.up + w.inner));
 	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_down_bias_grad", b->rows, h);
 	lk_build_row_backward(b, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
@@ -56,7 +64,7 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_up_bias_grad", b->tokens, w.up);
 	lk_build_column_backward(b, "mlp_up_grad", w.up, h, input, weight);
 	if (input && !weight && b->train_base) lk_build_save(b, mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
-	if (!input && weight) lk_build_release(b, kept(b, b->tokens * w.inner) + mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
+	if (!input && weight) lk_build_release(b, inner_saved(b, w) + mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
 }
 
 static void norm_forward(lk_builder *b)

@@ -324,7 +324,7 @@ static lk_status set_up(lk_engine *engine, lk_error *err) {
 }
 
 /* The first operation that a rank waits for others at; false if there is none. */
-static bool stuck_at(const lk_engine *engine, const lk_rank *rank, uint32_t *op, uint32_t *call) {
+static bool stuck_at(const lk_rank *rank, uint32_t *op, uint32_t *call) {
 	if (rank->parked) {
 		*op = rank->parked_op;
 		*call = rank->parked_call;
@@ -338,7 +338,6 @@ static bool stuck_at(const lk_engine *engine, const lk_rank *rank, uint32_t *op,
 		*call = act->call;
 		found = true;
 	}
-	(void)engine;
 	return found;
 }
 
@@ -347,7 +346,7 @@ static lk_status stuck(const lk_engine *engine, lk_error *err) {
 	uint32_t found = 0, op = 0, call = 0, last = UINT32_MAX;
 	for (uint32_t i = 0; i < engine->ranks && found < 2; i++) {
 		const lk_rank *rank = &engine->rank[i];
-		if (rank->stage == last || !stuck_at(engine, rank, &op, &call)) continue;
+		if (rank->stage == last || !stuck_at(rank, &op, &call)) continue;
 		last = rank->stage; /* one of each stage: the others wait at the same place, or for this one */
 		lk_sim_where(engine->sim->graph, rank->stage, call, op, where[found++], sizeof where[0]);
 	}

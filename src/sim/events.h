@@ -123,7 +123,6 @@ typedef struct lk_engine {
 lk_status lk_meet_set_up(lk_engine *engine, lk_error *err);
 /* The number of the communication operation that the rank issues now. */
 uint64_t lk_meet_number(lk_engine *engine, lk_rank *rank, uint32_t op);
-uint32_t lk_meet_members(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn);
 /* The rank arrives; `act` NULL: parked. Starts the operation when it is the last one. */
 void lk_meet_post(lk_engine *engine, uint32_t number, lk_act *act, uint32_t op, uint64_t which, int64_t arrival);
 /* One member has done its share. */

@@ -162,7 +162,7 @@ static void fire(lk_engine *engine, uint32_t number, lk_act *act) {
 }
 
 /* Sets the rates of what runs at `time`, and with them when it will be done. */
-static void set_rates(const lk_engine *engine, lk_rank *rank, int64_t time) {
+static void set_rates(lk_rank *rank, int64_t time) {
 	lk_act *act[LK_STREAMS];
 	lk_cost held[LK_STREAMS];
 	const lk_cost *cost[LK_STREAMS];
@@ -170,7 +170,6 @@ static void set_rates(const lk_engine *engine, lk_rank *rank, int64_t time) {
 	double rate[LK_STREAMS] = {1};
 	int count = 0;
 	rank->changed = false;
-	(void)engine;
 	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
 		lk_act *one = rank->on[__builtin_ctz(mask)];
 		if (one->state == LK_ACT_SCHEDULED) continue;
@@ -211,7 +210,7 @@ static void become_quiet(lk_engine *engine, uint32_t number, int64_t time) {
 	lk_act *act = rank->running;
 	rank->kernel = (lk_kernel){.op = UINT32_MAX, .slot = LK_NO_SLOT};
 	if (act) {
-		set_rates(engine, rank, time);
+		set_rates(rank, time);
 		rank->kernel = (lk_kernel){.op = act->op,
 								   .call = act->call,
 								   .last = act->last,
@@ -310,6 +309,6 @@ void lk_busy_advance(lk_engine *engine, uint32_t number, int64_t time) {
 		issue(engine, number, time);
 		if (!rank->busy || engine->no_memory) return;
 	}
-	if (rank->changed) set_rates(engine, rank, time);
+	if (rank->changed) set_rates(rank, time);
 	lk_heap_set(engine, number, next_due(rank));
 }

@@ -192,7 +192,7 @@ static void count_layer(const lk_graph *graph, const lk_job *job, const char *wh
 	}
 	if (backward > input + weight && input) backward = input + weight;
 	assert_true(forward != UINT32_MAX && backward != UINT32_MAX);
-	if (forward + backward < (job->model.network == LK_NET_ENCDEC ? 28 : 30))
+	if (forward + backward < 30)
 		fail_msg("%s: a layer has only %u + %u operations", who, forward, backward);
 }
 
