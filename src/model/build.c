@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "model/job_parts.h"
 #include "model/schedule.h"
 #include "model/sizes.h"
 
@@ -447,6 +448,7 @@ static void begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *e
 		.tokens = job->mbs * sequence / job->cp, .sp = job->sequence_parallel == LK_ON && job->tp > 1,
 		.bytes = job->dtype == LK_FP32 || job->dtype == LK_TF32 ? 4 : 2, .train_base = job->task != LK_TASK_LORA,
 	};
+	b->replays = job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(job);
 	b->rows = b->sp ? b->tokens / job->tp : b->tokens;
 	graph->samples = job->gbs;
 	graph->tokens = job->gbs * sequence;

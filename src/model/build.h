@@ -48,7 +48,7 @@ typedef struct lk_builder {
 	double tp;
 	bool sp;             /* sequence parallelism */
 	bool train_base;     /* false: LoRA, the base weights are frozen */
-	bool checkpoint;     /* the block under construction recomputes its forward */
+	bool replays;        /* selective recomputation by operation: norms, activations, every second product are made again */
 
 	uint8_t phase;       /* of the operations being added */
 	uint16_t pending;    /* streams that the next compute operation joins */

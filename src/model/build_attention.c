@@ -29,7 +29,7 @@ static double kept(const lk_builder *b, double elements)
 	return elements * (operand < b->bytes ? operand : b->bytes);
 }
 
-static double norm_out(const lk_builder *b) { return kept(b, b->rows * b->model->hidden); }
+static double norm_out(const lk_builder *b) { return b->replays ? 0 : kept(b, b->rows * b->model->hidden); }
 static double qkv_saved(const lk_builder *b, lk_widths w)
 {
 	double latent = b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "model/build.h"
-#include "model/job_parts.h"
 #include "model/sizes.h"
 
 static bool same_shape(const lk_layer_shape *a, const lk_layer_shape *b)
@@ -72,7 +71,7 @@ static void replay_selected(lk_builder *b, const lk_layer_shape *shape)
 
 static void backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight)
 {
-	if (input && b->job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(b->job)) replay_selected(b, shape);
+	if (input && b->replays) replay_selected(b, shape);
 	if (shape->moe) lk_build_moe_backward(b, input, weight);
 	else lk_build_mlp_backward(b, shape, input, weight);
 	lk_layer_shape cross = across(shape);

@@ -24,14 +24,19 @@ static lk_mlp_width mlp_width(const lk_builder *b, double ffn)
 
 /* The activation's output, for the weight gradient of the second product: not with frozen weights, nor where selective
  * recomputation makes it again from its input. */
-static bool remakes_inner(const lk_builder *b) { return b->job->recompute == LK_RECOMPUTE_SELECTIVE && b->job->recompute_mlp; }
+static bool remakes_inner(const lk_builder *b)
+{
+	return b->replays || (b->job->recompute == LK_RECOMPUTE_SELECTIVE && b->job->recompute_mlp);
+}
 
 static double inner_saved(const lk_builder *b, lk_mlp_width w)
 {
 	return b->train_base && !remakes_inner(b) ? kept(b, b->tokens * w.inner) : 0;
 }
 
-static double mlp_saved(const lk_builder *b, lk_mlp_width w) { return b->bytes * b->tokens * w.up + inner_saved(b, w); }
+static double up_saved(const lk_builder *b, lk_mlp_width w) { return b->bytes * b->tokens * w.up * (b->replays ? 0.5 : 1); }
+static double mlp_saved(const lk_builder *b, lk_mlp_width w) { return up_saved(b, w) + inner_saved(b, w); }
+static double norm_out(const lk_builder *b) { return b->train_base && !b->replays ? kept(b, b->rows * b->model->hidden) : 0; }
 
 static void mlp_products_forward(lk_builder *b, lk_mlp_width w)
 {
@@ -52,14 +57,14 @@ static double mlp_gradients(const lk_builder *b, lk_mlp_width w)
 static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, bool weight)
 {
 	double h = b->model->hidden;
-	if (weight && remakes_inner(b))
+	if (weight && remakes_inner(b) && !b->replays)
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_again", b->bytes * b->tokens * (w.up + w.inner));
 	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_down_bias_grad", b->rows, h);
 	lk_build_row_backward(b, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_grad", b->bytes * b->tokens * (2 * w.up + w.inner));
 		if (weight || !b->train_base) lk_build_release(b, mlp_saved(b, w), LK_OWN_ACTIVATIONS);
-		else lk_build_release(b, b->bytes * b->tokens * w.up, LK_OWN_ACTIVATIONS);
+		else lk_build_release(b, up_saved(b, w), LK_OWN_ACTIVATIONS);
 	}
 	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_up_bias_grad", b->tokens, w.up);
 	lk_build_column_backward(b, "mlp_up_grad", w.up, h, input, weight);
@@ -70,13 +75,13 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 static void norm_forward(lk_builder *b)
 {
 	lk_build_memory(b, LK_OP_NORM, "post_norm", 2 * row_bytes(b));
-	lk_build_save(b, row_bytes(b) + (b->train_base ? kept(b, b->rows * b->model->hidden) : 0), LK_OWN_ACTIVATIONS);
+	lk_build_save(b, row_bytes(b) + norm_out(b), LK_OWN_ACTIVATIONS);
 }
 
 static void norm_backward(lk_builder *b, bool input, bool weight)
 {
 	bool last = weight && b->train_base;
-	if (last) lk_build_release(b, kept(b, b->rows * b->model->hidden), LK_OWN_ACTIVATIONS);
+	if (last) lk_build_release(b, norm_out(b), LK_OWN_ACTIVATIONS);
 	if (!input) return;
 	lk_build_memory(b, LK_OP_NORM, "post_norm_grad", 3 * row_bytes(b));
 	lk_build_release(b, row_bytes(b), LK_OWN_ACTIVATIONS);

@@ -316,7 +316,8 @@ static lk_status set_up(lk_engine *engine, lk_error *err) {
 	engine->rank = LK_ARRAY(&engine->arena, lk_rank, engine->ranks);
 	engine->quiet = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
 	engine->heap = LK_ARRAY(&engine->arena, lk_heap_entry, engine->ranks);
-	if (!engine->rank || !engine->quiet || !engine->heap) return lk_oom(err);
+	engine->changed = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
+	if (!engine->rank || !engine->quiet || !engine->heap || !engine->changed) return lk_oom(err);
 	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(new_rank(engine, i, err));
 	LK_TRY(lk_meet_set_up(engine, err));
 	for (uint32_t i = engine->ranks; i > 0; i--) lk_rank_wake(engine, i - 1);
@@ -354,10 +355,16 @@ static lk_status stuck(const lk_engine *engine, lk_error *err) {
 }
 
 static lk_status run(lk_engine *engine, lk_error *err) {
-	for (;;) {
+	for (int64_t now = 0;;) {
 		while (engine->quiet_count) run_quiet(engine, engine->quiet[--engine->quiet_count]);
 		if (engine->no_memory) return lk_oom(err);
-		if (!engine->heap_count) break;
+		if (!engine->heap_count || engine->heap[0].key > now) {
+			bool changed = engine->changed_count > 0;
+			while (engine->changed_count) lk_busy_settle(engine, engine->changed[--engine->changed_count]);
+			if (changed) continue;
+			if (!engine->heap_count) break;
+			now = engine->heap[0].key;
+		}
 		lk_busy_advance(engine, engine->heap[0].rank, engine->heap[0].key);
 	}
 	for (uint32_t i = 0; i < engine->ranks; i++)

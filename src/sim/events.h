@@ -73,7 +73,8 @@ typedef struct lk_rank {
 	int64_t finish;
 	bool busy, done;
 	bool parked;              /* quiet, at a meeting */
-	bool changed;             /* other acts run than when rates were set */
+	bool changed;             /* other acts run than when rates were set; in the engine's list */
+	int64_t changed_at;
 	uint32_t parked_op, parked_call;
 	uint64_t parked_record;
 	int64_t parked_duration;
@@ -107,6 +108,8 @@ typedef struct lk_engine {
 	uint32_t quiet_count;
 	lk_heap_entry *heap;      /* busy ranks by key, then number: a 4-ary heap */
 	uint32_t heap_count;
+	uint32_t *changed;        /* ranks whose rates are to be set before time goes on */
+	uint32_t changed_count;
 	lk_meeting **place;       /* open meetings */
 	size_t group_place[LK_GROUPS]; /* first place of a kind: inside stage 0, or across stages */
 	size_t *port_place;       /* [stages * channels] first place of a channel, the same for both its ends */
@@ -131,6 +134,8 @@ void lk_meet_share_done(lk_engine *engine, lk_meeting *meeting, int64_t time);
 /* events_busy.c */
 void lk_busy_begin(lk_engine *engine, uint32_t rank);
 void lk_busy_advance(lk_engine *engine, uint32_t rank, int64_t time);
+/* Sets the rates of what runs now. */
+void lk_busy_settle(lk_engine *engine, uint32_t rank);
 /* The start or the end of an act has become known. */
 void lk_busy_due(lk_engine *engine, uint32_t rank, lk_act *act, lk_act_state state, int64_t due);
 

@@ -3,7 +3,8 @@
  * share is done is held until the last member's is: it keeps its SMs, but uses neither memory nor links.
  *
  * Work left is a real number of picoseconds alone; it shrinks at the rate that lk_contention_rates gives to the acts
- * which run at the same time. Times of events are rounded once, when a rate changes; at rate 1 they are exact. */
+ * which run at the same time. Times of events are rounded once, when a rate changes; at rate 1 they are exact. Rates are set when
+ * everything of one moment has happened on all ranks, so that the order in which it is found does not matter. */
 #include "sim/events.h"
 
 #include <string.h>
@@ -137,7 +138,9 @@ static void complete(lk_engine *engine, uint32_t number, lk_act *act) {
 /* What an act has come to do at its due time. */
 static void fire(lk_engine *engine, uint32_t number, lk_act *act) {
 	lk_rank *rank = &engine->rank[number];
+	if (!rank->changed) engine->changed[engine->changed_count++] = number;
 	rank->changed = true;
+	rank->changed_at = act->due;
 	if (act->state == LK_ACT_SCHEDULED) {
 		act->state = LK_ACT_RUNNING;
 		act->last = act->due;
@@ -169,7 +172,6 @@ static void set_rates(lk_rank *rank, int64_t time) {
 	bool communicates[LK_STREAMS];
 	double rate[LK_STREAMS] = {1};
 	int count = 0;
-	rank->changed = false;
 	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
 		lk_act *one = rank->on[__builtin_ctz(mask)];
 		if (one->state == LK_ACT_SCHEDULED) continue;
@@ -279,7 +281,7 @@ static void issue(lk_engine *engine, uint32_t number, int64_t time) {
 void lk_busy_begin(lk_engine *engine, uint32_t number) {
 	lk_rank *rank = &engine->rank[number];
 	const lk_kernel *kernel = &rank->kernel;
-	rank->busy = rank->changed = true;
+	rank->busy = true;
 	if (kernel->op != UINT32_MAX && kernel->due > kernel->last) {
 		lk_act *act = new_act(engine, kernel->op, kernel->call);
 		if (!act) return;
@@ -309,6 +311,13 @@ void lk_busy_advance(lk_engine *engine, uint32_t number, int64_t time) {
 		issue(engine, number, time);
 		if (!rank->busy || engine->no_memory) return;
 	}
-	if (rank->changed) set_rates(rank, time);
+	lk_heap_set(engine, number, next_due(rank));
+}
+
+void lk_busy_settle(lk_engine *engine, uint32_t number) {
+	lk_rank *rank = &engine->rank[number];
+	rank->changed = false;
+	if (!rank->busy) return;
+	set_rates(rank, rank->changed_at);
 	lk_heap_set(engine, number, next_due(rank));
 }
