@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ask/step.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "base/vec.h"
@@ -97,6 +98,8 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, 
 	SAY(job->cuda_graphs != LK_ON, "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)", 1e6 * c->launch_s, 1e6 * c->graph_launch_s);
 	SAY(job->recompute == LK_RECOMPUTE_SELECTIVE && job->attn_kernel == LK_KERNEL_FLASH,
 	    "selective recomputation saves almost nothing with flash attention: scores are never stored");
+	SAY(r->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !r->exact,
+	    "jitter acts on whole runs of layers, their communication included (--exact: on every operation)");
 	SAY(true, "input data is always there: no stalls of preparation or fetch are modelled");
 #undef SAY
 	return LK_OK;

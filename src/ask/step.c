@@ -124,6 +124,14 @@ static double program_flops(const lk_graph *graph, uint32_t stage)
 	return flops;
 }
 
+/* A slow rank or noise changes compute but not communication, which a folded run holds both of: such steps are simulated
+ * operation by operation, unless noise makes every chain of a very large job its own class. */
+static bool folds(const lk_step_options *options, const lk_ranks *ranks)
+{
+	if (options->exact || options->straggler_count > 0) return false;
+	return options->jitter <= 0 || ranks->chains > LK_STEP_NOISY_CHAINS;
+}
+
 static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out, lk_error *err)
 {
 	lk_cost_options costing = {
@@ -132,7 +140,7 @@ static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const l
 	};
 	LK_TRY(lk_costs_build(&out->arena, out->graph, cluster, &costing, &out->costs, err));
 	LK_TRY(choose_records(options, &out->graph->ranks, out, err));
-	if (!options->exact) LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
+	if (folds(options, &out->graph->ranks)) LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
 	lk_sim_options run = {
 		.contention = !options->no_contention, .all_ranks = options->all_ranks, .jitter = options->jitter, .seed = options->seed,
 		.stragglers = options->stragglers, .straggler_count = options->straggler_count, .record = out->record,

@@ -8,6 +8,9 @@
 #include "sim/memory.h"
 #include "sim/sim.h"
 
+/* With jitter, jobs of up to so many chains (ranks of a stage) are simulated operation by operation. */
+enum { LK_STEP_NOISY_CHAINS = 512 };
+
 /* How to simulate. Zero is the usual: folded, with contention. */
 typedef struct lk_step_options {
 	bool exact, all_ranks, no_contention;

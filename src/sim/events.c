@@ -9,12 +9,12 @@
 /* --- heap --------------------------------------------------------------------------------------------------------- */
 
 static bool before(lk_heap_entry a, lk_heap_entry b) {
-	return a.key < b.key || (a.key == b.key && a.rank < b.rank);
+	return a.key < b.key || (a.key == b.key && a.gang < b.gang);
 }
 
 static void heap_put(lk_engine *engine, uint32_t at, lk_heap_entry entry) {
 	engine->heap[at] = entry;
-	engine->rank[entry.rank].heap = at + 1;
+	engine->heap_place[entry.gang] = at + 1;
 }
 
 static void heap_up(lk_engine *engine, uint32_t at, lk_heap_entry entry) {
@@ -39,24 +39,41 @@ static void heap_down(lk_engine *engine, uint32_t at, lk_heap_entry entry) {
 }
 
 void lk_heap_set(lk_engine *engine, uint32_t rank, int64_t key) {
-	lk_rank *r = &engine->rank[rank];
-	lk_heap_entry entry = {key, rank};
-	int64_t old = r->key;
-	r->key = key;
-	if (!r->heap) {
-		if (key != LK_NEVER) heap_up(engine, engine->heap_count++, entry);
-	} else if (key == LK_NEVER) {
-		uint32_t at = r->heap - 1;
+	lk_heap_entry entry = {key, rank / LK_GANG};
+	uint32_t place = engine->heap_place[entry.gang];
+	engine->rank[rank].key = key;
+	engine->key[rank] = key;
+	if (key == LK_NEVER) return;
+	if (!place) heap_up(engine, engine->heap_count++, entry);
+	else if (key < engine->heap[place - 1].key) heap_up(engine, place - 1, entry);
+}
+
+/* The rank of a gang that acts next; false if none is busy. */
+static bool gang_next(const lk_engine *engine, uint32_t gang, uint32_t *rank, int64_t *key) {
+	const int64_t *keys = engine->key + (size_t)gang * LK_GANG;
+	uint32_t least = 0;
+	for (uint32_t i = 1; i < LK_GANG; i++)
+		if (keys[i] < keys[least]) least = i;
+	*rank = gang * LK_GANG + least;
+	*key = keys[least];
+	return *key != LK_NEVER;
+}
+
+/* The rank that acts next, by key, then number; false if none is busy. Mends the bounds of gangs on the way. */
+static bool heap_top(lk_engine *engine, uint32_t *rank, int64_t *key) {
+	while (engine->heap_count) {
+		uint32_t gang = engine->heap[0].gang;
+		bool busy = gang_next(engine, gang, rank, key);
+		if (*key == engine->heap[0].key) return true;
+		if (busy) {
+			heap_down(engine, 0, (lk_heap_entry){*key, gang});
+			continue;
+		}
 		lk_heap_entry last = engine->heap[--engine->heap_count];
-		r->heap = 0;
-		if (last.rank == rank) return;
-		heap_up(engine, at, last);
-		heap_down(engine, engine->rank[last.rank].heap - 1, last);
-	} else if (key < old) {
-		heap_up(engine, r->heap - 1, entry);
-	} else if (key > old) {
-		heap_down(engine, r->heap - 1, entry);
+		engine->heap_place[gang] = 0;
+		if (engine->heap_count) heap_down(engine, 0, last);
 	}
+	return false;
 }
 
 /* --- ranks -------------------------------------------------------------------------------------------------------- */
@@ -169,6 +186,7 @@ void lk_rank_resume(lk_engine *engine, uint32_t number, int64_t start, int64_t e
 	const lk_insn *insn = &engine->sim->insn[rank->parked_op];
 	uint32_t sets = insn->signal ? 1u + rank->program->calls.at[rank->parked_call].arg[insn->signal - 1] : 0;
 	rank->parked = false;
+	if (lk_meets_outside(engine, insn)) engine->outer[number / LK_GANG]--;
 	if (insn->stream == LK_STREAM_COMPUTE) {
 		rank->start = start;
 		rank->kernel.op = UINT32_MAX;
@@ -252,6 +270,7 @@ static void park(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 	if (launch > arrival) arrival = launch;
 	rank->host += cost->host_ps;
 	rank->parked = true;
+	if (lk_meets_outside(engine, insn)) engine->outer[number / LK_GANG]++;
 	rank->parked_op = op;
 	rank->parked_call = rank->call;
 	rank->parked_duration = cost->duration_ps;
@@ -315,9 +334,21 @@ static lk_status set_up(lk_engine *engine, lk_error *err) {
 	engine->ranks = engine->sim->stages * engine->sim->lanes;
 	engine->rank = LK_ARRAY(&engine->arena, lk_rank, engine->ranks);
 	engine->quiet = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
-	engine->heap = LK_ARRAY(&engine->arena, lk_heap_entry, engine->ranks);
+	uint32_t gangs = (engine->ranks + LK_GANG - 1) / LK_GANG;
+	engine->heap = LK_ARRAY(&engine->arena, lk_heap_entry, gangs);
+	engine->heap_place = LK_ARRAY(&engine->arena, uint32_t, gangs);
+	engine->key = LK_ARRAY(&engine->arena, int64_t, (size_t)gangs * LK_GANG);
 	engine->changed = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
-	if (!engine->rank || !engine->quiet || !engine->heap || !engine->changed) return lk_oom(err);
+	engine->outer = LK_ARRAY(&engine->arena, uint32_t, gangs);
+	if (!engine->outer) return lk_oom(err);
+	for (unsigned g = 0; g < LK_GROUPS; g++) {
+		const lk_lane_groups *groups = &engine->sim->group[g];
+		bool inside = groups->size == 1 || (groups->size > 1 && groups->stride == 1 && LK_GANG % groups->size == 0 &&
+		                                    engine->sim->lanes % groups->size == 0);
+		if (inside) engine->inner |= 1u << g;
+	}
+	if (!engine->rank || !engine->quiet || !engine->heap || !engine->heap_place || !engine->key || !engine->changed) return lk_oom(err);
+	for (uint32_t i = 0; i < gangs * LK_GANG; i++) engine->key[i] = LK_NEVER;
 	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(new_rank(engine, i, err));
 	LK_TRY(lk_meet_set_up(engine, err));
 	for (uint32_t i = engine->ranks; i > 0; i--) lk_rank_wake(engine, i - 1);
@@ -354,18 +385,49 @@ static lk_status stuck(const lk_engine *engine, lk_error *err) {
 	return lk_sim_deadlock(where[0], where[1], err);
 }
 
+/* Gives what changed in this moment its rates; false if nothing did. */
+static bool settle(lk_engine *engine) {
+	bool changed = engine->changed_count > 0;
+	while (engine->changed_count) lk_busy_settle(engine, engine->changed[--engine->changed_count]);
+	return changed;
+}
+
+static void run_all_quiet(lk_engine *engine) {
+	while (engine->quiet_count) run_quiet(engine, engine->quiet[--engine->quiet_count]);
+}
+
+/* A gang whose acts meet none of other gangs is out of their reach until one does: it runs ahead of their time, which keeps
+ * what it touches in cache. */
+static void run_ahead(lk_engine *engine, uint32_t gang) {
+	for (int64_t now = -1;;) {
+		uint32_t next;
+		int64_t key;
+		run_all_quiet(engine);
+		if (engine->no_memory || engine->outer[gang]) return;
+		bool busy = gang_next(engine, gang, &next, &key);
+		if (!busy || key > now) {
+			if (settle(engine)) continue;
+			if (!busy) return;
+			now = key;
+		}
+		lk_busy_advance(engine, next, key);
+	}
+}
+
 static lk_status run(lk_engine *engine, lk_error *err) {
 	for (int64_t now = 0;;) {
-		while (engine->quiet_count) run_quiet(engine, engine->quiet[--engine->quiet_count]);
+		uint32_t next;
+		int64_t key;
+		run_all_quiet(engine);
 		if (engine->no_memory) return lk_oom(err);
-		if (!engine->heap_count || engine->heap[0].key > now) {
-			bool changed = engine->changed_count > 0;
-			while (engine->changed_count) lk_busy_settle(engine, engine->changed[--engine->changed_count]);
-			if (changed) continue;
-			if (!engine->heap_count) break;
-			now = engine->heap[0].key;
+		bool busy = heap_top(engine, &next, &key);
+		if (!busy || key > now) {
+			if (settle(engine)) continue;
+			if (!busy) break;
+			now = key;
 		}
-		lk_busy_advance(engine, engine->heap[0].rank, engine->heap[0].key);
+		if (engine->outer[next / LK_GANG]) lk_busy_advance(engine, next, key);
+		else run_ahead(engine, next / LK_GANG);
 	}
 	for (uint32_t i = 0; i < engine->ranks; i++)
 		if (!engine->rank[i].done) return stuck(engine, err);

@@ -84,7 +84,6 @@ typedef struct lk_rank {
 	lk_act *unstarted;        /* compute act that has not started: nothing behind it is issued */
 	lk_act *running;          /* compute act that has */
 	lk_act *pending[LK_STREAMS], *on[LK_STREAMS];
-	uint32_t heap;            /* 1 + place in the heap, 0 none */
 	int64_t key;
 	int64_t *slot, *event;
 	lk_act **slot_pending, **event_pending;
@@ -94,9 +93,13 @@ typedef struct lk_rank {
 	const lk_sim_stage *info;
 } lk_rank;
 
+/* Ranks that follow one another mostly act together (tensor parallelism), so the heap holds gangs of them. The bound of a
+ * gang may be too low after its keys have risen; it is mended when the gang comes to the top. */
+enum { LK_GANG = 8 };
+
 typedef struct lk_heap_entry {
 	int64_t key;
-	uint32_t rank;
+	uint32_t gang;
 } lk_heap_entry;
 
 typedef struct lk_engine {
@@ -106,8 +109,12 @@ typedef struct lk_engine {
 	uint32_t ranks;
 	uint32_t *quiet;          /* stack of quiet ranks that can run */
 	uint32_t quiet_count;
-	lk_heap_entry *heap;      /* busy ranks by key, then number: a 4-ary heap */
+	lk_heap_entry *heap;      /* gangs with busy ranks, by a bound of their least key, then number: a 4-ary heap */
 	uint32_t heap_count;
+	uint32_t *heap_place;     /* [gangs] 1 + place in the heap, 0 none */
+	uint32_t *outer;          /* [gangs] communication that is not over and meets ranks of other gangs */
+	uint32_t inner;           /* bit per kind of group: all groups of the kind lie inside gangs */
+	int64_t *key;             /* [gangs * LK_GANG] of each rank, LK_NEVER when it is not busy */
 	uint32_t *changed;        /* ranks whose rates are to be set before time goes on */
 	uint32_t changed_count;
 	lk_meeting **place;       /* open meetings */
@@ -155,7 +162,12 @@ void lk_rank_wake(lk_engine *engine, uint32_t rank);
 /* A parked rank's operation is over. */
 void lk_rank_resume(lk_engine *engine, uint32_t rank, int64_t start, int64_t end);
 uint64_t lk_rank_record(lk_rank *rank, uint32_t op, int64_t ready, int64_t start, int64_t end);
-/* Moves a busy rank in the heap; LK_NEVER takes it out. */
+/* Whether an operation meets ranks of other gangs. */
+static inline bool lk_meets_outside(const lk_engine *engine, const lk_insn *insn) {
+	return insn->what != LK_INSN_GROUP || !(engine->inner >> insn->group & 1);
+}
+
+/* Sets when a busy rank acts next; LK_NEVER: it is not busy any more. */
 void lk_heap_set(lk_engine *engine, uint32_t rank, int64_t key);
 
 #endif

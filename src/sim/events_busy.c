@@ -3,8 +3,8 @@
  * share is done is held until the last member's is: it keeps its SMs, but uses neither memory nor links.
  *
  * Work left is a real number of picoseconds alone; it shrinks at the rate that lk_contention_rates gives to the acts
- * which run at the same time. Times of events are rounded once, when a rate changes; at rate 1 they are exact. Rates are set when
- * everything of one moment has happened on all ranks, so that the order in which it is found does not matter. */
+ * which run at the same time. Times of events are rounded once, when a rate changes; at rate 1 they are exact. Rates
+ * are set when everything of one moment has happened on all ranks: the order in which it is found does not matter. */
 #include "sim/events.h"
 
 #include <string.h>
@@ -123,6 +123,7 @@ static void complete(lk_engine *engine, uint32_t number, lk_act *act) {
 	rank->live &= ~(1u << act->stream);
 	if (rank->running == act) rank->running = NULL;
 	if (!is_kernel(engine, act)) rank->others--;
+	if (act->communicates && lk_meets_outside(engine, &engine->sim->insn[act->op])) engine->outer[number / LK_GANG]--;
 	while (act->out) {
 		lk_act_edge *edge = act->out;
 		lk_act *to = edge->to;
@@ -247,7 +248,10 @@ static void issue_act(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 	act->duration = lk_rank_duration(engine, rank, act->op, cost->duration_ps);
 	act->record = lk_rank_record(rank, act->op, act->arrival, act->arrival, act->arrival);
 	if (insn->signal) act->sets = 1u + lk_rank_argument(rank, insn->signal);
-	if (act->communicates) act->number = lk_meet_number(engine, rank, act->op);
+	if (act->communicates) {
+		act->number = lk_meet_number(engine, rank, act->op);
+		if (lk_meets_outside(engine, insn)) engine->outer[number / LK_GANG]++;
+	}
 	if (insn->stream == LK_STREAM_COMPUTE) rank->unstarted = act;
 	if (is_kernel(engine, act)) act->floor = rank->host + lk_rank_duration(engine, rank, act->op, cost->tail_ps);
 	else rank->others++;

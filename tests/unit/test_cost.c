@@ -1,0 +1,657 @@
+/* test_cost.c: properties of the kernel and communication models that hold on any hardware (rooflines, monotony, limits),
+ * of contention, and of the places of ranks: every rank's costs against its groups counted one by one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cost/cost.h"
+#include "cost/kernel.h"
+#include "model/build.h"
+
+static const lk_cost_options eager = {.constants = &lk_default_constants};
+
+/* ---- graphs of a few operations ---- */
+
+static lk_graph *graph_of(const lk_op *ops, int count)
+{
+	lk_error err;
+	lk_graph *graph = lk_graph_new();
+	assert_non_null(graph);
+	lk_graph_begin_block(graph, "all");
+	for (int i = 0; i < count; i++) lk_graph_add(graph, &ops[i]);
+	uint32_t block;
+	assert_int_equal(lk_graph_end_block(graph, &block, &err), LK_OK);
+	graph->ranks.world = graph->ranks.chains = graph->ranks.stages = 1;
+	return graph;
+}
+
+static void lay_out(lk_graph *graph, uint32_t stages, uint32_t chains)
+{
+	graph->ranks.stages = stages, graph->ranks.chains = chains, graph->ranks.world = stages * chains;
+	const int across[] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
+	for (int i = 0; i < 3; i++) graph->ranks.group[across[i]].stride = chains;
+	graph->ranks.group[LK_GROUP_PP].size = stages;
+	graph->ranks.group[LK_GROUP_EMBEDDING].size = stages > 1 ? 2 : 1;
+	graph->ranks.group[LK_GROUP_MODEL].size = 1;
+}
+
+static void set_group(lk_graph *graph, int kind, uint32_t size, uint32_t stride)
+{
+	graph->ranks.group[kind].size = size;
+	graph->ranks.group[kind].stride = stride;
+}
+
+/* One operation on one device, through lk_costs_build. */
+static lk_cost cost_on(const lk_device *device, const lk_op *op, const lk_cost_options *options)
+{
+	lk_error err;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_costs costs;
+	lk_graph *graph = graph_of(op, 1);
+	assert_int_equal(lk_cluster_simple(&arena, device, 1, 0, 0, &cluster, &err), LK_OK);
+	assert_int_equal(lk_costs_build(&arena, graph, &cluster, options, &costs, &err), LK_OK);
+	assert_int_equal(costs.variants, 1);
+	assert_null(costs.variant_of);
+	lk_cost cost = *lk_costs_get(&costs, 0, 0);
+	lk_graph_free(graph);
+	lk_arena_free(&arena);
+	return cost;
+}
+
+static double seconds_on(const lk_device *device, const lk_op *op) { return cost_on(device, op, &eager).duration_ps / LK_PS_PER_S; }
+
+static lk_op gemm(double m, double n, double k, double batch)
+{
+	return (lk_op){
+		.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .dtype = LK_BF16, .name = "gemm", .m = m, .n = n, .k = k, .batch = batch,
+		.flops = 2 * m * n * k * batch, .bytes = 2 * batch * (m * k + k * n + m * n),
+	};
+}
+
+static const lk_device *device_of(const char *name)
+{
+	const lk_device *device = lk_device_find(name);
+	assert_non_null(device);
+	return device;
+}
+
+/* ---- every kind, every device ---- */
+
+static void check_shares(const lk_cost *c)
+{
+	const float shares[] = {c->sm, c->compute, c->memory, c->intra, c->nic};
+	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) assert_true(shares[i] >= 0 && shares[i] <= 1);
+	assert_true(isfinite(c->waves) && c->waves >= 0);
+	assert_int_equal(c->lead_ps, c->host_ps);
+	assert_int_equal(c->tail_ps, c->duration_ps);
+}
+
+static lk_op op_of_kind(unsigned kind)
+{
+	lk_op op = gemm(1024, 512, 256, 4);
+	op.kind = (uint8_t)kind;
+	op.name = lk_op_kind_name(kind);
+	if (kind == LK_OP_HOST) op.m = 1e-3, op.bytes = 0;
+	if (lk_op_is_comm(kind)) op = (lk_op){.kind = (uint8_t)kind, .name = op.name, .bytes = 1e6, .group = LK_GROUP_TP};
+	if (kind == LK_OP_SEND) op.group = LK_GROUP_PP, op.stream = LK_STREAM_SEND_FORWARD;
+	if (kind == LK_OP_RECV) op.group = LK_GROUP_PP, op.stream = LK_STREAM_RECV_FORWARD;
+	return op;
+}
+
+static void every_kind_takes_time_on_every_device(void **state)
+{
+	(void)state;
+	lk_op ops[LK_OP_COUNT];
+	for (unsigned kind = 0; kind < LK_OP_COUNT; kind++) ops[kind] = op_of_kind(kind);
+	lk_graph *graph = graph_of(ops, LK_OP_COUNT);
+	lay_out(graph, 2, 2);
+	set_group(graph, LK_GROUP_TP, 2, 1);
+	assert_true(lk_device_count() > 40);
+	for (int d = 0; d < lk_device_count(); d++) {
+		lk_error err;
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster;
+		lk_costs costs;
+		assert_int_equal(lk_cluster_simple(&arena, lk_device_at(d), 4, 0, 0, &cluster, &err), LK_OK);
+		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
+		for (uint32_t v = 0; v < costs.variants; v++)
+			for (unsigned kind = 0; kind < LK_OP_COUNT; kind++) {
+				const lk_cost *c = lk_costs_get(&costs, v, kind);
+				bool free = kind == LK_OP_WAIT || kind == LK_OP_MACRO;
+				if (free ? c->duration_ps != 0 : c->duration_ps <= 0 || c->duration_ps > LK_PS_PER_S)
+					fail_msg("%s on %s: %lld ps", lk_op_kind_name(kind), lk_device_at(d)->name, (long long)c->duration_ps);
+				check_shares(c);
+			}
+		lk_arena_free(&arena);
+	}
+	lk_graph_free(graph);
+}
+
+static void absurd_sizes_stay_finite(void **state)
+{
+	(void)state;
+	const double sizes[] = {0, 1e-300, 1, 1e9, 1e18, 1e300};
+	for (unsigned kind = 0; kind < LK_OP_COUNT; kind++)
+		for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+			lk_op op = op_of_kind(kind);
+			op.m = op.n = op.k = op.batch = sizes[i];
+			op.flops = op.bytes = sizes[i];
+			lk_cost c = cost_on(device_of("h100-sxm"), &op, &eager);
+			assert_true(c.duration_ps >= 0 && c.duration_ps <= (int64_t)9e17);
+		}
+}
+
+static void measured_times_win(void **state)
+{
+	(void)state;
+	lk_op op = gemm(4096, 4096, 4096, 1);
+	op.measured_ps = 123456789;
+	assert_int_equal(cost_on(device_of("h100-sxm"), &op, &eager).duration_ps, 123456789);
+}
+
+/* ---- matrix products ---- */
+
+/* More work in m, n or batch takes at least as long. In k it may be quicker once a split along k becomes possible (from
+ * 1024 and 2048 on): the halves run side by side, so never less than half. */
+static void gemm_time_grows(void **state)
+{
+	(void)state;
+	const double sides[] = {1, 16, 100, 128, 129, 511, 512, 1000, 1024, 1025, 2047, 2048, 4096, 5000, 16384, 100000};
+	const int count = sizeof sides / sizeof *sides;
+	const char *const names[] = {"h100-sxm", "a100-sxm-80", "v100-sxm-16", "t4", "mi300x"};
+	for (int d = 0; d < 5; d++)
+		for (int i = 0; i < count; i += 3)
+			for (int j = 1; j < count; j += 3) {
+				double last[4] = {0};
+				for (int x = 0; x < count; x++) {
+					const lk_op by[4] = {
+						gemm(sides[x], sides[i], sides[j], 1), gemm(sides[i], sides[x], sides[j], 1),
+						gemm(sides[i], sides[j], 640, sides[x]), gemm(sides[i], sides[j], sides[x], 1),
+					};
+					for (int which = 0; which < 4; which++) {
+						double now = seconds_on(device_of(names[d]), &by[which]);
+						if (now < last[which] * (which == 3 ? 0.5 : 1))
+							fail_msg("%s, %d: %g x %g, %g: %g after %g s", names[d], which, sides[i], sides[j], sides[x], now, last[which]);
+						last[which] = fmax(now, last[which]);
+					}
+				}
+			}
+}
+
+static void gemm_stays_under_its_roofs(void **state)
+{
+	(void)state;
+	const double sides[] = {1, 64, 300, 1024, 8192};
+	for (int d = 0; d < lk_device_count(); d++) {
+		const lk_device *device = lk_device_at(d);
+		for (int i = 0; i < 125; i++) {
+			lk_op op = gemm(sides[i % 5], sides[i / 5 % 5], sides[i / 25], 3);
+			double time = seconds_on(device, &op);
+			assert_true(time >= op.flops / lk_peak_flops(device, LK_BF16));
+			assert_true(time >= op.bytes / device->memory_rate);
+			assert_true(time >= lk_default_constants.kernel_floor_s);
+		}
+	}
+}
+
+static void large_gemm_reaches_its_efficiency(void **state)
+{
+	(void)state;
+	for (int d = 0; d < lk_device_count(); d++) {
+		const lk_device *device = lk_device_at(d);
+		lk_op op = gemm(1 << 15, 1 << 15, 1 << 17, 1);
+		double wanted = op.flops / (lk_peak_flops(device, LK_BF16) * lk_default_constants.gemm_efficiency);
+		double time = seconds_on(device, &op);
+		if (time < wanted || time > wanted * 1.02) fail_msg("%s: %g s, not %g s", device->name, time, wanted);
+	}
+}
+
+static void formats_fall_back_to_wider_ones(void **state)
+{
+	(void)state;
+	for (int d = 0; d < lk_device_count(); d++) {
+		const lk_device *device = lk_device_at(d);
+		double last = 0;
+		for (int dtype = LK_DTYPES - 1; dtype >= 0; dtype--) {
+			double peak = lk_peak_flops(device, (lk_dtype)dtype);
+			assert_true(peak > 0 && isfinite(peak));
+			if (device->peak_flops[dtype] > 0) assert_true(peak == device->peak_flops[dtype]);
+			else if (dtype > LK_TF32) assert_true(peak == lk_peak_flops(device, (lk_dtype)(dtype - 1)));
+			last = fmax(last, peak);
+		}
+		assert_true(last >= lk_peak_flops(device, LK_FP32));
+	}
+	lk_op wide = gemm(8192, 8192, 8192, 1), narrow = wide;
+	narrow.dtype = LK_FP8;
+	assert_true(seconds_on(device_of("a100-sxm-80"), &wide) == seconds_on(device_of("a100-sxm-80"), &narrow));
+	assert_true(seconds_on(device_of("h100-sxm"), &wide) > 1.7 * seconds_on(device_of("h100-sxm"), &narrow));
+}
+
+/* ---- attention ---- */
+
+/* Time of the forward attention of one layer, 4096 tokens, as a whole job's graph has it. */
+static double attention_seconds(bool causal, int window)
+{
+	lk_error err;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_costs costs;
+	lk_graph *graph = NULL;
+	lk_job job = {.gpus = 1, .mbs = 4, .seq = 4096, .dtype = LK_BF16, .dtype_said = true};
+	job.model = (lk_model){
+		.name = "test", .family = "gpt2", .network = causal ? LK_NET_DECODER : LK_NET_ENCODER, .layers = 2, .hidden = 2048, .heads = 16,
+		.kv_heads = 16, .head_dim = 128, .ffn = 8192, .vocab = 32000, .context = 4096, .norm = LK_NORM_LAYER, .norms_per_layer = 2,
+		.final_norm = true, .lm_head = true, .moe_every = 1, .window = window,
+	};
+	assert_int_equal(lk_cluster_simple(&arena, device_of("h100-sxm"), 1, 0, 0, &cluster, &err), LK_OK);
+	assert_int_equal(lk_job_complete(&job, &cluster, &err), LK_OK);
+	assert_int_equal(lk_build_graph(&job, &graph, &err), LK_OK);
+	assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
+	double time = 0;
+	for (uint32_t op = 0; op < costs.ops && time <= 0; op++)
+		if (graph->ops.kind[op] == LK_OP_ATTENTION) time = lk_costs_get(&costs, 0, op)->duration_ps / LK_PS_PER_S;
+	assert_true(time > 0);
+	lk_graph_free(graph);
+	lk_arena_free(&arena);
+	return time;
+}
+
+static void masks_save_attention(void **state)
+{
+	(void)state;
+	double full = attention_seconds(false, 0), causal = attention_seconds(true, 0);
+	double floor = lk_default_constants.kernel_floor_s;
+	assert_true(fabs((causal - floor) / (full - floor) - 0.5) < 0.01); /* the lower triangle */
+	double last = causal;
+	for (int window = 2048; window >= 256; window /= 2) {
+		double windowed = attention_seconds(true, window);
+		assert_true(windowed < last);
+		last = windowed;
+	}
+	assert_true(attention_seconds(true, 4096) == causal); /* no window at all */
+}
+
+static void attention_follows_its_flops(void **state)
+{
+	(void)state;
+	for (int d = 0; d < lk_device_count(); d++) {
+		const lk_device *device = lk_device_at(d);
+		lk_op op = {.kind = LK_OP_ATTENTION, .name = "attention", .m = 8192, .n = 8192, .k = 128, .batch = 64, .flops = 2e12, .bytes = 5e8};
+		double one = seconds_on(device, &op);
+		assert_true(one >= op.flops / lk_peak_flops(device, LK_BF16) && one >= op.bytes / device->memory_rate);
+		op.kind = LK_OP_ATTENTION_BWD;
+		assert_true(seconds_on(device, &op) >= one);
+		op.kind = LK_OP_ATTENTION, op.k = 64;
+		assert_true(seconds_on(device, &op) >= one); /* small heads are less efficient */
+		op.k = 128, op.flops *= 2;
+		assert_true(seconds_on(device, &op) > one);
+	}
+}
+
+/* ---- memory-bound kernels, host ---- */
+
+static void streaming_kernels_are_linear(void **state)
+{
+	(void)state;
+	for (unsigned kind = LK_OP_SOFTMAX; kind <= LK_OP_COPY; kind++)
+		for (int d = 0; d < lk_device_count(); d++) {
+			const lk_device *device = lk_device_at(d);
+			lk_op op = {.kind = (uint8_t)kind, .name = "kernel"};
+			double at[3], floor = lk_default_constants.kernel_floor_s, last = 0;
+			for (int i = 0; i < 3; i++) {
+				op.bytes = 4e9 * (i + 1);
+				at[i] = seconds_on(device, &op) - floor;
+				assert_true(at[i] >= op.bytes / device->memory_rate);
+			}
+			assert_true(fabs(at[1] / at[0] - 2) < 1e-6 && fabs(at[2] / at[0] - 3) < 1e-6);
+			for (op.bytes = 1; op.bytes < 1e10; op.bytes *= 1.7) { /* through L2 and beyond: never falls */
+				double now = seconds_on(device, &op);
+				assert_true(now >= last && now >= floor);
+				last = now;
+			}
+		}
+}
+
+static void launches_vanish_in_cuda_graphs(void **state)
+{
+	(void)state;
+	lk_cost_options graphs = eager, compiled = eager;
+	graphs.cuda_graphs = true, compiled.compiled = true;
+	for (unsigned kind = 0; kind < LK_OP_COUNT; kind++) {
+		lk_op op = op_of_kind(kind);
+		const lk_device *device = device_of("h100-sxm");
+		lk_cost plain = cost_on(device, &op, &eager), replayed = cost_on(device, &op, &graphs), fused = cost_on(device, &op, &compiled);
+		assert_int_equal(plain.duration_ps, replayed.duration_ps);
+		assert_int_equal(plain.duration_ps, fused.duration_ps);
+		if (kind == LK_OP_WAIT || kind == LK_OP_HOST) assert_int_equal(plain.host_ps, 0);
+		else assert_true(plain.host_ps >= 10 * replayed.host_ps);
+		assert_true(replayed.host_ps <= fused.host_ps && fused.host_ps <= plain.host_ps);
+	}
+}
+
+/* ---- collectives ---- */
+
+static double collective_seconds(const char *cluster_text, unsigned kind, double bytes)
+{
+	lk_error err;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_costs costs;
+	lk_op op = {.kind = (uint8_t)kind, .group = LK_GROUP_DP, .name = "collective", .bytes = bytes};
+	lk_graph *graph = graph_of(&op, 1);
+	lay_out(graph, 1, 8);
+	set_group(graph, LK_GROUP_DP, 8, 1);
+	assert_int_equal(lk_cluster_parse(&arena, cluster_text, &cluster, &err), LK_OK);
+	assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
+	double time = lk_costs_get(&costs, 0, 0)->duration_ps / LK_PS_PER_S;
+	lk_graph_free(graph);
+	lk_arena_free(&arena);
+	return time;
+}
+
+static void nodes_are_the_better_neighbours(void **state)
+{
+	(void)state;
+	for (unsigned kind = LK_OP_ALLREDUCE; kind <= LK_OP_BROADCAST; kind++)
+		for (double bytes = 1024; bytes < 1e10; bytes *= 8) {
+			double inside = collective_seconds("1 node * 8 h100-sxm, nic 8*400g", kind, bytes);
+			double across = collective_seconds("2 node * 4 h100-sxm, nic 4*400g", kind, bytes);
+			double slow = collective_seconds("2 node * 4 h100-sxm, nic 1*100g", kind, bytes);
+			if (inside > across || across > slow)
+				fail_msg("%s of %g bytes: %g inside, %g across, %g over a slow network", lk_op_kind_name(kind), bytes, inside, across, slow);
+		}
+	for (double bytes = 1e6; bytes < 1e10; bytes *= 10)
+		assert_true(collective_seconds("1 node * 8 h100-sxm", LK_OP_ALLREDUCE, bytes) <
+		            collective_seconds("1 node * 8 h100-sxm", LK_OP_ALLREDUCE, bytes * 2));
+}
+
+static void overlapped_pieces_show_a_quarter(void **state)
+{
+	(void)state;
+	lk_op ops[2] = {{.kind = LK_OP_ALLGATHER, .group = LK_GROUP_TP, .name = "gather", .bytes = 1e8}};
+	ops[1] = ops[0], ops[1].flags = LK_OP_OVERLAPPED;
+	lk_error err;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_costs costs;
+	lk_graph *graph = graph_of(ops, 2);
+	lay_out(graph, 1, 8);
+	set_group(graph, LK_GROUP_TP, 8, 1);
+	assert_int_equal(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, &err), LK_OK);
+	assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
+	assert_true(llabs(lk_costs_get(&costs, 0, 0)->duration_ps - 4 * lk_costs_get(&costs, 0, 1)->duration_ps) <= 4);
+	lk_graph_free(graph);
+	lk_arena_free(&arena);
+}
+
+/* ---- contention ---- */
+
+static double uniform(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+	return (double)(*seed >> 11) / 9007199254740992.0;
+}
+
+static void rates(const lk_cost *cost, const bool *comm, int count, double *out)
+{
+	const lk_cost *at[8];
+	for (int i = 0; i < count; i++) at[i] = &cost[i];
+	lk_contention_rates(at, comm, count, out);
+}
+
+static lk_cost random_cost(uint64_t *seed, bool comm)
+{
+	lk_cost c = {.memory = (float)uniform(seed)};
+	if (comm) {
+		c.sm = (float)(0.5 * uniform(seed));
+		if (uniform(seed) < 0.7) c.intra = (float)uniform(seed);
+		if (uniform(seed) < 0.7) c.nic = (float)uniform(seed);
+	} else {
+		c.compute = (float)uniform(seed);
+		c.waves = (float)(uniform(seed) * (uniform(seed) < 0.5 ? 3 : 40));
+		if (uniform(seed) < 0.2) c.waves = 0;
+		c.sm = c.waves > 0 ? fminf(1, c.waves) : 1;
+	}
+	return c;
+}
+
+/* Every rate lies in (0, 1], one operation alone runs at full rate, and one more never speeds up the others. */
+static void company_only_slows(void **state)
+{
+	(void)state;
+	uint64_t seed = 7;
+	for (int round = 0; round < 20000; round++) {
+		lk_cost cost[8];
+		bool comm[8];
+		double last[8], now[8];
+		for (int i = 0; i < 8; i++) {
+			comm[i] = uniform(&seed) < 0.5;
+			cost[i] = random_cost(&seed, comm[i]);
+			rates(&cost[i], &comm[i], 1, now);
+			assert_true(now[0] == 1);
+			rates(cost, comm, i + 1, now);
+			for (int j = 0; j <= i; j++) {
+				assert_true(now[j] > 0 && now[j] <= 1);
+				if (j < i && now[j] > last[j] * (1 + 1e-12)) fail_msg("round %d: %d of %d from %g to %g", round, j, i, last[j], now[j]);
+			}
+			memcpy(last, now, sizeof last);
+		}
+	}
+}
+
+static void shared_links_halve(void **state)
+{
+	(void)state;
+	const lk_cost links[2][2] = {{{.intra = 1}, {.intra = 1}}, {{.nic = 1}, {.nic = 1}}};
+	for (int i = 0; i < 2; i++) {
+		double out[2];
+		rates(links[i], (bool[]){true, true}, 2, out);
+		assert_true(out[0] == 0.5 && out[1] == 0.5);
+	}
+	double out[2]; /* different links: nothing shared */
+	rates((lk_cost[]){{.intra = 1}, {.nic = 1}}, (bool[]){true, true}, 2, out);
+	assert_true(out[0] == 1 && out[1] == 1);
+}
+
+/* A collective on a quarter of the SMs: three waves become four, one wave two; a kernel on half of the SMs has room. */
+static void taken_sms_cost_whole_waves(void **state)
+{
+	(void)state;
+	const struct {
+		float waves, rate;
+	} cases[] = {{3, 0.75f}, {1, 0.5f}, {0.5f, 1}, {2, 2 / 3.f}, {100, 0.75f}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_cost both[2] = {{.compute = 1, .sm = fminf(1, cases[i].waves), .waves = cases[i].waves}, {.sm = 0.25f}};
+		double out[2];
+		rates(both, (bool[]){false, true}, 2, out);
+		if (fabs(out[0] - cases[i].rate) > 1e-6) fail_msg("%g waves: rate %g, not %g", cases[i].waves, out[0], cases[i].rate);
+		assert_true(out[1] == 1);
+	}
+}
+
+static void memory_is_shared_by_demand(void **state)
+{
+	(void)state;
+	const lk_cost both[3] = {{.memory = 1}, {.memory = 1}, {.memory = 0}};
+	double out[3];
+	rates(both, (bool[]){false, false, false}, 3, out);
+	assert_true(out[0] == 0.5 && out[1] == 0.5 && out[2] == 1);
+}
+
+/* ---- places of ranks ---- */
+
+/* The members of a rank's group, found by asking every rank of the world for its group. */
+static bool same_group(const lk_ranks *r, int kind, uint32_t a, uint32_t b)
+{
+	uint32_t ca = a % r->chains, cb = b % r->chains, sa = a / r->chains, sb = b / r->chains;
+	uint32_t size = r->group[kind].size, stride = r->group[kind].stride;
+	if (kind == LK_GROUP_EMBEDDING) return ca == cb && (sb == 0 || sb == r->stages - 1);
+	if (kind == LK_GROUP_PP || kind == LK_GROUP_MODEL) return ca == cb;
+	return sa == sb && ca / (size * stride) == cb / (size * stride) && ca % stride == cb % stride;
+}
+
+static double node_speed(const lk_node *node) { return node->intra_rate + node->nics * node->nic_rate; }
+
+static lk_group_shape counted_shape(const lk_graph *graph, const lk_cluster *cluster, int kind, uint32_t rank)
+{
+	const lk_ranks *r = &graph->ranks;
+	int on_node[256] = {0}, nodes = 0, most = 0, members = 0;
+	const lk_node *slowest = NULL;
+	for (uint32_t other = 0; other < r->world; other++) {
+		if (!same_group(r, kind, rank, other)) continue;
+		lk_place place = lk_cluster_place(cluster, (int)other);
+		assert_true(place.node < 256);
+		if (on_node[place.node]++ == 0) nodes++;
+		if (on_node[place.node] > most) most = on_node[place.node];
+		const lk_node *node = &cluster->node[place.group];
+		if (!slowest || node_speed(node) < node_speed(slowest)) slowest = node;
+		members++;
+	}
+	return (lk_group_shape){
+		.node = slowest, .ranks = members, .nodes = nodes, .ranks_per_node = most, .oversubscription = cluster->oversubscription,
+		.sharing = nodes > 1 || kind == LK_GROUP_PP ? (slowest->gpus > most ? slowest->gpus / most : 1) : 1,
+	};
+}
+
+static bool same_node(const lk_cluster *cluster, uint32_t a, uint32_t b)
+{
+	return lk_cluster_place(cluster, (int)a).node == lk_cluster_place(cluster, (int)b).node;
+}
+
+/* The cost of an operation for one rank, from its groups counted one by one. */
+static lk_cost counted_cost(const lk_graph *graph, const lk_cluster *cluster, uint32_t rank, uint32_t op)
+{
+	lk_group_shape groups[LK_GROUPS] = {0};
+	const lk_ranks *r = &graph->ranks;
+	for (int kind = 1; kind < LK_GROUPS; kind++) groups[kind] = counted_shape(graph, cluster, kind, rank);
+	lk_cost_site site = {
+		.constants = &lk_default_constants, .node = &cluster->node[lk_cluster_place(cluster, (int)rank).group], .groups = groups,
+		.oversubscription = cluster->oversubscription,
+		.peer_same_node = {same_node(cluster, rank, (rank + r->chains) % r->world),
+		                   same_node(cluster, rank, (rank + r->world - r->chains) % r->world)},
+	};
+	return lk_cost_op(graph, op, &site);
+}
+
+static const struct placement {
+	const char *cluster;
+	uint32_t stages, tp, cp, dp;
+	uint32_t least, most; /* variants */
+} placements[] = {
+	{"8 node * 8 h100-sxm", 1, 8, 1, 8, 1, 1},
+	{"8 node * 8 h100-sxm", 4, 8, 1, 2, 1, 1},
+	{"8 node * 8 h100-sxm", 4, 4, 2, 2, 1, 2},
+	{"8 node * 8 h100-sxm", 16, 4, 1, 1, 1, 4},
+	{"4 node * 8 h100-sxm + 4 node * 8 a100-sxm-80, nic 8*200g", 1, 8, 1, 8, 2, 4},
+	{"4 node * 8 h100-sxm + 4 node * 8 a100-sxm-80, nic 8*200g", 4, 8, 1, 2, 2, 6},
+	{"4 node * 8 h100-sxm + 4 node * 8 a100-sxm-80, nic 8*200g", 2, 4, 2, 4, 2, 6},
+	{"1 node * 4 h100-sxm + 5 node * 4 a100-sxm-80, nic 4*200g", 3, 2, 1, 4, 2, 12},
+	{"2 node * 6 h100-sxm + 3 node * 4 a100-sxm-40, nic 2*100g", 2, 2, 2, 3, 2, 24},
+	{"3 node * 5 v100-sxm-16 + 1 node * 9 t4, nic 1*10g", 3, 2, 2, 2, 2, 24},
+	{"48 h100-pcie", 3, 2, 1, 8, 1, 8},
+	{"8 node * 1 h100-sxm + 1 node * 8 h100-sxm", 2, 1, 1, 8, 2, 4},
+	{"2 node * 2 h100-sxm + 1 node * 8 h100-sxm + 2 node * 2 h100-sxm", 4, 1, 1, 4, 2, 8},
+};
+
+static lk_graph *placement_graph(const struct placement *p)
+{
+	lk_op ops[] = {
+		gemm(4096, 4096, 4096, 1),
+		{.kind = LK_OP_ALLREDUCE, .group = LK_GROUP_TP, .name = "tp", .bytes = 1e7},
+		{.kind = LK_OP_ALLGATHER, .group = LK_GROUP_CP, .name = "cp", .bytes = 1e7},
+		{.kind = LK_OP_REDUCESCATTER, .group = LK_GROUP_DP, .name = "dp", .bytes = 1e8},
+		{.kind = LK_OP_ALLREDUCE, .group = LK_GROUP_EMBEDDING, .name = "embedding", .bytes = 1e7},
+		{.kind = LK_OP_SEND, .stream = LK_STREAM_SEND_FORWARD, .group = LK_GROUP_PP, .name = "forward", .bytes = 1e7},
+		{.kind = LK_OP_SEND, .stream = LK_STREAM_SEND_BACKWARD, .group = LK_GROUP_PP, .name = "backward", .bytes = 1e7},
+	};
+	lk_graph *graph = graph_of(ops, sizeof ops / sizeof *ops);
+	lay_out(graph, p->stages, p->tp * p->cp * p->dp);
+	set_group(graph, LK_GROUP_TP, p->tp, 1);
+	set_group(graph, LK_GROUP_CP, p->cp, p->tp);
+	set_group(graph, LK_GROUP_DP, p->cp * p->dp, p->tp);
+	return graph;
+}
+
+static void check_ranks(const struct placement *p, const lk_graph *graph, const lk_cluster *cluster, const lk_costs *costs)
+{
+	for (uint32_t rank = 0; rank < graph->ranks.world; rank++)
+		for (uint32_t op = 0; op < graph->ops.count; op++) {
+			/* a message to nobody: the stage has no neighbour on this side */
+			uint32_t stage = rank / graph->ranks.chains, stream = graph->ops.stream[op];
+			if (stream == LK_STREAM_SEND_FORWARD && stage + 1 == graph->ranks.stages) continue;
+			if (stream == LK_STREAM_SEND_BACKWARD && stage == 0) continue;
+			if (graph->ops.group[op] == LK_GROUP_EMBEDDING && stage != 0 && stage + 1 != graph->ranks.stages) continue;
+			uint32_t variant = costs->variant_of ? costs->variant_of[rank] : 0;
+			lk_cost wanted = counted_cost(graph, cluster, rank, op);
+			const lk_cost *got = lk_costs_get(costs, variant, op);
+			if (memcmp(&wanted, got, offsetof(lk_cost, spread) + sizeof got->spread) != 0) /* without padding */
+				fail_msg("%s, %u stages: rank %u, operation %u: %lld ps, counted %lld ps", p->cluster, p->stages, rank, op,
+				         (long long)got->duration_ps, (long long)wanted.duration_ps);
+		}
+}
+
+/* As many variants as the table says, each of them used. */
+static void check_variants(const struct placement *p, const lk_graph *graph, const lk_costs *costs)
+{
+	if (costs->variants < p->least || costs->variants > p->most)
+		fail_msg("%s, %u stages: %u variants, not %u to %u", p->cluster, p->stages, costs->variants, p->least, p->most);
+	bool used[4096] = {false};
+	if (!costs->variant_of) return assert_int_equal(costs->variants, 1);
+	for (uint32_t rank = 0; rank < graph->ranks.world; rank++) {
+		assert_true(costs->variant_of[rank] < costs->variants);
+		used[costs->variant_of[rank]] = true;
+	}
+	for (uint32_t v = 0; v < costs->variants; v++) assert_true(used[v]);
+}
+
+static void ranks_cost_what_their_places_say(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
+		const struct placement *p = &placements[i];
+		lk_error err;
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster;
+		lk_costs costs;
+		lk_graph *graph = placement_graph(p);
+		if (lk_cluster_parse(&arena, p->cluster, &cluster, &err) != LK_OK) fail_msg("%s: %s", p->cluster, err.what);
+		assert_true(cluster.gpus >= (int)graph->ranks.world);
+		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
+		check_variants(p, graph, &costs);
+		check_ranks(p, graph, &cluster, &costs);
+		lk_graph_free(graph);
+		lk_arena_free(&arena);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_kind_takes_time_on_every_device),
+		cmocka_unit_test(absurd_sizes_stay_finite),
+		cmocka_unit_test(measured_times_win),
+		cmocka_unit_test(gemm_time_grows),
+		cmocka_unit_test(gemm_stays_under_its_roofs),
+		cmocka_unit_test(large_gemm_reaches_its_efficiency),
+		cmocka_unit_test(formats_fall_back_to_wider_ones),
+		cmocka_unit_test(masks_save_attention),
+		cmocka_unit_test(attention_follows_its_flops),
+		cmocka_unit_test(streaming_kernels_are_linear),
+		cmocka_unit_test(launches_vanish_in_cuda_graphs),
+		cmocka_unit_test(nodes_are_the_better_neighbours),
+		cmocka_unit_test(overlapped_pieces_show_a_quarter),
+		cmocka_unit_test(company_only_slows),
+		cmocka_unit_test(shared_links_halve),
+		cmocka_unit_test(taken_sms_cost_whole_waves),
+		cmocka_unit_test(memory_is_shared_by_demand),
+		cmocka_unit_test(ranks_cost_what_their_places_say),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
