@@ -179,7 +179,7 @@ static double walk_memory(const lk_graph *graph, uint32_t stage, const char *who
 
 /* A layer's blocks are named "layer KIND PASS"; with split backward passes a layer has three. T5's encoder layers,
  * which have neither rotary positions nor biases nor gates, have the fewest operations. */
-static void count_layer(const lk_graph *graph, const lk_job *job, const char *who) {
+static void count_layer(const lk_graph *graph, const char *who) {
 	uint32_t forward = UINT32_MAX, backward = UINT32_MAX, input = 0, weight = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const char *name = lk_intern_text(graph->names, graph->blocks.at[b].name);
@@ -254,7 +254,7 @@ static void test_random_jobs(void **state) {
 		double peak = 0; /* a stage may hold no layer, but not all of them */
 		for (uint32_t s = 0; s < graph->programs.count; s++) peak = fmax(peak, walk_memory(graph, s, who));
 		assert_true(peak > 0);
-		count_layer(graph, &job, who);
+		count_layer(graph, who);
 		count_attention(graph, &job, who);
 		count_sends(graph, &job, who);
 		if (legal++ % 40 == 0) round_trip(graph, who);
