@@ -1,10 +1,11 @@
-/* measure.c: runs a command several times and prints what one run takes: wall time and processor time from the start of the
- * process to its end, and the peak of its resident memory (wait4). Standard output of every run goes to one file.
+/* measure.c: runs a command several times and prints what one run takes: wall time and processor time from the start of
+ * the process to its end, and the peak of its resident memory (wait4). Standard output of every run goes to one file.
  *
  *     measure [-r LEAST] [-R MOST] [-s SECONDS] [-o FILE] COMMAND [ARGUMENT...]
  *
- * prints: runs, least wall s, mean wall s, least processor s, peak bytes, exit status. Runs go on until SECONDS are used up,
- * but are LEAST at least and MOST at most. A first run that is not counted warms the caches, unless it alone uses the time up.
+ * prints: runs, least wall s, mean wall s, least processor s, peak bytes, exit status. Runs go on until SECONDS are
+ * used up, but are LEAST at least and MOST at most. A first run that is not counted warms the caches, unless it alone
+ * uses the time up.
  */
 #include <errno.h>
 #include <fcntl.h>

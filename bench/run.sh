@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures the release program against the bars of docs/FIGURES.md and prints one table: time of whole processes, peaks of
-# memory, speed of the engines, accuracy. On a shared machine read the best and the processor time, not the mean.
+# Measures the release program against the bars of docs/FIGURES.md and prints one table: time of whole processes, peaks
+# of memory, speed of the engines, accuracy. On a shared machine read the best and the processor time, not the mean.
 # Usage: bench/run.sh [--markdown | --write] [FIGURE...]
 #   --markdown   the table as Markdown, as docs/FIGURES.md holds it
 #   --write      puts that in place of the table in docs/FIGURES.md
 #   FIGURE       1 to 7; without one, all. Figure 5 comes out of the runs of 2 and 3.
-# LOCKSTEP_DATA (default ../shared/data) holds measured/llm_runs.csv for figure 6. hyperfine and valgrind are used where they
-# are installed, for a second clock and for counts of instructions; nothing needs them.
+# LOCKSTEP_DATA (default ../shared/data) holds measured/llm_runs.csv for figure 6. hyperfine and valgrind are used where
+# they are installed, for a second clock and for counts of instructions; nothing needs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -53,8 +53,8 @@ mebi() { awk -v x="$1" 'BEGIN { printf "%.0f MiB", x / 1048576 }'; }
 millions() { awk -v x="$1" 'BEGIN { printf "%.1f M/s", x / 1e6 }'; }
 percent() { awk -v x="$1" 'BEGIN { printf "%.1f %%", 100 * x }'; }
 
-# Sets wall, mean, cpu (s), peak (bytes) of a command; words before it are options of bench/measure.c. Status 1 is an answer:
-# the job does not fit.
+# Sets wall, mean, cpu (s), peak (bytes) of a command; words before it are options of bench/measure.c. Status 1 is an
+# answer: the job does not fit.
 measure() {
 	local status
 	read -r _ wall mean cpu peak status < <($work/measure "$@" || echo "0 0 0 0 0 2")
@@ -157,7 +157,7 @@ figure_6() {
 	row 6 "macro_geomean_error" "$(percent "$macro")" "< 20 %" "$(below "$macro" 0.20)"
 }
 
-# engine MODE WHAT BAR: the engine without a request to read and a model to build; bench/engine.c takes the best of three.
+# engine MODE WHAT BAR: the engine without a request to read and a model to build; bench/engine.c runs it three times.
 engine() {
 	local rate
 	rate=$($work/engine 1024 "$1" | sed -n 's/.* \([0-9.]*\) M\/s.*/\1e6/p')

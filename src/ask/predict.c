@@ -23,9 +23,9 @@ static lk_status read_stragglers(lk_arena *arena, const char *text, lk_step_opti
 	size_t count = 1;
 	for (const char *c = text; *c; c++) count += *c == ',';
 	lk_straggler *list = LK_ARRAY(arena, lk_straggler, count);
-	char *copy = lk_arena_strdup(arena, text), *next = NULL;
+	char *copy = lk_arena_strdup(arena, text), *next = copy, *item;
 	if (!list || !copy) return lk_oom(err);
-	for (char *item = strtok_r(copy, ",", &next); item; item = strtok_r(NULL, ",", &next)) {
+	while ((item = strsep(&next, ","))) { /* an empty item is a slip too */
 		char *colon = strchr(item, ':');
 		long long rank;
 		if (!colon) {
@@ -47,9 +47,9 @@ static lk_status read_ranks(lk_arena *arena, const char *text, lk_step_options *
 	size_t count = 1;
 	for (const char *c = text; *c; c++) count += *c == ',';
 	uint32_t *list = LK_ARRAY(arena, uint32_t, count);
-	char *copy = lk_arena_strdup(arena, text), *next = NULL;
+	char *copy = lk_arena_strdup(arena, text), *next = copy, *item;
 	if (!list || !copy) return lk_oom(err);
-	for (char *item = strtok_r(copy, ",", &next); item; item = strtok_r(NULL, ",", &next)) {
+	while ((item = strsep(&next, ","))) {
 		long long rank;
 		LK_TRY(lk_parse_int(item, 0, UINT32_MAX - 1, &rank, "--trace-ranks", err));
 		list[out->record_count++] = (uint32_t)rank;
@@ -66,6 +66,10 @@ static lk_status read_simulation(lk_arena *arena, const lk_predict_request *r, u
 		return lk_hint(err, "the only value is all; without it, one rank of each class is simulated");
 	}
 	out->all_ranks = r->ranks != NULL;
+	if (r->seed != floor(r->seed)) {
+		lk_fail(err, LK_ERR_INPUT, "--seed", "%g is no whole number", r->seed);
+		return lk_hint(err, "give one from 0 on");
+	}
 	LK_TRY(read_stragglers(arena, r->straggler, out, err));
 	for (uint32_t i = 0; i < out->straggler_count; i++)
 		if (out->stragglers[i].rank >= world)

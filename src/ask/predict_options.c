@@ -26,7 +26,7 @@ static const lk_option options[] = {
 	{"etp", 0, LK_OPTION_INT, AT(etp), true, 1, 1024, NULL, "N", NULL, "tensor parallelism of experts"},
 	{"dp", 0, LK_OPTION_INT, AT(dp), true, 1, 16777216, NULL, "N", NULL, "data parallelism; follows from the rest"},
 	{"mbs", 0, LK_OPTION_INT, AT(mbs), true, 1, 1048576, NULL, "N", NULL, "micro-batch size, sequences"},
-	{"gbs", 0, LK_OPTION_INT, AT(gbs), true, 1, 1073741824, NULL, "N", NULL, "global batch size, sequences"},
+	{"gbs", 0, LK_OPTION_INT, AT(gbs), true, 1, 268435456, NULL, "N", NULL, "global batch size, sequences"},
 	{"seq", 's', LK_OPTION_INT, AT(seq), true, 1, 16777216, NULL, "N", NULL, "sequence length, tokens"},
 	{"schedule", 0, LK_OPTION_TEXT, AT(schedule), true, 0, 0, NULL, "NAME", NULL,
 	 "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe"},

@@ -146,14 +146,14 @@ static lk_status take_numbers(const lk_predict_request *r, lk_job *job, lk_error
 {
 	static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
 	static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
-	static const char *const stages[] = {"0", "1", "2", "3", NULL};
-	int optimizer = job->optimizer, task = job->task, zero = job->sharding;
+	int optimizer = job->optimizer, task = job->task;
+	long long zero = job->sharding;
 	LK_TRY(take_dtype(&job->dtype, r->dtype, "--dtype", err));
 	job->dtype_said |= r->dtype != NULL;
 	LK_TRY(take_dtype(&job->state_dtype, r->state_dtype, "--state-dtype", err));
 	LK_TRY(take_name(&optimizer, r->optimizer, optimizers, "--optimizer", err));
 	LK_TRY(take_name(&task, r->task, tasks, "--task", err));
-	LK_TRY(take_name(&zero, r->zero, stages, "--zero", err));
+	if (r->zero) LK_TRY(lk_parse_int(r->zero, 0, 3, &zero, "--zero", err));
 	job->optimizer = (lk_optimizer)optimizer;
 	job->task = (lk_task)task;
 	job->sharding = (lk_sharding)zero;

@@ -83,28 +83,36 @@ static lk_status add_arrow_end(lk_drawing *d, const lk_graph *graph, const lk_si
 	return LK_OK;
 }
 
-/* The isolated run of a macro operation, laid into the time that it took here. Waiting is left out; slices on the other
- * streams follow the same stretch. */
-static lk_status draw_inside(lk_drawing *d, const lk_sim_event *e, const lk_call *outer)
+/* One window of an isolated run, laid into the time that the macro operation took here. */
+static lk_status draw_window(lk_drawing *d, const lk_sim_event *e, const lk_call *outer, const lk_fold_window *w, double scale)
 {
 	const lk_fold *fold = d->step->fold;
 	const struct lk_fold_span *span = &fold->span[e->op];
-	const lk_program *program = &d->step->graph->programs.at[span->stage];
-	int64_t inside = 0, length = e->end_ps - e->start_ps, copy = lk_costs_get(&fold->costs, 0, e->op)->duration_ps;
-	for (uint32_t i = span->sample_begin; i < span->sample_end; i++)
-		if (fold->samples.at[i].end_ps > inside) inside = fold->samples.at[i].end_ps;
-	if (inside <= 0) return LK_OK;
-	double stretch = copy > 0 ? (double)length / (double)copy : 1;
-	if (stretch * (double)inside > (double)length) stretch = (double)length / (double)inside;
+	lk_call call = d->step->graph->programs.at[span->stage].calls.at[w->call];
+	call.microbatch = outer->microbatch;
 	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
 		const lk_sim_event *s = &fold->samples.at[i];
-		lk_call call = program->calls.at[s->call];
-		call.microbatch = outer->microbatch;
-		int64_t start = e->start_ps + (int64_t)((double)s->start_ps * stretch), end = e->start_ps + (int64_t)((double)s->end_ps * stretch);
+		if (s->call != w->call || s->repetition != w->repetition) continue;
+		int64_t start = e->start_ps + (int64_t)((double)(s->start_ps + w->shift_ps) * scale);
+		int64_t end = e->start_ps + (int64_t)((double)(s->end_ps + w->shift_ps) * scale);
 		if (end > e->end_ps) end = e->end_ps;
-		LK_TRY(add_slice(d, e->record, d->step->graph, s->op, &call, s->repetition, start, end));
+		if (start < end) LK_TRY(add_slice(d, e->record, d->step->graph, s->op, &call, s->repetition, start, end));
 	}
 	return LK_OK;
+}
+
+/* The isolated run of a macro operation: of each call the first repetition, in its place. Its waiting is left out. */
+static lk_status draw_inside(lk_drawing *d, const lk_sim_event *e, const lk_call *outer)
+{
+	lk_fold_windows windows = {0};
+	double whole = 0;
+	lk_status status = lk_fold_windows_of(d->step->graph, d->step->fold, e->op, &windows, d->err);
+	for (size_t i = 0; i < windows.count; i++) whole += windows.at[i].times * (double)(windows.at[i].end_ps - windows.at[i].begin_ps);
+	for (size_t i = 0; i < windows.count && status == LK_OK && whole > 0; i++)
+		if (windows.at[i].repetition == 0)
+			status = draw_window(d, e, outer, &windows.at[i], (double)(e->end_ps - e->start_ps) / whole);
+	lk_vec_free(&windows);
+	return status;
 }
 
 static lk_status draw_event(lk_drawing *d, const lk_sim_event *e)
@@ -167,13 +175,12 @@ static lk_status draw_memory(lk_drawing *d, uint32_t record, const lk_sim_event 
 	if (status == LK_OK) lk_memory_series(step->graph, stage, after, highest);
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
 		const lk_sim_event *e = &events[i];
-		if (lk_step_simulated(step)->ops.stream[e->op] != LK_STREAM_COMPUTE) continue;
+		if (i + 1 < count && events[i + 1].call == e->call) continue; /* the last event of a call stands for it */
 		uint32_t first = e->call, call = first;
 		if (step->fold) {
 			const struct lk_fold_span *span = &step->fold->span[e->op];
-			if (span->call_end == span->call_begin) continue;
 			first = step->fold->source_call[stage][e->call];
-			call = first + (span->call_end - span->call_begin) - 1;
+			call = span->call_end > span->call_begin ? first + (span->call_end - span->call_begin) - 1 : first;
 		}
 		double top = 0;
 		for (uint32_t c = first; c <= call && c < calls; c++) if (highest[c] > top) top = highest[c];

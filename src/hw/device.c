@@ -4,6 +4,7 @@
  * only say who made it, put together again. "NVIDIA_A100-PCIE-40GB" and "a100 pcie 40gb" have the key "a100pcie40gb".
  * The keys of all names and aliases are made once, sorted, and found by bisection.
  */
+#include <ctype.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ static bool says_only_the_maker(const char *word, size_t length) {
 	return false;
 }
 
-/* The key of the first `length` bytes of a name; false if it is empty or too long to be one. */
+/* The key of the first `length` bytes of a name; false if it is empty, too long to be one, or holds control characters. */
 static bool make_key(const char *name, size_t length, char out[KEY]) {
 	size_t used = 0;
 	for (size_t i = 0; i < length;) {
@@ -74,7 +75,8 @@ static bool make_key(const char *name, size_t length, char out[KEY]) {
 			out[used++] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : name[i];
 		}
 		if (says_only_the_maker(out + word, used - word)) used = word;
-		while (i < length && !part_of_word(name[i])) i++;
+		for (; i < length && !part_of_word(name[i]); i++)
+			if (iscntrl((unsigned char)name[i])) return false; /* no name that anybody writes */
 	}
 	out[used] = '\0';
 	return used > 0;

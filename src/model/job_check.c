@@ -128,7 +128,17 @@ static lk_status check_sequence(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "nearest: seq %s", lk_near_multiples(near, job->seq, (int64_t)job->cp * job->tp));
 }
 
+/* A step has a few calls per micro-batch, stage and chunk; beyond this many it would fill the memory of a laptop. */
+static lk_status check_size(const lk_job *job, lk_error *err) {
+	int64_t places = (int64_t)job->pp * job->vp, most = LK_JOB_PASSES / places;
+	if (job->microbatches <= most) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--gbs", "%d micro-batches through pp * vp = %d * %d chunks are more than are simulated",
+	        job->microbatches, job->pp, job->vp);
+	return lk_hint(err, "use at most %lld micro-batches: a larger --mbs, or a smaller --gbs", (long long)most);
+}
+
 static lk_status check_pipeline(const lk_job *job, lk_error *err) {
+	LK_TRY(check_size(job, err));
 	lk_schedule_shape shape = {.stages = job->pp, .chunks = job->vp, .microbatches = job->microbatches};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	LK_TRY(schedule->check(&shape, err));
@@ -141,11 +151,11 @@ static lk_status check_pipeline(const lk_job *job, lk_error *err) {
 	}
 	LK_TRY(lk_job_check_split(job, err));
 	if (job->pp == 1 || job->sharding < LK_SHARD_ZERO2 || !lk_job_uses_deepspeed(job)) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sharding",
+	lk_fail(err, LK_ERR_INPUT, "--zero",
 			"DeepSpeed's ZeRO-%d does not run with %d pipeline stages: gradients are needed "
 			"whole until the last micro-batch",
 			job->sharding == LK_SHARD_ZERO2 ? 2 : 3, job->pp);
-	return lk_hint(err, "use zero1, or --pp 1");
+	return lk_hint(err, "use --zero 1, or --pp 1");
 }
 
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
@@ -169,7 +179,7 @@ static lk_status check_recompute(const lk_job *job, lk_error *err) {
 	}
 	if (job->recompute_layers == 0) return LK_OK;
 	if (job->recompute != LK_RECOMPUTE_FULL) {
-		lk_fail(err, LK_ERR_INPUT, "--recompute-layers", "a number of layers is part of full recomputation");
+		lk_fail(err, LK_ERR_INPUT, "--recompute", "a number of layers is part of full recomputation");
 		return lk_hint(err, "use --recompute full");
 	}
 	int most = 0;
@@ -178,8 +188,8 @@ static lk_status check_recompute(const lk_job *job, lk_error *err) {
 		if (layers > most) most = layers;
 	}
 	if (job->recompute_layers <= most) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--recompute-layers", "%d layers, but a stage holds %d", job->recompute_layers, most);
-	return lk_hint(err, "use at most %d, or leave it out for all", most);
+	lk_fail(err, LK_ERR_INPUT, "--recompute", "%d layers, but a stage holds %d", job->recompute_layers, most);
+	return lk_hint(err, "use at most full/%d, or full for all", most);
 }
 
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
@@ -192,7 +202,7 @@ lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	if (job->overlap_param_gather == LK_ON && job->sharding == LK_SHARD_NONE) {
 		lk_fail(err, LK_ERR_INPUT, "--overlap-param-gather",
 				"parameters are gathered only where they or the optimizer are sharded");
-		return lk_hint(err, "use --sharding zero1, or leave it out");
+		return lk_hint(err, "use --zero 1, or leave it out");
 	}
 	if (job->model.experts > 0 && job->moe_imbalance > job->model.experts)
 		return lk_fail(err, LK_ERR_INPUT, "--moe-imbalance", "%g: all tokens on one of %d experts is %d times the mean",

@@ -7,6 +7,7 @@
 
 enum {
 	LK_JOB_GPUS = 1 << 22,  /* ranks of a job, at most */
+	LK_JOB_PASSES = 1 << 20, /* micro-batches times chunks of all stages, at most */
 	LK_JOB_NEAR = 48,       /* bytes of a text of nearest legal values */
 };
 

@@ -118,17 +118,55 @@ typedef struct lk_inside {
 	bool known;
 } lk_inside;
 
+static int64_t within(int64_t time, const lk_fold_window *w)
+{
+	return time < w->begin_ps ? 0 : (time > w->end_ps ? w->end_ps : time) - w->begin_ps;
+}
+
+/* What ran in one window, with times from its beginning. */
+static size_t clip(const struct lk_fold_span *span, const lk_fold *fold, const lk_fold_window *w, lk_sim_event *out)
+{
+	size_t count = 0;
+	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
+		const lk_sim_event *e = &fold->samples.at[i];
+		if (e->end_ps <= w->begin_ps || e->ready_ps >= w->end_ps) continue;
+		out[count] = *e;
+		out[count].ready_ps = within(e->ready_ps, w);
+		out[count].start_ps = within(e->start_ps, w);
+		out[count++].end_ps = within(e->end_ps, w);
+	}
+	return count;
+}
+
+static lk_status split_windows(lk_inside *in, const lk_fold *fold, const lk_graph *source, const struct lk_fold_span *span,
+                               const lk_fold_windows *windows, lk_error *err)
+{
+	lk_sim_event *events = malloc((span->sample_end - span->sample_begin + 1) * sizeof *events);
+	lk_status status = events ? LK_OK : lk_oom(err);
+	for (size_t i = 0; i < windows->count && status == LK_OK; i++) {
+		const lk_fold_window *w = &windows->at[i];
+		lk_breakdown one;
+		size_t count = clip(span, fold, w, events);
+		status = lk_breakdown_of(source, NULL, NULL, events, count, w->end_ps - w->begin_ps, false, &one, err);
+		for (int p = 0; p < LK_PART_COUNT && status == LK_OK; p++) {
+			in->split.exposed_s[p] += w->times * one.exposed_s[p];
+			in->split.hidden_s[p] += w->times * one.hidden_s[p];
+		}
+		in->span_s += w->times * (double)(w->end_ps - w->begin_ps) / LK_PS_PER_S;
+	}
+	free(events);
+	return status;
+}
+
 static lk_status add_inside(lk_inside *in, const lk_fold *fold, const lk_graph *source, const lk_sim_event *e,
                             lk_breakdown *out, lk_error *err)
 {
-	const struct lk_fold_span *span = &fold->span[e->op];
 	if (!in->known) {
-		const lk_sim_event *sample = fold->samples.at + span->sample_begin;
-		size_t count = span->sample_end - span->sample_begin;
-		int64_t end = 0;
-		for (size_t i = 0; i < count; i++) if (sample[i].end_ps > end) end = sample[i].end_ps;
-		LK_TRY(lk_breakdown_of(source, NULL, NULL, sample, count, end, false, &in->split, err));
-		in->span_s = (double)end / LK_PS_PER_S;
+		lk_fold_windows windows = {0};
+		lk_status status = lk_fold_windows_of(source, fold, e->op, &windows, err);
+		if (status == LK_OK) status = split_windows(in, fold, source, &fold->span[e->op], &windows, err);
+		lk_vec_free(&windows);
+		LK_TRY(status);
 		in->known = true;
 	}
 	double scale = in->span_s > 0 ? (double)(e->end_ps - e->start_ps) / LK_PS_PER_S / in->span_s : 0;

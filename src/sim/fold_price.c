@@ -174,7 +174,7 @@ static bool take_samples(const lk_fold_run *run, const lk_sim_result *result, co
 	int64_t origin = lane == WITH_HOST ? cost->lead_ps : 0;
 	for (size_t i = 0; i < result->events.count; i++) {
 		const lk_sim_event *e = &result->events.at[i];
-		if (e->record != lane || e->repetition) continue;
+		if (e->record != lane) continue;
 		if (!lk_push(samples)) return false;
 		lk_sim_event *sample = lk_last(samples);
 		*sample = *e;

@@ -73,7 +73,7 @@ typedef struct lk_fold {
 	struct lk_fold_span {
 		uint32_t stage, call_begin, call_end; /* call_end == call_begin: an operation copied as it was, from `source_op` */
 		uint32_t source_op;
-		uint32_t sample_begin, sample_end;    /* events of its isolated run, in `samples` (first repetitions only) */
+		uint32_t sample_begin, sample_end;    /* events of its isolated run, in `samples` */
 		double period_ps;                     /* of one further repetition */
 	} *span;
 	uint32_t **source_call;  /* [stage][call of the folded program] -> first call of the source program that it stands for */
@@ -82,5 +82,19 @@ typedef struct lk_fold {
 
 lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool contention, lk_fold **out, lk_error *err);
 void lk_fold_free(lk_fold *fold);
+
+/* One repetition of one call in the isolated run of a macro operation: from its first compute operation to the next call's.
+ * Long repeats were simulated short; the window before their last stands for what was left out too. */
+typedef struct lk_fold_window {
+	uint32_t call, repetition;   /* of the source program */
+	int64_t begin_ps, end_ps;    /* in the samples' time */
+	int64_t shift_ps;            /* from the samples' time to the time in the whole run */
+	double times;                /* repetitions that it stands for */
+} lk_fold_window;
+
+typedef LK_VEC(lk_fold_window) lk_fold_windows;
+
+/* Appends the windows of macro operation `op`, in order; LK_ERR_MEMORY only. */
+lk_status lk_fold_windows_of(const lk_graph *source, const lk_fold *fold, uint32_t op, lk_fold_windows *out, lk_error *err);
 
 #endif

@@ -129,7 +129,7 @@ static void refusals(void **state) {
 	               "nearest: seq 1022, 1024");
 	assert_refused(
 		(lk_job){.model = m, .pp = 2, .stack = "deepspeed", .sharding = LK_SHARD_ZERO3, .sharding_said = true}, NULL,
-		"--sharding", "use zero1");
+		"--zero", "use --zero 1");
 	assert_refused((lk_job){.model = m, .pp = 3, .schedule = LK_SCHED_DUALPIPE, .schedule_said = true, .gbs = 12}, NULL,
 	               "dualpipe", "2, 4");
 	assert_refused((lk_job){.model = mixture(8, 8), .ep = 3, .gpus = 3}, NULL, "--ep", "nearest: 2, 4");
@@ -138,11 +138,11 @@ static void refusals(void **state) {
 	assert_refused((lk_job){.model = m, .tp = 65536, .pp = 4096, .cp = 65536, .dp = 1 << 22}, NULL, "--tp",
 				   "more ranks than");
 	assert_refused((lk_job){.model = m, .mbs = 1 << 20, .gpus = 1 << 22}, NULL, "--mbs", "are more than");
-	assert_refused((lk_job){.model = m, .recompute_layers = 3}, NULL, "--recompute-layers", "full");
+	assert_refused((lk_job){.model = m, .recompute_layers = 3}, NULL, "--recompute", "full");
 	assert_refused((lk_job){.model = m, .pp = 4, .recompute = LK_RECOMPUTE_FULL, .recompute_layers = 9}, NULL,
-	               "--recompute-layers", "use at most 8");
+	               "--recompute", "use at most full/8");
 	assert_refused((lk_job){.model = m, .overlap_param_gather = LK_ON, .sharding_said = true}, NULL,
-				   "--overlap-param-gather", "zero1");
+				   "--overlap-param-gather", "--zero 1");
 	assert_refused((lk_job){.model = m, .gpus = 8, .shard_group = 3}, NULL, "--shard-group", "nearest: 2, 4");
 }
 

@@ -216,6 +216,7 @@ static void breakdown_adds_up_to_the_step(void **state)
 	begin(&f, 32);
 	f.job.tp = 4, f.job.pp = 2, f.job.gbs = 64;
 	complete(&f);
+	lk_breakdown split[2];
 	for (int exact = 0; exact < 2; exact++) {
 		lk_step step;
 		ask(&f, &(lk_step_options){.exact = exact}, &step);
@@ -225,6 +226,12 @@ static void breakdown_adds_up_to_the_step(void **state)
 			sum += step.breakdown.exposed_s[i];
 		}
 		close_to(sum, step.step_s, exact ? 1e-6 : 0.01);
+		split[exact] = step.breakdown;
+		if (exact) /* folded runs are split as they would have run */
+			for (int i = 0; i < LK_PART_COUNT; i++) {
+				if (fabs(split[0].exposed_s[i] - split[1].exposed_s[i]) > 0.01 * step.step_s)
+					fail_msg("%s: %g s folded, %g s exact", lk_part_key((lk_part)i), split[0].exposed_s[i], split[1].exposed_s[i]);
+			}
 		lk_step_free(&step);
 	}
 	lk_arena_free(&f.arena);
