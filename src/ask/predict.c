@@ -90,22 +90,40 @@ const lk_step *lk_prediction_step(const lk_prediction *prediction)
 	return &((const lk_answer *)prediction->memory_owner)->step;
 }
 
+/* Dense peak of a GPU, the mean of those that the job's ranks run on; `mixed`: they are not all of one kind. */
+static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed)
+{
+	double sum = 0;
+	int64_t left = job->gpus;
+	*mixed = false;
+	for (int i = 0; i < cluster->groups && left > 0; i++) {
+		const lk_device *device = cluster->node[i].device;
+		int64_t held = (int64_t)cluster->nodes[i] * cluster->node[i].gpus, used = held < left ? held : left;
+		double peak = device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
+		sum += peak * (double)used;
+		left -= used;
+		*mixed |= device != cluster->node[0].device;
+	}
+	return sum / job->gpus;
+}
+
 static void fill_speed(lk_prediction *p, const lk_job *job, const lk_cluster *cluster, const lk_step *step, lk_arena *arena)
 {
 	const lk_graph *graph = step->graph;
-	const lk_device *device = cluster->node[0].device;
 	double seconds = step->step_s, gpus = job->gpus;
 	p->step_time_s = seconds;
 	lk_range_of(job, seconds, &p->step_time_low_s, &p->step_time_high_s, &p->basis);
 	p->samples_per_s = graph->samples / seconds;
 	p->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
 	p->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
-	p->peak_flops = device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
+	bool mixed;
+	p->peak_flops = mean_peak(job, cluster, &mixed);
 	if (p->peak_flops > 0) {
 		p->mfu = p->model_flops_per_s_per_gpu / p->peak_flops;
 		p->hfu = step->executed_flops / seconds / gpus / p->peak_flops;
 	}
-	p->peak_label = lk_arena_printf(arena, "%.1f TFLOP/s dense %s, %s", p->peak_flops / 1e12, lk_dtype_name(job->dtype), device->label);
+	p->peak_label = lk_arena_printf(arena, "%.1f TFLOP/s dense %s, %s", p->peak_flops / 1e12, lk_dtype_name(job->dtype),
+	                                mixed ? "mean of the GPUs" : cluster->node[0].device->label);
 }
 
 /* Share of time that does useful work when the job fails every `mtbf` and loses half a checkpoint interval each time; writing

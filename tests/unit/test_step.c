@@ -185,6 +185,25 @@ static void folding_repetition_changes_little(void **state)
 		}
 }
 
+/* Folding must hold for the usual job, with tensor and pipeline parallelism: few operations are left of many. */
+static void repetition_folds_under_tensor_and_pipeline_parallelism(void **state)
+{
+	(void)state;
+	uint64_t operations[2];
+	for (int exact = 0; exact < 2; exact++) {
+		lk_fixture f;
+		begin(&f, 32);
+		f.job.tp = 4, f.job.pp = 4, f.job.gbs = 64;
+		complete(&f);
+		lk_step step;
+		ask(&f, &(lk_step_options){.exact = exact}, &step);
+		operations[exact] = step.sim.operations;
+		lk_step_free(&step);
+		lk_arena_free(&f.arena);
+	}
+	assert_true(operations[0] * 10 < operations[1]);
+}
+
 static void all_ranks_and_one_of_each_class_agree(void **state)
 {
 	(void)state;
@@ -245,6 +264,7 @@ int main(void)
 		cmocka_unit_test(model_states_match_the_published_bytes_per_parameter),
 		cmocka_unit_test(bubbles_follow_the_formulas),
 		cmocka_unit_test(folding_repetition_changes_little),
+		cmocka_unit_test(repetition_folds_under_tensor_and_pipeline_parallelism),
 		cmocka_unit_test(all_ranks_and_one_of_each_class_agree),
 		cmocka_unit_test(breakdown_adds_up_to_the_step),
 	};
