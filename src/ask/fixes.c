@@ -1,6 +1,6 @@
-/* fixes.c: a list of changes to a job, smallest first in each kind. Each is completed, built and walked; of each kind the first
- * that fits is kept. Where single changes hardly help, they are tried again on top of full recomputation, of full sharding,
- * and of a longer pipeline. */
+/* fixes.c: a list of changes to a job, smallest first in each kind. Each is completed, built and walked; of each kind
+ * the first that fits is kept. Where single changes hardly help, they are tried again on top of full recomputation, of
+ * full sharding, and of a longer pipeline. */
 #include "ask/fixes.h"
 
 #include <stdlib.h>
@@ -11,8 +11,7 @@
 /* A change: applies step `i` (0, 1, ...) of its kind to the job as asked; false when there are no more. */
 typedef bool (*lk_change)(lk_job *job, int i, char *text, size_t size);
 
-static bool more_recompute(lk_job *job, int i, char *text, size_t size)
-{
+static bool more_recompute(lk_job *job, int i, char *text, size_t size) {
 	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers == 0) return false;
 	int layers = (job->model.layers + job->model.decoder_layers) / (job->pp * (job->vp > 0 ? job->vp : 1));
 	int step = layers >= 8 ? layers / 4 : 1, count = (i + 1) * step;
@@ -20,13 +19,14 @@ static bool more_recompute(lk_job *job, int i, char *text, size_t size)
 	job->recompute = LK_RECOMPUTE_FULL;
 	job->recompute_said = true;
 	job->recompute_layers = count >= layers ? 0 : count;
-	if (job->recompute_layers) snprintf(text, size, "--recompute full/%d", count);
-	else snprintf(text, size, "--recompute full");
+	if (job->recompute_layers)
+		snprintf(text, size, "--recompute full/%d", count);
+	else
+		snprintf(text, size, "--recompute full");
 	return true;
 }
 
-static bool smaller_microbatch(lk_job *job, int i, char *text, size_t size)
-{
+static bool smaller_microbatch(lk_job *job, int i, char *text, size_t size) {
 	int mbs = job->mbs >> (i + 1);
 	if (mbs < 1) return false;
 	job->mbs = mbs;
@@ -34,8 +34,7 @@ static bool smaller_microbatch(lk_job *job, int i, char *text, size_t size)
 	return true;
 }
 
-static bool wider_tp(lk_job *job, int i, char *text, size_t size)
-{
+static bool wider_tp(lk_job *job, int i, char *text, size_t size) {
 	int tp = job->tp << (i + 1);
 	if (i > 5 || tp > 64) return false;
 	if (job->etp == job->tp) job->etp = 0;
@@ -44,8 +43,7 @@ static bool wider_tp(lk_job *job, int i, char *text, size_t size)
 	return true;
 }
 
-static bool longer_pipeline(lk_job *job, int i, char *text, size_t size)
-{
+static bool longer_pipeline(lk_job *job, int i, char *text, size_t size) {
 	int pp = job->pp << (i + 1);
 	if (i > 6 || pp > 1024) return false;
 	job->pp = pp;
@@ -54,8 +52,7 @@ static bool longer_pipeline(lk_job *job, int i, char *text, size_t size)
 	return true;
 }
 
-static bool more_sharding(lk_job *job, int i, char *text, size_t size)
-{
+static bool more_sharding(lk_job *job, int i, char *text, size_t size) {
 	if ((int)job->sharding + i + 1 > LK_SHARD_ZERO3) return false;
 	job->sharding = (lk_sharding)((int)job->sharding + i + 1);
 	job->sharding_said = true;
@@ -63,8 +60,7 @@ static bool more_sharding(lk_job *job, int i, char *text, size_t size)
 	return true;
 }
 
-static bool longer_context(lk_job *job, int i, char *text, size_t size)
-{
+static bool longer_context(lk_job *job, int i, char *text, size_t size) {
 	int cp = job->cp << (i + 1);
 	if (i > 4 || job->seq < 8192) return false;
 	job->cp = cp;
@@ -72,8 +68,7 @@ static bool longer_context(lk_job *job, int i, char *text, size_t size)
 	return true;
 }
 
-static bool more_experts(lk_job *job, int i, char *text, size_t size)
-{
+static bool more_experts(lk_job *job, int i, char *text, size_t size) {
 	int ep = job->ep << (i + 1);
 	if (job->model.experts == 0 || ep > job->model.experts) return false;
 	job->ep = ep;
@@ -81,24 +76,21 @@ static bool more_experts(lk_job *job, int i, char *text, size_t size)
 	return true;
 }
 
-static bool offload(lk_job *job, int i, char *text, size_t size)
-{
+static bool offload(lk_job *job, int i, char *text, size_t size) {
 	if (i > 0 || job->offload_optimizer) return false;
 	job->offload_optimizer = true;
 	snprintf(text, size, "--offload-optimizer");
 	return true;
 }
 
-static bool fused_loss(lk_job *job, int i, char *text, size_t size)
-{
+static bool fused_loss(lk_job *job, int i, char *text, size_t size) {
 	if (i > 0 || job->fused_cross_entropy == LK_ON || job->model.vocab <= 0) return false;
 	job->fused_cross_entropy = LK_ON;
 	snprintf(text, size, "--fused-loss");
 	return true;
 }
 
-static bool more_gpus(lk_job *job, int i, char *text, size_t size)
-{
+static bool more_gpus(lk_job *job, int i, char *text, size_t size) {
 	if (i > 3 || job->sharding == LK_SHARD_NONE) return false;
 	job->gpus <<= i + 1;
 	snprintf(text, size, "--gpus %d", job->gpus);
@@ -106,13 +98,13 @@ static bool more_gpus(lk_job *job, int i, char *text, size_t size)
 }
 
 static const lk_change changes[] = {
-	fused_loss, more_recompute, smaller_microbatch, more_sharding, wider_tp, longer_pipeline, longer_context, more_experts, offload, more_gpus,
+	fused_loss,      more_recompute, smaller_microbatch, more_sharding, wider_tp,
+	longer_pipeline, longer_context, more_experts,       offload,       more_gpus,
 };
 enum { CHANGES = sizeof changes / sizeof *changes };
 
 /* A job as it was said: what completing derived is open again. */
-static lk_job reopened(const lk_job *job)
-{
+static lk_job reopened(const lk_job *job) {
 	lk_job j = *job;
 	j.dp = 0;
 	j.microbatches = 0;
@@ -121,14 +113,12 @@ static lk_job reopened(const lk_job *job)
 	return j;
 }
 
-static bool ask(const lk_asked *asked, const lk_job *job, bool memory_only, lk_step *step)
-{
+static bool ask(const lk_asked *asked, const lk_job *job, bool memory_only, lk_step *step) {
 	lk_step_options options = {.memory_only = memory_only};
 	return lk_step_ask(job, &asked->cluster, &options, step, NULL) == LK_OK;
 }
 
-static bool grow_cluster(lk_arena *arena, const lk_job *job, lk_asked *asked)
-{
+static bool grow_cluster(lk_arena *arena, const lk_job *job, lk_asked *asked) {
 	if (job->gpus <= asked->cluster.gpus) return true;
 	if (asked->cluster.groups != 1) return false;
 	const lk_node *node = &asked->cluster.node[0];
@@ -138,8 +128,7 @@ static bool grow_cluster(lk_arena *arena, const lk_job *job, lk_asked *asked)
 
 /* The first step of a kind of change that fits, on top of a change that was made already (NULL: none). */
 static bool try_change(lk_arena *arena, const lk_asked *asked, const lk_job *first, const char *made, lk_change change,
-                       double step_time, lk_fix *fix)
-{
+					   double step_time, lk_fix *fix) {
 	for (int i = 0; i < 8; i++) {
 		lk_asked changed = *asked;
 		char text[sizeof fix->change];
@@ -164,8 +153,7 @@ static bool try_change(lk_arena *arena, const lk_asked *asked, const lk_job *fir
 	return false;
 }
 
-static int by_time(const void *a, const void *b)
-{
+static int by_time(const void *a, const void *b) {
 	const lk_fix *x = a, *y = b;
 	return (x->step_time_s > y->step_time_s) - (x->step_time_s < y->step_time_s);
 }
@@ -174,17 +162,15 @@ enum { ENOUGH = 3, PIPELINES = 4 };
 
 /* Tries every kind of change but `made_by` on top of what that made. */
 static void try_all(lk_arena *arena, const lk_asked *asked, const lk_job *first, const char *made, lk_change made_by,
-                    lk_prediction *out, lk_fix *fixes, int most)
-{
+					lk_prediction *out, lk_fix *fixes, int most) {
 	for (int i = 0; i < CHANGES && out->fix_count < most; i++)
 		if (changes[i] != made_by &&
-		    try_change(arena, asked, first, made, changes[i], out->step_time_s, &fixes[out->fix_count]))
+			try_change(arena, asked, first, made, changes[i], out->step_time_s, &fixes[out->fix_count]))
 			out->fix_count++;
 }
 
 /* The step of a kind that changes most and can run. */
-static bool apply_fully(const lk_asked *asked, lk_change change, lk_job *job, char *made, size_t size)
-{
+static bool apply_fully(const lk_asked *asked, lk_change change, lk_job *job, char *made, size_t size) {
 	bool found = false;
 	char text[64];
 	for (int i = 0; i < PIPELINES; i++) {
@@ -199,8 +185,7 @@ static bool apply_fully(const lk_asked *asked, lk_change change, lk_job *job, ch
 	return found;
 }
 
-lk_status lk_find_fixes(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err)
-{
+lk_status lk_find_fixes(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err) {
 	static const lk_change bases[] = {more_recompute, more_sharding, longer_pipeline, wider_tp};
 	enum { BASES = sizeof bases / sizeof *bases, MOST = CHANGES * (BASES + 1) };
 	lk_fix *fixes = LK_ARRAY(arena, lk_fix, MOST);
@@ -209,7 +194,8 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_asked *asked, lk_prediction *o
 	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++) {
 		lk_job job;
 		char made[64];
-		if (apply_fully(asked, bases[i], &job, made, sizeof made)) try_all(arena, asked, &job, made, bases[i], out, fixes, MOST);
+		if (apply_fully(asked, bases[i], &job, made, sizeof made))
+			try_all(arena, asked, &job, made, bases[i], out, fixes, MOST);
 	}
 	qsort(fixes, (size_t)out->fix_count, sizeof *fixes, by_time);
 	out->fixes = fixes;

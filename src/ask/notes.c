@@ -11,35 +11,37 @@
 #include "model/schedule.h"
 #include "model/sizes.h"
 
-static const char *model_line(lk_arena *arena, const lk_model *m)
-{
+static const char *model_line(lk_arena *arena, const lk_model *m) {
 	char params[32], active[32] = "";
 	lk_format_count(lk_model_params(m), params, sizeof params);
 	if (m->experts > 0) {
 		char count[32];
-		snprintf(active, sizeof active, " (%s active)", lk_format_count(lk_model_active_params(m), count, sizeof count));
+		snprintf(active, sizeof active, " (%s active)",
+				 lk_format_count(lk_model_active_params(m), count, sizeof count));
 	}
-	const char *kind = m->attention == LK_ATTN_MLA ? "MLA" : m->kv_heads == m->heads ? "MHA" : m->kv_heads == 1 ? "MQA" : "GQA";
+	const char *kind = m->attention == LK_ATTN_MLA ? "MLA"
+					   : m->kv_heads == m->heads   ? "MHA"
+					   : m->kv_heads == 1          ? "MQA"
+												   : "GQA";
 	const char *experts = m->experts > 0 ? lk_arena_printf(arena, ", %d experts top-%d", m->experts, m->topk) : "";
 	if (!experts) return NULL;
-	return lk_arena_printf(arena, "%s%s%s: %s parameters%s, %d layers, hidden %d, %s %d/%d heads, ffn %d%s, vocabulary %d", m->name,
-	                       m->family[0] ? ", " : "", m->family, params, active, m->layers + m->decoder_layers, m->hidden, kind, m->heads, m->kv_heads,
-	                       m->ffn, experts, m->vocab);
+	return lk_arena_printf(arena,
+						   "%s%s%s: %s parameters%s, %d layers, hidden %d, %s %d/%d heads, ffn %d%s, vocabulary %d",
+						   m->name, m->family[0] ? ", " : "", m->family, params, active, m->layers + m->decoder_layers,
+						   m->hidden, kind, m->heads, m->kv_heads, m->ffn, experts, m->vocab);
 }
 
-static const char *cluster_line(lk_arena *arena, const lk_asked *asked)
-{
+static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
 	const lk_node *node = &asked->cluster.node[0];
 	static const char *const intra[] = {"PCIe", "a mesh of links", "a switch"};
 	char rate[32], nic[32];
 	lk_format_rate(node->intra_rate, rate, sizeof rate);
 	lk_format_rate(node->nic_rate, nic, sizeof nic);
-	return lk_arena_printf(arena, "%s: %s, %s per GPU and direction through %s, %d NICs of %s per node", asked->cluster.text,
-	                       node->device->label, rate, intra[node->intra], node->nics, nic);
+	return lk_arena_printf(arena, "%s: %s, %s per GPU and direction through %s, %d NICs of %s per node",
+						   asked->cluster.text, node->device->label, rate, intra[node->intra], node->nics, nic);
 }
 
-static const char *layout_line(lk_arena *arena, const lk_job *job)
-{
+static const char *layout_line(lk_arena *arena, const lk_job *job) {
 	static const char *const sharding[] = {"none", "1", "2", "3"};
 	static const char *const recompute[] = {"none", "selective", "full"};
 	char extra[128] = "";
@@ -47,18 +49,18 @@ static const char *layout_line(lk_arena *arena, const lk_job *job)
 	if (job->vp > 1) used += (size_t)snprintf(extra + used, sizeof extra - used, " x VP%d", job->vp);
 	if (job->cp > 1) used += (size_t)snprintf(extra + used, sizeof extra - used, " x CP%d", job->cp);
 	if (job->ep > 1) snprintf(extra + used, sizeof extra - used, ", EP%d", job->ep);
-	return lk_arena_printf(arena, "DP%d x TP%d x PP%d%s%s, ZeRO %s, recompute %s, %s, %d micro-batches of %d x %d tokens, %s", job->dp,
-	                       job->tp, job->pp, extra, job->sequence_parallel == LK_ON && job->tp > 1 ? ", SP" : "",
-	                       sharding[job->sharding], recompute[job->recompute], lk_schedule_get(job->schedule)->label,
-	                       job->microbatches, job->mbs, job->seq, lk_dtype_name(job->dtype));
+	return lk_arena_printf(
+		arena, "DP%d x TP%d x PP%d%s%s, ZeRO %s, recompute %s, %s, %d micro-batches of %d x %d tokens, %s", job->dp,
+		job->tp, job->pp, extra, job->sequence_parallel == LK_ON && job->tp > 1 ? ", SP" : "", sharding[job->sharding],
+		recompute[job->recompute], lk_schedule_get(job->schedule)->label, job->microbatches, job->mbs, job->seq,
+		lk_dtype_name(job->dtype));
 }
 
 /* ---- assumptions ---- */
 
 typedef LK_VEC(const char *) lk_lines;
 
-static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_error *err)
-{
+static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_error *err) {
 	if (!text) return LK_OK;
 	const char *copy = lk_arena_strdup(arena, text);
 	if (!copy || !lk_push(lines)) return lk_oom(err);
@@ -66,17 +68,17 @@ static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_err
 	return LK_OK;
 }
 
-static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, const lk_asked *asked, lk_lines *lines, lk_error *err)
-{
+static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, const lk_asked *asked, lk_lines *lines,
+								  lk_error *err) {
 	const lk_job *job = &asked->job;
 	const lk_constants *c = &lk_default_constants;
 	char text[400];
-#define SAY(condition, ...)                                       \
-	do {                                                          \
-		if (condition) {                                          \
-			snprintf(text, sizeof text, __VA_ARGS__);             \
-			LK_TRY(line(arena, lines, text, err));                \
-		}                                                         \
+#define SAY(condition, ...)                                                                                            \
+	do {                                                                                                               \
+		if (condition) {                                                                                               \
+			snprintf(text, sizeof text, __VA_ARGS__);                                                                  \
+			LK_TRY(line(arena, lines, text, err));                                                                     \
+		}                                                                                                              \
 	} while (0)
 	bool launched = r->launch_count > 0 || r->script;
 	SAY(!r->cluster, "nodes are the device's usual ones: %s (say otherwise with --cluster)", asked->cluster.text);
@@ -85,28 +87,31 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, 
 	SAY(!r->gbs && !launched, "global batch %d sequences (--gbs)", job->gbs);
 	SAY(!r->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
 	SAY(!r->zero && !launched, "ZeRO stage %d (--zero)", (int)job->sharding);
-	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab, "vocabulary padded from %d to %d", job->model.vocab, job->padded_vocab);
+	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab, "vocabulary padded from %d to %d",
+		job->model.vocab, job->padded_vocab);
 	SAY(true, "gradients %s with the backward pass, in buckets of %.0f MiB, %g bytes per element on the wire",
-	    job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along", job->bucket_bytes / LK_MIB,
-	    lk_sizes_wire_bytes(job));
-	SAY(job->pp > 1, "pipeline messages %s", job->overlap_p2p == LK_ON ? "run behind compute" : "block, as Megatron-LM's without overlap");
-	SAY(job->model.experts > 0, "the busiest expert rank gets %.2f times the mean tokens (--moe-imbalance)", job->moe_imbalance);
+		job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along", job->bucket_bytes / LK_MIB,
+		lk_sizes_wire_bytes(job));
+	SAY(job->pp > 1, "pipeline messages %s",
+		job->overlap_p2p == LK_ON ? "run behind compute" : "block, as Megatron-LM's without overlap");
+	SAY(job->model.experts > 0, "the busiest expert rank gets %.2f times the mean tokens (--moe-imbalance)",
+		job->moe_imbalance);
 	SAY(job->attn_kernel == LK_KERNEL_FLASH, "fused (flash) attention, %.0f %% of dense peak forward, %.0f %% backward",
-	    100 * c->attention_forward, 100 * c->attention_backward);
+		100 * c->attention_forward, 100 * c->attention_backward);
 	SAY(true, "large matrix products reach %.0f %% of dense peak, streaming kernels %.0f %% of memory bandwidth",
-	    100 * c->gemm_efficiency, 100 * c->memory_efficiency);
-	SAY(job->cuda_graphs != LK_ON, "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)", 1e6 * c->launch_s, 1e6 * c->graph_launch_s);
+		100 * c->gemm_efficiency, 100 * c->memory_efficiency);
+	SAY(job->cuda_graphs != LK_ON, "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)",
+		1e6 * c->launch_s, 1e6 * c->graph_launch_s);
 	SAY(job->recompute == LK_RECOMPUTE_SELECTIVE && job->attn_kernel == LK_KERNEL_FLASH,
-	    "selective recomputation saves almost nothing with flash attention: scores are never stored");
+		"selective recomputation saves almost nothing with flash attention: scores are never stored");
 	SAY(r->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !r->exact,
-	    "jitter acts on whole runs of layers, their communication included (--exact: on every operation)");
+		"jitter acts on whole runs of layers, their communication included (--exact: on every operation)");
 	SAY(true, "input data is always there: no stalls of preparation or fetch are modelled");
 #undef SAY
 	return LK_OK;
 }
 
-static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err)
-{
+static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err) {
 	const char **lines = LK_ARRAY(arena, const char *, asked->ignored_count);
 	if (!lines) return lk_oom(err);
 	for (int i = 0; i < asked->ignored_count; i++) {
@@ -119,28 +124,29 @@ static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_predict
 }
 
 /* The request as a command again, for what a shell can repeat without the original line. */
-static const char *reproduce(lk_arena *arena, const lk_predict_request *r, const lk_asked *asked)
-{
+static const char *reproduce(lk_arena *arena, const lk_predict_request *r, const lk_asked *asked) {
 	const lk_job *job = &asked->job;
 	static const char *const recompute[] = {"none", "selective", "full"};
 	if (r->launch_count > 0) {
-		const char *text = lk_arena_printf(arena, "lockstep predict%s%s --", r->gpu ? " --gpu " : "", r->gpu ? r->gpu : "");
+		const char *text =
+			lk_arena_printf(arena, "lockstep predict%s%s --", r->gpu ? " --gpu " : "", r->gpu ? r->gpu : "");
 		for (int i = 0; text && i < r->launch_count; i++) text = lk_arena_printf(arena, "%s %s", text, r->launch[i]);
 		return text;
 	}
 	const char *where = r->cluster ? lk_arena_printf(arena, "--cluster '%s'", r->cluster)
-	                               : lk_arena_printf(arena, "--gpu %s --gpus %d", r->gpu ? r->gpu : "", job->gpus);
+								   : lk_arena_printf(arena, "--gpu %s --gpus %d", r->gpu ? r->gpu : "", job->gpus);
 	if (!where) return NULL;
 	if (r->script) return lk_arena_printf(arena, "lockstep predict --script %s %s", r->script, where);
-	return lk_arena_printf(arena,
-	                       "lockstep predict --model %s %s --tp %d --pp %d --vp %d --cp %d --ep %d --mbs %d --gbs %d --seq %d --dtype %s "
-	                       "--recompute %s --zero %d --schedule %s",
-	                       r->model, where, job->tp, job->pp, job->vp, job->cp, job->ep, job->mbs, job->gbs, job->seq,
-	                       lk_dtype_name(job->dtype), recompute[job->recompute], (int)job->sharding, lk_schedule_get(job->schedule)->name);
+	return lk_arena_printf(
+		arena,
+		"lockstep predict --model %s %s --tp %d --pp %d --vp %d --cp %d --ep %d --mbs %d --gbs %d --seq %d --dtype %s "
+		"--recompute %s --zero %d --schedule %s",
+		r->model, where, job->tp, job->pp, job->vp, job->cp, job->ep, job->mbs, job->gbs, job->seq,
+		lk_dtype_name(job->dtype), recompute[job->recompute], (int)job->sharding, lk_schedule_get(job->schedule)->name);
 }
 
-lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked, lk_prediction *out, lk_error *err)
-{
+lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked, lk_prediction *out,
+					  lk_error *err) {
 	lk_lines lines = {0};
 	out->model = model_line(arena, &asked->job.model);
 	out->cluster = cluster_line(arena, asked);
@@ -149,7 +155,8 @@ lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const 
 	out->warning = asked->warning[0] ? lk_arena_strdup(arena, asked->warning) : NULL;
 	lk_status status = list_assumptions(arena, request, asked, &lines, err);
 	const char **kept = LK_ARRAY(arena, const char *, lines.count);
-	if (status == LK_OK && (!kept || !out->model || !out->cluster || !out->layout || !out->reproduce)) status = lk_oom(err);
+	if (status == LK_OK && (!kept || !out->model || !out->cluster || !out->layout || !out->reproduce))
+		status = lk_oom(err);
 	if (status == LK_OK) {
 		if (lines.count) memcpy(kept, lines.at, lines.count * sizeof *kept);
 		out->assumptions = kept;

@@ -1,4 +1,5 @@
-/* predict.c: a request answered: verdict, speed, where the time goes, memory, and the changes that would make it fit. */
+/* predict.c: a request answered: verdict, speed, where the time goes, memory, and the changes that would make it fit.
+ */
 #include "lockstep/predict.h"
 
 #include <math.h>
@@ -17,8 +18,7 @@
 
 /* ---- options of the simulation ---- */
 
-static lk_status read_stragglers(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err)
-{
+static lk_status read_stragglers(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err) {
 	if (!text) return LK_OK;
 	size_t count = 1;
 	for (const char *c = text; *c; c++) count += *c == ',';
@@ -41,8 +41,7 @@ static lk_status read_stragglers(lk_arena *arena, const char *text, lk_step_opti
 	return LK_OK;
 }
 
-static lk_status read_ranks(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err)
-{
+static lk_status read_ranks(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err) {
 	if (!text) return LK_OK;
 	size_t count = 1;
 	for (const char *c = text; *c; c++) count += *c == ',';
@@ -58,9 +57,10 @@ static lk_status read_ranks(lk_arena *arena, const char *text, lk_step_options *
 	return LK_OK;
 }
 
-static lk_status read_simulation(lk_arena *arena, const lk_predict_request *r, uint32_t world, lk_step_options *out, lk_error *err)
-{
-	*out = (lk_step_options){.exact = r->exact, .no_contention = r->no_contention, .jitter = r->jitter, .seed = (uint64_t)r->seed};
+static lk_status read_simulation(lk_arena *arena, const lk_predict_request *r, uint32_t world, lk_step_options *out,
+								 lk_error *err) {
+	*out = (lk_step_options){
+		.exact = r->exact, .no_contention = r->no_contention, .jitter = r->jitter, .seed = (uint64_t)r->seed};
 	if (r->ranks && !lk_same_name(r->ranks, "all")) {
 		lk_fail(err, LK_ERR_INPUT, "--ranks", "'%s' is not understood", r->ranks);
 		return lk_hint(err, "the only value is all; without it, one rank of each class is simulated");
@@ -73,7 +73,8 @@ static lk_status read_simulation(lk_arena *arena, const lk_predict_request *r, u
 	LK_TRY(read_stragglers(arena, r->straggler, out, err));
 	for (uint32_t i = 0; i < out->straggler_count; i++)
 		if (out->stragglers[i].rank >= world)
-			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u", out->stragglers[i].rank, world - 1);
+			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u",
+						   out->stragglers[i].rank, world - 1);
 	return read_ranks(arena, r->trace_ranks, out, err);
 }
 
@@ -85,14 +86,12 @@ typedef struct lk_answer {
 	lk_step step; /* kept for the files that may be written of it */
 } lk_answer;
 
-const lk_step *lk_prediction_step(const lk_prediction *prediction)
-{
+const lk_step *lk_prediction_step(const lk_prediction *prediction) {
 	return &((const lk_answer *)prediction->memory_owner)->step;
 }
 
 /* Dense peak of a GPU, the mean of those that the job's ranks run on; `mixed`: they are not all of one kind. */
-static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed)
-{
+static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed) {
 	double sum = 0;
 	int64_t left = job->gpus;
 	*mixed = false;
@@ -107,8 +106,8 @@ static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixe
 	return sum / job->gpus;
 }
 
-static void fill_speed(lk_prediction *p, const lk_job *job, const lk_cluster *cluster, const lk_step *step, lk_arena *arena)
-{
+static void fill_speed(lk_prediction *p, const lk_job *job, const lk_cluster *cluster, const lk_step *step,
+					   lk_arena *arena) {
 	const lk_graph *graph = step->graph;
 	double seconds = step->step_s, gpus = job->gpus;
 	p->step_time_s = seconds;
@@ -123,20 +122,18 @@ static void fill_speed(lk_prediction *p, const lk_job *job, const lk_cluster *cl
 		p->hfu = step->executed_flops / seconds / gpus / p->peak_flops;
 	}
 	p->peak_label = lk_arena_printf(arena, "%.1f TFLOP/s dense %s, %s", p->peak_flops / 1e12, lk_dtype_name(job->dtype),
-	                                mixed ? "mean of the GPUs" : cluster->node[0].device->label);
+									mixed ? "mean of the GPUs" : cluster->node[0].device->label);
 }
 
-/* Share of time that does useful work when the job fails every `mtbf` and loses half a checkpoint interval each time; writing
- * a checkpoint is taken as one minute, restarting as ten (Young 1974, first order). */
-static double goodput(double mtbf_hours, double checkpoint_minutes)
-{
+/* Share of time that does useful work when the job fails every `mtbf` and loses half a checkpoint interval each time;
+ * writing a checkpoint is taken as one minute, restarting as ten (Young 1974, first order). */
+static double goodput(double mtbf_hours, double checkpoint_minutes) {
 	double interval = checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * 60 * mtbf_hours * 3600);
 	double lost = 60 / interval + (interval / 2 + 600) / (mtbf_hours * 3600);
 	return lost < 1 ? 1 - lost : 0;
 }
 
-static void fill_training(lk_prediction *p, const lk_predict_request *r, const lk_step *step, const lk_job *job)
-{
+static void fill_training(lk_prediction *p, const lk_predict_request *r, const lk_step *step, const lk_job *job) {
 	p->goodput = r->mtbf_hours > 0 ? goodput(r->mtbf_hours, r->checkpoint_minutes) : 0;
 	double per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
 	if (r->tokens <= 0 || per_step <= 0) return;
@@ -145,41 +142,50 @@ static void fill_training(lk_prediction *p, const lk_predict_request *r, const l
 	p->gpu_hours = seconds / 3600 * job->gpus;
 }
 
-static lk_status fill_breakdown(lk_prediction *p, const lk_step *step, lk_arena *arena, lk_error *err)
-{
+static lk_status fill_breakdown(lk_prediction *p, const lk_step *step, lk_arena *arena, lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
 		double exposed = step->breakdown.exposed_s[i], hidden = step->breakdown.hidden_s[i];
 		if (exposed <= 0 && hidden <= 0) continue;
-		parts[p->breakdown_count++] = (lk_time_part){lk_part_key((lk_part)i), lk_part_label((lk_part)i), exposed, hidden};
+		parts[p->breakdown_count++] =
+			(lk_time_part){lk_part_key((lk_part)i), lk_part_label((lk_part)i), exposed, hidden};
 	}
 	p->breakdown = parts;
 	return LK_OK;
 }
 
-static void fill_stage(lk_stage_memory *out, const lk_step *step, int stage)
-{
+static void fill_stage(lk_stage_memory *out, const lk_step *step, int stage) {
 	const lk_stage_use *use = &step->memory[stage];
 	const double *at = use->walk.at_peak;
 	const lk_graph *graph = step->graph;
 	*out = (lk_stage_memory){
-		.stage = stage, .weights = at[LK_OWN_WEIGHTS], .gradients = at[LK_OWN_GRADIENTS], .optimizer = at[LK_OWN_OPTIMIZER],
-		.activations = at[LK_OWN_ACTIVATIONS], .logits = at[LK_OWN_LOGITS], .workspace = at[LK_OWN_WORKSPACE],
-		.buffers = at[LK_OWN_BUFFERS], .allocated = use->walk.peak, .reserved = use->reserved, .context = use->context,
-		.nccl = use->nccl, .total = use->total,
+		.stage = stage,
+		.weights = at[LK_OWN_WEIGHTS],
+		.gradients = at[LK_OWN_GRADIENTS],
+		.optimizer = at[LK_OWN_OPTIMIZER],
+		.activations = at[LK_OWN_ACTIVATIONS],
+		.logits = at[LK_OWN_LOGITS],
+		.workspace = at[LK_OWN_WORKSPACE],
+		.buffers = at[LK_OWN_BUFFERS],
+		.allocated = use->walk.peak,
+		.reserved = use->reserved,
+		.context = use->context,
+		.nccl = use->nccl,
+		.total = use->total,
 	};
 	const lk_program *program = &graph->programs.at[stage];
 	if (use->walk.call >= program->calls.count || graph->ops.count == 0) return;
 	const lk_call *call = &program->calls.at[use->walk.call];
 	const char *block = lk_intern_text(graph->names, graph->blocks.at[call->block].name);
 	const char *op = lk_intern_text(graph->names, graph->ops.name[use->walk.op]);
-	if (call->microbatch >= 0) snprintf(out->moment, sizeof out->moment, "%s, %s, micro-batch %d", op, block, call->microbatch);
-	else snprintf(out->moment, sizeof out->moment, "%s, %s", op, block);
+	if (call->microbatch >= 0)
+		snprintf(out->moment, sizeof out->moment, "%s, %s, micro-batch %d", op, block, call->microbatch);
+	else
+		snprintf(out->moment, sizeof out->moment, "%s, %s", op, block);
 }
 
-static lk_status fill_memory(lk_prediction *p, const lk_step *step, int stages, lk_arena *arena, lk_error *err)
-{
+static lk_status fill_memory(lk_prediction *p, const lk_step *step, int stages, lk_arena *arena, lk_error *err) {
 	lk_stage_memory *rows = LK_ARRAY(arena, lk_stage_memory, stages);
 	if (!rows) return lk_oom(err);
 	for (int s = 0; s < stages; s++) fill_stage(&rows[s], step, s);
@@ -192,18 +198,17 @@ static lk_status fill_memory(lk_prediction *p, const lk_step *step, int stages, 
 	return LK_OK;
 }
 
-static void fill_layout(lk_prediction *p, const lk_job *job)
-{
+static void fill_layout(lk_prediction *p, const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	p->gpus = job->gpus, p->tp = job->tp, p->pp = job->pp, p->vp = job->vp, p->cp = job->cp, p->ep = job->ep, p->dp = job->dp;
+	p->gpus = job->gpus, p->tp = job->tp, p->pp = job->pp, p->vp = job->vp, p->cp = job->cp, p->ep = job->ep,
+	p->dp = job->dp;
 	p->mbs = job->mbs, p->gbs = job->gbs, p->seq = job->seq, p->microbatches = job->microbatches;
 	p->recompute = recompute[job->recompute];
 	p->dtype = lk_dtype_name(job->dtype);
 	p->schedule = lk_schedule_get(job->schedule)->name;
 }
 
-static void fill_simulation(lk_prediction *p, const lk_job *job, const lk_step *step)
-{
+static void fill_simulation(lk_prediction *p, const lk_job *job, const lk_step *step) {
 	p->operations = step->sim.operations;
 	p->layer_operations = lk_graph_layer_ops(step->graph);
 	p->ranks_simulated = step->sim.lanes * step->graph->ranks.stages;
@@ -213,8 +218,7 @@ static void fill_simulation(lk_prediction *p, const lk_job *job, const lk_step *
 
 /* ---- the whole ---- */
 
-static lk_status answer(const lk_predict_request *r, lk_answer *a, lk_error *err)
-{
+static lk_status answer(const lk_predict_request *r, lk_answer *a, lk_error *err) {
 	lk_prediction *p = &a->p;
 	lk_asked asked;
 	lk_step_options options;
@@ -233,15 +237,13 @@ static lk_status answer(const lk_predict_request *r, lk_answer *a, lk_error *err
 	return !p->fits && !r->no_fixes ? lk_find_fixes(&a->arena, &asked, p, err) : LK_OK;
 }
 
-static void answer_free(lk_answer *a)
-{
+static void answer_free(lk_answer *a) {
 	lk_step_free(&a->step);
 	lk_arena_free(&a->arena);
 	free(a);
 }
 
-lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err)
-{
+lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
 	*out = NULL;
 	lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
@@ -255,7 +257,6 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	return LK_OK;
 }
 
-void lk_predict_free(lk_prediction *prediction)
-{
+void lk_predict_free(lk_prediction *prediction) {
 	if (prediction) answer_free(prediction->memory_owner);
 }

@@ -7,13 +7,14 @@
 #include "base/units.h"
 #include "model/schedule.h"
 
-static lk_status read_launch(lk_arena *arena, const lk_predict_request *r, lk_asked *out, int *gpus, lk_error *err)
-{
+static lk_status read_launch(lk_arena *arena, const lk_predict_request *r, lk_asked *out, int *gpus, lk_error *err) {
 	lk_launch launch = {.job = &out->job};
 	if (r->script && r->launch_count > 0)
 		return lk_fail(err, LK_ERR_INPUT, "--script", "a script and a launch line behind -- exclude one another");
-	if (r->script) LK_TRY(lk_launch_script(arena, r->script, &launch, err));
-	else if (r->launch_count > 0) LK_TRY(lk_launch_read(arena, r->launch_count, r->launch, "launch line", &launch, err));
+	if (r->script)
+		LK_TRY(lk_launch_script(arena, r->script, &launch, err));
+	else if (r->launch_count > 0)
+		LK_TRY(lk_launch_read(arena, r->launch_count, r->launch, "launch line", &launch, err));
 	if (launch.job) out->job = *launch.job;
 	launch.job = &out->job;
 	if (r->deepspeed) LK_TRY(lk_deepspeed_read(arena, r->deepspeed, &launch, err));
@@ -24,33 +25,36 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *r, lk_as
 	return LK_OK;
 }
 
-static bool looks_like_path(const char *name)
-{
+static bool looks_like_path(const char *name) {
 	size_t length = strlen(name);
 	return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0) || strcmp(name, ".") == 0;
 }
 
-static lk_status read_model(const lk_predict_request *r, lk_asked *out, lk_error *err)
-{
+static lk_status read_model(const lk_predict_request *r, lk_asked *out, lk_error *err) {
 	if (!r->model) {
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		lk_fail(err, LK_ERR_INPUT, "--model", "no model was given");
-		return lk_hint(err, "give --model with a preset (`lockstep models` lists them) or a config.json, or a launch line behind --");
+		return lk_hint(
+			err,
+			"give --model with a preset (`lockstep models` lists them) or a config.json, or a launch line behind --");
 	}
 	lk_model model;
-	if (looks_like_path(r->model)) LK_TRY(lk_model_read(r->model, &model, out->warning, err));
-	else LK_TRY(lk_model_preset(r->model, &model, err));
+	if (looks_like_path(r->model))
+		LK_TRY(lk_model_read(r->model, &model, out->warning, err));
+	else
+		LK_TRY(lk_model_preset(r->model, &model, err));
 	out->job.model = model;
 	return LK_OK;
 }
 
-static lk_status read_cluster(lk_arena *arena, const lk_predict_request *r, int launched, lk_asked *out, lk_error *err)
-{
+static lk_status read_cluster(lk_arena *arena, const lk_predict_request *r, int launched, lk_asked *out,
+							  lk_error *err) {
 	if (r->cluster) {
 		if (r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 		LK_TRY(lk_cluster_parse(arena, r->cluster, &out->cluster, err));
 		if (r->gpus > out->cluster.gpus)
-			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", r->gpus, out->cluster.gpus);
+			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", r->gpus,
+						   out->cluster.gpus);
 		out->job.gpus = r->gpus ? r->gpus : launched && launched <= out->cluster.gpus ? launched : out->cluster.gpus;
 		return LK_OK;
 	}
@@ -70,19 +74,16 @@ static lk_status read_cluster(lk_arena *arena, const lk_predict_request *r, int 
 
 /* ---- options on top ---- */
 
-static void take_int(int *field, int value)
-{
+static void take_int(int *field, int value) {
 	if (value) *field = value;
 }
 
-static void take_switch(lk_switch *field, int value)
-{
+static void take_switch(lk_switch *field, int value) {
 	if (value) *field = value > 0 ? LK_ON : LK_OFF;
 }
 
 /* One of a list of names, which end with NULL; `out` keeps its value when nothing was said. */
-static lk_status take_name(int *out, const char *text, const char *const *names, const char *where, lk_error *err)
-{
+static lk_status take_name(int *out, const char *text, const char *const *names, const char *where, lk_error *err) {
 	if (!text) return LK_OK;
 	int count = 0;
 	for (; names[count]; count++)
@@ -98,8 +99,7 @@ static lk_status take_name(int *out, const char *text, const char *const *names,
 	return near ? lk_hint(err, "did you mean %s? one of %s", near, list) : lk_hint(err, "give one of %s", list);
 }
 
-static lk_status take_recompute(lk_job *job, const char *text, lk_error *err)
-{
+static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
 	static const char *const names[] = {"none", "selective", "full", NULL};
 	if (!text) return LK_OK;
 	char kind[32];
@@ -120,16 +120,14 @@ static lk_status take_recompute(lk_job *job, const char *text, lk_error *err)
 	return LK_OK;
 }
 
-static lk_status take_dtype(lk_dtype *out, const char *text, const char *where, lk_error *err)
-{
+static lk_status take_dtype(lk_dtype *out, const char *text, const char *where, lk_error *err) {
 	if (!text || lk_dtype_parse(text, out)) return LK_OK;
 	char shown[64];
 	lk_fail(err, LK_ERR_INPUT, where, "unknown number format '%s'", lk_escape(text, shown, sizeof shown));
 	return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 }
 
-static lk_status take_schedule(lk_job *job, const char *text, lk_error *err)
-{
+static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 	if (!text) return LK_OK;
 	const lk_schedule *schedule = lk_schedule_find(text);
 	if (!schedule) {
@@ -142,8 +140,7 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err)
 	return LK_OK;
 }
 
-static lk_status take_numbers(const lk_predict_request *r, lk_job *job, lk_error *err)
-{
+static lk_status take_numbers(const lk_predict_request *r, lk_job *job, lk_error *err) {
 	static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
 	static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 	int optimizer = job->optimizer, task = job->task;
@@ -161,8 +158,7 @@ static lk_status take_numbers(const lk_predict_request *r, lk_job *job, lk_error
 	return take_recompute(job, r->recompute, err);
 }
 
-static lk_status take_layout(const lk_predict_request *r, lk_job *job, lk_error *err)
-{
+static lk_status take_layout(const lk_predict_request *r, lk_job *job, lk_error *err) {
 	static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
 	static const char *const kernels[] = {"flash", "unfused", NULL};
 	static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
@@ -175,7 +171,8 @@ static lk_status take_layout(const lk_predict_request *r, lk_job *job, lk_error 
 	take_switch(&job->sequence_parallel, r->sequence_parallel);
 	if (r->pipeline_layout) {
 		if (strlen(r->pipeline_layout) >= sizeof job->pipeline_layout)
-			return lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "longer than %zu characters", sizeof job->pipeline_layout - 1);
+			return lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "longer than %zu characters",
+						   sizeof job->pipeline_layout - 1);
 		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, r->pipeline_layout);
 	}
 	LK_TRY(take_name(&cp_kind, r->cp_kind, cp_kinds, "--cp-kind", err));
@@ -187,8 +184,7 @@ static lk_status take_layout(const lk_predict_request *r, lk_job *job, lk_error 
 	return take_schedule(job, r->schedule, err);
 }
 
-static void take_switches(const lk_predict_request *r, lk_job *job)
-{
+static void take_switches(const lk_predict_request *r, lk_job *job) {
 	take_switch(&job->overlap_grad_reduce, r->overlap_grad_reduce);
 	take_switch(&job->overlap_param_gather, r->overlap_param_gather);
 	take_switch(&job->overlap_p2p, r->overlap_p2p);
@@ -203,15 +199,14 @@ static void take_switches(const lk_predict_request *r, lk_job *job)
 }
 
 /* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence. */
-static lk_status check_stack(const lk_predict_request *r, lk_error *err)
-{
-	static const char *const names[] = {"megatron", "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed", "megatron-deepspeed", "ddp", NULL};
+static lk_status check_stack(const lk_predict_request *r, lk_error *err) {
+	static const char *const names[] = {"megatron",           "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed",
+										"megatron-deepspeed", "ddp",  NULL};
 	int unused = 0;
 	return take_name(&unused, r->stack, names, "--stack", err);
 }
 
-lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err)
-{
+lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	int launched = 0;
 	LK_TRY(read_launch(arena, request, out, &launched, err));

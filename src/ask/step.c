@@ -7,8 +7,7 @@
 #include "base/units.h"
 #include "model/build.h"
 
-static double now_s(void)
-{
+static double now_s(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -16,15 +15,13 @@ static double now_s(void)
 
 /* ---- memory outside the allocator (docs/METHOD.md, "Memory") ---- */
 
-static double context_bytes(const lk_device *device)
-{
+static double context_bytes(const lk_device *device) {
 	return device->arch >= LK_ARCH_HOPPER ? 0.8 * LK_GIB : 0.6 * LK_GIB; /* driver, kernels of the libraries */
 }
 
 /* NCCL keeps buffers per channel and connection: 4 MiB Simple, 4.7 MiB LL128, 0.5 MiB LL, for a ring's two neighbours,
  * allocated at first use; communicators of up to 16 channels. */
-static double nccl_bytes(const lk_ranks *ranks)
-{
+static double nccl_bytes(const lk_ranks *ranks) {
 	double per_group = 16 * 2 * (4 + 4.7 + 0.5) / 2 * LK_MIB, bytes = 0;
 	uint32_t seen[LK_GROUPS][2];
 	int distinct = 0;
@@ -40,8 +37,7 @@ static double nccl_bytes(const lk_ranks *ranks)
 }
 
 /* The caching allocator holds more than is in use: blocks of 2 MiB granularity and holes between long-lived tensors. */
-static double reserved_bytes(const lk_memory *m)
-{
+static double reserved_bytes(const lk_memory *m) {
 	double moving = m->peak - m->resident;
 	return m->peak + 0.04 * moving + 0.1 * LK_GIB;
 }
@@ -49,8 +45,7 @@ static double reserved_bytes(const lk_memory *m)
 /* Libraries' workspaces: cuBLAS and Transformer Engine keep a few of 32 MiB. */
 static const double workspace_bytes = 0.1 * LK_GIB;
 
-static lk_status ask_memory(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err)
-{
+static lk_status ask_memory(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err) {
 	out->memory = LK_ARRAY(&out->arena, lk_stage_use, job->pp);
 	if (!out->memory) return lk_oom(err);
 	out->usable = cluster->node[0].device->memory_bytes;
@@ -74,14 +69,14 @@ static lk_status ask_memory(const lk_job *job, const lk_cluster *cluster, lk_ste
 
 /* ---- times ---- */
 
-static lk_status choose_records(const lk_step_options *options, const lk_ranks *ranks, lk_step *out, lk_error *err)
-{
+static lk_status choose_records(const lk_step_options *options, const lk_ranks *ranks, lk_step *out, lk_error *err) {
 	out->record = LK_ARRAY(&out->arena, uint32_t, ranks->stages + options->record_count);
 	if (!out->record) return lk_oom(err);
 	for (uint32_t s = 0; s < ranks->stages; s++) out->record[out->record_count++] = s * ranks->chains;
 	for (uint32_t i = 0; i < options->record_count; i++) {
 		if (options->record[i] >= ranks->world)
-			return lk_fail(err, LK_ERR_INPUT, "--trace-ranks", "there is no rank %u; the last is %u", options->record[i], ranks->world - 1);
+			return lk_fail(err, LK_ERR_INPUT, "--trace-ranks", "there is no rank %u; the last is %u",
+						   options->record[i], ranks->world - 1);
 		bool known = false;
 		for (uint32_t k = 0; k < out->record_count; k++) known |= out->record[k] == options->record[i];
 		if (!known) out->record[out->record_count++] = options->record[i];
@@ -89,8 +84,7 @@ static lk_status choose_records(const lk_step_options *options, const lk_ranks *
 	return LK_OK;
 }
 
-static lk_status split_time(lk_step *out, lk_error *err)
-{
+static lk_status split_time(lk_step *out, lk_error *err) {
 	const lk_sim_events *events = &out->sim.events;
 	uint32_t stages = out->graph->ranks.stages;
 	size_t begin = 0;
@@ -99,8 +93,8 @@ static lk_status split_time(lk_step *out, lk_error *err)
 		while (end < events->count && events->at[end].record == r) end++;
 		if (r < stages) {
 			lk_breakdown one;
-			LK_TRY(lk_breakdown_of(lk_step_simulated(out), out->fold, out->graph, events->at + begin, end - begin, out->sim.step_ps,
-			                       stages > 1, &one, err));
+			LK_TRY(lk_breakdown_of(lk_step_simulated(out), out->fold, out->graph, events->at + begin, end - begin,
+								   out->sim.step_ps, stages > 1, &one, err));
 			for (int p = 0; p < LK_PART_COUNT; p++) {
 				out->breakdown.exposed_s[p] += one.exposed_s[p] / stages;
 				out->breakdown.hidden_s[p] += one.hidden_s[p] / stages;
@@ -111,8 +105,7 @@ static lk_status split_time(lk_step *out, lk_error *err)
 	return LK_OK;
 }
 
-static double program_flops(const lk_graph *graph, uint32_t stage)
-{
+static double program_flops(const lk_graph *graph, uint32_t stage) {
 	double flops = 0;
 	const lk_program *program = &graph->programs.at[stage];
 	for (size_t c = 0; c < program->calls.count; c++) {
@@ -124,26 +117,32 @@ static double program_flops(const lk_graph *graph, uint32_t stage)
 	return flops;
 }
 
-/* A slow rank or noise changes compute but not communication, which a folded run holds both of: such steps are simulated
- * operation by operation, unless noise makes every chain of a very large job its own class. */
-static bool folds(const lk_step_options *options, const lk_ranks *ranks)
-{
+/* A slow rank or noise changes compute but not communication, which a folded run holds both of: such steps are
+ * simulated operation by operation, unless noise makes every chain of a very large job its own class. */
+static bool folds(const lk_step_options *options, const lk_ranks *ranks) {
 	if (options->exact || options->straggler_count > 0) return false;
 	return options->jitter <= 0 || ranks->chains > LK_STEP_NOISY_CHAINS;
 }
 
-static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out, lk_error *err)
-{
+static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
+						   lk_error *err) {
 	lk_cost_options costing = {
 		.constants = options->constants ? options->constants : &lk_default_constants,
-		.cuda_graphs = job->cuda_graphs == LK_ON, .compiled = job->compile,
+		.cuda_graphs = job->cuda_graphs == LK_ON,
+		.compiled = job->compile,
 	};
 	LK_TRY(lk_costs_build(&out->arena, out->graph, cluster, &costing, &out->costs, err));
 	LK_TRY(choose_records(options, &out->graph->ranks, out, err));
-	if (folds(options, &out->graph->ranks)) LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
+	if (folds(options, &out->graph->ranks))
+		LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
 	lk_sim_options run = {
-		.contention = !options->no_contention, .all_ranks = options->all_ranks, .jitter = options->jitter, .seed = options->seed,
-		.stragglers = options->stragglers, .straggler_count = options->straggler_count, .record = out->record,
+		.contention = !options->no_contention,
+		.all_ranks = options->all_ranks,
+		.jitter = options->jitter,
+		.seed = options->seed,
+		.stragglers = options->stragglers,
+		.straggler_count = options->straggler_count,
+		.record = out->record,
 		.record_count = out->record_count,
 	};
 	double start = now_s();
@@ -155,16 +154,15 @@ static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const l
 	return split_time(out, err);
 }
 
-lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out, lk_error *err)
-{
+lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
+					  lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_build_graph(job, &out->graph, err));
 	LK_TRY(ask_memory(job, cluster, out, err));
 	return options->memory_only ? LK_OK : ask_times(job, cluster, options, out, err);
 }
 
-void lk_step_free(lk_step *step)
-{
+void lk_step_free(lk_step *step) {
 	if (!step) return;
 	lk_sim_result_free(&step->sim);
 	lk_fold_free(step->fold);

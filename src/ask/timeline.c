@@ -1,5 +1,6 @@
-/* timeline.c: events to slices. One process per recorded rank, one thread per stream; micro-batch and layer come from the
- * call that an operation belongs to; an arrow leads from each send to its receive; memory is counted behind every call. */
+/* timeline.c: events to slices. One process per recorded rank, one thread per stream; micro-batch and layer come from
+ * the call that an operation belongs to; an arrow leads from each send to its receive; memory is counted behind every
+ * call. */
 #include "ask/timeline.h"
 
 #include <stdio.h>
@@ -9,38 +10,37 @@
 typedef struct lk_drawing {
 	const lk_step *step;
 	lk_timeline *out;
-	uint32_t *track;             /* [records * LK_STREAMS] id + 1 */
+	uint32_t *track; /* [records * LK_STREAMS] id + 1 */
 	struct arrow {
 		uint32_t record, channel, number, slice;
 		bool send;
-	} *arrows;
+	} * arrows;
 	size_t arrow_count, arrow_capacity;
 	lk_error *err;
 } lk_drawing;
 
-static uint32_t name_of(lk_drawing *d, const lk_graph *graph, uint32_t id)
-{
+static uint32_t name_of(lk_drawing *d, const lk_graph *graph, uint32_t id) {
 	return lk_intern_id(d->out->names, lk_intern_text(graph->names, id));
 }
 
-static uint32_t stage_of(const lk_drawing *d, uint32_t record)
-{
+static uint32_t stage_of(const lk_drawing *d, uint32_t record) {
 	return d->step->record[record] / d->step->graph->ranks.chains;
 }
 
-static lk_status track_of(lk_drawing *d, uint32_t record, unsigned stream, uint32_t *track)
-{
+static lk_status track_of(lk_drawing *d, uint32_t record, unsigned stream, uint32_t *track) {
 	uint32_t *known = &d->track[record * LK_STREAMS + stream];
 	if (!*known) {
 		const lk_ranks *ranks = &d->step->graph->ranks;
 		uint32_t rank = d->step->record[record], lane = d->step->sim.lane_of[rank % ranks->chains];
 		char process[96];
 		snprintf(process, sizeof process, "rank %u, stage %u (stands for %u ranks)", rank, rank / ranks->chains,
-		         d->step->sim.lane_ranks[lane]);
+				 d->step->sim.lane_ranks[lane]);
 		if (!lk_push(&d->out->tracks)) return lk_oom(d->err);
 		*lk_last(&d->out->tracks) = (lk_track){
-			.rank = (int32_t)rank, .ranks = (int32_t)d->step->sim.lane_ranks[lane],
-			.process = lk_intern_id(d->out->names, process), .name = lk_intern_id(d->out->names, lk_stream_label(stream)),
+			.rank = (int32_t)rank,
+			.ranks = (int32_t)d->step->sim.lane_ranks[lane],
+			.process = lk_intern_id(d->out->names, process),
+			.name = lk_intern_id(d->out->names, lk_stream_label(stream)),
 		};
 		*known = (uint32_t)d->out->tracks.count;
 	}
@@ -49,8 +49,7 @@ static lk_status track_of(lk_drawing *d, uint32_t record, unsigned stream, uint3
 }
 
 static lk_status add_slice(lk_drawing *d, uint32_t record, const lk_graph *graph, uint32_t op, const lk_call *call,
-                           uint32_t repetition, int64_t start, int64_t end)
-{
+						   uint32_t repetition, int64_t start, int64_t end) {
 	const lk_ops *ops = &graph->ops;
 	uint32_t track = 0;
 	if (ops->kind[op] == LK_OP_WAIT) return LK_OK;
@@ -59,15 +58,20 @@ static lk_status add_slice(lk_drawing *d, uint32_t record, const lk_graph *graph
 	int layer = call->layer;
 	if (layer >= 0) layer += call->pass == LK_PHASE_FORWARD ? (int)repetition : -(int)repetition;
 	*lk_last(&d->out->slices) = (lk_slice){
-		.track = track, .name = name_of(d, graph, ops->name[op]),
-		.category = lk_intern_id(d->out->names, lk_op_kind_name(ops->kind[op])), .microbatch = call->microbatch, .layer = layer,
-		.start_ps = start, .end_ps = end, .bytes = lk_op_is_comm(ops->kind[op]) ? ops->bytes[op] : 0, .flops = ops->flops[op],
+		.track = track,
+		.name = name_of(d, graph, ops->name[op]),
+		.category = lk_intern_id(d->out->names, lk_op_kind_name(ops->kind[op])),
+		.microbatch = call->microbatch,
+		.layer = layer,
+		.start_ps = start,
+		.end_ps = end,
+		.bytes = lk_op_is_comm(ops->kind[op]) ? ops->bytes[op] : 0,
+		.flops = ops->flops[op],
 	};
 	return LK_OK;
 }
 
-static lk_status add_arrow_end(lk_drawing *d, const lk_graph *graph, const lk_sim_event *e)
-{
+static lk_status add_arrow_end(lk_drawing *d, const lk_graph *graph, const lk_sim_event *e) {
 	unsigned kind = graph->ops.kind[e->op];
 	if (kind != LK_OP_SEND && kind != LK_OP_RECV) return LK_OK;
 	if (d->arrow_count == d->arrow_capacity) {
@@ -77,15 +81,17 @@ static lk_status add_arrow_end(lk_drawing *d, const lk_graph *graph, const lk_si
 		d->arrows = grown, d->arrow_capacity = capacity;
 	}
 	d->arrows[d->arrow_count++] = (struct arrow){
-		.record = e->record, .channel = (uint32_t)graph->ops.channel[e->op], .slice = (uint32_t)d->out->slices.count - 1,
+		.record = e->record,
+		.channel = (uint32_t)graph->ops.channel[e->op],
+		.slice = (uint32_t)d->out->slices.count - 1,
 		.send = kind == LK_OP_SEND,
 	};
 	return LK_OK;
 }
 
 /* One window of an isolated run, laid into the time that the macro operation took here. */
-static lk_status draw_window(lk_drawing *d, const lk_sim_event *e, const lk_call *outer, const lk_fold_window *w, double scale)
-{
+static lk_status draw_window(lk_drawing *d, const lk_sim_event *e, const lk_call *outer, const lk_fold_window *w,
+							 double scale) {
 	const lk_fold *fold = d->step->fold;
 	const struct lk_fold_span *span = &fold->span[e->op];
 	lk_call call = d->step->graph->programs.at[span->stage].calls.at[w->call];
@@ -102,12 +108,12 @@ static lk_status draw_window(lk_drawing *d, const lk_sim_event *e, const lk_call
 }
 
 /* The isolated run of a macro operation: of each call the first repetition, in its place. Its waiting is left out. */
-static lk_status draw_inside(lk_drawing *d, const lk_sim_event *e, const lk_call *outer)
-{
+static lk_status draw_inside(lk_drawing *d, const lk_sim_event *e, const lk_call *outer) {
 	lk_fold_windows windows = {0};
 	double whole = 0;
 	lk_status status = lk_fold_windows_of(d->step->graph, d->step->fold, e->op, &windows, d->err);
-	for (size_t i = 0; i < windows.count; i++) whole += windows.at[i].times * (double)(windows.at[i].end_ps - windows.at[i].begin_ps);
+	for (size_t i = 0; i < windows.count; i++)
+		whole += windows.at[i].times * (double)(windows.at[i].end_ps - windows.at[i].begin_ps);
 	for (size_t i = 0; i < windows.count && status == LK_OK && whole > 0; i++)
 		if (windows.at[i].repetition == 0)
 			status = draw_window(d, e, outer, &windows.at[i], (double)(e->end_ps - e->start_ps) / whole);
@@ -115,8 +121,7 @@ static lk_status draw_inside(lk_drawing *d, const lk_sim_event *e, const lk_call
 	return status;
 }
 
-static lk_status draw_event(lk_drawing *d, const lk_sim_event *e)
-{
+static lk_status draw_event(lk_drawing *d, const lk_sim_event *e) {
 	const lk_graph *graph = lk_step_simulated(d->step);
 	const lk_call *call = &graph->programs.at[stage_of(d, e->record)].calls.at[e->call];
 	if (graph->ops.kind[e->op] == LK_OP_WAIT) return LK_OK;
@@ -126,8 +131,7 @@ static lk_status draw_event(lk_drawing *d, const lk_sim_event *e)
 }
 
 /* The k-th send on a channel meets the k-th receive on the wired one. Both ends must be recorded, chains alike. */
-static lk_status draw_arrows(lk_drawing *d)
-{
+static lk_status draw_arrows(lk_drawing *d) {
 	const lk_graph *graph = d->step->graph;
 	uint32_t chains = graph->ranks.chains, channels = graph->channels, records = d->step->record_count;
 	if (d->arrow_count == 0) return LK_OK;
@@ -138,7 +142,8 @@ static lk_status draw_arrows(lk_drawing *d)
 	free(count);
 	/* receives by (record, channel, number) */
 	uint32_t most = 0;
-	for (size_t i = 0; i < d->arrow_count; i++) if (d->arrows[i].number >= most) most = d->arrows[i].number + 1;
+	for (size_t i = 0; i < d->arrow_count; i++)
+		if (d->arrows[i].number >= most) most = d->arrows[i].number + 1;
 	size_t cells = (size_t)records * channels * most;
 	uint32_t *slice = cells < 200000000 ? calloc(cells, sizeof *slice) : NULL;
 	if (!slice) return lk_oom(d->err);
@@ -152,11 +157,14 @@ static lk_status draw_arrows(lk_drawing *d)
 		if (!a->send) continue;
 		lk_wire peer = graph->wires.at[(size_t)stage_of(d, a->record) * channels + a->channel];
 		for (uint32_t r = 0; r < records; r++) {
-			if (stage_of(d, r) != peer.stage || d->step->record[r] % chains != d->step->record[a->record] % chains) continue;
+			if (stage_of(d, r) != peer.stage || d->step->record[r] % chains != d->step->record[a->record] % chains)
+				continue;
 			uint32_t to = slice[((size_t)r * channels + peer.channel) * most + a->number];
 			if (!to) continue;
-			if (lk_push(&d->out->flows)) *lk_last(&d->out->flows) = (lk_flow){a->slice, to - 1};
-			else status = lk_oom(d->err);
+			if (lk_push(&d->out->flows))
+				*lk_last(&d->out->flows) = (lk_flow){a->slice, to - 1};
+			else
+				status = lk_oom(d->err);
 		}
 	}
 	free(slice);
@@ -164,8 +172,7 @@ static lk_status draw_arrows(lk_drawing *d)
 }
 
 /* Memory behind every call of the source program, at the time when the calls it was folded into ended. */
-static lk_status draw_memory(lk_drawing *d, uint32_t record, const lk_sim_event *events, size_t count)
-{
+static lk_status draw_memory(lk_drawing *d, uint32_t record, const lk_sim_event *events, size_t count) {
 	const lk_step *step = d->step;
 	uint32_t stage = stage_of(d, record);
 	size_t calls = step->graph->programs.at[stage].calls.count;
@@ -183,12 +190,17 @@ static lk_status draw_memory(lk_drawing *d, uint32_t record, const lk_sim_event 
 			call = span->call_end > span->call_begin ? first + (span->call_end - span->call_begin) - 1 : first;
 		}
 		double top = 0;
-		for (uint32_t c = first; c <= call && c < calls; c++) if (highest[c] > top) top = highest[c];
+		for (uint32_t c = first; c <= call && c < calls; c++)
+			if (highest[c] > top) top = highest[c];
 		for (int point = 0; point < 2 && status == LK_OK; point++) {
-			if (!lk_push(&d->out->counters)) status = lk_oom(d->err);
-			else *lk_last(&d->out->counters) = (lk_counter){
-				.rank = (int32_t)step->record[record], .name = allocated,
-				.time_ps = point ? e->end_ps : e->start_ps + (e->end_ps - e->start_ps) / 2, .value = point ? after[call] : top};
+			if (!lk_push(&d->out->counters))
+				status = lk_oom(d->err);
+			else
+				*lk_last(&d->out->counters) =
+					(lk_counter){.rank = (int32_t)step->record[record],
+								 .name = allocated,
+								 .time_ps = point ? e->end_ps : e->start_ps + (e->end_ps - e->start_ps) / 2,
+								 .value = point ? after[call] : top};
 		}
 	}
 	free(after);
@@ -196,8 +208,7 @@ static lk_status draw_memory(lk_drawing *d, uint32_t record, const lk_sim_event 
 	return status;
 }
 
-static lk_status draw(lk_drawing *d)
-{
+static lk_status draw(lk_drawing *d) {
 	const lk_sim_events *events = &d->step->sim.events;
 	for (size_t i = 0; i < events->count; i++) LK_TRY(draw_event(d, &events->at[i]));
 	LK_TRY(draw_arrows(d));
@@ -211,8 +222,7 @@ static lk_status draw(lk_drawing *d)
 	return LK_OK;
 }
 
-lk_status lk_step_timeline(const lk_step *step, lk_timeline **out, lk_error *err)
-{
+lk_status lk_step_timeline(const lk_step *step, lk_timeline **out, lk_error *err) {
 	lk_drawing d = {.step = step, .err = err};
 	*out = d.out = lk_timeline_new();
 	d.track = calloc((size_t)step->record_count * LK_STREAMS, sizeof *d.track);

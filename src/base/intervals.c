@@ -3,63 +3,64 @@
 
 #include <stdlib.h>
 
-bool lk_intervals_add(lk_intervals *set, int64_t start, int64_t end)
-{
+bool lk_intervals_add(lk_intervals *set, int64_t start, int64_t end) {
 	if (end <= start) return true;
 	if (!lk_push(set)) return false;
 	*lk_last(set) = (lk_interval){start, end};
 	return true;
 }
 
-static int by_start(const void *a, const void *b)
-{
+static int by_start(const void *a, const void *b) {
 	const lk_interval *x = a, *y = b;
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-static bool is_sorted(const lk_intervals *set)
-{
+static bool is_sorted(const lk_intervals *set) {
 	for (size_t i = 1; i < set->count; i++)
 		if (set->at[i].start < set->at[i - 1].start) return false;
 	return true;
 }
 
-void lk_intervals_sort(lk_intervals *set)
-{
+void lk_intervals_sort(lk_intervals *set) {
 	if (set->count == 0) return;
 	if (!is_sorted(set)) qsort(set->at, set->count, sizeof *set->at, by_start);
 	size_t kept = 0;
 	for (size_t i = 1; i < set->count; i++) {
-		if (set->at[i].start > set->at[kept].end) set->at[++kept] = set->at[i];
-		else if (set->at[i].end > set->at[kept].end) set->at[kept].end = set->at[i].end;
+		if (set->at[i].start > set->at[kept].end)
+			set->at[++kept] = set->at[i];
+		else if (set->at[i].end > set->at[kept].end)
+			set->at[kept].end = set->at[i].end;
 	}
 	set->count = kept + 1;
 }
 
-int64_t lk_intervals_length(const lk_intervals *set)
-{
+int64_t lk_intervals_length(const lk_intervals *set) {
 	int64_t length = 0;
 	for (size_t i = 0; i < set->count; i++) length += set->at[i].end - set->at[i].start;
 	return length;
 }
 
-static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t later(int64_t a, int64_t b) {
+	return a > b ? a : b;
+}
+static int64_t earlier(int64_t a, int64_t b) {
+	return a < b ? a : b;
+}
 
-bool lk_intervals_and(const lk_intervals *a, const lk_intervals *b, lk_intervals *out)
-{
+bool lk_intervals_and(const lk_intervals *a, const lk_intervals *b, lk_intervals *out) {
 	out->count = 0;
 	for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
 		const lk_interval *x = &a->at[i], *y = &b->at[j];
 		if (!lk_intervals_add(out, later(x->start, y->start), earlier(x->end, y->end))) return false;
-		if (x->end < y->end) i++;
-		else j++;
+		if (x->end < y->end)
+			i++;
+		else
+			j++;
 	}
 	return true;
 }
 
-bool lk_intervals_minus(const lk_intervals *a, const lk_intervals *b, lk_intervals *out)
-{
+bool lk_intervals_minus(const lk_intervals *a, const lk_intervals *b, lk_intervals *out) {
 	out->count = 0;
 	size_t j = 0;
 	for (size_t i = 0; i < a->count; i++) {

@@ -4,16 +4,15 @@
  *     forward = 4 * pairs * head_dim flops per head (q.k and p.v), backward 2.5 times as many (5 products instead of 2)
  *     time    = flops / (peak * efficiency(head_dim)) + floor, at least the bytes
  *
- * The builder states flops; efficiency falls for small heads, because softmax's exponentials per pair do not shrink with
- * them: e(d) = e * d / (d + 128 * (1 - 0.75)) / 0.8.
+ * The builder states flops; efficiency falls for small heads, because softmax's exponentials per pair do not shrink
+ * with them: e(d) = e * d / (d + 128 * (1 - 0.75)) / 0.8.
  */
 #include <math.h>
 
 #include "cost/cost.h"
 #include "cost/kernel.h"
 
-void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out)
-{
+void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
 	const lk_constants *c = site->constants;

@@ -4,38 +4,38 @@
 #include "cost/cost.h"
 #include "cost/kernel.h"
 
-static lk_coll_kind collective_of(unsigned kind)
-{
+static lk_coll_kind collective_of(unsigned kind) {
 	switch (kind) {
-	case LK_OP_ALLREDUCE: return LK_COLL_ALLREDUCE;
-	case LK_OP_ALLGATHER: return LK_COLL_ALLGATHER;
-	case LK_OP_REDUCESCATTER: return LK_COLL_REDUCESCATTER;
-	case LK_OP_ALLTOALL: return LK_COLL_ALLTOALL;
-	default: return LK_COLL_BROADCAST;
+	case LK_OP_ALLREDUCE:
+		return LK_COLL_ALLREDUCE;
+	case LK_OP_ALLGATHER:
+		return LK_COLL_ALLGATHER;
+	case LK_OP_REDUCESCATTER:
+		return LK_COLL_REDUCESCATTER;
+	case LK_OP_ALLTOALL:
+		return LK_COLL_ALLTOALL;
+	default:
+		return LK_COLL_BROADCAST;
 	}
 }
 
-static double share(double rate, double capacity)
-{
+static double share(double rate, double capacity) {
 	return capacity > 0 ? fmin(1, rate / capacity) : 0;
 }
 
 /* A dispatcher that sends one copy per node: of top-k copies only those to distinct nodes leave, N (1 - (1 - 1/N)^k) on
  * average with even routing. `topk` 0: a copy per expert. */
-static double copies_share(const lk_group_shape *group, double topk)
-{
+static double copies_share(const lk_group_shape *group, double topk) {
 	double nodes = group->nodes;
 	return topk > 0 && nodes > 1 ? nodes * (1 - pow(1 - 1 / nodes, topk)) / topk : 1;
 }
 
-static bool to_next_stage(unsigned stream)
-{
-	return stream == LK_STREAM_SEND_FORWARD || stream == LK_STREAM_RECV_BACKWARD || stream == LK_STREAM_RECV_FORWARD_UP ||
-	       stream == LK_STREAM_SEND_BACKWARD_UP;
+static bool to_next_stage(unsigned stream) {
+	return stream == LK_STREAM_SEND_FORWARD || stream == LK_STREAM_RECV_BACKWARD ||
+		   stream == LK_STREAM_RECV_FORWARD_UP || stream == LK_STREAM_SEND_BACKWARD_UP;
 }
 
-void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out)
-{
+void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
 	unsigned kind = ops->kind[op];

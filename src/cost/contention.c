@@ -1,17 +1,16 @@
 /* contention.c: how operations that run at the same time on one device slow one another.
  *
- * Communication kernels hold their SMs (non-preemptive CTAs, one per channel). A compute kernel that fills the device is
- * left with the rest: in whole waves, waves(W, f) = ceil(W / f) / ceil(W) for few waves, 1 / f for many, where f is the
- * fraction of SMs left and W the waves alone. Memory bandwidth and links are shared in proportion to demand. Sources:
- * reference measurements in docs/METHOD.md ("Contention"): wave quantisation beside a 24-channel all-gather, DRAM traffic
- * of rings.
+ * Communication kernels hold their SMs (non-preemptive CTAs, one per channel). A compute kernel that fills the device
+ * is left with the rest: in whole waves, waves(W, f) = ceil(W / f) / ceil(W) for few waves, 1 / f for many, where f is
+ * the fraction of SMs left and W the waves alone. Memory bandwidth and links are shared in proportion to demand.
+ * Sources: reference measurements in docs/METHOD.md ("Contention"): wave quantisation beside a 24-channel all-gather,
+ * DRAM traffic of rings.
  */
 #include <math.h>
 
 #include "cost/cost.h"
 
-static double sm_slowdown(const lk_cost *kernel, double taken)
-{
+static double sm_slowdown(const lk_cost *kernel, double taken) {
 	double left = 1 - taken;
 	if (taken <= 0 || kernel->sm <= left) return 1;
 	double waves = kernel->waves;
@@ -19,8 +18,7 @@ static double sm_slowdown(const lk_cost *kernel, double taken)
 	return fmax(kernel->sm, 1e-3) / left;
 }
 
-void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates)
-{
+void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates) {
 	double taken = 0, memory = 0, intra = 0, nic = 0;
 	for (int i = 0; i < count; i++) {
 		if (communicates[i]) {

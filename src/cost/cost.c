@@ -35,9 +35,9 @@ static const lk_cost_family family_of[LK_OP_COUNT] = {
 	[LK_OP_RECV] = lk_cost_comm,
 };
 
-/* Host time to issue an operation: inside a CUDA graph next to nothing; torch.compile fuses the element-wise launches. */
-static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site)
-{
+/* Host time to issue an operation: inside a CUDA graph next to nothing; torch.compile fuses the element-wise launches.
+ */
+static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	const lk_constants *c = site->constants;
 	unsigned kind = graph->ops.kind[op];
 	if (kind == LK_OP_WAIT || kind == LK_OP_HOST) return 0;
@@ -46,15 +46,13 @@ static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 	return site->compiled && fusible ? c->launch_s / 2 : c->launch_s;
 }
 
-static int64_t picoseconds(double seconds)
-{
+static int64_t picoseconds(double seconds) {
 	double ps = seconds * LK_PS_PER_S;
 	if (!(ps > 0)) return 0;
 	return ps < 9e17 ? llround(ps) : (int64_t)9e17; /* ten days: far below overflow even when summed */
 }
 
-lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site)
-{
+lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	lk_cost cost = {.spread = 1};
 	lk_cost_family family = family_of[graph->ops.kind[op]];
 	if (family) family(graph, op, site, &cost);
@@ -65,11 +63,14 @@ lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site)
 	return cost;
 }
 
-void lk_cost_set(lk_cost *cost, double seconds) { cost->duration_ps = picoseconds(seconds); }
+void lk_cost_set(lk_cost *cost, double seconds) {
+	cost->duration_ps = picoseconds(seconds);
+}
 
-/* Ten numbers, global: none is per model, run, GPU or software stack. The form of each comes from its family's file. Values
- * were chosen so that whole steps of the public run table (docs/METHOD.md, "Constants") come out right together, within what
- * micro-benchmarks of the kernels alone allow: in a step, matrix products run under the power limit and beside others. */
+/* Ten numbers, global: none is per model, run, GPU or software stack. The form of each comes from its family's file.
+ * Values were chosen so that whole steps of the public run table (docs/METHOD.md, "Constants") come out right together,
+ * within what micro-benchmarks of the kernels alone allow: in a step, matrix products run under the power limit and
+ * beside others. */
 const lk_constants lk_default_constants = {
 	.gemm_efficiency = 0.70,
 	.gemm_fill_s = 4.5e-6,

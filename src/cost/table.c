@@ -1,5 +1,5 @@
-/* table.c: costs of every operation on every kind of site. Ranks whose groups lie alike on nodes alike share a variant; the
- * usual job, aligned on equal nodes, has one or two. */
+/* table.c: costs of every operation on every kind of site. Ranks whose groups lie alike on nodes alike share a variant;
+ * the usual job, aligned on equal nodes, has one or two. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,15 +22,16 @@ typedef struct lk_table_builder {
 	const lk_cost_options *options;
 	lk_signature *known;
 	size_t count, capacity;
-	int32_t *node_of;             /* [world] */
-	uint8_t *kind_of;             /* [world] node group, at most 255 kinds matter */
+	int32_t *node_of; /* [world] */
+	uint8_t *kind_of; /* [world] node group, at most 255 kinds matter */
 } lk_table_builder;
 
-static const lk_node *node_at(const lk_table_builder *t, uint32_t rank) { return &t->cluster->node[t->kind_of[rank]]; }
+static const lk_node *node_at(const lk_table_builder *t, uint32_t rank) {
+	return &t->cluster->node[t->kind_of[rank]];
+}
 
 /* Places of all ranks, node by node: cheaper than asking for each rank. */
-static void place_ranks(lk_table_builder *t, uint32_t world)
-{
+static void place_ranks(lk_table_builder *t, uint32_t world) {
 	uint32_t rank = 0;
 	int32_t node = 0;
 	for (int g = 0; g < t->cluster->groups; g++)
@@ -42,11 +43,13 @@ static void place_ranks(lk_table_builder *t, uint32_t world)
 	for (; rank < world; rank++) t->node_of[rank] = node, t->kind_of[rank] = 0;
 }
 
-static double speed(const lk_node *node) { return node->intra_rate + node->nics * node->nic_rate; }
+static double speed(const lk_node *node) {
+	return node->intra_rate + node->nics * node->nic_rate;
+}
 
 /* Members come in rank order, so those of one node stand together. */
-static void shape_of(const lk_table_builder *t, uint32_t first, uint32_t size, uint32_t stride, lk_signature *s, int kind)
-{
+static void shape_of(const lk_table_builder *t, uint32_t first, uint32_t size, uint32_t stride, lk_signature *s,
+					 int kind) {
 	int32_t nodes = 0, run = 0, most = 0, last = -1;
 	const lk_node *slowest = node_at(t, first);
 	for (uint32_t i = 0; i < size; i++) {
@@ -60,15 +63,15 @@ static void shape_of(const lk_table_builder *t, uint32_t first, uint32_t size, u
 	s->group[kind].slowest = slowest;
 }
 
-static bool across_stages(int kind) { return kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL; }
+static bool across_stages(int kind) {
+	return kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
+}
 
-static uint32_t group_ranks(const lk_ranks *r, int kind)
-{
+static uint32_t group_ranks(const lk_ranks *r, int kind) {
 	return kind == LK_GROUP_MODEL ? r->group[kind].size * r->stages : r->group[kind].size;
 }
 
-static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain, lk_signature *s)
-{
+static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain, lk_signature *s) {
 	const lk_ranks *r = &t->graph->ranks;
 	uint32_t base = stage * r->chains, rank = base + chain;
 	memset(s, 0, sizeof *s);
@@ -88,12 +91,12 @@ static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain,
 	s->peer_same_node[1] = t->node_of[(rank + world - r->chains) % world] == t->node_of[rank];
 }
 
-static lk_status variant_of(lk_table_builder *t, const lk_signature *s, uint16_t *variant, lk_error *err)
-{
+static lk_status variant_of(lk_table_builder *t, const lk_signature *s, uint16_t *variant, lk_error *err) {
 	for (size_t i = t->count; i-- > 0;)
 		if (memcmp(&t->known[i], s, sizeof *s) == 0) return *variant = (uint16_t)i, LK_OK;
 	if (t->count == 4096)
-		return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 4096 different kinds of places for ranks; use more regular nodes");
+		return lk_fail(err, LK_ERR_INPUT, "cluster",
+					   "more than 4096 different kinds of places for ranks; use more regular nodes");
 	if (t->count == t->capacity) {
 		size_t capacity = t->capacity ? t->capacity * 2 : 8;
 		lk_signature *grown = realloc(t->known, capacity * sizeof *grown);
@@ -105,12 +108,13 @@ static lk_status variant_of(lk_table_builder *t, const lk_signature *s, uint16_t
 	return LK_OK;
 }
 
-/* Keys instead of signatures: every group is looked at once and tells all its members how it lies. One addition per rank and
- * kind of group, no divisions: 131,072 ranks take milliseconds. */
-static uint64_t mix(uint64_t key, uint64_t value) { return lk_hash64(key ^ (value + 0x9e3779b97f4a7c15u)); }
+/* Keys instead of signatures: every group is looked at once and tells all its members how it lies. One addition per
+ * rank and kind of group, no divisions: 131,072 ranks take milliseconds. */
+static uint64_t mix(uint64_t key, uint64_t value) {
+	return lk_hash64(key ^ (value + 0x9e3779b97f4a7c15u));
+}
 
-static void mix_groups(const lk_table_builder *t, uint32_t stage, int kind, uint64_t *key)
-{
+static void mix_groups(const lk_table_builder *t, uint32_t stage, int kind, uint64_t *key) {
 	const lk_ranks *r = &t->graph->ranks;
 	uint32_t size = r->group[kind].size, stride = r->group[kind].stride, base = stage * r->chains;
 	if (size <= 1 || across_stages(kind)) return;
@@ -125,30 +129,28 @@ static void mix_groups(const lk_table_builder *t, uint32_t stage, int kind, uint
 		}
 }
 
-static void stage_keys(const lk_table_builder *t, uint32_t stage, uint64_t *key)
-{
+static void stage_keys(const lk_table_builder *t, uint32_t stage, uint64_t *key) {
 	const lk_ranks *r = &t->graph->ranks;
 	uint32_t world = r->world;
 	for (uint32_t chain = 0; chain < r->chains; chain++) {
 		uint32_t rank = stage * r->chains + chain;
 		uint32_t next = rank + r->chains < world ? rank + r->chains : rank + r->chains - world;
 		uint32_t before = rank >= r->chains ? rank - r->chains : rank + world - r->chains;
-		key[chain] = t->kind_of[rank] * 4u + (t->node_of[next] == t->node_of[rank]) * 2u + (t->node_of[before] == t->node_of[rank]);
+		key[chain] = t->kind_of[rank] * 4u + (t->node_of[next] == t->node_of[rank]) * 2u +
+					 (t->node_of[before] == t->node_of[rank]);
 	}
 	for (int kind = 1; kind < LK_GROUPS; kind++) mix_groups(t, stage, kind, key);
 }
 
 /* Nodes alike, and every stage begins at a node: all stages lie as the first does. */
-static bool stages_lie_alike(const lk_table_builder *t)
-{
+static bool stages_lie_alike(const lk_table_builder *t) {
 	const lk_ranks *r = &t->graph->ranks;
 	const lk_cluster *c = t->cluster;
 	int64_t gpus = c->node[0].gpus;
 	return c->groups == 1 && gpus > 0 && r->chains % gpus == 0 && c->nodes[0] * gpus >= r->world;
 }
 
-static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t *key, lk_error *err)
-{
+static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t *key, lk_error *err) {
 	const lk_ranks *r = &t->graph->ranks;
 	bool alike = stages_lie_alike(t);
 	for (uint32_t stage = 0; stage < r->stages; stage++) {
@@ -171,32 +173,37 @@ static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t 
 	return LK_OK;
 }
 
-static lk_group_shape group_shape(const lk_table_builder *t, const lk_signature *s, int kind)
-{
+static lk_group_shape group_shape(const lk_table_builder *t, const lk_signature *s, int kind) {
 	int ranks = (int)group_ranks(&t->graph->ranks, kind);
 	int per_node = s->group[kind].per_node > 0 ? s->group[kind].per_node : 1;
 	const lk_node *node = s->group[kind].slowest ? s->group[kind].slowest : s->node;
 	int sharing = s->group[kind].nodes > 1 || kind == LK_GROUP_PP ? node->gpus / per_node : 1;
 	return (lk_group_shape){
-		.node = node, .ranks = ranks, .nodes = s->group[kind].nodes > 0 ? s->group[kind].nodes : 1, .ranks_per_node = per_node,
-		.sharing = sharing > 0 ? sharing : 1, .oversubscription = t->cluster->oversubscription,
+		.node = node,
+		.ranks = ranks,
+		.nodes = s->group[kind].nodes > 0 ? s->group[kind].nodes : 1,
+		.ranks_per_node = per_node,
+		.sharing = sharing > 0 ? sharing : 1,
+		.oversubscription = t->cluster->oversubscription,
 	};
 }
 
-static void cost_variant(const lk_table_builder *t, const lk_signature *s, lk_cost *out)
-{
+static void cost_variant(const lk_table_builder *t, const lk_signature *s, lk_cost *out) {
 	lk_group_shape groups[LK_GROUPS];
 	for (int kind = 0; kind < LK_GROUPS; kind++) groups[kind] = group_shape(t, s, kind);
 	lk_cost_site site = {
-		.constants = t->options->constants, .node = s->node, .groups = groups,
-		.peer_same_node = {s->peer_same_node[0], s->peer_same_node[1]}, .oversubscription = t->cluster->oversubscription,
-		.cuda_graphs = t->options->cuda_graphs, .compiled = t->options->compiled,
+		.constants = t->options->constants,
+		.node = s->node,
+		.groups = groups,
+		.peer_same_node = {s->peer_same_node[0], s->peer_same_node[1]},
+		.oversubscription = t->cluster->oversubscription,
+		.cuda_graphs = t->options->cuda_graphs,
+		.compiled = t->options->compiled,
 	};
 	for (uint32_t op = 0; op < t->graph->ops.count; op++) out[op] = lk_cost_op(t->graph, op, &site);
 }
 
-static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_error *err)
-{
+static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_error *err) {
 	const lk_ranks *r = &t->graph->ranks;
 	out->variant_of = LK_ARRAY(arena, uint16_t, r->world);
 	if (!out->variant_of) return lk_oom(err);
@@ -213,9 +220,8 @@ static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_e
 	return LK_OK;
 }
 
-lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster, const lk_cost_options *options,
-                         lk_costs *out, lk_error *err)
-{
+lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
+						 const lk_cost_options *options, lk_costs *out, lk_error *err) {
 	if (cluster->groups > 255) return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
 	uint32_t world = graph->ranks.world;
 	lk_table_builder t = {.graph = graph, .cluster = cluster, .options = options};

@@ -5,12 +5,12 @@
 #include <string.h>
 
 /* Every column of lk_ops that has one element per operation. */
-#define OP_COLUMNS(X) \
-	X(kind) X(stream) X(phase) X(group) X(dtype) X(flags) X(wait) X(signal) X(alloc_owner) X(release_owner) X(join) X(name) \
-	X(m) X(n) X(k) X(batch) X(flops) X(bytes) X(window) X(alloc) X(release) X(channel) X(measured_ps)
+#define OP_COLUMNS(X)                                                                                                  \
+	X(kind)                                                                                                            \
+	X(stream) X(phase) X(group) X(dtype) X(flags) X(wait) X(signal) X(alloc_owner) X(release_owner) X(join) X(name)    \
+		X(m) X(n) X(k) X(batch) X(flops) X(bytes) X(window) X(alloc) X(release) X(channel) X(measured_ps)
 
-lk_graph *lk_graph_new(void)
-{
+lk_graph *lk_graph_new(void) {
 	lk_graph *graph = calloc(1, sizeof *graph);
 	if (!graph) return NULL;
 	graph->names = lk_intern_new();
@@ -25,8 +25,7 @@ lk_graph *lk_graph_new(void)
 	return graph;
 }
 
-void lk_graph_free(lk_graph *graph)
-{
+void lk_graph_free(lk_graph *graph) {
 	if (!graph) return;
 	lk_ops *ops = &graph->ops;
 #define FREE_COLUMN(column) free(ops->column);
@@ -42,15 +41,13 @@ void lk_graph_free(lk_graph *graph)
 	free(graph);
 }
 
-static bool grow(void **column, size_t capacity, size_t size)
-{
+static bool grow(void **column, size_t capacity, size_t size) {
 	void *grown = realloc(*column, capacity * size);
 	if (grown) *column = grown;
 	return grown != NULL;
 }
 
-static bool ops_reserve(lk_ops *ops, uint32_t dep_count)
-{
+static bool ops_reserve(lk_ops *ops, uint32_t dep_count) {
 	if (ops->count == ops->capacity) {
 		if (ops->capacity > UINT32_MAX / 4) return false;
 		uint32_t capacity = ops->capacity ? ops->capacity * 2 : 256;
@@ -72,8 +69,7 @@ static bool ops_reserve(lk_ops *ops, uint32_t dep_count)
 	return true;
 }
 
-void lk_graph_begin_block(lk_graph *graph, const char *name)
-{
+void lk_graph_begin_block(lk_graph *graph, const char *name) {
 	if (graph->failed) return;
 	uint32_t id = lk_intern_id(graph->names, name);
 	if (id == UINT32_MAX || !lk_push(&graph->blocks)) {
@@ -85,8 +81,7 @@ void lk_graph_begin_block(lk_graph *graph, const char *name)
 	block->begin = block->end = graph->ops.count;
 }
 
-uint32_t lk_graph_add(lk_graph *graph, const lk_op *op)
-{
+uint32_t lk_graph_add(lk_graph *graph, const lk_op *op) {
 	lk_ops *ops = &graph->ops;
 	uint32_t name = graph->failed ? UINT32_MAX : lk_intern_id(graph->names, op->name ? op->name : "");
 	if (name == UINT32_MAX || !ops_reserve(ops, op->dep_count)) {
@@ -108,16 +103,14 @@ uint32_t lk_graph_add(lk_graph *graph, const lk_op *op)
 	return i - lk_last(&graph->blocks)->begin;
 }
 
-lk_status lk_graph_end_block(lk_graph *graph, uint32_t *id, lk_error *err)
-{
+lk_status lk_graph_end_block(lk_graph *graph, uint32_t *id, lk_error *err) {
 	if (graph->failed) return lk_oom(err);
 	lk_last(&graph->blocks)->end = graph->ops.count;
 	*id = (uint32_t)graph->blocks.count - 1;
 	return LK_OK;
 }
 
-lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err)
-{
+lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err) {
 	size_t wires = (size_t)stages * channels;
 	if (!lk_reserve(&graph->programs, stages) || !lk_reserve(&graph->wires, wires)) return lk_oom(err);
 	for (uint32_t s = 0; s < stages; s++) {
@@ -135,22 +128,19 @@ lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t chann
 	return LK_OK;
 }
 
-lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err)
-{
+lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err) {
 	lk_program *program = &graph->programs.at[stage];
 	if (!lk_push(&program->calls)) return lk_oom(err);
 	*lk_last(&program->calls) = *call;
 	return LK_OK;
 }
 
-void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b)
-{
+void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b) {
 	graph->wires.at[(size_t)s * graph->channels + a] = (lk_wire){t, b};
 	graph->wires.at[(size_t)t * graph->channels + b] = (lk_wire){s, a};
 }
 
-uint64_t lk_graph_program_ops(const lk_graph *graph, uint32_t stage)
-{
+uint64_t lk_graph_program_ops(const lk_graph *graph, uint32_t stage) {
 	const lk_program *program = &graph->programs.at[stage];
 	uint64_t total = 0;
 	for (size_t i = 0; i < program->calls.count; i++) {
@@ -161,8 +151,7 @@ uint64_t lk_graph_program_ops(const lk_graph *graph, uint32_t stage)
 	return total;
 }
 
-uint32_t lk_graph_layer_ops(const lk_graph *graph)
-{
+uint32_t lk_graph_layer_ops(const lk_graph *graph) {
 	uint32_t forward = 0, backward = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];

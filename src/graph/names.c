@@ -7,9 +7,21 @@ static const char *const kind_names[] = {
 #undef LK_OP_NAME
 };
 static const char *const stream_labels[] = {
-	"host", "compute", "tensor parallel", "context parallel", "expert parallel", "data parallel",
-	"send forward", "receive forward", "send backward", "receive backward", "copy",
-	"send forward, upward", "receive forward, upward", "send backward, upward", "receive backward, upward",
+	"host",
+	"compute",
+	"tensor parallel",
+	"context parallel",
+	"expert parallel",
+	"data parallel",
+	"send forward",
+	"receive forward",
+	"send backward",
+	"receive backward",
+	"copy",
+	"send forward, upward",
+	"receive forward, upward",
+	"send backward, upward",
+	"receive backward, upward",
 };
 static const char *const group_labels[LK_GROUPS] = {
 	"none", "tp", "cp", "ep", "etp", "dp", "edp", "shard", "replica", "pp", "embedding", "model",
@@ -21,8 +33,18 @@ static const char *const owner_names[LK_OWNERS] = {
 
 #define PICK(names, i) ((size_t)(i) < sizeof names / sizeof *names ? names[i] : "unknown")
 
-const char *lk_op_kind_name(lk_op_kind kind) { return PICK(kind_names, kind); }
-const char *lk_stream_label(unsigned stream) { return PICK(stream_labels, stream); }
-const char *lk_group_label(unsigned group) { return PICK(group_labels, group); }
-const char *lk_phase_name(lk_phase phase) { return PICK(phase_names, phase); }
-const char *lk_owner_name(lk_owner owner) { return PICK(owner_names, owner); }
+const char *lk_op_kind_name(lk_op_kind kind) {
+	return PICK(kind_names, kind);
+}
+const char *lk_stream_label(unsigned stream) {
+	return PICK(stream_labels, stream);
+}
+const char *lk_group_label(unsigned group) {
+	return PICK(group_labels, group);
+}
+const char *lk_phase_name(lk_phase phase) {
+	return PICK(phase_names, phase);
+}
+const char *lk_owner_name(lk_owner owner) {
+	return PICK(owner_names, owner);
+}

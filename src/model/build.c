@@ -17,37 +17,35 @@ typedef struct lk_stage_builder {
 	const lk_schedule *schedule;
 	lk_schedule_shape shape;
 	int stage, places;
-	uint32_t *wire_block;       /* [channels] id + 1 of the blocks that send or receive on a channel */
-	uint32_t next_event;        /* events for gathered parameters */
-	int64_t run_block;          /* layers being collected into one call: block, -1 none */
+	uint32_t *wire_block; /* [channels] id + 1 of the blocks that send or receive on a channel */
+	uint32_t next_event;  /* events for gathered parameters */
+	int64_t run_block;    /* layers being collected into one call: block, -1 none */
 	lk_call run;
 	double bucket_dense, bucket_experts; /* gradients since the last bucket, bytes */
 } lk_stage_builder;
 
-static int chunks_of(const lk_job *job)
-{
+static int chunks_of(const lk_job *job) {
 	int fixed = lk_schedule_get(job->schedule)->fixed_chunks;
 	return fixed ? fixed : job->vp;
 }
 
-static int places_of(const lk_job *job)
-{
+static int places_of(const lk_job *job) {
 	return job->schedule == LK_SCHED_DUALPIPE ? job->pp : job->pp * chunks_of(job);
 }
 
-static uint32_t channel_of(int chunk, int wire) { return (uint32_t)(chunk * WIRES_PER_CHUNK + wire); }
+static uint32_t channel_of(int chunk, int wire) {
+	return (uint32_t)(chunk * WIRES_PER_CHUNK + wire);
+}
 
 /* ---- groups and wires ---- */
 
-static void set_group(lk_graph *graph, int group, int size, int stride)
-{
+static void set_group(lk_graph *graph, int group, int size, int stride) {
 	graph->ranks.group[group].size = (uint32_t)(size > 0 ? size : 1);
 	graph->ranks.group[group].stride = (uint32_t)(stride > 0 ? stride : 1);
 }
 
 /* Rank order tp-cp-ep-dp-pp (Megatron-LM's default); experts: etp-ep-edp inside a stage. */
-static void set_ranks(lk_graph *graph, const lk_job *job)
-{
+static void set_ranks(lk_graph *graph, const lk_job *job) {
 	int chains = job->gpus / job->pp, dp = lk_sizes_dp_ranks(job);
 	int shard = job->shard_group > 0 && job->shard_group < dp ? job->shard_group : dp;
 	int ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
@@ -67,8 +65,7 @@ static void set_ranks(lk_graph *graph, const lk_job *job)
 }
 
 /* Stage and chunk at a place of the chain; direction d of DualPipe is a chain of its own. */
-static void at_place(const lk_job *job, int place, int direction, int *stage, int *chunk)
-{
+static void at_place(const lk_job *job, int place, int direction, int *stage, int *chunk) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	lk_schedule_shape shape = {job->pp, chunks_of(job), job->microbatches};
 	bool dual = job->schedule == LK_SCHED_DUALPIPE;
@@ -80,8 +77,7 @@ static void at_place(const lk_job *job, int place, int direction, int *stage, in
 	*stage = *chunk = 0;
 }
 
-static void wire_chain(lk_graph *graph, const lk_job *job, int direction)
-{
+static void wire_chain(lk_graph *graph, const lk_job *job, int direction) {
 	for (int k = 0; k + 1 < places_of(job); k++) {
 		int s, c, t, d;
 		at_place(job, k, direction, &s, &c);
@@ -94,19 +90,21 @@ static void wire_chain(lk_graph *graph, const lk_job *job, int direction)
 
 /* ---- pipeline messages ---- */
 
-static bool wired(const lk_stage_builder *s, int chunk, int wire)
-{
+static bool wired(const lk_stage_builder *s, int chunk, int wire) {
 	const lk_graph *graph = s->b->graph;
 	return graph->wires.at[(size_t)s->stage * graph->channels + channel_of(chunk, wire)].stage != UINT32_MAX;
 }
 
-static bool overlap_p2p(const lk_stage_builder *s) { return s->b->job->overlap_p2p == LK_ON; }
+static bool overlap_p2p(const lk_stage_builder *s) {
+	return s->b->job->overlap_p2p == LK_ON;
+}
 
 /* Schedules in which one chunk, or direction, runs from the last stage to the first. */
-static bool turns_back(const lk_job *job) { return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE; }
+static bool turns_back(const lk_job *job) {
+	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE;
+}
 
-static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *block)
-{
+static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *block) {
 	static const char *const names[] = {"receive forward", "send forward", "receive backward", "send backward"};
 	static const uint8_t streams[2][WIRES_PER_CHUNK] = {
 		{LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_BACKWARD},
@@ -117,9 +115,15 @@ static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *
 	if (!*known) {
 		bool receive = wire == FORWARD_IN || wire == BACKWARD_IN;
 		lk_op op = {
-			.kind = receive ? LK_OP_RECV : LK_OP_SEND, .stream = streams[turns_back(b->job) && chunk == 1][wire], .phase = LK_PHASE_OTHER, .group = LK_GROUP_PP,
-			.join = receive && overlap_p2p(s) ? 0 : LK_JOIN(LK_STREAM_COMPUTE), .signal = receive, .name = names[wire],
-			.bytes = b->bytes * b->rows * b->model->hidden, .channel = (int32_t)channel,
+			.kind = receive ? LK_OP_RECV : LK_OP_SEND,
+			.stream = streams[turns_back(b->job) && chunk == 1][wire],
+			.phase = LK_PHASE_OTHER,
+			.group = LK_GROUP_PP,
+			.join = receive && overlap_p2p(s) ? 0 : LK_JOIN(LK_STREAM_COMPUTE),
+			.signal = receive,
+			.name = names[wire],
+			.bytes = b->bytes * b->rows * b->model->hidden,
+			.channel = (int32_t)channel,
 		};
 		lk_graph_begin_block(b->graph, names[wire]);
 		lk_graph_add(b->graph, &op);
@@ -130,107 +134,112 @@ static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *
 	return LK_OK;
 }
 
-static uint16_t receive_event(int chunk, int wire, int microbatch)
-{
+static uint16_t receive_event(int chunk, int wire, int microbatch) {
 	return (uint16_t)(channel_of(chunk, wire) * 2 + (unsigned)(microbatch & 1));
 }
 
-static bool receives(const lk_stage_builder *s, const lk_slot *slot)
-{
+static bool receives(const lk_stage_builder *s, const lk_slot *slot) {
 	if (slot->pass == LK_PASS_W) return false;
 	return wired(s, slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN);
 }
 
-static lk_status call(lk_stage_builder *s, const lk_call *c) { return lk_graph_call(s->b->graph, (uint32_t)s->stage, c, s->b->err); }
+static lk_status call(lk_stage_builder *s, const lk_call *c) {
+	return lk_graph_call(s->b->graph, (uint32_t)s->stage, c, s->b->err);
+}
 
-static lk_status post_receive(lk_stage_builder *s, const lk_slot *slot)
-{
+static lk_status post_receive(lk_stage_builder *s, const lk_slot *slot) {
 	if (!receives(s, slot)) return LK_OK;
 	int wire = slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN;
-	lk_call c = {.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
+	lk_call c = {
+		.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
 	LK_TRY(wire_block(s, slot->chunk, wire, &c.block));
 	c.arg[0] = receive_event(slot->chunk, wire, slot->microbatch);
 	return call(s, &c);
 }
 
-static lk_status post_send(lk_stage_builder *s, const lk_slot *slot)
-{
+static lk_status post_send(lk_stage_builder *s, const lk_slot *slot) {
 	int wire = slot->pass == LK_PASS_F ? FORWARD_OUT : BACKWARD_OUT;
 	if (slot->pass == LK_PASS_W || !wired(s, slot->chunk, wire)) return LK_OK;
-	lk_call c = {.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
+	lk_call c = {
+		.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
 	LK_TRY(wire_block(s, slot->chunk, wire, &c.block));
 	return call(s, &c);
 }
 
-/* Without overlap, GPipe and 1F1B wait for their sends, as Megatron-LM's batched send-receive pairs do. Schedules with several
- * chunks may not: the wrap from the last stage to the first would close a circle of waiting sends. */
-static bool blocking_sends(const lk_stage_builder *s)
-{
+/* Without overlap, GPipe and 1F1B wait for their sends, as Megatron-LM's batched send-receive pairs do. Schedules with
+ * several chunks may not: the wrap from the last stage to the first would close a circle of waiting sends. */
+static bool blocking_sends(const lk_stage_builder *s) {
 	lk_schedule_kind kind = s->b->job->schedule;
 	return !overlap_p2p(s) && (kind == LK_SCHED_GPIPE || kind == LK_SCHED_1F1B);
 }
 
 /* A pass begins when its input is there; with blocking sends also when what was sent before has left. */
-static lk_status begin_pass(lk_stage_builder *s, const lk_slot *slot)
-{
+static lk_status begin_pass(lk_stage_builder *s, const lk_slot *slot) {
 	bool event = receives(s, slot);
 	uint16_t join = blocking_sends(s) ? lk_build_send_streams() : 0;
 	if (s->b->job->pp == 1 || (!event && !join)) return LK_OK;
-	lk_call c = {.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
+	lk_call c = {
+		.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
 	LK_TRY(lk_build_wait_block(s->b, join, event, &c.block));
-	if (event) c.arg[0] = receive_event(slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN, slot->microbatch);
+	if (event)
+		c.arg[0] = receive_event(slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN, slot->microbatch);
 	return call(s, &c);
 }
 
 /* ---- passes ---- */
 
-static lk_status flush_run(lk_stage_builder *s)
-{
+static lk_status flush_run(lk_stage_builder *s) {
 	if (s->run_block < 0) return LK_OK;
 	s->run_block = -1;
 	return call(s, &s->run);
 }
 
-static lk_phase phase_of(const lk_slot *slot)
-{
+static lk_phase phase_of(const lk_slot *slot) {
 	return slot->pass == LK_PASS_F ? LK_PHASE_FORWARD : slot->pass == LK_PASS_W ? LK_PHASE_WEIGHT : LK_PHASE_BACKWARD;
 }
 
 /* Appends one call, or lengthens the run of equal ones. */
-static lk_status add_run(lk_stage_builder *s, const lk_slot *slot, uint32_t block, int layer, uint16_t event)
-{
+static lk_status add_run(lk_stage_builder *s, const lk_slot *slot, uint32_t block, int layer, uint16_t event) {
 	if (s->run_block == (int64_t)block) {
 		s->run.repeat++;
 		return LK_OK;
 	}
 	LK_TRY(flush_run(s));
 	s->run_block = block;
-	s->run = (lk_call){.block = block, .repeat = 1, .microbatch = slot->microbatch, .layer = layer, .chunk = slot->chunk,
-	                   .pass = (uint8_t)phase_of(slot), .arg = {event, 0}};
+	s->run = (lk_call){.block = block,
+					   .repeat = 1,
+					   .microbatch = slot->microbatch,
+					   .layer = layer,
+					   .chunk = slot->chunk,
+					   .pass = (uint8_t)phase_of(slot),
+					   .arg = {event, 0}};
 	return LK_OK;
 }
 
-static bool recomputed(const lk_job *job, int index)
-{
+static bool recomputed(const lk_job *job, int index) {
 	return job->recompute == LK_RECOMPUTE_FULL && (job->recompute_layers <= 0 || index < job->recompute_layers);
 }
 
-static lk_block_pass layer_pass(const lk_job *job, const lk_slot *slot, int index)
-{
+static lk_block_pass layer_pass(const lk_job *job, const lk_slot *slot, int index) {
 	bool again = recomputed(job, index);
 	switch (slot->pass) {
-	case LK_PASS_F: return again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD;
-	case LK_PASS_B: return again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD;
-	case LK_PASS_BI: return again ? LK_BLOCK_INPUT_GRADIENT_CHECKPOINT : LK_BLOCK_INPUT_GRADIENT;
-	default: return LK_BLOCK_WEIGHT_GRADIENT;
+	case LK_PASS_F:
+		return again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD;
+	case LK_PASS_B:
+		return again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD;
+	case LK_PASS_BI:
+		return again ? LK_BLOCK_INPUT_GRADIENT_CHECKPOINT : LK_BLOCK_INPUT_GRADIENT;
+	default:
+		return LK_BLOCK_WEIGHT_GRADIENT;
 	}
 }
 
-static uint16_t weights_event(const lk_stage_builder *s) { return (uint16_t)(s->b->graph->channels * 2); }
+static uint16_t weights_event(const lk_stage_builder *s) {
+	return (uint16_t)(s->b->graph->channels * 2);
+}
 
 /* Gradients of a layer are complete: they wait in a bucket that leaves when it is full. */
-static lk_status fill_bucket(lk_stage_builder *s, lk_rank_params p, bool last)
-{
+static lk_status fill_bucket(lk_stage_builder *s, lk_rank_params p, bool last) {
 	const lk_job *job = s->b->job;
 	double wire = lk_sizes_wire_bytes(job);
 	s->bucket_dense += wire * p.trained_dense;
@@ -239,14 +248,14 @@ static lk_status fill_bucket(lk_stage_builder *s, lk_rank_params p, bool last)
 	if (full <= 0 || (full < job->bucket_bytes && !last)) return LK_OK;
 	LK_TRY(flush_run(s));
 	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
-	LK_TRY(lk_build_traffic_block(s->b, "reduce gradients", job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE : LK_OP_REDUCESCATTER,
-	                              s->bucket_dense, s->bucket_experts, &c.block));
+	LK_TRY(lk_build_traffic_block(s->b, "reduce gradients",
+								  job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE : LK_OP_REDUCESCATTER,
+								  s->bucket_dense, s->bucket_experts, &c.block));
 	s->bucket_dense = s->bucket_experts = 0;
 	return call(s, &c);
 }
 
-static lk_status end_block(lk_stage_builder *s, const lk_slot *slot, bool head)
-{
+static lk_status end_block(lk_stage_builder *s, const lk_slot *slot, bool head) {
 	uint32_t block;
 	lk_block_pass pass = slot->pass == LK_PASS_F ? LK_BLOCK_FORWARD : LK_BLOCK_BACKWARD;
 	if (slot->pass == LK_PASS_W) return LK_OK; /* the ends are small: their backward is not split */
@@ -257,8 +266,7 @@ static lk_status end_block(lk_stage_builder *s, const lk_slot *slot, bool head)
 }
 
 /* Multi-token prediction: one more layer and one more pass through the head for each module. */
-static lk_status predict_more(lk_stage_builder *s, const lk_slot *slot)
-{
+static lk_status predict_more(lk_stage_builder *s, const lk_slot *slot) {
 	for (int i = 0; i < s->b->model->mtp_layers; i++) {
 		uint32_t block;
 		int layer = s->b->model->layers - 1;
@@ -272,8 +280,7 @@ static lk_status predict_more(lk_stage_builder *s, const lk_slot *slot)
 }
 
 /* Layers [from, to) of a chunk that begins with layer `first`. */
-static lk_status layers(lk_stage_builder *s, const lk_slot *slot, int first, int from, int to, bool final)
-{
+static lk_status layers(lk_stage_builder *s, const lk_slot *slot, int first, int from, int to, bool final) {
 	const lk_job *job = s->b->job;
 	bool forward = slot->pass == LK_PASS_F;
 	for (int i = from; i < to; i++) {
@@ -287,14 +294,14 @@ static lk_status layers(lk_stage_builder *s, const lk_slot *slot, int first, int
 	return LK_OK;
 }
 
-/* Layers of a forward and of a backward pass side by side: the communication of one behind the compute of the other. What
- * one pass has more layers than the other runs alone. */
-static lk_status run_pair(lk_stage_builder *s, const lk_slot *forward, const lk_slot *backward)
-{
+/* Layers of a forward and of a backward pass side by side: the communication of one behind the compute of the other.
+ * What one pass has more layers than the other runs alone. */
+static lk_status run_pair(lk_stage_builder *s, const lk_slot *forward, const lk_slot *backward) {
 	const lk_job *job = s->b->job;
 	int ffirst, bfirst, fcount = lk_job_chunk_layers(job, s->stage, forward->chunk, &ffirst);
 	int bcount = lk_job_chunk_layers(job, s->stage, backward->chunk, &bfirst), both = fcount < bcount ? fcount : bcount;
-	int fplace = s->schedule->place(&s->shape, s->stage, forward->chunk), bplace = s->schedule->place(&s->shape, s->stage, backward->chunk);
+	int fplace = s->schedule->place(&s->shape, s->stage, forward->chunk),
+		bplace = s->schedule->place(&s->shape, s->stage, backward->chunk);
 	if (fplace == 0) LK_TRY(end_block(s, forward, false));
 	if (bplace == s->places - 1) {
 		LK_TRY(end_block(s, backward, true));
@@ -319,8 +326,7 @@ static lk_status run_pair(lk_stage_builder *s, const lk_slot *forward, const lk_
 }
 
 /* One slot of the schedule. `final`: the last pass that adds to this chunk's gradients. */
-static lk_status run_pass(lk_stage_builder *s, const lk_slot *slot, bool final)
-{
+static lk_status run_pass(lk_stage_builder *s, const lk_slot *slot, bool final) {
 	const lk_job *job = s->b->job;
 	int first, count = lk_job_chunk_layers(job, s->stage, slot->chunk, &first);
 	int place = s->schedule->place(&s->shape, s->stage, slot->chunk);
@@ -347,8 +353,7 @@ static lk_status run_pass(lk_stage_builder *s, const lk_slot *slot, bool final)
 /* ---- stages ---- */
 
 /* The slot in which a chunk's gradients are complete: its last backward, or its last weight gradient. */
-static bool is_final(const lk_slots *slots, size_t at)
-{
+static bool is_final(const lk_slots *slots, size_t at) {
 	const lk_slot *slot = &slots->at[at];
 	if (slot->pass == LK_PASS_F) return false;
 	for (size_t i = at + 1; i < slots->count; i++)
@@ -356,14 +361,13 @@ static bool is_final(const lk_slots *slots, size_t at)
 	return true;
 }
 
-static bool buckets_overlap(const lk_job *job)
-{
-	return job->overlap_grad_reduce != LK_OFF && job->sharding < LK_SHARD_ZERO2 && lk_sizes_dp_ranks(job) * lk_sizes_edp_ranks(job) > 1;
+static bool buckets_overlap(const lk_job *job) {
+	return job->overlap_grad_reduce != LK_OFF && job->sharding < LK_SHARD_ZERO2 &&
+		   lk_sizes_dp_ranks(job) * lk_sizes_edp_ranks(job) > 1;
 }
 
 /* Parameters that the optimizer of the step before left sharded, gathered beside the first forward passes. */
-static lk_status gather_parameters(lk_stage_builder *s)
-{
+static lk_status gather_parameters(lk_stage_builder *s) {
 	const lk_job *job = s->b->job;
 	lk_rank_params p = lk_sizes_stage(job, s->stage);
 	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER, .arg = {weights_event(s), 0}};
@@ -371,35 +375,41 @@ static lk_status gather_parameters(lk_stage_builder *s)
 		int first;
 		lk_job_chunk_layers(job, s->stage, 0, &first);
 		p = lk_sizes_layer(job, first);
-		LK_TRY(lk_build_traffic_block(s->b, "gather first weights", LK_OP_ALLGATHER, s->b->bytes * p.dense, s->b->bytes * p.experts, &c.block));
+		LK_TRY(lk_build_traffic_block(s->b, "gather first weights", LK_OP_ALLGATHER, s->b->bytes * p.dense,
+									  s->b->bytes * p.experts, &c.block));
 		return call(s, &c);
 	}
 	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON) return LK_OK;
 	LK_TRY(lk_build_traffic_block(s->b, "gather parameters", LK_OP_ALLGATHER, s->b->bytes * p.trained_dense,
-	                              s->b->bytes * p.trained_experts, &c.block));
+								  s->b->bytes * p.trained_experts, &c.block));
 	return call(s, &c);
 }
 
-static lk_status walk_slots(lk_stage_builder *s, const lk_slots *slots)
-{
+static lk_status walk_slots(lk_stage_builder *s, const lk_slots *slots) {
 	bool overlap = overlap_p2p(s);
 	size_t finals[MOST_CHUNKS];
 	size_t final_count = 0;
 	for (size_t i = slots->count; i-- > 0 && final_count < sizeof finals / sizeof *finals;)
-		if (is_final(slots, i)) finals[final_count++] = i;
-		else if (final_count >= (size_t)s->shape.chunks) break;
+		if (is_final(slots, i))
+			finals[final_count++] = i;
+		else if (final_count >= (size_t)s->shape.chunks)
+			break;
 	if (overlap && slots->count) LK_TRY(post_receive(s, &slots->at[0]));
 	for (size_t i = 0; i < slots->count; i++) {
 		const lk_slot *slot = &slots->at[i];
 		bool final = false;
 		for (size_t f = 0; f < final_count; f++) final |= finals[f] == i;
-		if (!overlap) LK_TRY(post_receive(s, slot));
-		else if (i + 1 < slots->count) LK_TRY(post_receive(s, &slots->at[i + 1]));
+		if (!overlap)
+			LK_TRY(post_receive(s, slot));
+		else if (i + 1 < slots->count)
+			LK_TRY(post_receive(s, &slots->at[i + 1]));
 		LK_TRY(begin_pass(s, slot));
 		if (slot->pair && i + 1 < slots->count) { /* both inputs first, then both at once */
 			const lk_slot *other = &slots->at[++i];
-			if (!overlap) LK_TRY(post_receive(s, other));
-			else if (i + 1 < slots->count) LK_TRY(post_receive(s, &slots->at[i + 1]));
+			if (!overlap)
+				LK_TRY(post_receive(s, other));
+			else if (i + 1 < slots->count)
+				LK_TRY(post_receive(s, &slots->at[i + 1]));
 			LK_TRY(begin_pass(s, other));
 			LK_TRY(run_pair(s, slot, other));
 			LK_TRY(post_send(s, slot));
@@ -412,12 +422,16 @@ static lk_status walk_slots(lk_stage_builder *s, const lk_slots *slots)
 	return LK_OK;
 }
 
-static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks)
-{
+static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	const lk_job *job = b->job;
 	lk_stage_builder s = {
-		.b = b, .schedule = lk_schedule_get(job->schedule), .shape = {job->pp, chunks_of(job), job->microbatches},
-		.stage = stage, .places = places_of(job), .wire_block = wire_blocks, .run_block = -1,
+		.b = b,
+		.schedule = lk_schedule_get(job->schedule),
+		.shape = {job->pp, chunks_of(job), job->microbatches},
+		.stage = stage,
+		.places = places_of(job),
+		.wire_block = wire_blocks,
+		.run_block = -1,
 	};
 	lk_slots slots = {0};
 	lk_status status = s.schedule->order(&s.shape, stage, &slots, b->err);
@@ -439,14 +453,21 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks)
 
 /* ---- the whole ---- */
 
-static void begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *err)
-{
+static void begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *err) {
 	const lk_model *m = &job->model;
-	double sequence = m->image > 0 && m->patch > 0 ? (double)(m->image / m->patch) * (m->image / m->patch) + 1 : job->seq;
+	double sequence =
+		m->image > 0 && m->patch > 0 ? (double)(m->image / m->patch) * (m->image / m->patch) + 1 : job->seq;
 	*b = (lk_builder){
-		.job = job, .model = m, .graph = graph, .err = err, .batch = job->mbs, .tp = job->tp,
-		.tokens = job->mbs * sequence / job->cp, .sp = job->sequence_parallel == LK_ON && job->tp > 1,
-		.bytes = job->dtype == LK_FP32 || job->dtype == LK_TF32 ? 4 : 2, .train_base = job->task != LK_TASK_LORA,
+		.job = job,
+		.model = m,
+		.graph = graph,
+		.err = err,
+		.batch = job->mbs,
+		.tp = job->tp,
+		.tokens = job->mbs * sequence / job->cp,
+		.sp = job->sequence_parallel == LK_ON && job->tp > 1,
+		.bytes = job->dtype == LK_FP32 || job->dtype == LK_TF32 ? 4 : 2,
+		.train_base = job->task != LK_TASK_LORA,
 	};
 	b->replays = job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(job);
 	b->rows = b->sp ? b->tokens / job->tp : b->tokens;
@@ -457,8 +478,7 @@ static void begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *e
 	graph->peak_dtype = job->dtype;
 }
 
-static lk_status build(lk_builder *b, lk_error *err)
-{
+static lk_status build(lk_builder *b, lk_error *err) {
 	const lk_job *job = b->job;
 	lk_graph *graph = b->graph;
 	uint32_t channels = channel_of(chunks_of(job), 0);
@@ -473,8 +493,7 @@ static lk_status build(lk_builder *b, lk_error *err)
 	return LK_OK;
 }
 
-lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err)
-{
+lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
 	lk_builder b;
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);

@@ -1,17 +1,16 @@
-/* build_attention.c: the attention half of a layer: norm, projections (heads or latent), rotary positions, the core (fused
- * or not, causal, windowed, over context-parallel ranks), output projection. Saved tensors: arXiv 2205.05198 section 4,
- * itemised in docs/METHOD.md ("Memory"). */
+/* build_attention.c: the attention half of a layer: norm, projections (heads or latent), rotary positions, the core
+ * (fused or not, causal, windowed, over context-parallel ranks), output projection. Saved tensors: arXiv 2205.05198
+ * section 4, itemised in docs/METHOD.md ("Memory"). */
 #include "model/build.h"
 
 /* Widths on this rank. */
 typedef struct lk_widths {
-	double q, kv, v;       /* columns of q, of k and v together, of the output */
-	double score, value;   /* head sizes of q.k and p.v */
+	double q, kv, v;     /* columns of q, of k and v together, of the output */
+	double score, value; /* head sizes of q.k and p.v */
 	double heads;
 } lk_widths;
 
-static lk_widths widths(const lk_builder *b)
-{
+static lk_widths widths(const lk_builder *b) {
 	const lk_model *m = b->model;
 	double heads = m->heads / b->tp, kv_heads = m->kv_heads / b->tp;
 	if (kv_heads < 1) kv_heads = 1; /* replicated where TP is wider than the groups */
@@ -19,25 +18,26 @@ static lk_widths widths(const lk_builder *b)
 		double score = m->qk_nope + m->qk_rope;
 		return (lk_widths){heads * score, heads * (m->qk_nope + m->v_dim), heads * m->v_dim, score, m->v_dim, heads};
 	}
-	return (lk_widths){heads * m->head_dim, 2 * kv_heads * m->head_dim, heads * m->head_dim, m->head_dim, m->head_dim, heads};
+	return (lk_widths){
+		heads * m->head_dim, 2 * kv_heads * m->head_dim, heads * m->head_dim, m->head_dim, m->head_dim, heads};
 }
 
 /* Bytes of an input that is kept for a weight gradient: in the format of the product. */
-static double kept(const lk_builder *b, double elements)
-{
+static double kept(const lk_builder *b, double elements) {
 	double operand = lk_dtype_bytes(b->job->dtype);
 	return elements * (operand < b->bytes ? operand : b->bytes);
 }
 
-static double norm_out(const lk_builder *b) { return b->replays ? 0 : kept(b, b->rows * b->model->hidden); }
-static double qkv_saved(const lk_builder *b, lk_widths w)
-{
-	double latent = b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;
+static double norm_out(const lk_builder *b) {
+	return b->replays ? 0 : kept(b, b->rows * b->model->hidden);
+}
+static double qkv_saved(const lk_builder *b, lk_widths w) {
+	double latent =
+		b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;
 	double keys = b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
 	return b->bytes * b->tokens * (w.q + keys + latent);
 }
-static double core_saved(const lk_builder *b, const lk_layer_shape *s, lk_widths w)
-{
+static double core_saved(const lk_builder *b, const lk_layer_shape *s, lk_widths w) {
 	double out = b->bytes * b->tokens * w.v;
 	if (b->job->attn_kernel != LK_KERNEL_UNFUSED) return out + 4 * b->tokens * w.heads; /* log-sum-exp */
 	double pairs = b->batch * w.heads * s->queries * s->keys;
@@ -45,35 +45,45 @@ static double core_saved(const lk_builder *b, const lk_layer_shape *s, lk_widths
 	return out + pairs * (b->bytes + (b->model->dropout > 0 ? 1 + b->bytes : 0));
 }
 
-/* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism makes the last rank's
- * share 2 cp / (cp + 1) times the mean. */
-static double pairs(const lk_builder *b, const lk_layer_shape *s)
-{
+/* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism makes the last
+ * rank's share 2 cp / (cp + 1) times the mean. */
+static double pairs(const lk_builder *b, const lk_layer_shape *s) {
 	double all = s->queries * s->keys;
-	if (s->window > 0 && s->window < s->keys) all = s->queries * s->window * (s->causal ? 1 - 0.5 * s->window / s->keys : 1);
-	else if (s->causal) all *= 0.5;
+	if (s->window > 0 && s->window < s->keys)
+		all = s->queries * s->window * (s->causal ? 1 - 0.5 * s->window / s->keys : 1);
+	else if (s->causal)
+		all *= 0.5;
 	double cp = b->job->cp;
 	if (s->causal && cp > 1 && b->job->cp_balanced == LK_OFF) all *= 2 * cp / (cp + 1);
 	return all * b->batch;
 }
 
-static void flash(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward)
-{
+static void flash(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward) {
 	double flops = 2 * pairs(b, s) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
 	double bytes = b->bytes * b->tokens * (w.q + w.v) + b->bytes * b->batch * s->keys * w.kv;
 	lk_op op = {
-		.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION, .dtype = LK_BF16, .stream = LK_STREAM_COMPUTE,
-		.phase = b->phase, .join = b->pending, .name = backward ? "attention_grad" : "attention",
-		.m = s->queries, .n = s->keys, .k = w.score, .batch = b->batch * w.heads, .flops = flops,
-		.bytes = bytes * (backward ? 3 : 1), .window = s->window, .flags = s->causal ? LK_OP_CAUSAL : 0,
+		.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION,
+		.dtype = LK_BF16,
+		.stream = LK_STREAM_COMPUTE,
+		.phase = b->phase,
+		.join = b->pending,
+		.name = backward ? "attention_grad" : "attention",
+		.m = s->queries,
+		.n = s->keys,
+		.k = w.score,
+		.batch = b->batch * w.heads,
+		.flops = flops,
+		.bytes = bytes * (backward ? 3 : 1),
+		.window = s->window,
+		.flags = s->causal ? LK_OP_CAUSAL : 0,
 	};
 	b->pending = 0;
 	lk_graph_add(b->graph, &op);
 }
 
-/* Products over all pairs (libraries of batched products do not skip the masked half) and a fused scale-mask-softmax. */
-static void unfused(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward)
-{
+/* Products over all pairs (libraries of batched products do not skip the masked half) and a fused scale-mask-softmax.
+ */
+static void unfused(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward) {
 	double batch = b->batch * w.heads, score_bytes = batch * s->queries * s->keys * b->bytes;
 	double passes = b->model->dropout > 0 ? 4.5 : 2; /* read + write; dropout reads, writes and keeps a byte mask */
 	if (!backward) {
@@ -93,28 +103,32 @@ static void unfused(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool ba
 	lk_build_gemm_batch(b, "key_grad", s->keys, w.score, s->queries, batch);
 }
 
-/* Keys and values of the other context-parallel ranks: a ring hides behind the attention it feeds, an all-gather does not.
- * Backward, keys and values come again and their gradients go back. */
-static void core(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward)
-{
-	double total = b->bytes * b->batch * s->keys * (b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv);
+/* Keys and values of the other context-parallel ranks: a ring hides behind the attention it feeds, an all-gather does
+ * not. Backward, keys and values come again and their gradients go back. */
+static void core(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward) {
+	double total =
+		b->bytes * b->batch * s->keys * (b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv);
 	bool ring = b->job->cp_kind == LK_CP_RING, exchange = b->job->cp > 1;
 	if (exchange) lk_build_collective(b, LK_OP_ALLGATHER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv", total, ring);
-	if (b->job->attn_kernel == LK_KERNEL_UNFUSED) unfused(b, s, w, backward);
-	else flash(b, s, w, backward);
+	if (b->job->attn_kernel == LK_KERNEL_UNFUSED)
+		unfused(b, s, w, backward);
+	else
+		flash(b, s, w, backward);
 	if (exchange && backward)
 		lk_build_collective(b, LK_OP_REDUCESCATTER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv_grad", total, false);
 	if (exchange) lk_build_wait(b, LK_STREAM_CP);
 }
 
-static void positions(lk_builder *b, const lk_layer_shape *shape, lk_widths w, bool backward)
-{
+static void positions(lk_builder *b, const lk_layer_shape *shape, lk_widths w, bool backward) {
 	const lk_model *m = b->model;
-	if (m->qk_norm) lk_build_memory(b, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm", (backward ? 3 : 2) * b->bytes * b->tokens * (w.q + w.kv / 2));
-	if (m->position_rows > 0) return; /* learned: added to the embedding */
+	if (m->qk_norm)
+		lk_build_memory(b, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
+						(backward ? 3 : 2) * b->bytes * b->tokens * (w.q + w.kv / 2));
+	if (m->position_rows > 0) return;  /* learned: added to the embedding */
 	if (m->network == LK_NET_ENCDEC) { /* a bias per head and distance, read with the scores */
 		double bias = b->bytes * w.heads * shape->queries * shape->keys;
-		lk_build_memory(b, LK_OP_ELEMENTWISE, backward ? "relative_bias_grad" : "relative_bias", (backward ? 2 : 1) * bias);
+		lk_build_memory(b, LK_OP_ELEMENTWISE, backward ? "relative_bias_grad" : "relative_bias",
+						(backward ? 2 : 1) * bias);
 		return;
 	}
 	bool latent = m->attention == LK_ATTN_MLA;
@@ -124,8 +138,7 @@ static void positions(lk_builder *b, const lk_layer_shape *shape, lk_widths w, b
 }
 
 /* Low-rank adapters beside a frozen projection [k -> n]: two thin products. */
-static void adapter(lk_builder *b, double n, double k, bool backward)
-{
+static void adapter(lk_builder *b, double n, double k, bool backward) {
 	if (b->train_base) return;
 	double r = b->job->lora_rank;
 	lk_build_gemm(b, "adapter_a", b->tokens, r, k);
@@ -135,8 +148,7 @@ static void adapter(lk_builder *b, double n, double k, bool backward)
 	lk_build_gemm(b, "adapter_b_grad", n, r, b->tokens);
 }
 
-static void projections_forward(lk_builder *b, lk_widths w)
-{
+static void projections_forward(lk_builder *b, lk_widths w) {
 	const lk_model *m = b->model;
 	if (m->attention != LK_ATTN_MLA) {
 		lk_build_gemm(b, "qkv_proj", b->tokens, w.q + w.kv, m->hidden);
@@ -153,8 +165,7 @@ static void projections_forward(lk_builder *b, lk_widths w)
 	lk_build_gemm(b, "kv_up", b->tokens, w.kv, m->kv_lora);
 }
 
-static void projections_backward(lk_builder *b, lk_widths w, bool input, bool weight)
-{
+static void projections_backward(lk_builder *b, lk_widths w, bool input, bool weight) {
 	const lk_model *m = b->model;
 	if (m->attention != LK_ATTN_MLA) {
 		lk_build_column_backward(b, "qkv_proj_grad", w.q + w.kv, m->hidden, input, weight);
@@ -171,13 +182,11 @@ static void projections_backward(lk_builder *b, lk_widths w, bool input, bool we
 }
 
 /* The residual sum with bias and dropout; torch.compile folds it into the next norm's read. */
-static double residual_bytes(const lk_builder *b)
-{
+static double residual_bytes(const lk_builder *b) {
 	return (b->job->compile ? 1 : 3) * b->bytes * b->rows * b->model->hidden;
 }
 
-void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cross)
-{
+void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cross) {
 	lk_widths w = widths(b);
 	double row = b->bytes * b->rows * b->model->hidden;
 	lk_build_memory(b, LK_OP_NORM, cross ? "cross_norm" : "input_norm", 2 * row);
@@ -200,13 +209,11 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 }
 
 /* What a split backward keeps between its two passes: the output of the core and the gradients behind both products. */
-static double kept_for_weights(const lk_builder *b, lk_widths w)
-{
+static double kept_for_weights(const lk_builder *b, lk_widths w) {
 	return b->bytes * (b->rows * b->model->hidden + b->tokens * (w.v + w.q + w.kv));
 }
 
-void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cross, bool input, bool weight)
-{
+void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cross, bool input, bool weight) {
 	lk_widths w = widths(b);
 	double row = b->bytes * b->rows * b->model->hidden;
 	bool last = weight || !b->train_base; /* this block is the last that needs the inputs of products */

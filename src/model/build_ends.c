@@ -1,26 +1,26 @@
-/* build_ends.c: what stands before the first layer and behind the last: embeddings (tokens, positions, image patches), final
- * norm, output head, cross-entropy over a split vocabulary. */
+/* build_ends.c: what stands before the first layer and behind the last: embeddings (tokens, positions, image patches),
+ * final norm, output head, cross-entropy over a split vocabulary. */
 #include "model/build.h"
 #include "model/sizes.h"
 
-static double row_bytes(const lk_builder *b) { return b->bytes * b->rows * b->model->hidden; }
+static double row_bytes(const lk_builder *b) {
+	return b->bytes * b->rows * b->model->hidden;
+}
 
 /* Fully sharded parameters of an end: gathered before it runs, for it and its backward; gradients scattered behind. */
-static void gather_end(lk_builder *b, lk_rank_params p)
-{
+static void gather_end(lk_builder *b, lk_rank_params p) {
 	if (b->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(b->job) <= 1 || p.dense <= 0) return;
 	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, 0, true, false);
 	lk_build_wait(b, LK_STREAM_DP);
 }
 
-static void scatter_end(lk_builder *b, lk_rank_params p)
-{
+static void scatter_end(lk_builder *b, lk_rank_params p) {
 	if (b->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(b->job) <= 1) return;
-	lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, lk_sizes_wire_bytes(b->job) * p.trained_dense, 0, false, false);
+	lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, lk_sizes_wire_bytes(b->job) * p.trained_dense, 0,
+					 false, false);
 }
 
-static void embedding_forward(lk_builder *b)
-{
+static void embedding_forward(lk_builder *b) {
 	const lk_model *m = b->model;
 	gather_end(b, lk_sizes_embedding(b->job));
 	double out = b->bytes * b->tokens * m->hidden;
@@ -32,12 +32,12 @@ static void embedding_forward(lk_builder *b)
 	}
 	if (m->position_rows > 0) lk_build_memory(b, LK_OP_ELEMENTWISE, "add_positions", 2 * out);
 	if (b->tp > 1)
-		lk_build_collective(b, b->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, "reduce_embedding", out, false);
+		lk_build_collective(b, b->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP,
+							"reduce_embedding", out, false);
 	if (m->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm", 2 * row_bytes(b));
 }
 
-static void embedding_backward(lk_builder *b)
-{
+static void embedding_backward(lk_builder *b) {
 	double out = b->bytes * b->tokens * b->model->hidden;
 	if (!b->train_base) return;
 	if (b->model->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm_grad", 3 * row_bytes(b));
@@ -47,15 +47,16 @@ static void embedding_backward(lk_builder *b)
 	scatter_end(b, lk_sizes_embedding(b->job));
 }
 
-lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block)
-{
+lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block) {
 	bool forward = pass == LK_BLOCK_FORWARD;
 	if (!b->embed_block[pass]) {
 		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 		b->pending = 0;
 		lk_graph_begin_block(b->graph, forward ? "embedding forward" : "embedding backward");
-		if (forward) embedding_forward(b);
-		else embedding_backward(b);
+		if (forward)
+			embedding_forward(b);
+		else
+			embedding_backward(b);
 		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
 		b->embed_block[pass] = *block + 1;
 	}
@@ -65,18 +66,20 @@ lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block)
 
 /* ---- head ---- */
 
-static double vocabulary(const lk_builder *b) { return b->job->padded_vocab / b->tp; }
-static bool fused_loss(const lk_builder *b) { return b->job->fused_cross_entropy == LK_ON; }
+static double vocabulary(const lk_builder *b) {
+	return b->job->padded_vocab / b->tp;
+}
+static bool fused_loss(const lk_builder *b) {
+	return b->job->fused_cross_entropy == LK_ON;
+}
 
 /* Logits stay until the backward pass: 16-bit, and an fp32 copy for the softmax unless the loss is fused. */
-static double logits_saved(const lk_builder *b)
-{
+static double logits_saved(const lk_builder *b) {
 	return b->tokens * vocabulary(b) * (fused_loss(b) ? b->bytes : b->bytes + 4);
 }
 
 /* Vocabulary-parallel cross-entropy: maximum, predicted logit and sum of exponentials are reduced over TP. */
-static void loss(lk_builder *b)
-{
+static void loss(lk_builder *b) {
 	static const char *const names[] = {"loss_max", "loss_target", "loss_sum"};
 	double logits = b->tokens * vocabulary(b);
 	lk_build_memory(b, LK_OP_LOSS, "cross_entropy", logits * (fused_loss(b) ? b->bytes : b->bytes + 4 * 4));
@@ -87,10 +90,11 @@ static void loss(lk_builder *b)
 }
 
 /* Inputs of the final norm and of the product. */
-static double head_saved(const lk_builder *b) { return (b->model->final_norm ? 2 : 1) * row_bytes(b); }
+static double head_saved(const lk_builder *b) {
+	return (b->model->final_norm ? 2 : 1) * row_bytes(b);
+}
 
-static void head_forward(lk_builder *b)
-{
+static void head_forward(lk_builder *b) {
 	const lk_model *m = b->model;
 	gather_end(b, lk_sizes_head(b->job));
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * row_bytes(b));
@@ -102,8 +106,7 @@ static void head_forward(lk_builder *b)
 	loss(b);
 }
 
-static void head_backward(lk_builder *b)
-{
+static void head_backward(lk_builder *b) {
 	const lk_model *m = b->model;
 	if (m->vocab > 0) {
 		double logits = b->tokens * vocabulary(b);
@@ -116,17 +119,18 @@ static void head_backward(lk_builder *b)
 	if (b->train_base) scatter_end(b, lk_sizes_head(b->job));
 }
 
-/* A multi-token prediction module is one more layer with its own pass through the head; the builder runs the head once more
- * for each (DeepSeek-V3 report, section 2.2). */
-lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block)
-{
+/* A multi-token prediction module is one more layer with its own pass through the head; the builder runs the head once
+ * more for each (DeepSeek-V3 report, section 2.2). */
+lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block) {
 	bool forward = pass == LK_BLOCK_FORWARD;
 	if (!b->head_block[pass]) {
 		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 		b->pending = 0;
 		lk_graph_begin_block(b->graph, forward ? "head forward" : "head backward");
-		if (forward) head_forward(b);
-		else head_backward(b);
+		if (forward)
+			head_forward(b);
+		else
+			head_backward(b);
 		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
 		b->head_block[pass] = *block + 1;
 	}

@@ -4,25 +4,26 @@
 #include "model/build.h"
 #include "model/sizes.h"
 
-static bool same_shape(const lk_layer_shape *a, const lk_layer_shape *b)
-{
+static bool same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
 	return a->moe == b->moe && a->cross == b->cross && a->causal == b->causal && a->window == b->window;
 }
 
-static double sequence(const lk_builder *b)
-{
+static double sequence(const lk_builder *b) {
 	const lk_model *m = b->model;
 	if (m->image > 0 && m->patch > 0) return (double)(m->image / m->patch) * (m->image / m->patch) + 1;
 	return b->job->seq;
 }
 
-int lk_build_shape(lk_builder *b, int layer)
-{
+int lk_build_shape(lk_builder *b, int layer) {
 	const lk_model *m = b->model;
 	bool decoder = m->network == LK_NET_DECODER || (m->network == LK_NET_ENCDEC && layer >= m->layers);
 	lk_layer_shape shape = {
-		.moe = lk_model_is_moe(m, layer), .cross = m->network == LK_NET_ENCDEC && decoder, .causal = decoder,
-		.window = lk_model_window(m, layer), .queries = sequence(b) / b->job->cp, .keys = sequence(b),
+		.moe = lk_model_is_moe(m, layer),
+		.cross = m->network == LK_NET_ENCDEC && decoder,
+		.causal = decoder,
+		.window = lk_model_window(m, layer),
+		.queries = sequence(b) / b->job->cp,
+		.keys = sequence(b),
 	};
 	for (int i = 0; i < b->shape_count; i++)
 		if (same_shape(&b->shapes[i], &shape)) return i;
@@ -32,27 +33,26 @@ int lk_build_shape(lk_builder *b, int layer)
 }
 
 /* Cross-attention: every query sees the whole of the encoder's output. */
-static lk_layer_shape across(const lk_layer_shape *shape)
-{
+static lk_layer_shape across(const lk_layer_shape *shape) {
 	lk_layer_shape cross = *shape;
 	cross.causal = false;
 	cross.window = 0;
 	return cross;
 }
 
-static void forward(lk_builder *b, const lk_layer_shape *shape)
-{
+static void forward(lk_builder *b, const lk_layer_shape *shape) {
 	lk_layer_shape cross = across(shape);
 	lk_build_attention_forward(b, shape, false);
 	if (shape->cross) lk_build_attention_forward(b, &cross, true);
-	if (shape->moe) lk_build_moe_forward(b);
-	else lk_build_mlp_forward(b, shape);
+	if (shape->moe)
+		lk_build_moe_forward(b);
+	else
+		lk_build_mlp_forward(b, shape);
 }
 
-/* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): attention is kept, every second matrix
- * product and all that is cheap is done again. */
-static void replay_selected(lk_builder *b, const lk_layer_shape *shape)
-{
+/* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): attention is kept, every second
+ * matrix product and all that is cheap is done again. */
+static void replay_selected(lk_builder *b, const lk_layer_shape *shape) {
 	const lk_model *m = b->model;
 	double row = b->bytes * b->rows * m->hidden, heads = (double)m->heads * m->head_dim / b->tp;
 	double up = m->ffn / b->tp;
@@ -69,26 +69,25 @@ static void replay_selected(lk_builder *b, const lk_layer_shape *shape)
 	b->phase = phase;
 }
 
-static void backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight)
-{
+static void backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight) {
 	if (input && b->replays) replay_selected(b, shape);
-	if (shape->moe) lk_build_moe_backward(b, input, weight);
-	else lk_build_mlp_backward(b, shape, input, weight);
+	if (shape->moe)
+		lk_build_moe_backward(b, input, weight);
+	else
+		lk_build_mlp_backward(b, shape, input, weight);
 	lk_layer_shape cross = across(shape);
 	if (shape->cross) lk_build_attention_backward(b, &cross, true, input, weight);
 	lk_build_attention_backward(b, shape, false, input, weight);
 }
 
 /* Keeps only the layer's input of what the forward saved: the rest goes when the block ends. */
-static void drop_saved(lk_builder *b)
-{
+static void drop_saved(lk_builder *b) {
 	double input = b->bytes * b->rows * b->model->hidden;
 	lk_build_release(b, b->saved - input, LK_OWN_ACTIVATIONS);
 }
 
 /* Streams joined by an operation that never came would be lost between blocks; a WAIT keeps the order. */
-static void settle(lk_builder *b)
-{
+static void settle(lk_builder *b) {
 	if (!b->pending) return;
 	lk_op op = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .join = b->pending, .name = "wait"};
 	b->pending = 0;
@@ -96,20 +95,20 @@ static void settle(lk_builder *b)
 }
 
 static const char *const pass_names[LK_BLOCK_PASSES] = {
-	"forward", "forward, checkpointed", "backward", "backward, recomputed", "input gradient", "input gradient, recomputed",
-	"weight gradient",
+	"forward",        "forward, checkpointed",      "backward",        "backward, recomputed",
+	"input gradient", "input gradient, recomputed", "weight gradient",
 };
 
-/* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, asks for the next layer's while it
- * computes, and scatters its gradients behind its backward. The order of layers does not matter here: each block gathers as
- * many bytes as it uses. */
-static double gather_before(lk_builder *b, int layer, lk_block_pass pass)
-{
+/* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, asks for the next layer's while
+ * it computes, and scatters its gradients behind its backward. The order of layers does not matter here: each block
+ * gathers as many bytes as it uses. */
+static double gather_before(lk_builder *b, int layer, lk_block_pass pass) {
 	bool backward = pass >= LK_BLOCK_BACKWARD;
 	if (!lk_build_shards_layers(b->job) || pass == LK_BLOCK_WEIGHT_GRADIENT) return 0;
 	if (backward && b->job->sharding == LK_SHARD_ZERO2) return 0; /* kept since the forward */
 	lk_rank_params p = lk_sizes_layer(b->job, layer);
-	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .wait = 1, .name = "wait_weights"};
+	lk_op wait = {
+		.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .wait = 1, .name = "wait_weights"};
 	lk_graph_add(b->graph, &wait);
 	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, b->bytes * p.experts, true, true);
 	if (b->job->sharding == LK_SHARD_ZERO2) return 0; /* the whole weights are resident there */
@@ -119,24 +118,28 @@ static double gather_before(lk_builder *b, int layer, lk_block_pass pass)
 	return bytes;
 }
 
-static void scatter_behind(lk_builder *b, int layer, lk_block_pass pass, double gathered)
-{
+static void scatter_behind(lk_builder *b, int layer, lk_block_pass pass, double gathered) {
 	lk_rank_params p = lk_sizes_layer(b->job, layer);
-	bool gradients = pass == LK_BLOCK_BACKWARD || pass == LK_BLOCK_BACKWARD_CHECKPOINT || pass == LK_BLOCK_WEIGHT_GRADIENT;
+	bool gradients =
+		pass == LK_BLOCK_BACKWARD || pass == LK_BLOCK_BACKWARD_CHECKPOINT || pass == LK_BLOCK_WEIGHT_GRADIENT;
 	double wire = lk_sizes_wire_bytes(b->job);
 	if (gradients && lk_build_shards_layers(b->job) && p.trained_dense + p.trained_experts > 0) {
-		lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, wire * p.trained_experts, false, false);
+		lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, wire * p.trained_experts,
+						 false, false);
 		lk_build_scratch(b, wire * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS);
 	}
 	if (gathered > 0) {
-		lk_op op = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .name = "free_weights",
-		            .release = gathered, .release_owner = LK_OWN_BUFFERS};
+		lk_op op = {.kind = LK_OP_WAIT,
+					.stream = LK_STREAM_COMPUTE,
+					.phase = b->phase,
+					.name = "free_weights",
+					.release = gathered,
+					.release_owner = LK_OWN_BUFFERS};
 		lk_graph_add(b->graph, &op);
 	}
 }
 
-static void fill(lk_builder *b, const lk_layer_shape *shape, lk_block_pass pass)
-{
+static void fill(lk_builder *b, const lk_layer_shape *shape, lk_block_pass pass) {
 	bool weight = b->train_base;
 	switch (pass) {
 	case LK_BLOCK_FORWARD:
@@ -165,14 +168,13 @@ static void fill(lk_builder *b, const lk_layer_shape *shape, lk_block_pass pass)
 	settle(b);
 }
 
-lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block)
-{
+lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block) {
 	int s = lk_build_shape(b, layer);
 	if (!b->layer_block[s][pass]) {
 		const lk_layer_shape *shape = &b->shapes[s];
 		char name[96];
 		snprintf(name, sizeof name, "layer %s%s%s%s", shape->moe ? "moe " : "", shape->cross ? "decoder " : "",
-		         shape->window ? "windowed " : "", pass_names[pass]);
+				 shape->window ? "windowed " : "", pass_names[pass]);
 		bool first = pass == LK_BLOCK_FORWARD || pass == LK_BLOCK_FORWARD_CHECKPOINT;
 		b->phase = first ? LK_PHASE_FORWARD : pass == LK_BLOCK_WEIGHT_GRADIENT ? LK_PHASE_WEIGHT : LK_PHASE_BACKWARD;
 		b->saved = 0;

@@ -1,14 +1,17 @@
 /* build_mlp.c: the second half of a layer: dense MLP, or router, dispatch, experts and combine. */
 #include "model/build.h"
 
-static double kept(const lk_builder *b, double elements)
-{
+static double kept(const lk_builder *b, double elements) {
 	double operand = lk_dtype_bytes(b->job->dtype);
 	return elements * (operand < b->bytes ? operand : b->bytes);
 }
 
-static double row_bytes(const lk_builder *b) { return b->bytes * b->rows * b->model->hidden; }
-static double residual_bytes(const lk_builder *b) { return (b->job->compile ? 1 : 3) * row_bytes(b); }
+static double row_bytes(const lk_builder *b) {
+	return b->bytes * b->rows * b->model->hidden;
+}
+static double residual_bytes(const lk_builder *b) {
+	return (b->job->compile ? 1 : 3) * row_bytes(b);
+}
 
 /* ---- dense, also the shared experts of an MoE layer ---- */
 
@@ -16,30 +19,32 @@ typedef struct lk_mlp_width {
 	double up, inner; /* columns of the first product (gate and up), of the activation's output */
 } lk_mlp_width;
 
-static lk_mlp_width mlp_width(const lk_builder *b, double ffn)
-{
+static lk_mlp_width mlp_width(const lk_builder *b, double ffn) {
 	double inner = ffn / b->tp;
 	return (lk_mlp_width){b->model->gated ? 2 * inner : inner, inner};
 }
 
 /* The activation's output, for the weight gradient of the second product: not with frozen weights, nor where selective
  * recomputation makes it again from its input. */
-static bool remakes_inner(const lk_builder *b)
-{
+static bool remakes_inner(const lk_builder *b) {
 	return b->replays || (b->job->recompute == LK_RECOMPUTE_SELECTIVE && b->job->recompute_mlp);
 }
 
-static double inner_saved(const lk_builder *b, lk_mlp_width w)
-{
+static double inner_saved(const lk_builder *b, lk_mlp_width w) {
 	return b->train_base && !remakes_inner(b) ? kept(b, b->tokens * w.inner) : 0;
 }
 
-static double up_saved(const lk_builder *b, lk_mlp_width w) { return b->bytes * b->tokens * w.up * (b->replays ? 0.5 : 1); }
-static double mlp_saved(const lk_builder *b, lk_mlp_width w) { return up_saved(b, w) + inner_saved(b, w); }
-static double norm_out(const lk_builder *b) { return b->train_base && !b->replays ? kept(b, b->rows * b->model->hidden) : 0; }
+static double up_saved(const lk_builder *b, lk_mlp_width w) {
+	return b->bytes * b->tokens * w.up * (b->replays ? 0.5 : 1);
+}
+static double mlp_saved(const lk_builder *b, lk_mlp_width w) {
+	return up_saved(b, w) + inner_saved(b, w);
+}
+static double norm_out(const lk_builder *b) {
+	return b->train_base && !b->replays ? kept(b, b->rows * b->model->hidden) : 0;
+}
 
-static void mlp_products_forward(lk_builder *b, lk_mlp_width w)
-{
+static void mlp_products_forward(lk_builder *b, lk_mlp_width w) {
 	double h = b->model->hidden;
 	lk_build_gemm(b, "mlp_up", b->tokens, w.up, h);
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "activation", b->bytes * b->tokens * (w.up + w.inner));
@@ -49,13 +54,11 @@ static void mlp_products_forward(lk_builder *b, lk_mlp_width w)
 }
 
 /* Gradients behind both products, which a split backward keeps until its weight pass. */
-static double mlp_gradients(const lk_builder *b, lk_mlp_width w)
-{
+static double mlp_gradients(const lk_builder *b, lk_mlp_width w) {
 	return b->bytes * (b->rows * b->model->hidden + b->tokens * w.up);
 }
 
-static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, bool weight)
-{
+static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, bool weight) {
 	double h = b->model->hidden;
 	if (weight && remakes_inner(b) && !b->replays)
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_again", b->bytes * b->tokens * (w.up + w.inner));
@@ -63,8 +66,10 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 	lk_build_row_backward(b, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_grad", b->bytes * b->tokens * (2 * w.up + w.inner));
-		if (weight || !b->train_base) lk_build_release(b, mlp_saved(b, w), LK_OWN_ACTIVATIONS);
-		else lk_build_release(b, up_saved(b, w), LK_OWN_ACTIVATIONS);
+		if (weight || !b->train_base)
+			lk_build_release(b, mlp_saved(b, w), LK_OWN_ACTIVATIONS);
+		else
+			lk_build_release(b, up_saved(b, w), LK_OWN_ACTIVATIONS);
 	}
 	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_up_bias_grad", b->tokens, w.up);
 	lk_build_column_backward(b, "mlp_up_grad", w.up, h, input, weight);
@@ -72,14 +77,12 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 	if (!input && weight) lk_build_release(b, inner_saved(b, w) + mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
 }
 
-static void norm_forward(lk_builder *b)
-{
+static void norm_forward(lk_builder *b) {
 	lk_build_memory(b, LK_OP_NORM, "post_norm", 2 * row_bytes(b));
 	lk_build_save(b, row_bytes(b) + norm_out(b), LK_OWN_ACTIVATIONS);
 }
 
-static void norm_backward(lk_builder *b, bool input, bool weight)
-{
+static void norm_backward(lk_builder *b, bool input, bool weight) {
 	bool last = weight && b->train_base;
 	if (last) lk_build_release(b, norm_out(b), LK_OWN_ACTIVATIONS);
 	if (!input) return;
@@ -88,8 +91,7 @@ static void norm_backward(lk_builder *b, bool input, bool weight)
 	if (b->train_base) lk_build_memory(b, LK_OP_NORM, "norm_weight_grad", 2 * row_bytes(b));
 }
 
-void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape)
-{
+void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape) {
 	(void)shape;
 	norm_forward(b);
 	lk_build_tp_enter(b, "gather_mlp_input");
@@ -99,8 +101,7 @@ void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape)
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", residual_bytes(b));
 }
 
-void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight)
-{
+void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight) {
 	(void)shape;
 	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", residual_bytes(b));
 	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm_grad", 3 * row_bytes(b));
@@ -113,15 +114,14 @@ void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool inpu
 
 /* Sizes on one rank: the busiest expert-parallel rank decides, so routed rows are the mean times the imbalance. */
 typedef struct lk_moe_size {
-	double routed;       /* rows behind the dispatch on this rank, all its experts */
-	double sent;         /* rows that leave: tokens * top-k */
-	double local;        /* experts of this rank */
-	double up, inner;    /* widths of one expert's shard */
+	double routed;    /* rows behind the dispatch on this rank, all its experts */
+	double sent;      /* rows that leave: tokens * top-k */
+	double local;     /* experts of this rank */
+	double up, inner; /* widths of one expert's shard */
 	double hidden;
 } lk_moe_size;
 
-static lk_moe_size moe_size(const lk_builder *b)
-{
+static lk_moe_size moe_size(const lk_builder *b) {
 	const lk_model *m = b->model;
 	double ep = b->job->ep > 1 ? b->job->ep : 1, etp = b->job->etp > 1 ? b->job->etp : 1;
 	double imbalance = ep > 1 ? b->job->moe_imbalance : 1;
@@ -130,8 +130,7 @@ static lk_moe_size moe_size(const lk_builder *b)
 	return (lk_moe_size){sent * imbalance * etp, sent, m->experts / ep, m->gated ? 2 * inner : inner, inner, m->hidden};
 }
 
-static double moe_saved(const lk_builder *b, lk_moe_size z)
-{
+static double moe_saved(const lk_builder *b, lk_moe_size z) {
 	double up = b->bytes * z.routed * z.up;
 	double inputs = b->train_base ? kept(b, z.routed * (z.hidden + z.inner)) : 0;
 	return up + inputs + b->bytes * z.sent * z.hidden; /* the last: expert outputs, for the gradient of their weights */
@@ -139,19 +138,22 @@ static double moe_saved(const lk_builder *b, lk_moe_size z)
 
 /* Rows to the ranks that hold their experts, or back. With one copy per node the message is smaller; comm.c counts the
  * distinct nodes among top-k (`k`). */
-static void exchange(lk_builder *b, const char *name, lk_moe_size z)
-{
+static void exchange(lk_builder *b, const char *name, lk_moe_size z) {
 	if (b->job->ep <= 1) return;
 	double bytes = b->bytes * z.sent * z.hidden;
 	if (b->job->dispatcher == LK_DISPATCH_ALLGATHER) {
 		bool back = name[0] == 'c';
 		lk_build_collective(b, back ? LK_OP_REDUCESCATTER : LK_OP_ALLGATHER, LK_STREAM_EP, LK_GROUP_EP, name,
-		                    b->bytes * b->rows * z.hidden * b->job->ep, false);
+							b->bytes * b->rows * z.hidden * b->job->ep, false);
 		return;
 	}
 	lk_op op = {
-		.kind = LK_OP_ALLTOALL, .stream = LK_STREAM_EP, .group = LK_GROUP_EP, .phase = b->phase,
-		.join = (uint16_t)(LK_JOIN(LK_STREAM_COMPUTE) | b->pending), .name = name,
+		.kind = LK_OP_ALLTOALL,
+		.stream = LK_STREAM_EP,
+		.group = LK_GROUP_EP,
+		.phase = b->phase,
+		.join = (uint16_t)(LK_JOIN(LK_STREAM_COMPUTE) | b->pending),
+		.name = name,
 		.bytes = bytes * b->job->moe_imbalance,
 		.k = b->job->dispatcher == LK_DISPATCH_NODE ? b->model->topk : 0,
 	};
@@ -159,29 +161,29 @@ static void exchange(lk_builder *b, const char *name, lk_moe_size z)
 	b->pending |= LK_JOIN(LK_STREAM_EP);
 }
 
-static void expert_shards(lk_builder *b, unsigned kind, const char *name, lk_moe_size z)
-{
+static void expert_shards(lk_builder *b, unsigned kind, const char *name, lk_moe_size z) {
 	if (b->job->etp > 1)
 		lk_build_collective(b, kind, LK_STREAM_TP, LK_GROUP_ETP, name, b->bytes * z.routed * z.hidden, false);
 }
 
-static void experts_gemm(lk_builder *b, const char *name, double m, double n, double k, double batch)
-{
+static void experts_gemm(lk_builder *b, const char *name, double m, double n, double k, double batch) {
 	lk_build_gemm_batch(b, name, m, n, k, batch);
 	if (b->graph->ops.count) b->graph->ops.kind[b->graph->ops.count - 1] = LK_OP_GROUPED_GEMM;
 }
 
-/* The dispatcher needs the rows per expert on the host before it can size its buffers: the host waits for the device. */
-static void host_sync(lk_builder *b)
-{
+/* The dispatcher needs the rows per expert on the host before it can size its buffers: the host waits for the device.
+ */
+static void host_sync(lk_builder *b) {
 	if (b->job->dispatcher != LK_DISPATCH_ALLTOALL || b->job->cuda_graphs == LK_ON) return;
-	lk_op op = {.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .phase = b->phase, .join = LK_JOIN(LK_STREAM_COMPUTE) | b->pending,
-	            .name = "read_expert_counts"};
+	lk_op op = {.kind = LK_OP_HOST,
+				.stream = LK_STREAM_HOST,
+				.phase = b->phase,
+				.join = LK_JOIN(LK_STREAM_COMPUTE) | b->pending,
+				.name = "read_expert_counts"};
 	lk_graph_add(b->graph, &op);
 }
 
-void lk_build_moe_forward(lk_builder *b)
-{
+void lk_build_moe_forward(lk_builder *b) {
 	const lk_model *m = b->model;
 	lk_moe_size z = moe_size(b);
 	double rows_local = z.routed / z.local;
@@ -211,13 +213,13 @@ void lk_build_moe_forward(lk_builder *b)
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", residual_bytes(b));
 }
 
-static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weight)
-{
+static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weight) {
 	double rows = z.routed / z.local, h = z.hidden;
 	if (input) lk_build_quantize(b, z.routed * h);
 	if (input) experts_gemm(b, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(b, "weight_grad", h, z.inner, rows, z.local);
-	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "expert_activation_grad", b->bytes * z.routed * (2 * z.up + z.inner));
+	if (input)
+		lk_build_memory(b, LK_OP_ELEMENTWISE, "expert_activation_grad", b->bytes * z.routed * (2 * z.up + z.inner));
 	if (input) lk_build_quantize(b, z.routed * z.up);
 	if (input) experts_gemm(b, "experts_up_grad", rows, h, z.up, z.local);
 	if (weight) experts_gemm(b, "weight_grad", z.up, h, rows, z.local);
@@ -227,8 +229,7 @@ static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weig
 	if (last) lk_build_release(b, moe_saved(b, z) + (input ? 0 : gradients), LK_OWN_ACTIVATIONS);
 }
 
-void lk_build_moe_backward(lk_builder *b, bool input, bool weight)
-{
+void lk_build_moe_backward(lk_builder *b, bool input, bool weight) {
 	const lk_model *m = b->model;
 	lk_moe_size z = moe_size(b);
 	if (input) {

@@ -1,25 +1,25 @@
 /* sizes.c: weights, gradients and optimizer state of a rank (docs/METHOD.md, "Memory").
  *
- * Tensor parallelism splits matrices; norms, router and row-parallel biases are replicated. ZeRO-1 divides the optimizer
- * state by the data-parallel ranks, ZeRO-2 the gradients too, ZeRO-3 the weights too (arXiv 1910.02054); the group counts
- * context-parallel ranks, and experts have their own (Megatron-LM theoretical_memory_usage.py).
+ * Tensor parallelism splits matrices; norms, router and row-parallel biases are replicated. ZeRO-1 divides the
+ * optimizer state by the data-parallel ranks, ZeRO-2 the gradients too, ZeRO-3 the weights too (arXiv 1910.02054); the
+ * group counts context-parallel ranks, and experts have their own (Megatron-LM theoretical_memory_usage.py).
  */
 #include "model/sizes.h"
 
 #include "model/schedule.h"
 
-static bool lora(const lk_job *job) { return job->task == LK_TASK_LORA; }
+static bool lora(const lk_job *job) {
+	return job->task == LK_TASK_LORA;
+}
 
 /* Low-rank pairs on the attention projections and the MLP's matrices: rank * (in + out) each, a TP-th on each rank. */
-static double lora_params(const lk_job *job)
-{
+static double lora_params(const lk_job *job) {
 	const lk_model *m = &job->model;
 	double q = (double)m->heads * m->head_dim, kv = (double)m->kv_heads * m->head_dim;
 	return job->lora_rank * ((m->hidden + q + 2 * kv) + (q + m->hidden)) / job->tp;
 }
 
-lk_rank_params lk_sizes_layer(const lk_job *job, int layer)
-{
+lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 	lk_layer_params p = lk_model_layer_params(&job->model, layer);
 	double ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
 	lk_rank_params r = {
@@ -31,33 +31,28 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer)
 	return r;
 }
 
-static double padded_share(const lk_job *job)
-{
+static double padded_share(const lk_job *job) {
 	return job->model.vocab > 0 ? (double)job->padded_vocab / job->model.vocab : 1;
 }
 
-lk_rank_params lk_sizes_embedding(const lk_job *job)
-{
+lk_rank_params lk_sizes_embedding(const lk_job *job) {
 	double dense = lk_model_embedding_params(&job->model) * padded_share(job) / job->tp;
 	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense};
 }
 
-lk_rank_params lk_sizes_head(const lk_job *job)
-{
+lk_rank_params lk_sizes_head(const lk_job *job) {
 	double dense = lk_model_head_params(&job->model) * padded_share(job) / job->tp;
 	if (job->model.tied && job->pp > 1 && job->schedule != LK_SCHED_ZB_V) /* whose first rank holds both ends */
 		dense += (double)job->padded_vocab * job->model.hidden / job->tp; /* the last stage's copy of the embedding */
 	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense};
 }
 
-static int chunks(const lk_job *job)
-{
+static int chunks(const lk_job *job) {
 	int fixed = lk_schedule_get(job->schedule)->fixed_chunks;
 	return fixed ? fixed : job->vp;
 }
 
-static bool holds_place(const lk_job *job, int stage, int wanted)
-{
+static bool holds_place(const lk_job *job, int stage, int wanted) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	lk_schedule_shape shape = {job->pp, chunks(job), job->microbatches};
 	for (int chunk = 0; chunk < chunks(job); chunk++)
@@ -65,24 +60,25 @@ static bool holds_place(const lk_job *job, int stage, int wanted)
 	return false;
 }
 
-static int last_place(const lk_job *job)
-{
+static int last_place(const lk_job *job) {
 	return job->schedule == LK_SCHED_DUALPIPE ? job->pp - 1 : job->pp * chunks(job) - 1;
 }
 
-bool lk_sizes_has_embedding(const lk_job *job, int stage) { return holds_place(job, stage, 0); }
-bool lk_sizes_has_head(const lk_job *job, int stage) { return holds_place(job, stage, last_place(job)); }
+bool lk_sizes_has_embedding(const lk_job *job, int stage) {
+	return holds_place(job, stage, 0);
+}
+bool lk_sizes_has_head(const lk_job *job, int stage) {
+	return holds_place(job, stage, last_place(job));
+}
 
-static void add(lk_rank_params *sum, lk_rank_params part)
-{
+static void add(lk_rank_params *sum, lk_rank_params part) {
 	sum->dense += part.dense;
 	sum->experts += part.experts;
 	sum->trained_dense += part.trained_dense;
 	sum->trained_experts += part.trained_experts;
 }
 
-lk_rank_params lk_sizes_stage(const lk_job *job, int stage)
-{
+lk_rank_params lk_sizes_stage(const lk_job *job, int stage) {
 	lk_rank_params sum = {0};
 	for (int chunk = 0; chunk < chunks(job); chunk++) {
 		int first, count = lk_job_chunk_layers(job, stage, chunk, &first);
@@ -93,54 +89,55 @@ lk_rank_params lk_sizes_stage(const lk_job *job, int stage)
 	return sum;
 }
 
-int lk_sizes_dp_ranks(const lk_job *job) { return job->dp * job->cp; }
+int lk_sizes_dp_ranks(const lk_job *job) {
+	return job->dp * job->cp;
+}
 
-int lk_sizes_edp_ranks(const lk_job *job)
-{
+int lk_sizes_edp_ranks(const lk_job *job) {
 	int ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
 	int ranks = job->dp * job->cp * job->tp / (ep * etp);
 	return ranks > 0 ? ranks : 1;
 }
 
-static bool sixteen_bit(const lk_job *job) { return job->dtype != LK_FP32 && job->dtype != LK_TF32; }
+static bool sixteen_bit(const lk_job *job) {
+	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
+}
 
-/* FSDP2 and plain fp32 training keep fp32 weights as the only copy; others keep 16-bit weights beside the master copy. */
-double lk_sizes_weight_bytes(const lk_job *job)
-{
+/* FSDP2 and plain fp32 training keep fp32 weights as the only copy; others keep 16-bit weights beside the master copy.
+ */
+double lk_sizes_weight_bytes(const lk_job *job) {
 	if (!sixteen_bit(job)) return 4;
 	return job->sharding == LK_SHARD_ZERO3 ? 0 : 2;
 }
 
-double lk_sizes_gradient_bytes(const lk_job *job)
-{
+double lk_sizes_gradient_bytes(const lk_job *job) {
 	return job->fp32_grads == LK_ON || !sixteen_bit(job) ? 4 : 2;
 }
 
-double lk_sizes_state_bytes(const lk_job *job)
-{
+double lk_sizes_state_bytes(const lk_job *job) {
 	double moment = lk_dtype_bytes(job->state_dtype);
 	double master = sixteen_bit(job) && job->master_weights != LK_OFF ? 4 : 0;
 	switch (job->optimizer) {
-	case LK_OPT_SGD: return master + moment;       /* momentum */
-	case LK_OPT_ADAFACTOR: return master + 0.05;   /* rows and columns of the second moment */
-	default: return master + 2 * moment;           /* Adam, LAMB */
+	case LK_OPT_SGD:
+		return master + moment; /* momentum */
+	case LK_OPT_ADAFACTOR:
+		return master + 0.05; /* rows and columns of the second moment */
+	default:
+		return master + 2 * moment; /* Adam, LAMB */
 	}
 }
 
-double lk_sizes_wire_bytes(const lk_job *job)
-{
+double lk_sizes_wire_bytes(const lk_job *job) {
 	return job->grad_reduce_fp32 == LK_ON || !sixteen_bit(job) ? 4 : 2;
 }
 
 /* Ranks that share one copy of what ZeRO divides: all of the group, or the shard group of hybrid sharding. */
-static double shard_over(const lk_job *job, int group)
-{
+static double shard_over(const lk_job *job, int group) {
 	if (job->shard_group > 0 && job->shard_group < group) return job->shard_group;
 	return group;
 }
 
-lk_resident lk_sizes_resident(const lk_job *job, int stage)
-{
+lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	lk_rank_params p = lk_sizes_stage(job, stage);
 	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = shard_over(job, lk_sizes_edp_ranks(job));
 	double held = p.dense + p.experts;

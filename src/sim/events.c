@@ -44,8 +44,10 @@ void lk_heap_set(lk_engine *engine, uint32_t rank, int64_t key) {
 	engine->rank[rank].key = key;
 	engine->key[rank] = key;
 	if (key == LK_NEVER) return;
-	if (!place) heap_up(engine, engine->heap_count++, entry);
-	else if (key < engine->heap[place - 1].key) heap_up(engine, place - 1, entry);
+	if (!place)
+		heap_up(engine, engine->heap_count++, entry);
+	else if (key < engine->heap[place - 1].key)
+		heap_up(engine, place - 1, entry);
 }
 
 /* The rank of a gang that acts next; false if none is busy. */
@@ -344,10 +346,11 @@ static lk_status set_up(lk_engine *engine, lk_error *err) {
 	for (unsigned g = 0; g < LK_GROUPS; g++) {
 		const lk_lane_groups *groups = &engine->sim->group[g];
 		bool inside = groups->size == 1 || (groups->size > 1 && groups->stride == 1 && LK_GANG % groups->size == 0 &&
-		                                    engine->sim->lanes % groups->size == 0);
+											engine->sim->lanes % groups->size == 0);
 		if (inside) engine->inner |= 1u << g;
 	}
-	if (!engine->rank || !engine->quiet || !engine->heap || !engine->heap_place || !engine->key || !engine->changed) return lk_oom(err);
+	if (!engine->rank || !engine->quiet || !engine->heap || !engine->heap_place || !engine->key || !engine->changed)
+		return lk_oom(err);
 	for (uint32_t i = 0; i < gangs * LK_GANG; i++) engine->key[i] = LK_NEVER;
 	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(new_rank(engine, i, err));
 	LK_TRY(lk_meet_set_up(engine, err));
@@ -396,8 +399,8 @@ static void run_all_quiet(lk_engine *engine) {
 	while (engine->quiet_count) run_quiet(engine, engine->quiet[--engine->quiet_count]);
 }
 
-/* A gang whose acts meet none of other gangs is out of their reach until one does: it runs ahead of their time, which keeps
- * what it touches in cache. */
+/* A gang whose acts meet none of other gangs is out of their reach until one does: it runs ahead of their time, which
+ * keeps what it touches in cache. */
 static void run_ahead(lk_engine *engine, uint32_t gang) {
 	for (int64_t now = -1;;) {
 		uint32_t next;
@@ -426,8 +429,10 @@ static lk_status run(lk_engine *engine, lk_error *err) {
 			if (!busy) break;
 			now = key;
 		}
-		if (engine->outer[next / LK_GANG]) lk_busy_advance(engine, next, key);
-		else run_ahead(engine, next / LK_GANG);
+		if (engine->outer[next / LK_GANG])
+			lk_busy_advance(engine, next, key);
+		else
+			run_ahead(engine, next / LK_GANG);
 	}
 	for (uint32_t i = 0; i < engine->ranks; i++)
 		if (!engine->rank[i].done) return stuck(engine, err);

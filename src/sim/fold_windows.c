@@ -5,7 +5,8 @@ static lk_status open_window(lk_fold_windows *out, size_t first, const lk_sim_ev
 	int64_t begin = out->count == first ? 0 : e->start_ps;
 	if (out->count > first) lk_last(out)->end_ps = begin;
 	if (!lk_push(out)) return lk_oom(err);
-	*lk_last(out) = (lk_fold_window){.call = e->call, .repetition = e->repetition, .begin_ps = begin, .end_ps = begin, .times = 1};
+	*lk_last(out) =
+		(lk_fold_window){.call = e->call, .repetition = e->repetition, .begin_ps = begin, .end_ps = begin, .times = 1};
 	return LK_OK;
 }
 
@@ -27,7 +28,8 @@ static void stretch(const lk_program *program, lk_fold_window *window, size_t co
 	}
 }
 
-lk_status lk_fold_windows_of(const lk_graph *source, const lk_fold *fold, uint32_t op, lk_fold_windows *out, lk_error *err) {
+lk_status lk_fold_windows_of(const lk_graph *source, const lk_fold *fold, uint32_t op, lk_fold_windows *out,
+							 lk_error *err) {
 	const struct lk_fold_span *span = &fold->span[op];
 	size_t first = out->count;
 	int64_t end = 0;

@@ -1,5 +1,5 @@
-/* memory.c: the allocator's walk. A block changes the bytes in use by a fixed amount and rises above its start by a fixed
- * amount, so a call repeated n times peaks in its first repetition or in its last. */
+/* memory.c: the allocator's walk. A block changes the bytes in use by a fixed amount and rises above its start by a
+ * fixed amount, so a call repeated n times peaks in its first repetition or in its last. */
 #include "sim/memory.h"
 
 #include <string.h>
@@ -12,8 +12,7 @@ typedef struct lk_swing {
 	double risen[LK_OWNERS];      /* change by owner up to it */
 } lk_swing;
 
-static lk_swing swing_of(const lk_graph *graph, const lk_block *block)
-{
+static lk_swing swing_of(const lk_graph *graph, const lk_block *block) {
 	const lk_ops *ops = &graph->ops;
 	lk_swing s = {.at = block->begin};
 	for (uint32_t i = block->begin; i < block->end; i++) {
@@ -29,16 +28,15 @@ static lk_swing swing_of(const lk_graph *graph, const lk_block *block)
 	return s;
 }
 
-static void note_peak(lk_memory *m, const double *now, double total, const lk_swing *s, uint32_t call, uint32_t repetition)
-{
+static void note_peak(lk_memory *m, const double *now, double total, const lk_swing *s, uint32_t call,
+					  uint32_t repetition) {
 	if (total + s->rise <= m->peak) return;
 	m->peak = total + s->rise;
 	for (int o = 0; o < LK_OWNERS; o++) m->at_peak[o] = now[o] + s->risen[o];
 	m->call = call, m->repetition = repetition, m->op = s->at;
 }
 
-static lk_memory walk(const lk_graph *graph, uint32_t stage, double *after, double *highest)
-{
+static lk_memory walk(const lk_graph *graph, uint32_t stage, double *after, double *highest) {
 	const lk_program *program = &graph->programs.at[stage];
 	double now[LK_OWNERS], total = 0;
 	lk_memory m = {0};
@@ -61,9 +59,10 @@ static lk_memory walk(const lk_graph *graph, uint32_t stage, double *after, doub
 	return m;
 }
 
-lk_memory lk_memory_walk(const lk_graph *graph, uint32_t stage) { return walk(graph, stage, NULL, NULL); }
+lk_memory lk_memory_walk(const lk_graph *graph, uint32_t stage) {
+	return walk(graph, stage, NULL, NULL);
+}
 
-void lk_memory_series(const lk_graph *graph, uint32_t stage, double *after, double *highest)
-{
+void lk_memory_series(const lk_graph *graph, uint32_t stage, double *after, double *highest) {
 	walk(graph, stage, after, highest);
 }

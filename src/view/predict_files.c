@@ -3,8 +3,7 @@
 #include "ask/timeline.h"
 #include "view/trace.h"
 
-lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err)
-{
+lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err) {
 	const lk_step *step = lk_prediction_step(prediction);
 	if (request->graph) LK_TRY(lk_graph_write(step->graph, request->graph, err));
 	if (!request->trace) return LK_OK;

@@ -65,7 +65,10 @@ static lk_cost cost_on(const lk_device *device, const lk_op *op, const lk_cost_o
 	return cost;
 }
 
-static double seconds_on(const lk_device *device, const lk_op *op) { return cost_on(device, op, &eager).duration_ps / LK_PS_PER_S; }
+static double seconds_on(const lk_device *device, const lk_op *op)
+{
+	return cost_on(device, op, &eager).duration_ps / LK_PS_PER_S;
+}
 
 static lk_op gemm(double m, double n, double k, double batch)
 {
@@ -283,7 +286,9 @@ static void attention_follows_its_flops(void **state)
 	(void)state;
 	for (int d = 0; d < lk_device_count(); d++) {
 		const lk_device *device = lk_device_at(d);
-		lk_op op = {.kind = LK_OP_ATTENTION, .name = "attention", .m = 8192, .n = 8192, .k = 128, .batch = 64, .flops = 2e12, .bytes = 5e8};
+		lk_op op = {
+			.kind = LK_OP_ATTENTION, .name = "attention", .m = 8192, .n = 8192, .k = 128, .batch = 64, .flops = 2e12, .bytes = 5e8,
+		};
 		double one = seconds_on(device, &op);
 		assert_true(one >= op.flops / lk_peak_flops(device, LK_BF16) && one >= op.bytes / device->memory_rate);
 		op.kind = LK_OP_ATTENTION_BWD;
@@ -327,7 +332,8 @@ static void launches_vanish_in_cuda_graphs(void **state)
 	for (unsigned kind = 0; kind < LK_OP_COUNT; kind++) {
 		lk_op op = op_of_kind(kind);
 		const lk_device *device = device_of("h100-sxm");
-		lk_cost plain = cost_on(device, &op, &eager), replayed = cost_on(device, &op, &graphs), fused = cost_on(device, &op, &compiled);
+		lk_cost plain = cost_on(device, &op, &eager), replayed = cost_on(device, &op, &graphs);
+		lk_cost fused = cost_on(device, &op, &compiled);
 		assert_int_equal(plain.duration_ps, replayed.duration_ps);
 		assert_int_equal(plain.duration_ps, fused.duration_ps);
 		if (kind == LK_OP_WAIT || kind == LK_OP_HOST) assert_int_equal(plain.host_ps, 0);
@@ -365,7 +371,8 @@ static void nodes_are_the_better_neighbours(void **state)
 			double across = collective_seconds("2 node * 4 h100-sxm, nic 4*400g", kind, bytes);
 			double slow = collective_seconds("2 node * 4 h100-sxm, nic 1*100g", kind, bytes);
 			if (inside > across || across > slow)
-				fail_msg("%s of %g bytes: %g inside, %g across, %g over a slow network", lk_op_kind_name(kind), bytes, inside, across, slow);
+				fail_msg("%s of %g bytes: %g inside, %g across, %g on a slow network", lk_op_kind_name(kind), bytes, inside,
+				         across, slow);
 		}
 	for (double bytes = 1e6; bytes < 1e10; bytes *= 10)
 		assert_true(collective_seconds("1 node * 8 h100-sxm", LK_OP_ALLREDUCE, bytes) <
