@@ -15,8 +15,8 @@ typedef struct kind {
 	const char *basis;
 } kind;
 
-static const kind dense = {0.12, "dense networks: deviation of ln(predicted / measured) 0.12"};
-static const kind experts = {0.25, "mixture of experts: deviation of ln(predicted / measured) 0.25"};
+static const kind dense = {0.14, "dense networks: deviation of ln(predicted / measured) 0.14"};
+static const kind experts = {0.30, "mixture of experts: deviation of ln(predicted / measured) 0.30"};
 
 void lk_range_of(const lk_job *job, double seconds, double *low, double *high, const char **basis) {
 	const kind *k = job->model.experts > 0 ? &experts : &dense;

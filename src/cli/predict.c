@@ -94,8 +94,9 @@ static lk_status check_place(const char *path, lk_error *err) {
 	memcpy(folder, path, length);
 	folder[length] = '\0';
 	if (stat(folder, &found) == 0) return LK_OK;
-	lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(errno));
-	return errno == ENOENT ? lk_hint(err, "does the folder exist?") : LK_ERR_IO;
+	int code = errno;
+	lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(code));
+	return code == ENOENT ? lk_hint(err, "does the folder exist?") : LK_ERR_IO;
 }
 
 /* What can be told to be wrong before anything is computed. */
