@@ -45,25 +45,37 @@ static double reserved_bytes(const lk_memory *m) {
 /* Libraries' workspaces: cuBLAS and Transformer Engine keep a few of 32 MiB. */
 static const double workspace_bytes = 0.1 * LK_GIB;
 
+/* The device with the least memory among the nodes that hold ranks [first, end). */
+static const lk_device *smallest_device(const lk_cluster *cluster, int64_t first, int64_t end) {
+	const lk_device *least = NULL;
+	int64_t rank = 0;
+	for (int g = 0; g < cluster->groups; g++) {
+		const lk_device *device = cluster->node[g].device;
+		int64_t next = rank + (int64_t)cluster->nodes[g] * cluster->node[g].gpus;
+		if (rank < end && next > first && (!least || device->memory_bytes < least->memory_bytes)) least = device;
+		rank = next;
+	}
+	return least ? least : cluster->node[0].device;
+}
+
 static lk_status ask_memory(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err) {
+	int64_t chains = out->graph->ranks.chains;
 	out->memory = LK_ARRAY(&out->arena, lk_stage_use, job->pp);
 	if (!out->memory) return lk_oom(err);
-	out->usable = cluster->node[0].device->memory_bytes;
-	double context = 0;
-	for (int g = 0; g < cluster->groups; g++) {
-		if (cluster->node[g].device->memory_bytes < out->usable) out->usable = cluster->node[g].device->memory_bytes;
-		if (context_bytes(cluster->node[g].device) > context) context = context_bytes(cluster->node[g].device);
-	}
 	for (int s = 0; s < job->pp; s++) {
 		lk_stage_use *use = &out->memory[s];
+		const lk_device *device = smallest_device(cluster, s * chains, (s + 1) * chains);
 		out->graph->programs.at[s].resident[LK_OWN_WORKSPACE] = workspace_bytes;
 		use->walk = lk_memory_walk(out->graph, (uint32_t)s);
 		use->reserved = reserved_bytes(&use->walk);
-		use->context = context;
+		use->context = context_bytes(device);
 		use->nccl = nccl_bytes(&out->graph->ranks);
 		use->total = use->reserved + use->context + use->nccl;
-		if (use->total > out->memory[out->fullest].total) out->fullest = s;
+		use->usable = device->memory_bytes;
+		const lk_stage_use *fullest = &out->memory[out->fullest];
+		if (use->total - use->usable > fullest->total - fullest->usable) out->fullest = s;
 	}
+	out->usable = out->memory[out->fullest].usable;
 	return LK_OK;
 }
 

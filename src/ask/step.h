@@ -28,6 +28,7 @@ typedef struct lk_step_options {
 typedef struct lk_stage_use {
 	lk_memory walk;
 	double reserved, context, nccl, total;
+	double usable;               /* of the smallest device that holds ranks of the stage */
 } lk_stage_use;
 
 typedef struct lk_step {
@@ -41,8 +42,8 @@ typedef struct lk_step {
 	double step_s, simulation_s;
 	lk_breakdown breakdown;      /* mean over stages */
 	lk_stage_use *memory;        /* [stages] */
-	int fullest;                 /* stage */
-	double usable;               /* bytes of the smallest device */
+	int fullest;                 /* stage with the least room left */
+	double usable;               /* bytes of its smallest device */
 	double executed_flops;       /* of all ranks */
 } lk_step;
 

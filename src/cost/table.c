@@ -71,6 +71,14 @@ static uint32_t group_ranks(const lk_ranks *r, int kind) {
 	return kind == LK_GROUP_MODEL ? r->group[kind].size * r->stages : r->group[kind].size;
 }
 
+/* Only tiny messages, or a pair: all stages of this chain, first to last. */
+static void across_shape(const lk_table_builder *t, uint32_t chain, int kind, lk_signature *s) {
+	const lk_ranks *r = &t->graph->ranks;
+	if (group_ranks(r, kind) <= 1) return;
+	bool ends = kind == LK_GROUP_EMBEDDING;
+	shape_of(t, chain, ends ? 2 : r->stages, ends ? (r->stages - 1) * r->chains : r->chains, s, kind);
+}
+
 static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain, lk_signature *s) {
 	const lk_ranks *r = &t->graph->ranks;
 	uint32_t base = stage * r->chains, rank = base + chain;
@@ -79,9 +87,8 @@ static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain,
 	for (int kind = 1; kind < LK_GROUPS; kind++) {
 		uint32_t size = r->group[kind].size, stride = r->group[kind].stride;
 		if (group_ranks(r, kind) <= 1) continue;
-		if (across_stages(kind)) { /* only tiny messages, or a pair: all stages of this chain, first to last */
-			uint32_t step = kind == LK_GROUP_EMBEDDING ? (r->stages - 1) * r->chains : r->chains;
-			shape_of(t, chain, kind == LK_GROUP_EMBEDDING ? 2 : r->stages, step, s, kind);
+		if (across_stages(kind)) {
+			across_shape(t, chain, kind, s);
 		} else {
 			shape_of(t, base + chain / (size * stride) * (size * stride) + chain % stride, size, stride, s, kind);
 		}
@@ -129,7 +136,23 @@ static void mix_groups(const lk_table_builder *t, uint32_t stage, int kind, uint
 		}
 }
 
-static void stage_keys(const lk_table_builder *t, uint32_t stage, uint64_t *key) {
+/* Groups across stages lie the same for all stages of a chain: looked at once. */
+static void chain_keys(const lk_table_builder *t, uint64_t *key) {
+	const int kinds[] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
+	for (uint32_t chain = 0; chain < t->graph->ranks.chains; chain++) {
+		lk_signature s;
+		memset(&s, 0, sizeof s);
+		key[chain] = 0;
+		for (int i = 0; i < 3; i++) {
+			across_shape(t, chain, kinds[i], &s);
+			const lk_node *slowest = s.group[kinds[i]].slowest;
+			uint64_t lies = (uint64_t)(uint32_t)s.group[kinds[i]].nodes << 32 | (uint32_t)s.group[kinds[i]].per_node;
+			key[chain] = mix(mix(key[chain], lies), slowest ? (uint64_t)(slowest - t->cluster->node) : UINT64_MAX);
+		}
+	}
+}
+
+static void stage_keys(const lk_table_builder *t, uint32_t stage, const uint64_t *across, uint64_t *key) {
 	const lk_ranks *r = &t->graph->ranks;
 	uint32_t world = r->world;
 	for (uint32_t chain = 0; chain < r->chains; chain++) {
@@ -138,6 +161,7 @@ static void stage_keys(const lk_table_builder *t, uint32_t stage, uint64_t *key)
 		uint32_t before = rank >= r->chains ? rank - r->chains : rank + world - r->chains;
 		key[chain] = t->kind_of[rank] * 4u + (t->node_of[next] == t->node_of[rank]) * 2u +
 					 (t->node_of[before] == t->node_of[rank]);
+		key[chain] = mix(key[chain], across[chain]);
 	}
 	for (int kind = 1; kind < LK_GROUPS; kind++) mix_groups(t, stage, kind, key);
 }
@@ -150,8 +174,9 @@ static bool stages_lie_alike(const lk_table_builder *t) {
 	return c->groups == 1 && gpus > 0 && r->chains % gpus == 0 && c->nodes[0] * gpus >= r->world;
 }
 
-static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t *key, lk_error *err) {
+static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t *key, uint64_t *across, lk_error *err) {
 	const lk_ranks *r = &t->graph->ranks;
+	chain_keys(t, across);
 	bool alike = stages_lie_alike(t);
 	for (uint32_t stage = 0; stage < r->stages; stage++) {
 		uint16_t *out = &variant[(size_t)stage * r->chains];
@@ -159,7 +184,7 @@ static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t 
 			memcpy(out, variant, r->chains * sizeof *out);
 			continue;
 		}
-		stage_keys(t, stage, key);
+		stage_keys(t, stage, across, key);
 		for (uint32_t chain = 0; chain < r->chains; chain++) {
 			if (chain > 0 && key[chain] == key[chain - 1]) {
 				out[chain] = out[chain - 1];
@@ -208,9 +233,9 @@ static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_e
 	out->variant_of = LK_ARRAY(arena, uint16_t, r->world);
 	if (!out->variant_of) return lk_oom(err);
 	place_ranks(t, r->world);
-	uint64_t *key = LK_ARRAY(arena, uint64_t, r->chains);
-	if (!key) return lk_oom(err);
-	LK_TRY(find_variants(t, out->variant_of, key, err));
+	uint64_t *key = LK_ARRAY(arena, uint64_t, r->chains), *across = LK_ARRAY(arena, uint64_t, r->chains);
+	if (!key || !across) return lk_oom(err);
+	LK_TRY(find_variants(t, out->variant_of, key, across, err));
 	out->variants = (uint32_t)t->count;
 	out->ops = t->graph->ops.count;
 	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);

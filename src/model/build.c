@@ -363,7 +363,7 @@ static bool is_final(const lk_slots *slots, size_t at) {
 
 static bool buckets_overlap(const lk_job *job) {
 	return job->overlap_grad_reduce != LK_OFF && job->sharding < LK_SHARD_ZERO2 &&
-		   lk_sizes_dp_ranks(job) * lk_sizes_edp_ranks(job) > 1;
+		   (lk_sizes_dp_ranks(job) > 1 || lk_sizes_edp_ranks(job) > 1);
 }
 
 /* Parameters that the optimizer of the step before left sharded, gathered beside the first forward passes. */

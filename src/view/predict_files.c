@@ -3,13 +3,17 @@
 #include "ask/timeline.h"
 #include "view/trace.h"
 
-lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err) {
-	const lk_step *step = lk_prediction_step(prediction);
-	if (request->graph) LK_TRY(lk_graph_write(step->graph, request->graph, err));
-	if (!request->trace) return LK_OK;
+static lk_status write_trace(const lk_step *step, const char *path, lk_error *err) {
 	lk_timeline *timeline;
 	LK_TRY(lk_step_timeline(step, &timeline, err));
-	lk_status status = lk_trace_write(timeline, request->trace, err);
+	lk_status status = lk_trace_write(timeline, path, err);
 	lk_timeline_free(timeline);
 	return status;
+}
+
+/* The trace first: a name without a known ending is refused, and then nothing should have been written. */
+lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err) {
+	const lk_step *step = lk_prediction_step(prediction);
+	if (request->trace) LK_TRY(write_trace(step, request->trace, err));
+	return request->graph ? lk_graph_write(step->graph, request->graph, err) : LK_OK;
 }

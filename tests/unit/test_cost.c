@@ -563,6 +563,7 @@ static const struct placement {
 	{"2 node * 6 h100-sxm + 3 node * 4 a100-sxm-40, nic 2*100g", 2, 2, 2, 3, 2, 24},
 	{"3 node * 5 v100-sxm-16 + 1 node * 9 t4, nic 1*10g", 3, 2, 2, 2, 2, 24},
 	{"48 h100-pcie", 3, 2, 1, 8, 1, 8},
+	{"7 node * 1 h100-sxm, nic 1*400g + 1 node * 1 a100-sxm-80, nic 1*100g", 4, 1, 1, 2, 2, 8},
 	{"8 node * 1 h100-sxm + 1 node * 8 h100-sxm", 2, 1, 1, 8, 2, 4},
 	{"2 node * 2 h100-sxm + 1 node * 8 h100-sxm + 2 node * 2 h100-sxm", 4, 1, 1, 4, 2, 8},
 };
