@@ -215,8 +215,8 @@ static lk_status check_time(const lk_sim *sim, lk_error *err) {
 				const lk_cost *c = lk_costs_get(sim->costs, v, op);
 				if (c->duration_ps < 0 || c->host_ps < 0 || c->lead_ps < 0 || c->tail_ps < 0)
 					return bad(graph, op, "takes negative time", err);
-				most =
-					fmax(most, (double)c->duration_ps + (double)c->host_ps + (double)c->lead_ps + (double)c->tail_ps);
+				double work = fmax((double)c->duration_ps, (double)c->tail_ps);
+				most = fmax(most, work + (double)c->host_ps + (double)c->lead_ps);
 			}
 			sum[b] += most;
 		}
@@ -230,8 +230,8 @@ static lk_status check_time(const lk_sim *sim, lk_error *err) {
 			total += sum[program->calls.at[c].block] * program->calls.at[c].repeat;
 	}
 	if (!(total * factor < MOST_PS)) {
-		lk_fail(err, LK_ERR_INPUT, "step graph", "a step may take more than 46 days, beyond what is simulated");
-		return lk_hint(err, "check measured durations and straggler factors");
+		lk_fail(err, LK_ERR_INPUT, "step graph", "all operations of a step together may take more than 46 days, beyond what is simulated");
+		return lk_hint(err, "give fewer micro-batches (--gbs), shorter sequences or smaller straggler factors");
 	}
 	return LK_OK;
 }

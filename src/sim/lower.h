@@ -23,7 +23,7 @@ enum {
 };
 
 /* Contention slows an operation at most so many times. */
-#define LK_MOST_SLOWDOWN 100.0
+#define LK_MOST_SLOWDOWN 16.0
 
 enum { LK_NO_SLOT = UINT16_MAX, LK_MIXED = UINT32_MAX };
 
