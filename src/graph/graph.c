@@ -110,6 +110,37 @@ lk_status lk_graph_end_block(lk_graph *graph, uint32_t *id, lk_error *err) {
 	return LK_OK;
 }
 
+lk_op lk_graph_op(const lk_graph *graph, uint32_t at) {
+	const lk_ops *o = &graph->ops;
+	return (lk_op){
+		.kind = o->kind[at],
+		.stream = o->stream[at],
+		.phase = o->phase[at],
+		.group = o->group[at],
+		.dtype = o->dtype[at],
+		.flags = o->flags[at],
+		.join = o->join[at],
+		.wait = o->wait[at],
+		.signal = o->signal[at],
+		.name = lk_intern_text(graph->names, o->name[at]),
+		.m = o->m[at],
+		.n = o->n[at],
+		.k = o->k[at],
+		.batch = o->batch[at],
+		.flops = o->flops[at],
+		.bytes = o->bytes[at],
+		.window = o->window[at],
+		.channel = o->channel[at],
+		.measured_ps = o->measured_ps[at],
+		.alloc = o->alloc[at],
+		.release = o->release[at],
+		.alloc_owner = o->alloc_owner[at],
+		.release_owner = o->release_owner[at],
+		.deps = o->deps ? o->deps + o->dep_begin[at] : NULL,
+		.dep_count = o->dep_begin[at + 1] - o->dep_begin[at],
+	};
+}
+
 lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err) {
 	size_t wires = (size_t)stages * channels;
 	if (!lk_reserve(&graph->programs, stages) || !lk_reserve(&graph->wires, wires)) return lk_oom(err);

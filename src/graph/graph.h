@@ -198,6 +198,8 @@ void lk_graph_free(lk_graph *graph);
 void lk_graph_begin_block(lk_graph *graph, const char *name);
 uint32_t lk_graph_add(lk_graph *graph, const lk_op *op); /* place in the block */
 lk_status lk_graph_end_block(lk_graph *graph, uint32_t *id, lk_error *err);
+/* Operation `op` as it was given; its name and dependencies point into the graph. */
+lk_op lk_graph_op(const lk_graph *graph, uint32_t op);
 
 /* Programs: all of them at once, then calls appended to each. */
 lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err);

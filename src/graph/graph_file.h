@@ -57,7 +57,4 @@ typedef struct lk_graph_field {
 enum { LK_GRAPH_FIELDS = 24 };
 extern const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS];
 
-/* Operation `at` of all operations, as it was given to lk_graph_add; its texts and lists are the graph's. */
-lk_op lk_graph_op(const lk_graph *graph, uint32_t at);
-
 #endif

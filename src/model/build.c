@@ -24,15 +24,6 @@ typedef struct lk_stage_builder {
 	double bucket_dense, bucket_experts; /* gradients since the last bucket, bytes */
 } lk_stage_builder;
 
-static int chunks_of(const lk_job *job) {
-	int fixed = lk_schedule_get(job->schedule)->fixed_chunks;
-	return fixed ? fixed : job->vp;
-}
-
-static int places_of(const lk_job *job) {
-	return job->schedule == LK_SCHED_DUALPIPE ? job->pp : job->pp * chunks_of(job);
-}
-
 static uint32_t channel_of(int chunk, int wire) {
 	return (uint32_t)(chunk * WIRES_PER_CHUNK + wire);
 }
@@ -67,7 +58,7 @@ static void set_ranks(lk_graph *graph, const lk_job *job) {
 /* Stage and chunk at a place of the chain; direction d of DualPipe is a chain of its own. */
 static void at_place(const lk_job *job, int place, int direction, int *stage, int *chunk) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	lk_schedule_shape shape = {job->pp, chunks_of(job), job->microbatches};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches};
 	bool dual = job->schedule == LK_SCHED_DUALPIPE;
 	for (*stage = 0; *stage < job->pp; ++*stage)
 		for (*chunk = dual ? direction : 0; *chunk < shape.chunks; ++*chunk) {
@@ -78,7 +69,7 @@ static void at_place(const lk_job *job, int place, int direction, int *stage, in
 }
 
 static void wire_chain(lk_graph *graph, const lk_job *job, int direction) {
-	for (int k = 0; k + 1 < places_of(job); k++) {
+	for (int k = 0; k + 1 < lk_job_places(job); k++) {
 		int s, c, t, d;
 		at_place(job, k, direction, &s, &c);
 		at_place(job, k + 1, direction, &t, &d);
@@ -427,9 +418,9 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	lk_stage_builder s = {
 		.b = b,
 		.schedule = lk_schedule_get(job->schedule),
-		.shape = {job->pp, chunks_of(job), job->microbatches},
+		.shape = {job->pp, job->vp, job->microbatches},
 		.stage = stage,
-		.places = places_of(job),
+		.places = lk_job_places(job),
 		.wire_block = wire_blocks,
 		.run_block = -1,
 	};
@@ -481,10 +472,10 @@ static void begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *e
 static lk_status build(lk_builder *b, lk_error *err) {
 	const lk_job *job = b->job;
 	lk_graph *graph = b->graph;
-	uint32_t channels = channel_of(chunks_of(job), 0);
+	uint32_t channels = channel_of(job->vp, 0);
 	uint32_t wire_blocks[MOST_CHUNKS * WIRES_PER_CHUNK] = {0};
 	if (channels > sizeof wire_blocks / sizeof *wire_blocks)
-		return lk_fail(err, LK_ERR_INPUT, "--vp", "%d model chunks per stage: at most %d", chunks_of(job), MOST_CHUNKS);
+		return lk_fail(err, LK_ERR_INPUT, "--vp", "%d model chunks per stage: at most %d", job->vp, MOST_CHUNKS);
 	LK_TRY(lk_graph_set_programs(graph, (uint32_t)job->pp, channels, err));
 	set_ranks(graph, job);
 	wire_chain(graph, job, 0);

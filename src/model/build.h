@@ -67,6 +67,12 @@ typedef struct lk_builder {
 	uint32_t wait_block[2][2]; /* id + 1, by [joins the send streams][waits for an event] */
 } lk_builder;
 
+/* Bytes of the hidden states where they are split by sequence parallelism; of the residual sum's traffic, which
+ * torch.compile folds into the next norm; of an input kept for a weight gradient, in the product's format. */
+double lk_build_row_bytes(const lk_builder *b);
+double lk_build_residual_bytes(const lk_builder *b);
+double lk_build_kept_bytes(const lk_builder *b, double elements);
+
 /* Adders. Compute operations join what `pending` names; communication joins the compute stream and, unless `async`, makes
  * the next compute operation wait for it. Each returns the operation's place in its block. */
 uint32_t lk_build_gemm(lk_builder *b, const char *name, double m, double n, double k);

@@ -22,14 +22,8 @@ static lk_widths widths(const lk_builder *b) {
 		heads * m->head_dim, 2 * kv_heads * m->head_dim, heads * m->head_dim, m->head_dim, m->head_dim, heads};
 }
 
-/* Bytes of an input that is kept for a weight gradient: in the format of the product. */
-static double kept(const lk_builder *b, double elements) {
-	double operand = lk_dtype_bytes(b->job->dtype);
-	return elements * (operand < b->bytes ? operand : b->bytes);
-}
-
 static double norm_out(const lk_builder *b) {
-	return b->replays ? 0 : kept(b, b->rows * b->model->hidden);
+	return b->replays ? 0 : lk_build_kept_bytes(b, b->rows * b->model->hidden);
 }
 static double qkv_saved(const lk_builder *b, lk_widths w) {
 	double latent =
@@ -181,14 +175,9 @@ static void projections_backward(lk_builder *b, lk_widths w, bool input, bool we
 	}
 }
 
-/* The residual sum with bias and dropout; torch.compile folds it into the next norm's read. */
-static double residual_bytes(const lk_builder *b) {
-	return (b->job->compile ? 1 : 3) * b->bytes * b->rows * b->model->hidden;
-}
-
 void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cross) {
 	lk_widths w = widths(b);
-	double row = b->bytes * b->rows * b->model->hidden;
+	double row = lk_build_row_bytes(b);
 	lk_build_memory(b, LK_OP_NORM, cross ? "cross_norm" : "input_norm", 2 * row);
 	if (b->phase != LK_PHASE_RECOMPUTE || cross) lk_build_save(b, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
 	lk_build_save(b, norm_out(b), LK_OWN_ACTIVATIONS);
@@ -205,7 +194,7 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 	adapter(b, b->model->hidden, w.v, false);
 	lk_build_tp_leave(b, "reduce_attention_output");
 	if (b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_attention_norm", 2 * row);
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual", residual_bytes(b));
+	lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual", lk_build_residual_bytes(b));
 }
 
 /* What a split backward keeps between its two passes: the output of the core and the gradients behind both products. */
@@ -215,9 +204,9 @@ static double kept_for_weights(const lk_builder *b, lk_widths w) {
 
 void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cross, bool input, bool weight) {
 	lk_widths w = widths(b);
-	double row = b->bytes * b->rows * b->model->hidden;
+	double row = lk_build_row_bytes(b);
 	bool last = weight || !b->train_base; /* this block is the last that needs the inputs of products */
-	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual_grad", residual_bytes(b));
+	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual_grad", lk_build_residual_bytes(b));
 	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
 	if (input || b->sp) lk_build_tp_leave_backward(b, "gather_attention_grad");
 	if (weight && b->model->out_bias) lk_build_bias_grad(b, "out_bias_grad", b->rows, b->model->hidden);

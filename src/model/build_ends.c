@@ -3,10 +3,6 @@
 #include "model/build.h"
 #include "model/sizes.h"
 
-static double row_bytes(const lk_builder *b) {
-	return b->bytes * b->rows * b->model->hidden;
-}
-
 /* Fully sharded parameters of an end: gathered before it runs, for it and its backward; gradients scattered behind. */
 static void gather_end(lk_builder *b, lk_rank_params p) {
 	if (b->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(b->job) <= 1 || p.dense <= 0) return;
@@ -34,13 +30,13 @@ static void embedding_forward(lk_builder *b) {
 	if (b->tp > 1)
 		lk_build_collective(b, b->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP,
 							"reduce_embedding", out, false);
-	if (m->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm", 2 * row_bytes(b));
+	if (m->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm", 2 * lk_build_row_bytes(b));
 }
 
 static void embedding_backward(lk_builder *b) {
 	double out = b->bytes * b->tokens * b->model->hidden;
 	if (!b->train_base) return;
-	if (b->model->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm_grad", 3 * row_bytes(b));
+	if (b->model->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm_grad", 3 * lk_build_row_bytes(b));
 	if (b->tp > 1 && b->sp)
 		lk_build_collective(b, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, "gather_embedding_grad", out, false);
 	lk_build_memory(b, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
@@ -91,13 +87,13 @@ static void loss(lk_builder *b) {
 
 /* Inputs of the final norm and of the product. */
 static double head_saved(const lk_builder *b) {
-	return (b->model->final_norm ? 2 : 1) * row_bytes(b);
+	return (b->model->final_norm ? 2 : 1) * lk_build_row_bytes(b);
 }
 
 static void head_forward(lk_builder *b) {
 	const lk_model *m = b->model;
 	gather_end(b, lk_sizes_head(b->job));
-	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * row_bytes(b));
+	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(b));
 	if (m->pooler) lk_build_gemm(b, "pooler", b->batch, m->hidden, m->hidden);
 	if (m->vocab <= 0) return;
 	lk_build_tp_enter(b, "gather_head_input");
@@ -114,7 +110,7 @@ static void head_backward(lk_builder *b) {
 		lk_build_column_backward(b, "lm_head_grad", vocabulary(b), m->hidden, true, b->train_base);
 		lk_build_release(b, logits_saved(b), LK_OWN_LOGITS);
 	}
-	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm_grad", 3 * row_bytes(b));
+	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(b));
 	if (m->vocab > 0) lk_build_release(b, head_saved(b), LK_OWN_ACTIVATIONS);
 	if (b->train_base) scatter_end(b, lk_sizes_head(b->job));
 }

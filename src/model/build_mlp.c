@@ -1,18 +1,6 @@
 /* build_mlp.c: the second half of a layer: dense MLP, or router, dispatch, experts and combine. */
 #include "model/build.h"
 
-static double kept(const lk_builder *b, double elements) {
-	double operand = lk_dtype_bytes(b->job->dtype);
-	return elements * (operand < b->bytes ? operand : b->bytes);
-}
-
-static double row_bytes(const lk_builder *b) {
-	return b->bytes * b->rows * b->model->hidden;
-}
-static double residual_bytes(const lk_builder *b) {
-	return (b->job->compile ? 1 : 3) * row_bytes(b);
-}
-
 /* ---- dense, also the shared experts of an MoE layer ---- */
 
 typedef struct lk_mlp_width {
@@ -31,7 +19,7 @@ static bool remakes_inner(const lk_builder *b) {
 }
 
 static double inner_saved(const lk_builder *b, lk_mlp_width w) {
-	return b->train_base && !remakes_inner(b) ? kept(b, b->tokens * w.inner) : 0;
+	return b->train_base && !remakes_inner(b) ? lk_build_kept_bytes(b, b->tokens * w.inner) : 0;
 }
 
 static double up_saved(const lk_builder *b, lk_mlp_width w) {
@@ -41,7 +29,7 @@ static double mlp_saved(const lk_builder *b, lk_mlp_width w) {
 	return up_saved(b, w) + inner_saved(b, w);
 }
 static double norm_out(const lk_builder *b) {
-	return b->train_base && !b->replays ? kept(b, b->rows * b->model->hidden) : 0;
+	return b->train_base && !b->replays ? lk_build_kept_bytes(b, b->rows * b->model->hidden) : 0;
 }
 
 static void mlp_products_forward(lk_builder *b, lk_mlp_width w) {
@@ -78,17 +66,17 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 }
 
 static void norm_forward(lk_builder *b) {
-	lk_build_memory(b, LK_OP_NORM, "post_norm", 2 * row_bytes(b));
-	lk_build_save(b, row_bytes(b) + norm_out(b), LK_OWN_ACTIVATIONS);
+	lk_build_memory(b, LK_OP_NORM, "post_norm", 2 * lk_build_row_bytes(b));
+	lk_build_save(b, lk_build_row_bytes(b) + norm_out(b), LK_OWN_ACTIVATIONS);
 }
 
 static void norm_backward(lk_builder *b, bool input, bool weight) {
 	bool last = weight && b->train_base;
 	if (last) lk_build_release(b, norm_out(b), LK_OWN_ACTIVATIONS);
 	if (!input) return;
-	lk_build_memory(b, LK_OP_NORM, "post_norm_grad", 3 * row_bytes(b));
-	lk_build_release(b, row_bytes(b), LK_OWN_ACTIVATIONS);
-	if (b->train_base) lk_build_memory(b, LK_OP_NORM, "norm_weight_grad", 2 * row_bytes(b));
+	lk_build_memory(b, LK_OP_NORM, "post_norm_grad", 3 * lk_build_row_bytes(b));
+	lk_build_release(b, lk_build_row_bytes(b), LK_OWN_ACTIVATIONS);
+	if (b->train_base) lk_build_memory(b, LK_OP_NORM, "norm_weight_grad", 2 * lk_build_row_bytes(b));
 }
 
 void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape) {
@@ -97,14 +85,14 @@ void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape) {
 	lk_build_tp_enter(b, "gather_mlp_input");
 	mlp_products_forward(b, mlp_width(b, b->model->ffn));
 	lk_build_tp_leave(b, "reduce_mlp_output");
-	if (b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm", 2 * row_bytes(b));
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", residual_bytes(b));
+	if (b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm", 2 * lk_build_row_bytes(b));
+	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(b));
 }
 
 void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight) {
 	(void)shape;
-	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", residual_bytes(b));
-	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm_grad", 3 * row_bytes(b));
+	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
+	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm_grad", 3 * lk_build_row_bytes(b));
 	if (input || b->sp) lk_build_tp_leave_backward(b, "gather_mlp_grad");
 	mlp_products_backward(b, mlp_width(b, b->model->ffn), input, weight);
 	norm_backward(b, input, weight);
@@ -132,7 +120,7 @@ static lk_moe_size moe_size(const lk_builder *b) {
 
 static double moe_saved(const lk_builder *b, lk_moe_size z) {
 	double up = b->bytes * z.routed * z.up;
-	double inputs = b->train_base ? kept(b, z.routed * (z.hidden + z.inner)) : 0;
+	double inputs = b->train_base ? lk_build_kept_bytes(b, z.routed * (z.hidden + z.inner)) : 0;
 	return up + inputs + b->bytes * z.sent * z.hidden; /* the last: expert outputs, for the gradient of their weights */
 }
 
@@ -210,7 +198,7 @@ void lk_build_moe_forward(lk_builder *b) {
 		mlp_products_forward(b, mlp_width(b, m->shared_ffn));
 		lk_build_tp_leave(b, "reduce_shared_output");
 	}
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", residual_bytes(b));
+	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(b));
 }
 
 static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weight) {
@@ -233,7 +221,7 @@ void lk_build_moe_backward(lk_builder *b, bool input, bool weight) {
 	const lk_model *m = b->model;
 	lk_moe_size z = moe_size(b);
 	if (input) {
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", residual_bytes(b));
+		lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
 		lk_build_memory(b, LK_OP_PERMUTE, "unpermute_tokens_grad", b->bytes * (b->rows + z.sent) * m->hidden);
 		exchange(b, "combine_grad", z);
 		expert_shards(b, LK_OP_ALLGATHER, "gather_experts_grad", z);

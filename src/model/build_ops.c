@@ -1,6 +1,19 @@
 /* build_ops.c: how the builder adds operations: shapes to flops and bytes, joins, saved activations. */
 #include "model/build.h"
 
+double lk_build_row_bytes(const lk_builder *b) {
+	return b->bytes * b->rows * b->model->hidden;
+}
+
+double lk_build_residual_bytes(const lk_builder *b) {
+	return (b->job->compile ? 1 : 3) * lk_build_row_bytes(b);
+}
+
+double lk_build_kept_bytes(const lk_builder *b, double elements) {
+	double operand = lk_dtype_bytes(b->job->dtype);
+	return elements * (operand < b->bytes ? operand : b->bytes);
+}
+
 static uint32_t add_compute(lk_builder *b, lk_op *op) {
 	op->stream = LK_STREAM_COMPUTE;
 	op->phase = b->phase;

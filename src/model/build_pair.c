@@ -15,38 +15,9 @@ typedef struct lk_side {
 	uint32_t *place;           /* [end - begin] in the pair */
 } lk_side;
 
-static lk_op read_op(const lk_graph *graph, uint32_t i) {
-	const lk_ops *o = &graph->ops;
-	return (lk_op){
-		.kind = o->kind[i],
-		.stream = o->stream[i],
-		.phase = o->phase[i],
-		.group = o->group[i],
-		.dtype = o->dtype[i],
-		.flags = o->flags[i],
-		.join = o->join[i],
-		.wait = o->wait[i],
-		.signal = o->signal[i],
-		.name = lk_intern_text(graph->names, o->name[i]),
-		.m = o->m[i],
-		.n = o->n[i],
-		.k = o->k[i],
-		.batch = o->batch[i],
-		.flops = o->flops[i],
-		.bytes = o->bytes[i],
-		.window = o->window[i],
-		.channel = o->channel[i],
-		.measured_ps = o->measured_ps[i],
-		.alloc = o->alloc[i],
-		.release = o->release[i],
-		.alloc_owner = o->alloc_owner[i],
-		.release_owner = o->release_owner[i],
-	};
-}
-
 static void copy_op(lk_graph *graph, lk_side *side) {
 	uint32_t i = side->at++, deps[LK_STREAMS + 4], count = 0;
-	lk_op op = read_op(graph, i);
+	lk_op op = lk_graph_op(graph, i);
 	for (uint32_t d = graph->ops.dep_begin[i]; d < graph->ops.dep_begin[i + 1] && count < 4; d++)
 		deps[count++] = side->place[graph->ops.deps[d]];
 	for (unsigned s = 0; s < LK_STREAMS; s++) {

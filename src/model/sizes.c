@@ -6,6 +6,7 @@
  */
 #include "model/sizes.h"
 
+#include "model/job_parts.h"
 #include "model/schedule.h"
 
 static bool lora(const lk_job *job) {
@@ -47,28 +48,19 @@ lk_rank_params lk_sizes_head(const lk_job *job) {
 	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense};
 }
 
-static int chunks(const lk_job *job) {
-	int fixed = lk_schedule_get(job->schedule)->fixed_chunks;
-	return fixed ? fixed : job->vp;
-}
-
 static bool holds_place(const lk_job *job, int stage, int wanted) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	lk_schedule_shape shape = {job->pp, chunks(job), job->microbatches};
-	for (int chunk = 0; chunk < chunks(job); chunk++)
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches};
+	for (int chunk = 0; chunk < job->vp; chunk++)
 		if (schedule->place(&shape, stage, chunk) == wanted) return true;
 	return false;
-}
-
-static int last_place(const lk_job *job) {
-	return job->schedule == LK_SCHED_DUALPIPE ? job->pp - 1 : job->pp * chunks(job) - 1;
 }
 
 bool lk_sizes_has_embedding(const lk_job *job, int stage) {
 	return holds_place(job, stage, 0);
 }
 bool lk_sizes_has_head(const lk_job *job, int stage) {
-	return holds_place(job, stage, last_place(job));
+	return holds_place(job, stage, lk_job_places(job) - 1);
 }
 
 static void add(lk_rank_params *sum, lk_rank_params part) {
@@ -80,7 +72,7 @@ static void add(lk_rank_params *sum, lk_rank_params part) {
 
 lk_rank_params lk_sizes_stage(const lk_job *job, int stage) {
 	lk_rank_params sum = {0};
-	for (int chunk = 0; chunk < chunks(job); chunk++) {
+	for (int chunk = 0; chunk < job->vp; chunk++) {
 		int first, count = lk_job_chunk_layers(job, stage, chunk, &first);
 		for (int i = 0; i < count; i++) add(&sum, lk_sizes_layer(job, first + i));
 	}

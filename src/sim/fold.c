@@ -53,33 +53,6 @@ static lk_status book(folder *f, const struct lk_fold_span *span, const lk_cost 
 	return LK_OK;
 }
 
-static lk_op read_op(const lk_graph *graph, uint32_t i) {
-	const lk_ops *o = &graph->ops;
-	return (lk_op){
-		.kind = o->kind[i],
-		.stream = o->stream[i],
-		.phase = o->phase[i],
-		.group = o->group[i],
-		.dtype = o->dtype[i],
-		.flags = o->flags[i],
-		.join = o->join[i],
-		.wait = o->wait[i],
-		.signal = o->signal[i],
-		.name = lk_intern_text(graph->names, o->name[i]),
-		.m = o->m[i],
-		.n = o->n[i],
-		.k = o->k[i],
-		.batch = o->batch[i],
-		.flops = o->flops[i],
-		.bytes = o->bytes[i],
-		.window = o->window[i],
-		.channel = o->channel[i],
-		.measured_ps = o->measured_ps[i],
-		.deps = o->deps + o->dep_begin[i],
-		.dep_count = o->dep_begin[i + 1] - o->dep_begin[i],
-	};
-}
-
 static lk_status copy_block(folder *f, uint32_t stage, uint32_t call, uint32_t source, uint32_t *block, lk_error *err) {
 	const lk_block *from = &f->graph->blocks.at[source];
 	if (f->copied[source]) {
@@ -88,7 +61,8 @@ static lk_status copy_block(folder *f, uint32_t stage, uint32_t call, uint32_t s
 	}
 	lk_graph_begin_block(f->out->graph, lk_intern_text(f->graph->names, from->name));
 	for (uint32_t i = from->begin; i < from->end; i++) {
-		lk_op op = read_op(f->graph, i);
+		lk_op op = lk_graph_op(f->graph, i);
+		op.alloc = op.release = 0; /* memory is asked of the source graph */
 		struct lk_fold_span span = {.stage = stage, .call_begin = call, .call_end = call, .source_op = i};
 		lk_graph_add(f->out->graph, &op);
 		LK_TRY(book(f, &span, lk_costs_get(f->costs, 0, i), f->costs->ops, err));
