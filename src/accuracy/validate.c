@@ -53,11 +53,15 @@ static const char *reason_of(lk_arena *arena, const lk_run *run, const char *ref
 	return *run->note ? run->note : NULL;
 }
 
-/* Rows are ranked against each other when all is the same but the layout. */
+/* Rows are ranked against each other within equal network, GPU, count and batch. */
 static const char *group_of(lk_arena *arena, const lk_run *run) {
+	return lk_arena_printf(arena, "%s|%s|%d|%d", run->model, run->gpu, run->job.gpus, run->job.gbs);
+}
+
+/* What is ranked: the layout with all else that a user could choose; repeated runs of it are one. */
+static const char *choice_of(lk_arena *arena, const lk_run *run, const char *layout) {
 	const lk_job *j = &run->job;
-	return lk_arena_printf(arena, "%s|%d|%d|%s|%s|%d|%d", run->model, j->task, j->seq, lk_dtype_name(j->dtype), run->gpu,
-	                       j->gpus, j->gbs);
+	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, j->task, j->seq, lk_dtype_name(j->dtype)) : NULL;
 }
 
 static lk_status fill_row(work *w, const lk_run *run, size_t i, lk_error *err) {
@@ -77,7 +81,8 @@ static lk_status fill_row(work *w, const lk_run *run, size_t i, lk_error *err) {
 	*score = (lk_score){.stack = run->stack, .suspect = *run->suspect != '\0'};
 	if (!*run->refused) {
 		row->precision = lk_dtype_name(run->job.dtype);
-		row->layout = score->layout = lk_run_layout(&w->arena, run);
+		row->layout = lk_run_layout(&w->arena, run);
+		score->layout = choice_of(&w->arena, run, row->layout);
 		score->group = group_of(&w->arena, run);
 		if (!score->layout || !score->group) return lk_oom(err);
 	}

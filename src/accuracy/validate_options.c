@@ -40,8 +40,8 @@ const lk_verb lk_validate_verb = {
 		"\n"
 		"geomean_error is exp(mean |ln(predicted / measured)|) - 1; the macro mean is over the stacks with ten scored "
 		"rows or more. Rows that the table marks `suspect` are predicted and listed, not scored. Rank figures "
-		"(Kendall's tau-b, regret of the layout that the prediction ranks first) are over groups of rows that differ by "
-		"their layout alone. Rows that cannot be predicted are listed with the reason.\n"
+		"(Kendall's tau-b, regret of the layout that the prediction ranks first) are over groups of equal "
+		"network, GPU, number of GPUs and batch. Rows that cannot be predicted are listed with the reason.\n"
 		"\n"
 		"Exit status: 0, or 2 where the table cannot be read.",
 	.options = options,
