@@ -105,7 +105,7 @@ static const char *const examples[] = {
 const lk_verb lk_predict_verb = {
 	.name = "predict",
 	.summary = "does it fit, how long is a step, where does the time go, how many days?",
-	.operands = "[-- LAUNCH LINE...]",
+	.operands = "",
 	.description =
 		"Predicts one training step of a network on a cluster, without a GPU: memory of the fullest rank, step time with a range, "
 		"tokens/s, MFU, where the time goes, and a timeline. The job is simulated operation by operation on every class of ranks.\n"

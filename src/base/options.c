@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
+#include "base/options_text.h"
 #include "base/text.h"
 
 enum { COMBINATION_LIMIT = 100000, WHERE_SIZE = 80 };
@@ -66,9 +67,6 @@ static lk_status parse_choice(const lk_option *o, const char *text, int *out, lk
 	}
 	return lk_hint(err, "give one of %.220s", all);
 }
-
-/* Options that take no value. */
-static bool is_switch(const lk_option *o) { return o->kind == LK_OPTION_FLAG || o->kind == LK_OPTION_SWITCH; }
 
 /* Converts `text` to the type of the option and stores it at `field`. */
 static lk_status convert(const lk_option *o, const char *text, void *field, lk_error *err) {
@@ -239,14 +237,14 @@ static lk_status long_option(parser *p, const char *word) {
 		return LK_OK;
 	}
 	const lk_option *o = find_name(p, name, length);
-	if (o && !is_switch(o)) return take_value(p, o, value);
+	if (o && !lk_option_is_switch(o)) return take_value(p, o, value);
 	if (o) {
 		set(p, o, value ? value : "1");
 		return LK_OK;
 	}
 	bool no = length > 3 && is_name(name, 3, "no-");
 	o = no && !value ? find_name(p, name + 3, length - 3) : NULL;
-	if (!o || !is_switch(o)) return unknown(p, word, length + 2);
+	if (!o || !lk_option_is_switch(o)) return unknown(p, word, length + 2);
 	set(p, o, "0");
 	return LK_OK;
 }
@@ -263,7 +261,7 @@ static lk_status letters(parser *p, const char *word) {
 			char shown[3] = {'-', *c, '\0'};
 			return unknown(p, c == word + 1 ? word : shown, c == word + 1 ? strlen(word) : 2);
 		}
-		if (!is_switch(o)) return take_value(p, o, c[1] ? c + 1 + (c[1] == '=') : NULL);
+		if (!lk_option_is_switch(o)) return take_value(p, o, c[1] ? c + 1 + (c[1] == '=') : NULL);
 		set(p, o, "1");
 	}
 	return LK_OK;

@@ -37,7 +37,7 @@ static void choices(FILE *out, const lk_option *o) {
 
 static void bash_values(const lk_verb *v, FILE *out) {
 	for (const lk_option *o = v->options; o && o->name; o++) {
-		if (o->kind == LK_OPTION_FLAG || lk_option_is_path(o)) continue;
+		if (lk_option_is_switch(o) || lk_option_is_path(o)) continue;
 		fprintf(out, "\t%s:--%s", v->name, o->name);
 		if (o->letter) fprintf(out, "|%s:-%c", v->name, o->letter);
 		fputs(") words='", out);
@@ -59,7 +59,7 @@ static void bash_words(const lk_verb *v, FILE *out) {
 	fprintf(out, "\t%s:*) words='--help", v->name);
 	for (const lk_option *o = v->options; o && o->name; o++) {
 		fprintf(out, " --%s", o->name);
-		if (o->kind == LK_OPTION_FLAG) fprintf(out, " --no-%s", o->name);
+		if (lk_option_is_switch(o)) fprintf(out, " --no-%s", o->name);
 	}
 	fprintf(out, "'; files=%s ;;\n", v->operands && *v->operands ? "1" : "");
 }
@@ -96,7 +96,7 @@ static void bash(const lk_verb *const *verbs, FILE *out) {
 /* ---- zsh ---- */
 
 static void zsh_spec(const lk_option *o, const char *dashes, char letter, FILE *out) {
-	bool flag = o->kind == LK_OPTION_FLAG;
+	bool flag = lk_option_is_switch(o);
 	fputs(" \\\n\t\t'", out);
 	if (letter) fprintf(out, "-%c%s[", letter, flag ? "" : "+");
 	else fprintf(out, "%s%s%s[", dashes, o->name, flag ? "" : "=");
@@ -123,7 +123,7 @@ static void zsh_verb(const lk_verb *v, FILE *out) {
 	fprintf(out, "\t%s)\n\t\t_arguments -s '(- *)--help[show help]'", v->name);
 	for (const lk_option *o = v->options; o && o->name; o++) {
 		zsh_spec(o, "--", 0, out);
-		if (o->kind == LK_OPTION_FLAG) zsh_spec(o, "--no-", 0, out);
+		if (lk_option_is_switch(o)) zsh_spec(o, "--no-", 0, out);
 		if (o->letter) zsh_spec(o, "", o->letter, out);
 	}
 	if (v->operands && *v->operands) fputs(" \\\n\t\t'*:file:_files'", out);
@@ -163,7 +163,7 @@ static void fish_option(const lk_verb *v, const lk_option *o, const char *no, FI
 		fputs(" -x -a '", out);
 		choices(out, o);
 		putc('\'', out);
-	} else if (o->kind != LK_OPTION_FLAG) {
+	} else if (!lk_option_is_switch(o)) {
 		fputs(lk_option_is_path(o) ? " -r -F" : " -x", out);
 	}
 	fputs(" -d '", out);
@@ -184,7 +184,7 @@ static void fish(const lk_verb *const *verbs, FILE *out) {
 		}
 		for (const lk_option *o = verbs[i]->options; o && o->name; o++) {
 			fish_option(verbs[i], o, "", out);
-			if (o->kind == LK_OPTION_FLAG) fish_option(verbs[i], o, "no-", out);
+			if (lk_option_is_switch(o)) fish_option(verbs[i], o, "no-", out);
 		}
 	}
 }

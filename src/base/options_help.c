@@ -9,7 +9,7 @@ enum { COLUMNS = 100, HELP_COLUMN = 30, LABEL_SIZE = 128, NOTE_SIZE = 512 };
 /* ---- what other outputs say too ---- */
 
 const char *lk_option_value(const lk_option *o) {
-	if (o->kind == LK_OPTION_FLAG) return "";
+	if (lk_option_is_switch(o)) return "";
 	return o->value ? o->value : o->kind == LK_OPTION_TEXT ? "TEXT" : o->kind == LK_OPTION_CHOICE ? "NAME" : "N";
 }
 
@@ -128,8 +128,9 @@ static void usage(page *p, const lk_verb *verb) {
 static void one_option(page *p, const lk_option *o) {
 	char label[LABEL_SIZE], note[NOTE_SIZE], bracketed[NOTE_SIZE + 4];
 	const char *value = lk_option_value(o);
-	snprintf(label, sizeof label, "  %c%c%c --%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
-	         o->letter ? ',' : ' ', o->name, *value ? " " : "", value);
+	const char *no = o->kind == LK_OPTION_SWITCH ? "[no-]" : "";
+	snprintf(label, sizeof label, "  %c%c%c --%s%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+	         o->letter ? ',' : ' ', no, o->name, *value ? " " : "", value);
 	fputs(label, p->out);
 	p->column = width(label, strlen(label));
 	p->indent = HELP_COLUMN;

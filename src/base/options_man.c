@@ -61,6 +61,7 @@ static void option(const lk_option *o, FILE *out) {
 	fputs(".TP\n", out);
 	if (o->letter) fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
 	fputs("\\fB\\-\\-", out);
+	if (o->kind == LK_OPTION_SWITCH) fputs("[no\\-]", out);
 	text(out, o->name, true);
 	fputs("\\fR", out);
 	if (*lk_option_value(o)) {

@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include "lockstep/options.h"
 
+/* Options that take no value: --name and --no-name. */
+static inline bool lk_option_is_switch(const lk_option *o) {
+	return o->kind == LK_OPTION_FLAG || o->kind == LK_OPTION_SWITCH;
+}
+
 /* What stands for the value of an option: "N", "FILE"; "" for flags. */
 const char *lk_option_value(const lk_option *o);
 /* Whether the value names a file or a folder, so that a shell may complete it. */

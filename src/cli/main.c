@@ -230,13 +230,14 @@ static int run(int argc, const char *const *argv) {
 int main(int argc, char **argv) {
 	/* A reader that has seen enough (`| head`) ends the program without a word, also where SIGPIPE came in ignored. */
 	signal(SIGPIPE, SIG_DFL);
-	int result = run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0));
 	errno = 0;
+	int result = run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0));
 	bool lost = ferror(stdout) != 0;
-	if (fclose(stdout) != 0 || lost) {
+	int code = lost ? errno : 0; /* of the write that failed on the way, if nothing failed since */
+	if (fclose(stdout) != 0) lost = true, code = errno;
+	if (lost) {
 		if (result != CLI_WRONG)
-			fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", errno ? ": " : "",
-					errno ? strerror(errno) : "");
+			fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", code ? ": " : "", code ? strerror(code) : "");
 		return CLI_WRONG;
 	}
 	return result;
