@@ -171,17 +171,6 @@ void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t
 	graph->wires.at[(size_t)t * graph->channels + b] = (lk_wire){s, a};
 }
 
-uint64_t lk_graph_program_ops(const lk_graph *graph, uint32_t stage) {
-	const lk_program *program = &graph->programs.at[stage];
-	uint64_t total = 0;
-	for (size_t i = 0; i < program->calls.count; i++) {
-		const lk_call *call = &program->calls.at[i];
-		const lk_block *block = &graph->blocks.at[call->block];
-		total += (uint64_t)call->repeat * (block->end - block->begin);
-	}
-	return total;
-}
-
 uint32_t lk_graph_layer_ops(const lk_graph *graph) {
 	uint32_t forward = 0, backward = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {

@@ -207,8 +207,6 @@ lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk
 /* Joins channel `a` of stage `s` with channel `b` of stage `t`. */
 void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b);
 
-/* Operations that a rank of a stage runs in a step, repeats counted. */
-uint64_t lk_graph_program_ops(const lk_graph *graph, uint32_t stage);
 /* The most operations of a transformer layer, forward and backward together (blocks named "layer..."). */
 uint32_t lk_graph_layer_ops(const lk_graph *graph);
 

@@ -38,7 +38,6 @@ typedef struct lk_builder {
 	const lk_job *job;
 	const lk_model *model;
 	lk_graph *graph;
-	lk_arena *arena;
 	lk_error *err;
 
 	double batch;        /* sequences of a micro-batch */
@@ -93,7 +92,6 @@ void lk_build_tp_leave(lk_builder *b, const char *name);       /* forward, behin
 void lk_build_tp_leave_backward(lk_builder *b, const char *name); /* backward of leave: all-gather (SP) */
 /* Backward of a column-parallel layer: input gradient, weight gradient, with their communication overlapped. */
 void lk_build_column_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
-void lk_build_weight_grad(lk_builder *b, double n, double k);
 void lk_build_bias_grad(lk_builder *b, const char *name, double rows, double columns); /* the sum of the output's gradient over rows */
 void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
 
@@ -101,7 +99,6 @@ void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, 
 lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block);
-int lk_build_shape(lk_builder *b, int layer); /* index into shapes */
 /* Two blocks run interleaved as one: DualPipe's overlapped forward and backward (build_pair.c). */
 lk_status lk_build_pair(lk_builder *b, uint32_t first, uint32_t second, uint32_t *block);
 

@@ -14,7 +14,7 @@ static double sequence(const lk_builder *b) {
 	return b->job->seq;
 }
 
-int lk_build_shape(lk_builder *b, int layer) {
+static int shape_index(lk_builder *b, int layer) {
 	const lk_model *m = b->model;
 	bool decoder = m->network == LK_NET_DECODER || (m->network == LK_NET_ENCDEC && layer >= m->layers);
 	lk_layer_shape shape = {
@@ -169,7 +169,7 @@ static void fill(lk_builder *b, const lk_layer_shape *shape, lk_block_pass pass)
 }
 
 lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block) {
-	int s = lk_build_shape(b, layer);
+	int s = shape_index(b, layer);
 	if (!b->layer_block[s][pass]) {
 		const lk_layer_shape *shape = &b->shapes[s];
 		char name[96];

@@ -144,7 +144,7 @@ void lk_build_tp_leave_backward(lk_builder *b, const char *name) {
 }
 
 /* y[tokens, n] = x[tokens, k] w: the weight's gradient, added to the main gradient where that is kept in fp32. */
-void lk_build_weight_grad(lk_builder *b, double n, double k) {
+static void weight_grad(lk_builder *b, double n, double k) {
 	lk_build_gemm(b, "weight_grad", n, k, b->tokens);
 	if (b->job->fp32_grads == LK_ON) {
 		uint32_t i;
@@ -166,14 +166,14 @@ void lk_build_column_backward(lk_builder *b, const char *name, double n, double 
 		lk_build_collective(b, b->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP,
 							"reduce_input_grad", full_rows_bytes(b), true);
 	b->needs = gathered;
-	if (weight) lk_build_weight_grad(b, n, k);
+	if (weight) weight_grad(b, n, k);
 	if (comm && input) lk_build_wait(b, LK_STREAM_TP);
 }
 
 void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight) {
 	if (input) lk_build_quantize(b, b->tokens * n);
 	if (input) lk_build_gemm(b, name, b->tokens, k, n);
-	if (weight) lk_build_weight_grad(b, n, k);
+	if (weight) weight_grad(b, n, k);
 }
 
 void lk_build_bias_grad(lk_builder *b, const char *name, double rows, double columns) {
