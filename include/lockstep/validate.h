@@ -2,7 +2,7 @@
  *
  *     lk_validate_request request;
  *     lk_validate_defaults(&request);
- *     request.runs = "llm_runs.csv";
+ *     request.table = "llm_runs.csv";
  *     lk_validation *validation;
  *     lk_error err;
  *     if (lk_validate(&request, &validation, &err) != LK_OK) ...
@@ -28,13 +28,22 @@ enum {
 
 /* What is asked. Texts are borrowed. */
 typedef struct lk_validate_request {
-	const char *runs;       /* the table of measured runs, .csv or .csv.gz; "-" standard input */
-	const char *stack;      /* only rows of this software stack; NULL all */
+	const char *table;      /* the measurements, .csv or .csv.gz; "-" standard input */
+	/* what the table holds: at most one of them; none: training runs */
+	bool ops;               /* kernels: ops_*.csv */
+	bool collectives;       /* collectives.csv */
+	bool memory;            /* peak memory: megatron_ci_memory.csv */
+	bool slowdown;          /* kernels beside communication: overlap_slowdown_*.csv */
+	bool models;            /* whole networks on one device: fp32_models_e2e.csv */
+	bool cross;             /* every row from a fit of the rows of other folds, instead of the calibration in use */
+	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in one; NULL none */
+	const char *stack;      /* training runs: only rows of this software stack; NULL all */
 	int sort;               /* of the rows: 0 as in the file, 1 largest error first */
 	/* output, for the program's own use */
 	bool rows;              /* text and md list every row, not the worst ten */
 	int format;             /* LK_VALIDATE_TEXT, ... */
 	const char *output;     /* file; NULL standard output */
+	const char *plot;       /* predicted over measured as SVG: file; NULL none */
 } lk_validate_request;
 
 /* How well a set of rows was predicted. Errors are fractions (0.1 is 10 %), over the rows that are scored: predicted,
@@ -52,6 +61,12 @@ typedef struct lk_accuracy {
 	double mean_top1_regret;    /* measured of the layout that is predicted best / best measured - 1, mean over groups */
 	double coverage;            /* share of rows whose measured value lies in [low, high] */
 	int rank_groups;            /* groups that the two rank figures are over */
+	double within_5;            /* share of rows with |p/m - 1| <= 0.05 */
+	double weighted_error;      /* sum |p - m| / sum m */
+	double half_width;          /* median of sqrt(high/low) - 1: half the width of the 80 % range */
+	double scaling_error;       /* exp(mean |ln|) - 1 of predicted over measured speed-up, between the runs of a series */
+	int series;                 /* that it is over */
+	int parameters;             /* numbers that were fitted for the predictions; 0 in parts */
 } lk_accuracy;
 
 /* One row. */
@@ -70,8 +85,12 @@ typedef struct lk_validated {
 
 typedef struct lk_validation {
 	lk_accuracy summary;
-	const lk_accuracy *groups;  /* by stack, by GPU, by scale (number of GPUs) */
+	const lk_accuracy *groups;  /* by stack, by GPU, by scale ...: what divides the kind of table */
 	int group_count;
+	const lk_accuracy *baselines; /* other ways to predict the same rows, on the same folds */
+	int baseline_count;
+	const char *folds;          /* what was left out of the fit that predicts a row, "" with the calibration in use */
+	const char *unit_of_rows;   /* "run", "kernel" */
 	const lk_validated *rows;
 	int row_count;
 	bool all_rows;              /* of the request: text lists them all */

@@ -26,14 +26,16 @@ static void clear(lk_accuracy *a) {
 	*a = (lk_accuracy){
 		.by = by, .name = name, .geomean_error = NAN, .macro_geomean_error = NAN, .mape = NAN, .median_error = NAN,
 		.p90_error = NAN, .bias = NAN, .kendall_tau = NAN, .mean_top1_regret = NAN, .coverage = NAN,
+		.within_5 = NAN, .weighted_error = NAN, .half_width = NAN, .scaling_error = NAN,
 	};
 }
 
 /* ---- errors ---- */
 
 static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
-	double *error = malloc((count ? count : 1) * sizeof *error), distance = 0, shift = 0;
-	size_t n = 0, covered = 0;
+	size_t room = count ? count : 1, n = 0, ranges = 0, covered = 0, near = 0;
+	double *error = malloc(2 * room * sizeof *error), *width = error + room;
+	double distance = 0, shift = 0, off = 0, whole = 0;
 	if (!error) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
 		const lk_score *s = &scores[i];
@@ -46,7 +48,11 @@ static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accur
 		distance += fabs(logarithm);
 		shift += logarithm;
 		error[n++] = fabs(s->predicted / s->measured - 1);
+		near += error[n - 1] <= 0.05;
+		off += fabs(s->predicted - s->measured);
+		whole += s->measured;
 		covered += s->measured >= s->low && s->measured <= s->high;
+		if (s->low > 0 && s->high > 0) width[ranges++] = sqrt(s->high / s->low) - 1;
 	}
 	out->scored = (int)n;
 	if (n > 0) {
@@ -55,7 +61,12 @@ static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accur
 		out->mape = lk_mean(error, n);
 		out->median_error = lk_median(error, n);
 		out->p90_error = lk_quantile(error, n, 0.9);
+		out->within_5 = (double)near / (double)n;
+		out->weighted_error = off / whole;
+	}
+	if (ranges > 0) {
 		out->coverage = (double)covered / (double)n;
+		out->half_width = lk_median(width, ranges);
 	}
 	free(error);
 	return LK_OK;
@@ -190,9 +201,11 @@ lk_status lk_summarise_by(const char *by, const lk_score *scores, const lk_score
 	lk_score *part = malloc(room * sizeof *part);
 	lk_status status = members && part ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {
-		for (size_t i = 0; i < count; i++) members[i] = (member){keys[i], i};
-		qsort(members, count, sizeof *members, by_key);
-		status = summarise_members(by, scores, members, count, part, groups, filled, err);
+		size_t named = 0;
+		for (size_t i = 0; i < count; i++)
+			if (keys[i].name) members[named++] = (member){keys[i], i};
+		qsort(members, named, sizeof *members, by_key);
+		status = summarise_members(by, scores, members, named, part, groups, filled, err);
 	}
 	free(members);
 	free(part);

@@ -1,25 +1,18 @@
-/* validate.c: predicts every row of a table of runs and sums up. Rows are predicted as `lockstep predict` would: the
- * same question (lk_step_ask), no constant that depends on the row. */
+/* validate.c: predicted against measured: hands the table to the file of its kind (score_*.c), sums up what comes back. */
 #include "lockstep/validate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "accuracy/runs.h"
-#include "accuracy/summary.h"
+#include "accuracy/scoring.h"
 #include "accuracy/validate_parts.h"
-#include "ask/range.h"
-#include "ask/step.h"
-#include "base/text.h"
+#include "cost/calibration.h"
 
 /* Everything that a validation owns. */
 typedef struct work {
 	lk_validation result;       /* first: the result is the work */
 	lk_arena arena;
-	lk_validated *rows;
-	lk_score *scores;
-	lk_score_key *keys;
 } work;
 
 void lk_validate_defaults(lk_validate_request *request) {
@@ -33,98 +26,94 @@ void lk_validate_free(lk_validation *validation) {
 	free(w);
 }
 
-/* ---- one row ---- */
+/* ---- what the kinds fill ---- */
 
-static lk_status predict(const lk_run *run, double *seconds, lk_error *err) {
-	lk_step step;
-	lk_step_options options = {0};
-	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
-	if (status == LK_OK) *seconds = step.step_s;
-	lk_step_free(&step);
-	return status;
-}
-
-/* Why the row is skipped, not scored, or only partly used. */
-static const char *reason_of(lk_arena *arena, const lk_run *run, const char *refused) {
-	if (*refused) return refused;
-	if (*run->suspect)
-		return lk_arena_printf(arena, "not scored, suspect: %s%s%s", run->suspect, *run->note ? "; " : "", run->note);
-	if (isnan(run->measured_s)) return "not scored: no measured step time";
-	return *run->note ? run->note : NULL;
-}
-
-/* Rows are ranked against each other within equal network, GPU, count and batch. */
-static const char *group_of(lk_arena *arena, const lk_run *run) {
-	return lk_arena_printf(arena, "%s|%s|%d|%d", run->model, run->gpu, run->job.gpus, run->job.gbs);
-}
-
-/* What is ranked: the layout with all else that a user could choose; repeated runs of it are one. */
-static const char *choice_of(lk_arena *arena, const lk_run *run, const char *layout) {
-	const lk_job *j = &run->job;
-	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, j->task, j->seq, lk_dtype_name(j->dtype)) : NULL;
-}
-
-static lk_status fill_row(work *w, const lk_run *run, size_t i, lk_error *err) {
-	lk_validated *row = &w->rows[i];
-	lk_score *score = &w->scores[i];
-	const char *refused = run->refused;
-	char text[900];
-	*row = (lk_validated){
-		.row = (int)i + 1, .id = run->id, .where = run->where, .stack = run->stack, .release = run->release,
-		.model = run->model, .gpu = run->gpu, .gpus = run->job.gpus, .layout = "", .precision = "", .unit = "s",
-		.predicted = NAN, .measured = run->measured_s, .error = NAN, .low = NAN, .high = NAN,
-	};
-	lk_status status = *refused ? LK_OK : predict(run, &row->predicted, err);
-	if (status == LK_ERR_MEMORY) return status;
-	if (status != LK_OK) refused = lk_arena_strdup(&w->arena, lk_error_text(err, text, sizeof text));
-	if (!refused) return lk_oom(err);
-	*score = (lk_score){.stack = run->stack, .suspect = *run->suspect != '\0'};
-	if (!*run->refused) {
-		row->precision = lk_dtype_name(run->job.dtype);
-		row->layout = lk_run_layout(&w->arena, run);
-		score->layout = choice_of(&w->arena, run, row->layout);
-		score->group = group_of(&w->arena, run);
-		if (!score->layout || !score->group) return lk_oom(err);
+lk_status lk_scoring_rows(lk_arena *arena, size_t count, lk_scoring *out, lk_error *err) {
+	out->rows = LK_ARRAY(arena, lk_validated, count);
+	out->scores = LK_ARRAY(arena, lk_score, count);
+	if (!out->rows || !out->scores) return lk_oom(err);
+	out->count = count;
+	for (size_t i = 0; i < count; i++) {
+		out->rows[i] = (lk_validated){
+			.row = (int)i + 1, .id = "", .where = "", .stack = "", .release = "", .model = "", .gpu = "", .layout = "",
+			.precision = "", .unit = "s", .predicted = NAN, .measured = NAN, .error = NAN, .low = NAN, .high = NAN,
+		};
+		out->scores[i].stack = "";
 	}
-	if (row->predicted > 0) lk_range_of(&run->job, row->predicted, &row->low, &row->high, NULL);
-	row->error = row->predicted / row->measured - 1;
-	row->reason = reason_of(&w->arena, run, refused);
-	if (*run->suspect && !*refused && !row->reason) return lk_oom(err);
-	score->predicted = row->predicted, score->measured = row->measured, score->low = row->low, score->high = row->high;
-	row->scored = lk_score_counts(score);
 	return LK_OK;
 }
 
-/* ---- all rows ---- */
-
-/* Drops the rows of other stacks. */
-static lk_status choose(const lk_validate_request *request, lk_runs *runs, lk_error *err) {
-	size_t kept = 0;
-	if (!request->stack) return LK_OK;
-	for (size_t i = 0; i < runs->count; i++)
-		if (lk_same_name(runs->at[i].stack, request->stack)) runs->at[kept++] = runs->at[i];
-	if (kept == 0) {
-		char shown[64];
-		lk_fail(err, LK_ERR_INPUT, "--stack", "no row has the stack \"%s\"", lk_escape(request->stack, shown, sizeof shown));
-		return lk_hint(err, "the column `stack` of %.100s names them", request->runs);
-	}
-	runs->count = kept;
-	return LK_OK;
+lk_score_key *lk_scoring_divide(lk_arena *arena, lk_scoring *out, const char *by) {
+	lk_score_key *keys = LK_ARRAY(arena, lk_score_key, out->count);
+	if (!keys || out->division_count == LK_DIVISIONS) return NULL;
+	out->divisions[out->division_count++] = (lk_division){by, keys};
+	return keys;
 }
 
-/* Rows of a stack, of a GPU, of a scale. */
-static lk_status divide(work *w, lk_error *err) {
-	lk_validation *v = &w->result;
-	size_t count = (size_t)v->row_count;
-	lk_accuracy *groups = LK_ARRAY(&w->arena, lk_accuracy, 3 * count);
+lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *name, int parameters) {
+	double *predicted = LK_ARRAY(arena, double, out->count);
+	if (!predicted || out->baseline_count == LK_BASELINES) return NULL;
+	for (size_t i = 0; i < out->count; i++) predicted[i] = NAN;
+	lk_baseline *baseline = &out->baselines[out->baseline_count++];
+	*baseline = (lk_baseline){name, parameters, predicted};
+	return baseline;
+}
+
+/* ---- summing up ---- */
+
+/* Rows and scores from one another. */
+static void finish_rows(lk_scoring *s) {
+	for (size_t i = 0; i < s->count; i++) {
+		lk_validated *row = &s->rows[i];
+		lk_score *score = &s->scores[i];
+		row->error = row->predicted / row->measured - 1;
+		score->predicted = row->predicted, score->measured = row->measured, score->low = row->low, score->high = row->high;
+		row->scored = lk_score_counts(score);
+	}
+}
+
+/* Rows of a part, for every division. */
+static lk_status divide(const lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
+	size_t room = (size_t)s->division_count * s->count;
+	lk_accuracy *groups = LK_ARRAY(arena, lk_accuracy, room);
 	if (!groups) return lk_oom(err);
 	v->groups = groups;
-	for (size_t i = 0; i < count; i++) w->keys[i] = (lk_score_key){w->rows[i].stack, 0};
-	LK_TRY(lk_summarise_by("stack", w->scores, w->keys, count, groups, &v->group_count, err));
-	for (size_t i = 0; i < count; i++) w->keys[i] = (lk_score_key){w->rows[i].gpu, 0};
-	LK_TRY(lk_summarise_by("gpu", w->scores, w->keys, count, groups, &v->group_count, err));
-	for (size_t i = 0; i < count; i++) w->keys[i] = lk_scale_key(w->rows[i].gpus);
-	return lk_summarise_by("gpus", w->scores, w->keys, count, groups, &v->group_count, err);
+	for (int d = 0; d < s->division_count; d++)
+		LK_TRY(lk_summarise_by(s->divisions[d].by, s->scores, s->divisions[d].keys, s->count, groups, &v->group_count, err));
+	return LK_OK;
+}
+
+/* The baselines over the rows that they answer. */
+static lk_status compare(const lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
+	lk_accuracy *baselines = LK_ARRAY(arena, lk_accuracy, s->baseline_count);
+	lk_score *scores = LK_ARRAY(arena, lk_score, s->count);
+	if (!baselines || !scores) return lk_oom(err);
+	v->baselines = baselines, v->baseline_count = s->baseline_count;
+	for (int b = 0; b < s->baseline_count; b++) {
+		for (size_t i = 0; i < s->count; i++) {
+			scores[i] = s->scores[i];
+			scores[i].predicted = s->baselines[b].predicted[i];
+			scores[i].low = scores[i].high = NAN;
+			scores[i].suspect |= !s->rows[i].scored;
+		}
+		baselines[b].by = "baseline", baselines[b].name = s->baselines[b].name;
+		LK_TRY(lk_summarise(scores, s->count, &baselines[b], err));
+		baselines[b].parameters = s->baselines[b].parameters;
+	}
+	return LK_OK;
+}
+
+static lk_status summarise(lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
+	finish_rows(s);
+	v->rows = s->rows;
+	v->row_count = (int)s->count;
+	v->summary.by = v->summary.name = "all";
+	LK_TRY(lk_summarise(s->scores, s->count, &v->summary, err));
+	v->summary.parameters = s->parameters;
+	v->folds = s->folds ? s->folds : "";
+	v->unit_of_rows = s->unit_of_rows ? s->unit_of_rows : "run";
+	LK_TRY(divide(s, arena, v, err));
+	return compare(s, arena, v, err);
 }
 
 /* Largest error first, then rows without one; those alike in the order of the table. */
@@ -136,48 +125,54 @@ static int by_error(const void *a, const void *b) {
 	return x->row - y->row;
 }
 
-static lk_status answer(const lk_validate_request *request, lk_stream *in, lk_runs *runs, work *w, lk_error *err) {
-	LK_TRY(lk_runs_read(&w->arena, in, runs, err));
-	if (runs->count == 0) return lk_fail(err, LK_ERR_INPUT, request->runs, "the table has no rows");
-	LK_TRY(choose(request, runs, err));
-	w->rows = LK_ARRAY(&w->arena, lk_validated, runs->count);
-	w->scores = LK_ARRAY(&w->arena, lk_score, runs->count);
-	w->keys = LK_ARRAY(&w->arena, lk_score_key, runs->count);
-	if (!w->rows || !w->scores || !w->keys) return lk_oom(err);
-	for (size_t i = 0; i < runs->count; i++) LK_TRY(fill_row(w, &runs->at[i], i, err));
-	lk_validation *v = &w->result;
-	v->rows = w->rows;
-	v->row_count = (int)runs->count;
-	v->all_rows = request->rows;
-	v->summary.by = v->summary.name = "all";
-	LK_TRY(lk_summarise(w->scores, runs->count, &v->summary, err));
-	LK_TRY(divide(w, err));
-	if (request->sort == 1) qsort(w->rows, runs->count, sizeof *w->rows, by_error);
-	return LK_OK;
+/* ---- the question ---- */
+
+static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
+	const struct {
+		bool asked;
+		lk_scoring_fn *score;
+	} kinds[] = {
+		{r->ops, lk_score_ops}, {r->collectives, lk_score_collectives}, {r->memory, lk_score_memory},
+		{r->slowdown, lk_score_slowdown}, {r->models, lk_score_models},
+	};
+	lk_scoring_fn *found = lk_score_runs;
+	int asked = 0;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (kinds[i].asked) found = kinds[i].score, asked++;
+	if (asked <= 1) return found;
+	lk_fail(err, LK_ERR_INPUT, "validate", "more than one kind of table is named");
+	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown and --models, or none for training runs");
+	return NULL;
 }
 
-static lk_status describe(const lk_validate_request *request, work *w, lk_error *err) {
-	w->result.source = lk_arena_strdup(&w->arena, request->runs);
+static lk_status answer(const lk_validate_request *request, lk_stream *in, work *w, lk_error *err) {
+	lk_scoring scoring = {0};
+	lk_scoring_fn *score = kind_of(request, err);
+	if (!score) return LK_ERR_INPUT;
+	LK_TRY(score(&w->arena, request, in, &scoring, err));
+	if (scoring.count == 0) return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");
+	LK_TRY(summarise(&scoring, &w->arena, &w->result, err));
+	w->result.all_rows = request->rows;
+	if (request->sort == 1) qsort(scoring.rows, scoring.count, sizeof *scoring.rows, by_error);
+	w->result.source = lk_arena_strdup(&w->arena, request->table);
 	w->result.reproduce = lk_validate_command(&w->arena, request);
 	return w->result.source && w->result.reproduce ? LK_OK : lk_oom(err);
 }
 
 lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err) {
 	*out = NULL;
-	if (!request->runs) {
-		lk_fail(err, LK_ERR_INPUT, "validate", "no table of runs is named");
+	if (!request->table) {
+		lk_fail(err, LK_ERR_INPUT, "validate", "no table of measurements is named");
 		return lk_hint(err, "give a CSV file, such as llm_runs.csv");
 	}
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->result.memory_owner = w;
 	lk_stream *in = NULL;
-	lk_runs runs = {0};
-	lk_status status = lk_stream_open(request->runs, &in, err);
-	if (status == LK_OK) status = answer(request, in, &runs, w, err);
-	if (status == LK_OK) status = describe(request, w, err);
+	lk_status status = lk_stream_open(request->table, &in, err);
+	if (status == LK_OK) status = answer(request, in, w, err);
 	lk_stream_close(in);
-	lk_vec_free(&runs);
 	if (status == LK_OK) *out = &w->result;
 	else lk_validate_free(&w->result);
 	return status;

@@ -8,6 +8,20 @@ static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sql
 static const char *const orders[] = {"file", "error", NULL};
 
 static const lk_option options[] = {
+	{"ops", 0, LK_OPTION_FLAG, AT(ops), false, 0, 0, NULL, NULL, "What the table holds (training runs if nothing is said)",
+	 "kernel times by shape (ops_*.csv)"},
+	{"collectives", 0, LK_OPTION_FLAG, AT(collectives), false, 0, 0, NULL, NULL, NULL,
+	 "collectives by size and number of GPUs (collectives.csv)"},
+	{"memory", 0, LK_OPTION_FLAG, AT(memory), false, 0, 0, NULL, NULL, NULL,
+	 "peak memory of a pipeline's last stage (megatron_ci_memory.csv)"},
+	{"slowdown", 0, LK_OPTION_FLAG, AT(slowdown), false, 0, 0, NULL, NULL, NULL,
+	 "kernels alone and beside communication (overlap_slowdown_*.csv)"},
+	{"models", 0, LK_OPTION_FLAG, AT(models), false, 0, 0, NULL, NULL, NULL,
+	 "whole networks on one device (fp32_models_e2e.csv)"},
+	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
+	 "every row from a fit that has not seen its fold, instead of the calibration in use"},
+	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
+	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", "Rows", "only rows of this software stack"},
 	{"sort", 0, LK_OPTION_CHOICE, AT(sort), false, 0, 0, orders, "ORDER", NULL,
 	 "order of the rows: file, or error (largest first)"},
@@ -16,6 +30,7 @@ static const lk_option options[] = {
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
 	 "text, md, csv, json, jsonl or sqlite"},
 	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
+	{"plot", 0, LK_OPTION_TEXT, AT(plot), false, 0, 0, NULL, "FILE.svg", NULL, "predicted over measured, as a picture"},
 	{0},
 };
 
@@ -53,8 +68,16 @@ const lk_verb lk_validate_verb = {
 };
 
 const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
-	const char *file = lk_shell_quote(arena, r->runs), *stack = r->stack ? lk_shell_quote(arena, r->stack) : "";
-	if (!file || !stack) return NULL;
-	return lk_arena_printf(arena, "lockstep validate %s%s%s%s%s", file, r->stack ? " --stack " : "", stack,
+	const char *file = lk_shell_quote(arena, r->table), *stack = r->stack ? lk_shell_quote(arena, r->stack) : "";
+	const char *calibration = r->calibration ? lk_shell_quote(arena, r->calibration) : "";
+	const char *kind = r->ops           ? " --ops"
+	                   : r->collectives ? " --collectives"
+	                   : r->memory      ? " --memory"
+	                   : r->slowdown    ? " --slowdown"
+	                   : r->models      ? " --models"
+	                                    : "";
+	if (!file || !stack || !calibration) return NULL;
+	return lk_arena_printf(arena, "lockstep validate%s %s%s%s%s%s%s%s%s", kind, file, r->cross ? " --cross-validate" : "",
+	                       r->calibration ? " --calibration " : "", calibration, r->stack ? " --stack " : "", stack,
 	                       r->sort == 1 ? " --sort error" : "", r->rows ? " --rows" : "");
 }

@@ -11,7 +11,7 @@ static int run(lk_args *args) {
 	lk_error err = {0};
 	lk_validate_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	request.runs = args->operands[0];
+	request.table = args->operands[0];
 	if (request.format == LK_VALIDATE_SQLITE && !request.output) {
 		lk_fail(&err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		lk_hint(&err, "add --file NAME.sqlite");

@@ -43,7 +43,9 @@ static const lk_column summary_columns[] = {
 	{"median_error", "median", true, false}, {"p90_error", "p90", true, false}, {"bias", "bias", true, false},
 	{"kendall_tau", "tau", true, false}, {"mean_top1_regret", "regret", true, false}, {"coverage", "in range", true,
 	false},
-	{"rank_groups", "groups", true, true},
+	{"rank_groups", "groups", true, true}, {"within_5", "within 5 %", true, false},
+	{"weighted_error", "weighted", true, false}, {"half_width", "half width", true, false},
+	{"scaling_error", "scaling", true, false}, {"series", "series", true, true}, {"parameters", "fitted", true, true},
 };
 
 static void put_accuracy(lk_table *table, const lk_accuracy *a) {
@@ -65,6 +67,12 @@ static void put_accuracy(lk_table *table, const lk_accuracy *a) {
 	put_percent(table, a->mean_top1_regret, false);
 	put_percent(table, a->coverage, false);
 	lk_table_number(table, a->rank_groups, NULL);
+	put_percent(table, a->within_5, false);
+	put_percent(table, a->weighted_error, false);
+	put_percent(table, a->half_width, false);
+	put_percent(table, a->scaling_error, false);
+	lk_table_number(table, a->series, NULL);
+	lk_table_number(table, a->parameters, NULL);
 }
 
 static lk_table *summary_table(const lk_validation *v) {
@@ -72,6 +80,7 @@ static lk_table *summary_table(const lk_validation *v) {
 	if (!table) return NULL;
 	put_accuracy(table, &v->summary);
 	for (int i = 0; i < v->group_count; i++) put_accuracy(table, &v->groups[i]);
+	for (int i = 0; i < v->baseline_count; i++) put_accuracy(table, &v->baselines[i]);
 	return table;
 }
 
@@ -172,11 +181,12 @@ static void put_head(const lk_validation *v, FILE *out) {
 	if (isfinite(s->macro_geomean_error))
 		fprintf(out, ", mean over stacks with 10 rows or more %.1f %%", 100 * s->macro_geomean_error);
 	if (isfinite(s->geomean_error)) fputc('\n', out);
+	if (*v->folds) fprintf(out, "cross-validated: each %s is predicted from fits without its %s\n", v->unit_of_rows, v->folds);
 }
 
 static lk_status print_people(const lk_validation *v, lk_format format, bool colour, FILE *out, lk_error *err) {
 	put_head(v, out);
-	LK_TRY(put_section("By stack, GPU and number of GPUs", summary_table(v), format, colour, out, err));
+	LK_TRY(put_section("In sum and in parts", summary_table(v), format, colour, out, err));
 	if (v->all_rows) {
 		LK_TRY(put_section("Rows", row_table(v, keep_all), format, colour, out, err));
 	} else {
@@ -208,6 +218,12 @@ static void json_accuracy(lk_json_writer *w, const char *key, const lk_accuracy 
 	lk_json_put_number(w, "mean_top1_regret", a->mean_top1_regret);
 	lk_json_put_number(w, "coverage", a->coverage);
 	lk_json_put_integer(w, "rank_groups", a->rank_groups);
+	lk_json_put_number(w, "within_5", a->within_5);
+	lk_json_put_number(w, "weighted_error", a->weighted_error);
+	lk_json_put_number(w, "half_width", a->half_width);
+	lk_json_put_number(w, "scaling_error", a->scaling_error);
+	lk_json_put_integer(w, "series", a->series);
+	lk_json_put_integer(w, "parameters", a->parameters);
 	lk_json_object_end(w);
 }
 
@@ -240,6 +256,10 @@ static lk_status print_json(const lk_validation *v, FILE *out, lk_error *err) {
 	lk_json_array(&w, "groups");
 	for (int i = 0; i < v->group_count; i++) json_accuracy(&w, NULL, &v->groups[i], true);
 	lk_json_array_end(&w);
+	lk_json_array(&w, "baselines");
+	for (int i = 0; i < v->baseline_count; i++) json_accuracy(&w, NULL, &v->baselines[i], true);
+	lk_json_array_end(&w);
+	lk_json_put_text(&w, "folds", v->folds);
 	lk_json_array(&w, "rows");
 	for (int i = 0; i < v->row_count; i++) json_row(&w, &v->rows[i]);
 	lk_json_array_end(&w);

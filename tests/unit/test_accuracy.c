@@ -475,7 +475,7 @@ static lk_validation *validated(const char *path, const char *stack, int sort) {
 	lk_validation *v = NULL;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
-	request.runs = path, request.stack = stack, request.sort = sort;
+	request.table = path, request.stack = stack, request.sort = sort;
 	if (lk_validate(&request, &v, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	return v;
 }
@@ -590,7 +590,7 @@ static void test_wrong_questions(void **state) {
 		lk_validation *v = NULL;
 		lk_error err = {0};
 		lk_validate_defaults(&request);
-		request.runs = cases[i].runs, request.stack = cases[i].stack;
+		request.table = cases[i].runs, request.stack = cases[i].stack;
 		assert_int_not_equal(lk_validate(&request, &v, &err), LK_OK);
 		assert_null(v);
 		assert_non_null(strstr(err.what, cases[i].what));

@@ -1,0 +1,103 @@
+/* score_runs.c: measured training runs. Rows are predicted as `lockstep predict` would: the same question (lk_step_ask), no
+ * constant that depends on the row. */
+#include <math.h>
+#include <string.h>
+
+#include "accuracy/runs.h"
+#include "accuracy/scoring.h"
+#include "ask/range.h"
+#include "ask/step.h"
+#include "base/text.h"
+
+static lk_status predict(const lk_run *run, double *seconds, lk_error *err) {
+	lk_step step;
+	lk_step_options options = {0};
+	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
+	if (status == LK_OK) *seconds = step.step_s;
+	lk_step_free(&step);
+	return status;
+}
+
+/* Why the row is skipped, not scored, or only partly used. */
+static const char *reason_of(lk_arena *arena, const lk_run *run, const char *refused) {
+	if (*refused) return refused;
+	if (*run->suspect)
+		return lk_arena_printf(arena, "not scored, suspect: %s%s%s", run->suspect, *run->note ? "; " : "", run->note);
+	if (isnan(run->measured_s)) return "not scored: no measured step time";
+	return *run->note ? run->note : NULL;
+}
+
+/* Rows are ranked against each other within equal network, GPU, count and batch. */
+static const char *group_of(lk_arena *arena, const lk_run *run) {
+	return lk_arena_printf(arena, "%s|%s|%d|%d", run->model, run->gpu, run->job.gpus, run->job.gbs);
+}
+
+/* What is ranked: the layout with all else that a user could choose; repeated runs of it are one. */
+static const char *choice_of(lk_arena *arena, const lk_run *run, const char *layout) {
+	const lk_job *j = &run->job;
+	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, j->task, j->seq, lk_dtype_name(j->dtype)) : NULL;
+}
+
+static lk_status fill_row(lk_arena *arena, const lk_run *run, lk_scoring *out, size_t i, lk_error *err) {
+	lk_validated *row = &out->rows[i];
+	lk_score *score = &out->scores[i];
+	const char *refused = run->refused;
+	char text[900];
+	row->id = run->id, row->where = run->where, row->stack = run->stack, row->release = run->release;
+	row->model = run->model, row->gpu = run->gpu, row->gpus = run->job.gpus, row->unit = "s";
+	row->measured = run->measured_s;
+	lk_status status = *refused ? LK_OK : predict(run, &row->predicted, err);
+	if (status == LK_ERR_MEMORY) return status;
+	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
+	if (!refused) return lk_oom(err);
+	score->stack = run->stack, score->suspect = *run->suspect != '\0';
+	if (!*run->refused) {
+		row->precision = lk_dtype_name(run->job.dtype);
+		row->layout = lk_run_layout(arena, run);
+		score->layout = choice_of(arena, run, row->layout);
+		score->group = group_of(arena, run);
+		if (!row->layout || !score->layout || !score->group) return lk_oom(err);
+	}
+	if (row->predicted > 0) lk_range_of(&run->job, row->predicted, &row->low, &row->high, NULL);
+	row->reason = reason_of(arena, run, refused);
+	if (*run->suspect && !*refused && !row->reason) return lk_oom(err);
+	out->divisions[0].keys[i] = (lk_score_key){run->stack, 0};
+	out->divisions[1].keys[i] = (lk_score_key){run->gpu, 0};
+	out->divisions[2].keys[i] = lk_scale_key(run->job.gpus);
+	return LK_OK;
+}
+
+/* Drops the rows of other stacks. */
+static lk_status choose(const lk_validate_request *request, lk_runs *runs, lk_error *err) {
+	size_t kept = 0;
+	if (!request->stack) return LK_OK;
+	for (size_t i = 0; i < runs->count; i++)
+		if (lk_same_name(runs->at[i].stack, request->stack)) runs->at[kept++] = runs->at[i];
+	if (kept == 0) {
+		char shown[64];
+		lk_fail(err, LK_ERR_INPUT, "--stack", "no row has the stack \"%s\"", lk_escape(request->stack, shown, sizeof shown));
+		return lk_hint(err, "the column `stack` of %.100s names them", request->table);
+	}
+	runs->count = kept;
+	return LK_OK;
+}
+
+static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_runs *runs, lk_scoring *out,
+                       lk_error *err) {
+	LK_TRY(lk_runs_read(arena, in, runs, err));
+	LK_TRY(choose(request, runs, err));
+	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
+	static const char *const by[] = {"stack", "gpu", "gpus"};
+	for (int d = 0; d < 3; d++)
+		if (!lk_scoring_divide(arena, out, by[d])) return lk_oom(err);
+	for (size_t i = 0; i < runs->count; i++) LK_TRY(fill_row(arena, &runs->at[i], out, i, err));
+	return LK_OK;
+}
+
+lk_status lk_score_runs(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
+                        lk_error *err) {
+	lk_runs runs = {0};
+	lk_status status = score(arena, request, in, &runs, out, err);
+	lk_vec_free(&runs);
+	return status;
+}

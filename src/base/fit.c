@@ -1,0 +1,177 @@
+/* fit.c: a simplex search inside limits, and robust linear least squares. */
+#include "base/fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- simplex (Nelder and Mead, Computer Journal 7, 1965) ---- */
+
+/* The search runs in coordinates in which every number moves freely: a number is its place between its limits, the
+ * place the logistic function of the coordinate. */
+typedef struct search {
+	const lk_fit_number *numbers;
+	lk_fit_objective *objective;
+	void *context;
+	int free[LK_FIT_NUMBERS], dims, left; /* numbers that move; evaluations left */
+	double x[LK_FIT_NUMBERS], best[LK_FIT_NUMBERS], least;
+} search;
+
+typedef struct vertex {
+	double at[LK_FIT_NUMBERS], value;
+} vertex;
+
+static double place_of(const lk_fit_number *n, double x) {
+	double low = n->ratio ? log(n->low) : n->low, high = n->ratio ? log(n->high) : n->high;
+	double share = ((n->ratio ? log(x) : x) - low) / (high - low);
+	share = fmin(fmax(share, 1e-4), 1 - 1e-4);
+	return log(share / (1 - share));
+}
+
+static double number_at(const lk_fit_number *n, double place) {
+	double share = 1 / (1 + exp(-place));
+	if (n->ratio) return exp(log(n->low) + share * (log(n->high) - log(n->low)));
+	return n->low + share * (n->high - n->low);
+}
+
+static double evaluate(search *s, const double *at) {
+	for (int i = 0; i < s->dims; i++) s->x[s->free[i]] = number_at(&s->numbers[s->free[i]], at[i]);
+	double value = s->objective(s->x, s->context);
+	if (!isfinite(value)) value = INFINITY;
+	s->left--;
+	if (value < s->least) {
+		s->least = value;
+		memcpy(s->best, s->x, sizeof s->best);
+	}
+	return value;
+}
+
+static int by_value(const void *a, const void *b) {
+	double x = ((const vertex *)a)->value, y = ((const vertex *)b)->value;
+	return (x > y) - (x < y);
+}
+
+/* The point on the line from the worst vertex through the centre of the others; step 1 mirrors it. */
+static void along(const search *s, const double *centre, const double *worst, double step, double *out) {
+	for (int i = 0; i < s->dims; i++) out[i] = centre[i] + step * (centre[i] - worst[i]);
+}
+
+/* One change of the simplex; its vertices are sorted, best first. */
+static void advance(search *s, vertex *simplex) {
+	int n = s->dims;
+	double centre[LK_FIT_NUMBERS] = {0};
+	vertex mirrored, next, *worst = &simplex[n];
+	for (int v = 0; v < n; v++)
+		for (int i = 0; i < n; i++) centre[i] += simplex[v].at[i] / n;
+	along(s, centre, worst->at, 1, mirrored.at);
+	mirrored.value = evaluate(s, mirrored.at);
+	if (mirrored.value < simplex[n - 1].value && mirrored.value >= simplex[0].value) {
+		*worst = mirrored;
+		return;
+	}
+	along(s, centre, worst->at, mirrored.value < simplex[0].value ? 2 : mirrored.value < worst->value ? .5 : -.5, next.at);
+	next.value = evaluate(s, next.at);
+	if (next.value < fmin(mirrored.value, worst->value)) {
+		*worst = next;
+	} else if (mirrored.value < worst->value) {
+		*worst = mirrored;
+	} else {
+		for (int v = 1; v <= n; v++) {
+			for (int i = 0; i < n; i++) simplex[v].at[i] = (simplex[v].at[i] + simplex[0].at[i]) / 2;
+			simplex[v].value = evaluate(s, simplex[v].at);
+		}
+	}
+}
+
+static void descend(search *s, double size) {
+	vertex simplex[LK_FIT_NUMBERS + 1] = {0};
+	for (int v = 0; v <= s->dims; v++) {
+		for (int i = 0; i < s->dims; i++) simplex[v].at[i] = place_of(&s->numbers[s->free[i]], s->best[s->free[i]]);
+		if (v > 0) simplex[v].at[v - 1] += simplex[v].at[v - 1] > 0 ? -size : size;
+	}
+	for (int v = 0; v <= s->dims; v++) simplex[v].value = evaluate(s, simplex[v].at);
+	while (s->left > 0) {
+		qsort(simplex, (size_t)s->dims + 1, sizeof *simplex, by_value);
+		double spread = simplex[s->dims].value - simplex[0].value;
+		if (!(spread > 1e-6 * fabs(simplex[0].value))) break;
+		advance(s, simplex);
+	}
+}
+
+void lk_fit_simplex(const lk_fit_number *numbers, int count, int evaluations, lk_fit_objective *objective, void *context,
+                    double *x, double *least) {
+	search s = {.numbers = numbers, .objective = objective, .context = context, .left = evaluations, .least = INFINITY};
+	if (count > LK_FIT_NUMBERS) count = LK_FIT_NUMBERS;
+	for (int i = 0; i < count; i++) {
+		s.x[i] = s.best[i] = fmin(fmax(numbers[i].start, numbers[i].low), numbers[i].high);
+		if (numbers[i].low < numbers[i].high) s.free[s.dims++] = i;
+	}
+	s.least = objective(s.x, context);
+	if (!isfinite(s.least)) s.least = INFINITY;
+	double before = INFINITY;
+	for (double size = .6; s.dims > 0 && s.left > 0 && s.least < before - 1e-4 * fabs(s.least); size = -.7 * size) {
+		before = s.least;
+		descend(&s, size);
+	}
+	memcpy(x, s.best, (size_t)count * sizeof *x);
+	if (least) *least = s.least;
+}
+
+/* ---- robust linear least squares ---- */
+
+/* Solves the symmetric positive definite a x = b of size n by Cholesky's method, in place; a pivot that vanishes leaves
+ * its number at 0. */
+static void solve(double *a, double *b, int n) {
+	for (int j = 0; j < n; j++) {
+		double pivot = a[j * n + j];
+		for (int k = 0; k < j; k++) pivot -= a[j * n + k] * a[j * n + k];
+		pivot = pivot > 1e-12 ? sqrt(pivot) : INFINITY;
+		a[j * n + j] = pivot;
+		for (int i = j + 1; i < n; i++) {
+			double sum = a[i * n + j];
+			for (int k = 0; k < j; k++) sum -= a[i * n + k] * a[j * n + k];
+			a[i * n + j] = sum / pivot;
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		for (int k = 0; k < i; k++) b[i] -= a[i * n + k] * b[k];
+		b[i] /= a[i * n + i];
+	}
+	for (int i = n - 1; i >= 0; i--) {
+		for (int k = i + 1; k < n; k++) b[i] -= a[k * n + i] * b[k];
+		b[i] /= a[i * n + i];
+	}
+}
+
+lk_status lk_fit_linear(const double *jacobian, const double *residual, const double *weight, size_t rows, int count,
+                        const double *prior, double *x, lk_error *err) {
+	enum { ROUNDS = 40 };
+	const double smallest = 5e-3; /* residuals below it count as their square: the weights stay finite */
+	if (count > LK_FIT_NUMBERS) return lk_fail(err, LK_ERR_INTERNAL, "fit", "too many numbers");
+	memset(x, 0, (size_t)count * sizeof *x);
+	for (int round = 0; round < ROUNDS; round++) {
+		double a[LK_FIT_NUMBERS * LK_FIT_NUMBERS] = {0}, b[LK_FIT_NUMBERS] = {0}, moved = 0;
+		for (size_t i = 0; i < rows; i++) {
+			const double *j = &jacobian[i * (size_t)count];
+			double left = residual[i];
+			for (int p = 0; p < count; p++) left -= j[p] * x[p];
+			double w = (weight ? weight[i] : 1) / fmax(fabs(left), smallest);
+			for (int p = 0; p < count; p++) {
+				b[p] += w * j[p] * residual[i];
+				for (int q = 0; q <= p; q++) a[p * count + q] += w * j[p] * j[q];
+			}
+		}
+		for (int p = 0; p < count; p++) {
+			if (prior && prior[p] <= 0) {
+				for (int q = 0; q < count; q++) a[p * count + q] = a[q * count + p] = 0;
+				a[p * count + p] = 1, b[p] = 0;
+			} else if (prior && isfinite(prior[p])) {
+				a[p * count + p] += 1 / (prior[p] * prior[p]);
+			}
+		}
+		solve(a, b, count);
+		for (int p = 0; p < count; p++) moved = fmax(moved, fabs(b[p] - x[p])), x[p] = b[p];
+		if (moved < 1e-7) break;
+	}
+	return LK_OK;
+}

@@ -1,0 +1,188 @@
+/* calibration.c: reads, finds and writes fitted numbers. */
+#include "cost/calibration.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/csv.h"
+#include "base/text.h"
+#include "hw/data.h"
+
+/* ---- reading ---- */
+
+enum { FAMILY, SUBJECT, VARIANT, NUMBERS, POINTS, ERROR, DATE, SOURCE, COLUMNS };
+static const char *const column_names[COLUMNS] = {"family", "subject", "variant", "numbers",
+                                                  "points", "error",   "date",    "source"};
+
+/* "name=value name=value" into the row. */
+static lk_status read_numbers(lk_arena *arena, const char *text, lk_calibration_row *row, lk_error *err) {
+	char *copy = lk_arena_strdup(arena, text), *state = NULL;
+	if (!copy) return lk_oom(err);
+	for (char *word = strtok_r(copy, " ", &state); word; word = strtok_r(NULL, " ", &state)) {
+		char *equals = strchr(word, '=');
+		if (!equals || equals == word) {
+			lk_fail(err, LK_ERR_INPUT, row->where, "column numbers: \"%.40s\" is no NAME=VALUE", word);
+			return lk_hint(err, "write numbers as in \"efficiency=0.74 fill_us=4.2\"");
+		}
+		if (row->count == LK_CALIBRATION_NUMBERS)
+			return lk_fail(err, LK_ERR_INPUT, row->where, "more than %d numbers", LK_CALIBRATION_NUMBERS);
+		*equals = '\0';
+		row->name[row->count] = word;
+		LK_TRY(lk_parse_real(equals + 1, -1e18, 1e18, &row->value[row->count], row->where, err));
+		row->count++;
+	}
+	return LK_OK;
+}
+
+static lk_status read_row(const lk_csv *csv, const int *column, lk_calibration *into, lk_error *err) {
+	const char *text[COLUMNS];
+	for (int c = 0; c < COLUMNS; c++) {
+		text[c] = lk_arena_strdup(&into->arena, lk_csv_field(csv, column[c]));
+		if (!text[c]) return lk_oom(err);
+	}
+	if (!*text[FAMILY]) return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the column family is empty");
+	lk_calibration_row *row = lk_calibration_add(into, text[FAMILY], text[SUBJECT], text[VARIANT]);
+	if (!row) return lk_oom(err);
+	row->date = text[DATE], row->source = text[SOURCE];
+	row->where = lk_arena_strdup(&into->arena, lk_csv_where(csv));
+	if (!row->where) return lk_oom(err);
+	long long points = 0;
+	if (*text[POINTS]) LK_TRY(lk_parse_int(text[POINTS], 0, 2000000000, &points, row->where, err));
+	row->points = (int)points;
+	if (*text[ERROR]) LK_TRY(lk_parse_real(text[ERROR], 0, 1e6, &row->error, row->where, err));
+	return read_numbers(&into->arena, text[NUMBERS], row, err);
+}
+
+static lk_status read_rows(lk_csv *csv, const char *name, lk_calibration *into, lk_error *err) {
+	int column[COLUMNS];
+	for (int c = 0; c < COLUMNS; c++) {
+		column[c] = lk_csv_column(csv, column_names[c]);
+		if (column[c] >= 0 || c > NUMBERS) continue;
+		lk_fail(err, LK_ERR_INPUT, name, "the column %s is missing: this is no calibration", column_names[c]);
+		return lk_hint(err, "`lockstep calibrate` writes such files");
+	}
+	for (bool more = true;;) {
+		LK_TRY(lk_csv_next(csv, &more, err));
+		if (!more) return LK_OK;
+		LK_TRY(read_row(csv, column, into, err));
+	}
+}
+
+lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err) {
+	lk_csv *csv;
+	LK_TRY(lk_csv_open(in, &csv, err));
+	lk_status status = read_rows(csv, lk_stream_name(in), into, err);
+	lk_csv_close(csv);
+	return status;
+}
+
+void lk_calibration_free(lk_calibration *calibration) {
+	lk_vec_free(&calibration->rows);
+	lk_arena_free(&calibration->arena);
+}
+
+/* ---- rows ---- */
+
+lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family, const char *subject,
+                                       const char *variant) {
+	if (!lk_push(&into->rows)) return NULL;
+	lk_calibration_row *row = lk_last(&into->rows);
+	*row = (lk_calibration_row){
+		.family = family, .subject = subject, .variant = variant, .error = NAN, .date = "", .source = "", .where = "",
+	};
+	return row;
+}
+
+void lk_calibration_put(lk_calibration_row *row, const char *name, double value) {
+	if (row->count == LK_CALIBRATION_NUMBERS) return;
+	row->name[row->count] = name;
+	row->value[row->count++] = value;
+}
+
+const lk_calibration_row *lk_calibration_find(const lk_calibration *c, const char *family, const char *subject,
+                                              const char *variant) {
+	for (size_t i = c->rows.count; i-- > 0;) {
+		const lk_calibration_row *row = &c->rows.at[i];
+		if (strcmp(row->family, family) == 0 && lk_same_name(row->subject, subject) && lk_same_name(row->variant, variant))
+			return row;
+	}
+	return NULL;
+}
+
+double lk_calibration_value(const lk_calibration_row *row, const char *name, double otherwise) {
+	for (int i = 0; row && i < row->count; i++)
+		if (strcmp(row->name[i], name) == 0) return row->value[i];
+	return otherwise;
+}
+
+/* ---- writing ---- */
+
+/* A field of a CSV row, quoted where it needs to be. */
+static void put_field(const char *text, FILE *out) {
+	if (!strpbrk(text, ",\"\r\n")) {
+		fputs(text, out);
+		return;
+	}
+	fputc('"', out);
+	for (; *text; text++) {
+		if (*text == '"') fputc('"', out);
+		fputc(*text, out);
+	}
+	fputc('"', out);
+}
+
+void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
+	for (int c = 0; c < COLUMNS; c++) fprintf(out, "%s%s", c ? "," : "", column_names[c]);
+	fputc('\n', out);
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
+		const char *head[] = {row->family, row->subject, row->variant};
+		for (int c = 0; c < 3; c++) put_field(head[c], out), fputc(',', out);
+		for (int n = 0; n < row->count; n++) fprintf(out, "%s%s=%.6g", n ? " " : "", row->name[n], row->value[n]);
+		fprintf(out, ",%d,", row->points);
+		if (isfinite(row->error)) fprintf(out, "%.4f", row->error);
+		fputc(',', out), put_field(row->date, out);
+		fputc(',', out), put_field(row->source, out);
+		fputc('\n', out);
+	}
+}
+
+/* ---- the rows in use ---- */
+
+static lk_calibration current;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static lk_status load_file(const char *name, lk_error *err) {
+	lk_stream *in;
+	LK_TRY(lk_data_open(NULL, name, &in, err));
+	lk_status status = lk_calibration_read(in, &current, err);
+	lk_stream_close(in);
+	return status;
+}
+
+/* A test reads what was compiled in: an error here can only be memory, and leaves the rows read so far. */
+static void load(void) {
+	const char *name;
+	lk_error unused;
+	for (int i = 0; lk_data_file_at(i, &name, NULL); i++) {
+		size_t length = strlen(name);
+		bool ours = strncmp(name, "calibration/", 12) == 0 && length > 4 && strcmp(name + length - 4, ".csv") == 0;
+		if (ours && load_file(name, &unused) != LK_OK) return;
+	}
+}
+
+const lk_calibration *lk_calibration_current(void) {
+	pthread_once(&once, load);
+	return &current;
+}
+
+lk_status lk_calibration_use(const char *path, lk_error *err) {
+	lk_stream *in;
+	pthread_once(&once, load);
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_calibration_read(in, &current, err);
+	lk_stream_close(in);
+	return status;
+}
