@@ -109,8 +109,10 @@ static void take_layout(const lk_run_row *row, lk_job *job) {
 }
 
 /* Defaults of the stack, then what the row states. */
-static void take_software(const lk_run_row *row, const lk_stack_defaults *d, lk_job *job) {
+static void take_software(const lk_run_row *row, const lk_stack_defaults *d, const lk_run *run, lk_job *job) {
 	lk_copy(job->stack, sizeof job->stack, d->job_stack);
+	lk_copy(job->profile, sizeof job->profile, run->stack);
+	lk_copy(job->release, sizeof job->release, *run->release ? run->release : "0");
 	job->sharding = row->sharding != LK_EMPTY ? (lk_sharding)row->sharding : d->sharding;
 	job->recompute = row->recompute != LK_EMPTY ? (lk_recompute)row->recompute : d->recompute;
 	job->attn_kernel = row->attn_kernel != LK_EMPTY ? (lk_attn_kernel)row->attn_kernel : d->attention;
@@ -123,6 +125,7 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *d, lk_
 	bool split = job->sequence_parallel == LK_ON;
 	job->tp_overlap = !split ? LK_OFF : row->async_tp ? LK_ON : d->tp_overlap;
 	job->cuda_graphs = d->cuda_graphs;
+	job->graph_experts = d->graph_experts;
 	job->fused_cross_entropy = d->fused_loss;
 	job->fp32_grads = d->fp32_grads;
 	job->grad_reduce_fp32 = d->grad_reduce_fp32;
@@ -174,7 +177,7 @@ lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_e
 	lk_status status = take_cluster(arena, row, run, err);
 	if (status != LK_OK) return refuse(arena, run, status, err);
 	take_layout(row, job);
-	take_software(row, lk_stack_defaults_of(run->stack, run->release), job);
+	take_software(row, lk_stack_defaults_of(run->stack, run->release), run, job);
 	status = lk_job_complete(job, &run->cluster, err);
 	return refuse(arena, run, status, err);
 }

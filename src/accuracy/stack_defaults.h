@@ -15,7 +15,7 @@ typedef struct lk_stack_defaults {
 	lk_dtype dtype;
 	/* for what has no column */
 	double dropout;
-	lk_switch overlap_grad_reduce, overlap_param_gather, tp_overlap, cuda_graphs, fused_loss;
+	lk_switch overlap_grad_reduce, overlap_param_gather, tp_overlap, cuda_graphs, graph_experts, fused_loss;
 	lk_switch fp32_grads, grad_reduce_fp32, master_weights, cp_balanced;
 	lk_dispatcher dispatcher;
 	double moe_imbalance;
@@ -31,8 +31,5 @@ const lk_stack_defaults *lk_stack_defaults_of(const char *stack, const char *rel
 
 /* All entries, for documents and tests; NULL past the end. */
 const lk_stack_defaults *lk_stack_defaults_at(int index);
-
-/* Compares releases by their numbers: "v4.1" < "v5.0", "26.04" < "26.04.01"; "" comes first. As strcmp. */
-int lk_release_compare(const char *a, const char *b);
 
 #endif

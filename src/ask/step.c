@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ask/profile.h"
 #include "base/units.h"
 #include "model/build.h"
 
@@ -138,10 +139,13 @@ static bool folds(const lk_step_options *options, const lk_ranks *ranks) {
 
 static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
 						   lk_error *err) {
+	lk_constants constants;
+	lk_profile_constants(job, &constants);
 	lk_cost_options costing = {
-		.constants = options->constants ? options->constants : &lk_default_constants,
+		.constants = options->constants ? options->constants : &constants,
 		.cuda_graphs = job->cuda_graphs == LK_ON,
 		.compiled = job->compile,
+		.experts_eager = job->graph_experts != LK_ON,
 	};
 	LK_TRY(lk_costs_build(&out->arena, out->graph, cluster, &costing, &out->costs, err));
 	LK_TRY(choose_records(options, &out->graph->ranks, out, err));

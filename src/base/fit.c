@@ -143,35 +143,50 @@ static void solve(double *a, double *b, int n) {
 	}
 }
 
+/* Adds the row's part to the normal equations; most of a row's derivatives are 0. */
+static void add_row(const double *row, double residual, double weight, int n, double *a, double *b) {
+	for (int p = 0; p < n; p++) {
+		if (row[p] == 0) continue;
+		b[p] += weight * row[p] * residual;
+		for (int q = 0; q <= p; q++) a[p * n + q] += weight * row[p] * row[q];
+	}
+}
+
+/* What is known beforehand: a deviation of 0 pins a number to 0. */
+static void add_prior(const double *prior, int n, double *a, double *b) {
+	for (int p = 0; prior && p < n; p++) {
+		if (prior[p] > 0) {
+			a[p * n + p] += 1 / (prior[p] * prior[p]);
+			continue;
+		}
+		for (int q = 0; q < n; q++) a[p * n + q] = a[q * n + p] = 0;
+		a[p * n + p] = 1, b[p] = 0;
+	}
+}
+
 lk_status lk_fit_linear(const double *jacobian, const double *residual, const double *weight, size_t rows, int count,
                         const double *prior, double *x, lk_error *err) {
 	enum { ROUNDS = 40 };
-	const double smallest = 5e-3; /* residuals below it count as their square: the weights stay finite */
-	if (count > LK_FIT_NUMBERS) return lk_fail(err, LK_ERR_INTERNAL, "fit", "too many numbers");
-	memset(x, 0, (size_t)count * sizeof *x);
+	const double smallest = 1e-2; /* residuals below it count as their square: the weights stay finite */
+	size_t n = (size_t)count;
+	double *a = malloc((n * n + n + 1) * sizeof *a), *b = a ? a + n * n : NULL;
+	if (!a) return lk_oom(err);
+	memset(x, 0, n * sizeof *x);
 	for (int round = 0; round < ROUNDS; round++) {
-		double a[LK_FIT_NUMBERS * LK_FIT_NUMBERS] = {0}, b[LK_FIT_NUMBERS] = {0}, moved = 0;
+		double moved = 0;
+		memset(a, 0, (n * n + n) * sizeof *a);
 		for (size_t i = 0; i < rows; i++) {
-			const double *j = &jacobian[i * (size_t)count];
-			double left = residual[i];
-			for (int p = 0; p < count; p++) left -= j[p] * x[p];
-			double w = (weight ? weight[i] : 1) / fmax(fabs(left), smallest);
-			for (int p = 0; p < count; p++) {
-				b[p] += w * j[p] * residual[i];
-				for (int q = 0; q <= p; q++) a[p * count + q] += w * j[p] * j[q];
-			}
+			const double *row = &jacobian[i * n];
+			double left = residual[i], known = weight ? weight[i] : 1;
+			if (known <= 0) continue;
+			for (int p = 0; p < count; p++) left -= row[p] * x[p];
+			add_row(row, residual[i], known / fmax(fabs(left), smallest), count, a, b);
 		}
-		for (int p = 0; p < count; p++) {
-			if (prior && prior[p] <= 0) {
-				for (int q = 0; q < count; q++) a[p * count + q] = a[q * count + p] = 0;
-				a[p * count + p] = 1, b[p] = 0;
-			} else if (prior && isfinite(prior[p])) {
-				a[p * count + p] += 1 / (prior[p] * prior[p]);
-			}
-		}
+		add_prior(prior, count, a, b);
 		solve(a, b, count);
 		for (int p = 0; p < count; p++) moved = fmax(moved, fabs(b[p] - x[p])), x[p] = b[p];
-		if (moved < 1e-7) break;
+		if (moved < 1e-6) break;
 	}
+	free(a);
 	return LK_OK;
 }

@@ -23,11 +23,11 @@ static double share(double rate, double capacity) {
 	return capacity > 0 ? fmin(1, rate / capacity) : 0;
 }
 
-/* A dispatcher that sends one copy per node: of top-k copies only those to distinct nodes leave, N (1 - (1 - 1/N)^k) on
- * average with even routing. `topk` 0: a copy per expert. */
+/* A dispatcher that sends one copy per node, and inside a node one per rank: of top-k copies only those to distinct places
+ * leave, N (1 - (1 - 1/N)^k) on average with even routing. `topk` 0: a copy per expert. */
 static double copies_share(const lk_group_shape *group, double topk) {
-	double nodes = group->nodes;
-	return topk > 0 && nodes > 1 ? nodes * (1 - pow(1 - 1 / nodes, topk)) / topk : 1;
+	double places = group->nodes > 1 ? group->nodes : group->ranks;
+	return topk > 0 && places > 1 ? places * (1 - pow(1 - 1 / places, topk)) / topk : 1;
 }
 
 static bool to_next_stage(unsigned stream) {
@@ -48,7 +48,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		const lk_group_shape *group = &site->groups[ops->group[op]];
 		cost = lk_collective_cost(collective_of(kind), group, ops->bytes[op] * copies_share(group, ops->k[op]));
 	}
-	double seconds = cost.seconds;
+	double seconds = cost.seconds / site->constants->network_efficiency;
 	if (ops->flags[op] & LK_OP_OVERLAPPED) seconds /= 4; /* pipelined in four pieces with its GEMM: the first shows */
 	lk_cost_set(out, seconds);
 	out->sm = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);

@@ -35,13 +35,23 @@ static const lk_cost_family family_of[LK_OP_COUNT] = {
 	[LK_OP_RECV] = lk_cost_comm,
 };
 
+/* Kernels that the host issues for one expert's product: the product, and in fp8 the conversion of its operand, which with
+ * a scale for the whole tensor is a search for the largest value and the conversion. */
+static double expert_kernels(unsigned dtype) {
+	if (dtype == LK_FP8) return 3;
+	return dtype == LK_MXFP8 || dtype == LK_NVFP4 ? 2 : 1;
+}
+
 /* Host time to issue an operation: inside a CUDA graph next to nothing; torch.compile fuses the element-wise launches.
  */
 static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	const lk_constants *c = site->constants;
 	unsigned kind = graph->ops.kind[op];
 	if (kind == LK_OP_WAIT || kind == LK_OP_HOST) return 0;
-	if (site->cuda_graphs) return c->graph_launch_s;
+	bool experts = kind == LK_OP_GROUPED_GEMM || kind == LK_OP_PERMUTE;
+	bool eager = !site->cuda_graphs || (experts && site->experts_eager);
+	if (!eager) return c->graph_launch_s;
+	if (kind == LK_OP_GROUPED_GEMM) return c->launch_s + c->expert_launch_s * graph->ops.batch[op] * expert_kernels(graph->ops.dtype[op]);
 	bool fusible = kind == LK_OP_NORM || kind == LK_OP_ELEMENTWISE;
 	return site->compiled && fusible ? c->launch_s / 2 : c->launch_s;
 }
@@ -76,10 +86,15 @@ const lk_constants lk_default_constants = {
 	.gemm_fill_s = 4.5e-6,
 	.attention_forward = 0.38,
 	.attention_backward = 0.31,
+	.attention_ramp = 600,
 	.memory_efficiency = 0.55,
 	.norm_efficiency = 0.50,
 	.kernel_floor_s = 6e-6,
 	.launch_s = 15e-6,
 	.graph_launch_s = 1e-6,
 	.step_overhead_s = 16e-3,
+	.expert_launch_s = 40e-6,
+	.expert_efficiency = 1,
+	.network_efficiency = 1,
+	.sustained = {0},
 };

@@ -28,12 +28,18 @@ typedef struct lk_constants {
 	double gemm_fill_s;          /* first loads and epilogue of a tile */
 	double attention_forward;    /* of dense peak */
 	double attention_backward;
+	double attention_ramp;       /* keys at which a sequence reaches half of that */
 	double memory_efficiency;    /* of memory bandwidth, streaming kernels */
 	double norm_efficiency;      /* the same for norms and other reductions */
 	double kernel_floor_s;       /* shortest kernel */
 	double launch_s;             /* host time to issue one operation, eager framework */
 	double graph_launch_s;       /* the same inside a CUDA graph */
 	double step_overhead_s;      /* once a step: data, schedule, logging, optimizer's host work */
+	double expert_launch_s;      /* host time for one expert's part of a grouped product, not in a graph */
+	double expert_efficiency;    /* factor on the kernels of mixture-of-experts layers: permutations, grouped products */
+	double network_efficiency;   /* factor on the rates of communication */
+	double sustained[LK_ARCHES]; /* share of the peak that the power limit leaves under matrix load, by architecture, for
+	                                the power per flop of its usual device; 0 as 1 */
 } lk_constants;
 extern const lk_constants lk_default_constants;
 
@@ -46,6 +52,7 @@ typedef struct lk_cost_site {
 	double oversubscription;
 	bool cuda_graphs;
 	bool compiled;                           /* torch.compile: fewer launches */
+	bool experts_eager;                      /* graphs leave out the experts, whose sizes vary */
 } lk_cost_site;
 
 /* Cost of operation `op` of the graph. Never fails; every kind of operation but WAIT and MACRO has a model. */
@@ -61,7 +68,7 @@ typedef struct lk_costs {
 /* Choices of the job that costs depend on. */
 typedef struct lk_cost_options {
 	const lk_constants *constants;
-	bool cuda_graphs, compiled;
+	bool cuda_graphs, compiled, experts_eager;
 } lk_cost_options;
 
 /* Fills `out` for all ranks of the graph on the cluster; memory from the arena. */

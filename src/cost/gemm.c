@@ -55,10 +55,11 @@ static lk_gemm_choice best_tile(double m, double n, double k, double batch, int 
 	return best;
 }
 
-static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, double rows, lk_cost *out) {
+static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, double rows, double factor, lk_cost *out) {
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
-	double rate = lk_peak_flops(device, (lk_dtype)ops->dtype[op]) * site->constants->gemm_efficiency;
+	const lk_constants *c = site->constants;
+	double rate = lk_sustained_flops(device, (lk_dtype)ops->dtype[op], c) * c->gemm_efficiency * factor;
 	int sms = device->sms > 0 ? device->sms : 1;
 	lk_gemm_choice choice =
 		best_tile(rows, ops->n[op], ops->k[op], ops->batch[op], sms, rate, site->constants->gemm_fill_s);
@@ -72,15 +73,15 @@ static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, d
 }
 
 void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
-	gemm(graph, op, site, graph->ops.m[op], out);
+	gemm(graph, op, site, graph->ops.m[op], 1, out);
 }
 
 /* Experts of a rank as one launch: the busiest rank decides, so its rows are the mean times the imbalance. */
 void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
-	gemm(graph, op, site, graph->ops.m[op], out);
+	gemm(graph, op, site, graph->ops.m[op], site->constants->expert_efficiency, out);
 }
 
 /* Convolution as the GEMM that cuDNN's implicit kernels run: m output pixels, n filters, k filter elements. */
 void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
-	gemm(graph, op, site, graph->ops.m[op], out);
+	gemm(graph, op, site, graph->ops.m[op], 1, out);
 }

@@ -20,6 +20,28 @@ double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
 	return device->vector_flops > 0 ? device->vector_flops : 1e12;
 }
 
+/* Relatives of the device that an architecture's share was found on. Under load all of them run at about its clock, so
+ * their rates are as their SMs: a higher peak is of a boost clock that is never seen then. One with less power for each SM
+ * runs slower: the clock follows the root of the power (which grows with the clock and the square of the voltage). */
+static double relative_share(const lk_device *device) {
+	static const struct {
+		double watts, tflops, sms; /* board power, dense 16-bit peak */
+	} reference[LK_ARCHES] = {
+		[LK_ARCH_AMPERE] = {400, 312, 108}, [LK_ARCH_HOPPER] = {700, 989.4, 132}, [LK_ARCH_BLACKWELL] = {1000, 2250, 148},
+		[LK_ARCH_CDNA3] = {1000, 1307.4, 304}, [LK_ARCH_CDNA4] = {1400, 2516.6, 256},
+	};
+	double peak = device->peak_flops[LK_BF16] / 1e12, watts = reference[device->arch].watts;
+	if (!(peak > 0) || !(device->power_w > 0) || device->sms <= 0 || watts <= 0) return 1;
+	double sms = device->sms / reference[device->arch].sms, power = device->power_w / watts / sms;
+	double share = sms * reference[device->arch].tflops / peak * fmin(1, sqrt(power));
+	return fmin(fmax(share, .5), 1.25);
+}
+
+double lk_sustained_flops(const lk_device *device, lk_dtype dtype, const lk_constants *constants) {
+	double share = constants->sustained[device->arch];
+	return lk_peak_flops(device, dtype) * (share > 0 ? share : 1) * relative_share(device);
+}
+
 static bool reduces(unsigned kind) {
 	return kind == LK_OP_NORM || kind == LK_OP_LOSS;
 }
@@ -29,6 +51,7 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	const lk_constants *c = site->constants;
 	double bytes = graph->ops.bytes[op];
 	double rate = device->memory_rate * (reduces(graph->ops.kind[op]) ? c->norm_efficiency : c->memory_efficiency);
+	if (graph->ops.kind[op] == LK_OP_PERMUTE) rate *= c->expert_efficiency;
 	if (bytes < device->l2_bytes / 2) rate *= 2 - bytes / (device->l2_bytes / 2);
 	double seconds = bytes / rate + c->kernel_floor_s;
 	lk_cost_set(out, seconds);

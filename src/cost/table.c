@@ -224,6 +224,7 @@ static void cost_variant(const lk_table_builder *t, const lk_signature *s, lk_co
 		.oversubscription = t->cluster->oversubscription,
 		.cuda_graphs = t->options->cuda_graphs,
 		.compiled = t->options->compiled,
+		.experts_eager = t->options->experts_eager,
 	};
 	for (uint32_t op = 0; op < t->graph->ops.count; op++) out[op] = lk_cost_op(t->graph, op, &site);
 }

@@ -102,6 +102,9 @@ static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *
 		{LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_FORWARD_UP, LK_STREAM_RECV_BACKWARD_UP, LK_STREAM_SEND_BACKWARD_UP},
 	};
 	lk_builder *b = s->b;
+	/* DeepSpeed's engine sends a slice from each tensor-parallel rank; the gather behind it, inside the node, is under a
+	 * hundredth of a stage's pass and left out. */
+	bool cut = b->job->scatter_messages == LK_ON && !b->sp;
 	uint32_t channel = channel_of(chunk, wire), *known = &s->wire_block[channel];
 	if (!*known) {
 		bool receive = wire == FORWARD_IN || wire == BACKWARD_IN;
@@ -113,7 +116,7 @@ static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *
 			.join = receive && overlap_p2p(s) ? 0 : LK_JOIN(LK_STREAM_COMPUTE),
 			.signal = receive,
 			.name = names[wire],
-			.bytes = b->bytes * b->rows * b->model->hidden,
+			.bytes = b->bytes * b->rows * b->model->hidden / (cut ? b->tp : 1),
 			.channel = (int32_t)channel,
 		};
 		lk_graph_begin_block(b->graph, names[wire]);

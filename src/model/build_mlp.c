@@ -149,6 +149,13 @@ static void exchange(lk_builder *b, const char *name, lk_moe_size z) {
 	b->pending |= LK_JOIN(LK_STREAM_EP);
 }
 
+/* Dispatchers that send one copy per place read and write the tokens where they are; the others bring the copies of a
+ * destination together first. */
+static void permute(lk_builder *b, const char *name, lk_moe_size z) {
+	if (b->job->ep > 1 && b->job->dispatcher == LK_DISPATCH_NODE) return;
+	lk_build_memory(b, LK_OP_PERMUTE, name, b->bytes * (b->rows + z.sent) * z.hidden);
+}
+
 static void expert_shards(lk_builder *b, unsigned kind, const char *name, lk_moe_size z) {
 	if (b->job->etp > 1)
 		lk_build_collective(b, kind, LK_STREAM_TP, LK_GROUP_ETP, name, b->bytes * z.routed * z.hidden, false);
@@ -178,7 +185,7 @@ void lk_build_moe_forward(lk_builder *b) {
 	norm_forward(b);
 	lk_build_gemm(b, "router", b->rows, m->experts, m->hidden);
 	lk_build_memory(b, LK_OP_NORM, "router_topk", 3 * 4 * b->rows * m->experts);
-	lk_build_memory(b, LK_OP_PERMUTE, "permute_tokens", b->bytes * (b->rows + z.sent) * m->hidden);
+	permute(b, "permute_tokens", z);
 	host_sync(b);
 	exchange(b, "dispatch", z);
 	expert_shards(b, LK_OP_ALLGATHER, "gather_experts", z);
@@ -192,7 +199,7 @@ void lk_build_moe_forward(lk_builder *b) {
 	lk_build_memory(b, LK_OP_PERMUTE, "unsort", 2 * b->bytes * z.routed * m->hidden);
 	expert_shards(b, LK_OP_REDUCESCATTER, "reduce_experts", z);
 	exchange(b, "combine", z);
-	lk_build_memory(b, LK_OP_PERMUTE, "unpermute_tokens", b->bytes * (b->rows + z.sent) * m->hidden);
+	permute(b, "unpermute_tokens", z);
 	if (m->shared_ffn > 0) {
 		lk_build_tp_enter(b, "gather_shared_input");
 		mlp_products_forward(b, mlp_width(b, m->shared_ffn));
@@ -222,7 +229,7 @@ void lk_build_moe_backward(lk_builder *b, bool input, bool weight) {
 	lk_moe_size z = moe_size(b);
 	if (input) {
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
-		lk_build_memory(b, LK_OP_PERMUTE, "unpermute_tokens_grad", b->bytes * (b->rows + z.sent) * m->hidden);
+		permute(b, "unpermute_tokens_grad", z);
 		exchange(b, "combine_grad", z);
 		expert_shards(b, LK_OP_ALLGATHER, "gather_experts_grad", z);
 		lk_build_memory(b, LK_OP_PERMUTE, "unsort_grad", 2 * b->bytes * z.routed * m->hidden);
@@ -232,7 +239,7 @@ void lk_build_moe_backward(lk_builder *b, bool input, bool weight) {
 		lk_build_memory(b, LK_OP_PERMUTE, "sort_by_expert_grad", 2 * b->bytes * z.routed * m->hidden);
 		expert_shards(b, LK_OP_REDUCESCATTER, "reduce_experts_grad", z);
 		exchange(b, "dispatch_grad", z);
-		lk_build_memory(b, LK_OP_PERMUTE, "permute_tokens_grad", b->bytes * (b->rows + z.sent) * m->hidden);
+		permute(b, "permute_tokens_grad", z);
 	}
 	if (m->shared_ffn > 0) {
 		if (input || b->sp) lk_build_tp_leave_backward(b, "gather_shared_grad");

@@ -81,6 +81,10 @@ typedef struct lk_job {
 	bool compile;               /* torch.compile: element-wise operations are fused */
 	int max_connections;        /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
 	char stack[32];             /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
+	char profile[32];           /* software stack whose measured efficiencies apply; default: `stack` */
+	char release[16];           /* of it: "26.04"; "" the newest */
+	lk_switch graph_experts;    /* CUDA graphs hold the experts too; default off: their sizes vary */
+	lk_switch scatter_messages; /* a pipeline message is cut among tensor-parallel ranks; default: DeepSpeed's engine does */
 	bool padded_vocab_said;
 	int padded_vocab;           /* derived: vocab rounded up to 128 * tp */
 	int vocab_multiple;         /* make_vocab_size_divisible_by; default 128 for Megatron-like stacks, 1 else */

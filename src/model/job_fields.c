@@ -58,9 +58,10 @@ const lk_field lk_job_fields[] = {
 	SWITCH(grad_reduce_fp32), SAID(recompute, recomputes), INT(recompute_layers), BOOL(recompute_mlp),
 	SWITCH(overlap_grad_reduce), SWITCH(overlap_param_gather), SWITCH(overlap_p2p), SWITCH(tp_overlap),
 	REAL(bucket_bytes),
-	BOOL(offload_optimizer), SWITCH(cuda_graphs), CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),
+	BOOL(offload_optimizer), SWITCH(cuda_graphs), SWITCH(graph_experts), SWITCH(scatter_messages), CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),
 	CHOICE(dispatcher, dispatchers), REAL(moe_imbalance), BOOL(compile), INT(max_connections),
-	FIELD("stack", LK_FIELD_TEXT, stack), INT(vocab_multiple),
+	FIELD("stack", LK_FIELD_TEXT, stack), FIELD("profile", LK_FIELD_TEXT, profile),
+	FIELD("release", LK_FIELD_TEXT, release), INT(vocab_multiple),
 	{NULL, LK_FIELD_INT, 0, 0, NULL, 0, 0},
 };
 
