@@ -108,9 +108,9 @@ static bool has_earlier(const lk_runs *runs, const lk_run *run) {
 static void list_columns(lk_runs_fit *fit) {
 	/* deviations: what is known of such numbers before any run is seen */
 	static const double base[DIRECTIONS] = {.3, .4, .3, .4, .2, .3, .5, .7, .7, .7};
-	static const double stack[LK_KNOBS] = {.10, .10, .12, .25, .30, .15};
-	static const double precision[LK_KNOBS] = {.08, .05, .08, 0, 0, .08};
-	static const double release[LK_KNOBS] = {.04, .04, .06, .5, 0, .25};
+	static const double stack[LK_KNOBS] = {.10, .10, .12, .40, .40, .30};
+	static const double precision[LK_KNOBS] = {.08, .05, .08, 0, 0, .03};
+	static const double release[LK_KNOBS] = {.03, .03, .05, .7, 0, .4};
 	const lk_runs *runs = fit->runs;
 	for (int d = 0; d < DIRECTIONS; d++) add_column(fit, (column){.level = BASE, .along = d, .prior = base[d]});
 	for (size_t i = 0; i < runs->count; i++) {
