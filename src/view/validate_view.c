@@ -41,10 +41,9 @@ static const lk_column summary_columns[] = {
 	{"scored", "scored", true, false}, {"geomean_error", "error", true, false},
 	{"macro_geomean_error", "macro error", true, true}, {"mape", "mape", true, false},
 	{"median_error", "median", true, false}, {"p90_error", "p90", true, false}, {"bias", "bias", true, false},
-	{"kendall_tau", "tau", true, false}, {"mean_top1_regret", "regret", true, false}, {"coverage", "in range", true,
-	false},
-	{"rank_groups", "groups", true, true}, {"within_5", "within 5 %", true, false},
-	{"weighted_error", "weighted", true, false}, {"half_width", "half width", true, false},
+	{"kendall_tau", "tau", true, false}, {"mean_top1_regret", "regret", true, false},
+	{"coverage", "in range", true, false}, {"rank_groups", "groups", true, true}, {"within_5", "in 5 %", true, false},
+	{"weighted_error", "weighted", true, false}, {"half_width", "range +/-", true, false},
 	{"scaling_error", "scaling", true, false}, {"series", "series", true, true}, {"parameters", "fitted", true, true},
 };
 
@@ -158,11 +157,12 @@ static lk_table *worst_table(const lk_validation *v) {
 
 /* ---- for people ---- */
 
-/* A heading and a table; nothing where the table has no rows. Frees the table. */
+/* A heading and a table without its empty columns; nothing where the table has no rows. Frees the table. */
 static lk_status put_section(const char *heading, lk_table *table, lk_format format, bool colour, FILE *out,
 	lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_status status = LK_OK;
+	lk_table_hide_empty(table);
 	if (lk_table_rows(table) > 0) {
 		fprintf(out, "\n%s%s\n%s", format == LK_FORMAT_MD ? "## " : "", heading, format == LK_FORMAT_MD ? "\n" : "");
 		status = lk_table_write(table, format, colour, out, err);
