@@ -162,7 +162,8 @@ static double roofline_seconds(const lesson *l) {
 }
 
 /* Median of measured over `seconds` in the other folds, of one stack or (NULL) of all; NAN where there are none. */
-static double factor_for(const lesson *lessons, size_t count, int fold, const char *stack, seconds_fn *seconds, double *room) {
+static double factor_for(const lesson *lessons, size_t count, int fold, const char *stack, seconds_fn *seconds,
+                         double *room) {
 	size_t n = 0;
 	for (size_t i = 0; i < count; i++) {
 		const lesson *l = &lessons[i];

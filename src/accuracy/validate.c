@@ -69,6 +69,7 @@ static void finish_rows(lk_scoring *s) {
 		row->error = row->predicted / row->measured - 1;
 		score->predicted = row->predicted, score->measured = row->measured, score->low = row->low, score->high = row->high;
 		row->scored = lk_score_counts(score);
+		row->part = s->division_count > 0 ? s->divisions[0].keys[i].name : NULL;
 	}
 }
 
@@ -159,12 +160,25 @@ static lk_status answer(const lk_validate_request *request, lk_stream *in, work 
 	return w->result.source && w->result.reproduce ? LK_OK : lk_oom(err);
 }
 
+static bool ends_in(const char *text, const char *ending) {
+	size_t length = strlen(text), n = strlen(ending);
+	return length >= n && strcmp(text + length - n, ending) == 0;
+}
+
+/* Before the work, not after it. */
+static lk_status check_plot(const char *path, lk_error *err) {
+	if (ends_in(path, ".svg") || ends_in(path, ".svg.gz")) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--plot", "\"%.200s\" does not end in .svg", path);
+	return lk_hint(err, "pictures are written as SVG: name a file that ends in .svg or .svg.gz");
+}
+
 lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err) {
 	*out = NULL;
 	if (!request->table) {
 		lk_fail(err, LK_ERR_INPUT, "validate", "no table of measurements is named");
 		return lk_hint(err, "give a CSV file, such as llm_runs.csv");
 	}
+	if (request->plot) LK_TRY(check_plot(request->plot, err));
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);

@@ -37,7 +37,7 @@ static void put_plain(lk_table *table, double value) {
 
 static const lk_column summary_columns[] = {
 	{"by", "by", false, false}, {"name", "", false, false}, {"rows", "rows", true, false},
-	{"predicted", "predicted", true, true}, {"skipped", "skipped", true, false}, {"suspect", "suspect", true, false},
+	{"predicted", "predicted", true, true}, {"skipped", "skipped", true, false}, {"suspect", "suspect", true, true},
 	{"scored", "scored", true, false}, {"geomean_error", "error", true, false},
 	{"macro_geomean_error", "macro error", true, true}, {"mape", "mape", true, false},
 	{"median_error", "median", true, false}, {"p90_error", "p90", true, false}, {"bias", "bias", true, false},
