@@ -89,7 +89,7 @@ static const lk_column row_columns[] = {
 	{"layout", "layout", false, false}, {"precision", "precision", false, false}, {"predicted", "predicted", true, false},
 	{"measured", "measured", true, false}, {"unit", "unit", false, true}, {"error", "error", true, false},
 	{"low", "low", true, true}, {"high", "high", true, true}, {"scored", "scored", false, true},
-	{"reason", "remark", false, false},
+	{"part", "part", false, true}, {"reason", "remark", false, false},
 };
 
 static void put_row(lk_table *table, const lk_validated *row) {
@@ -109,6 +109,7 @@ static void put_row(lk_table *table, const lk_validated *row) {
 	put_value(table, row->low, row->unit);
 	put_value(table, row->high, row->unit);
 	lk_table_bool(table, row->scored);
+	lk_table_text(table, row->part);
 	lk_table_text(table, row->reason);
 }
 
@@ -238,6 +239,7 @@ static void json_row(lk_json_writer *w, const lk_validated *row) {
 	lk_json_put_number(w, "high", row->high);
 	lk_json_put_text(w, "reason", row->reason);
 	lk_json_put_bool(w, "scored", row->scored);
+	lk_json_put_text(w, "part", row->part);
 	lk_json_put_text(w, "stack", row->stack);
 	lk_json_put_text(w, "release", row->release);
 	lk_json_put_text(w, "model", row->model);
