@@ -38,9 +38,10 @@ static void clear(lk_accuracy *a) {
 
 static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
 	size_t room = count ? count : 1, n = 0, ranges = 0, covered = 0, near = 0;
-	double *error = malloc(2 * room * sizeof *error), *width = error + room;
+	double *error = malloc(2 * room * sizeof *error);
 	double distance = 0, shift = 0, off = 0, whole = 0;
 	if (!error) return lk_oom(err);
+	double *width = error + room;
 	for (size_t i = 0; i < count; i++) {
 		const lk_score *s = &scores[i];
 		out->rows++;
