@@ -57,9 +57,9 @@ REPRODUCE = """\
 
 runs the commands of this page and writes it anew. Each can be run alone, in the folder of the measurements
 (`cd $LOCKSTEP_DATA/measured`; default `../shared/data/measured`). Without `--cross-validate` a command gives the
-figures of the calibration in use. `--rows` lists every row; `-o csv`, `-o json` and `-o sqlite` are for programs. The same
-numbers come out on every machine. `docs/accuracy/tables.csv` lists what is run, `bars.csv` what it is held against,
-`published.csv` what others report.
+figures of the calibration in use. `--rows` lists every row; `-o csv`, `-o json` and `-o sqlite` are for programs. The
+same numbers come out on every machine. `docs/accuracy/tables.csv` lists what is run, `bars.csv` what it is held
+against, `published.csv` what others report.
 
 To check your own cluster, write your runs in the form of METHOD.md, "Tables of runs", and give that file to
 `lockstep validate`.
@@ -245,7 +245,7 @@ def table_of(heads, rows, right):
 def verdict(result, value, bar):
     if value is None:
         return ""
-    in_sample = not result.answer["folds"] and not result.table["unfitted"]
+    in_sample = not result.answer["folds"] and not nothing_fitted(result)
     return ("held" if holds(value, bar) else "**missed**") + (", in sample" if in_sample else "")
 
 
@@ -273,16 +273,22 @@ def short(results):
         held, len(rows), sum(map(range_holds, classes)), len(classes), ENOUGH), ""]
 
 
+def nothing_fitted(result):
+    return bool(result.table["unfitted"]) and not result.answer["summary"]["parameters"]
+
+
 def head_lines(result):
     summary, table = result.answer["summary"], result.table
     skipped = " %d rows could not be predicted." % summary["skipped"] if summary["skipped"] else ""
     suspect = " %d suspect rows are not scored." % summary["suspect"] if summary["suspect"] else ""
     folds = result.answer["folds"]
     lines = ["%d rows, %d scored.%s%s" % (summary["rows"], summary["scored"], skipped, suspect)]
-    if folds:
-        lines += ["A fold is a %s: what is predicted is not in the fit." % cell(folds)]
+    if nothing_fitted(result):
+        lines += [table["unfitted"]]
+    elif folds:
+        lines += ["Cross-validated. What is left out together of the fit that predicts it: %s." % cell(folds)]
     else:
-        lines += [table["unfitted"] or NOT_HELD_OUT]
+        lines += [NOT_HELD_OUT]
     lines += ["", "    " + "lockstep validate " + " ".join(words_of(table, True)), ""]
     return lines
 
@@ -290,8 +296,9 @@ def head_lines(result):
 def comparison(result):
     """The model, itself in sample, and the baselines."""
     answer = result.answer
-    rows = [["lockstep, cross-validated" if answer["folds"] else "lockstep"] + accuracy_cells(answer["summary"])]
-    if result.in_sample is not None and answer["folds"]:
+    held_out = answer["folds"] and not nothing_fitted(result)
+    rows = [["lockstep, cross-validated" if held_out else "lockstep"] + accuracy_cells(answer["summary"])]
+    if result.in_sample is not None and held_out:
         rows.append(["lockstep, in sample", "", percent(result.in_sample)] + [""] * 5)
     for base in answer["baselines"]:
         rows.append([cell("baseline: " + base["name"])] + accuracy_cells(base))

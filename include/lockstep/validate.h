@@ -81,13 +81,14 @@ typedef struct lk_validated {
 	double low, high;           /* 80 % range of the prediction */
 	const char *reason;         /* why it was skipped or is not scored, what of it was not used; NULL: nothing to say */
 	bool scored;
-	const char *part;           /* of the first division of the rows (a stack, a GPU): name of its group; NULL none */
+	const char *part;           /* name of its group in the division `parts` of the validation; NULL none */
 } lk_validated;
 
 typedef struct lk_validation {
 	lk_accuracy summary;
 	const lk_accuracy *groups;  /* by stack, by GPU, by scale ...: what divides the kind of table */
 	int group_count;
+	const char *parts;          /* the first division that tells rows apart: "stack"; "" none */
 	const lk_accuracy *baselines; /* other ways to predict the same rows, on the same folds */
 	int baseline_count;
 	const char *folds;          /* what was left out of the fit that predicts a row, "" with the calibration in use */
@@ -112,8 +113,8 @@ void lk_validate_free(lk_validation *validation);
 lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out, lk_error *err);
 lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, lk_error *err);
 
-/* Draws predicted over measured as SVG: a point per scored row, coloured by the first division; both axes logarithmic. Of
- * more than 3000 rows a fixed sample is drawn. The file appears when it is complete. */
+/* Draws predicted over measured as SVG: a point per scored row, coloured by its part; both axes logarithmic. Of more than
+ * 3000 rows a fixed sample is drawn. The file appears when it is complete. */
 lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk_error *err);
 
 extern const lk_verb lk_validate_verb;

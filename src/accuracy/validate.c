@@ -69,8 +69,26 @@ static void finish_rows(lk_scoring *s) {
 		row->error = row->predicted / row->measured - 1;
 		score->predicted = row->predicted, score->measured = row->measured, score->low = row->low, score->high = row->high;
 		row->scored = lk_score_counts(score);
-		row->part = s->division_count > 0 ? s->divisions[0].keys[i].name : NULL;
 	}
+}
+
+static bool tells_apart(const lk_division *division, size_t count) {
+	const char *first = NULL;
+	for (size_t i = 0; i < count; i++) {
+		const char *name = division->keys[i].name;
+		if (!first) first = name;
+		if (name && strcmp(name, first) != 0) return true;
+	}
+	return false;
+}
+
+/* The part of each row, for those who show rows one by one. */
+static const char *part_rows(lk_scoring *s) {
+	int chosen = 0;
+	while (chosen < s->division_count && !tells_apart(&s->divisions[chosen], s->count)) chosen++;
+	if (chosen == s->division_count) return "";
+	for (size_t i = 0; i < s->count; i++) s->rows[i].part = s->divisions[chosen].keys[i].name;
+	return s->divisions[chosen].by;
 }
 
 /* Rows of a part, for every division. */
@@ -106,6 +124,7 @@ static lk_status compare(const lk_scoring *s, lk_arena *arena, lk_validation *v,
 
 static lk_status summarise(lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
 	finish_rows(s);
+	v->parts = part_rows(s);
 	v->rows = s->rows;
 	v->row_count = (int)s->count;
 	v->summary.by = v->summary.name = "all";

@@ -110,22 +110,23 @@ static int part_of(const picture *p, const lk_validated *row) {
 	return p->part_count - 1;
 }
 
-static bool first_division(const lk_validation *v, int group) {
-	return group < v->group_count && strcmp(v->groups[group].by, v->groups[0].by) == 0;
+/* Rows of a group that is a part; 0 of others. */
+static int part_rows(const lk_validation *v, int group) {
+	return strcmp(v->groups[group].by, v->parts) == 0 ? v->groups[group].scored : 0;
 }
 
-/* Groups of the first division are parts, in its order; of more than the legend holds, those with most rows. */
+/* The parts in the order of their division; of more than the legend holds, those with most rows. */
 static void choose_parts(picture *p) {
 	const lk_validation *v = p->v;
 	int most[PARTS - 1] = {0}, equal = 0; /* rows of the largest groups, falling; how many have as many as the last */
-	for (int i = 0; first_division(v, i); i++)
-		for (int k = 0, rows = v->groups[i].scored; k < PARTS - 1; k++) {
+	for (int i = 0; i < v->group_count; i++)
+		for (int k = 0, rows = part_rows(v, i); k < PARTS - 1; k++) {
 			int other = most[k];
 			if (rows > other) most[k] = rows, rows = other;
 		}
 	for (int k = 0; k < PARTS - 1; k++) equal += most[k] == most[PARTS - 2];
-	for (int i = 0; first_division(v, i); i++) {
-		int rows = v->groups[i].scored;
+	for (int i = 0; i < v->group_count; i++) {
+		int rows = part_rows(v, i);
 		if (rows > most[PARTS - 2] || (rows > 0 && rows == most[PARTS - 2] && equal-- > 0))
 			p->parts[p->part_count++].name = v->groups[i].name;
 	}
@@ -181,12 +182,12 @@ static int above(const picture *p, double logarithm) {
 	return TOP + SIDE - along(p, logarithm);
 }
 
-/* "350 rows, error 12.4 %, cross-validated by (stack, network, GPU)" */
+/* "350 rows, error 12.4 %, cross-validated: (stack, network, GPU)" */
 static void put_sum(const picture *p) {
 	fprintf(p->out, "%d rows, error ", p->rows);
 	put_percent(p->out, p->v->summary.geomean_error);
-	fputs(*p->v->folds ? ", cross-validated by " : ", with the calibration in use", p->out);
-	put_text(p->out, p->v->folds, 60);
+	fputs(*p->v->folds ? ", cross-validated: " : ", with the calibration in use", p->out);
+	put_text(p->out, p->v->folds, 48);
 }
 
 static void put_name(const picture *p, const part *q, int most) {

@@ -31,7 +31,7 @@ static lk_validation *invent(int count, int parts, const char *const *names, con
 			.part = parts > 0 ? names[i % parts] : NULL};
 	}
 	validation = (lk_validation){.summary.geomean_error = 0.08, .groups = groups, .group_count = parts,
-		.folds = "(n, k) pair", .unit_of_rows = "run", .rows = rows, .row_count = count, .source = "some/runs.csv"};
+		.parts = "gpu", .folds = "(n, k) pair", .unit_of_rows = "run", .rows = rows, .row_count = count, .source = "some/runs.csv"};
 	return &validation;
 }
 
@@ -61,7 +61,7 @@ static void test_points(void **state) {
 	char *text = drawn(invent(100, 2, plain, "s", 1e-3, 10), &size); /* dots and squares: both end in h1 */
 	assert_int_equal(times(text, "h1"), 100 + 2);                    /* and the legend */
 	assert_non_null(strstr(text, ">runs.csv<"));
-	assert_non_null(strstr(text, "100 rows, error 8.0 %, cross-validated by (n, k) pair"));
+	assert_non_null(strstr(text, "100 rows, error 8.0 %, cross-validated: (n, k) pair"));
 	assert_non_null(strstr(text, ">100 ms<"));
 	assert_null(strstr(text, "script"));
 	assert_null(strstr(text, "sample"));
