@@ -24,10 +24,10 @@ static const char *const style =
 	"fill-opacity:.08}.line{stroke:#59636e;stroke-width:12}.frame{fill:none;stroke:#8c959f;stroke-width:10}"
 	".p{fill:none;opacity:.8}"
 	"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.s,.k{fill:#9ba6b2}.paper{fill:#14181d}.grid{stroke:#2b3138}"
-	".band{fill:#e6edf3}.line{stroke:#9ba6b2}.frame{stroke:#6e7781}}";
+	".band{fill:#e6edf3}.line{stroke:#9ba6b2}.frame{stroke:#6e7781}.p{opacity:1}}";
 
 /* The last is for all parts that have none of their own. */
-static const char *const colours[PARTS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
+static const char *const colours[PARTS] = {"#1f7fc4", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
 	"#56b4e9", "#8c6bb1", "#80891f", "#a6611a", "#888888"};
 static const char *const shapes[4] = {"h1", "h1", "m-30 0h60m-30-30v60", "m-22-22l44 44m0-44l-44 44"};
 static const char *const strokes[4] = {
