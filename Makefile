@@ -64,7 +64,7 @@ UNIT := $(UNIT_C:tests/unit/%.c=$(B)/unit/%)
 REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
-.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench layers \
+.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers \
         lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -182,6 +182,9 @@ lint: ## cppcheck, zero warnings
 
 syntax: ## both compilers accept every source: clang's warnings on what gcc builds
 	@printf '%s\n' $(LIB_C) $(CLI_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
+
+accuracy: $(PROGRAM) ## docs/ACCURACY.md and its pictures, from the measurements of LOCKSTEP_DATA
+	tools/accuracy.py $(PROGRAM)
 
 bench: ## benchmarks (hyperfine) of the release program
 	bench/run.sh

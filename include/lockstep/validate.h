@@ -43,7 +43,7 @@ typedef struct lk_validate_request {
 	bool rows;              /* text and md list every row, not the worst ten */
 	int format;             /* LK_VALIDATE_TEXT, ... */
 	const char *output;     /* file; NULL standard output */
-	const char *plot;       /* predicted over measured as SVG: file; NULL none */
+	const char *plot;       /* predicted over measured as SVG: file (.svg, .svg.gz); NULL none */
 } lk_validate_request;
 
 /* How well a set of rows was predicted. Errors are fractions (0.1 is 10 %), over the rows that are scored: predicted,
@@ -81,12 +81,14 @@ typedef struct lk_validated {
 	double low, high;           /* 80 % range of the prediction */
 	const char *reason;         /* why it was skipped or is not scored, what of it was not used; NULL: nothing to say */
 	bool scored;
+	const char *part;           /* name of its group in the division `parts` of the validation; NULL none */
 } lk_validated;
 
 typedef struct lk_validation {
 	lk_accuracy summary;
 	const lk_accuracy *groups;  /* by stack, by GPU, by scale ...: what divides the kind of table */
 	int group_count;
+	const char *parts;          /* the first division that tells rows apart: "stack"; "" none */
 	const lk_accuracy *baselines; /* other ways to predict the same rows, on the same folds */
 	int baseline_count;
 	const char *folds;          /* what was left out of the fit that predicts a row, "" with the calibration in use */
@@ -110,6 +112,10 @@ void lk_validate_free(lk_validation *validation);
  * lk_validate_sqlite, which writes the tables validate_summary and validate_rows. */
 lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out, lk_error *err);
 lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, lk_error *err);
+
+/* Draws predicted over measured as SVG: a point per scored row, coloured by its part; both axes logarithmic. Of more than
+ * 3000 rows a fixed sample is drawn. The file appears when it is complete. */
+lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk_error *err);
 
 extern const lk_verb lk_validate_verb;
 

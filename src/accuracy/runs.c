@@ -230,3 +230,11 @@ const char *lk_run_layout(lk_arena *arena, const lk_run *run) {
 	         j->sequence_parallel == LK_ON ? " sp" : "", recomputes_text[j->recompute]);
 	return lk_arena_strdup(arena, text);
 }
+
+const char *lk_run_series(lk_arena *arena, const lk_run *run) {
+	const lk_job *j = &run->job;
+	double nic = run->cluster.groups > 0 ? run->cluster.node[0].nic_rate : 0;
+	return lk_arena_printf(arena, "%s|%s|%g|%s|%s|%d|%d|%s|%d %d %d %d %d|%d|%d %d %d %d|%d", run->model, run->gpu, nic,
+	                       run->stack, run->release, j->task, j->seq, lk_dtype_name(j->dtype), j->tp, j->pp, j->vp, j->cp,
+	                       j->ep, j->mbs, j->sharding, j->recompute, j->attn_kernel, j->sequence_parallel, j->compile);
+}

@@ -28,4 +28,9 @@ lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *e
 /* "tp4 pp8 vp5 dp2 mbs1 zero1 sp", what a rank comparison varies; NULL when memory is out. */
 const char *lk_run_layout(lk_arena *arena, const lk_run *run);
 
+/* The scaling series of a run: what stays the same while GPUs are added, data-parallel ranks with them. Network, task,
+ * sequence, GPU and its network, stack and release, number format, all degrees but data parallelism, micro-batch,
+ * sharding, recomputation, attention kernel. The batch may grow or stay: speed is per token. NULL when memory is out. */
+const char *lk_run_series(lk_arena *arena, const lk_run *run);
+
 #endif

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "accuracy/baselines.h"
 #include "accuracy/runs.h"
 #include "accuracy/scoring.h"
 #include "ask/range.h"
@@ -56,7 +57,9 @@ static lk_status fill_row(lk_arena *arena, const lk_run *run, lk_scoring *out, s
 		row->layout = lk_run_layout(arena, run);
 		score->layout = choice_of(arena, run, row->layout);
 		score->group = group_of(arena, run);
-		if (!row->layout || !score->layout || !score->group) return lk_oom(err);
+		score->series = lk_run_series(arena, run);
+		score->gpus = run->job.gpus, score->work = (double)run->job.gbs * run->job.seq;
+		if (!row->layout || !score->layout || !score->group || !score->series) return lk_oom(err);
 	}
 	if (row->predicted > 0) lk_range_of(&run->job, row->predicted, &row->low, &row->high, NULL);
 	row->reason = reason_of(arena, run, refused);
@@ -82,6 +85,14 @@ static lk_status choose(const lk_validate_request *request, lk_runs *runs, lk_er
 	return LK_OK;
 }
 
+/* The baselines, on the folds of the cross-validation. */
+static lk_status compare(lk_arena *arena, const lk_runs *runs, lk_scoring *out, lk_error *err) {
+	int *fold = LK_ARRAY(arena, int, runs->count), folds;
+	if (!fold) return lk_oom(err);
+	LK_TRY(lk_runs_folds(runs, fold, &folds, err));
+	return lk_baselines_runs(arena, runs, fold, out, err);
+}
+
 static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_runs *runs, lk_scoring *out,
                        lk_error *err) {
 	LK_TRY(lk_runs_read(arena, in, runs, err));
@@ -91,7 +102,7 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_s
 	for (int d = 0; d < 3; d++)
 		if (!lk_scoring_divide(arena, out, by[d])) return lk_oom(err);
 	for (size_t i = 0; i < runs->count; i++) LK_TRY(fill_row(arena, &runs->at[i], out, i, err));
-	return LK_OK;
+	return request->cross ? compare(arena, runs, out, err) : LK_OK;
 }
 
 lk_status lk_score_runs(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,

@@ -2,7 +2,11 @@
  *
  * Errors are symmetric in the logarithm: halving and doubling count alike in geomean_error. Rank figures compare
  * layouts of one job: rows of one layout (repeated submissions, releases) are one point, by the geometric mean of
- * what was predicted and measured; only groups with two layouts or more count. */
+ * what was predicted and measured; only groups with two layouts or more count.
+ *
+ * A scaling series is one job on different numbers of GPUs. Its speed is work / time, and each number of GPUs is held
+ * against the smallest one: ln of (predicted speed-up / measured speed-up). What is wrong at every size alike cancels, so
+ * scaling_error says how far one measurement can be carried to other sizes. */
 #include "accuracy/summary.h"
 
 #include <math.h>
@@ -34,9 +38,10 @@ static void clear(lk_accuracy *a) {
 
 static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
 	size_t room = count ? count : 1, n = 0, ranges = 0, covered = 0, near = 0;
-	double *error = malloc(2 * room * sizeof *error), *width = error + room;
+	double *error = malloc(2 * room * sizeof *error);
 	double distance = 0, shift = 0, off = 0, whole = 0;
 	if (!error) return lk_oom(err);
+	double *width = error + room;
 	for (size_t i = 0; i < count; i++) {
 		const lk_score *s = &scores[i];
 		out->rows++;
@@ -160,6 +165,73 @@ static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accura
 	return status;
 }
 
+/* ---- scaling ---- */
+
+/* A size of a series: sums of the logarithms of speed over its rows, then their means. */
+typedef struct pace {
+	const char *series;
+	int gpus, rows;
+	double predicted, measured;
+} pace;
+
+static int by_series(const void *a, const void *b) {
+	const pace *x = a, *y = b;
+	int order = strcmp(x->series, y->series);
+	return order ? order : (x->gpus > y->gpus) - (x->gpus < y->gpus);
+}
+
+/* Joins runs of one series on equally many GPUs; returns how many are left. */
+static size_t join_sizes(pace *paces, size_t count) {
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (kept > 0 && by_series(&paces[kept - 1], &paces[i]) == 0) {
+			paces[kept - 1].predicted += paces[i].predicted;
+			paces[kept - 1].measured += paces[i].measured;
+			paces[kept - 1].rows++;
+		} else {
+			paces[kept++] = paces[i];
+		}
+	}
+	for (size_t i = 0; i < kept; i++) {
+		paces[i].predicted /= paces[i].rows;
+		paces[i].measured /= paces[i].rows;
+	}
+	return kept;
+}
+
+/* Over joined paces: the first of a series is its smallest. */
+static void scale(const pace *paces, size_t count, lk_accuracy *out) {
+	double distance = 0;
+	int steps = 0;
+	for (size_t begin = 0, i = 1; i < count; i++) {
+		if (strcmp(paces[i].series, paces[begin].series) != 0) {
+			begin = i;
+			continue;
+		}
+		const pace *from = &paces[begin], *to = &paces[i];
+		distance += fabs((to->predicted - from->predicted) - (to->measured - from->measured));
+		steps++;
+		out->series += i == begin + 1;
+	}
+	if (steps > 0) out->scaling_error = expm1(distance / steps);
+}
+
+static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+	size_t n = 0;
+	pace *paces = malloc((count ? count : 1) * sizeof *paces);
+	if (!paces) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) {
+		const lk_score *s = &scores[i];
+		if (!s->series || !is_positive(s->work) || !lk_score_counts(s)) continue;
+		double work = log(s->work);
+		paces[n++] = (pace){s->series, s->gpus, 1, work - log(s->predicted), work - log(s->measured)};
+	}
+	qsort(paces, n, sizeof *paces, by_series);
+	scale(paces, join_sizes(paces, n), out);
+	free(paces);
+	return LK_OK;
+}
+
 /* ---- divisions ---- */
 
 /* A row of a division: its key, and where it stands. */
@@ -178,7 +250,8 @@ static int by_key(const void *a, const void *b) {
 static lk_status summarise_rows(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
 	clear(out);
 	LK_TRY(summarise_errors(scores, count, out, err));
-	return summarise_ranks(scores, count, out, err);
+	LK_TRY(summarise_ranks(scores, count, out, err));
+	return summarise_scaling(scores, count, out, err);
 }
 
 static lk_status summarise_members(const char *by, const lk_score *scores, const member *members, size_t count,

@@ -13,6 +13,7 @@ typedef struct lk_score {
 	const char *stack;          /* for the macro mean; "" none */
 	const char *group;          /* rows with equal texts are ranked against each other; NULL: never */
 	const char *series;         /* rows with equal texts are one scaling series; NULL: none */
+	int gpus;                   /* of a row of a series */
 	double work;                /* of a row of a series: what is done in the measured time (tokens) */
 	const char *layout;         /* what is ranked; rows with equal texts of a group are one, by their geometric mean */
 } lk_score;

@@ -72,6 +72,25 @@ static void finish_rows(lk_scoring *s) {
 	}
 }
 
+static bool tells_apart(const lk_division *division, size_t count) {
+	const char *first = NULL;
+	for (size_t i = 0; i < count; i++) {
+		const char *name = division->keys[i].name;
+		if (!first) first = name;
+		if (name && strcmp(name, first) != 0) return true;
+	}
+	return false;
+}
+
+/* The part of each row, for those who show rows one by one. */
+static const char *part_rows(lk_scoring *s) {
+	int chosen = 0;
+	while (chosen < s->division_count && !tells_apart(&s->divisions[chosen], s->count)) chosen++;
+	if (chosen == s->division_count) return "";
+	for (size_t i = 0; i < s->count; i++) s->rows[i].part = s->divisions[chosen].keys[i].name;
+	return s->divisions[chosen].by;
+}
+
 /* Rows of a part, for every division. */
 static lk_status divide(const lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
 	size_t room = (size_t)s->division_count * s->count;
@@ -105,6 +124,7 @@ static lk_status compare(const lk_scoring *s, lk_arena *arena, lk_validation *v,
 
 static lk_status summarise(lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
 	finish_rows(s);
+	v->parts = part_rows(s);
 	v->rows = s->rows;
 	v->row_count = (int)s->count;
 	v->summary.by = v->summary.name = "all";
@@ -159,12 +179,25 @@ static lk_status answer(const lk_validate_request *request, lk_stream *in, work 
 	return w->result.source && w->result.reproduce ? LK_OK : lk_oom(err);
 }
 
+static bool ends_in(const char *text, const char *ending) {
+	size_t length = strlen(text), n = strlen(ending);
+	return length >= n && strcmp(text + length - n, ending) == 0;
+}
+
+/* Before the work, not after it. */
+static lk_status check_plot(const char *path, lk_error *err) {
+	if (ends_in(path, ".svg") || ends_in(path, ".svg.gz")) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--plot", "\"%.200s\" does not end in .svg", path);
+	return lk_hint(err, "pictures are written as SVG: name a file that ends in .svg or .svg.gz");
+}
+
 lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err) {
 	*out = NULL;
 	if (!request->table) {
 		lk_fail(err, LK_ERR_INPUT, "validate", "no table of measurements is named");
 		return lk_hint(err, "give a CSV file, such as llm_runs.csv");
 	}
+	if (request->plot) LK_TRY(check_plot(request->plot, err));
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);

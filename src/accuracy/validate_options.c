@@ -39,6 +39,8 @@ static const char *const examples[] = {
 	"how far predictions are off, by stack, GPU and scale",
 	"lockstep validate llm_runs.csv --stack nemo --rows --sort error",
 	"every row of one stack, worst first",
+	"lockstep validate llm_runs.csv --cross-validate --plot runs.svg",
+	"the same from fits that have not seen the row, and a picture",
 	"lockstep validate llm_runs.csv -o json -f accuracy.json",
 	"summary and rows for a program",
 	NULL,

@@ -18,7 +18,8 @@ static int run(lk_args *args) {
 		return cli_fail(&err);
 	}
 	if (lk_validate(&request, &validation, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = lk_validate_save(validation, request.format, cli_colour(), request.output, stdout, &err);
+	lk_status status = request.plot ? lk_validate_plot(validation, request.plot, &err) : LK_OK;
+	if (status == LK_OK) status = lk_validate_save(validation, request.format, cli_colour(), request.output, stdout, &err);
 	lk_validate_free(validation);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -105,6 +105,19 @@ const lk_cell *lk_table_cell(const lk_table *t, int row, int column) {
 	return &t->cells.at[(size_t)row * (size_t)t->count + (size_t)column];
 }
 
+static bool says_nothing(const lk_cell *cell) {
+	if (cell->kind == LK_CELL_TEXT) return !*cell->text;
+	return cell->kind == LK_CELL_EMPTY || (cell->kind == LK_CELL_NUMBER && !cell->text && cell->number == 0);
+}
+
+void lk_table_hide_empty(lk_table *t) {
+	for (int column = 0; t->status == LK_OK && column < t->count; column++) {
+		int row = 0;
+		while (row < t->rows && says_nothing(lk_table_cell(t, row, column))) row++;
+		if (row == t->rows) t->columns[column].hidden = true;
+	}
+}
+
 const char *lk_table_key(const lk_table *t, int column) {
 	return t->columns[column].key;
 }

@@ -39,6 +39,8 @@ void lk_table_text(lk_table *table, const char *text);              /* NULL: emp
 void lk_table_number(lk_table *table, double number, const char *shown); /* shown NULL: %.6g; NAN: empty */
 void lk_table_bool(lk_table *table, bool value);
 int lk_table_rows(const lk_table *table);
+/* People are not shown columns that are empty, or a count of zero, in every row. */
+void lk_table_hide_empty(lk_table *table);
 
 /* Writes in a format. TEXT: aligned columns, control characters escaped, a rule below the titles, colour only if
  * `colour`. MD and CSV: cells that a spreadsheet would run as formulas (= + - @ in text) are prefixed with a quote in

@@ -37,14 +37,13 @@ static void put_plain(lk_table *table, double value) {
 
 static const lk_column summary_columns[] = {
 	{"by", "by", false, false}, {"name", "", false, false}, {"rows", "rows", true, false},
-	{"predicted", "predicted", true, true}, {"skipped", "skipped", true, false}, {"suspect", "suspect", true, false},
+	{"predicted", "predicted", true, true}, {"skipped", "skipped", true, false}, {"suspect", "suspect", true, true},
 	{"scored", "scored", true, false}, {"geomean_error", "error", true, false},
 	{"macro_geomean_error", "macro error", true, true}, {"mape", "mape", true, false},
 	{"median_error", "median", true, false}, {"p90_error", "p90", true, false}, {"bias", "bias", true, false},
-	{"kendall_tau", "tau", true, false}, {"mean_top1_regret", "regret", true, false}, {"coverage", "in range", true,
-	false},
-	{"rank_groups", "groups", true, true}, {"within_5", "within 5 %", true, false},
-	{"weighted_error", "weighted", true, false}, {"half_width", "half width", true, false},
+	{"kendall_tau", "tau", true, false}, {"mean_top1_regret", "regret", true, false},
+	{"coverage", "in range", true, false}, {"rank_groups", "groups", true, true}, {"within_5", "in 5 %", true, false},
+	{"weighted_error", "weighted", true, false}, {"half_width", "range +/-", true, false},
 	{"scaling_error", "scaling", true, false}, {"series", "series", true, true}, {"parameters", "fitted", true, true},
 };
 
@@ -90,7 +89,7 @@ static const lk_column row_columns[] = {
 	{"layout", "layout", false, false}, {"precision", "precision", false, false}, {"predicted", "predicted", true, false},
 	{"measured", "measured", true, false}, {"unit", "unit", false, true}, {"error", "error", true, false},
 	{"low", "low", true, true}, {"high", "high", true, true}, {"scored", "scored", false, true},
-	{"reason", "remark", false, false},
+	{"part", "part", false, true}, {"reason", "remark", false, false},
 };
 
 static void put_row(lk_table *table, const lk_validated *row) {
@@ -110,6 +109,7 @@ static void put_row(lk_table *table, const lk_validated *row) {
 	put_value(table, row->low, row->unit);
 	put_value(table, row->high, row->unit);
 	lk_table_bool(table, row->scored);
+	lk_table_text(table, row->part);
 	lk_table_text(table, row->reason);
 }
 
@@ -158,11 +158,12 @@ static lk_table *worst_table(const lk_validation *v) {
 
 /* ---- for people ---- */
 
-/* A heading and a table; nothing where the table has no rows. Frees the table. */
+/* A heading and a table without its empty columns; nothing where the table has no rows. Frees the table. */
 static lk_status put_section(const char *heading, lk_table *table, lk_format format, bool colour, FILE *out,
 	lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_status status = LK_OK;
+	lk_table_hide_empty(table);
 	if (lk_table_rows(table) > 0) {
 		fprintf(out, "\n%s%s\n%s", format == LK_FORMAT_MD ? "## " : "", heading, format == LK_FORMAT_MD ? "\n" : "");
 		status = lk_table_write(table, format, colour, out, err);
@@ -238,6 +239,7 @@ static void json_row(lk_json_writer *w, const lk_validated *row) {
 	lk_json_put_number(w, "high", row->high);
 	lk_json_put_text(w, "reason", row->reason);
 	lk_json_put_bool(w, "scored", row->scored);
+	lk_json_put_text(w, "part", row->part);
 	lk_json_put_text(w, "stack", row->stack);
 	lk_json_put_text(w, "release", row->release);
 	lk_json_put_text(w, "model", row->model);
