@@ -265,13 +265,109 @@ void lk_runs_fit_constants(const lk_runs_fit *fit, const double *x, size_t i, lk
 	totals_of(fit, x ? x : fit->x, &fit->runs->at[i], total);
 	constants_of(&fit->base, total, out);
 }
-#include <stdio.h>
-void lk_runs_fit_print(const lk_runs_fit *fit);
-void lk_runs_fit_print(const lk_runs_fit *fit) {
-	for (int c = 0; c < fit->count; c++) {
-		const column *k = &fit->columns[c];
-		if (fabs(fit->x[c]) < .01) continue;
-		printf("%d %s %s %s %s %s: %+.3f\n", k->level, k->level == SHARE ? lk_arch_name(k->arch) : "", k->stack, k->precision,
-		       k->release, k->along < LK_KNOBS ? lk_knob_name((lk_knob)k->along) : k->along == STEP_OVERHEAD ? "step" : k->along == FILL ? "fill" : k->along == RAMP ? "ramp" : "expert_launch", fit->x[c]);
+
+/* ---- as rows of a calibration ---- */
+
+static lk_calibration_row *add_row(lk_calibration *out, const char *family, const char *subject, const char *variant,
+                                   const lk_calibration_row *like) {
+	lk_calibration_row *row = lk_calibration_add(out, family, subject, variant);
+	if (row) row->date = like->date, row->source = like->source, row->points = like->points, row->error = like->error;
+	return row;
+}
+
+/* How many runs a row rests on, and how far the fit of all runs is from them. */
+static void weigh(const lk_runs_fit *fit, bool (*counts)(const lk_run *run, const lk_run *like), const lk_run *like,
+                  lk_calibration_row *row) {
+	double sum = 0;
+	row->points = 0;
+	for (size_t i = 0; i < fit->runs->count; i++) {
+		const lk_run *run = &fit->runs->at[i];
+		if (!usable(run) || !isfinite(fit->predicted[i]) || !counts(run, like)) continue;
+		sum += fabs(fit->predicted[i] - log(run->measured_s));
+		row->points++;
 	}
+	row->error = row->points ? expm1(sum / row->points) : NAN;
+}
+
+static bool any_run(const lk_run *run, const lk_run *like) {
+	(void)like;
+	return run != NULL;
+}
+
+static bool same_arch(const lk_run *run, const lk_run *like) {
+	return arch_of(run) == arch_of(like);
+}
+
+static bool same_profile(const lk_run *run, const lk_run *like) {
+	return strcmp(run->stack, like->stack) == 0 && strcmp(run->release, like->release) == 0 &&
+	       strcmp(lk_precision_class(run->job.dtype), lk_precision_class(like->job.dtype)) == 0;
+}
+
+static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
+	double total[DIRECTIONS] = {0};
+	lk_constants c;
+	for (int i = 0; i < fit->count; i++)
+		if (fit->columns[i].level == BASE) total[fit->columns[i].along] += fit->x[i];
+	constants_of(&fit->base, total, &c);
+	lk_calibration_row *row = add_row(out, "step", "all", "", like);
+	if (!row) return lk_oom(err);
+	weigh(fit, any_run, NULL, row);
+#define PUT(field) lk_calibration_put(row, #field, c.field)
+	PUT(gemm_efficiency), PUT(gemm_fill_s), PUT(attention_forward), PUT(attention_backward), PUT(attention_ramp);
+	PUT(memory_efficiency), PUT(norm_efficiency), PUT(kernel_floor_s), PUT(launch_s), PUT(graph_launch_s);
+	PUT(step_overhead_s), PUT(expert_launch_s), PUT(expert_efficiency), PUT(network_efficiency);
+#undef PUT
+	return LK_OK;
+}
+
+static lk_status put_share(const lk_runs_fit *fit, const lk_run *run, const lk_calibration_row *like, lk_calibration *out,
+                           lk_error *err) {
+	lk_calibration_row *row = add_row(out, "sustained", lk_arch_name(arch_of(run)), "", like);
+	if (!row) return lk_oom(err);
+	weigh(fit, same_arch, run, row);
+	double gemm = 0, attention = 0;
+	for (int i = 0; i < fit->count; i++) {
+		const column *c = &fit->columns[i];
+		if (c->level == SHARE && c->arch == arch_of(run)) gemm = fit->x[i];
+		if (c->level == ATTENTION_SHARE && c->arch == arch_of(run)) attention = fit->x[i];
+	}
+	lk_calibration_put(row, "gemm", exp(gemm));
+	lk_calibration_put(row, "attention", exp(attention));
+	return LK_OK;
+}
+
+static lk_status put_profile(const lk_runs_fit *fit, const lk_run *run, const lk_calibration_row *like,
+                             lk_calibration *out, lk_error *err) {
+	const char *class = lk_precision_class(run->job.dtype);
+	char *stack = lk_arena_strdup(&out->arena, run->stack);
+	char *variant = lk_arena_printf(&out->arena, "%s%s%s", class, *run->release ? " " : "", run->release);
+	lk_calibration_row *row = stack && variant ? add_row(out, "stack", stack, variant, like) : NULL;
+	if (!row) return lk_oom(err);
+	weigh(fit, same_profile, run, row);
+	double total[DIRECTIONS] = {0};
+	for (int i = 0; i < fit->count; i++)
+		if (fit->columns[i].level >= FORMAT && concerns(&fit->columns[i], run)) total[fit->columns[i].along] += fit->x[i];
+	for (int k = 0; k < LK_KNOBS; k++) lk_calibration_put(row, lk_knob_name((lk_knob)k), exp(total[k]));
+	return LK_OK;
+}
+
+/* The first usable run with this property. */
+static bool is_first(const lk_runs *runs, size_t at, bool (*same)(const lk_run *a, const lk_run *b)) {
+	for (size_t i = 0; i < at; i++)
+		if (usable(&runs->at[i]) && same(&runs->at[i], &runs->at[at])) return false;
+	return true;
+}
+
+lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const char *date, lk_calibration *out,
+                           lk_error *err) {
+	lk_calibration_row like = {.source = lk_arena_strdup(&out->arena, source), .date = lk_arena_strdup(&out->arena, date)};
+	if (!like.source || !like.date) return lk_oom(err);
+	LK_TRY(put_base(fit, &like, out, err));
+	for (size_t i = 0; i < fit->runs->count; i++)
+		if (usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_arch))
+			LK_TRY(put_share(fit, &fit->runs->at[i], &like, out, err));
+	for (size_t i = 0; i < fit->runs->count; i++)
+		if (usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_profile))
+			LK_TRY(put_profile(fit, &fit->runs->at[i], &like, out, err));
+	return LK_OK;
 }

@@ -88,9 +88,11 @@ void lk_profile_base(const lk_calibration *c, lk_constants *out) {
 	TAKE(memory_efficiency), TAKE(norm_efficiency), TAKE(kernel_floor_s), TAKE(launch_s), TAKE(graph_launch_s);
 	TAKE(step_overhead_s), TAKE(expert_launch_s), TAKE(expert_efficiency), TAKE(network_efficiency);
 #undef TAKE
-	for (int arch = 0; arch < LK_ARCHES; arch++)
-		out->sustained[arch] = lk_calibration_value(lk_calibration_find(c, "sustained", lk_arch_name((lk_arch)arch), ""),
-		                                            "share", out->sustained[arch]);
+	for (int arch = 0; arch < LK_ARCHES; arch++) {
+		const lk_calibration_row *share = lk_calibration_find(c, "sustained", lk_arch_name((lk_arch)arch), "");
+		out->sustained[arch] = lk_calibration_value(share, "gemm", out->sustained[arch]);
+		out->attention_share[arch] = lk_calibration_value(share, "attention", out->attention_share[arch]);
+	}
 }
 
 void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *c) {

@@ -21,7 +21,7 @@ void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 	double efficiency = (backward ? c->attention_backward : c->attention_forward) * head / (head + 32) / 0.8;
 	double keys = ops->n[op];
 	efficiency *= keys / (keys + c->attention_ramp);
-	double compute = ops->flops[op] / (lk_sustained_flops(device, LK_BF16, c) * efficiency);
+	double compute = ops->flops[op] / (lk_sustained_flops(device, LK_BF16, c->attention_share[device->arch]) * efficiency);
 	double memory = ops->bytes[op] / (device->memory_rate * c->memory_efficiency);
 	double seconds = fmax(compute, memory) + c->kernel_floor_s;
 	lk_cost_set(out, seconds);

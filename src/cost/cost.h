@@ -38,8 +38,9 @@ typedef struct lk_constants {
 	double expert_launch_s;      /* host time for one expert's part of a grouped product, not in a graph */
 	double expert_efficiency;    /* factor on the kernels of mixture-of-experts layers: permutations, grouped products */
 	double network_efficiency;   /* factor on the rates of communication */
-	double sustained[LK_ARCHES]; /* share of the peak that the power limit leaves under matrix load, by architecture, for
-	                                the power per flop of its usual device; 0 as 1 */
+	/* shares of the peak, by architecture, 0 as 1: what the power limit leaves to matrix products that follow one another;
+	 * what attention reaches of it, whose kernels are of different age */
+	double sustained[LK_ARCHES], attention_share[LK_ARCHES];
 } lk_constants;
 extern const lk_constants lk_default_constants;
 

@@ -59,7 +59,7 @@ static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, d
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
 	const lk_constants *c = site->constants;
-	double rate = lk_sustained_flops(device, (lk_dtype)ops->dtype[op], c) * c->gemm_efficiency * factor;
+	double rate = lk_sustained_flops(device, (lk_dtype)ops->dtype[op], c->sustained[device->arch]) * c->gemm_efficiency * factor;
 	int sms = device->sms > 0 ? device->sms : 1;
 	lk_gemm_choice choice =
 		best_tile(rows, ops->n[op], ops->k[op], ops->batch[op], sms, rate, site->constants->gemm_fill_s);

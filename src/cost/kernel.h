@@ -10,7 +10,7 @@ void lk_cost_set(lk_cost *cost, double seconds);
 /* Dense peak of a format, or of the nearest wider one that the device has. Never 0. */
 double lk_peak_flops(const lk_device *device, lk_dtype dtype);
 
-/* What is left of it under the power limit when matrix products follow one another. */
-double lk_sustained_flops(const lk_device *device, lk_dtype dtype, const lk_constants *constants);
+/* A share of it (0 as 1), found on the usual device of an architecture, on this one. */
+double lk_sustained_flops(const lk_device *device, lk_dtype dtype, double share);
 
 #endif

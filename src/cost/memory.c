@@ -37,8 +37,7 @@ static double relative_share(const lk_device *device) {
 	return fmin(fmax(share, .5), 1.25);
 }
 
-double lk_sustained_flops(const lk_device *device, lk_dtype dtype, const lk_constants *constants) {
-	double share = constants->sustained[device->arch];
+double lk_sustained_flops(const lk_device *device, lk_dtype dtype, double share) {
 	return lk_peak_flops(device, dtype) * (share > 0 ? share : 1) * relative_share(device);
 }
 
