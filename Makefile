@@ -43,10 +43,10 @@ INCLUDES := -Iinclude -Isrc
 ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(CPPFLAGS)
 ALL_CFLAGS := -std=c11 -g $(MODE_$(MODE)) -ffp-contract=off -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS)
 ALL_LDFLAGS := $(filter -fsanitize=% --coverage -fno-sanitize%,$(MODE_$(MODE))) $(CFLAGS) $(LDFLAGS)
-LDLIBS := -lz -lzstd -lsqlite3 -lm -lpthread
+LDLIBS := -lz -lzstd -lsqlite3 -lm -lpthread -ldl
 
 # --- files ---------------------------------------------------------------------------------------------------------
-LIB_DIRS := base hw graph model cost sim ask accuracy view
+LIB_DIRS := base hw graph model measure cost sim ask accuracy view
 PUBLIC_H := $(sort $(wildcard include/lockstep/*.h))
 LIB_C := $(sort $(wildcard $(LIB_DIRS:%=src/%/*.c)))
 CLI_C := $(sort $(wildcard src/cli/*.c))

@@ -10,4 +10,7 @@ void lk_cost_set(lk_cost *cost, double seconds);
 /* Dense peak of a format, or of the nearest wider one that the device has. Never 0. */
 double lk_peak_flops(const lk_device *device, lk_dtype dtype);
 
+/* The cost on a device that was measured itself; false where it was not, or not for operations of this kind. */
+bool lk_cost_measured(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+
 #endif
