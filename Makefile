@@ -64,7 +64,7 @@ UNIT := $(UNIT_C:tests/unit/%.c=$(B)/unit/%)
 REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
-.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench layers \
+.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench layers mpi \
         lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -126,6 +126,15 @@ $(B)/liblockstep.so: $(SHARED)
 $(PROGRAM): $(CLI_O) $(STATIC) $(B)/sources
 	$(call say,LINK)
 	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(STATIC) $(LDLIBS)
+
+# The one program that needs MPI; `lockstep calibrate host --mpi` starts it.
+MPICC ?= mpicc
+MPI_PAIRS := $(B)/lockstep-mpi-pairs
+$(MPI_PAIRS): tools/mpi_pairs.c $(B)/flags
+	$(call say,MPICC)
+	$(Q)$(MPICC) -std=c11 -O2 $(WARN) -o $@ $<
+
+mpi: $(MPI_PAIRS) ## lockstep-mpi-pairs, for calibrate host --mpi; takes mpicc
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 $(B)/unit/%: $(B)/tests/unit/%.o $(STATIC)
@@ -192,7 +201,7 @@ man: $(PROGRAM) ## man pages and shell completions, from the option tables
 
 install: all man ## program, libraries, headers, pkg-config file, man pages, completions
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
-	install -m 755 $(PROGRAM) $(DESTDIR)$(BINDIR)/
+	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS)) $(DESTDIR)$(BINDIR)/
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
@@ -208,7 +217,7 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	install -m 644 build/man/lockstep.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
 
 uninstall: ## removes what install put there
-	rm -f $(DESTDIR)$(BINDIR)/lockstep $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	rm -f $(DESTDIR)$(BINDIR)/lockstep $(DESTDIR)$(BINDIR)/lockstep-mpi-pairs $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
 	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
 	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
 	rm -f $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish

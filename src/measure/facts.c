@@ -150,5 +150,9 @@ lk_status lk_measure_facts(lk_meter *m) {
 	LK_TRY(lk_meter_count(m, "processor", "cores that this process may use", "", m->host->cores));
 	LK_TRY(lk_meter_count(m, "memory", "size, as the system states it", "GiB", device->memory_bytes / LK_GIB));
 	LK_TRY(read_caches(m));
-	return read_nics(m);
+	LK_TRY(read_nics(m));
+	double load;
+	if (getloadavg(&load, 1) != 1 || load < 0.5 * m->host->cores) return LK_OK;
+	return lk_meter_note(m, "other work ran meanwhile (load %.1f on %d cores): measure again when nothing else runs", load,
+	                     m->host->cores);
 }

@@ -89,8 +89,7 @@ static void put_measured(lk_json_writer *w, const lk_host *host) {
 	lk_json_object(w, "measured");
 	lk_json_put_text(w, "date", host->date);
 	lk_json_put_text(w, "by", host->source);
-	lk_json_put_text(w, "processor", host->processor);
-	lk_json_put_integer(w, "cores", host->cores);
+	lk_json_put_text(w, "machine", host->device.label);
 	for (size_t i = 0; i < host->quantities.count; i++) {
 		if (written_before(host, i)) continue;
 		const char *group = host->quantities.at[i].group;

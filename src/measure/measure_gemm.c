@@ -89,7 +89,7 @@ static const char *choose(bench *g, double seconds) {
 	lk_sample ours = lk_repeat(time_products, g, seconds / 2, 2);
 	g->blas = blas;
 	lk_sample theirs = lk_repeat(time_products, g, seconds / 2, 2);
-	if (theirs.median < ours.median) return name;
+	if (theirs.low < ours.low) return name;
 	g->blas = NULL;
 	return NULL;
 }

@@ -70,7 +70,7 @@ static double array_bytes(const lk_meter *m, double seconds) {
 	const lk_device *device = &m->host->device;
 	double together = fmax(4 * device->l2_bytes, 192 * LK_MIB);
 	together = fmin(together, fmin(device->memory_bytes / 8, 2 * LK_GIB));
-	if (seconds < 1) together = fmin(together, 48 * LK_MIB);
+	if (seconds < 0.3) together = fmin(together, 48 * LK_MIB);
 	return floor(fmax(together, 3 * LK_MIB) / 3 / 4096) * 4096;
 }
 

@@ -33,7 +33,9 @@ lk_sample lk_repeat(lk_trial *trial, void *context, double seconds, int least) {
 
 void *lk_pages(size_t bytes) {
 	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return pages == MAP_FAILED ? NULL : pages;
+	if (pages == MAP_FAILED) return NULL;
+	madvise(pages, bytes, MADV_HUGEPAGE); /* fewer faults and misses of the address cache; no matter if refused */
+	return pages;
 }
 
 /* ---- results ---- */
