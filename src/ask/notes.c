@@ -102,6 +102,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, 
 	const lk_device *device = asked->cluster.node[0].device;
 	SAY(device->gemm_flops > 0, "measured on %s: fp32 products %.3g TFLOP/s, streaming %.3g GB/s, a call %.3g us",
 		device->name, device->gemm_flops / 1e12, device->stream_rate / 1e9, 1e6 * device->call_s);
+	SAY(device->arch == LK_ARCH_CPU, "no step on a processor was ever compared: the range is that of runs on GPUs");
 	SAY(device->gemm_flops <= 0,
 		"large matrix products reach %.0f %% of dense peak, streaming kernels %.0f %% of memory bandwidth",
 		100 * c->gemm_efficiency, 100 * c->memory_efficiency);
