@@ -1,7 +1,8 @@
 /* host.c: the measurements one after the other, and what of them makes the device.
  *
  * The time is divided in fixed shares. The device is all cores that the process may use, as one: its peak is what
- * registers allow, its matrix and memory rates what was reached, its call the start of all cores. */
+ * registers allow, its matrix and memory rates what was reached, its call the start of all cores. It gets the fast
+ * decile of each sample: what other programs took away in between is not the machine's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

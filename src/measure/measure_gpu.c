@@ -92,7 +92,7 @@ static lk_status measure_first(lk_meter *m, bench *g, double seconds, double *pc
 	lk_status status = LK_OK;
 	for (g->kind = TO_DEVICE; g->kind <= ON_DEVICE && status == LK_OK; g->kind++) {
 		lk_sample s = lk_repeat(time_copy, g, seconds / 3, 3);
-		double rate = COPY / s.median;
+		double rate = COPY / s.low;
 		if (s.repeats && g->kind != ON_DEVICE) *pcie = *pcie > 0 ? fmin(*pcie, rate) : rate;
 		status = lk_meter_rate(m, "gpu", names[g->kind], "GB/s", (g->kind == ON_DEVICE ? 2.0 : 1.0) * COPY, 1e9, &s);
 	}
@@ -114,7 +114,7 @@ static lk_status measure_peers(lk_meter *m, bench *g, double seconds, double *me
 			g->cuda.use(g->from->context);
 			if (direct) g->cuda.enable_peer(g->to->context, 0); /* fails harmlessly where it is enabled already */
 			lk_sample s = lk_repeat(time_copy, g, seconds / (g->gpus * (g->gpus - 1)), 3);
-			if (s.repeats) rate[count++] = COPY / s.median;
+			if (s.repeats) rate[count++] = COPY / s.low;
 			snprintf(name, sizeof name, "GPU %d to GPU %d%s", i, j, direct ? "" : ", through the host");
 			LK_TRY(lk_meter_rate(m, "gpu", name, "GB/s", COPY, 1e9, &s));
 		}

@@ -55,7 +55,7 @@ static lk_status measure_streams(lk_meter *m, stream *s, double seconds) {
 	lk_device *device = &m->host->device;
 	lk_team_run(m->team, touch, s);
 	lk_sample all = lk_repeat(time_stream, s, seconds * 0.5, 3);
-	device->stream_rate = device->memory_rate = 3 * bytes / all.median;
+	device->stream_rate = device->memory_rate = 3 * bytes / all.low;
 	LK_TRY(lk_meter_rate(m, "memory", "triad, all cores", "GB/s", 3 * bytes, 1e9, &all));
 	s->copy = true;
 	lk_sample copy = lk_repeat(time_stream, s, seconds * 0.25, 3);

@@ -68,8 +68,8 @@ static lk_status take_pair(lk_meter *m, const lk_value *line, between *net) {
 	snprintf(name, sizeof name, "MPI, a = %.0f, b = %.0f, %s, %.40s, %.0f bytes", number(line, "a", -1),
 	         number(line, "b", -1), near ? "same node" : "two nodes", what->text, bytes);
 	if (!near && bytes >= 1e6 && strcmp(what->text, "both, each") != 0 && net->count < LINES)
-		net->rate[net->count++] = bytes / s.median;
-	if (near && bytes >= 1e6) m->send_rate = fmax(m->send_rate, bytes / s.median);
+		net->rate[net->count++] = bytes / s.low;
+	if (near && bytes >= 1e6) m->send_rate = fmax(m->send_rate, bytes / s.low);
 	if (net->lines++ >= SHOWN) return LK_OK;
 	if (bytes < 1e3) return lk_meter_time(m, "pair", name, "us", 1, 1e-6, &s);
 	return lk_meter_rate(m, "pair", name, "GB/s", bytes, 1e9, &s);

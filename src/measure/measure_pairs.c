@@ -119,7 +119,7 @@ static lk_status measure_ways(lk_meter *m, pair *p, const char *way, double seco
 		lk_sample s = lk_repeat(time_socket, p, seconds / 4, 3);
 		snprintf(name, sizeof name, "%s, 4 MiB %s", way, ways[i].what);
 		LK_TRY(lk_meter_rate(m, "pair", name, "GB/s", 4.0 * MESSAGE, 1e9, &s));
-		if (s.repeats && i < 2) m->send_rate = fmax(m->send_rate, 4.0 * MESSAGE / s.median);
+		if (s.repeats && i < 2) m->send_rate = fmax(m->send_rate, 4.0 * MESSAGE / s.low);
 	}
 	return LK_OK;
 }
@@ -149,8 +149,6 @@ static lk_status with_child(lk_meter *m, pair *p, const char *way, int fd[2], bo
 		lk_sample s = lk_repeat(time_pong, p, seconds, 3);
 		snprintf(name, sizeof name, "%s, one byte there or back", way);
 		status = lk_meter_time(m, "pair", name, "us", 2 * TURNS, 1e-6, &s);
-		double each = s.median / (2 * TURNS);
-		if (s.repeats && (m->send_s == 0 || each < m->send_s)) m->send_s = each;
 	} else status = measure_ways(m, p, way, seconds);
 	close(fd[0]);
 	waitpid(child, NULL, 0);
@@ -227,7 +225,7 @@ static lk_status measure_shared(lk_meter *m, const pair *p, double seconds) {
 		mail letters = {.box = box, .out = p->out};
 		lk_sample s = lk_repeat(time_mail, &letters, seconds, 3);
 		status = lk_meter_rate(m, "pair", "shared memory, 4 MiB 0 to 1", "GB/s", MESSAGE, 1e9, &s);
-		if (s.repeats) m->send_rate = fmax(m->send_rate, MESSAGE / s.median);
+		if (s.repeats) m->send_rate = fmax(m->send_rate, MESSAGE / s.low);
 		atomic_store(&box->over, 1);
 		waitpid(child, NULL, 0);
 	}

@@ -10,7 +10,7 @@ double lk_now(void);         /* seconds, monotonic */
 
 /* Seconds of the repetitions of something. */
 typedef struct lk_sample {
-	double median, low, high; /* NAN where nothing was measured */
+	double median, low, high; /* and 10 %, 90 % quantiles; NAN where nothing was measured */
 	int repeats;
 } lk_sample;
 
@@ -38,7 +38,7 @@ typedef struct lk_meter {
 	const lk_host_options *options;
 	lk_team *team;
 	double begun, seconds;   /* when, and for how long */
-	double send_s, send_rate; /* between two processes of a node, the best way found: a message, bytes/s; 0 unknown */
+	double send_rate;        /* between two processes of a node, the best way found, bytes/s; 0 unknown */
 	double net_rate;         /* between nodes, by MPI; 0 unknown */
 	lk_error *err;
 } lk_meter;
