@@ -23,6 +23,7 @@ static const struct kind {
 } kinds[] = {
 	{"ops", lk_calibrate_ops, "ops_fp16.csv.gz"},
 	{"collectives", lk_calibrate_collectives, "collectives.csv"},
+	{"memory", lk_calibrate_peaks, "megatron_ci_memory.csv"},
 	{"slowdown", lk_calibrate_slowdown, "overlap_slowdown_a100.csv"},
 	{"runs", lk_calibrate_runs, "llm_runs.csv"},
 	{"host", NULL, NULL},
@@ -61,13 +62,13 @@ static lk_status find_kind(const char *name, const struct kind **out, lk_error *
 	const char *near = lk_nearest(name, names, KINDS);
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "\"%s\" is no kind of calibration", lk_escape(name, shown, sizeof shown));
 	if (near) return lk_hint(err, "did you mean %s?", near);
-	return lk_hint(err, "give one of ops, collectives, slowdown, runs and host");
+	return lk_hint(err, "give one of ops, collectives, memory, slowdown, runs and host");
 }
 
 static lk_status check_table(const lk_calibrate_request *r, const struct kind *kind, lk_error *err) {
 	if (!kind->fit && r->table) {
 		lk_fail(err, LK_ERR_INPUT, "calibrate host", "it measures this machine and reads no file");
-		return lk_hint(err, "say ops, collectives, slowdown or runs for a table; -f FILE names the output");
+		return lk_hint(err, "say ops, collectives, memory, slowdown or runs for a table; -f FILE names the output");
 	}
 	if (!kind->fit) return LK_OK;
 	const struct {
@@ -85,6 +86,7 @@ static lk_status check_table(const lk_calibrate_request *r, const struct kind *k
 /* Texts that get into files: short, and of one line. */
 static lk_status check_text(const char *option, const char *text, size_t longest, lk_error *err) {
 	if (!text) return LK_OK;
+	if (!*text) return lk_fail(err, LK_ERR_INPUT, option, "the text is empty");
 	if (strlen(text) > longest) return lk_fail(err, LK_ERR_INPUT, option, "longer than %zu bytes", longest);
 	for (const char *c = text; *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
@@ -185,7 +187,7 @@ static lk_status fit(const lk_calibrate_request *r, const struct kind *kind, wor
 	LK_TRY(status);
 	if (w->calibration.rows.count == 0) {
 		lk_fail(err, LK_ERR_INPUT, r->table, "nothing in the table could be fitted");
-		return lk_hint(err, "see the tables that lockstep validate --%s reads", kind->name);
+		return lk_hint(err, "a table such as %s is wanted", kind->table);
 	}
 	LK_TRY(rename_subject(name, &w->calibration, err));
 	return list_rows(w, err);

@@ -1,7 +1,8 @@
 /* measure_disk.c: reads of a file: one after the other in large blocks, and of 4 KiB at random places.
  *
  * The file is read with O_DIRECT, past the page cache; where a file system does not do that, the system is asked to
- * forget the file first. Without a file of the user's a temporary one is written; it has no name while it is read.
+ * forget the file first. Without a file of the user's a temporary one is written that loses its name at once: nothing is
+ * left behind, whatever happens.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -82,8 +83,10 @@ static bool fill(disk *d) {
 	return fsync(d->fd) == 0;
 }
 
-/* The same file once more, past the page cache. */
-static void open_direct(disk *d, const char *path) {
+/* The same file once more, past the page cache; it may have lost its name. */
+static void open_direct(disk *d) {
+	char path[64];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", d->fd);
 	int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	if (fd < 0) return;
 	d->direct = pread(fd, d->block, SMALL, 0) == SMALL;
@@ -103,11 +106,10 @@ static lk_status use_temporary(lk_meter *m, disk *d, const char *folder, double 
 	if (d->fd < 0 && m->options->disk)
 		return lk_fail(m->err, LK_ERR_IO, "--disk", "no file can be written there: %s", strerror(errno));
 	if (d->fd < 0) return lk_meter_note(m, "disk: not measured, no temporary file could be written (--disk FOLDER)");
-	d->size = temporary_size(d->fd, seconds);
-	bool filled = d->size > 0 && fill(d);
-	if (filled) open_direct(d, path);
 	unlink(path);
-	if (!filled) return lk_meter_note(m, "disk: not measured, too little room for a temporary file (--disk FOLDER)");
+	d->size = temporary_size(d->fd, seconds);
+	if (d->size > 0 && fill(d)) open_direct(d);
+	else return lk_meter_note(m, "disk: not measured, too little room for a temporary file (--disk FOLDER)");
 	return read_all(m, d, seconds * 0.7);
 }
 
@@ -121,7 +123,7 @@ static lk_status use_file(lk_meter *m, disk *d, const char *path, double seconds
 		return lk_hint(m->err, "give a large file, or a folder for a temporary one");
 	}
 	d->size = found.st_size;
-	open_direct(d, path);
+	open_direct(d);
 	return read_all(m, d, seconds);
 }
 
