@@ -7,10 +7,12 @@
 #include "lockstep/calibrate.h"
 #include "measure/measure.h"
 
-/* Reads a table of measurements, the same that `validate` reads, and appends rows to `out`. `source` and `date` stand in
- * the rows; they are borrowed. */
-typedef lk_status lk_calibrate_fn(lk_stream *in, const char *source, const char *date, lk_calibration *out, lk_error *err);
-lk_calibrate_fn lk_calibrate_ops, lk_calibrate_collectives, lk_calibrate_peaks, lk_calibrate_slowdown, lk_calibrate_runs;
+/* Reads a table of measurements, the same that `validate` reads, and appends rows to `out`. `source` and `date` stand
+ * in the rows; they are borrowed. */
+typedef lk_status lk_calibrate_fn(lk_stream *in, const char *source, const char *date, lk_calibration *out,
+                                  lk_error *err);
+lk_calibrate_fn lk_calibrate_ops, lk_calibrate_collectives, lk_calibrate_peaks, lk_calibrate_slowdown;
+lk_calibrate_fn lk_calibrate_runs;
 
 /* What a result was made from: rows as the models read them, or the machine; NULL where it is the other. */
 const lk_calibration *lk_calibrated_rows(const lk_calibrated *calibrated);

@@ -11,7 +11,8 @@ static const char *const formats[] = {"text", "csv", "json", NULL};
 static const lk_option options[] = {
 	{"source", 0, LK_OPTION_TEXT, AT(source), false, 0, 0, NULL, "TEXT", "What stands beside the numbers",
 	 "where the measurements come from; the name of the file if nothing is said"},
-	{"date", 0, LK_OPTION_TEXT, AT(date), false, 0, 0, NULL, "YYYY-MM-DD", NULL, "of the measurements; today if nothing is said"},
+	{"date", 0, LK_OPTION_TEXT, AT(date), false, 0, 0, NULL, "YYYY-MM-DD", NULL,
+	 "of the measurements; today if nothing is said"},
 	{"name", 0, LK_OPTION_TEXT, AT(name), false, 0, 0, NULL, "NAME", NULL,
 	 "of what was measured: of the one device or fabric of the table; of the host's device (host-cpu)"},
 	{"seconds", 0, LK_OPTION_REAL, AT(seconds), false, 0.1, 3600, NULL, "N", "Measuring this machine (host)",

@@ -1,5 +1,5 @@
 /* kernels_loops.h: the loops of kernels.h, written once; kernels.c includes this file for each set of vector
- * instructions with LOOP (names), TARGET (attribute), LANES (floats of a vector), ROWS (of a tile) and FMA (a*b + c). */
+ * instructions with LOOP (names), TARGET (attribute), LANES (floats of a vector), ROWS (of a tile), FMA (a*b + c). */
 
 typedef float LOOP(floats) __attribute__((vector_size(4 * LANES)));
 typedef uint64_t LOOP(words) __attribute__((vector_size(4 * LANES)));

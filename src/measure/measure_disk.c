@@ -1,8 +1,8 @@
 /* measure_disk.c: reads of a file: one after the other in large blocks, and of 4 KiB at random places.
  *
  * The file is read with O_DIRECT, past the page cache; where a file system does not do that, the system is asked to
- * forget the file first. Without a file of the user's a temporary one is written that loses its name at once: nothing is
- * left behind, whatever happens.
+ * forget the file first. Without a file of the user's a temporary one is written that loses its name at once: nothing
+ * is left behind, whatever happens.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -176,7 +176,9 @@ static lk_status judge_links(lk_meter *m, int gpus, double pair_rate) {
 	}
 	int joined = lk_topology_joined(&links, &pairs);
 	if (!host->gpu) return LK_OK;
-	host->intra = joined == 0 ? LK_INTRA_PCIE : joined == pairs && host->gpu->link_switch ? LK_INTRA_SWITCH : LK_INTRA_MESH;
+	host->intra = LK_INTRA_MESH;
+	if (joined == 0) host->intra = LK_INTRA_PCIE;
+	else if (joined == pairs && host->gpu->link_switch) host->intra = LK_INTRA_SWITCH;
 	if (host->intra != LK_INTRA_MESH && pair_rate > 0) host->intra_rate = pair_rate;
 	return LK_OK;
 }
@@ -200,7 +202,9 @@ static lk_status note_device(lk_meter *m, const bench *g, double pcie) {
 	own->memory_bytes = (double)g->gpu[0].memory;
 	host->gpu = own;
 	host->gpus = g->gpus;
-	host->intra = own->link_switch ? LK_INTRA_SWITCH : own->link_rate > 0 && !own->link_bridge ? LK_INTRA_MESH : LK_INTRA_PCIE;
+	host->intra = LK_INTRA_PCIE; /* until the links are known: the usual wiring */
+	if (own->link_switch) host->intra = LK_INTRA_SWITCH;
+	else if (own->link_rate > 0 && !own->link_bridge) host->intra = LK_INTRA_MESH;
 	return LK_OK;
 }
 

@@ -1,5 +1,5 @@
-/* measure_mpi.c: pairs of MPI processes. MPI has no binary interface that one program could rely on, so the measuring is
- * done by a program of its own, lockstep-mpi-pairs (tools/mpi_pairs.c, built where mpicc is), under the launcher that
+/* measure_mpi.c: pairs of MPI processes. MPI has no binary interface that one program could rely on, so the measuring
+ * is done by a program of its own, lockstep-mpi-pairs (tools/mpi_pairs.c, built where mpicc is), under the launcher that
  * the user names. It prints one JSON object a line; other lines (of the launcher) are passed over:
  *
  *     {"ranks": 2, "nodes": 1}

@@ -11,22 +11,31 @@
 /* ---- tables ---- */
 
 static const lk_column fitted_columns[] = {
-	{"family", "family", false, false}, {"subject", "of", false, false}, {"variant", "part", false, false},
-	{"numbers", "numbers", false, false}, {"points", "points", true, false}, {"error", "fit error", true, false},
+	{"family", "family", false, false}, {"subject", "of", false, false},       {"variant", "part", false, false},
+	{"points", "points", true, false},  {"error", "fit error", true, false}, {"numbers", "numbers", false, false},
 };
+
+/* Three digits say enough to people; the file has six. */
+static void short_numbers(const lk_calibration_row *row, char *out, size_t size) {
+	size_t used = 0;
+	*out = '\0';
+	for (int i = 0; i < row->count && used < size; i++)
+		used += (size_t)snprintf(out + used, size - used, "%s%s %.3g", i ? ", " : "", row->name[i], row->value[i]);
+}
 
 static lk_table *fitted_table(const lk_calibrated *c) {
 	lk_table *table = lk_table_new("calibration", fitted_columns, sizeof fitted_columns / sizeof *fitted_columns);
 	for (int i = 0; table && i < c->row_count; i++) {
 		const lk_fitted *row = &c->rows[i];
-		char shown[32];
+		char shown[32], numbers[1024];
+		short_numbers(&lk_calibrated_rows(c)->rows.at[i], numbers, sizeof numbers);
 		lk_table_row(table);
 		lk_table_text(table, row->family);
 		lk_table_text(table, *row->subject ? row->subject : "all");
-		lk_table_text(table, row->variant);
-		lk_table_text(table, row->numbers);
+		lk_table_text(table, *row->variant ? row->variant : "all");
 		lk_table_number(table, row->points, NULL);
 		lk_table_number(table, row->error, isfinite(row->error) ? lk_percent(row->error, shown, sizeof shown) : NULL);
+		lk_table_text(table, numbers);
 	}
 	return table;
 }
@@ -65,11 +74,11 @@ static void put_lines(const lk_calibrated *c, FILE *out) {
 	char line[800];
 	if (c->note_count) fputc('\n', out);
 	for (int i = 0; i < c->note_count; i++) fprintf(out, "note: %s\n", lk_escape(c->notes[i], line, sizeof line));
-	bool host = lk_calibrated_host(c) != NULL;
-	fprintf(out, "\nkeep it  %s -f %s\n", lk_escape(c->reproduce, line, sizeof line), host ? "host.json" : "ours.csv");
-	if (host) fputs("use it   lockstep predict --cluster host.json --dtype fp32 --model ...\n", out);
-	else fputs("use it   lockstep predict --calibration ours.csv ...\n"
-	           "check it lockstep validate --calibration ours.csv ...\n", out);
+	bool host = lk_calibrated_host(c) != NULL, runs = strcmp(c->kind, "runs") == 0;
+	fprintf(out, "\nkeep it   %s -f %s\n", lk_escape(c->reproduce, line, sizeof line), host ? "host.json" : "ours.csv");
+	if (host) fputs("use it    lockstep predict --cluster host.json --dtype fp32 --model ...\n", out);
+	else fputs("use it    lockstep predict --calibration ours.csv ...\n", out);
+	if (!host) fprintf(out, "check it  lockstep validate%s%s TABLE --calibration ours.csv\n", runs ? "" : " --", runs ? "" : c->kind);
 }
 
 static lk_status print_text(const lk_calibrated *c, bool colour, FILE *out, lk_error *err) {
