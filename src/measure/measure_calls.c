@@ -7,7 +7,7 @@
 
 #include "measure/meter.h"
 
-enum { CALLS = 100000, SYSTEM_CALLS = 10000, WAKES = 200, STARTS = 20, RUNS = 500 };
+enum { CALLS = 100000, SYSTEM_CALLS = 10000, WAKES = 50, STARTS = 5, RUNS = 20 };
 
 /* ---- functions, the system, the clock ---- */
 

@@ -1,8 +1,9 @@
 /* measure_memory.c: bandwidth of memory and of the caches.
  *
  * Memory: McCalpin's triad a = b + s c on all cores and on one, with arrays beyond the last cache where there is room
- * for that; bytes are counted as STREAM does (three arrays, no write-allocate). Caches: each core reads a working set
- * of its own again and again; from size to size the rate falls where a level ends.
+ * for that, a sixteenth at a time and round again; bytes are counted as STREAM does (three arrays, no write-allocate).
+ * Caches: each core reads a working set of its own again and again; from size to size the rate falls where a level
+ * ends.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,9 +19,12 @@
 typedef struct stream {
 	lk_team *team;          /* NULL: one core */
 	double *a, *b, *c;
-	size_t count;
+	size_t count;           /* of each array */
+	size_t at, step;        /* a repetition does `step` numbers, the next one those behind them, and round again */
 	bool copy;
 } stream;
+
+enum { STEPS = 16 };
 
 static void triad(double *restrict a, const double *restrict b, const double *restrict c, size_t count) {
 	for (size_t i = 0; i < count; i++) a[i] = b[i] + 3.0 * c[i];
@@ -28,8 +32,8 @@ static void triad(double *restrict a, const double *restrict b, const double *re
 
 static void stream_part(void *context, int thread, int threads) {
 	const stream *s = context;
-	size_t part = s->count / (size_t)threads, from = part * (size_t)thread;
-	if (thread == threads - 1) part = s->count - from;
+	size_t part = s->step / (size_t)threads, from = s->at + part * (size_t)thread;
+	if (thread == threads - 1) part = s->at + s->step - from;
 	if (s->copy) memcpy(s->a + from, s->b + from, part * sizeof *s->a);
 	else triad(s->a + from, s->b + from, s->c + from, part);
 }
@@ -39,26 +43,33 @@ static double time_stream(void *context) {
 	double start = lk_now();
 	if (s->team) lk_team_run(s->team, stream_part, s);
 	else stream_part(s, 0, 1);
-	return lk_now() - start;
+	double taken = lk_now() - start;
+	s->at = s->at + 2 * s->step <= s->count ? s->at + s->step : 0;
+	return taken;
 }
 
 /* Each core touches first what it will stream: the pages come from its own node's memory. */
-static void touch(void *context, int thread, int threads) {
+static void touch_part(void *context, int thread, int threads) {
 	const stream *s = context;
-	size_t part = s->count / (size_t)threads, from = part * (size_t)thread;
-	if (thread == threads - 1) part = s->count - from;
+	size_t part = s->step / (size_t)threads, from = s->at + part * (size_t)thread;
+	if (thread == threads - 1) part = s->at + s->step - from;
 	for (size_t i = from; i < from + part; i++) s->a[i] = 0, s->b[i] = 1, s->c[i] = (double)i;
 }
 
+static void touch(stream *s) {
+	for (s->at = 0; s->at + s->step <= s->count; s->at += s->step) lk_team_run(s->team, touch_part, s);
+	s->at = 0;
+}
+
 static lk_status measure_streams(lk_meter *m, stream *s, double seconds) {
-	double bytes = (double)s->count * sizeof(double);
+	double bytes = (double)s->step * sizeof(double); /* of an array, in a repetition */
 	lk_device *device = &m->host->device;
-	lk_team_run(m->team, touch, s);
-	lk_sample all = lk_repeat(time_stream, s, seconds * 0.5, 3);
+	touch(s);
+	lk_sample all = lk_repeat(time_stream, s, seconds * 0.5, STEPS);
 	device->stream_rate = device->memory_rate = 3 * bytes / all.low;
 	LK_TRY(lk_meter_rate(m, "memory", "triad, all cores", "GB/s", 3 * bytes, 1e9, &all));
 	s->copy = true;
-	lk_sample copy = lk_repeat(time_stream, s, seconds * 0.25, 3);
+	lk_sample copy = lk_repeat(time_stream, s, seconds * 0.25, STEPS);
 	LK_TRY(lk_meter_rate(m, "memory", "copy (read + written), all cores", "GB/s", 2 * bytes, 1e9, &copy));
 	s->copy = false, s->team = NULL;
 	lk_sample one = lk_repeat(time_stream, s, seconds * 0.25, 3);
@@ -80,6 +91,7 @@ static lk_status measure_main(lk_meter *m, double seconds) {
 	char *pages = lk_pages(room);
 	if (!pages) return lk_oom(m->err);
 	stream s = {.team = m->team, .count = (size_t)bytes / sizeof(double)};
+	s.step = s.count / STEPS;
 	s.a = (double *)(void *)pages;
 	s.b = (double *)(void *)(pages + (size_t)bytes);
 	s.c = (double *)(void *)(pages + 2 * (size_t)bytes);
