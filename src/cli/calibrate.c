@@ -19,6 +19,7 @@ static int run(lk_args *args) {
 	bool shown = false;
 	lk_calibrate_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	if (request.output && cli_check_place(request.output, &err) != LK_OK) return cli_fail(&err);
 	request.kind = args->operands[0];
 	request.table = args->operand_count > 1 ? args->operands[1] : NULL;
 	if (isatty(STDERR_FILENO)) request.progress = show, request.context = &shown;

@@ -42,7 +42,6 @@ typedef struct lk_host {
 	const lk_device *gpu;
 	lk_intra intra;
 	double intra_rate;      /* of the GPUs, measured; 0: as usual */
-	double nic_latency_s;
 } lk_host;
 
 /* Measures. Free with lk_host_free, also after an error. */
