@@ -43,10 +43,10 @@ INCLUDES := -Iinclude -Isrc
 ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(CPPFLAGS)
 ALL_CFLAGS := -std=c11 -g $(MODE_$(MODE)) -ffp-contract=off -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS)
 ALL_LDFLAGS := $(filter -fsanitize=% --coverage -fno-sanitize%,$(MODE_$(MODE))) $(CFLAGS) $(LDFLAGS)
-LDLIBS := -lz -lzstd -lsqlite3 -lm -lpthread
+LDLIBS := -lz -lzstd -lsqlite3 -lm -lpthread -ldl
 
 # --- files ---------------------------------------------------------------------------------------------------------
-LIB_DIRS := base hw graph model cost sim ask accuracy view
+LIB_DIRS := base hw graph model measure cost sim ask accuracy view
 PUBLIC_H := $(sort $(wildcard include/lockstep/*.h))
 LIB_C := $(sort $(wildcard $(LIB_DIRS:%=src/%/*.c)))
 CLI_C := $(sort $(wildcard src/cli/*.c))
@@ -65,7 +65,7 @@ REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
 .PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers \
-        lint syntax man install uninstall clean help FORCE
+        mpi lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -126,6 +126,15 @@ $(B)/liblockstep.so: $(SHARED)
 $(PROGRAM): $(CLI_O) $(STATIC) $(B)/sources
 	$(call say,LINK)
 	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(STATIC) $(LDLIBS)
+
+# The one program that needs MPI; `lockstep calibrate host --mpi` starts it.
+MPICC ?= mpicc
+MPI_PAIRS := $(B)/lockstep-mpi-pairs
+$(MPI_PAIRS): tools/mpi_pairs.c $(B)/flags
+	$(call say,MPICC)
+	$(Q)$(MPICC) -std=c11 -O2 $(WARN) -o $@ $<
+
+mpi: $(MPI_PAIRS) ## lockstep-mpi-pairs, for calibrate host --mpi; takes mpicc
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 $(B)/unit/%: $(B)/tests/unit/%.o $(STATIC)
@@ -195,7 +204,7 @@ man: $(PROGRAM) ## man pages and shell completions, from the option tables
 
 install: all man ## program, libraries, headers, pkg-config file, man pages, completions
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
-	install -m 755 $(PROGRAM) $(DESTDIR)$(BINDIR)/
+	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS)) $(DESTDIR)$(BINDIR)/
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
@@ -211,7 +220,7 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	install -m 644 build/man/lockstep.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
 
 uninstall: ## removes what install put there
-	rm -f $(DESTDIR)$(BINDIR)/lockstep $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	rm -f $(DESTDIR)$(BINDIR)/lockstep $(DESTDIR)$(BINDIR)/lockstep-mpi-pairs $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
 	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
 	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
 	rm -f $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish

@@ -12,12 +12,13 @@ graph:    base hw graph
 model:    base hw graph model
 trace:    base hw graph trace
 lang:     base hw graph lang
+measure:  base hw measure
 cost:     base hw graph cost
 sim:      base hw graph cost sim
 ask:      base hw graph model trace lang cost sim ask
 plan:     base hw graph model trace lang cost sim ask plan
-accuracy: base hw graph model trace lang cost sim ask accuracy
-view:     base hw graph model trace lang cost sim ask plan accuracy view
+accuracy: base hw graph model trace lang measure cost sim ask accuracy
+view:     base hw graph model trace lang measure cost sim ask plan accuracy view
 cli:      cli
 serve:    serve
 probe:    probe base/recording.h

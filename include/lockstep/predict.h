@@ -33,6 +33,9 @@ typedef struct lk_predict_request {
 	const char *const *launch; /* words of a launch line, as pasted after "--" */
 	int launch_count;
 
+	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in numbers. It stays in use for the
+	                            process: name the same one in every request, and the first before other threads ask */
+
 	/* layout */
 	int tp, pp, vp, cp, ep, etp, dp;
 	int mbs, gbs, seq;

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "base/vec.h"
 #include "cost/cost.h"
+#include "model/launch.h"
 #include "model/schedule.h"
 #include "model/sizes.h"
 
@@ -98,7 +99,12 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, 
 		job->moe_imbalance);
 	SAY(job->attn_kernel == LK_KERNEL_FLASH, "fused (flash) attention, %.0f %% of dense peak forward, %.0f %% backward",
 		100 * c->attention_forward, 100 * c->attention_backward);
-	SAY(true, "large matrix products reach %.0f %% of dense peak, streaming kernels %.0f %% of memory bandwidth",
+	const lk_device *device = asked->cluster.node[0].device;
+	SAY(device->gemm_flops > 0, "measured on %s: fp32 products %.3g TFLOP/s, streaming %.3g GB/s, a call %.3g us",
+		device->name, device->gemm_flops / 1e12, device->stream_rate / 1e9, 1e6 * device->call_s);
+	SAY(device->arch == LK_ARCH_CPU, "no step on a processor was ever compared: the range is that of runs on GPUs");
+	SAY(device->gemm_flops <= 0,
+		"large matrix products reach %.0f %% of dense peak, streaming kernels %.0f %% of memory bandwidth",
 		100 * c->gemm_efficiency, 100 * c->memory_efficiency);
 	SAY(job->cuda_graphs != LK_ON, "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)",
 		1e6 * c->launch_s, 1e6 * c->graph_launch_s);
@@ -127,14 +133,18 @@ static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_predict
 static const char *reproduce(lk_arena *arena, const lk_predict_request *r, const lk_asked *asked) {
 	const lk_job *job = &asked->job;
 	static const char *const recompute[] = {"none", "selective", "full"};
+	const char *quoted = r->calibration ? lk_shell_quote(arena, r->calibration) : "";
+	const char *numbers = quoted ? lk_arena_printf(arena, "%s%s", *quoted ? " --calibration " : "", quoted) : NULL;
+	if (!numbers) return NULL;
 	if (r->launch_count > 0) {
-		const char *text =
-			lk_arena_printf(arena, "lockstep predict%s%s --", r->gpu ? " --gpu " : "", r->gpu ? r->gpu : "");
+		const char *text = lk_arena_printf(arena, "lockstep predict%s%s%s --", r->gpu ? " --gpu " : "",
+										   r->gpu ? r->gpu : "", numbers);
 		for (int i = 0; text && i < r->launch_count; i++) text = lk_arena_printf(arena, "%s %s", text, r->launch[i]);
 		return text;
 	}
-	const char *where = r->cluster ? lk_arena_printf(arena, "--cluster '%s'", r->cluster)
-								   : lk_arena_printf(arena, "--gpu %s --gpus %d", r->gpu ? r->gpu : "", job->gpus);
+	const char *where = r->cluster ? lk_arena_printf(arena, "--cluster '%s'%s", r->cluster, numbers)
+								   : lk_arena_printf(arena, "--gpu %s --gpus %d%s", r->gpu ? r->gpu : "", job->gpus,
+													 numbers);
 	if (!where) return NULL;
 	if (r->script) return lk_arena_printf(arena, "lockstep predict --script %s %s", r->script, where);
 	return lk_arena_printf(

@@ -14,6 +14,7 @@
 #include "ask/step.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cost/calibration.h"
 #include "model/schedule.h"
 
 /* ---- options of the simulation ---- */
@@ -245,6 +246,7 @@ static void answer_free(lk_answer *a) {
 
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
 	*out = NULL;
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	lk_status status = answer(request, a, err);

@@ -17,6 +17,8 @@ static const lk_option options[] = {
 	{"script", 0, LK_OPTION_TEXT, AT(script), false, 0, 0, NULL, "FILE", NULL,
 	 "a shell script with a launch line; it is read, never run"},
 	{"deepspeed_config", 0, LK_OPTION_TEXT, AT(deepspeed), false, 0, 0, NULL, "FILE", NULL, "a DeepSpeed ds_config.json"},
+	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
+	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
 
 	{"tp", 0, LK_OPTION_INT, AT(tp), true, 1, 1024, NULL, "N", "Layout", "tensor parallelism"},
 	{"pp", 0, LK_OPTION_INT, AT(pp), true, 1, 1024, NULL, "N", NULL, "pipeline parallelism"},

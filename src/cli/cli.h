@@ -14,10 +14,13 @@ typedef struct cli_command {
 	int (*run)(lk_args *args);
 } cli_command;
 
-extern const cli_command cli_predict, cli_validate, cli_devices, cli_models;
+extern const cli_command cli_predict, cli_validate, cli_calibrate, cli_devices, cli_models;
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);
+/* Whether a file can be put there, as far as its folder tells: one that cannot would be found behind a long run, and
+ * leave the other files of the request written. */
+lk_status cli_check_place(const char *path, lk_error *err);
 /* Whether standard output is a terminal that wants colour (https://no-color.org). */
 bool cli_colour(void);
 

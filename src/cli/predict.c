@@ -1,12 +1,9 @@
 /* predict.c: `lockstep predict`: one prediction, or a sweep over every combination of comma lists. */
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "lockstep/predict.h"
@@ -79,26 +76,6 @@ static lk_status ask(sweep *s, size_t i, lk_args *args, lk_error *err) {
 	return LK_OK;
 }
 
-/* Whether a file can be put there, as far as its folder tells: one that cannot would be found behind a long run, and leave
- * the other files of the request written. */
-static lk_status check_place(const char *path, lk_error *err) {
-	struct stat found;
-	char folder[PATH_MAX];
-	if (stat(path, &found) == 0) {
-		if (S_ISDIR(found.st_mode)) return lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(EISDIR));
-		return LK_OK;
-	}
-	const char *slash = strrchr(path, '/');
-	size_t length = slash ? (size_t)(slash - path) + 1 : 0;
-	if (length == 0 || length >= sizeof folder) return LK_OK;
-	memcpy(folder, path, length);
-	folder[length] = '\0';
-	if (stat(folder, &found) == 0) return LK_OK;
-	int code = errno;
-	lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(code));
-	return code == ENOENT ? lk_hint(err, "does the folder exist?") : LK_ERR_IO;
-}
-
 /* What can be told to be wrong before anything is computed. */
 static lk_status check_outputs(const lk_predict_request *r, size_t count, lk_error *err) {
 	if (r->format == LK_OUTPUT_SQLITE && !r->output) {
@@ -112,7 +89,7 @@ static lk_status check_outputs(const lk_predict_request *r, size_t count, lk_err
 	}
 	const char *files[] = {r->output, r->trace, r->graph};
 	for (int i = 0; i < 3; i++)
-		if (files[i]) LK_TRY(check_place(files[i], err));
+		if (files[i]) LK_TRY(cli_check_place(files[i], err));
 	for (int i = 0; i < 3; i++)
 		for (int k = i + 1; k < 3; k++)
 			if (files[i] && files[k] && strcmp(files[i], files[k]) == 0) {

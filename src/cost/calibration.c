@@ -179,10 +179,13 @@ const lk_calibration *lk_calibration_current(void) {
 }
 
 lk_status lk_calibration_use(const char *path, lk_error *err) {
-	lk_stream *in;
+	static const char *in_use; /* the file laid on top last: requests of a sweep all name it */
 	pthread_once(&once, load);
+	if (in_use && strcmp(in_use, path) == 0) return LK_OK;
+	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_status status = lk_calibration_read(in, &current, err);
 	lk_stream_close(in);
+	if (status == LK_OK) in_use = lk_arena_strdup(&current.arena, path);
 	return status;
 }

@@ -42,7 +42,8 @@ void lk_calibration_put(lk_calibration_row *row, const char *name, double value)
 void lk_calibration_write(const lk_calibration *calibration, FILE *out);
 
 /* What the models use: the compiled-in rows, then those of the file that the user named. Read once, at the first use;
- * constant afterwards. lk_calibration_use reads a user's file on top, before anything is asked. */
+ * constant afterwards. lk_calibration_use reads a user's file on top, before anything is asked; named again, it is in
+ * use already. */
 const lk_calibration *lk_calibration_current(void);
 lk_status lk_calibration_use(const char *path, lk_error *err);
 

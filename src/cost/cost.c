@@ -1,6 +1,7 @@
 /* cost.c: which family answers for which operation, and the constants that the analytic models share.
  *
- * Order of sources for a duration: measured in the trace, then the family's analytic model.
+ * Order of sources for a duration: measured in the trace, measured on the device as rates, then the family's analytic
+ * model.
  */
 #include "cost/cost.h"
 #include "cost/kernel.h"
@@ -65,7 +66,7 @@ static int64_t picoseconds(double seconds) {
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	lk_cost cost = {.spread = 1};
 	lk_cost_family family = family_of[graph->ops.kind[op]];
-	if (family) family(graph, op, site, &cost);
+	if (family && !lk_cost_measured(graph, op, site, &cost)) family(graph, op, site, &cost);
 	if (graph->ops.measured_ps[op] > 0) cost.duration_ps = graph->ops.measured_ps[op];
 	cost.host_ps = picoseconds(launch_seconds(graph, op, site));
 	cost.lead_ps = cost.host_ps;

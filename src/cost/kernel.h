@@ -13,4 +13,7 @@ double lk_peak_flops(const lk_device *device, lk_dtype dtype);
 /* A share of it (0 as 1), found on the usual device of an architecture, on this one. */
 double lk_sustained_flops(const lk_device *device, lk_dtype dtype, double share);
 
+/* The cost on a device that was measured itself; false where it was not, or not for operations of this kind. */
+bool lk_cost_measured(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+
 #endif

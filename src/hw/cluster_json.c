@@ -2,11 +2,14 @@
  *
  *     {"nodes": [{"count": 8, "gpus": 8, "device": "h100-sxm", "intra": "switch", "intra_GBps": 370,
  *                 "nics": 8, "nic_gbps": 400, "nic_latency_us": 0}],
- *      "oversubscription": 1, "rail_optimised": true}
+ *      "oversubscription": 1, "rail_optimised": true,
+ *      "devices": [{"name": "host-cpu", "base": "xeon-8380", "fp32_tflops": 2.9, "sms": 32}],
+ *      "measured": {...}}
  *
  * Only "device" is needed; the rest is as usual for the device, one node. "gbps" are gigabits, "GBps" gigabytes per
- * second. A device is a name of the catalogue, or an object with the columns of data/devices.csv as members, the ones
- * left out taken from the device that its "base" names.
+ * second. A device is a name, of "devices" or else of the catalogue, or an object with the columns of data/devices.csv
+ * as members, the ones left out taken from the device that its "base" names. "measured" is for people: it is what
+ * `lockstep calibrate host` found beside the device, and is passed over.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +20,13 @@
 #include "hw/cluster.h"
 #include "hw/fields.h"
 
+enum { OWN_DEVICES = 256 }; /* most of "devices" */
+
 typedef struct reader {
 	lk_arena *arena;
 	const char *file;
+	const lk_device **own;      /* of "devices", those read so far */
+	size_t own_count;
 	lk_cluster_draft draft;
 	lk_error *err;
 } reader;
@@ -76,9 +83,17 @@ static lk_status count_member(const reader *r, const lk_value *object, const cha
 
 /* ---- devices ---- */
 
+static const lk_device *find_own(const reader *r, const char *name) {
+	for (size_t i = 0; i < r->own_count; i++)
+		if (lk_same_name(r->own[i]->name, name)) return r->own[i];
+	return NULL;
+}
+
 /* Names a device by its text; an unknown one is an error at its place in the file. */
 static lk_status named_device(const reader *r, const lk_value *value, const lk_device **out) {
 	lk_error why = {0};
+	*out = find_own(r, value->text);
+	if (*out) return LK_OK;
 	lk_status status = lk_device_lookup(value->text, out, &why);
 	if (status == LK_ERR_INPUT) return fail_at(r, value, why.what, *why.hint ? why.hint : NULL);
 	if (status != LK_OK && r->err) *r->err = why;
@@ -120,6 +135,24 @@ static lk_status read_device(const reader *r, const lk_value *group, const lk_de
 	if (value->kind == LK_JSON_STRING) return named_device(r, value, out);
 	if (value->kind == LK_JSON_OBJECT) return own_device(r, value, out);
 	return fail_at(r, value, "device must be a name or an object", NULL);
+}
+
+/* The devices that the file defines; one may be the "base" of those behind it. */
+static lk_status read_devices(reader *r, const lk_value *list) {
+	if (!list) return LK_OK;
+	if (list->kind != LK_JSON_ARRAY) return fail_at(r, list, "devices must be an array of objects", NULL);
+	if (list->count > OWN_DEVICES) return fail_at(r, list, "more than 256 devices", NULL);
+	r->own = LK_ARRAY(r->arena, const lk_device *, list->count);
+	if (!r->own) return lk_oom(r->err);
+	for (size_t i = 0; i < list->count; i++) {
+		const lk_value *value = &list->items[i];
+		const lk_device *device;
+		if (value->kind != LK_JSON_OBJECT) return fail_at(r, value, "an element of devices must be an object", NULL);
+		LK_TRY(own_device(r, value, &device));
+		if (find_own(r, device->name)) return fail_at(r, value, "a second device of this name", "names must differ");
+		r->own[r->own_count++] = device;
+	}
+	return LK_OK;
 }
 
 /* ---- nodes ---- */
@@ -178,7 +211,7 @@ static lk_status read_group(reader *r, const lk_value *group) {
 /* ---- the whole ---- */
 
 static lk_status read_cluster(reader *r, const lk_value *top) {
-	static const char *const keys[] = {"nodes", "oversubscription", "rail_optimised"};
+	static const char *const keys[] = {"nodes", "oversubscription", "rail_optimised", "devices", "measured"};
 	if (top->kind != LK_JSON_OBJECT) return fail_at(r, top, "a cluster must be an object", NULL);
 	LK_TRY(check_keys(r, top, keys, sizeof keys / sizeof *keys));
 	const lk_value *nodes = lk_json_get(top, "nodes"), *rail = lk_json_get(top, "rail_optimised");
@@ -188,6 +221,7 @@ static lk_status read_cluster(reader *r, const lk_value *top) {
 	if (rail && rail->kind != LK_JSON_TRUE && rail->kind != LK_JSON_FALSE)
 		return fail_at(r, rail, "rail_optimised must be true or false", NULL);
 	if (rail) r->draft.rail_optimised = rail->kind == LK_JSON_TRUE;
+	LK_TRY(read_devices(r, lk_json_get(top, "devices")));
 	for (size_t i = 0; i < nodes->count; i++) LK_TRY(read_group(r, &nodes->items[i]));
 	return LK_OK;
 }
@@ -195,7 +229,7 @@ static lk_status read_cluster(reader *r, const lk_value *top) {
 lk_status lk_cluster_json(lk_arena *arena, lk_stream *in, lk_cluster *out, lk_error *err) {
 	lk_value *top;
 	LK_TRY(lk_json_document(arena, in, &top, err));
-	reader r = {arena, lk_stream_name(in), LK_CLUSTER_DRAFT_INIT, err};
+	reader r = {arena, lk_stream_name(in), NULL, 0, LK_CLUSTER_DRAFT_INIT, err};
 	lk_status status = read_cluster(&r, top);
 	if (status == LK_OK) status = lk_cluster_seal(arena, &r.draft, out, err);
 	lk_vec_free(&r.draft.runs);

@@ -40,7 +40,7 @@ typedef struct catalogue {
 	LK_VEC(entry) entries;
 	LK_VEC(key) keys;
 	LK_VEC(refusal) refusals;
-	int column[LK_DEVICE_FIELDS]; /* of devices.csv, by field */
+	int column[LK_DEVICE_COLUMNS]; /* of devices.csv, by field */
 } catalogue;
 
 static void catalogue_free(catalogue *cat) {
@@ -128,7 +128,7 @@ static lk_status add_aliases(catalogue *cat, const char *list, const char *where
 }
 
 static lk_status find_columns(catalogue *cat, const lk_csv *csv, lk_error *err) {
-	for (int i = 0; i < LK_DEVICE_FIELDS; i++) {
+	for (int i = 0; i < LK_DEVICE_COLUMNS; i++) {
 		cat->column[i] = lk_csv_column(csv, lk_device_field(i));
 		if (cat->column[i] >= 0) continue;
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the header has no column '%s'", lk_device_field(i));
@@ -141,7 +141,7 @@ static lk_status add_device(catalogue *cat, const lk_csv *csv, lk_error *err) {
 	const char *where = lk_csv_where(csv);
 	if (!lk_push(&cat->entries)) return lk_oom(err);
 	lk_device *device = &lk_last(&cat->entries)->device;
-	for (int i = 0; i < LK_DEVICE_FIELDS; i++)
+	for (int i = 0; i < LK_DEVICE_COLUMNS; i++)
 		LK_TRY(lk_device_set_field(device, i, lk_csv_field(csv, cat->column[i]), where, err));
 	LK_TRY(lk_device_check(device, where, err));
 	LK_TRY(add_key(cat, device->name, strlen(device->name), where, err));

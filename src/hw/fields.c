@@ -51,6 +51,9 @@ static const struct field fields[] = {
 	{"pcie_GBps", REAL, AT(pcie_rate), 0, 1e9, 1e6},
 	{"nic_gbps", REAL, AT(nic_rate), 0, 1e9 / 8, 1e6},
 	TEXT_FIELD(source),
+	{"gemm_tflops", REAL, AT(gemm_flops), 0, 1e12, 1e6},
+	{"stream_GBps", REAL, AT(stream_rate), 0, 1e9, 1e6},
+	{"call_us", REAL, AT(call_s), 0, 1e-6, 1e6},
 };
 
 _Static_assert(sizeof fields / sizeof *fields == LK_DEVICE_FIELDS, "fields.h counts them");

@@ -8,8 +8,9 @@
  * "memory_GBps" (gigabytes). An empty text sets 0 or "". Unknown names and values out of range: errors at `where`. */
 lk_status lk_device_set(lk_device *device, const char *name, const char *text, const char *where, lk_error *err);
 
-/* The number of fields and their names, in the order of the columns; and lk_device_set by that order. */
-enum { LK_DEVICE_FIELDS = 26 };
+/* The number of fields and their names, in the order of the columns; and lk_device_set by that order. Those from
+ * LK_DEVICE_COLUMNS on are measured: they stand in JSON alone. */
+enum { LK_DEVICE_COLUMNS = 26, LK_DEVICE_FIELDS = 29 };
 const char *lk_device_field(int index);
 lk_status lk_device_set_field(lk_device *device, int index, const char *text, const char *where, lk_error *err);
 

@@ -50,6 +50,11 @@ typedef struct lk_device {
 	double pcie_rate;      /* bytes/s per direction */
 	double nic_rate;       /* bytes/s per GPU in its usual node: what a cluster gets when nothing is said */
 	char source[160];
+	/* What `lockstep calibrate host` measured on the device itself; 0 for devices of the catalogue. They go before what
+	 * cost/ reckons from peaks. */
+	double gemm_flops;     /* that large fp32 matrix products reach */
+	double stream_rate;    /* bytes/s that streaming through memory reaches */
+	double call_s;         /* shortest operation: to start all cores and to wait for them */
 } lk_device;
 
 /* The catalogue. Names and aliases are compared without regard to case, '-', '_', '.' and blanks, with or without the

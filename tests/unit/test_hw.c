@@ -638,6 +638,29 @@ static void test_own_device(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* Devices that the file defines: before the catalogue's, one on top of another, with rates that were measured. */
+static void test_defined_devices(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster c;
+	lk_error err = {0};
+	const char *text = "{\"measured\":{\"date\":\"2026-11-21\",\"memory\":[1,{\"nodes\":2}]},"
+	                   "\"nodes\":[{\"device\":\"Host CPU\"},{\"device\":\"half\",\"count\":2}],"
+	                   "\"devices\":[{\"name\":\"host-cpu\",\"label\":\"A processor\",\"arch\":\"cpu\",\"fp32_tflops\":2,"
+	                   "\"vector_tflops\":2,\"memory_gib\":64,\"memory_GBps\":100,\"sms\":32,\"clock_mhz\":3000,"
+	                   "\"node_gpus\":1,\"pcie_GBps\":20,\"nic_gbps\":25,\"gemm_tflops\":1.5,\"stream_GBps\":90,"
+	                   "\"call_us\":4},{\"base\":\"host-cpu\",\"name\":\"half\",\"gemm_tflops\":0.75}]}";
+	if (lk_cluster_parse(&arena, text, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	const lk_device *d = c.node[0].device, *half = c.node[1].device;
+	assert_int_equal(c.gpus, 3);
+	assert_int_equal(d->arch, LK_ARCH_CPU);
+	assert_true(d->gemm_flops == 1.5e12 && d->stream_rate == 90e9 && fabs(d->call_s - 4e-6) < 1e-18);
+	assert_true(half->gemm_flops == 0.75e12 && half->memory_rate == 100e9);
+	assert_string_equal(c.text, "1 node * 1 host-cpu pcie, nic 1*25g + 2 node * 1 half pcie, nic 1*25g");
+	assert_true(lk_device_find("h100")->gemm_flops == 0);
+	lk_arena_free(&arena);
+}
+
 static void test_bad_json(void **state) {
 	(void)state;
 	static const char *const cases[][3] = {
@@ -664,6 +687,16 @@ static void test_bad_json(void **state) {
 		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"arch\":\"hoper\"}}]}", "cluster:1:", "did you mean 'hopper'"},
 		{"{\"nodes\":[{\"device\":{\"base\":7}}]}", "cluster:1:", "base must be"},
 		{"{\"nodes\":[7]}", "cluster:1:11", "must be an object"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":{}}", "cluster:1:", "an array of objects"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[\"h100\"]}", "cluster:1:", "must be an object"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\n\"devices\":[{\"name\":\"x\"}]}", "cluster:2:", "has no fp32_tflops"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"gemm_tflops\":-1}]}", "cluster:1:", "gemm_tflops"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"gemm_tflops\":NaN}]}", "cluster:1:", "gemm_tflops"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"memory_GBps\":1e99}]}", "cluster:1:", "memory_GBps"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\"},{\"base\":\"h100\"}]}", "cluster:1:", "second device"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"y\",\"name\":\"x\"},{\"base\":\"h100\",\"name\":\"y\"}]}",
+		 "cluster:1:", "unknown device 'y'"},
+		{"{\"nodes\":[{\"device\":\"z\"}],\"devices\":[{\"base\":\"h100\",\"name\":\"y\"}]}", "cluster:1:21", "unknown device 'z'"},
 		{"{\"nodes\":[", "cluster:1:", ""},
 		{"{\"nodes\":[{\"device\":\"h100\"}]} x", "cluster:1:", ""},
 	};
@@ -717,6 +750,7 @@ int main(void) {
 		cmocka_unit_test(test_random_round_trip),
 		cmocka_unit_test(test_good_json),
 		cmocka_unit_test(test_own_device),
+		cmocka_unit_test(test_defined_devices),
 		cmocka_unit_test(test_bad_json),
 		cmocka_unit_test(test_json_file),
 	};

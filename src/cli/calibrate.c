@@ -1,0 +1,34 @@
+/* calibrate.c: `lockstep calibrate`: numbers from measurements, and the machine measured. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "lockstep/calibrate.h"
+
+/* On a terminal a line says what is measured. */
+static void show(void *context, const char *doing, double share) {
+	bool *shown = context;
+	fprintf(stderr, "\r%3.0f %%  %s\x1b[K", 100 * share, doing);
+	*shown = true;
+}
+
+static int run(lk_args *args) {
+	lk_calibrate_request request;
+	lk_calibrated *calibrated = NULL;
+	lk_error err = {0};
+	bool shown = false;
+	lk_calibrate_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	if (request.output && cli_check_place(request.output, &err) != LK_OK) return cli_fail(&err);
+	request.kind = args->operands[0];
+	request.table = args->operand_count > 1 ? args->operands[1] : NULL;
+	if (isatty(STDERR_FILENO)) request.progress = show, request.context = &shown;
+	lk_status status = lk_calibrate(&request, &calibrated, &err);
+	if (shown) fputs("\r\x1b[K", stderr);
+	if (status == LK_OK)
+		status = lk_calibrate_save(calibrated, request.format, cli_colour(), request.output, stdout, &err);
+	lk_calibrate_free(calibrated);
+	return status == LK_OK ? CLI_OK : cli_fail(&err);
+}
+
+const cli_command cli_calibrate = {&lk_calibrate_verb, run};
