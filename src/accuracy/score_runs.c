@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "accuracy/baselines.h"
+#include "accuracy/baselines.h"
+#include "accuracy/cross_runs.h"
 #include "accuracy/runs.h"
 #include "accuracy/scoring.h"
 #include "ask/range.h"
@@ -39,7 +41,8 @@ static const char *choice_of(lk_arena *arena, const lk_run *run, const char *lay
 	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, j->task, j->seq, lk_dtype_name(j->dtype)) : NULL;
 }
 
-static lk_status fill_row(lk_arena *arena, const lk_run *run, lk_scoring *out, size_t i, lk_error *err) {
+static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross, lk_scoring *out, size_t i,
+                          lk_error *err) {
 	lk_validated *row = &out->rows[i];
 	lk_score *score = &out->scores[i];
 	const char *refused = run->refused;
@@ -47,7 +50,9 @@ static lk_status fill_row(lk_arena *arena, const lk_run *run, lk_scoring *out, s
 	row->id = run->id, row->where = run->where, row->stack = run->stack, row->release = run->release;
 	row->model = run->model, row->gpu = run->gpu, row->gpus = run->job.gpus, row->unit = "s";
 	row->measured = run->measured_s;
-	lk_status status = *refused ? LK_OK : predict(run, &row->predicted, err);
+	lk_status status = LK_OK;
+	if (cross && isfinite(cross->predicted)) row->predicted = cross->predicted;
+	else if (!*refused) status = predict(run, &row->predicted, err);
 	if (status == LK_ERR_MEMORY) return status;
 	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
 	if (!refused) return lk_oom(err);
@@ -61,12 +66,15 @@ static lk_status fill_row(lk_arena *arena, const lk_run *run, lk_scoring *out, s
 		score->gpus = run->job.gpus, score->work = (double)run->job.gbs * run->job.seq;
 		if (!row->layout || !score->layout || !score->group || !score->series) return lk_oom(err);
 	}
-	if (row->predicted > 0) lk_range_of(&run->job, row->predicted, &row->low, &row->high, NULL);
+	if (row->predicted > 0 && !cross)
+		lk_range_of(arena, &run->job, run->cluster.node[0].device, row->predicted, &row->low, &row->high, NULL);
+	if (cross) row->low = cross->low, row->high = cross->high;
 	row->reason = reason_of(arena, run, refused);
 	if (*run->suspect && !*refused && !row->reason) return lk_oom(err);
 	out->divisions[0].keys[i] = (lk_score_key){run->stack, 0};
 	out->divisions[1].keys[i] = (lk_score_key){run->gpu, 0};
 	out->divisions[2].keys[i] = lk_scale_key(run->job.gpus);
+	out->divisions[3].keys[i] = (lk_score_key){*run->refused ? NULL : run->job.model.experts > 0 ? "experts" : "dense", 0};
 	return LK_OK;
 }
 
@@ -85,12 +93,15 @@ static lk_status choose(const lk_validate_request *request, lk_runs *runs, lk_er
 	return LK_OK;
 }
 
-/* The baselines, on the folds of the cross-validation. */
-static lk_status compare(lk_arena *arena, const lk_runs *runs, lk_scoring *out, lk_error *err) {
-	int *fold = LK_ARRAY(arena, int, runs->count), folds;
-	if (!fold) return lk_oom(err);
-	LK_TRY(lk_runs_folds(runs, fold, &folds, err));
-	return lk_baselines_runs(arena, runs, fold, out, err);
+/* Predictions from fits without the run's fold. */
+static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, const int *fold, int folds, lk_cross_run **out,
+                                int *numbers, lk_error *err) {
+	lk_runs_fit *fit;
+	*out = LK_ARRAY(arena, lk_cross_run, runs->count);
+	if (!*out) return lk_oom(err);
+	LK_TRY(lk_runs_fit_all(arena, runs, &fit, err));
+	*numbers = lk_runs_fit_numbers(fit);
+	return lk_runs_cross(arena, runs, fit, fold, folds, *out, err);
 }
 
 static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_runs *runs, lk_scoring *out,
@@ -98,11 +109,20 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_s
 	LK_TRY(lk_runs_read(arena, in, runs, err));
 	LK_TRY(choose(request, runs, err));
 	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
-	static const char *const by[] = {"stack", "gpu", "gpus"};
-	for (int d = 0; d < 3; d++)
+	static const char *const by[] = {"stack", "gpu", "gpus", "network"};
+	for (int d = 0; d < 4; d++)
 		if (!lk_scoring_divide(arena, out, by[d])) return lk_oom(err);
-	for (size_t i = 0; i < runs->count; i++) LK_TRY(fill_row(arena, &runs->at[i], out, i, err));
-	return request->cross ? compare(arena, runs, out, err) : LK_OK;
+	lk_cross_run *cross = NULL;
+	int *fold = LK_ARRAY(arena, int, runs->count), folds;
+	if (!fold) return lk_oom(err);
+	if (request->cross) {
+		LK_TRY(lk_runs_folds(runs, fold, &folds, err));
+		LK_TRY(cross_validate(arena, runs, fold, folds, &cross, &out->parameters, err));
+		out->folds = "(stack, network, GPU)";
+	}
+	for (size_t i = 0; i < runs->count; i++)
+		LK_TRY(fill_row(arena, &runs->at[i], cross ? &cross[i] : NULL, out, i, err));
+	return cross ? lk_baselines_runs(arena, runs, fold, out, err) : LK_OK;
 }
 
 lk_status lk_score_runs(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,

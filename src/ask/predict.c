@@ -112,7 +112,7 @@ static void fill_speed(lk_prediction *p, const lk_job *job, const lk_cluster *cl
 	const lk_graph *graph = step->graph;
 	double seconds = step->step_s, gpus = job->gpus;
 	p->step_time_s = seconds;
-	lk_range_of(job, seconds, &p->step_time_low_s, &p->step_time_high_s, &p->basis);
+	lk_range_of(arena, job, cluster->node[0].device, seconds, &p->step_time_low_s, &p->step_time_high_s, &p->basis);
 	p->samples_per_s = graph->samples / seconds;
 	p->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
 	p->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;

@@ -1,27 +1,53 @@
 /* range.c: the 80 % range of a predicted step time.
  *
- * ln(predicted / measured) is taken as normal with mean 0 and a deviation sigma that depends on the kind of job
- * alone, so that 80 % of the measured times lie within a factor exp(1.2816 * sigma). `lockstep validate` prints the
- * share of runs that did (`coverage`). Software moves step times of mixture-of-experts jobs far more than those of
- * dense ones: up to 1.8 times between releases of one stack, against 1.18 times. */
+ * The interval of measured / predicted that held most of the runs of the job's class, when each run was predicted from
+ * fits that had not seen it (src/accuracy/cross_runs.c). What no run of the class says is a distance: an architecture
+ * that was never measured, or a stack without runs, takes the interval of all stacks and widens it by half each. */
 #include "ask/range.h"
 
 #include <math.h>
+#include <stdio.h>
 
-static const double quantile_90 = 1.2815515655446004; /* of the standard normal distribution */
+#include "ask/profile.h"
+#include "cost/calibration.h"
 
-typedef struct kind {
-	double sigma;
-	const char *basis;
-} kind;
+char *lk_range_class(lk_arena *arena, const char *stack, const char *arch, bool experts) {
+	return lk_arena_printf(arena, "%s%s%s%s%s", stack ? stack : "", stack ? " " : "", arch ? arch : "", arch ? " " : "",
+	                       experts ? "experts" : "dense");
+}
 
-static const kind dense = {0.14, "dense networks: deviation of ln(predicted / measured) 0.14"};
-static const kind experts = {0.30, "mixture of experts: deviation of ln(predicted / measured) 0.30"};
+/* Ampere is what the shares of the others are of. */
+static bool is_measured(const lk_calibration *c, const lk_device *device) {
+	return device->arch == LK_ARCH_AMPERE || lk_calibration_find(c, "sustained", lk_arch_name(device->arch), "");
+}
 
-void lk_range_of(const lk_job *job, double seconds, double *low, double *high, const char **basis) {
-	const kind *k = job->model.experts > 0 ? &experts : &dense;
-	double factor = exp(quantile_90 * k->sigma);
-	*low = seconds / factor;
-	*high = seconds * factor;
-	if (basis) *basis = k->basis;
+/* The narrowest class that has a row. */
+static const lk_calibration_row *class_of(lk_arena *arena, const lk_calibration *c, const char *stack, const char *arch,
+                                          bool experts) {
+	const lk_calibration_row *row = NULL;
+	for (int level = stack ? 0 : 2; level < 3 && !row; level++) {
+		const char *variant = lk_range_class(arena, level < 2 ? stack : NULL, level < 1 ? arch : NULL, experts);
+		if (variant) row = lk_calibration_find(c, "range", "step", variant);
+	}
+	return row;
+}
+
+void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, double seconds, double *low, double *high,
+                 const char **basis) {
+	const lk_calibration *c = lk_calibration_current();
+	bool experts = job->model.experts > 0;
+	const lk_calibration_row *profile = lk_profile_find(c, job);
+	const lk_calibration_row *row =
+		class_of(arena, c, profile ? profile->subject : NULL, lk_arch_name(device->arch), experts);
+	double below = log(lk_calibration_value(row, "low", experts ? .65 : .8));
+	double above = log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25));
+	double wider = (profile ? 1 : 1.5) * (is_measured(c, device) ? 1 : 1.5);
+	double middle = (below + above) / 2, half = (above - below) / 2 * wider;
+	*low = seconds * exp(middle - half);
+	*high = seconds * exp(middle + half);
+	if (!basis) return;
+	*basis = lk_arena_printf(arena, "errors of %d %s runs that the fit had not seen%s%s", row ? row->points : 0,
+	                         row ? row->variant : experts ? "experts" : "dense",
+	                         profile ? "" : ", wider: no run of this stack",
+	                         is_measured(c, device) ? "" : ", wider: no run on this architecture");
 }

@@ -1,12 +1,17 @@
-/* range.h: how far a predicted step time may be off. */
+/* range.h: the 80 % range of a predicted step time. */
 #ifndef LK_ASK_RANGE_H
 #define LK_ASK_RANGE_H
 
 #include "model/job.h"
 
-/* The range that holds the measured step time in 8 of 10 cases: seconds * exp(-/+ 1.2816 * sigma), where sigma is the
- * deviation of ln(predicted / measured) for jobs of this kind. `basis` names what sigma was taken from; constant
- * text. */
-void lk_range_of(const lk_job *job, double seconds, double *low, double *high, const char **basis);
+/* From the cross-validated errors of the job's class of runs (calibration rows of family "range"); wider on an
+ * architecture that no run was measured on, or with a stack that none is known of. `basis` (may be NULL) says which, in
+ * words that the arena owns; NULL there when memory is out. */
+void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, double seconds, double *low, double *high,
+                 const char **basis);
+
+/* The variant of a class's row: "nemo blackwell experts"; without an architecture (NULL) "nemo experts", without a stack
+ * "experts" or "dense". NULL when memory is out. */
+char *lk_range_class(lk_arena *arena, const char *stack, const char *arch, bool experts);
 
 #endif
