@@ -413,6 +413,22 @@ static lk_status walk_slots(lk_stage_builder *s, const lk_slots *slots) {
 	return LK_OK;
 }
 
+/* Gradients of logits and inputs of the head that wait for a deferred weight gradient. */
+static double deferred_bytes(const lk_builder *b, int stage) {
+	const lk_job *job = b->job;
+	if (job->defer_head_gradient != LK_ON || job->pp == 1 || !lk_sizes_has_head(job, stage)) return 0;
+	int limit = job->deferral_limit > 0 ? job->deferral_limit : job->microbatches;
+	double each = b->bytes * b->tokens * (job->padded_vocab / b->tp + job->model.hidden);
+	return each * (limit < job->microbatches ? limit : job->microbatches - 1);
+}
+
+/* Tensors on their way between stages: the input that came, the gradient that came and the one that left; with several
+ * chunks one of each and one more. */
+static double wire_bytes(const lk_builder *b) {
+	if (b->job->pp == 1) return 0;
+	return (b->job->vp > 1 ? b->job->vp + 1 : 3) * lk_build_row_bytes(b);
+}
+
 static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	const lk_job *job = b->job;
 	lk_stage_builder s = {
@@ -439,6 +455,8 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	program->resident[LK_OWN_WEIGHTS] = held.weights;
 	program->resident[LK_OWN_GRADIENTS] = held.gradients;
 	program->resident[LK_OWN_OPTIMIZER] = held.optimizer;
+	program->resident[LK_OWN_LOGITS] = deferred_bytes(b, stage);
+	program->resident[LK_OWN_BUFFERS] = wire_bytes(b);
 	return LK_OK;
 }
 

@@ -83,6 +83,8 @@ void lk_build_wait(lk_builder *b, unsigned stream);
 /* The last operation added keeps `bytes` until the backward pass; or gives them back. */
 void lk_build_save(lk_builder *b, double bytes, unsigned owner);
 void lk_build_release(lk_builder *b, double bytes, unsigned owner);
+/* The mask that a dropout behind attention or MLP keeps: a byte each; code of a compiler makes it again. */
+double lk_build_mask_bytes(const lk_builder *b);
 /* The last operation added needs `bytes` while it runs. */
 void lk_build_scratch(lk_builder *b, double bytes, unsigned owner);
 

@@ -2,6 +2,7 @@
  * (fused or not, causal, windowed, over context-parallel ranks), output projection. Saved tensors: arXiv 2205.05198
  * section 4, itemised in docs/METHOD.md ("Memory"). */
 #include "model/build.h"
+#include "model/job_parts.h"
 
 /* Widths on this rank. */
 typedef struct lk_widths {
@@ -29,11 +30,19 @@ static double qkv_saved(const lk_builder *b, lk_widths w) {
 	double latent =
 		b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;
 	double keys = b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
-	return b->bytes * b->tokens * (w.q + keys + latent);
+	double normed = b->model->qk_norm && b->model->attention != LK_ATTN_MLA ? w.q + w.kv / 2 : 0; /* and what the norms read */
+	return b->bytes * b->tokens * (w.q + keys + latent + normed);
 }
+/* The flash-attention package works on batch-first tensors: what it returns is kept, and once more as the sequence-first
+ * input of the next product. */
+static bool copies_output(const lk_builder *b) {
+	return b->job->attn_library == LK_ATTN_LIBRARY_FLASH && b->batch > 1 && lk_job_like_megatron(b->job);
+}
+
 static double core_saved(const lk_builder *b, const lk_layer_shape *s, lk_widths w) {
 	double out = b->bytes * b->tokens * w.v;
-	if (b->job->attn_kernel != LK_KERNEL_UNFUSED) return out + 4 * b->tokens * w.heads; /* log-sum-exp */
+	if (b->job->attn_kernel != LK_KERNEL_UNFUSED)
+		return out * (copies_output(b) ? 2 : 1) + 4 * b->tokens * w.heads; /* log-sum-exp */
 	double pairs = b->batch * w.heads * s->queries * s->keys;
 	if (b->job->recompute == LK_RECOMPUTE_SELECTIVE) return out;
 	return out + pairs * (b->bytes + (b->model->dropout > 0 ? 1 + b->bytes : 0));
@@ -195,6 +204,7 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 	lk_build_tp_leave(b, "reduce_attention_output");
 	if (b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_attention_norm", 2 * row);
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual", lk_build_residual_bytes(b));
+	lk_build_save(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
 }
 
 /* What a split backward keeps between its two passes: the output of the core and the gradients behind both products. */
@@ -206,7 +216,10 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 	lk_widths w = widths(b);
 	double row = lk_build_row_bytes(b);
 	bool last = weight || !b->train_base; /* this block is the last that needs the inputs of products */
-	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual_grad", lk_build_residual_bytes(b));
+	if (input) {
+		lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual_grad", lk_build_residual_bytes(b));
+		lk_build_release(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+	}
 	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
 	if (input || b->sp) lk_build_tp_leave_backward(b, "gather_attention_grad");
 	if (weight && b->model->out_bias) lk_build_bias_grad(b, "out_bias_grad", b->rows, b->model->hidden);

@@ -65,6 +65,16 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 	if (!input && weight) lk_build_release(b, inner_saved(b, w) + mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
 }
 
+static void residual_forward(lk_builder *b) {
+	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(b));
+	lk_build_save(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+}
+
+static void residual_backward(lk_builder *b) {
+	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
+	lk_build_release(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+}
+
 static void norm_forward(lk_builder *b) {
 	lk_build_memory(b, LK_OP_NORM, "post_norm", 2 * lk_build_row_bytes(b));
 	lk_build_save(b, lk_build_row_bytes(b) + norm_out(b), LK_OWN_ACTIVATIONS);
@@ -86,12 +96,12 @@ void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape) {
 	mlp_products_forward(b, mlp_width(b, b->model->ffn));
 	lk_build_tp_leave(b, "reduce_mlp_output");
 	if (b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm", 2 * lk_build_row_bytes(b));
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(b));
+	residual_forward(b);
 }
 
 void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight) {
 	(void)shape;
-	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
+	if (input) residual_backward(b);
 	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm_grad", 3 * lk_build_row_bytes(b));
 	if (input || b->sp) lk_build_tp_leave_backward(b, "gather_mlp_grad");
 	mlp_products_backward(b, mlp_width(b, b->model->ffn), input, weight);
@@ -198,7 +208,7 @@ void lk_build_moe_forward(lk_builder *b) {
 		mlp_products_forward(b, mlp_width(b, m->shared_ffn));
 		lk_build_tp_leave(b, "reduce_shared_output");
 	}
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(b));
+	residual_forward(b);
 }
 
 static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weight) {
@@ -221,7 +231,7 @@ void lk_build_moe_backward(lk_builder *b, bool input, bool weight) {
 	const lk_model *m = b->model;
 	lk_moe_size z = moe_size(b);
 	if (input) {
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
+		residual_backward(b);
 		lk_build_memory(b, LK_OP_PERMUTE, "unpermute_tokens_grad", b->bytes * (b->rows + z.sent) * m->hidden);
 		exchange(b, "combine_grad", z);
 		expert_shards(b, LK_OP_ALLGATHER, "gather_experts_grad", z);

@@ -19,6 +19,8 @@ typedef enum lk_recompute { LK_RECOMPUTE_NONE, LK_RECOMPUTE_SELECTIVE, LK_RECOMP
 typedef enum lk_optimizer { LK_OPT_ADAM, LK_OPT_SGD, LK_OPT_LAMB, LK_OPT_ADAFACTOR } lk_optimizer;
 typedef enum lk_cp_kind { LK_CP_RING, LK_CP_ALLGATHER } lk_cp_kind;
 typedef enum lk_attn_kernel { LK_KERNEL_FLASH, LK_KERNEL_UNFUSED } lk_attn_kernel;
+/* Which library's fused attention: what it keeps for the backward pass depends on its layout. */
+typedef enum lk_attn_library { LK_ATTN_LIBRARY_AUTO, LK_ATTN_LIBRARY_CUDNN, LK_ATTN_LIBRARY_FLASH } lk_attn_library;
 typedef enum lk_dispatcher { LK_DISPATCH_ALLTOALL, LK_DISPATCH_ALLGATHER, LK_DISPATCH_NODE /* one copy per node: DeepEP, HybridEP */ } lk_dispatcher;
 typedef enum lk_schedule_kind {
 	LK_SCHED_GPIPE, LK_SCHED_1F1B, LK_SCHED_INTERLEAVED, LK_SCHED_ZB_H1, LK_SCHED_ZB_V, LK_SCHED_DUALPIPE,
@@ -75,7 +77,15 @@ typedef struct lk_job {
 	bool offload_optimizer;
 	lk_switch cuda_graphs;      /* default off */
 	lk_attn_kernel attn_kernel;
+	lk_attn_library attn_library; /* default: Transformer Engine's choice by architecture */
+	bool local_layers;          /* Megatron-LM's own layers in place of Transformer Engine's */
+	bool deterministic;         /* Megatron's --deterministic-mode: same bits every time */
 	lk_switch fused_cross_entropy; /* default off */
+	bool native_loss_fusion;    /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32 copies; else the
+	                             * logits' gradient is written over them (Transformer Engine, Liger) */
+	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains; default off */
+	int deferral_limit;         /* for so many micro-batches; 0 all */
+	bool grouped_gemm;          /* experts as grouped products of Transformer Engine, on streams of their own */
 	lk_dispatcher dispatcher;
 	double moe_imbalance;       /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;               /* torch.compile: element-wise operations are fused */

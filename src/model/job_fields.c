@@ -19,6 +19,7 @@ static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "mxf
 static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
 static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const kernels[] = {"flash", "unfused", NULL};
+static const char *const libraries[] = {"auto", "cudnn", "flash", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 static const char *const switches[] = {"off", "auto", "on", NULL};
 
@@ -59,6 +60,8 @@ const lk_field lk_job_fields[] = {
 	SWITCH(overlap_grad_reduce), SWITCH(overlap_param_gather), SWITCH(overlap_p2p), SWITCH(tp_overlap),
 	REAL(bucket_bytes),
 	BOOL(offload_optimizer), SWITCH(cuda_graphs), CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),
+	CHOICE(attn_library, libraries), BOOL(local_layers), BOOL(deterministic), BOOL(native_loss_fusion),
+	SWITCH(defer_head_gradient), INT(deferral_limit), BOOL(grouped_gemm),
 	CHOICE(dispatcher, dispatchers), REAL(moe_imbalance), BOOL(compile), INT(max_connections),
 	FIELD("stack", LK_FIELD_TEXT, stack), INT(vocab_multiple),
 	{NULL, LK_FIELD_INT, 0, 0, NULL, 0, 0},

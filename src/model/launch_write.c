@@ -102,8 +102,12 @@ static void put_switches(const lk_job *job, lk_megatron *m) {
 	m->no_overlap_p2p = job->schedule == LK_SCHED_INTERLEAVED && job->overlap_p2p == LK_OFF;
 	m->tp_overlap = job->tp_overlap == LK_ON;
 	m->graph_impl = job->cuda_graphs == LK_ON;
-	m->backend = job->attn_kernel == LK_KERNEL_UNFUSED ? 3 : 0;
+	bool unfused = job->attn_kernel == LK_KERNEL_UNFUSED;
+	m->backend = unfused ? 3 : job->attn_library == LK_ATTN_LIBRARY_FLASH ? 1 : job->attn_library == LK_ATTN_LIBRARY_CUDNN ? 2 : 0;
 	m->fused_loss = job->fused_cross_entropy == LK_ON;
+	m->loss_impl = job->fused_cross_entropy == LK_ON && !job->native_loss_fusion;
+	m->defer_head = job->defer_head_gradient == LK_ON;
+	m->implementation = job->local_layers;
 	m->sft = job->task == LK_TASK_SFT;
 	m->balanced_experts = job->model.experts > 0 && job->moe_imbalance == 1;
 	m->dispatcher = job->model.experts > 0 ? dispatchers[job->dispatcher] : 0;

@@ -419,6 +419,11 @@ static lk_status finish_switches(lk_reading *r, const lk_megatron *m, lk_job *jo
 	job->tp_overlap = on(m->tp_overlap && job->tp > 1);
 	job->cuda_graphs = on(m->cuda_graph || m->graph_impl > 0);
 	job->fused_cross_entropy = on(m->fused_loss);
+	job->native_loss_fusion = m->fused_loss && m->loss_impl == 0;
+	job->defer_head_gradient = on(m->defer_head);
+	job->local_layers = m->implementation == 1;
+	bool flash = m->backend == 1 || m->flash_attention;
+	job->attn_library = flash ? LK_ATTN_LIBRARY_FLASH : m->backend == 2 ? LK_ATTN_LIBRARY_CUDNN : LK_ATTN_LIBRARY_AUTO;
 	bool local = m->implementation == 1 && m->backend == 0 && !m->flash_attention;
 	job->attn_kernel = local || m->backend >= 3 ? LK_KERNEL_UNFUSED : LK_KERNEL_FLASH;
 	job->task = m->sft ? LK_TASK_SFT : LK_TASK_PRETRAIN;

@@ -12,6 +12,7 @@ static const char *const positions[] = {"learned_absolute", "rope", "mrope", "re
 static const char *const softmaxes[] = {"vanilla", "learnable", "off-by-one", NULL};
 static const char *const backends[] = {"auto", "flash", "fused", "unfused", "local", NULL};
 static const char *const implementations[] = {"transformer_engine", "local", "inference_optimized", NULL};
+static const char *const loss_impls[] = {"native", "te", NULL};
 static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params", NULL};
 static const char *const optimizers[] = {"adam", "sgd", "muon", "dist_muon", "lion", NULL};
 static const char *const fp8_formats[] = {"", "hybrid", "e4m3", NULL};
@@ -179,6 +180,11 @@ const lk_flag lk_megatron_flags[] = {
 	SET2("use-flash-attn-v2", flash_attention),
 	CHOICE("transformer-impl", implementation, implementations),
 	SET("cross-entropy-loss-fusion", fused_loss),
+	CHOICE("cross-entropy-fusion-impl", loss_impl, loss_impls),
+	SET("defer-embedding-wgrad-compute", defer_head),
+	INT("wgrad-deferral-limit", job.deferral_limit, 0, 1 << 20),
+	SET("deterministic-mode", job.deterministic),
+	SET("moe-grouped-gemm", job.grouped_gemm),
 	SET2("enable-cuda-graph", cuda_graph),
 	SET2("external-cuda-graph", cuda_graph),
 	CHOICE("cuda-graph-impl", graph_impl, graph_impls),
@@ -205,8 +211,7 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("no-persist-layer-norm", FUSION), SKIP("use-te-activation-func", FUSION), SKIP("moe-permute-fusion", FUSION),
 	SKIP("moe-router-fusion", FUSION), SKIP("use-fused-weighted-squared-relu", FUSION),
 	SKIP("apply-rope-fusion", FUSION),
-	SKIP("cross-entropy-fusion-impl", FUSION), SKIP("no-gradient-reduce-div-fusion", FUSION),
-	SKIP("moe-grouped-gemm", "experts are always priced as grouped matrix products"),
+	SKIP("no-gradient-reduce-div-fusion", FUSION),
 	SKIP("moe-use-legacy-grouped-gemm", "experts are always priced as grouped matrix products"),
 	SKIP("moe-shared-expert-overlap", "overlap of shared experts with the dispatch is not modelled"),
 	SKIP("overlap-moe-expert-parallel-comm", "overlap of expert dispatch across micro-batches is not modelled"),
@@ -217,8 +222,6 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("moe-token-drop-policy", "dropped or padded tokens are not modelled; see the imbalance of experts"),
 	SKIP("moe-router-padding-for-fp8", "padding of expert inputs is not modelled"),
 	SKIP("moe-deepep-num-sms", "the SMs of the dispatch are those of the library's default"),
-	SKIP("defer-embedding-wgrad-compute", "deferred weight gradient of the head is not modelled"),
-	SKIP("wgrad-deferral-limit", "deferred weight gradient of the head is not modelled"),
 	SKIP("cpu-offloading-num-layers", "offloading of activations is not modelled"),
 	SKIP("cpu-offloading", "offloading of activations is not modelled"),
 	SKIP("optimizer-offload-fraction", "the whole optimizer state is counted as offloaded"),
@@ -226,7 +229,6 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("use-torch-optimizer-for-cpu-offload", "which code runs the offloaded optimizer is not modelled"),
 	SKIP("distribute-saved-activations", "distribution of saved activations is not modelled"),
 	SKIP("partition-activations", "distribution of saved activations is not modelled"),
-	SKIP("deterministic-mode", "slower deterministic kernels are not modelled"),
 	SKIP("empty-unused-memory-level", "emptying the allocator's cache is not modelled"),
 	SKIP("fp32-residual-connection", "fp32 residuals are not modelled"),
 	SKIP("fp8-param-gather", "fp8 gathering of parameters is not modelled"),
