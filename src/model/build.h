@@ -41,7 +41,8 @@ typedef struct lk_builder {
 	lk_error *err;
 
 	double batch;        /* sequences of a micro-batch */
-	double tokens;       /* of a micro-batch on this rank: batch * seq / cp */
+	double tokens;       /* of a micro-batch on this rank: batch * seq / cp; of the stack that is being built */
+	double memory_tokens; /* ENCDEC: those of the encoder, which cross-attention reads */
 	double rows;         /* of them on this rank where sequence parallelism splits them: tokens / tp, else tokens */
 	double bytes;        /* of one activation: 2, or 4 in fp32 */
 	double tp;
@@ -97,6 +98,8 @@ void lk_build_column_backward(lk_builder *b, const char *name, double n, double 
 void lk_build_bias_grad(lk_builder *b, const char *name, double rows, double columns); /* the sum of the output's gradient over rows */
 void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
 
+/* Sets the tokens of the stack: the decoder of an encoder-decoder may have its own length. */
+void lk_build_stack(lk_builder *b, bool decoder);
 /* Blocks; built on first use. */
 lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block);

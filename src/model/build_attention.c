@@ -26,12 +26,17 @@ static lk_widths widths(const lk_builder *b) {
 static double norm_out(const lk_builder *b) {
 	return b->replays ? 0 : lk_build_kept_bytes(b, b->rows * b->model->hidden);
 }
-static double qkv_saved(const lk_builder *b, lk_widths w) {
+/* Tokens that keys and values are made of. */
+static double key_tokens(const lk_builder *b, bool cross) {
+	return cross ? b->memory_tokens : b->tokens;
+}
+
+static double qkv_saved(const lk_builder *b, lk_widths w, bool cross) {
 	double latent =
 		b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;
 	double keys = b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
 	double normed = b->model->qk_norm && b->model->attention != LK_ATTN_MLA ? w.q + w.kv / 2 : 0; /* and what the norms read */
-	return b->bytes * b->tokens * (w.q + keys + latent + normed);
+	return b->bytes * (b->tokens * (w.q + latent + normed) + key_tokens(b, cross) * keys);
 }
 /* The flash-attention package works on batch-first tensors: what it returns is kept, and once more as the sequence-first
  * input of the next product. */
@@ -151,8 +156,13 @@ static void adapter(lk_builder *b, double n, double k, bool backward) {
 	lk_build_gemm(b, "adapter_b_grad", n, r, b->tokens);
 }
 
-static void projections_forward(lk_builder *b, lk_widths w) {
+static void projections_forward(lk_builder *b, lk_widths w, bool cross) {
 	const lk_model *m = b->model;
+	if (cross && b->memory_tokens != b->tokens) {
+		lk_build_gemm(b, "q_proj", b->tokens, w.q, m->hidden);
+		lk_build_gemm(b, "kv_proj", b->memory_tokens, w.kv, m->hidden);
+		return;
+	}
 	if (m->attention != LK_ATTN_MLA) {
 		lk_build_gemm(b, "qkv_proj", b->tokens, w.q + w.kv, m->hidden);
 		if (m->qkv_bias) lk_build_memory(b, LK_OP_ELEMENTWISE, "qkv_bias", 2 * b->bytes * b->tokens * (w.q + w.kv));
@@ -191,8 +201,8 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 	if (b->phase != LK_PHASE_RECOMPUTE || cross) lk_build_save(b, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
 	lk_build_save(b, norm_out(b), LK_OWN_ACTIVATIONS);
 	lk_build_tp_enter(b, "gather_attention_input");
-	projections_forward(b, w);
-	lk_build_save(b, qkv_saved(b, w), LK_OWN_ACTIVATIONS);
+	projections_forward(b, w, cross);
+	lk_build_save(b, qkv_saved(b, w, cross), LK_OWN_ACTIVATIONS);
 	adapter(b, w.q + w.kv, b->model->hidden, false);
 	if (!cross) positions(b, s, w, false);
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "split_heads", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
@@ -234,7 +244,7 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 	}
 	if (weight && b->model->qkv_bias) lk_build_bias_grad(b, "qkv_bias_grad", b->tokens, w.q + w.kv);
 	projections_backward(b, w, input, weight);
-	if (input) lk_build_release(b, qkv_saved(b, w), LK_OWN_ACTIVATIONS);
+	if (input) lk_build_release(b, qkv_saved(b, w, cross), LK_OWN_ACTIVATIONS);
 	if (last) lk_build_release(b, norm_out(b), LK_OWN_ACTIVATIONS);
 	if (input && !last) lk_build_save(b, kept_for_weights(b, w), LK_OWN_ACTIVATIONS);
 	if (!input && weight) lk_build_release(b, kept_for_weights(b, w), LK_OWN_ACTIVATIONS);

@@ -48,6 +48,7 @@ static void embedding_backward(lk_builder *b) {
 
 lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block) {
 	bool forward = pass == LK_BLOCK_FORWARD;
+	lk_build_stack(b, false);
 	if (!b->embed_block[pass]) {
 		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 		b->pending = 0;
@@ -103,7 +104,8 @@ static void loss(lk_builder *b) {
 
 /* Inputs of the final norm and of the product. */
 static double head_saved(const lk_builder *b) {
-	return (b->model->final_norm ? 2 : 1) * lk_build_row_bytes(b);
+	int rows = (b->model->final_norm ? 2 : 1) + (b->model->head_transform ? 3 : 0); /* dense, activation, norm */
+	return rows * lk_build_row_bytes(b);
 }
 
 static void head_forward(lk_builder *b) {
@@ -138,6 +140,7 @@ static void head_backward(lk_builder *b) {
  * more for each (DeepSeek-V3 report, section 2.2). */
 lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block) {
 	bool forward = pass == LK_BLOCK_FORWARD;
+	lk_build_stack(b, true);
 	if (!b->head_block[pass]) {
 		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 		b->pending = 0;

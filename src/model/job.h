@@ -52,7 +52,9 @@ typedef struct lk_job {
 
 	int mbs;
 	int gbs;
-	int seq;
+	int seq;                    /* of a decoder, or of the encoder */
+	int decoder_seq;            /* ENCDEC; 0: as seq */
+	int microbatch_group;       /* interleaved: micro-batches that pass a chunk before the next one; 0: pp */
 	int microbatches;           /* per data-parallel rank, derived: gbs / (mbs * dp) */
 
 	lk_dtype dtype;             /* of the matrix multiplications */

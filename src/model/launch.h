@@ -68,7 +68,7 @@ typedef struct lk_megatron {
 	bool distributed_optimizer, megatron_fsdp, torch_fsdp2, fsdp2_keep;
 	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;
-	int query_groups, virtual_layers, max_positions, instances, relative_buckets, zero_stage;
+	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets, zero_stage;
 	double bucket_params;
 	int normalization, positions, softmax, backend, implementation, strategy, optimizer, fp8, fp8_recipe, fp4;
 	int loss_impl, granularity, method, dispatcher, flex_backend, grads_dtype, params_dtype, moment_dtype, moment2_dtype,

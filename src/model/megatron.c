@@ -245,6 +245,7 @@ static void finish_network(const lk_megatron *m, lk_model *model) {
 	model->context = m->max_positions > 0 ? m->max_positions : m->job.seq;
 	model->position_rows = rope ? 0 : model->context;
 	if (model->vocab == 0) model->vocab = m->job.padded_vocab > 0 ? m->job.padded_vocab : tokenizer_vocab(m);
+	if (model->vocab > 0) model->vocab += m->extra_vocab;
 	model->relative_buckets = m->positions == 3 ? m->relative_buckets : 0;
 	bool vit = model->network == LK_NET_ENCODER && model->vocab == 0 && m->tokenizer == NULL;
 	if (!vit) model->image = model->patch = model->channels = 0;
@@ -255,6 +256,7 @@ static void finish_network(const lk_megatron *m, lk_model *model) {
 	} else if (model->network == LK_NET_ENCODER) {
 		model->token_types = 2;
 		model->pooler = m->binary_head;
+		model->head_transform = true;
 	}
 	model->head_bias = model->lm_head && model->network != LK_NET_DECODER;
 	if (model->network == LK_NET_ENCDEC && model->decoder_layers == 0) model->decoder_layers = model->layers;
@@ -418,6 +420,7 @@ static lk_status finish_switches(lk_reading *r, const lk_megatron *m, lk_job *jo
 	job->overlap_p2p = on(!m->no_overlap_p2p && job->schedule == LK_SCHED_INTERLEAVED);
 	job->tp_overlap = on(m->tp_overlap && job->tp > 1);
 	job->cuda_graphs = on(m->cuda_graph || m->graph_impl > 0);
+	if (job->model.network != LK_NET_ENCDEC) job->decoder_seq = 0; /* other programs take it as the sequence */
 	job->fused_cross_entropy = on(m->fused_loss);
 	job->native_loss_fusion = m->fused_loss && m->loss_impl == 0;
 	job->defer_head_gradient = on(m->defer_head);
