@@ -11,11 +11,11 @@
 #define MODERN                                                                                                         \
 	"--position-embedding-type rope --attention-dropout 0.0 --hidden-dropout 0.0 --disable-bias-linear "
 #define LLAMA MODERN "--normalization RMSNorm "
-#define DEEPSEEK LLAMA "--qk-layernorm --moe-router-enable-expert-bias --moe-router-dtype fp32 --moe-permute-fusion "
+#define DEEPSEEK LLAMA "--moe-grouped-gemm --qk-layernorm --moe-router-enable-expert-bias --moe-router-dtype fp32 --moe-permute-fusion "
 #define NATIVE "--cross-entropy-loss-fusion --cross-entropy-fusion-impl native "
 
 static const struct {
-	const char *model, *part, *flags; /* part of the test's name; "" all tests of the model */
+	const char *model, *part, *flags; /* part of the test's name, "" all of the model; "a!b" has a, but not b */
 } stated[] = {
 	{"t5", "", "--encoder-num-layers 12 --decoder-num-layers 12 --encoder-seq-length 512 --decoder-seq-length 128 "
 	           "--max-position-embeddings 512 --vocab-extra-ids 100"},
@@ -36,7 +36,7 @@ static const struct {
 	{"gpt", "mla", MLA_SMALL},
 	{"gpt", "gpt3_15b", MODERN},
 	{"gpt", "current_scaling", "--fp8-recipe tensorwise --fp8-param-gather"},
-	{"mixtral", "mixtral_8x", LLAMA "--moe-token-dispatcher-type alltoall"},
+	{"mixtral", "mixtral_8x", LLAMA "--moe-grouped-gemm --moe-token-dispatcher-type alltoall"},
 	{"mixtral", "8x22b", "--vocab-size 32000"},
 	{"mixtral", "deepseekv3_proxy",
 	 DEEPSEEK MLA_LARGE "--moe-shared-expert-intermediate-size 2048 --moe-layer-freq ([0]*3+[1]*11) "
@@ -46,7 +46,10 @@ static const struct {
 	{"moe", "deepseek_proxy_fsdp",
 	 DEEPSEEK "--q-lora-rank 256 --kv-lora-rank 128 --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 "
 	          "--moe-shared-expert-intermediate-size 1024 --moe-token-dispatcher-type alltoall"},
-	{"moe", "deepseek_proxy_fsdp_ep2_fsdp2", "--fp8-recipe tensorwise --fp8-param-gather"},
+	{"mixtral", "tp2pp2emp16", "--pipeline-model-parallel-layout Et*7|t*7mL --moe-flex-dispatcher-backend hybridep"},
+	{"moe", "fsdp_ep2_fsdp2_", "--moe-layer-freq ([0]*1+[1]*1)"},
+	{"moe", "fsdp_ep2_fsdp2!fsdp2_", "--moe-layer-freq ([0]*3+[1]*5)"},
+	{"moe", "fsdp_ep2_fsdp2!overlap", "--fp8-recipe tensorwise --fp8-param-gather"},
 	{"moe", "tp2_pp2_ep4_etp1",
 	 DEEPSEEK MLA_LARGE NATIVE "--moe-shared-expert-intermediate-size 1024 --moe-token-dispatcher-type alltoall"},
 	{"moe", "ep4_etp1_mtp", "--fp8-recipe tensorwise --moe-layer-freq ([0]*1+[1]*15) "
@@ -61,19 +64,31 @@ static const struct {
 	{"moe", "scoped_cudagraph",
 	 MODERN "--moe-token-dispatcher-type alltoall --moe-shared-expert-intermediate-size 512 --moe-router-dtype fp32 "
 	        "--moe-layer-freq ([0]*4+[1]*9) --fp8-recipe blockwise --cuda-graph-impl transformer_engine "
-	        "--pipeline-model-parallel-layout Et|(tt|)*6mL"},
-	{"moe", "8experts2parallel_ddp_average", "--disable-bias-linear"},
-	{"moe", "groupedGEMM", "--disable-bias-linear"},
-	{"moe", "4experts2parallel", "--disable-bias-linear"},
-	{"moe", "te_ep8", "--disable-bias-linear"},
-	{"moe", "tp4_ep2_etp2_pp2_resume", "--disable-bias-linear --moe-token-dispatcher-type alltoall"},
-	{"moe", "etp1_ep4", "--disable-bias-linear --moe-token-dispatcher-type alltoall"},
+	        "--moe-grouped-gemm"},
+	{"moe", "scoped_cudagraph!1node", "--pipeline-model-parallel-layout Et|(tt|)*6mL"},
+	{"moe", "", "--disable-bias-linear"},
+	{"moe", "zp_z3", "--moe-grouped-gemm"},
+	{"moe", "8experts2parallel_ddp_average", "--moe-grouped-gemm"},
+	{"moe", "groupedGEMM", "--moe-grouped-gemm"},
+	{"moe", "te_ep8", "--moe-grouped-gemm"},
+	{"moe", "tp4_ep2_etp2_pp2_resume", "--moe-grouped-gemm --moe-token-dispatcher-type alltoall"},
+	{"moe", "etp1_ep4", "--moe-grouped-gemm --moe-token-dispatcher-type alltoall"},
 };
+
+static bool names(const char *part, const char *test) {
+	char first[64];
+	const char *mark = strchr(part, '!');
+	size_t length = mark ? (size_t)(mark - part) : strlen(part);
+	if (length >= sizeof first || (mark && strstr(test, mark + 1))) return false;
+	memcpy(first, part, length);
+	first[length] = '\0';
+	return strstr(test, first) != NULL;
+}
 
 const char *lk_memory_flags(lk_arena *arena, const char *model, const char *test) {
 	const char *text = "";
 	for (size_t i = 0; i < sizeof stated / sizeof *stated && text; i++)
-		if ((!*stated[i].model || strcmp(stated[i].model, model) == 0) && strstr(test, stated[i].part))
+		if ((!*stated[i].model || strcmp(stated[i].model, model) == 0) && names(stated[i].part, test))
 			text = lk_arena_printf(arena, "%s%s ", text, stated[i].flags);
 	return text;
 }

@@ -1,5 +1,6 @@
 /* build_mlp.c: the second half of a layer: dense MLP, or router, dispatch, experts and combine. */
 #include "model/build.h"
+#include "model/job_parts.h"
 
 /* ---- dense, also the shared experts of an MoE layer ---- */
 
@@ -131,7 +132,10 @@ static lk_moe_size moe_size(const lk_builder *b) {
 static double moe_saved(const lk_builder *b, lk_moe_size z) {
 	double up = b->bytes * z.routed * z.up;
 	double inputs = b->train_base ? lk_build_kept_bytes(b, z.routed * (z.hidden + z.inner)) : 0;
-	return up + inputs + b->bytes * z.sent * z.hidden; /* the last: expert outputs, for the gradient of their weights */
+	/* for the gradient of the router's weights: Megatron-LM weighs behind the activation, with a kernel of its own for
+	 * gated ones; others weigh the outputs */
+	double weighed = !lk_job_like_megatron(b->job) ? z.sent * z.hidden : b->model->gated ? 0 : z.routed * z.inner;
+	return up + inputs + b->bytes * weighed;
 }
 
 /* Rows to the ranks that hold their experts, or back. With one copy per node the message is smaller; comm.c counts the

@@ -87,6 +87,7 @@ typedef struct lk_job {
 	                             * logits' gradient is written over them (Transformer Engine, Liger) */
 	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains; default off */
 	int deferral_limit;         /* for so many micro-batches; 0 all */
+	bool narrow_weights;        /* fp8: the weights themselves are kept in 8 bits (Megatron's --fp8-param-gather) */
 	bool grouped_gemm;          /* experts as grouped products of Transformer Engine, on streams of their own */
 	lk_dispatcher dispatcher;
 	double moe_imbalance;       /* tokens of the busiest expert rank over the mean; default 1.1 */

@@ -61,7 +61,7 @@ const lk_field lk_job_fields[] = {
 	REAL(bucket_bytes),
 	BOOL(offload_optimizer), SWITCH(cuda_graphs), CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),
 	CHOICE(attn_library, libraries), BOOL(local_layers), BOOL(deterministic), BOOL(native_loss_fusion),
-	SWITCH(defer_head_gradient), INT(deferral_limit), BOOL(grouped_gemm),
+	SWITCH(defer_head_gradient), INT(deferral_limit), BOOL(grouped_gemm), BOOL(narrow_weights),
 	CHOICE(dispatcher, dispatchers), REAL(moe_imbalance), BOOL(compile), INT(max_connections),
 	FIELD("stack", LK_FIELD_TEXT, stack), INT(vocab_multiple),
 	{NULL, LK_FIELD_INT, 0, 0, NULL, 0, 0},

@@ -129,9 +129,42 @@ static double shard_over(const lk_job *job, int group) {
 	return group;
 }
 
+/* Experts have as many copies as all else. */
+static double expert_shards(const lk_job *job) {
+	double dense = lk_sizes_dp_ranks(job), shards = lk_sizes_edp_ranks(job) * shard_over(job, (int)dense) / dense;
+	return shards > 1 ? shards : 1;
+}
+
+/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and state, three norms, and a
+ * copy of the embedding where the first stage is another (Megatron-LM, multi_token_prediction.py). */
+static lk_rank_params prediction_modules(const lk_job *job) {
+	const lk_model *m = &job->model;
+	lk_rank_params sum = {0};
+	for (int i = 0; i < m->mtp_layers; i++) {
+		double join = 2.0 * m->hidden * m->hidden / job->tp + 3.0 * m->hidden;
+		add(&sum, lk_sizes_layer(job, m->layers - 1));
+		add(&sum, (lk_rank_params){.dense = join, .trained_dense = lora(job) ? 0 : join});
+	}
+	double copy = m->mtp_layers > 0 && job->pp > 1 && !m->tied ? (double)job->padded_vocab * m->hidden / job->tp : 0;
+	add(&sum, (lk_rank_params){.dense = copy, .trained_dense = lora(job) ? 0 : copy});
+	return sum;
+}
+
+/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits through a step, as they are and transposed. */
+static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
+	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3) return 0;
+	double ends = 0;
+	if (lk_sizes_has_embedding(job, stage)) ends += lk_sizes_embedding(job).dense;
+	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
+	double layers = p.dense + p.experts - ends;
+	return job->narrow_weights ? (2 * lk_dtype_bytes(job->dtype) - 2) * layers : 2 * lk_dtype_bytes(job->dtype) * layers;
+}
+
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	lk_rank_params p = lk_sizes_stage(job, stage);
-	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = shard_over(job, lk_sizes_edp_ranks(job));
+	double copies = narrow_copies(job, stage, p);
+	if (lk_sizes_has_head(job, stage)) add(&p, prediction_modules(job));
+	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = expert_shards(job);
 	double held = p.dense + p.experts;
 	double trained = p.trained_dense + p.trained_experts;
 	double sharded = p.trained_dense / dense + p.trained_experts / experts;
@@ -142,7 +175,7 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 		/* the fp32 master shard is the weight; frozen weights are sharded in 16 bits */
 		r.weights = (sixteen_bit(job) ? 0 : 4 * sharded) + 2 * frozen / dense;
 	} else {
-		r.weights = lk_sizes_weight_bytes(job) * (lora(job) ? held + trained : held);
+		r.weights = lk_sizes_weight_bytes(job) * (lora(job) ? held + trained : held) + copies;
 	}
 	r.gradients = lk_sizes_gradient_bytes(job) * (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
 	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;
