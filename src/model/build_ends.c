@@ -11,6 +11,12 @@ static void gather_end(lk_builder *b, lk_rank_params p) {
 	lk_build_wait(b, LK_STREAM_DP);
 }
 
+/* The head's weights are whole from its forward to its backward pass. */
+static double gathered_head(const lk_builder *b) {
+	bool whole = b->job->sharding < LK_SHARD_ZERO3 || lk_sizes_dp_ranks(b->job) <= 1;
+	return whole ? 0 : b->bytes * lk_sizes_head(b->job).dense;
+}
+
 static void scatter_end(lk_builder *b, lk_rank_params p) {
 	if (b->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(b->job) <= 1) return;
 	lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, lk_sizes_wire_bytes(b->job) * p.trained_dense, 0,
@@ -79,13 +85,14 @@ typedef struct lk_logit_bytes {
 } lk_logit_bytes;
 
 /* Megatron-LM makes one fp32 copy, whose exponentials, softmax and gradient are written in place
- * (core/tensor_parallel/cross_entropy.py); its native fusion and PyTorch's cross_entropy make a second one; a compiler
- * goes from 16 bits to 16 bits; Transformer Engine's and Liger's kernels write the gradient over the logits. */
+ * (core/tensor_parallel/cross_entropy.py); its native fusion makes a second one. PyTorch's cross_entropy makes a second one for the
+ * logarithm, which stays, and in the backward pass the gradients of both, while the caller still holds the 16-bit logits;
+ * compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels write the gradient over the logits. */
 static lk_logit_bytes logit_bytes(const lk_builder *b) {
 	double narrow = b->bytes;
 	if (fused_loss(b) && !b->job->native_loss_fusion) return (lk_logit_bytes){narrow, narrow, narrow};
 	if (b->job->compile) return (lk_logit_bytes){narrow, narrow, 2 * narrow};
-	if (!lk_job_like_megatron(b->job)) return (lk_logit_bytes){narrow + 8, 4, 8};
+	if (!lk_job_like_megatron(b->job)) return (lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
 	return (lk_logit_bytes){narrow + (fused_loss(b) ? 8 : 4), 4, narrow + 4};
 }
 
@@ -111,6 +118,7 @@ static double head_saved(const lk_builder *b) {
 static void head_forward(lk_builder *b) {
 	const lk_model *m = b->model;
 	gather_end(b, lk_sizes_head(b->job));
+	if (m->vocab > 0 && gathered_head(b) > 0) lk_build_save(b, gathered_head(b), LK_OWN_BUFFERS);
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(b));
 	if (m->pooler) lk_build_gemm(b, "pooler", b->batch, m->hidden, m->hidden);
 	if (m->vocab <= 0) return;
@@ -134,6 +142,7 @@ static void head_backward(lk_builder *b) {
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(b));
 	if (m->vocab > 0) lk_build_release(b, head_saved(b), LK_OWN_ACTIVATIONS);
 	if (b->train_base) scatter_end(b, lk_sizes_head(b->job));
+	if (m->vocab > 0 && gathered_head(b) > 0) lk_build_release(b, gathered_head(b), LK_OWN_BUFFERS);
 }
 
 /* A multi-token prediction module is one more layer with its own pass through the head; the builder runs the head once

@@ -123,7 +123,7 @@ static double gather_before(lk_builder *b, int layer, lk_block_pass pass) {
 	lk_graph_add(b->graph, &wait);
 	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, b->bytes * p.experts, true, true);
 	if (b->job->sharding == LK_SHARD_ZERO2) return 0; /* the whole weights are resident there */
-	double bytes = b->bytes * (p.dense + p.experts);
+	double bytes = 2 * b->bytes * (p.dense + p.experts); /* its own and those of the layer that is fetched ahead */
 	lk_build_save(b, bytes, LK_OWN_BUFFERS);
 	b->saved -= bytes;
 	return bytes;
@@ -137,7 +137,7 @@ static void scatter_behind(lk_builder *b, int layer, lk_block_pass pass, double 
 	if (gradients && lk_build_shards_layers(b->job) && p.trained_dense + p.trained_experts > 0) {
 		lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, wire * p.trained_experts,
 						 false, false);
-		lk_build_scratch(b, wire * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS);
+		lk_build_scratch(b, (b->bytes + wire) * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS); /* as made and as sent */
 	}
 	if (gathered > 0) {
 		lk_op op = {.kind = LK_OP_WAIT,

@@ -172,12 +172,16 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	if (frozen < 0) frozen = 0;
 	lk_resident r;
 	if (job->sharding == LK_SHARD_ZERO3) {
-		/* the fp32 master shard is the weight; frozen weights are sharded in 16 bits */
-		r.weights = (sixteen_bit(job) ? 0 : 4 * sharded) + 2 * frozen / dense;
+		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen weights are sharded in
+		 * 16 bits */
+		double weight = !sixteen_bit(job) ? 4 : lk_job_uses_deepspeed(job) ? 2 : 0;
+		r.weights = weight * sharded + 2 * frozen / dense;
 	} else {
 		r.weights = lk_sizes_weight_bytes(job) * (lora(job) ? held + trained : held) + copies;
 	}
-	r.gradients = lk_sizes_gradient_bytes(job) * (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
+	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
+	bool wide = job->sharding == LK_SHARD_ZERO3 && sixteen_bit(job) && job->master_weights != LK_OFF;
+	r.gradients = (wide ? 4 : lk_sizes_gradient_bytes(job)) * (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
 	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;
 	r.optimizer = job->offload_optimizer ? 0 : lk_sizes_state_bytes(job) * state;
 	return r;
