@@ -33,6 +33,7 @@ static const struct {
 	{"gpt", "tunable_overlap", "--microbatch-group-size-per-virtual-pipeline-stage 5"},
 	{"", "multi_dist_optimizer_instances", "--num-distributed-optimizer-instances 2"},
 	/* whole configurations */
+	{"gpt", "no_create_attention_mask", "--no-create-attention-mask-in-dataloader"},
 	{"gpt", "mla", MLA_SMALL},
 	{"gpt", "gpt3_15b", MODERN},
 	{"gpt", "current_scaling", "--fp8-recipe tensorwise --fp8-param-gather"},
@@ -41,7 +42,7 @@ static const struct {
 	{"mixtral", "deepseekv3_proxy",
 	 DEEPSEEK MLA_LARGE "--moe-shared-expert-intermediate-size 2048 --moe-layer-freq ([0]*3+[1]*11) "
 	                    "--moe-token-dispatcher-type flex --moe-enable-deepep --cross-entropy-loss-fusion "
-	                    "--cross-entropy-fusion-impl te"},
+	                    "--cross-entropy-fusion-impl te --no-create-attention-mask-in-dataloader"},
 	{"mixtral", "tp1pp4emp16", "--pipeline-model-parallel-layout Et*2|(tt|)*5t|tmL"},
 	{"moe", "deepseek_proxy_fsdp",
 	 DEEPSEEK "--q-lora-rank 256 --kv-lora-rank 128 --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 "

@@ -2,9 +2,10 @@
  *
  *     total = reserved + CUDA context + NCCL          reserved = peak + 4 % of what moves + 0.1 GiB
  *     workspaces: cuBLAS keeps one for each handle, and PyTorch has a handle for the forward and one for the backward thread:
- *     32 MiB each from Hopper on, or where CUBLAS_WORKSPACE_CONFIG is :4096:8, which deterministic runs need; 8.1 MiB before
- *     (c10/cuda, CUDABlas.cpp). Transformer Engine has one of its own, 32 MiB from Hopper on and 4 MiB before, and four more for grouped
- *     products. Megatron-LM's own layers use cuBLAS and cuBLASLt, from both threads. */
+ *     32 MiB each from Hopper on, or where CUBLAS_WORKSPACE_CONFIG is :4096:8, which deterministic runs need; else 8.1 MiB
+ *     (ATen/cuda/CublasHandlePool.cpp). Transformer Engine has one of its own, 32 MiB from Hopper on and 4 MiB before, and
+ *     four more for grouped products. Megatron-LM's own layers have four of cuBLAS's, three with tensor parallelism: seen
+ *     in the steady allocation of its tests, not derived. */
 #include "ask/memory_use.h"
 
 #include "base/units.h"
@@ -38,9 +39,9 @@ static double reserved_bytes(const lk_memory *m) {
 }
 
 static double workspace_bytes(const lk_job *job, const lk_device *device) {
-	bool new = device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL;
-	double cublas = (new || job->deterministic ? 32 : 8.125) * LK_MIB, engine = (new ? 32 : 4) * LK_MIB;
-	if (job->local_layers) return 4 * cublas;
+	bool later = device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL;
+	double cublas = (later || job->deterministic ? 32 : 8.125) * LK_MIB, engine = (later ? 32 : 4) * LK_MIB;
+	if (job->local_layers) return (job->tp == 1 ? 4 : 3) * cublas;
 	if (!lk_job_like_megatron(job)) return 2 * cublas;
 	return 2 * cublas + engine * (job->grouped_gemm ? 5 : 1);
 }

@@ -422,6 +422,11 @@ static double deferred_bytes(const lk_builder *b, int stage) {
 	return each * (limit < job->microbatches ? limit : job->microbatches - 1);
 }
 
+/* The mask of a micro-batch, a byte per pair of positions. */
+static double mask_bytes(const lk_builder *b) {
+	return b->job->attention_mask ? b->batch * b->job->seq * b->job->seq / b->job->cp : 0;
+}
+
 /* Tensors on their way between stages: the input that came, the gradient that came and the one that left; with several
  * chunks one of each and one more. */
 static double wire_bytes(const lk_builder *b) {
@@ -456,7 +461,7 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	program->resident[LK_OWN_GRADIENTS] = held.gradients;
 	program->resident[LK_OWN_OPTIMIZER] = held.optimizer;
 	program->resident[LK_OWN_LOGITS] = deferred_bytes(b, stage);
-	program->resident[LK_OWN_BUFFERS] = wire_bytes(b);
+	program->resident[LK_OWN_BUFFERS] = wire_bytes(b) + mask_bytes(b);
 	return LK_OK;
 }
 

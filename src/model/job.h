@@ -83,6 +83,7 @@ typedef struct lk_job {
 	bool local_layers;          /* Megatron-LM's own layers in place of Transformer Engine's */
 	bool deterministic;         /* Megatron's --deterministic-mode: same bits every time */
 	lk_switch fused_cross_entropy; /* default off */
+	bool attention_mask;        /* the data loader makes a mask of a byte per pair of positions (Megatron-LM's default) */
 	bool native_loss_fusion;    /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32 copies; else the
 	                             * logits' gradient is written over them (Transformer Engine, Liger) */
 	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains; default off */

@@ -60,7 +60,7 @@ const lk_field lk_job_fields[] = {
 	SWITCH(overlap_grad_reduce), SWITCH(overlap_param_gather), SWITCH(overlap_p2p), SWITCH(tp_overlap),
 	REAL(bucket_bytes),
 	BOOL(offload_optimizer), SWITCH(cuda_graphs), CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),
-	CHOICE(attn_library, libraries), BOOL(local_layers), BOOL(deterministic), BOOL(native_loss_fusion),
+	CHOICE(attn_library, libraries), BOOL(local_layers), BOOL(deterministic), BOOL(attention_mask), BOOL(native_loss_fusion),
 	SWITCH(defer_head_gradient), INT(deferral_limit), BOOL(grouped_gemm), BOOL(narrow_weights),
 	CHOICE(dispatcher, dispatchers), REAL(moe_imbalance), BOOL(compile), INT(max_connections),
 	FIELD("stack", LK_FIELD_TEXT, stack), INT(vocab_multiple),

@@ -26,6 +26,7 @@ void lk_megatron_init(lk_megatron *m) {
 					   .zero_stage = -1};
 	m->job.tp = m->job.pp = m->job.cp = m->job.ep = 1;
 	m->job.vocab_multiple = 128;
+	m->job.attention_mask = true;
 	lk_model *model = &m->job.model;
 	model->dropout = 0.1;
 	model->topk = 2;
