@@ -56,9 +56,19 @@ static bool early_software(const char *env) {
 	return strstr(env, "dracooci") != NULL;
 }
 
+const char *const lk_memory_classes[LK_MEMORY_CLASSES] = {"bert", "gpt with experts", "gpt without experts", "t5"};
+
 static const char *class_of(const char *model, const lk_job *job) {
-	if (strcmp(model, "bert") == 0 || strcmp(model, "t5") == 0) return model;
-	return job->model.experts > 0 ? "gpt with experts" : "gpt without experts";
+	if (strcmp(model, "bert") == 0) return lk_memory_classes[0];
+	if (strcmp(model, "t5") == 0) return lk_memory_classes[3];
+	return lk_memory_classes[job->model.experts > 0 ? 1 : 2];
+}
+
+/* Runs that are not one plain training step of one network. */
+static const char *suspicion(const char *test) {
+	if (strstr(test, "distill")) return "distillation: a second network is in memory that the row does not describe";
+	if (strstr(test, "check_grads")) return "the run resumes and checks gradients: it is no plain training step";
+	return "";
 }
 
 /* ---- a launch line ---- */
@@ -172,11 +182,12 @@ static lk_status read_bytes(reader *r, const char *name, double *out, lk_error *
 
 static lk_status read_row(reader *r, lk_memory_run *run, lk_error *err) {
 	char text[900];
-	*run = (lk_memory_run){.refused = "", .note = "", .class = ""};
+	*run = (lk_memory_run){.refused = "", .suspect = "", .note = "", .class = ""};
 	run->where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
 	run->model = kept(r, "model"), run->test = kept(r, "test"), run->env = kept(r, "env");
 	if (!run->where || !run->model || !run->test || !run->env) return lk_oom(err);
 	run->gpu = gpu_of(run->env);
+	run->suspect = suspicion(run->test);
 	LK_TRY(read_bytes(r, "mem_alloc_bytes", &run->steady, err));
 	LK_TRY(read_bytes(r, "mem_max_alloc_bytes", &run->peak, err));
 	lk_status status = build(r, run, err);

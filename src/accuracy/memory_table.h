@@ -10,8 +10,9 @@
 typedef struct lk_memory_run {
 	const char *where;          /* "file:line" */
 	const char *model, *test, *env; /* as in the table */
-	const char *gpu, *class;    /* device; "gpt", "gpt with experts", "bert", "t5" */
+	const char *gpu, *class;    /* device; one of lk_memory_classes */
 	const char *refused;        /* why it cannot be predicted; "" */
+	const char *suspect;        /* why it is not to be scored; "" */
 	const char *note;           /* what was assumed; "" */
 	double steady, peak;        /* bytes that torch had allocated behind a step, and at most; NAN not stated */
 	lk_job job;                 /* completed, unless refused */
@@ -19,6 +20,12 @@ typedef struct lk_memory_run {
 } lk_memory_run;
 
 typedef LK_VEC(lk_memory_run) lk_memory_runs;
+
+enum { LK_MEMORY_CLASSES = 4 };
+extern const char *const lk_memory_classes[LK_MEMORY_CLASSES];
+
+/* Peak of the last stage, bytes: score_memory.c. Fails on jobs that cannot be built. */
+lk_status lk_memory_predict(const lk_memory_run *run, double *bytes, lk_error *err);
 
 /* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in every case. */
 lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk_error *err);

@@ -1,0 +1,81 @@
+/* memory_range.c: the band that holds 80 % of measured peaks.
+ *
+ * Errors are z = ln(measured / predicted) sqrt(predicted / GiB): what a prediction misses is partly a share of the memory
+ * and partly a number of bytes, so small jobs miss by more. The band of a class is the shortest interval that holds a share
+ * of 0.8 (1 + 1 / G) of its rows, G the number of tests behind them: rows of one test err alike, and with few tests the next
+ * one lies outside more often. */
+#include "accuracy/memory_range.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cost/calibration.h"
+
+static double scale(double predicted) {
+	return sqrt(predicted / LK_GIB);
+}
+
+static int by_value(const void *a, const void *b) {
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static int by_text(const void *a, const void *b) {
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static size_t distinct(const char **folds, size_t count) {
+	size_t number = 0;
+	qsort(folds, count, sizeof *folds, by_text);
+	for (size_t i = 0; i < count; i++) number += i == 0 || strcmp(folds[i], folds[i - 1]) != 0;
+	return number;
+}
+
+static void shortest(double *z, size_t count, size_t tests, lk_memory_band *out) {
+	size_t inside = (size_t)ceil(0.8 * (1 + 1.0 / (double)tests) * (double)count), best = 0;
+	if (inside > count) inside = count;
+	qsort(z, count, sizeof *z, by_value);
+	for (size_t i = 1; i + inside <= count; i++)
+		if (z[i + inside - 1] - z[i] < z[best + inside - 1] - z[best]) best = i;
+	out->low = z[best], out->high = z[best + inside - 1], out->rows = (int)count;
+}
+
+lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const char *class, const char *without,
+                             lk_memory_band *out, lk_error *err) {
+	*out = (lk_memory_band){0};
+	double *z = malloc((count + 1) * sizeof *z), sum = 0;
+	const char **folds = malloc((count + 1) * sizeof *folds);
+	size_t used = 0;
+	for (size_t i = 0; z && folds && i < count; i++) {
+		const lk_memory_residual *r = &rows[i];
+		bool known = r->predicted > 0 && r->measured > 0;
+		if (!known || strcmp(r->class, class) != 0 || (without && strcmp(r->fold, without) == 0)) continue;
+		folds[used] = r->fold;
+		sum += fabs(log(r->measured / r->predicted));
+		z[used++] = log(r->measured / r->predicted) * scale(r->predicted);
+	}
+	if (z && folds && used > 0) {
+		shortest(z, used, distinct(folds, used), out);
+		out->error = expm1(sum / (double)used);
+	}
+	lk_status status = z && folds ? LK_OK : lk_oom(err);
+	free(folds);
+	free(z);
+	return status;
+}
+
+lk_memory_band lk_memory_band_known(const char *class) {
+	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "range", "peak-memory", class);
+	if (!row) return (lk_memory_band){0};
+	return (lk_memory_band){lk_calibration_value(row, "low", NAN), lk_calibration_value(row, "high", NAN), row->error,
+	                        row->points};
+}
+
+void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high) {
+	*low = *high = NAN;
+	if (band->rows == 0 || !(predicted > 0)) return;
+	*low = predicted * exp(band->low / scale(predicted));
+	*high = predicted * exp(band->high / scale(predicted));
+}
