@@ -34,7 +34,7 @@ static lk_status add_bands(lk_memory_runs *runs, const char *source, const char 
 
 lk_status lk_calibrate_peaks(lk_stream *in, const char *source, const char *date, lk_calibration *out, lk_error *err) {
 	lk_memory_runs runs = {0};
-	lk_arena arena = {0};
+	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = lk_memory_read(&arena, in, &runs, err);
 	if (status == LK_OK) status = add_bands(&runs, source, date, out, err);
 	lk_vec_free(&runs);

@@ -34,7 +34,7 @@ static size_t distinct(const char **folds, size_t count) {
 }
 
 static void shortest(double *z, size_t count, size_t tests, lk_memory_band *out) {
-	size_t inside = (size_t)ceil(0.8 * (1 + 1.0 / (double)tests) * (double)count), best = 0;
+	size_t inside = (size_t)ceil(0.8 * (1 + 1.0 / (double)tests) * (double)count - 1e-9), best = 0;
 	if (inside > count) inside = count;
 	qsort(z, count, sizeof *z, by_value);
 	for (size_t i = 1; i + inside <= count; i++)

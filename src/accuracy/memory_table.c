@@ -10,7 +10,6 @@
 
 #include "base/csv.h"
 #include "base/text.h"
-#include "model/launch.h"
 #include "model/sizes.h"
 
 enum { ROWS = 1 << 20, WORDS = 512, WORLD_MOST = 4096, NODE_GPUS = 8 /* of a test that does not say */ };
@@ -209,14 +208,9 @@ static lk_status find_columns(reader *r, const char *file, lk_error *err) {
 	r->columns = lk_csv_columns(r->csv);
 	r->names = LK_ARRAY(r->arena, const char *, (size_t)r->columns);
 	if (!r->names) return lk_oom(err);
-	for (const lk_flag *flag = lk_megatron_flags; flag->name; flag++) {
-		int column = lk_csv_column(r->csv, flag->name);
-		if (column >= 0 && strchr(flag->name, '-')) r->names[column] = flag->name;
-	}
-	static const char *const short_names[] = {"bf16", "fp16", "swiglu", "optimizer"};
-	for (size_t i = 0; i < sizeof short_names / sizeof *short_names; i++) {
-		int column = lk_csv_column(r->csv, short_names[i]);
-		if (column >= 0) r->names[column] = short_names[i];
+	for (int c = 0; c < r->columns; c++) {
+		const char *name = lk_csv_name(r->csv, c);
+		if (lk_launch_has_flag(name)) r->names[c] = name;
 	}
 	return LK_OK;
 }

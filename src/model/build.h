@@ -120,6 +120,9 @@ uint16_t lk_build_send_streams(void);
 /* A compute operation without work that waits for streams and, with `event`, for the call's first argument. */
 lk_status lk_build_wait_block(lk_builder *b, uint16_t join, bool event, uint32_t *block);
 
+/* build_resident.c: bytes that a stage holds from the first operation to the last, by owner. */
+void lk_build_resident(const lk_builder *b, int stage, double *bytes);
+
 /* ---- build_dp.c: data-parallel traffic and the tail of the step ---- */
 
 /* Traffic of the parameters of some layers: gradients reduced (kind ALLREDUCE or REDUCESCATTER, behind the compute issued so

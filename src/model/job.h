@@ -120,6 +120,8 @@ typedef struct lk_launch {
 	int ignored_count;
 } lk_launch;
 lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where, lk_launch *out, lk_error *err);
+/* Whether launch lines of Megatron-LM have a flag of this name, dashes left out. */
+bool lk_launch_has_flag(const char *name);
 /* A shell script: assignments, ${VAR:-x}, continuations, arrays and decidable conditions are read, nothing is executed.
  * `$(...)`, backticks, arguments of the script and variables that it never sets are refused, with their line, where a flag
  * that matters needs them. The launch line is the last command that starts a known launcher or python. */
