@@ -87,6 +87,8 @@ static void flash(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool back
 	};
 	b->pending = 0;
 	lk_graph_add(b->graph, &op);
+	/* gradients of queries, keys and values; those of the queries are summed up in fp32 */
+	if (backward) lk_build_scratch(b, b->tokens * (b->bytes * (w.q + w.kv) + 4 * w.q), LK_OWN_WORKSPACE);
 }
 
 /* Products over all pairs (libraries of batched products do not skip the masked half) and a fused scale-mask-softmax.
@@ -105,6 +107,7 @@ static void unfused(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool ba
 		lk_build_memory(b, LK_OP_SOFTMAX, "mask_softmax_again", score_bytes * passes);
 	}
 	lk_build_gemm_batch(b, "probabilities_grad", s->queries, s->keys, w.value, batch);
+	lk_build_scratch(b, score_bytes * (b->model->dropout > 0 ? 2 : 1), LK_OWN_WORKSPACE);
 	lk_build_gemm_batch(b, "values_grad", s->keys, w.value, s->queries, batch);
 	lk_build_memory(b, LK_OP_SOFTMAX, "mask_softmax_grad", score_bytes * (passes + 1));
 	lk_build_gemm_batch(b, "query_grad", s->queries, w.score, s->keys, batch);

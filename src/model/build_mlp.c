@@ -55,6 +55,8 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 	lk_build_row_backward(b, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_grad", b->bytes * b->tokens * (2 * w.up + w.inner));
+		/* the gradients of the output, of what the activation gave and of what it took */
+		lk_build_scratch(b, lk_build_row_bytes(b) + b->bytes * b->tokens * (w.up + w.inner), LK_OWN_WORKSPACE);
 		if (weight || !b->train_base)
 			lk_build_release(b, mlp_saved(b, w), LK_OWN_ACTIVATIONS);
 		else
@@ -220,8 +222,10 @@ static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weig
 	if (input) lk_build_quantize(b, z.routed * h);
 	if (input) experts_gemm(b, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(b, "weight_grad", h, z.inner, rows, z.local);
-	if (input)
+	if (input) {
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "expert_activation_grad", b->bytes * z.routed * (2 * z.up + z.inner));
+		lk_build_scratch(b, b->bytes * z.routed * (h + z.up + z.inner), LK_OWN_WORKSPACE);
+	}
 	if (input) lk_build_quantize(b, z.routed * z.up);
 	if (input) experts_gemm(b, "experts_up_grad", rows, h, z.up, z.local);
 	if (weight) experts_gemm(b, "weight_grad", z.up, h, rows, z.local);
