@@ -1,7 +1,6 @@
 /* memory_range.c: the band that holds 80 % of measured peaks.
  *
- * Errors are z = ln(measured / predicted) sqrt(predicted / GiB): what a prediction misses is partly a share of the memory
- * and partly a number of bytes, so small jobs miss by more. The band of a class is the shortest interval that holds a share
+ * It is that of ask/memory_range.c. The band of a class is the shortest interval of z that holds a share
  * of 0.8 (1 + 1 / G) of its rows, G the number of tests behind them: rows of one test err alike, and with few tests the next
  * one lies outside more often. */
 #include "accuracy/memory_range.h"
@@ -9,13 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/units.h"
-#include "cost/calibration.h"
-
-static double scale(double predicted) {
-	return sqrt(predicted / LK_GIB);
-}
 
 static int by_value(const void *a, const void *b) {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -54,7 +46,7 @@ lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const
 		if (!known || strcmp(r->class, class) != 0 || (without && strcmp(r->fold, without) == 0)) continue;
 		folds[used] = r->fold;
 		sum += fabs(log(r->measured / r->predicted));
-		z[used++] = log(r->measured / r->predicted) * scale(r->predicted);
+		z[used++] = log(r->measured / r->predicted) * lk_memory_scale(r->predicted);
 	}
 	if (z && folds && used > 0) {
 		shortest(z, used, distinct(folds, used), out);
@@ -64,18 +56,4 @@ lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const
 	free(folds);
 	free(z);
 	return status;
-}
-
-lk_memory_band lk_memory_band_known(const char *class) {
-	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "range", "peak-memory", class);
-	if (!row) return (lk_memory_band){0};
-	return (lk_memory_band){lk_calibration_value(row, "low", NAN), lk_calibration_value(row, "high", NAN), row->error,
-	                        row->points};
-}
-
-void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high) {
-	*low = *high = NAN;
-	if (band->rows == 0 || !(predicted > 0)) return;
-	*low = predicted * exp(band->low / scale(predicted));
-	*high = predicted * exp(band->high / scale(predicted));
 }

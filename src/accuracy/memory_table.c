@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/memory_range.h"
 #include "base/csv.h"
 #include "base/text.h"
 #include "model/sizes.h"
@@ -53,14 +54,6 @@ static const char *gpu_of(const char *env) {
  * stated backend it ran the unfused one. The results of the first CI clusters ("dracooci") are of that time. */
 static bool early_software(const char *env) {
 	return strstr(env, "dracooci") != NULL;
-}
-
-const char *const lk_memory_classes[LK_MEMORY_CLASSES] = {"bert", "gpt with experts", "gpt without experts", "t5"};
-
-static const char *class_of(const char *model, const lk_job *job) {
-	if (strcmp(model, "bert") == 0) return lk_memory_classes[0];
-	if (strcmp(model, "t5") == 0) return lk_memory_classes[3];
-	return lk_memory_classes[job->model.experts > 0 ? 1 : 2];
 }
 
 /* Runs that are not one plain training step of one network. */
@@ -191,7 +184,7 @@ static lk_status read_row(reader *r, lk_memory_run *run, lk_error *err) {
 	LK_TRY(read_bytes(r, "mem_max_alloc_bytes", &run->peak, err));
 	lk_status status = build(r, run, err);
 	if (status == LK_ERR_MEMORY) return status;
-	run->class = class_of(run->model, &run->job);
+	run->class = lk_memory_class(&run->job.model);
 	if (status == LK_OK) return LK_OK;
 	run->refused = lk_arena_strdup(r->arena, lk_error_text(err, text, sizeof text));
 	return run->refused ? LK_OK : lk_oom(err);

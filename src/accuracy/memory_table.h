@@ -21,9 +21,6 @@ typedef struct lk_memory_run {
 
 typedef LK_VEC(lk_memory_run) lk_memory_runs;
 
-enum { LK_MEMORY_CLASSES = 4 };
-extern const char *const lk_memory_classes[LK_MEMORY_CLASSES];
-
 /* Peak of the last stage, bytes: score_memory.c. Fails on jobs that cannot be built. */
 lk_status lk_memory_predict(const lk_memory_run *run, double *bytes, lk_error *err);
 

@@ -7,6 +7,7 @@
  *     four more for grouped products. Megatron-LM's own layers have four of cuBLAS's, three with tensor parallelism: seen
  *     in the steady allocation of its tests, not derived. */
 #include "ask/memory_use.h"
+#include "ask/memory_range.h"
 
 #include "base/units.h"
 #include "model/job_parts.h"
@@ -63,11 +64,14 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *o
 	int64_t chains = out->graph->ranks.chains;
 	out->memory = LK_ARRAY(&out->arena, lk_stage_use, job->pp);
 	if (!out->memory) return lk_oom(err);
+	lk_memory_band band = {0}; /* measured for Megatron-LM alone */
+	if (lk_job_like_megatron(job)) band = lk_memory_band_known(lk_memory_class(&job->model));
 	for (int s = 0; s < job->pp; s++) {
 		lk_stage_use *use = &out->memory[s];
 		const lk_device *device = smallest_device(cluster, s * chains, (s + 1) * chains);
 		out->graph->programs.at[s].resident[LK_OWN_WORKSPACE] = workspace_bytes(job, device);
 		use->walk = lk_memory_walk(out->graph, (uint32_t)s);
+		lk_memory_band_apply(&band, use->walk.peak, &use->low, &use->high);
 		use->reserved = reserved_bytes(&use->walk);
 		use->context = context_bytes(device);
 		use->nccl = nccl_bytes(&out->graph->ranks);

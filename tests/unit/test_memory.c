@@ -237,6 +237,8 @@ static void bands_hold_four_of_five(void **state) {
 	double low, high;
 	lk_memory_band_apply(&band, 4 * LK_GIB, &low, &high); /* half as wide where there is four times as much */
 	close_to(log(high / low), 0.087 / 2, 1e-6);
+	lk_memory_band_apply(&band, 40 * LK_GIB, &low, &high); /* and not where little was measured */
+	close_to(log(high / low), 0.087, 1e-6);
 	assert_int_equal(lk_memory_band_fit(rows, 100, "x", "0", &other, &err), LK_OK);
 	assert_int_equal(other.rows, 90);
 	assert_int_equal(lk_memory_band_fit(rows, 100, "y", NULL, &other, &err), LK_OK);
