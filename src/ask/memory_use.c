@@ -65,7 +65,7 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *o
 	out->memory = LK_ARRAY(&out->arena, lk_stage_use, job->pp);
 	if (!out->memory) return lk_oom(err);
 	lk_memory_band band = {0}; /* measured for Megatron-LM alone */
-	if (lk_job_like_megatron(job)) band = lk_memory_band_known(lk_memory_class(&job->model));
+	if (lk_job_like_megatron(job) && job->model.image == 0) band = lk_memory_band_known(lk_memory_class(&job->model));
 	for (int s = 0; s < job->pp; s++) {
 		lk_stage_use *use = &out->memory[s];
 		const lk_device *device = smallest_device(cluster, s * chains, (s + 1) * chains);
