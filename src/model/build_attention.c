@@ -24,7 +24,7 @@ static lk_widths widths(const lk_builder *b) {
 }
 
 static double norm_out(const lk_builder *b) {
-	return b->replays ? 0 : lk_build_kept_bytes(b, b->rows * b->model->hidden);
+	return b->replays || b->job->recompute_norms ? 0 : lk_build_kept_bytes(b, b->rows * b->model->hidden);
 }
 /* Tokens that keys and values are made of. */
 static double key_tokens(const lk_builder *b, bool cross) {
@@ -35,6 +35,7 @@ static double qkv_saved(const lk_builder *b, lk_widths w, bool cross) {
 	double latent =
 		b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;
 	double keys = b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
+	if (b->job->recompute_latent_up && b->model->attention == LK_ATTN_MLA) return b->bytes * b->tokens * latent;
 	double normed = b->model->qk_norm && b->model->attention != LK_ATTN_MLA ? w.q + w.kv / 2 : 0; /* and what the norms read */
 	return b->bytes * (b->tokens * (w.q + latent + normed) + key_tokens(b, cross) * keys);
 }

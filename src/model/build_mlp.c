@@ -30,7 +30,8 @@ static double mlp_saved(const lk_builder *b, lk_mlp_width w) {
 	return up_saved(b, w) + inner_saved(b, w);
 }
 static double norm_out(const lk_builder *b) {
-	return b->train_base && !b->replays ? lk_build_kept_bytes(b, b->rows * b->model->hidden) : 0;
+	bool made_again = b->replays || b->job->recompute_norms;
+	return b->train_base && !made_again ? lk_build_kept_bytes(b, b->rows * b->model->hidden) : 0;
 }
 
 static void mlp_products_forward(lk_builder *b, lk_mlp_width w) {
@@ -133,10 +134,11 @@ static lk_moe_size moe_size(const lk_builder *b) {
 
 static double moe_saved(const lk_builder *b, lk_moe_size z) {
 	double up = b->bytes * z.routed * z.up;
-	double inputs = b->train_base ? lk_build_kept_bytes(b, z.routed * (z.hidden + z.inner)) : 0;
+	double inner = b->job->recompute_expert_activation ? 0 : z.inner;
+	double inputs = b->train_base ? lk_build_kept_bytes(b, z.routed * (z.hidden + inner)) : 0;
 	/* for the gradient of the router's weights: Megatron-LM weighs behind the activation, with a kernel of its own for
 	 * gated ones; others weigh the outputs */
-	double weighed = !lk_job_like_megatron(b->job) ? z.sent * z.hidden : b->model->gated ? 0 : z.routed * z.inner;
+	double weighed = !lk_job_like_megatron(b->job) ? z.sent * z.hidden : b->model->gated ? 0 : z.routed * inner;
 	return up + inputs + b->bytes * weighed;
 }
 

@@ -69,6 +69,8 @@ typedef struct lk_job {
 	bool recompute_said;
 	int recompute_layers;       /* FULL: layers per stage that are recomputed; 0 = all */
 	bool recompute_mlp;         /* SELECTIVE also recomputes the MLP's activation */
+	bool recompute_norms, recompute_expert_activation, recompute_latent_up; /* outputs that are not kept, whatever the
+	                             * kind; their second computation is small and takes no time here */
 
 	lk_switch overlap_grad_reduce; /* default on */
 	lk_switch overlap_param_gather; /* default: as overlap_grad_reduce, with sharding */

@@ -57,6 +57,7 @@ const lk_field lk_job_fields[] = {
 	FIELD("pipeline_layout", LK_FIELD_TEXT, pipeline_layout), INT(mbs), INT(gbs), INT(seq), INT(decoder_seq), INT(microbatch_group), SAID(dtype, dtypes),
 	CHOICE(optimizer, optimizers), CHOICE(state_dtype, dtypes), SWITCH(master_weights), SWITCH(fp32_grads),
 	SWITCH(grad_reduce_fp32), SAID(recompute, recomputes), INT(recompute_layers), BOOL(recompute_mlp),
+	BOOL(recompute_norms), BOOL(recompute_expert_activation), BOOL(recompute_latent_up),
 	SWITCH(overlap_grad_reduce), SWITCH(overlap_param_gather), SWITCH(overlap_p2p), SWITCH(tp_overlap),
 	REAL(bucket_bytes),
 	BOOL(offload_optimizer), SWITCH(cuda_graphs), CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),

@@ -352,17 +352,18 @@ static bool has_module(const char *list, const char *name) {
 }
 
 static lk_status finish_selective(lk_reading *r, const lk_megatron *m, lk_job *job) {
-	static const char *const unmodelled[] = {"moe_act", "layernorm", "mla_up_proj", "shared_experts"};
 	job->recompute = LK_RECOMPUTE_SELECTIVE;
 	job->recompute_mlp = m->moe_recompute;
 	if (m->modules == NULL) return LK_OK;
 	job->recompute_mlp |= has_module(m->modules, "mlp") || has_module(m->modules, "moe");
 	if (!job->recompute_mlp && !has_module(m->modules, "core_attn")) job->recompute = LK_RECOMPUTE_NONE;
-	for (size_t i = 0; i < sizeof unmodelled / sizeof *unmodelled; i++)
-		if (has_module(m->modules, unmodelled[i]))
-			LK_TRY(lk_launch_note(r, "recompute-modules",
-								  lk_arena_printf(r->arena, "recomputing %s is not modelled", unmodelled[i])));
-	return LK_OK;
+	job->recompute_norms = has_module(m->modules, "layernorm");
+	job->recompute_expert_activation = has_module(m->modules, "moe_act") && job->model.experts > 0;
+	job->recompute_latent_up = has_module(m->modules, "mla_up_proj") && m->latent;
+	if (job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up)
+		LK_TRY(lk_launch_note(r, "recompute-modules", "layernorm, moe_act and mla_up_proj save memory; their time is not modelled"));
+	if (!has_module(m->modules, "shared_experts")) return LK_OK;
+	return lk_launch_note(r, "recompute-modules", "recomputing shared_experts is not modelled");
 }
 
 static lk_status finish_recompute(lk_reading *r, const lk_megatron *m, lk_job *job) {

@@ -150,6 +150,16 @@ static lk_rank_params prediction_modules(const lk_job *job) {
 	return sum;
 }
 
+/* Tensor parallelism leaves the down-projections of latent attention whole on every rank; lk_sizes_layer divides them, as
+ * all of attention, for the traffic. */
+static lk_rank_params whole_latent(const lk_job *job, int stage) {
+	const lk_model *m = &job->model;
+	double layers = 0, each = (double)m->hidden * (m->q_lora + m->kv_lora + m->qk_rope) * (1 - 1.0 / job->tp);
+	if (m->attention != LK_ATTN_MLA) return (lk_rank_params){0};
+	for (int chunk = 0, first; chunk < job->vp; chunk++) layers += lk_job_chunk_layers(job, stage, chunk, &first);
+	return (lk_rank_params){.dense = layers * each, .trained_dense = lora(job) ? 0 : layers * each};
+}
+
 /* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits through a step, as they are and transposed. */
 static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3) return 0;
@@ -164,6 +174,7 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	lk_rank_params p = lk_sizes_stage(job, stage);
 	double copies = narrow_copies(job, stage, p);
 	if (lk_sizes_has_head(job, stage)) add(&p, prediction_modules(job));
+	add(&p, whole_latent(job, stage));
 	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = expert_shards(job);
 	double held = p.dense + p.experts;
 	double trained = p.trained_dense + p.trained_experts;
