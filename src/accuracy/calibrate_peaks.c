@@ -4,7 +4,7 @@
 #include "accuracy/memory_range.h"
 
 static lk_status add_band(const lk_memory_residual *rows, size_t count, const char *class, const char *source,
-                          const char *date, lk_calibration *out, lk_error *err) {
+						  const char *date, lk_calibration *out, lk_error *err) {
 	lk_memory_band band;
 	LK_TRY(lk_memory_band_fit(rows, count, class, NULL, &band, err));
 	if (band.rows == 0) return LK_OK;
@@ -16,7 +16,8 @@ static lk_status add_band(const lk_memory_residual *rows, size_t count, const ch
 	return LK_OK;
 }
 
-static lk_status add_bands(lk_memory_runs *runs, const char *source, const char *date, lk_calibration *out, lk_error *err) {
+static lk_status add_bands(lk_memory_runs *runs, const char *source, const char *date, lk_calibration *out,
+						   lk_error *err) {
 	lk_memory_residual *rows = LK_ARRAY(&out->arena, lk_memory_residual, runs->count + 1);
 	const char *kept_source = lk_arena_strdup(&out->arena, source), *kept_date = lk_arena_strdup(&out->arena, date);
 	if (!rows || !kept_source || !kept_date) return lk_oom(err);

@@ -1,8 +1,8 @@
 /* memory_range.c: the band that holds 80 % of measured peaks.
  *
  * It is that of ask/memory_range.c. The band of a class is the shortest interval of z that holds a share
- * of 0.8 (1 + 1 / G) of its rows, G the number of tests behind them: rows of one test err alike, and with few tests the next
- * one lies outside more often. */
+ * of 0.8 (1 + 1 / G) of its rows, G the number of tests behind them: rows of one test err alike, and with few tests the
+ * next one lies outside more often. */
 #include "accuracy/memory_range.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void shortest(double *z, size_t count, size_t tests, lk_memory_band *out)
 }
 
 lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const char *class, const char *without,
-                             lk_memory_band *out, lk_error *err) {
+							 lk_memory_band *out, lk_error *err) {
 	*out = (lk_memory_band){0};
 	double *z = malloc((count + 1) * sizeof *z), sum = 0;
 	const char **folds = malloc((count + 1) * sizeof *folds);

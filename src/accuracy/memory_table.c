@@ -18,7 +18,7 @@ enum { ROWS = 1 << 20, WORDS = 512, WORLD_MOST = 4096, NODE_GPUS = 8 /* of a tes
 typedef struct reader {
 	lk_arena *arena;
 	lk_csv *csv;
-	const char **names;         /* [columns] of flags; NULL: no flag */
+	const char **names; /* [columns] of flags; NULL: no flag */
 	int columns;
 } reader;
 
@@ -105,8 +105,8 @@ static bool put_backend(reader *r, const lk_memory_run *run, words *w) {
 static lk_status line_of(reader *r, const lk_memory_run *run, int gpus, words *w, lk_error *err) {
 	const char *more = lk_memory_flags(r->arena, run->model, run->test);
 	bool ok = put(w, "torchrun") && put(w, "--nproc_per_node") && put(w, lk_arena_printf(r->arena, "%d", gpus)) &&
-	          put(w, program_of(run->model)) && put_columns(r, w) && put_backend(r, run, w) && more &&
-	          put_text(w, lk_arena_strdup(r->arena, more));
+			  put(w, program_of(run->model)) && put_columns(r, w) && put_backend(r, run, w) && more &&
+			  put_text(w, lk_arena_strdup(r->arena, more));
 	return ok ? LK_OK : lk_fail(err, LK_ERR_INPUT, run->where, "the launch line is too long");
 }
 
@@ -152,7 +152,8 @@ static lk_status find_world(reader *r, lk_memory_run *run, lk_error *err) {
 	*err = first;
 	if (!any) return LK_ERR_INPUT;
 	*run = best;
-	run->note = lk_arena_printf(r->arena, "the row does not state how many GPUs; %d fit its steady allocation", best.job.gpus);
+	run->note =
+		lk_arena_printf(r->arena, "the row does not state how many GPUs; %d fit its steady allocation", best.job.gpus);
 	return run->note ? LK_OK : lk_oom(err);
 }
 
@@ -196,7 +197,9 @@ static lk_status find_columns(reader *r, const char *file, lk_error *err) {
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
 		if (lk_csv_column(r->csv, needed[i]) >= 0) continue;
 		lk_fail(err, LK_ERR_INPUT, file, "there is no column \"%s\"", needed[i]);
-		return lk_hint(err, "a table of memory has model, test, env, flags of Megatron-LM, mem_alloc_bytes and mem_max_alloc_bytes");
+		return lk_hint(
+			err,
+			"a table of memory has model, test, env, flags of Megatron-LM, mem_alloc_bytes and mem_max_alloc_bytes");
 	}
 	r->columns = lk_csv_columns(r->csv);
 	r->names = LK_ARRAY(r->arena, const char *, (size_t)r->columns);

@@ -1,5 +1,5 @@
-/* memory_table.h: a table of measured memory: launch flags of Megatron-LM as columns, allocated and peak bytes of the last
- * pipeline stage. Each row becomes a job through the same readers as a pasted launch line. */
+/* memory_table.h: a table of measured memory: launch flags of Megatron-LM as columns, allocated and peak bytes of the
+ * last pipeline stage. Each row becomes a job through the same readers as a pasted launch line. */
 #ifndef LK_ACCURACY_MEMORY_TABLE_H
 #define LK_ACCURACY_MEMORY_TABLE_H
 

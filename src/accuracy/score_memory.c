@@ -60,7 +60,7 @@ static lk_status fill_ranges(lk_arena *arena, const lk_memory_runs *runs, bool c
 	for (size_t i = 0; i < out->count; i++) {
 		bool counts = !*runs->at[i].suspect && out->rows[i].predicted > 0;
 		known[i] = (lk_memory_residual){runs->at[i].class, runs->at[i].test, counts ? out->rows[i].predicted : 0,
-		                                out->rows[i].measured};
+										out->rows[i].measured};
 	}
 	lk_memory_band band = {0};
 	for (size_t i = 0; i < out->count; i++) {
@@ -73,7 +73,7 @@ static lk_status fill_ranges(lk_arena *arena, const lk_memory_runs *runs, bool c
 }
 
 static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_memory_runs *runs,
-                       lk_scoring *out, lk_error *err) {
+					   lk_scoring *out, lk_error *err) {
 	static const char *const by[] = {"class", "gpu", "schedule"};
 	LK_TRY(lk_memory_read(arena, in, runs, err));
 	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
@@ -86,7 +86,7 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_s
 }
 
 lk_status lk_score_memory(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
-                          lk_error *err) {
+						  lk_error *err) {
 	lk_memory_runs runs = {0};
 	lk_status status = score(arena, request, in, &runs, out, err);
 	lk_vec_free(&runs);

@@ -36,11 +36,12 @@ static double qkv_saved(const lk_builder *b, lk_widths w, bool cross) {
 		b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;
 	double keys = b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
 	if (b->job->recompute_latent_up && b->model->attention == LK_ATTN_MLA) return b->bytes * b->tokens * latent;
-	double normed = b->model->qk_norm && b->model->attention != LK_ATTN_MLA ? w.q + w.kv / 2 : 0; /* and what the norms read */
+	bool reads = b->model->qk_norm && b->model->attention != LK_ATTN_MLA;
+	double normed = reads ? w.q + w.kv / 2 : 0; /* what the norms of queries and keys read */
 	return b->bytes * (b->tokens * (w.q + latent + normed) + key_tokens(b, cross) * keys);
 }
-/* The flash-attention package works on batch-first tensors: what it returns is kept, and once more as the sequence-first
- * input of the next product. */
+/* The flash-attention package works on batch-first tensors: what it returns is kept, and once more as the
+ * sequence-first input of the next product. */
 static bool copies_output(const lk_builder *b) {
 	return b->job->attn_library == LK_ATTN_LIBRARY_FLASH && b->batch > 1 && lk_job_like_megatron(b->job);
 }

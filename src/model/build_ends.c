@@ -85,9 +85,10 @@ typedef struct lk_logit_bytes {
 } lk_logit_bytes;
 
 /* Megatron-LM makes one fp32 copy, whose exponentials, softmax and gradient are written in place
- * (core/tensor_parallel/cross_entropy.py); its native fusion makes a second one. PyTorch's cross_entropy makes a second one for the
- * logarithm, which stays, and in the backward pass the gradients of both, while the caller still holds the 16-bit logits;
- * compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels write the gradient over the logits. */
+ * (core/tensor_parallel/cross_entropy.py); its native fusion makes a second one. PyTorch's cross_entropy makes a second
+ * one for the logarithm, which stays, and in the backward pass the gradients of both, while the caller still holds the
+ * 16-bit logits; compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels write the gradient
+ * over the logits. */
 static lk_logit_bytes logit_bytes(const lk_builder *b) {
 	double narrow = b->bytes;
 	if (fused_loss(b) && !b->job->native_loss_fusion) return (lk_logit_bytes){narrow, narrow, narrow};

@@ -137,7 +137,8 @@ static void scatter_behind(lk_builder *b, int layer, lk_block_pass pass, double 
 	if (gradients && lk_build_shards_layers(b->job) && p.trained_dense + p.trained_experts > 0) {
 		lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, wire * p.trained_experts,
 						 false, false);
-		lk_build_scratch(b, (b->bytes + wire) * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS); /* as made and as sent */
+		/* gradients as made and as sent */
+		lk_build_scratch(b, (b->bytes + wire) * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS);
 	}
 	if (gathered > 0) {
 		lk_op op = {.kind = LK_OP_WAIT,

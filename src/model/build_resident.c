@@ -1,5 +1,5 @@
-/* build_resident.c: what a stage holds through the whole step: model states (sizes.c) and the buffers that are made anew for
- * every micro-batch, but are never gone. */
+/* build_resident.c: what a stage holds through the whole step: model states (sizes.c) and the buffers that are made
+ * anew for every micro-batch, but are never gone. */
 #include "model/build.h"
 #include "model/sizes.h"
 

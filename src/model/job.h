@@ -69,8 +69,8 @@ typedef struct lk_job {
 	bool recompute_said;
 	int recompute_layers;       /* FULL: layers per stage that are recomputed; 0 = all */
 	bool recompute_mlp;         /* SELECTIVE also recomputes the MLP's activation */
-	bool recompute_norms, recompute_expert_activation, recompute_latent_up; /* outputs that are not kept, whatever the
-	                             * kind; their second computation is small and takes no time here */
+	/* Outputs that are not kept, whatever the kind; making them again is small and takes no time here. */
+	bool recompute_norms, recompute_expert_activation, recompute_latent_up;
 
 	lk_switch overlap_grad_reduce; /* default on */
 	lk_switch overlap_param_gather; /* default: as overlap_grad_reduce, with sharding */
@@ -85,7 +85,7 @@ typedef struct lk_job {
 	bool local_layers;          /* Megatron-LM's own layers in place of Transformer Engine's */
 	bool deterministic;         /* Megatron's --deterministic-mode: same bits every time */
 	lk_switch fused_cross_entropy; /* default off */
-	bool attention_mask;        /* the data loader makes a mask of a byte per pair of positions (Megatron-LM's default) */
+	bool attention_mask;        /* the data loader makes a mask, a byte per pair of positions: Megatron-LM's default */
 	bool native_loss_fusion;    /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32 copies; else the
 	                             * logits' gradient is written over them (Transformer Engine, Liger) */
 	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains; default off */

@@ -115,7 +115,8 @@ static void put_switches(const lk_job *job, lk_megatron *m) {
 	m->tp_overlap = job->tp_overlap == LK_ON;
 	m->graph_impl = job->cuda_graphs == LK_ON;
 	bool unfused = job->attn_kernel == LK_KERNEL_UNFUSED;
-	m->backend = unfused ? 3 : job->attn_library == LK_ATTN_LIBRARY_FLASH ? 1 : job->attn_library == LK_ATTN_LIBRARY_CUDNN ? 2 : 0;
+	static const int libraries[] = {[LK_ATTN_LIBRARY_FLASH] = 1, [LK_ATTN_LIBRARY_CUDNN] = 2};
+	m->backend = unfused ? 3 : libraries[job->attn_library];
 	m->fused_loss = job->fused_cross_entropy == LK_ON;
 	m->loss_impl = job->fused_cross_entropy == LK_ON && !job->native_loss_fusion;
 	m->defer_head = job->defer_head_gradient == LK_ON;

@@ -361,7 +361,8 @@ static lk_status finish_selective(lk_reading *r, const lk_megatron *m, lk_job *j
 	job->recompute_expert_activation = has_module(m->modules, "moe_act") && job->model.experts > 0;
 	job->recompute_latent_up = has_module(m->modules, "mla_up_proj") && m->latent;
 	if (job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up)
-		LK_TRY(lk_launch_note(r, "recompute-modules", "layernorm, moe_act and mla_up_proj save memory; their time is not modelled"));
+		LK_TRY(lk_launch_note(r, "recompute-modules",
+		                      "layernorm, moe_act and mla_up_proj save memory; their time is not modelled"));
 	if (!has_module(m->modules, "shared_experts")) return LK_OK;
 	return lk_launch_note(r, "recompute-modules", "recomputing shared_experts is not modelled");
 }

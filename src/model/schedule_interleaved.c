@@ -2,8 +2,8 @@
  * (megatron/core/pipeline_parallel/schedules.py). Each rank has v model chunks; chunk c of rank s is virtual stage
  * c*p + s.
  *
- * Micro-batches go in groups of p, or of g >= p that the job states; a group passes all chunks before the next one starts. Backward passes take the
- * chunks the other way round. With w = min(2(p - s - 1) + (v - 1)g, m*v): F x w; (F, B) x (m*v - w); B x w. Makespan
+ * Micro-batches go in groups of p, or of g >= p that the job states; a group passes all chunks before the next one
+ * starts. Backward passes take the chunks the other way round. With w = min(2(p - s - 1) + (v - 1)g, m*v): F x w; (F, B) x (m*v - w); B x w. Makespan
  * m(F + b) + (p - 1)(F + b)/v; min(m*v, w + 1) chunks are in flight.
  *
  * m must be a multiple of p. Megatron-LM refuses a last group of fewer than p micro-batches too: the order would
@@ -16,8 +16,8 @@ static int group_size(const lk_schedule_shape *shape) {
 
 static lk_status check_group(const lk_schedule_shape *shape, lk_error *err) {
 	if (shape->group <= 0 || shape->group >= shape->stages) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, lk_schedule_interleaved.name, "groups of %d micro-batches are smaller than the %d stages",
-	        shape->group, shape->stages);
+	lk_fail(err, LK_ERR_INPUT, lk_schedule_interleaved.name,
+	        "groups of %d micro-batches are smaller than the %d stages", shape->group, shape->stages);
 	return lk_hint(err, "give groups of %d or more", shape->stages);
 }
 

@@ -135,8 +135,8 @@ static double expert_shards(const lk_job *job) {
 	return shards > 1 ? shards : 1;
 }
 
-/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and state, three norms, and a
- * copy of the embedding where the first stage is another (Megatron-LM, multi_token_prediction.py). */
+/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and state, three norms,
+ * and a copy of the embedding where the first stage is another (Megatron-LM, multi_token_prediction.py). */
 static lk_rank_params prediction_modules(const lk_job *job) {
 	const lk_model *m = &job->model;
 	lk_rank_params sum = {0};
@@ -150,8 +150,8 @@ static lk_rank_params prediction_modules(const lk_job *job) {
 	return sum;
 }
 
-/* Tensor parallelism leaves the down-projections of latent attention whole on every rank; lk_sizes_layer divides them, as
- * all of attention, for the traffic. */
+/* Tensor parallelism leaves the down-projections of latent attention whole on every rank; lk_sizes_layer divides them,
+ * as all of attention, for the traffic. */
 static lk_rank_params whole_latent(const lk_job *job, int stage) {
 	const lk_model *m = &job->model;
 	double layers = 0, each = (double)m->hidden * (m->q_lora + m->kv_lora + m->qk_rope) * (1 - 1.0 / job->tp);
@@ -160,14 +160,15 @@ static lk_rank_params whole_latent(const lk_job *job, int stage) {
 	return (lk_rank_params){.dense = layers * each, .trained_dense = lora(job) ? 0 : layers * each};
 }
 
-/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits through a step, as they are and transposed. */
+/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and transposed. */
 static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3) return 0;
 	double ends = 0;
 	if (lk_sizes_has_embedding(job, stage)) ends += lk_sizes_embedding(job).dense;
 	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
 	double layers = p.dense + p.experts - ends;
-	return job->narrow_weights ? (2 * lk_dtype_bytes(job->dtype) - 2) * layers : 2 * lk_dtype_bytes(job->dtype) * layers;
+	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */
+	return (2 * lk_dtype_bytes(job->dtype) - instead) * layers;
 }
 
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
@@ -183,8 +184,8 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	if (frozen < 0) frozen = 0;
 	lk_resident r;
 	if (job->sharding == LK_SHARD_ZERO3) {
-		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen weights are sharded in
-		 * 16 bits */
+		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen weights are sharded
+		 * in 16 bits */
 		double weight = !sixteen_bit(job) ? 4 : lk_job_uses_deepspeed(job) ? 2 : 0;
 		r.weights = weight * sharded + 2 * frozen / dense;
 	} else {

@@ -29,7 +29,8 @@ static const char *measured(void) {
 }
 
 static void close_to(double got, double wanted, double tolerance) {
-	if (fabs(got - wanted) > tolerance * fabs(wanted)) fail_msg("got %.8g, expected %.8g within %g", got, wanted, tolerance);
+	if (fabs(got - wanted) > tolerance * fabs(wanted))
+		fail_msg("got %.8g, expected %.8g within %g", got, wanted, tolerance);
 }
 
 /* ---- items ---- */
@@ -54,7 +55,8 @@ static void launch(fixture *f, const char *gpu, const char *line) {
 	}
 	lk_step step = {0};
 	if (status == LK_OK) status = lk_job_complete(&f->job, &f->cluster, &err);
-	if (status == LK_OK) status = lk_step_ask(&f->job, &f->cluster, &(lk_step_options){.memory_only = true}, &step, &err);
+	if (status == LK_OK)
+		status = lk_step_ask(&f->job, &f->cluster, &(lk_step_options){.memory_only = true}, &step, &err);
 	if (status != LK_OK) fail_msg("%s", lk_error_text(&err, text, sizeof text));
 	f->walk = step.memory[f->job.pp - 1].walk;
 	lk_step_free(&step);
@@ -95,7 +97,8 @@ static void attention_outputs_are_copied_by_library(void **state) {
 	fixture cudnn, flash;
 	launch(&cudnn, "h100-sxm", GPT "--deterministic-mode");
 	launch(&flash, "a100-sxm-80", GPT "--deterministic-mode");
-	close_to(flash.walk.at_peak[LK_OWN_ACTIVATIONS] - cudnn.walk.at_peak[LK_OWN_ACTIVATIONS], 2 * sb * h * layers, 1e-9);
+	close_to(flash.walk.at_peak[LK_OWN_ACTIVATIONS] - cudnn.walk.at_peak[LK_OWN_ACTIVATIONS], 2 * sb * h * layers,
+			 1e-9);
 	finish(&cudnn), finish(&flash);
 }
 
@@ -217,7 +220,8 @@ static void wrong_tables_name_their_place(void **state) {
 	lk_error err = {0};
 	assert_int_equal(read_text("id,step_s\n1,2\n", &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "no column \"model\""));
-	assert_int_equal(read_text("model,test,env,mem_alloc_bytes,mem_max_alloc_bytes\ngpt,a,b,much,2\n", &err), LK_ERR_INPUT);
+	assert_int_equal(read_text("model,test,env,mem_alloc_bytes,mem_max_alloc_bytes\ngpt,a,b,much,2\n", &err),
+					 LK_ERR_INPUT);
 	assert_non_null(strstr(err.where, "t.csv:2"));
 	assert_int_equal(read_text("model,test,env,mem_alloc_bytes,mem_max_alloc_bytes\ngpt,a,b,1,2\n", &err), LK_OK);
 }
@@ -226,8 +230,7 @@ static void bands_hold_four_of_five(void **state) {
 	(void)state;
 	lk_memory_residual rows[100];
 	static const char *const names[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-	for (int i = 0; i < 100; i++)
-		rows[i] = (lk_memory_residual){"x", names[i / 10], LK_GIB, LK_GIB * exp(0.001 * i)};
+	for (int i = 0; i < 100; i++) rows[i] = (lk_memory_residual){"x", names[i / 10], LK_GIB, LK_GIB * exp(0.001 * i)};
 	lk_memory_band band, other;
 	lk_error err = {0};
 	assert_int_equal(lk_memory_band_fit(rows, 100, "x", NULL, &band, &err), LK_OK);
@@ -284,8 +287,9 @@ static void committed_ranges_are_those_of_the_data(void **state) {
 	lk_error err = {0};
 	char got[8192] = "", wanted[8192] = "";
 	assert_int_equal(lk_stream_open(measured(), &in, &err), LK_OK);
-	assert_int_equal(lk_calibrate_peaks(in, "Megatron-LM tests/functional_tests (megatron_ci_memory.csv)", "2026-11-21", &found,
-	                                    &err), LK_OK);
+	assert_int_equal(lk_calibrate_peaks(in, "Megatron-LM tests/functional_tests (megatron_ci_memory.csv)", "2026-11-21",
+										&found, &err),
+					 LK_OK);
 	FILE *out = fmemopen(got, sizeof got - 1, "w"), *file = fopen(committed, "r");
 	assert_true(out && file);
 	lk_calibration_write(&found, out);
