@@ -94,6 +94,7 @@ typedef struct lk_stage_memory {
 	int stage;
 	double weights, gradients, optimizer, activations, logits, workspace, buffers;
 	double allocated, reserved; /* peak of tensors; of the allocator */
+	double low, high;           /* 80 % range of `allocated`; NAN where no such job was measured */
 	double context, nccl;       /* outside the allocator */
 	double total;               /* reserved + context + nccl: what nvidia-smi shows */
 	char moment[96];            /* what runs then */

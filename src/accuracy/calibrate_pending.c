@@ -13,5 +13,4 @@ static lk_status pending(lk_stream *in, lk_error *err) {
 
 PENDING(lk_calibrate_ops)
 PENDING(lk_calibrate_collectives)
-PENDING(lk_calibrate_peaks)
 PENDING(lk_calibrate_slowdown)

@@ -170,6 +170,8 @@ static void fill_stage(lk_stage_memory *out, const lk_step *step, int stage) {
 		.workspace = at[LK_OWN_WORKSPACE],
 		.buffers = at[LK_OWN_BUFFERS],
 		.allocated = use->walk.peak,
+		.low = use->low,
+		.high = use->high,
 		.reserved = use->reserved,
 		.context = use->context,
 		.nccl = use->nccl,

@@ -1,5 +1,6 @@
 /* step.c: build the graph, cost it, fold it, run it, read times and memory from what ran. */
 #include "ask/step.h"
+#include "ask/memory_use.h"
 
 #include <string.h>
 #include <time.h>
@@ -12,72 +13,6 @@ static double now_s(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* ---- memory outside the allocator (docs/METHOD.md, "Memory") ---- */
-
-static double context_bytes(const lk_device *device) {
-	return device->arch >= LK_ARCH_HOPPER ? 0.8 * LK_GIB : 0.6 * LK_GIB; /* driver, kernels of the libraries */
-}
-
-/* NCCL keeps buffers per channel and connection: 4 MiB Simple, 4.7 MiB LL128, 0.5 MiB LL, for a ring's two neighbours,
- * allocated at first use; communicators of up to 16 channels. */
-static double nccl_bytes(const lk_ranks *ranks) {
-	double per_group = 16 * 2 * (4 + 4.7 + 0.5) / 2 * LK_MIB, bytes = 0;
-	uint32_t seen[LK_GROUPS][2];
-	int distinct = 0;
-	for (int g = 1; g < LK_GROUPS; g++) {
-		uint32_t size = ranks->group[g].size, stride = ranks->group[g].stride;
-		bool known = size <= 1 || g == LK_GROUP_MODEL || g == LK_GROUP_EMBEDDING;
-		for (int i = 0; i < distinct && !known; i++) known = seen[i][0] == size && seen[i][1] == stride;
-		if (known) continue;
-		seen[distinct][0] = size, seen[distinct++][1] = stride;
-		bytes += per_group;
-	}
-	return bytes;
-}
-
-/* The caching allocator holds more than is in use: blocks of 2 MiB granularity and holes between long-lived tensors. */
-static double reserved_bytes(const lk_memory *m) {
-	double moving = m->peak - m->resident;
-	return m->peak + 0.04 * moving + 0.1 * LK_GIB;
-}
-
-/* Libraries' workspaces: cuBLAS and Transformer Engine keep a few of 32 MiB. */
-static const double workspace_bytes = 0.1 * LK_GIB;
-
-/* The device with the least memory among the nodes that hold ranks [first, end). */
-static const lk_device *smallest_device(const lk_cluster *cluster, int64_t first, int64_t end) {
-	const lk_device *least = NULL;
-	int64_t rank = 0;
-	for (int g = 0; g < cluster->groups; g++) {
-		const lk_device *device = cluster->node[g].device;
-		int64_t next = rank + (int64_t)cluster->nodes[g] * cluster->node[g].gpus;
-		if (rank < end && next > first && (!least || device->memory_bytes < least->memory_bytes)) least = device;
-		rank = next;
-	}
-	return least ? least : cluster->node[0].device;
-}
-
-static lk_status ask_memory(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err) {
-	int64_t chains = out->graph->ranks.chains;
-	out->memory = LK_ARRAY(&out->arena, lk_stage_use, job->pp);
-	if (!out->memory) return lk_oom(err);
-	for (int s = 0; s < job->pp; s++) {
-		lk_stage_use *use = &out->memory[s];
-		const lk_device *device = smallest_device(cluster, s * chains, (s + 1) * chains);
-		out->graph->programs.at[s].resident[LK_OWN_WORKSPACE] = workspace_bytes;
-		use->walk = lk_memory_walk(out->graph, (uint32_t)s);
-		use->reserved = reserved_bytes(&use->walk);
-		use->context = context_bytes(device);
-		use->nccl = nccl_bytes(&out->graph->ranks);
-		use->total = use->reserved + use->context + use->nccl;
-		use->usable = device->memory_bytes;
-		const lk_stage_use *fullest = &out->memory[out->fullest];
-		if (use->total - use->usable > fullest->total - fullest->usable) out->fullest = s;
-	}
-	out->usable = out->memory[out->fullest].usable;
-	return LK_OK;
 }
 
 /* ---- times ---- */
@@ -174,7 +109,7 @@ lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_ste
 					  lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_build_graph(job, &out->graph, err));
-	LK_TRY(ask_memory(job, cluster, out, err));
+	LK_TRY(lk_memory_ask(job, cluster, out, err));
 	return options->memory_only ? LK_OK : ask_times(job, cluster, options, out, err);
 }
 

@@ -27,6 +27,7 @@ typedef struct lk_step_options {
 /* Memory of a stage as the device sees it, bytes. */
 typedef struct lk_stage_use {
 	lk_memory walk;
+	double low, high;            /* 80 % range of the walk's peak; NAN unknown */
 	double reserved, context, nccl, total;
 	double usable;               /* of the smallest device that holds ranks of the stage */
 } lk_stage_use;

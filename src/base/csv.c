@@ -228,6 +228,10 @@ int lk_csv_columns(const lk_csv *csv) {
 	return (int)csv->columns;
 }
 
+const char *lk_csv_name(const lk_csv *csv, int column) {
+	return column < 0 || (size_t)column >= csv->columns ? "" : csv->names[column];
+}
+
 const char *lk_csv_field(const lk_csv *csv, int column) {
 	if (column < 0 || (size_t)column >= csv->starts.count) return "";
 	return csv->text.at + csv->starts.at[column];

@@ -16,6 +16,8 @@ lk_status lk_csv_next(lk_csv *csv, bool *more, lk_error *err);
 /* Column index by name, or -1. */
 int lk_csv_column(const lk_csv *csv, const char *name);
 int lk_csv_columns(const lk_csv *csv);
+/* Name of a column; valid until the reader is closed. */
+const char *lk_csv_name(const lk_csv *csv, int column);
 /* Field of the current row ("" if column is -1); valid until the next row. */
 const char *lk_csv_field(const lk_csv *csv, int column);
 /* "file:line" of the current row. */

@@ -58,7 +58,7 @@ static void set_ranks(lk_graph *graph, const lk_job *job) {
 /* Stage and chunk at a place of the chain; direction d of DualPipe is a chain of its own. */
 static void at_place(const lk_job *job, int place, int direction, int *stage, int *chunk) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group};
 	bool dual = job->schedule == LK_SCHED_DUALPIPE;
 	for (*stage = 0; *stage < job->pp; ++*stage)
 		for (*chunk = dual ? direction : 0; *chunk < shape.chunks; ++*chunk) {
@@ -421,7 +421,7 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	lk_stage_builder s = {
 		.b = b,
 		.schedule = lk_schedule_get(job->schedule),
-		.shape = {job->pp, job->vp, job->microbatches},
+		.shape = {job->pp, job->vp, job->microbatches, job->microbatch_group},
 		.stage = stage,
 		.places = lk_job_places(job),
 		.wire_block = wire_blocks,
@@ -438,10 +438,7 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	LK_TRY(call(&s, &tail));
 	lk_program *program = &b->graph->programs.at[stage];
 	program->events = (uint32_t)b->graph->channels * 2 + 1;
-	lk_resident held = lk_sizes_resident(job, stage);
-	program->resident[LK_OWN_WEIGHTS] = held.weights;
-	program->resident[LK_OWN_GRADIENTS] = held.gradients;
-	program->resident[LK_OWN_OPTIMIZER] = held.optimizer;
+	lk_build_resident(b, stage, program->resident);
 	return LK_OK;
 }
 

@@ -41,7 +41,8 @@ typedef struct lk_builder {
 	lk_error *err;
 
 	double batch;        /* sequences of a micro-batch */
-	double tokens;       /* of a micro-batch on this rank: batch * seq / cp */
+	double tokens;       /* of a micro-batch on this rank: batch * seq / cp; of the stack that is being built */
+	double memory_tokens; /* ENCDEC: those of the encoder, which cross-attention reads */
 	double rows;         /* of them on this rank where sequence parallelism splits them: tokens / tp, else tokens */
 	double bytes;        /* of one activation: 2, or 4 in fp32 */
 	double tp;
@@ -83,6 +84,8 @@ void lk_build_wait(lk_builder *b, unsigned stream);
 /* The last operation added keeps `bytes` until the backward pass; or gives them back. */
 void lk_build_save(lk_builder *b, double bytes, unsigned owner);
 void lk_build_release(lk_builder *b, double bytes, unsigned owner);
+/* The mask that a dropout behind attention or MLP keeps: a byte each; code of a compiler makes it again. */
+double lk_build_mask_bytes(const lk_builder *b);
 /* The last operation added needs `bytes` while it runs. */
 void lk_build_scratch(lk_builder *b, double bytes, unsigned owner);
 
@@ -95,6 +98,8 @@ void lk_build_column_backward(lk_builder *b, const char *name, double n, double 
 void lk_build_bias_grad(lk_builder *b, const char *name, double rows, double columns); /* the sum of the output's gradient over rows */
 void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
 
+/* Sets the tokens of the stack: the decoder of an encoder-decoder may have its own length. */
+void lk_build_stack(lk_builder *b, bool decoder);
 /* Blocks; built on first use. */
 lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block);
@@ -114,6 +119,9 @@ void lk_build_moe_backward(lk_builder *b, bool input, bool weight);
 uint16_t lk_build_send_streams(void);
 /* A compute operation without work that waits for streams and, with `event`, for the call's first argument. */
 lk_status lk_build_wait_block(lk_builder *b, uint16_t join, bool event, uint32_t *block);
+
+/* build_resident.c: bytes that a stage holds from the first operation to the last, by owner. */
+void lk_build_resident(const lk_builder *b, int stage, double *bytes);
 
 /* ---- build_dp.c: data-parallel traffic and the tail of the step ---- */
 

@@ -2,6 +2,7 @@
  * (fused or not, causal, windowed, over context-parallel ranks), output projection. Saved tensors: arXiv 2205.05198
  * section 4, itemised in docs/METHOD.md ("Memory"). */
 #include "model/build.h"
+#include "model/job_parts.h"
 
 /* Widths on this rank. */
 typedef struct lk_widths {
@@ -23,17 +24,32 @@ static lk_widths widths(const lk_builder *b) {
 }
 
 static double norm_out(const lk_builder *b) {
-	return b->replays ? 0 : lk_build_kept_bytes(b, b->rows * b->model->hidden);
+	return b->replays || b->job->recompute_norms ? 0 : lk_build_kept_bytes(b, b->rows * b->model->hidden);
 }
-static double qkv_saved(const lk_builder *b, lk_widths w) {
+/* Tokens that keys and values are made of. */
+static double key_tokens(const lk_builder *b, bool cross) {
+	return cross ? b->memory_tokens : b->tokens;
+}
+
+static double qkv_saved(const lk_builder *b, lk_widths w, bool cross) {
 	double latent =
 		b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;
 	double keys = b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
-	return b->bytes * b->tokens * (w.q + keys + latent);
+	if (b->job->recompute_latent_up && b->model->attention == LK_ATTN_MLA) return b->bytes * b->tokens * latent;
+	bool reads = b->model->qk_norm && b->model->attention != LK_ATTN_MLA;
+	double normed = reads ? w.q + w.kv / 2 : 0; /* what the norms of queries and keys read */
+	return b->bytes * (b->tokens * (w.q + latent + normed) + key_tokens(b, cross) * keys);
 }
+/* The flash-attention package works on batch-first tensors: what it returns is kept, and once more as the
+ * sequence-first input of the next product. */
+static bool copies_output(const lk_builder *b) {
+	return b->job->attn_library == LK_ATTN_LIBRARY_FLASH && b->batch > 1 && lk_job_like_megatron(b->job);
+}
+
 static double core_saved(const lk_builder *b, const lk_layer_shape *s, lk_widths w) {
 	double out = b->bytes * b->tokens * w.v;
-	if (b->job->attn_kernel != LK_KERNEL_UNFUSED) return out + 4 * b->tokens * w.heads; /* log-sum-exp */
+	if (b->job->attn_kernel != LK_KERNEL_UNFUSED)
+		return out * (copies_output(b) ? 2 : 1) + 4 * b->tokens * w.heads; /* log-sum-exp */
 	double pairs = b->batch * w.heads * s->queries * s->keys;
 	if (b->job->recompute == LK_RECOMPUTE_SELECTIVE) return out;
 	return out + pairs * (b->bytes + (b->model->dropout > 0 ? 1 + b->bytes : 0));
@@ -73,6 +89,8 @@ static void flash(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool back
 	};
 	b->pending = 0;
 	lk_graph_add(b->graph, &op);
+	/* gradients of queries, keys and values; those of the queries are summed up in fp32 */
+	if (backward) lk_build_scratch(b, b->tokens * (b->bytes * (w.q + w.kv) + 4 * w.q), LK_OWN_WORKSPACE);
 }
 
 /* Products over all pairs (libraries of batched products do not skip the masked half) and a fused scale-mask-softmax.
@@ -91,6 +109,7 @@ static void unfused(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool ba
 		lk_build_memory(b, LK_OP_SOFTMAX, "mask_softmax_again", score_bytes * passes);
 	}
 	lk_build_gemm_batch(b, "probabilities_grad", s->queries, s->keys, w.value, batch);
+	lk_build_scratch(b, score_bytes * (b->model->dropout > 0 ? 2 : 1), LK_OWN_WORKSPACE);
 	lk_build_gemm_batch(b, "values_grad", s->keys, w.value, s->queries, batch);
 	lk_build_memory(b, LK_OP_SOFTMAX, "mask_softmax_grad", score_bytes * (passes + 1));
 	lk_build_gemm_batch(b, "query_grad", s->queries, w.score, s->keys, batch);
@@ -142,8 +161,13 @@ static void adapter(lk_builder *b, double n, double k, bool backward) {
 	lk_build_gemm(b, "adapter_b_grad", n, r, b->tokens);
 }
 
-static void projections_forward(lk_builder *b, lk_widths w) {
+static void projections_forward(lk_builder *b, lk_widths w, bool cross) {
 	const lk_model *m = b->model;
+	if (cross && b->memory_tokens != b->tokens) {
+		lk_build_gemm(b, "q_proj", b->tokens, w.q, m->hidden);
+		lk_build_gemm(b, "kv_proj", b->memory_tokens, w.kv, m->hidden);
+		return;
+	}
 	if (m->attention != LK_ATTN_MLA) {
 		lk_build_gemm(b, "qkv_proj", b->tokens, w.q + w.kv, m->hidden);
 		if (m->qkv_bias) lk_build_memory(b, LK_OP_ELEMENTWISE, "qkv_bias", 2 * b->bytes * b->tokens * (w.q + w.kv));
@@ -182,8 +206,8 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 	if (b->phase != LK_PHASE_RECOMPUTE || cross) lk_build_save(b, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
 	lk_build_save(b, norm_out(b), LK_OWN_ACTIVATIONS);
 	lk_build_tp_enter(b, "gather_attention_input");
-	projections_forward(b, w);
-	lk_build_save(b, qkv_saved(b, w), LK_OWN_ACTIVATIONS);
+	projections_forward(b, w, cross);
+	lk_build_save(b, qkv_saved(b, w, cross), LK_OWN_ACTIVATIONS);
 	adapter(b, w.q + w.kv, b->model->hidden, false);
 	if (!cross) positions(b, s, w, false);
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "split_heads", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
@@ -195,6 +219,7 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 	lk_build_tp_leave(b, "reduce_attention_output");
 	if (b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_attention_norm", 2 * row);
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual", lk_build_residual_bytes(b));
+	lk_build_save(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
 }
 
 /* What a split backward keeps between its two passes: the output of the core and the gradients behind both products. */
@@ -206,7 +231,10 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 	lk_widths w = widths(b);
 	double row = lk_build_row_bytes(b);
 	bool last = weight || !b->train_base; /* this block is the last that needs the inputs of products */
-	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual_grad", lk_build_residual_bytes(b));
+	if (input) {
+		lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual_grad", lk_build_residual_bytes(b));
+		lk_build_release(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+	}
 	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
 	if (input || b->sp) lk_build_tp_leave_backward(b, "gather_attention_grad");
 	if (weight && b->model->out_bias) lk_build_bias_grad(b, "out_bias_grad", b->rows, b->model->hidden);
@@ -221,7 +249,7 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 	}
 	if (weight && b->model->qkv_bias) lk_build_bias_grad(b, "qkv_bias_grad", b->tokens, w.q + w.kv);
 	projections_backward(b, w, input, weight);
-	if (input) lk_build_release(b, qkv_saved(b, w), LK_OWN_ACTIVATIONS);
+	if (input) lk_build_release(b, qkv_saved(b, w, cross), LK_OWN_ACTIVATIONS);
 	if (last) lk_build_release(b, norm_out(b), LK_OWN_ACTIVATIONS);
 	if (input && !last) lk_build_save(b, kept_for_weights(b, w), LK_OWN_ACTIVATIONS);
 	if (!input && weight) lk_build_release(b, kept_for_weights(b, w), LK_OWN_ACTIVATIONS);

@@ -2,6 +2,7 @@
  * optimizer, offloading, parameters gathered again. Sharding schemes: arXiv 1910.02054; Megatron-LM distributed
  * optimizer. */
 #include "model/build.h"
+#include "model/job_parts.h"
 #include "model/sizes.h"
 
 static void one(lk_builder *b, unsigned kind, unsigned group, const char *name, double bytes, bool free_running,
@@ -87,7 +88,9 @@ static void optimizer(lk_builder *b, double parameters) {
 	const lk_job *job = b->job;
 	if (!job->offload_optimizer) {
 		lk_build_memory(b, LK_OP_OPTIMIZER, "optimizer", parameters * optimizer_bytes(job));
-		lk_build_scratch(b, parameters * 2, LK_OWN_WORKSPACE);
+		/* 16-bit main gradients are widened for the update */
+		bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF && lk_job_like_megatron(job);
+		lk_build_scratch(b, parameters * (widens ? 4 : 2), LK_OWN_WORKSPACE);
 		return;
 	}
 	lk_op down = {.kind = LK_OP_COPY,

@@ -1,6 +1,7 @@
 /* build_ends.c: what stands before the first layer and behind the last: embeddings (tokens, positions, image patches),
  * final norm, output head, cross-entropy over a split vocabulary. */
 #include "model/build.h"
+#include "model/job_parts.h"
 #include "model/sizes.h"
 
 /* Fully sharded parameters of an end: gathered before it runs, for it and its backward; gradients scattered behind. */
@@ -8,6 +9,12 @@ static void gather_end(lk_builder *b, lk_rank_params p) {
 	if (b->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(b->job) <= 1 || p.dense <= 0) return;
 	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, 0, true, false);
 	lk_build_wait(b, LK_STREAM_DP);
+}
+
+/* The head's weights are whole from its forward to its backward pass. */
+static double gathered_head(const lk_builder *b) {
+	bool whole = b->job->sharding < LK_SHARD_ZERO3 || lk_sizes_dp_ranks(b->job) <= 1;
+	return whole ? 0 : b->bytes * lk_sizes_head(b->job).dense;
 }
 
 static void scatter_end(lk_builder *b, lk_rank_params p) {
@@ -31,6 +38,7 @@ static void embedding_forward(lk_builder *b) {
 		lk_build_collective(b, b->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP,
 							"reduce_embedding", out, false);
 	if (m->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm", 2 * lk_build_row_bytes(b));
+	if (b->train_base) lk_build_save(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
 }
 
 static void embedding_backward(lk_builder *b) {
@@ -40,11 +48,13 @@ static void embedding_backward(lk_builder *b) {
 	if (b->tp > 1 && b->sp)
 		lk_build_collective(b, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, "gather_embedding_grad", out, false);
 	lk_build_memory(b, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
+	lk_build_release(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
 	scatter_end(b, lk_sizes_embedding(b->job));
 }
 
 lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block) {
 	bool forward = pass == LK_BLOCK_FORWARD;
+	lk_build_stack(b, false);
 	if (!b->embed_block[pass]) {
 		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 		b->pending = 0;
@@ -69,30 +79,47 @@ static bool fused_loss(const lk_builder *b) {
 	return b->job->fused_cross_entropy == LK_ON;
 }
 
-/* Logits stay until the backward pass: 16-bit, and an fp32 copy for the softmax unless the loss is fused. */
-static double logits_saved(const lk_builder *b) {
-	return b->tokens * vocabulary(b) * (fused_loss(b) ? b->bytes : b->bytes + 4);
+/* Bytes per logit: most while the loss is computed, kept until the backward pass, most while its gradient is. */
+typedef struct lk_logit_bytes {
+	double forward, kept, backward;
+} lk_logit_bytes;
+
+/* Megatron-LM makes one fp32 copy, whose exponentials, softmax and gradient are written in place
+ * (core/tensor_parallel/cross_entropy.py); its native fusion makes a second one. PyTorch's cross_entropy makes a second
+ * one for the logarithm, which stays, and in the backward pass the gradients of both, while the caller still holds the
+ * 16-bit logits; compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels write the gradient
+ * over the logits. */
+static lk_logit_bytes logit_bytes(const lk_builder *b) {
+	double narrow = b->bytes;
+	if (fused_loss(b) && !b->job->native_loss_fusion) return (lk_logit_bytes){narrow, narrow, narrow};
+	if (b->job->compile) return (lk_logit_bytes){narrow, narrow, 2 * narrow};
+	if (!lk_job_like_megatron(b->job)) return (lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
+	return (lk_logit_bytes){narrow + (fused_loss(b) ? 8 : 4), 4, narrow + 4};
 }
 
 /* Vocabulary-parallel cross-entropy: maximum, predicted logit and sum of exponentials are reduced over TP. */
 static void loss(lk_builder *b) {
 	static const char *const names[] = {"loss_max", "loss_target", "loss_sum"};
 	double logits = b->tokens * vocabulary(b);
+	lk_logit_bytes each = logit_bytes(b);
 	lk_build_memory(b, LK_OP_LOSS, "cross_entropy", logits * (fused_loss(b) ? b->bytes : b->bytes + 4 * 4));
-	lk_build_save(b, logits_saved(b), LK_OWN_LOGITS);
+	lk_build_save(b, logits * each.forward, LK_OWN_LOGITS);
 	for (int i = 0; i < 3 && b->tp > 1; i++)
 		lk_build_collective(b, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, names[i], 4 * b->tokens, false);
 	if (!fused_loss(b)) lk_build_memory(b, LK_OP_LOSS, "softmax_divide", logits * 8);
+	lk_build_release(b, logits * (each.forward - each.kept), LK_OWN_LOGITS);
 }
 
 /* Inputs of the final norm and of the product. */
 static double head_saved(const lk_builder *b) {
-	return (b->model->final_norm ? 2 : 1) * lk_build_row_bytes(b);
+	int rows = (b->model->final_norm ? 2 : 1) + (b->model->head_transform ? 3 : 0); /* dense, activation, norm */
+	return rows * lk_build_row_bytes(b);
 }
 
 static void head_forward(lk_builder *b) {
 	const lk_model *m = b->model;
 	gather_end(b, lk_sizes_head(b->job));
+	if (m->vocab > 0 && gathered_head(b) > 0) lk_build_save(b, gathered_head(b), LK_OWN_BUFFERS);
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(b));
 	if (m->pooler) lk_build_gemm(b, "pooler", b->batch, m->hidden, m->hidden);
 	if (m->vocab <= 0) return;
@@ -106,19 +133,24 @@ static void head_backward(lk_builder *b) {
 	const lk_model *m = b->model;
 	if (m->vocab > 0) {
 		double logits = b->tokens * vocabulary(b);
+		lk_logit_bytes each = logit_bytes(b);
 		lk_build_memory(b, LK_OP_LOSS, "cross_entropy_grad", logits * (fused_loss(b) ? 2 * b->bytes : 8 + b->bytes));
+		lk_build_save(b, logits * (each.backward - each.kept), LK_OWN_LOGITS);
+		lk_build_release(b, logits * (each.backward - b->bytes), LK_OWN_LOGITS);
 		lk_build_column_backward(b, "lm_head_grad", vocabulary(b), m->hidden, true, b->train_base);
-		lk_build_release(b, logits_saved(b), LK_OWN_LOGITS);
+		lk_build_release(b, logits * b->bytes, LK_OWN_LOGITS);
 	}
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(b));
 	if (m->vocab > 0) lk_build_release(b, head_saved(b), LK_OWN_ACTIVATIONS);
 	if (b->train_base) scatter_end(b, lk_sizes_head(b->job));
+	if (m->vocab > 0 && gathered_head(b) > 0) lk_build_release(b, gathered_head(b), LK_OWN_BUFFERS);
 }
 
 /* A multi-token prediction module is one more layer with its own pass through the head; the builder runs the head once
  * more for each (DeepSeek-V3 report, section 2.2). */
 lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block) {
 	bool forward = pass == LK_BLOCK_FORWARD;
+	lk_build_stack(b, true);
 	if (!b->head_block[pass]) {
 		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 		b->pending = 0;

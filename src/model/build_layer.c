@@ -14,6 +14,16 @@ static double sequence(const lk_builder *b) {
 	return b->job->seq;
 }
 
+static double decoder_sequence(const lk_builder *b) {
+	return b->model->network == LK_NET_ENCDEC && b->job->decoder_seq > 0 ? b->job->decoder_seq : sequence(b);
+}
+
+void lk_build_stack(lk_builder *b, bool decoder) {
+	b->memory_tokens = b->job->mbs * sequence(b) / b->job->cp;
+	b->tokens = decoder ? b->job->mbs * decoder_sequence(b) / b->job->cp : b->memory_tokens;
+	b->rows = b->sp ? b->tokens / b->tp : b->tokens;
+}
+
 static int shape_index(lk_builder *b, int layer) {
 	const lk_model *m = b->model;
 	bool decoder = m->network == LK_NET_DECODER || (m->network == LK_NET_ENCDEC && layer >= m->layers);
@@ -22,8 +32,8 @@ static int shape_index(lk_builder *b, int layer) {
 		.cross = m->network == LK_NET_ENCDEC && decoder,
 		.causal = decoder,
 		.window = lk_model_window(m, layer),
-		.queries = sequence(b) / b->job->cp,
-		.keys = sequence(b),
+		.queries = (decoder ? decoder_sequence(b) : sequence(b)) / b->job->cp,
+		.keys = decoder ? decoder_sequence(b) : sequence(b),
 	};
 	for (int i = 0; i < b->shape_count; i++)
 		if (same_shape(&b->shapes[i], &shape)) return i;
@@ -33,15 +43,16 @@ static int shape_index(lk_builder *b, int layer) {
 }
 
 /* Cross-attention: every query sees the whole of the encoder's output. */
-static lk_layer_shape across(const lk_layer_shape *shape) {
+static lk_layer_shape across(const lk_builder *b, const lk_layer_shape *shape) {
 	lk_layer_shape cross = *shape;
+	cross.keys = sequence(b);
 	cross.causal = false;
 	cross.window = 0;
 	return cross;
 }
 
 static void forward(lk_builder *b, const lk_layer_shape *shape) {
-	lk_layer_shape cross = across(shape);
+	lk_layer_shape cross = across(b, shape);
 	lk_build_attention_forward(b, shape, false);
 	if (shape->cross) lk_build_attention_forward(b, &cross, true);
 	if (shape->moe)
@@ -75,7 +86,7 @@ static void backward(lk_builder *b, const lk_layer_shape *shape, bool input, boo
 		lk_build_moe_backward(b, input, weight);
 	else
 		lk_build_mlp_backward(b, shape, input, weight);
-	lk_layer_shape cross = across(shape);
+	lk_layer_shape cross = across(b, shape);
 	if (shape->cross) lk_build_attention_backward(b, &cross, true, input, weight);
 	lk_build_attention_backward(b, shape, false, input, weight);
 }
@@ -112,7 +123,7 @@ static double gather_before(lk_builder *b, int layer, lk_block_pass pass) {
 	lk_graph_add(b->graph, &wait);
 	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, b->bytes * p.experts, true, true);
 	if (b->job->sharding == LK_SHARD_ZERO2) return 0; /* the whole weights are resident there */
-	double bytes = b->bytes * (p.dense + p.experts);
+	double bytes = 2 * b->bytes * (p.dense + p.experts); /* its own and those of the layer that is fetched ahead */
 	lk_build_save(b, bytes, LK_OWN_BUFFERS);
 	b->saved -= bytes;
 	return bytes;
@@ -126,7 +137,8 @@ static void scatter_behind(lk_builder *b, int layer, lk_block_pass pass, double 
 	if (gradients && lk_build_shards_layers(b->job) && p.trained_dense + p.trained_experts > 0) {
 		lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, wire * p.trained_experts,
 						 false, false);
-		lk_build_scratch(b, wire * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS);
+		/* gradients as made and as sent */
+		lk_build_scratch(b, (b->bytes + wire) * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS);
 	}
 	if (gathered > 0) {
 		lk_op op = {.kind = LK_OP_WAIT,
@@ -170,6 +182,7 @@ static void fill(lk_builder *b, const lk_layer_shape *shape, lk_block_pass pass)
 
 lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block) {
 	int s = shape_index(b, layer);
+	lk_build_stack(b, layer >= b->model->layers);
 	if (!b->layer_block[s][pass]) {
 		const lk_layer_shape *shape = &b->shapes[s];
 		char name[96];

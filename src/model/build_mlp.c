@@ -1,5 +1,6 @@
 /* build_mlp.c: the second half of a layer: dense MLP, or router, dispatch, experts and combine. */
 #include "model/build.h"
+#include "model/job_parts.h"
 
 /* ---- dense, also the shared experts of an MoE layer ---- */
 
@@ -29,7 +30,8 @@ static double mlp_saved(const lk_builder *b, lk_mlp_width w) {
 	return up_saved(b, w) + inner_saved(b, w);
 }
 static double norm_out(const lk_builder *b) {
-	return b->train_base && !b->replays ? lk_build_kept_bytes(b, b->rows * b->model->hidden) : 0;
+	bool made_again = b->replays || b->job->recompute_norms;
+	return b->train_base && !made_again ? lk_build_kept_bytes(b, b->rows * b->model->hidden) : 0;
 }
 
 static void mlp_products_forward(lk_builder *b, lk_mlp_width w) {
@@ -54,6 +56,8 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 	lk_build_row_backward(b, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_grad", b->bytes * b->tokens * (2 * w.up + w.inner));
+		/* the gradients of the output, of what the activation gave and of what it took */
+		lk_build_scratch(b, lk_build_row_bytes(b) + b->bytes * b->tokens * (w.up + w.inner), LK_OWN_WORKSPACE);
 		if (weight || !b->train_base)
 			lk_build_release(b, mlp_saved(b, w), LK_OWN_ACTIVATIONS);
 		else
@@ -63,6 +67,16 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 	lk_build_column_backward(b, "mlp_up_grad", w.up, h, input, weight);
 	if (input && !weight && b->train_base) lk_build_save(b, mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
 	if (!input && weight) lk_build_release(b, inner_saved(b, w) + mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
+}
+
+static void residual_forward(lk_builder *b) {
+	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(b));
+	lk_build_save(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+}
+
+static void residual_backward(lk_builder *b) {
+	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
+	lk_build_release(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
 }
 
 static void norm_forward(lk_builder *b) {
@@ -86,12 +100,12 @@ void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape) {
 	mlp_products_forward(b, mlp_width(b, b->model->ffn));
 	lk_build_tp_leave(b, "reduce_mlp_output");
 	if (b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm", 2 * lk_build_row_bytes(b));
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(b));
+	residual_forward(b);
 }
 
 void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight) {
 	(void)shape;
-	if (input) lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
+	if (input) residual_backward(b);
 	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm_grad", 3 * lk_build_row_bytes(b));
 	if (input || b->sp) lk_build_tp_leave_backward(b, "gather_mlp_grad");
 	mlp_products_backward(b, mlp_width(b, b->model->ffn), input, weight);
@@ -120,8 +134,12 @@ static lk_moe_size moe_size(const lk_builder *b) {
 
 static double moe_saved(const lk_builder *b, lk_moe_size z) {
 	double up = b->bytes * z.routed * z.up;
-	double inputs = b->train_base ? lk_build_kept_bytes(b, z.routed * (z.hidden + z.inner)) : 0;
-	return up + inputs + b->bytes * z.sent * z.hidden; /* the last: expert outputs, for the gradient of their weights */
+	double inner = b->job->recompute_expert_activation ? 0 : z.inner;
+	double inputs = b->train_base ? lk_build_kept_bytes(b, z.routed * (z.hidden + inner)) : 0;
+	/* for the gradient of the router's weights: Megatron-LM weighs behind the activation, with a kernel of its own for
+	 * gated ones; others weigh the outputs */
+	double weighed = !lk_job_like_megatron(b->job) ? z.sent * z.hidden : b->model->gated ? 0 : z.routed * inner;
+	return up + inputs + b->bytes * weighed;
 }
 
 /* Rows to the ranks that hold their experts, or back. With one copy per node the message is smaller; comm.c counts the
@@ -205,7 +223,7 @@ void lk_build_moe_forward(lk_builder *b) {
 		mlp_products_forward(b, mlp_width(b, m->shared_ffn));
 		lk_build_tp_leave(b, "reduce_shared_output");
 	}
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(b));
+	residual_forward(b);
 }
 
 static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weight) {
@@ -213,8 +231,10 @@ static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weig
 	if (input) lk_build_quantize(b, z.routed * h);
 	if (input) experts_gemm(b, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(b, "weight_grad", h, z.inner, rows, z.local);
-	if (input)
+	if (input) {
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "expert_activation_grad", b->bytes * z.routed * (2 * z.up + z.inner));
+		lk_build_scratch(b, b->bytes * z.routed * (h + z.up + z.inner), LK_OWN_WORKSPACE);
+	}
 	if (input) lk_build_quantize(b, z.routed * z.up);
 	if (input) experts_gemm(b, "experts_up_grad", rows, h, z.up, z.local);
 	if (weight) experts_gemm(b, "weight_grad", z.up, h, rows, z.local);
@@ -228,7 +248,7 @@ void lk_build_moe_backward(lk_builder *b, bool input, bool weight) {
 	const lk_model *m = b->model;
 	lk_moe_size z = moe_size(b);
 	if (input) {
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
+		residual_backward(b);
 		permute(b, "unpermute_tokens_grad", z);
 		exchange(b, "combine_grad", z);
 		expert_shards(b, LK_OP_ALLGATHER, "gather_experts_grad", z);

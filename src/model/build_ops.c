@@ -9,6 +9,10 @@ double lk_build_residual_bytes(const lk_builder *b) {
 	return (b->job->compile ? 1 : 3) * lk_build_row_bytes(b);
 }
 
+double lk_build_mask_bytes(const lk_builder *b) {
+	return b->model->dropout > 0 && !b->job->compile ? b->rows * b->model->hidden : 0;
+}
+
 double lk_build_kept_bytes(const lk_builder *b, double elements) {
 	double operand = lk_dtype_bytes(b->job->dtype);
 	return elements * (operand < b->bytes ? operand : b->bytes);

@@ -199,6 +199,14 @@ static void fill_bucket(lk_job *job) {
 	else job->bucket_bytes = 25 * LK_MIB;
 }
 
+/* Transformer Engine prefers cuDNN's fused attention from Hopper on; deterministic it is there on Hopper alone. */
+static void fill_attention(lk_job *job, const lk_cluster *cluster) {
+	if (job->attn_library != LK_ATTN_LIBRARY_AUTO || cluster == NULL) return;
+	lk_arch arch = cluster->node[0].device->arch;
+	bool cudnn = arch == LK_ARCH_HOPPER || (arch == LK_ARCH_BLACKWELL && !job->deterministic);
+	job->attn_library = cudnn ? LK_ATTN_LIBRARY_CUDNN : LK_ATTN_LIBRARY_FLASH;
+}
+
 static void fill_switches(lk_job *job) {
 	bool full = job->dtype <= LK_TF32, sharded = job->sharding != LK_SHARD_NONE;
 	bool even = job->seq / job->cp % job->tp == 0 && job->seq % job->cp == 0;
@@ -218,6 +226,7 @@ static void fill_switches(lk_job *job) {
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);
 	if (!*job->profile) lk_copy(job->profile, sizeof job->profile, job->stack);
 	fill_switch(&job->fused_cross_entropy, false);
+	fill_switch(&job->defer_head_gradient, false);
 	if (job->task == LK_TASK_LORA) fill_int(&job->lora_rank, 16);
 	if (job->moe_imbalance == 0) job->moe_imbalance = 1.1;
 	fill_int(&job->max_connections, 8);
@@ -237,6 +246,7 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 	fill_dtype(&whole, cluster);
 	fill_sharding(&whole);
 	fill_switches(&whole);
+	fill_attention(&whole, cluster);
 	LK_TRY(lk_job_check_layout(&whole, err));
 	LK_TRY(lk_job_check_switches(&whole, err));
 	LK_TRY(lk_job_check_dtype(&whole, cluster, err));

@@ -19,6 +19,8 @@ typedef enum lk_recompute { LK_RECOMPUTE_NONE, LK_RECOMPUTE_SELECTIVE, LK_RECOMP
 typedef enum lk_optimizer { LK_OPT_ADAM, LK_OPT_SGD, LK_OPT_LAMB, LK_OPT_ADAFACTOR } lk_optimizer;
 typedef enum lk_cp_kind { LK_CP_RING, LK_CP_ALLGATHER } lk_cp_kind;
 typedef enum lk_attn_kernel { LK_KERNEL_FLASH, LK_KERNEL_UNFUSED } lk_attn_kernel;
+/* Which library's fused attention: what it keeps for the backward pass depends on its layout. */
+typedef enum lk_attn_library { LK_ATTN_LIBRARY_AUTO, LK_ATTN_LIBRARY_CUDNN, LK_ATTN_LIBRARY_FLASH } lk_attn_library;
 typedef enum lk_dispatcher { LK_DISPATCH_ALLTOALL, LK_DISPATCH_ALLGATHER, LK_DISPATCH_NODE /* one copy per node: DeepEP, HybridEP */ } lk_dispatcher;
 typedef enum lk_schedule_kind {
 	LK_SCHED_GPIPE, LK_SCHED_1F1B, LK_SCHED_INTERLEAVED, LK_SCHED_ZB_H1, LK_SCHED_ZB_V, LK_SCHED_DUALPIPE,
@@ -50,7 +52,9 @@ typedef struct lk_job {
 
 	int mbs;
 	int gbs;
-	int seq;
+	int seq;                    /* of a decoder, or of the encoder */
+	int decoder_seq;            /* ENCDEC; 0: as seq */
+	int microbatch_group;       /* interleaved: micro-batches that pass a chunk before the next one; 0: pp */
 	int microbatches;           /* per data-parallel rank, derived: gbs / (mbs * dp) */
 
 	lk_dtype dtype;             /* of the matrix multiplications */
@@ -65,6 +69,8 @@ typedef struct lk_job {
 	bool recompute_said;
 	int recompute_layers;       /* FULL: layers per stage that are recomputed; 0 = all */
 	bool recompute_mlp;         /* SELECTIVE also recomputes the MLP's activation */
+	/* Outputs that are not kept, whatever the kind; making them again is small and takes no time here. */
+	bool recompute_norms, recompute_expert_activation, recompute_latent_up;
 
 	lk_switch overlap_grad_reduce; /* default on */
 	lk_switch overlap_param_gather; /* default: as overlap_grad_reduce, with sharding */
@@ -75,7 +81,17 @@ typedef struct lk_job {
 	bool offload_optimizer;
 	lk_switch cuda_graphs;      /* default off */
 	lk_attn_kernel attn_kernel;
+	lk_attn_library attn_library; /* default: Transformer Engine's choice by architecture */
+	bool local_layers;          /* Megatron-LM's own layers in place of Transformer Engine's */
+	bool deterministic;         /* Megatron's --deterministic-mode: same bits every time */
 	lk_switch fused_cross_entropy; /* default off */
+	bool attention_mask;        /* the data loader makes a mask, a byte per pair of positions: Megatron-LM's default */
+	bool native_loss_fusion;    /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32 copies; else the
+	                             * logits' gradient is written over them (Transformer Engine, Liger) */
+	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains; default off */
+	int deferral_limit;         /* for so many micro-batches; 0 all */
+	bool narrow_weights;        /* fp8: the weights themselves are kept in 8 bits (Megatron's --fp8-param-gather) */
+	bool grouped_gemm;          /* experts as grouped products of Transformer Engine, on streams of their own */
 	lk_dispatcher dispatcher;
 	double moe_imbalance;       /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;               /* torch.compile: element-wise operations are fused */
@@ -110,6 +126,8 @@ typedef struct lk_launch {
 	int ignored_count;
 } lk_launch;
 lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where, lk_launch *out, lk_error *err);
+/* Whether launch lines of Megatron-LM have a flag of this name, dashes left out. */
+bool lk_launch_has_flag(const char *name);
 /* A shell script: assignments, ${VAR:-x}, continuations, arrays and decidable conditions are read, nothing is executed.
  * `$(...)`, backticks, arguments of the script and variables that it never sets are refused, with their line, where a flag
  * that matters needs them. The launch line is the last command that starts a known launcher or python. */

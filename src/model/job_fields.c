@@ -19,6 +19,7 @@ static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "mxf
 static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
 static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const kernels[] = {"flash", "unfused", NULL};
+static const char *const libraries[] = {"auto", "cudnn", "flash", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 static const char *const switches[] = {"off", "auto", "on", NULL};
 
@@ -41,7 +42,8 @@ const lk_field lk_job_fields[] = {
 	M_INT(head_dim), M_INT(ffn), M_INT(vocab), M_INT(context), M_CHOICE(norm, norms), M_INT(norms_per_layer),
 	M_BOOL(qk_norm), M_BOOL(embed_norm), M_BOOL(final_norm), M_BOOL(qkv_bias), M_BOOL(out_bias), M_BOOL(mlp_bias),
 	M_BOOL(norm_bias), M_BOOL(head_bias), M_BOOL(gated), M_BOOL(parallel_residual), M_BOOL(tied), M_INT(position_rows),
-	M_INT(token_types), M_INT(embed_dim), M_BOOL(pooler), M_BOOL(lm_head), M_INT(relative_buckets),
+	M_INT(token_types), M_INT(embed_dim), M_BOOL(pooler), M_BOOL(head_transform), M_BOOL(lm_head),
+	M_INT(relative_buckets),
 	FIELD("dropout", LK_FIELD_REAL, model.dropout), M_CHOICE(attention, attentions), M_INT(q_lora), M_INT(kv_lora),
 	M_INT(qk_nope), M_INT(qk_rope), M_INT(v_dim), M_INT(attention_sinks), M_INT(experts), M_INT(topk),
 	M_INT(expert_ffn),
@@ -53,12 +55,18 @@ const lk_field lk_job_fields[] = {
 	INT(shard_group),
 	SAID(schedule, schedules), INT(first_stage_layers), INT(last_stage_layers), BOOL(account_embedding),
 	BOOL(account_loss),
-	FIELD("pipeline_layout", LK_FIELD_TEXT, pipeline_layout), INT(mbs), INT(gbs), INT(seq), SAID(dtype, dtypes),
+	FIELD("pipeline_layout", LK_FIELD_TEXT, pipeline_layout), INT(mbs), INT(gbs), INT(seq), INT(decoder_seq),
+	INT(microbatch_group), SAID(dtype, dtypes),
 	CHOICE(optimizer, optimizers), CHOICE(state_dtype, dtypes), SWITCH(master_weights), SWITCH(fp32_grads),
 	SWITCH(grad_reduce_fp32), SAID(recompute, recomputes), INT(recompute_layers), BOOL(recompute_mlp),
+	BOOL(recompute_norms), BOOL(recompute_expert_activation), BOOL(recompute_latent_up),
 	SWITCH(overlap_grad_reduce), SWITCH(overlap_param_gather), SWITCH(overlap_p2p), SWITCH(tp_overlap),
 	REAL(bucket_bytes),
-	BOOL(offload_optimizer), SWITCH(cuda_graphs), SWITCH(graph_experts), SWITCH(scatter_messages), CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),
+	BOOL(offload_optimizer), SWITCH(cuda_graphs), SWITCH(graph_experts), SWITCH(scatter_messages),
+	 CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),
+	CHOICE(attn_library, libraries), BOOL(local_layers), BOOL(deterministic), BOOL(attention_mask),
+	BOOL(native_loss_fusion),
+	SWITCH(defer_head_gradient), INT(deferral_limit), BOOL(grouped_gemm), BOOL(narrow_weights),
 	CHOICE(dispatcher, dispatchers), REAL(moe_imbalance), BOOL(compile), INT(max_connections),
 	FIELD("stack", LK_FIELD_TEXT, stack), FIELD("profile", LK_FIELD_TEXT, profile),
 	FIELD("release", LK_FIELD_TEXT, release), INT(vocab_multiple),

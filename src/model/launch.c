@@ -250,6 +250,10 @@ lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, c
 	return read_line(&r, list, (size_t)count, NULL);
 }
 
+bool lk_launch_has_flag(const char *name) {
+	return lk_megatron_flag(name) != NULL;
+}
+
 lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name, lk_launch *out,
 						 lk_error *err) {
 	lk_reading r = {.arena = arena, .where = name, .out = out, .err = err};

@@ -66,12 +66,12 @@ typedef struct lk_megatron {
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap;
 	bool distributed_optimizer, megatron_fsdp, torch_fsdp2, fsdp2_keep;
-	bool cuda_graph, flash_attention, fused_loss, deepep, balanced_experts, sft;
+	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;
-	int query_groups, virtual_layers, max_positions, instances, relative_buckets, zero_stage;
+	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets, zero_stage;
 	double bucket_params;
 	int normalization, positions, softmax, backend, implementation, strategy, optimizer, fp8, fp8_recipe, fp4;
-	int granularity, method, dispatcher, flex_backend, grads_dtype, params_dtype, moment_dtype, moment2_dtype,
+	int loss_impl, granularity, method, dispatcher, flex_backend, grads_dtype, params_dtype, moment_dtype, moment2_dtype,
 		graph_impl;
 	const char *cp_type, *modules, *moe_freq, *window, *window_freq, *tokenizer, *tokenizer_model;
 	const char *layout, *rampup;

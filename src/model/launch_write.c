@@ -81,9 +81,21 @@ static void put_numbers(const lk_job *job, lk_megatron *m) {
 	m->bucket_params = job->bucket_bytes / (job->grad_reduce_fp32 == LK_ON ? 4 : 2);
 }
 
-static void put_recompute(const lk_job *job, lk_megatron *m) {
+static void put_modules(lk_arena *arena, const lk_job *job, lk_megatron *m) {
+	bool parts = job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up;
+	if (!parts && !job->recompute_mlp) return;
+	if (job->recompute == LK_RECOMPUTE_FULL) return;
+	m->granularity = 2;
+	m->modules = lk_arena_printf(arena, "%s%s%s%s%s", job->recompute == LK_RECOMPUTE_SELECTIVE ? "core_attn" : "",
+	                             job->recompute_mlp ? " mlp" : "", job->recompute_norms ? " layernorm" : "",
+	                             job->recompute_expert_activation ? " moe_act" : "",
+	                             job->recompute_latent_up ? " mla_up_proj" : "");
+	if (m->modules != NULL) m->modules += m->modules[0] == ' ';
+}
+
+static void put_recompute(lk_arena *arena, const lk_job *job, lk_megatron *m) {
 	m->granularity = job->recompute == LK_RECOMPUTE_FULL ? 1 : job->recompute == LK_RECOMPUTE_SELECTIVE ? 2 : 0;
-	if (job->recompute_mlp) m->modules = "core_attn mlp";
+	put_modules(arena, job, m);
 	if (job->recompute != LK_RECOMPUTE_FULL) return;
 	m->method = job->recompute_layers > 0 ? 2 : 1;
 	m->recompute_count = job->recompute_layers > 0 && job->vp > 0 ? job->recompute_layers / job->vp : 1;
@@ -102,8 +114,13 @@ static void put_switches(const lk_job *job, lk_megatron *m) {
 	m->no_overlap_p2p = job->schedule == LK_SCHED_INTERLEAVED && job->overlap_p2p == LK_OFF;
 	m->tp_overlap = job->tp_overlap == LK_ON;
 	m->graph_impl = job->cuda_graphs == LK_ON;
-	m->backend = job->attn_kernel == LK_KERNEL_UNFUSED ? 3 : 0;
+	bool unfused = job->attn_kernel == LK_KERNEL_UNFUSED;
+	static const int libraries[] = {[LK_ATTN_LIBRARY_FLASH] = 1, [LK_ATTN_LIBRARY_CUDNN] = 2};
+	m->backend = unfused ? 3 : libraries[job->attn_library];
 	m->fused_loss = job->fused_cross_entropy == LK_ON;
+	m->loss_impl = job->fused_cross_entropy == LK_ON && !job->native_loss_fusion;
+	m->defer_head = job->defer_head_gradient == LK_ON;
+	m->implementation = job->local_layers;
 	m->sft = job->task == LK_TASK_SFT;
 	m->balanced_experts = job->model.experts > 0 && job->moe_imbalance == 1;
 	m->dispatcher = job->model.experts > 0 ? dispatchers[job->dispatcher] : 0;
@@ -125,7 +142,7 @@ lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *
 	if (job->model.layers > 0) put_shape(arena, &job->model, out);
 	else out->job.model = start;
 	put_numbers(job, out);
-	put_recompute(job, out);
+	put_recompute(arena, job, out);
 	put_switches(job, out);
 	bool list = job->model.experts > 0 &&
 				(job->model.dense_layers > 0 || job->model.moe_offset > 0 || job->model.moe_every > 1);

@@ -26,6 +26,7 @@ void lk_megatron_init(lk_megatron *m) {
 					   .zero_stage = -1};
 	m->job.tp = m->job.pp = m->job.cp = m->job.ep = 1;
 	m->job.vocab_multiple = 128;
+	m->job.attention_mask = true;
 	lk_model *model = &m->job.model;
 	model->dropout = 0.1;
 	model->topk = 2;
@@ -245,6 +246,7 @@ static void finish_network(const lk_megatron *m, lk_model *model) {
 	model->context = m->max_positions > 0 ? m->max_positions : m->job.seq;
 	model->position_rows = rope ? 0 : model->context;
 	if (model->vocab == 0) model->vocab = m->job.padded_vocab > 0 ? m->job.padded_vocab : tokenizer_vocab(m);
+	if (model->vocab > 0) model->vocab += m->extra_vocab;
 	model->relative_buckets = m->positions == 3 ? m->relative_buckets : 0;
 	bool vit = model->network == LK_NET_ENCODER && model->vocab == 0 && m->tokenizer == NULL;
 	if (!vit) model->image = model->patch = model->channels = 0;
@@ -255,6 +257,7 @@ static void finish_network(const lk_megatron *m, lk_model *model) {
 	} else if (model->network == LK_NET_ENCODER) {
 		model->token_types = 2;
 		model->pooler = m->binary_head;
+		model->head_transform = true;
 	}
 	model->head_bias = model->lm_head && model->network != LK_NET_DECODER;
 	if (model->network == LK_NET_ENCDEC && model->decoder_layers == 0) model->decoder_layers = model->layers;
@@ -349,17 +352,19 @@ static bool has_module(const char *list, const char *name) {
 }
 
 static lk_status finish_selective(lk_reading *r, const lk_megatron *m, lk_job *job) {
-	static const char *const unmodelled[] = {"moe_act", "layernorm", "mla_up_proj", "shared_experts"};
 	job->recompute = LK_RECOMPUTE_SELECTIVE;
 	job->recompute_mlp = m->moe_recompute;
 	if (m->modules == NULL) return LK_OK;
 	job->recompute_mlp |= has_module(m->modules, "mlp") || has_module(m->modules, "moe");
 	if (!job->recompute_mlp && !has_module(m->modules, "core_attn")) job->recompute = LK_RECOMPUTE_NONE;
-	for (size_t i = 0; i < sizeof unmodelled / sizeof *unmodelled; i++)
-		if (has_module(m->modules, unmodelled[i]))
-			LK_TRY(lk_launch_note(r, "recompute-modules",
-								  lk_arena_printf(r->arena, "recomputing %s is not modelled", unmodelled[i])));
-	return LK_OK;
+	job->recompute_norms = has_module(m->modules, "layernorm");
+	job->recompute_expert_activation = has_module(m->modules, "moe_act") && job->model.experts > 0;
+	job->recompute_latent_up = has_module(m->modules, "mla_up_proj") && m->latent;
+	if (job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up)
+		LK_TRY(lk_launch_note(r, "recompute-modules",
+		                      "layernorm, moe_act and mla_up_proj save memory; their time is not modelled"));
+	if (!has_module(m->modules, "shared_experts")) return LK_OK;
+	return lk_launch_note(r, "recompute-modules", "recomputing shared_experts is not modelled");
 }
 
 static lk_status finish_recompute(lk_reading *r, const lk_megatron *m, lk_job *job) {
@@ -418,7 +423,13 @@ static lk_status finish_switches(lk_reading *r, const lk_megatron *m, lk_job *jo
 	job->overlap_p2p = on(!m->no_overlap_p2p && job->schedule == LK_SCHED_INTERLEAVED);
 	job->tp_overlap = on(m->tp_overlap && job->tp > 1);
 	job->cuda_graphs = on(m->cuda_graph || m->graph_impl > 0);
+	if (job->model.network != LK_NET_ENCDEC) job->decoder_seq = 0; /* other programs take it as the sequence */
 	job->fused_cross_entropy = on(m->fused_loss);
+	job->native_loss_fusion = m->fused_loss && m->loss_impl == 0;
+	job->defer_head_gradient = on(m->defer_head);
+	job->local_layers = m->implementation == 1;
+	bool flash = m->backend == 1 || m->flash_attention;
+	job->attn_library = flash ? LK_ATTN_LIBRARY_FLASH : m->backend == 2 ? LK_ATTN_LIBRARY_CUDNN : LK_ATTN_LIBRARY_AUTO;
 	bool local = m->implementation == 1 && m->backend == 0 && !m->flash_attention;
 	job->attn_kernel = local || m->backend >= 3 ? LK_KERNEL_UNFUSED : LK_KERNEL_FLASH;
 	job->task = m->sft ? LK_TASK_SFT : LK_TASK_PRETRAIN;

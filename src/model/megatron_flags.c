@@ -12,6 +12,7 @@ static const char *const positions[] = {"learned_absolute", "rope", "mrope", "re
 static const char *const softmaxes[] = {"vanilla", "learnable", "off-by-one", NULL};
 static const char *const backends[] = {"auto", "flash", "fused", "unfused", "local", NULL};
 static const char *const implementations[] = {"transformer_engine", "local", "inference_optimized", NULL};
+static const char *const loss_impls[] = {"native", "te", NULL};
 static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params", NULL};
 static const char *const optimizers[] = {"adam", "sgd", "muon", "dist_muon", "lion", NULL};
 static const char *const fp8_formats[] = {"", "hybrid", "e4m3", NULL};
@@ -117,6 +118,8 @@ const lk_flag lk_megatron_flags[] = {
 	/* batch */
 	INT("seq-length", job.seq, 1, 1 << 27),
 	INT2("encoder-seq-length", job.seq, 1, 1 << 27),
+	INT("decoder-seq-length", job.decoder_seq, 1, 1 << 27),
+	INT("vocab-extra-ids", extra_vocab, 0, 1 << 20),
 	INT("micro-batch-size", job.mbs, 1, 1 << 20),
 	INT("global-batch-size", job.gbs, 1, 1 << 28),
 	{"rampup-batch-size", LK_FLAG_LIST, AT(rampup), 0, 0, NULL, NULL, true},
@@ -124,6 +127,7 @@ const lk_flag lk_megatron_flags[] = {
 	INT("tensor-model-parallel-size", job.tp, 1, RANKS),
 	INT("pipeline-model-parallel-size", job.pp, 1, 4096),
 	INT("num-virtual-stages-per-pipeline-rank", job.vp, 1, 4096),
+	INT("microbatch-group-size-per-virtual-pipeline-stage", job.microbatch_group, 1, 1 << 20),
 	INT2("num-layers-per-virtual-pipeline-stage", virtual_layers, 1, 10000),
 	INT("context-parallel-size", job.cp, 1, RANKS),
 	INT("expert-model-parallel-size", job.ep, 1, RANKS),
@@ -179,6 +183,13 @@ const lk_flag lk_megatron_flags[] = {
 	SET2("use-flash-attn-v2", flash_attention),
 	CHOICE("transformer-impl", implementation, implementations),
 	SET("cross-entropy-loss-fusion", fused_loss),
+	CHOICE("cross-entropy-fusion-impl", loss_impl, loss_impls),
+	SET("defer-embedding-wgrad-compute", defer_head),
+	INT("wgrad-deferral-limit", job.deferral_limit, 0, 1 << 20),
+	SET("deterministic-mode", job.deterministic),
+	SET("fp8-param-gather", job.narrow_weights),
+	CLEAR("no-create-attention-mask-in-dataloader", job.attention_mask),
+	SET("moe-grouped-gemm", job.grouped_gemm),
 	SET2("enable-cuda-graph", cuda_graph),
 	SET2("external-cuda-graph", cuda_graph),
 	CHOICE("cuda-graph-impl", graph_impl, graph_impls),
@@ -205,8 +216,7 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("no-persist-layer-norm", FUSION), SKIP("use-te-activation-func", FUSION), SKIP("moe-permute-fusion", FUSION),
 	SKIP("moe-router-fusion", FUSION), SKIP("use-fused-weighted-squared-relu", FUSION),
 	SKIP("apply-rope-fusion", FUSION),
-	SKIP("cross-entropy-fusion-impl", FUSION), SKIP("no-gradient-reduce-div-fusion", FUSION),
-	SKIP("moe-grouped-gemm", "experts are always priced as grouped matrix products"),
+	SKIP("no-gradient-reduce-div-fusion", FUSION),
 	SKIP("moe-use-legacy-grouped-gemm", "experts are always priced as grouped matrix products"),
 	SKIP("moe-shared-expert-overlap", "overlap of shared experts with the dispatch is not modelled"),
 	SKIP("overlap-moe-expert-parallel-comm", "overlap of expert dispatch across micro-batches is not modelled"),
@@ -217,8 +227,6 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("moe-token-drop-policy", "dropped or padded tokens are not modelled; see the imbalance of experts"),
 	SKIP("moe-router-padding-for-fp8", "padding of expert inputs is not modelled"),
 	SKIP("moe-deepep-num-sms", "the SMs of the dispatch are those of the library's default"),
-	SKIP("defer-embedding-wgrad-compute", "deferred weight gradient of the head is not modelled"),
-	SKIP("wgrad-deferral-limit", "deferred weight gradient of the head is not modelled"),
 	SKIP("cpu-offloading-num-layers", "offloading of activations is not modelled"),
 	SKIP("cpu-offloading", "offloading of activations is not modelled"),
 	SKIP("optimizer-offload-fraction", "the whole optimizer state is counted as offloaded"),
@@ -226,10 +234,8 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("use-torch-optimizer-for-cpu-offload", "which code runs the offloaded optimizer is not modelled"),
 	SKIP("distribute-saved-activations", "distribution of saved activations is not modelled"),
 	SKIP("partition-activations", "distribution of saved activations is not modelled"),
-	SKIP("deterministic-mode", "slower deterministic kernels are not modelled"),
 	SKIP("empty-unused-memory-level", "emptying the allocator's cache is not modelled"),
 	SKIP("fp32-residual-connection", "fp32 residuals are not modelled"),
-	SKIP("fp8-param-gather", "fp8 gathering of parameters is not modelled"),
 	SKIP("fp4-param-gather", "fp4 gathering of parameters is not modelled"),
 	SKIP("fp8-param", "fp8 parameters are not modelled"),
 	SKIP("first-last-layers-bf16", "all layers are priced in the same format"),
@@ -243,7 +249,6 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("squared-relu", "activation functions of equal traffic are not told apart"),
 	SKIP("openai-gelu", "activation functions of equal traffic are not told apart"),
 	SKIP("onnx-safe", NUMBERS),
-	SKIP("microbatch-group-size-per-virtual-pipeline-stage", "groups of as many micro-batches as stages are modelled"),
 	SKIP("overlap-p2p-communication-warmup-flush", "warm-up and flush follow the steady state's overlap"),
 	SKIP("overlap-param-gather-with-optimizer-step", "overlap with the optimizer's step is not modelled"),
 	SKIP("no-align-grad-reduce", "stages start their reductions on their own"),
@@ -273,7 +278,6 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("cuda-graph-modules", "a graph of the whole step is modelled"),
 	SKIP("num-layers-per-stage", "replaced by the split over pipeline stages"),
 	SKIP("ds-sequence-parallel-size", "DeepSpeed-Ulysses is not modelled"),
-	SKIP("decoder-seq-length", "both stacks are priced with the encoder's length"),
 	SKIP("img-w", "images are taken as square"),
 	SKIP("num-classes", "the classifier's head is not modelled, it is small"),
 	SKIP("nccl-ub", NETWORK), SKIP("use-nccl-ub", NETWORK), SKIP("use-sharp", NETWORK),
@@ -352,7 +356,7 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("split", DATA), SKIP("mock-data", DATA), SKIP("no-mmap-bin-files", DATA), SKIP("num-workers", DATA),
 	SKIP("dataloader-type", DATA), SKIP("no-data-sharding", DATA), SKIP("reset-position-ids", DATA),
 	SKIP("reset-attention-mask", DATA), SKIP("eod-mask-loss", DATA),
-	SKIP("no-create-attention-mask-in-dataloader", DATA), SKIP("num-dataset-builder-threads", DATA),
+	SKIP("num-dataset-builder-threads", DATA),
 	SKIP("object-storage-cache-path", DATA), SKIP("mid-level-dataset-surplus", DATA), SKIP("sample-rate", DATA),
 	SKIP("mask-prob", DATA), SKIP("short-seq-prob", DATA), SKIP("vocab-file", DATA), SKIP("merge-file", DATA),
 	SKIP("vocab-extra-ids", "the extra tokens are lost in the padding of the vocabulary"),

@@ -41,6 +41,7 @@ typedef struct lk_model {
 	int token_types;       /* bert 2 */
 	int embed_dim;         /* opt-350m projects; 0 = hidden */
 	bool pooler;
+	bool head_transform;   /* bert as Megatron-LM trains it: a dense layer and a norm before the head */
 	bool lm_head;          /* false: backbone only, as bert and vit are counted */
 	int relative_buckets;  /* t5: buckets * heads in the first layer of each stack */
 	double dropout;        /* of hidden states; 0 in recent models */

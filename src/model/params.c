@@ -93,6 +93,7 @@ double lk_model_head_params(const lk_model *m) {
 	double h = m->hidden, sum = 0;
 	if (m->final_norm) sum += (m->network == LK_NET_ENCDEC ? 2 : 1) * norm(m, h); /* one per stack */
 	if (m->pooler) sum += linear(h, h, true);
+	if (m->head_transform) sum += linear(h, h, true) + norm(m, h);
 	if (m->lm_head && m->embed_dim > 0) sum += m->embed_dim * h;
 	if (m->lm_head && !m->tied) sum += m->vocab * embed_width(m);
 	if (m->lm_head && m->head_bias) sum += m->vocab;

@@ -30,6 +30,7 @@ typedef struct lk_schedule_shape {
 	int stages;          /* p: pipeline ranks */
 	int chunks;          /* v: model chunks per rank (ZB-V and DualPipe: 2) */
 	int microbatches;    /* m */
+	int group;           /* interleaved: micro-batches that pass a chunk before the next one; 0: p */
 } lk_schedule_shape;
 
 typedef struct lk_schedule {

@@ -50,7 +50,7 @@ lk_rank_params lk_sizes_head(const lk_job *job) {
 
 static bool holds_place(const lk_job *job, int stage, int wanted) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group};
 	for (int chunk = 0; chunk < job->vp; chunk++)
 		if (schedule->place(&shape, stage, chunk) == wanted) return true;
 	return false;
@@ -129,9 +129,54 @@ static double shard_over(const lk_job *job, int group) {
 	return group;
 }
 
+/* Experts have as many copies as all else. */
+static double expert_shards(const lk_job *job) {
+	double dense = lk_sizes_dp_ranks(job), shards = lk_sizes_edp_ranks(job) * shard_over(job, (int)dense) / dense;
+	return shards > 1 ? shards : 1;
+}
+
+/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and state, three norms,
+ * and a copy of the embedding where the first stage is another (Megatron-LM, multi_token_prediction.py). */
+static lk_rank_params prediction_modules(const lk_job *job) {
+	const lk_model *m = &job->model;
+	lk_rank_params sum = {0};
+	for (int i = 0; i < m->mtp_layers; i++) {
+		double join = 2.0 * m->hidden * m->hidden / job->tp + 3.0 * m->hidden;
+		add(&sum, lk_sizes_layer(job, m->layers - 1));
+		add(&sum, (lk_rank_params){.dense = join, .trained_dense = lora(job) ? 0 : join});
+	}
+	double copy = m->mtp_layers > 0 && job->pp > 1 && !m->tied ? (double)job->padded_vocab * m->hidden / job->tp : 0;
+	add(&sum, (lk_rank_params){.dense = copy, .trained_dense = lora(job) ? 0 : copy});
+	return sum;
+}
+
+/* Tensor parallelism leaves the down-projections of latent attention whole on every rank; lk_sizes_layer divides them,
+ * as all of attention, for the traffic. */
+static lk_rank_params whole_latent(const lk_job *job, int stage) {
+	const lk_model *m = &job->model;
+	double layers = 0, each = (double)m->hidden * (m->q_lora + m->kv_lora + m->qk_rope) * (1 - 1.0 / job->tp);
+	if (m->attention != LK_ATTN_MLA) return (lk_rank_params){0};
+	for (int chunk = 0, first; chunk < job->vp; chunk++) layers += lk_job_chunk_layers(job, stage, chunk, &first);
+	return (lk_rank_params){.dense = layers * each, .trained_dense = lora(job) ? 0 : layers * each};
+}
+
+/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and transposed. */
+static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
+	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3) return 0;
+	double ends = 0;
+	if (lk_sizes_has_embedding(job, stage)) ends += lk_sizes_embedding(job).dense;
+	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
+	double layers = p.dense + p.experts - ends;
+	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */
+	return (2 * lk_dtype_bytes(job->dtype) - instead) * layers;
+}
+
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	lk_rank_params p = lk_sizes_stage(job, stage);
-	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = shard_over(job, lk_sizes_edp_ranks(job));
+	double copies = narrow_copies(job, stage, p);
+	if (lk_sizes_has_head(job, stage)) add(&p, prediction_modules(job));
+	add(&p, whole_latent(job, stage));
+	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = expert_shards(job);
 	double held = p.dense + p.experts;
 	double trained = p.trained_dense + p.trained_experts;
 	double sharded = p.trained_dense / dense + p.trained_experts / experts;
@@ -139,12 +184,16 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	if (frozen < 0) frozen = 0;
 	lk_resident r;
 	if (job->sharding == LK_SHARD_ZERO3) {
-		/* the fp32 master shard is the weight; frozen weights are sharded in 16 bits */
-		r.weights = (sixteen_bit(job) ? 0 : 4 * sharded) + 2 * frozen / dense;
+		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen weights are sharded
+		 * in 16 bits */
+		double weight = !sixteen_bit(job) ? 4 : lk_job_uses_deepspeed(job) ? 2 : 0;
+		r.weights = weight * sharded + 2 * frozen / dense;
 	} else {
-		r.weights = lk_sizes_weight_bytes(job) * (lora(job) ? held + trained : held);
+		r.weights = lk_sizes_weight_bytes(job) * (lora(job) ? held + trained : held) + copies;
 	}
-	r.gradients = lk_sizes_gradient_bytes(job) * (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
+	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
+	bool wide = job->sharding == LK_SHARD_ZERO3 && sixteen_bit(job) && job->master_weights != LK_OFF;
+	r.gradients = (wide ? 4 : lk_sizes_gradient_bytes(job)) * (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
 	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;
 	r.optimizer = job->offload_optimizer ? 0 : lk_sizes_state_bytes(job) * state;
 	return r;

@@ -60,6 +60,8 @@ static void put_stage(lk_json_writer *w, const lk_stage_memory *m) {
 	lk_json_put_number(w, "workspace_bytes", m->workspace);
 	lk_json_put_number(w, "buffers_bytes", m->buffers);
 	lk_json_put_number(w, "allocated_bytes", m->allocated);
+	lk_json_put_number(w, "allocated_low_bytes", m->low);
+	lk_json_put_number(w, "allocated_high_bytes", m->high);
 	lk_json_put_number(w, "reserved_bytes", m->reserved);
 	lk_json_put_number(w, "context_bytes", m->context);
 	lk_json_put_number(w, "nccl_bytes", m->nccl);

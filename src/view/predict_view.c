@@ -198,6 +198,14 @@ static void put_stage(lk_table *t, const report *r, const lk_stage_memory *m) {
 		lk_table_text(t, size_text(sizes[i], places, text, sizeof text));
 }
 
+static void put_memory_range(const report *r, const lk_stage_memory *m) {
+	if (!(m->low > 0)) return;
+	char low[TEXT], high[TEXT];
+	int places = r->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
+	fprintf(r->out, "its tensors: %s - %s GiB in 8 of 10 cases, as measured in Megatron-LM's tests\n",
+	        size_text(m->low, places, low, sizeof low), size_text(m->high, places, high, sizeof high));
+}
+
 static lk_status put_memory(const report *r) {
 	static const lk_column columns[] = {
 		{"stage", "memory, GiB", false, false},  {"weights", "weights", true, false},
@@ -224,6 +232,7 @@ static lk_status put_memory(const report *r) {
 		fprintf(r->out, "fullest moment of stage %d: ", p->fullest_stage);
 		LK_TRY(lk_put_safe(p->memory[i].moment, r->out, r->err));
 		putc('\n', r->out);
+		put_memory_range(r, &p->memory[i]);
 	}
 	return LK_OK;
 }

@@ -15,7 +15,7 @@
 
 static double makespan(lk_schedule_kind kind, int p, int v, int m, double f, double b, double w, double pair,
                        int *in_flight) {
-	lk_schedule_shape shape = {p, v, m};
+	lk_schedule_shape shape = {p, v, m, 0};
 	lk_error err = {0};
 	double t = NAN;
 	lk_status status = lk_schedule_makespan(lk_schedule_get(kind), &shape, f, b, w, pair, &t, in_flight, &err);
@@ -24,7 +24,7 @@ static double makespan(lk_schedule_kind kind, int p, int v, int m, double f, dou
 }
 
 static void order_of(lk_schedule_kind kind, int p, int v, int m, int stage, lk_slots *out) {
-	lk_schedule_shape shape = {p, v, m};
+	lk_schedule_shape shape = {p, v, m, 0};
 	lk_error err = {0};
 	if (lk_schedule_get(kind)->order(&shape, stage, out, &err) != LK_OK) fail_msg("order: %s", err.what);
 }
@@ -117,7 +117,7 @@ static int each_shape(lk_schedule_kind kind, void (*visit)(lk_schedule_kind kind
 	for (int p = 1; p <= 16; p++)
 		for (int v = 1; v <= 5; v++)
 			for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
-				lk_schedule_shape shape = {p, v, many[i]};
+				lk_schedule_shape shape = {p, v, many[i], 0};
 				if (schedule->check(&shape, NULL) != LK_OK) continue;
 				visit(kind, &shape);
 				legal++;
@@ -274,7 +274,7 @@ static void test_dualpipe_pairs(void **state) {
 }
 
 static void assert_refused(lk_schedule_kind kind, int p, int v, int m, const char *hint) {
-	lk_schedule_shape shape = {p, v, m};
+	lk_schedule_shape shape = {p, v, m, 0};
 	lk_error err = {0};
 	lk_slots slots = {0};
 	double t;
@@ -311,7 +311,7 @@ static void test_refusals(void **state) {
 
 static void test_arguments(void **state) {
 	(void)state;
-	lk_schedule_shape shape = {4, 1, 8};
+	lk_schedule_shape shape = {4, 1, 8, 0};
 	const lk_schedule *schedule = lk_schedule_get(LK_SCHED_1F1B);
 	lk_slots slots = {0};
 	double t;
