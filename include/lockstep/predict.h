@@ -60,6 +60,7 @@ typedef struct lk_predict_request {
 	int cuda_graphs, fused_loss;
 	bool offload_optimizer, compile;
 	const char *stack;
+	const char *release;        /* of the stack: "26.04"; NULL the newest that runs were measured of */
 
 	/* how it is simulated */
 	const char *ranks;      /* NULL one per class, "all" */

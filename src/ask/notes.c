@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ask/profile.h"
 #include "ask/step.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -72,7 +73,8 @@ static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_err
 static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, const lk_asked *asked, lk_lines *lines,
 								  lk_error *err) {
 	const lk_job *job = &asked->job;
-	const lk_constants *c = &lk_default_constants;
+	lk_constants constants, *c = &constants;
+	lk_profile_constants(job, c);
 	char text[400];
 #define SAY(condition, ...)                                                                                            \
 	do {                                                                                                               \
@@ -112,6 +114,13 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, 
 		"selective recomputation saves almost nothing with flash attention: scores are never stored");
 	SAY(r->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !r->exact,
 		"jitter acts on whole runs of layers, their communication included (--exact: on every operation)");
+	const lk_calibration *numbers = lk_calibration_current();
+	const lk_calibration_row *profile = lk_profile_find(numbers, job);
+	SAY(profile, "efficiencies of the stack %s, %s: %d measured runs, %.1f %% off in their fit (--stack, --release)",
+		profile->subject, profile->variant, profile->points, 100 * profile->error);
+	SAY(!profile, "no measured run of the stack %s: base numbers of all stacks (--stack)", job->profile);
+	SAY(device->arch != LK_ARCH_CPU && !lk_profile_measured(numbers, device->arch),
+		"no run was measured on %s: it is taken to keep its peak as Ampere does", lk_arch_name(device->arch));
 	SAY(true, "input data is always there: no stalls of preparation or fetch are modelled");
 #undef SAY
 	return LK_OK;

@@ -70,7 +70,9 @@ static const lk_option options[] = {
 	 "MoE: alltoall, allgather, or node (one copy per node, as DeepEP)"},
 	{"moe-imbalance", 0, LK_OPTION_REAL, AT(moe_imbalance), true, 1, 1000, NULL, "X", NULL, "tokens of the busiest expert rank over the mean"},
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), true, 0, 0, NULL, "NAME", NULL,
-	 "software whose defaults apply: megatron, nemo, fsdp, llm-foundry, torchtitan, deepspeed"},
+	 "software whose defaults and efficiencies apply: megatron, nemo, fsdp, llm-foundry, torchtitan, deepspeed"},
+	{"release", 0, LK_OPTION_TEXT, AT(release), true, 0, 0, NULL, "NUMBER", NULL,
+	 "of that software, as 26.04; the newest that runs were measured of if nothing is said"},
 
 	{"ranks", 0, LK_OPTION_TEXT, AT(ranks), false, 0, 0, NULL, "all", "Simulation", "simulate every rank, not one of each class"},
 	{"exact", 0, LK_OPTION_FLAG, AT(exact), false, 0, 0, NULL, NULL, NULL, "simulate every layer and micro-batch, without folding repetition"},

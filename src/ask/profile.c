@@ -78,6 +78,10 @@ const lk_calibration_row *lk_profile_find(const lk_calibration *c, const lk_job 
 	return best;
 }
 
+bool lk_profile_measured(const lk_calibration *c, lk_arch arch) {
+	return arch == LK_ARCH_AMPERE || lk_calibration_find(c, "sustained", lk_arch_name(arch), "");
+}
+
 /* ---- constants ---- */
 
 void lk_profile_base(const lk_calibration *c, lk_constants *out) {

@@ -27,6 +27,9 @@ const char *lk_precision_class(lk_dtype dtype);
  * RELEASE". */
 const lk_calibration_row *lk_profile_find(const lk_calibration *c, const lk_job *job);
 
+/* Whether runs on the architecture are behind the shares. Ampere is what the shares of others are of. */
+bool lk_profile_measured(const lk_calibration *c, lk_arch arch);
+
 /* The constants without a profile: family "step". */
 void lk_profile_base(const lk_calibration *c, lk_constants *out);
 /* Lays a profile on top. */

@@ -16,11 +16,6 @@ char *lk_range_class(lk_arena *arena, const char *stack, const char *arch, bool 
 	                       experts ? "experts" : "dense");
 }
 
-/* Ampere is what the shares of the others are of. */
-static bool is_measured(const lk_calibration *c, const lk_device *device) {
-	return device->arch == LK_ARCH_AMPERE || lk_calibration_find(c, "sustained", lk_arch_name(device->arch), "");
-}
-
 /* The narrowest class that has a row. */
 static const lk_calibration_row *class_of(lk_arena *arena, const lk_calibration *c, const char *stack, const char *arch,
                                           bool experts) {
@@ -41,7 +36,7 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, do
 		class_of(arena, c, profile ? profile->subject : NULL, lk_arch_name(device->arch), experts);
 	double below = log(lk_calibration_value(row, "low", experts ? .65 : .8));
 	double above = log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25));
-	double wider = (profile ? 1 : 1.5) * (is_measured(c, device) ? 1 : 1.5);
+	double wider = (profile ? 1 : 1.5) * (lk_profile_measured(c, device->arch) ? 1 : 1.5);
 	double middle = (below + above) / 2, half = (above - below) / 2 * wider;
 	*low = seconds * exp(middle - half);
 	*high = seconds * exp(middle + half);
@@ -49,5 +44,5 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, do
 	*basis = lk_arena_printf(arena, "errors of %d %s runs that the fit had not seen%s%s", row ? row->points : 0,
 	                         row ? row->variant : experts ? "experts" : "dense",
 	                         profile ? "" : ", wider: no run of this stack",
-	                         is_measured(c, device) ? "" : ", wider: no run on this architecture");
+	                         lk_profile_measured(c, device->arch) ? "" : ", wider: no run on this architecture");
 }

@@ -196,6 +196,7 @@ static void take_switches(const lk_predict_request *r, lk_job *job) {
 	job->offload_optimizer |= r->offload_optimizer;
 	job->compile |= r->compile;
 	if (r->stack) lk_copy(job->stack, sizeof job->stack, r->stack);
+	if (r->release) lk_copy(job->release, sizeof job->release, r->release);
 }
 
 /* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence. */
