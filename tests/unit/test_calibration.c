@@ -1,0 +1,232 @@
+/* Fitting, rows of a calibration, profiles of software stacks. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ask/profile.h"
+#include "base/fit.h"
+#include "base/stats.h"
+#include "cost/calibration.h"
+#include "hw/data.h"
+
+/* ---- fitting ---- */
+
+static double bowl(const double *x, void *context) {
+	const double *centre = context;
+	return pow(x[0] - centre[0], 2) + 3 * pow(log(x[1] / centre[1]), 2) + fabs(x[2] - 7);
+}
+
+static double banana(const double *x, void *context) {
+	(void)context;
+	return 100 * pow(x[1] - x[0] * x[0], 2) + pow(1 - x[0], 2);
+}
+
+static double nowhere(const double *x, void *context) {
+	(void)context;
+	return x[0] > 2 ? NAN : fabs(x[0] - 3);
+}
+
+static void test_simplex(void **state) {
+	(void)state;
+	double centre[] = {.3, 40}, x[3], least;
+	const lk_fit_number bowl_numbers[] = {{"a", 0, -1, 1, false}, {"b", 1, .1, 1000, true}, {"c", 7, 7, 7, false}};
+	lk_fit_simplex(bowl_numbers, 3, 4000, bowl, centre, x, &least);
+	assert_true(fabs(x[0] - .3) < 1e-3 && fabs(x[1] - 40) < .1 && x[2] == 7 && least < 1e-5);
+	const lk_fit_number plane[] = {{"x", -1.2, -3, 3, false}, {"y", 1, -3, 3, false}};
+	lk_fit_simplex(plane, 2, 4000, banana, NULL, x, &least);
+	assert_true(fabs(x[0] - 1) < 1e-2 && fabs(x[1] - 1) < 2e-2);
+	/* a place without a value is avoided; the limits hold */
+	const lk_fit_number line[] = {{"x", 1, 0, 4, false}};
+	lk_fit_simplex(line, 1, 1000, nowhere, NULL, x, &least);
+	assert_true(x[0] <= 2 && x[0] > 1.9 && isfinite(least));
+	double centre_outside[] = {5, 40};
+	lk_fit_simplex(bowl_numbers, 3, 4000, bowl, centre_outside, x, NULL);
+	assert_true(x[0] <= 1 && x[0] > .99);
+}
+
+/* Most rows agree, some are far off: least absolute deviations find what the most say. */
+static void test_linear(void **state) {
+	(void)state;
+	enum { ROWS = 400, COUNT = 3 };
+	double truth[COUNT] = {.2, -.1, .05}, x[COUNT], free_prior[COUNT] = {INFINITY, INFINITY, INFINITY};
+	double *jacobian = calloc(ROWS * COUNT, sizeof *jacobian), residual[ROWS], weight[ROWS];
+	lk_error err;
+	for (int i = 0; i < ROWS; i++) {
+		residual[i] = i % 10 == 0 ? 3 : 0;
+		weight[i] = 1;
+		for (int c = 0; c < COUNT; c++) {
+			jacobian[i * COUNT + c] = lk_normal(7, (uint64_t)(i * COUNT + c));
+			residual[i] += jacobian[i * COUNT + c] * truth[c];
+		}
+	}
+	assert_int_equal(lk_fit_linear(jacobian, residual, weight, ROWS, COUNT, free_prior, x, &err), LK_OK);
+	for (int c = 0; c < COUNT; c++) assert_true(fabs(x[c] - truth[c]) < 5e-3);
+	/* a deviation of 0 pins a number, a small one draws it to 0 */
+	double prior[COUNT] = {INFINITY, 0, 1e-4};
+	assert_int_equal(lk_fit_linear(jacobian, residual, weight, ROWS, COUNT, prior, x, &err), LK_OK);
+	assert_true(x[1] == 0 && fabs(x[2]) < 1e-3 && fabs(x[0] - .2) < .02);
+	/* rows of weight 0 say nothing; a column that no row moves stays 0 */
+	for (int i = 0; i < ROWS; i++) weight[i] = i % 10 != 0, jacobian[i * COUNT + 2] = 0;
+	for (int i = 0; i < ROWS; i++) residual[i] = jacobian[i * COUNT] * .2 + (weight[i] > 0 ? 0 : 50);
+	assert_int_equal(lk_fit_linear(jacobian, residual, weight, ROWS, COUNT, free_prior, x, &err), LK_OK);
+	assert_true(fabs(x[0] - .2) < 1e-4 && fabs(x[1]) < 1e-4 && x[2] == 0);
+	free(jacobian);
+}
+
+/* ---- rows ---- */
+
+static lk_status read_text(const char *text, lk_calibration *out, lk_error *err) {
+	lk_stream *in;
+	assert_int_equal(lk_stream_memory(text, strlen(text), "mine.csv", &in, err), LK_OK);
+	lk_status status = lk_calibration_read(in, out, err);
+	lk_stream_close(in);
+	return status;
+}
+
+static const char head[] = "family,subject,variant,numbers,points,error,date,source\n";
+
+static void test_rows(void **state) {
+	(void)state;
+	lk_calibration c = {0}, again = {0};
+	lk_error err;
+	assert_int_equal(read_text("# mine\nfamily,subject,variant,numbers,points,error,date,source\n"
+	                           "gemm,a100-sxm-80,fp16,efficiency=0.74 fill_us=4.2,8120,0.049,2026-11-21,\"a, \"\"b\"\"\"\n"
+	                           "gemm,A100 SXM 80,FP16,efficiency=0.8,,,,\n"
+	                           "stack,nemo,,,0,,,\n", &c, &err), LK_OK);
+	const lk_calibration_row *row = lk_calibration_find(&c, "gemm", "a100_sxm_80", "fp16");
+	assert_non_null(row); /* the later one wins */
+	assert_true(lk_calibration_value(row, "efficiency", 0) == .8 && lk_calibration_value(row, "fill_us", 9) == 9);
+	assert_true(lk_calibration_value(NULL, "efficiency", 5) == 5 && isnan(row->error) && row->points == 0);
+	assert_null(lk_calibration_find(&c, "gemm", "a100-sxm-80", "bf16"));
+	assert_string_equal(c.rows.at[0].source, "a, \"b\"");
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	lk_calibration_write(&c, out);
+	fclose(out);
+	assert_int_equal(read_text(text, &again, &err), LK_OK);
+	assert_int_equal(again.rows.count, c.rows.count);
+	for (size_t i = 0; i < c.rows.count; i++) {
+		assert_string_equal(again.rows.at[i].subject, c.rows.at[i].subject);
+		assert_string_equal(again.rows.at[i].source, c.rows.at[i].source);
+		assert_int_equal(again.rows.at[i].count, c.rows.at[i].count);
+		for (int n = 0; n < c.rows.at[i].count; n++) assert_true(again.rows.at[i].value[n] == c.rows.at[i].value[n]);
+	}
+	free(text);
+	lk_calibration_free(&c);
+	lk_calibration_free(&again);
+}
+
+static void refuse(const char *body, const char *where) {
+	char text[4096];
+	lk_calibration c = {0};
+	lk_error err = {0};
+	snprintf(text, sizeof text, "%s%s", head, body);
+	assert_int_equal(read_text(text, &c, &err), LK_ERR_INPUT);
+	assert_non_null(strstr(err.where, where));
+	lk_calibration_free(&c);
+}
+
+static void test_bad_rows(void **state) {
+	(void)state;
+	refuse("gemm,a100,fp16,efficiency,1,0,,\n", "mine.csv:2");
+	refuse("gemm,a100,fp16,efficiency=,1,0,,\n", "mine.csv:2");
+	refuse("gemm,a100,fp16,efficiency=x,1,0,,\n", "mine.csv:2");
+	refuse("gemm,a100,fp16,a=1,1,0,,\ngemm,a100,fp16,efficiency=nan,1,0,,\n", "mine.csv:3");
+	refuse("gemm,a100,fp16,a=1,-1,0,,\n", "mine.csv:2");
+	refuse("gemm,a100,fp16,a=1,1,-0.5,,\n", "mine.csv:2");
+	refuse(",a100,fp16,a=1,1,0,,\n", "mine.csv:2");
+	refuse("gemm,a100\n", "mine.csv:2");
+	char many[2048] = "gemm,a,b,";
+	for (int i = 0; i <= LK_CALIBRATION_NUMBERS; i++) strcat(many, "n=1 ");
+	strcat(many, ",1,0,,\n");
+	refuse(many, "mine.csv:2");
+	lk_calibration c = {0};
+	lk_error err = {0};
+	assert_int_equal(read_text("a,b\n1,2\n", &c, &err), LK_ERR_INPUT);
+	assert_non_null(strstr(err.what, "family"));
+	lk_calibration_free(&c);
+}
+
+/* Every file that was compiled in reads without an error: lk_calibration_current counts on it. */
+static void test_compiled_in(void **state) {
+	(void)state;
+	const char *name;
+	size_t rows = 0;
+	for (int i = 0; lk_data_file_at(i, &name, NULL); i++) {
+		lk_calibration c = {0};
+		lk_stream *in;
+		lk_error err;
+		size_t length = strlen(name);
+		if (strncmp(name, "calibration/", 12) != 0 || strcmp(name + length - 4, ".csv") != 0) continue;
+		assert_int_equal(lk_data_open(NULL, name, &in, &err), LK_OK);
+		assert_int_equal(lk_calibration_read(in, &c, &err), LK_OK);
+		for (size_t r = 0; r < c.rows.count; r++) {
+			assert_true(c.rows.at[r].points > 0);
+			assert_true(*c.rows.at[r].source && strlen(c.rows.at[r].date) == 10);
+		}
+		rows += c.rows.count;
+		lk_stream_close(in);
+		lk_calibration_free(&c);
+	}
+	assert_true(rows > 0);
+	assert_int_equal(lk_calibration_current()->rows.count, rows);
+}
+
+/* ---- profiles ---- */
+
+static const char *profile_of(const lk_calibration *c, const char *stack, const char *release, lk_dtype dtype) {
+	lk_job job = {.dtype = dtype};
+	snprintf(job.profile, sizeof job.profile, "%s", stack);
+	snprintf(job.release, sizeof job.release, "%s", release);
+	const lk_calibration_row *row = lk_profile_find(c, &job);
+	return row ? row->variant : "none";
+}
+
+static void test_profiles(void **state) {
+	(void)state;
+	lk_calibration c = {0};
+	lk_error err;
+	assert_int_equal(read_text("family,subject,variant,numbers\n"
+	                           "stack,nemo,fp8 26.04,gemm=2\nstack,nemo,fp8 25.11,gemm=3\nstack,nemo,fp8,gemm=4\n"
+	                           "stack,nemo,16-bit 26.02,gemm=5\nstack,llm-foundry,16-bit,gemm=6\n", &c, &err), LK_OK);
+	assert_string_equal(profile_of(&c, "nemo", "", LK_FP8), "fp8 26.04");      /* the newest */
+	assert_string_equal(profile_of(&c, "nemo", "26.03", LK_MXFP8), "fp8 25.11"); /* not after the job's */
+	assert_string_equal(profile_of(&c, "nemo", "26.04.01", LK_FP8), "fp8 26.04");
+	assert_string_equal(profile_of(&c, "nemo", "0", LK_FP8), "fp8");
+	assert_string_equal(profile_of(&c, "nemo", "", LK_BF16), "16-bit 26.02");
+	assert_string_equal(profile_of(&c, "nemo", "", LK_NVFP4), "fp8 26.04");    /* the nearest precision */
+	assert_string_equal(profile_of(&c, "nemo", "24.01", LK_BF16), "fp8");      /* of the releases that are old enough */
+	assert_string_equal(profile_of(&c, "megatron", "", LK_BF16), "16-bit 26.02");
+	assert_string_equal(profile_of(&c, "fsdp", "", LK_FP8), "16-bit");
+	assert_string_equal(profile_of(&c, "jax", "", LK_FP8), "none");
+	lk_calibration_free(&c);
+}
+
+static void test_apply(void **state) {
+	(void)state;
+	lk_constants base, c;
+	double ones[LK_KNOBS] = {1, 1, 1, 1, 1, 1}, twice[LK_KNOBS] = {2, 2, 2, 2, 2, 2};
+	lk_profile_base(lk_calibration_current(), &base);
+	c = base;
+	lk_profile_apply(ones, &c);
+	assert_memory_equal(&c, &base, sizeof c);
+	lk_profile_apply(twice, &c);
+	assert_true(c.gemm_efficiency == 2 * base.gemm_efficiency && c.launch_s == base.launch_s / 2);
+	assert_true(c.network_efficiency == 2 * base.network_efficiency && c.expert_efficiency == 2 * base.expert_efficiency);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_simplex),     cmocka_unit_test(test_linear),   cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_bad_rows),    cmocka_unit_test(test_compiled_in), cmocka_unit_test(test_profiles),
+		cmocka_unit_test(test_apply),
+	};
+	return cmocka_run_group_tests_name("calibration", tests, NULL, NULL);
+}
