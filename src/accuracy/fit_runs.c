@@ -32,7 +32,7 @@ static const double noise = .05;
 
 typedef enum direction {
 	/* the knobs of profiles come first, in their order */
-	STEP_OVERHEAD = LK_KNOBS, FILL, EXPERT_LAUNCH, RAMP, DIRECTIONS,
+	STEP_OVERHEAD = LK_KNOBS, GRAPH_STEP_OVERHEAD, FILL, EXPERT_LAUNCH, RAMP, DIRECTIONS,
 } direction;
 
 typedef enum level { BASE, SHARE, ATTENTION_SHARE, FORMAT, STACK, PRECISION, RELEASE } level;
@@ -107,8 +107,8 @@ static bool has_earlier(const lk_runs *runs, const lk_run *run) {
 
 static void list_columns(lk_runs_fit *fit) {
 	/* deviations: what is known of such numbers before any run is seen */
-	static const double base[DIRECTIONS] = {.3, .4, .3, .4, .2, .3, .5, .7, .7, .7};
-	static const double stack[LK_KNOBS] = {.10, .10, .12, .40, .40, .30};
+	static const double base[DIRECTIONS] = {.3, .4, .3, .4, .2, .3, .5, .7, .7, .7, .7};
+	static const double stack[LK_KNOBS] = {.10, .10, .12, .40, .25, .30};
 	static const double precision[LK_KNOBS] = {.08, .05, .08, 0, 0, .03};
 	static const double release[LK_KNOBS] = {.03, .03, .05, .7, 0, .4};
 	const lk_runs *runs = fit->runs;
@@ -151,6 +151,7 @@ static void constants_of(const lk_constants *base, const double *total, lk_const
 	*out = *base;
 	lk_profile_apply(knobs, out);
 	out->step_overhead_s *= exp(total[STEP_OVERHEAD]);
+	out->graph_step_overhead_s *= exp(total[GRAPH_STEP_OVERHEAD]);
 	out->gemm_fill_s *= exp(total[FILL]);
 	out->expert_launch_s *= exp(total[EXPERT_LAUNCH]);
 	out->attention_ramp *= exp(total[RAMP]);
@@ -315,7 +316,7 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 #define PUT(field) lk_calibration_put(row, #field, c.field)
 	PUT(gemm_efficiency), PUT(gemm_fill_s), PUT(attention_forward), PUT(attention_backward), PUT(attention_ramp);
 	PUT(memory_efficiency), PUT(norm_efficiency), PUT(kernel_floor_s), PUT(launch_s), PUT(graph_launch_s);
-	PUT(step_overhead_s), PUT(expert_launch_s), PUT(expert_efficiency), PUT(network_efficiency);
+	PUT(step_overhead_s), PUT(graph_step_overhead_s), PUT(expert_launch_s), PUT(expert_efficiency), PUT(network_efficiency);
 #undef PUT
 	return LK_OK;
 }

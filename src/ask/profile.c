@@ -90,7 +90,7 @@ void lk_profile_base(const lk_calibration *c, lk_constants *out) {
 #define TAKE(field) out->field = lk_calibration_value(row, #field, out->field)
 	TAKE(gemm_efficiency), TAKE(gemm_fill_s), TAKE(attention_forward), TAKE(attention_backward), TAKE(attention_ramp);
 	TAKE(memory_efficiency), TAKE(norm_efficiency), TAKE(kernel_floor_s), TAKE(launch_s), TAKE(graph_launch_s);
-	TAKE(step_overhead_s), TAKE(expert_launch_s), TAKE(expert_efficiency), TAKE(network_efficiency);
+	TAKE(step_overhead_s), TAKE(graph_step_overhead_s), TAKE(expert_launch_s), TAKE(expert_efficiency), TAKE(network_efficiency);
 #undef TAKE
 	for (int arch = 0; arch < LK_ARCHES; arch++) {
 		const lk_calibration_row *share = lk_calibration_find(c, "sustained", lk_arch_name((lk_arch)arch), "");
@@ -107,7 +107,6 @@ void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *c) {
 	c->norm_efficiency *= knobs[LK_KNOB_MEMORY];
 	c->launch_s /= knobs[LK_KNOB_HOST];
 	c->expert_launch_s /= knobs[LK_KNOB_HOST];
-	c->step_overhead_s /= knobs[LK_KNOB_HOST];
 	c->network_efficiency *= knobs[LK_KNOB_NETWORK];
 	c->expert_efficiency *= knobs[LK_KNOB_EXPERTS];
 }

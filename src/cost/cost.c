@@ -94,6 +94,7 @@ const lk_constants lk_default_constants = {
 	.launch_s = 15e-6,
 	.graph_launch_s = 1e-6,
 	.step_overhead_s = 16e-3,
+	.graph_step_overhead_s = 10e-3,
 	.expert_launch_s = 40e-6,
 	.expert_efficiency = 1,
 	.network_efficiency = 1,

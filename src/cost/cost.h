@@ -35,6 +35,7 @@ typedef struct lk_constants {
 	double launch_s;             /* host time to issue one operation, eager framework */
 	double graph_launch_s;       /* the same inside a CUDA graph */
 	double step_overhead_s;      /* once a step: data, schedule, logging, optimizer's host work */
+	double graph_step_overhead_s; /* the same where steps are replayed from CUDA graphs */
 	double expert_launch_s;      /* host time for one expert's part of a grouped product, not in a graph */
 	double expert_efficiency;    /* factor on the kernels of mixture-of-experts layers: permutations, grouped products */
 	double network_efficiency;   /* factor on the rates of communication */

@@ -70,6 +70,8 @@ void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
  * `batch` counts the fixed costs of a step. */
 void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	const double host_memory_rate = 100e9; /* a socket's share of a rank, eight-channel DDR4/5 between eight GPUs */
+	const lk_constants *c = site->constants;
+	double overhead = site->cuda_graphs ? c->graph_step_overhead_s : c->step_overhead_s;
 	lk_cost_set(out, graph->ops.m[op] + graph->ops.bytes[op] / host_memory_rate +
-						 graph->ops.batch[op] * site->constants->step_overhead_s);
+						 graph->ops.batch[op] * overhead);
 }
