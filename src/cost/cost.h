@@ -18,6 +18,7 @@ typedef struct lk_cost {
 	float memory;        /* share of memory bandwidth used */
 	float intra, nic;    /* share of the links used */
 	float waves;         /* waves of thread blocks, 0 unknown: for quantisation under contention */
+	float exposed;       /* few blocks that wait for memory: takes so much longer while communication moves data */
 	float spread;        /* of independent jitter: 1, for a MACRO sqrt(sum d^2) / sum d over its operations */
 } lk_cost;
 
