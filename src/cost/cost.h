@@ -85,7 +85,7 @@ void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 
 /* Contention: progress rates, 0 to 1, of operations that share a device. `active` has `count` costs; those with
- * communicate[i] set are communication. Processor sharing; re-evaluated by the engine at every start and end. */
+ * communicate[i] set are communication; count <= LK_STREAMS. Processor sharing; re-evaluated by the engine at every start and end. */
 void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates);
 
 #endif
