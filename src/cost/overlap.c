@@ -79,7 +79,7 @@ double lk_overlap_seconds(const lk_overlap *model, const lk_overlap_kernel *k) {
 		if (d < least) least = d, nearest = &model->kinds[i];
 	}
 	if (!nearest) return k->alone_s * (1 + lk_overlap_mechanism(model, k));
-	return k->alone_s * (1 + nearest->slower) * lk_overlap_regress(nearest->at, at);
+	return k->alone_s * (1 + fmax(nearest->slower, -0.9)) * lk_overlap_regress(nearest->at, at);
 }
 
 /* ---- rows of the calibration ---- */
