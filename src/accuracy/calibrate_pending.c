@@ -13,4 +13,3 @@ static lk_status pending(lk_stream *in, lk_error *err) {
 
 PENDING(lk_calibrate_ops)
 PENDING(lk_calibrate_collectives)
-PENDING(lk_calibrate_slowdown)

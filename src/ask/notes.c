@@ -110,6 +110,9 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, 
 		100 * c->gemm_efficiency, 100 * c->memory_efficiency);
 	SAY(job->cuda_graphs != LK_ON, "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)",
 		1e6 * c->launch_s, 1e6 * c->graph_launch_s);
+	SAY(job->max_connections == 1, "one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what was "
+		"issued earlier has started%s", job->sharding >= LK_SHARD_ZERO2 && job->dp > 1 ?
+		"; sharded layers' gathers and reductions hold up compute behind them" : "");
 	SAY(job->recompute == LK_RECOMPUTE_SELECTIVE && job->attn_kernel == LK_KERNEL_FLASH,
 		"selective recomputation saves almost nothing with flash attention: scores are never stored");
 	SAY(r->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !r->exact,

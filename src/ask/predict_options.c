@@ -63,6 +63,8 @@ static const lk_option options[] = {
 	{"tp-overlap", 0, LK_OPTION_SWITCH, AT(tp_overlap), false, 0, 0, NULL, NULL, NULL, "tensor-parallel collectives in pieces behind their products"},
 	{"bucket", 0, LK_OPTION_REAL, AT(bucket_mib), true, 0.001, 1048576, NULL, "MiB", NULL, "gradient bucket"},
 	{"cuda-graphs", 0, LK_OPTION_SWITCH, AT(cuda_graphs), false, 0, 0, NULL, NULL, NULL, "launches replayed from CUDA graphs"},
+	{"max-connections", 0, LK_OPTION_INT, AT(max_connections), true, 1, 32, NULL, "N", NULL,
+	 "CUDA_DEVICE_MAX_CONNECTIONS; with 1 nothing starts before what was issued earlier has started"},
 	{"compile", 0, LK_OPTION_FLAG, AT(compile), false, 0, 0, NULL, NULL, NULL, "torch.compile: element-wise work is fused"},
 	{"attention", 0, LK_OPTION_TEXT, AT(attention), true, 0, 0, NULL, "KERNEL", NULL, "flash or unfused"},
 	{"fused-loss", 0, LK_OPTION_SWITCH, AT(fused_loss), false, 0, 0, NULL, NULL, NULL, "cross-entropy without an fp32 copy of the logits"},

@@ -193,6 +193,7 @@ static void take_switches(const lk_predict_request *r, lk_job *job) {
 	take_switch(&job->fused_cross_entropy, r->fused_loss);
 	if (r->bucket_mib > 0) job->bucket_bytes = r->bucket_mib * LK_MIB;
 	if (r->moe_imbalance > 0) job->moe_imbalance = r->moe_imbalance;
+	take_int(&job->max_connections, r->max_connections);
 	job->offload_optimizer |= r->offload_optimizer;
 	job->compile |= r->compile;
 	if (r->stack) lk_copy(job->stack, sizeof job->stack, r->stack);

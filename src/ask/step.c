@@ -109,6 +109,7 @@ lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_ste
 					  lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_build_graph(job, &out->graph, err));
+	if (job->max_connections == 1) LK_TRY(lk_graph_one_queue(out->graph, err));
 	LK_TRY(lk_memory_ask(job, cluster, out, err));
 	return options->memory_only ? LK_OK : ask_times(job, cluster, options, out, err);
 }

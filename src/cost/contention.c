@@ -1,21 +1,70 @@
 /* contention.c: how operations that run at the same time on one device slow one another.
  *
  * Communication kernels hold their SMs (non-preemptive CTAs, one per channel). A compute kernel that fills the device
- * is left with the rest: in whole waves, waves(W, f) = ceil(W / f) / ceil(W) for few waves, 1 / f for many, where f is
- * the fraction of SMs left and W the waves alone. Memory bandwidth and links are shared in proportion to demand.
- * Sources: reference measurements in docs/METHOD.md ("Contention"): wave quantisation beside a 24-channel all-gather,
- * DRAM traffic of rings.
+ * is left with the fraction f. Of W waves alone it then takes T(W, f) / T(W, 1) times as long, with
+ *
+ *     T(W, f) = whole + wave(W - f whole),    whole = floor(W / f),    wave(u) = max(1 / HEADROOM, 1 - (1 - u) / 3)
+ *
+ * and 1 / f times where there are many waves or none are stated. wave(u) is the time of a last wave on the fraction u
+ * of the SMs: dense products run at the clock that the power limit leaves, power goes with u * clock^3, so a few SMs
+ * run faster, 1 - (1 - u) / 3 to first order, up to the highest clock. SMs that communication took are not idle: they
+ * free no power.
+ *
+ * Few blocks that wait for memory (exposed) find it slower to answer while communication moves data. Memory bandwidth
+ * is shared in proportion to demand, links by max-min fairness: nobody gets less than an equal share unless it asks for
+ * less. Sources: docs/METHOD.md ("Contention").
  */
 #include <math.h>
 
 #include "cost/cost.h"
 
+enum { LK_CONTENDERS = LK_STREAMS }; /* at most one operation of each stream runs */
+
+/* Highest clock over the one that dense products run at: H100 SXM, 1,980 MHz over about 1,560: 80 % of the peak at
+ * 1,830 MHz, of kernels that keep 94 % of the tensor cores' cycles busy. */
+#define HEADROOM 1.27
+
+static double waves_time(double waves, double left) {
+	double whole = floor(waves / left + 1e-6), rest = waves - whole * left;
+	return rest > 1e-6 ? whole + fmax(1 / HEADROOM, 1 - (1 - rest) / 3) : whole;
+}
+
 static double sm_slowdown(const lk_cost *kernel, double taken) {
-	double left = 1 - taken;
+	double left = 1 - taken, waves = kernel->waves;
 	if (taken <= 0 || kernel->sm <= left) return 1;
-	double waves = kernel->waves;
-	if (waves > 0 && waves <= 8) return ceil(waves / left - 1e-6) / ceil(waves - 1e-6);
-	return fmax(kernel->sm, 1e-3) / left;
+	if (waves > 0 && waves <= 8) return fmax(1, waves_time(waves, left) / waves_time(waves, 1));
+	return fmax(1, fmax(kernel->sm, 1e-3) / left);
+}
+
+/* What each user of a link may have at most, so that all together have 1: those that ask for less leave their rest. */
+static double fair_share(const double *demand, int count) {
+	double left = 1, share = 1;
+	bool taken[LK_CONTENDERS] = {false};
+	for (int open = 0, i; ; open = 0) {
+		for (i = 0; i < count; i++) open += !taken[i] && demand[i] > 0;
+		if (open == 0) return share;
+		share = left / open;
+		bool less = false;
+		for (i = 0; i < count; i++) {
+			if (taken[i] || demand[i] <= 0 || demand[i] > share) continue;
+			taken[i] = less = true, left -= demand[i];
+		}
+		if (!less) return share;
+	}
+}
+
+/* Slowdowns of the users of a link that they ask more of than there is. */
+static void share_link(const double *demand, int count, double *slow) {
+	double share = fair_share(demand, count);
+	for (int i = 0; i < count; i++)
+		if (demand[i] > share) slow[i] = fmax(slow[i], demand[i] / share);
+}
+
+/* Links asked for more than they have. */
+static void share_links(const lk_cost *const *active, const bool *communicates, int count, bool intra, double *slow) {
+	double demand[LK_CONTENDERS];
+	for (int i = 0; i < count; i++) demand[i] = !communicates[i] ? 0 : intra ? active[i]->intra : active[i]->nic;
+	share_link(demand, count, slow);
 }
 
 void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates) {
@@ -29,15 +78,16 @@ void lk_contention_rates(const lk_cost *const *active, const bool *communicates,
 		memory += active[i]->memory;
 	}
 	if (taken > 0.9) taken = 0.9;
+	double slow[LK_CONTENDERS];
 	for (int i = 0; i < count; i++) {
-		double slow = 1;
-		if (communicates[i]) {
-			if (active[i]->intra > 0) slow = fmax(slow, intra);
-			if (active[i]->nic > 0) slow = fmax(slow, nic);
-		} else {
-			slow = fmax(slow, active[i]->compute * sm_slowdown(active[i], taken));
+		slow[i] = 1;
+		if (!communicates[i]) {
+			slow[i] = 1 + active[i]->compute * (sm_slowdown(active[i], taken) - 1);
+			if (intra + nic > 0) slow[i] = fmax(slow[i], 1 + active[i]->exposed);
 		}
-		if (memory > 1 && active[i]->memory > 0) slow = fmax(slow, 1 - active[i]->memory + active[i]->memory * memory);
-		rates[i] = 1 / slow;
+		if (memory > 1 && active[i]->memory > 0) slow[i] = fmax(slow[i], 1 - active[i]->memory + active[i]->memory * memory);
 	}
+	if (intra > 1) share_links(active, communicates, count, true, slow);
+	if (nic > 1) share_links(active, communicates, count, false, slow);
+	for (int i = 0; i < count; i++) rates[i] = 1 / slow[i];
 }

@@ -18,6 +18,7 @@ typedef struct lk_cost {
 	float memory;        /* share of memory bandwidth used */
 	float intra, nic;    /* share of the links used */
 	float waves;         /* waves of thread blocks, 0 unknown: for quantisation under contention */
+	float exposed;       /* few blocks that wait for memory: takes so much longer while communication moves data */
 	float spread;        /* of independent jitter: 1, for a MACRO sqrt(sum d^2) / sum d over its operations */
 } lk_cost;
 
@@ -93,7 +94,7 @@ void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 
 /* Contention: progress rates, 0 to 1, of operations that share a device. `active` has `count` costs; those with
- * communicate[i] set are communication. Processor sharing; re-evaluated by the engine at every start and end. */
+ * communicate[i] set are communication; count <= LK_STREAMS. Processor sharing; re-evaluated by the engine at every start and end. */
 void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates);
 
 #endif

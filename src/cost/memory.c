@@ -9,6 +9,7 @@
 
 #include "cost/cost.h"
 #include "cost/kernel.h"
+#include "cost/overlap.h"
 
 double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
 	static const lk_dtype wider[LK_DTYPES] = {
@@ -45,6 +46,17 @@ static bool reduces(unsigned kind) {
 	return kind == LK_OP_NORM || kind == LK_OP_LOSS;
 }
 
+/* Sums over rows run one block per 32 columns (n states the columns). With fewer blocks than SMs none of them can make
+ * up for memory that answers later: by how much is measured (cost/overlap.c). */
+static float exposed(const lk_graph *graph, uint32_t op, const lk_device *device, double seconds, double memory,
+                     double floor) {
+	const double from_l2 = 0.19; /* of such a kernel's reads (overlap table of docs/METHOD.md) */
+	double blocks = ceil(graph->ops.n[op] / 32);
+	if (graph->ops.kind[op] != LK_OP_NORM || blocks <= 0 || blocks >= device->sms) return 0;
+	double latency = lk_overlap_latency(lk_calibration_current(), device->name);
+	return (float)(latency * memory * (1 - from_l2) * fmax(0, 1 - floor / seconds));
+}
+
 void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	const lk_device *device = site->node->device;
 	const lk_constants *c = site->constants;
@@ -57,6 +69,7 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	out->sm = 1;
 	out->compute = 0.2f; /* issue slots: few SMs are enough to fill the memory pipes */
 	out->memory = (float)fmin(1, bytes / device->memory_rate / seconds);
+	out->exposed = exposed(graph, op, device, seconds, out->memory, c->kernel_floor_s);
 }
 
 void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {

@@ -207,6 +207,10 @@ lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk
 /* Joins channel `a` of stage `s` with channel `b` of stage `t`. */
 void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b);
 
+/* One hardware queue for all streams (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what was issued earlier has
+ * started. Adds WAITs; ids of blocks stay, places of operations change. */
+lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err);
+
 /* The most operations of a transformer layer, forward and backward together (blocks named "layer..."). */
 uint32_t lk_graph_layer_ops(const lk_graph *graph);
 

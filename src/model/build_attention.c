@@ -256,5 +256,5 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 	if (!input) return;
 	lk_build_memory(b, LK_OP_NORM, cross ? "cross_norm_grad" : "input_norm_grad", 3 * row);
 	lk_build_release(b, row, LK_OWN_ACTIVATIONS);
-	if (b->train_base) lk_build_memory(b, LK_OP_NORM, "norm_weight_grad", 2 * row);
+	if (b->train_base) lk_build_norm_weight_grad(b, 2 * row);
 }

@@ -90,7 +90,7 @@ static void norm_backward(lk_builder *b, bool input, bool weight) {
 	if (!input) return;
 	lk_build_memory(b, LK_OP_NORM, "post_norm_grad", 3 * lk_build_row_bytes(b));
 	lk_build_release(b, lk_build_row_bytes(b), LK_OWN_ACTIVATIONS);
-	if (b->train_base) lk_build_memory(b, LK_OP_NORM, "norm_weight_grad", 2 * lk_build_row_bytes(b));
+	if (b->train_base) lk_build_norm_weight_grad(b, 2 * lk_build_row_bytes(b));
 }
 
 void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape) {

@@ -56,6 +56,11 @@ uint32_t lk_build_memory(lk_builder *b, unsigned kind, const char *name, double 
 	return add_compute(b, &op);
 }
 
+uint32_t lk_build_norm_weight_grad(lk_builder *b, double bytes) {
+	lk_op op = {.kind = LK_OP_NORM, .name = "norm_weight_grad", .n = b->model->hidden, .bytes = bytes, .dtype = LK_BF16};
+	return add_compute(b, &op);
+}
+
 /* 8- and 4-bit products read operands that a kernel of their own has scaled, cast and, for the weight gradient,
  * transposed: read once in 16 bits, written twice (Transformer Engine's cast-transpose). */
 void lk_build_quantize(lk_builder *b, double elements) {

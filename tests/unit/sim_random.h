@@ -26,6 +26,7 @@ static inline bool chance(dice *d, uint32_t percent) { return roll(d, 100) < per
 typedef struct shape {
 	bool jams;        /* sends may be waited for in an order that jams */
 	bool macros, variants;
+	bool queue;       /* one hardware queue: lk_graph_one_queue */
 	bool loose;       /* operations off the compute stream that nobody waits for soon */
 } shape;
 
@@ -206,6 +207,7 @@ static inline void random_world(uint64_t seed, shape s, world *w) {
 		lk_graph_wire(g, i + 1, TO_BEFORE, i, FROM_NEXT);
 	}
 	for (uint32_t i = 0; i < stages; i++) random_program(d, g, i, &p, microbatches, gpipe, model, embedding);
+	if (s.queue && lk_graph_one_queue(g, NULL) != LK_OK) abort();
 	random_costs(d, w);
 }
 

@@ -76,7 +76,8 @@ static int rounds(int usual) {
 static shape random_shape(uint64_t seed) {
 	dice d = {seed};
 	return (shape){
-		.jams = chance(&d, 15), .macros = chance(&d, 50), .variants = chance(&d, 40), .loose = chance(&d, 50)};
+		.jams = chance(&d, 15), .macros = chance(&d, 50), .variants = chance(&d, 40), .loose = chance(&d, 50),
+		.queue = chance(&d, 30)};
 }
 
 /* Both engines give every time that the oracle gives, on every rank, or find the same deadlocks. */
@@ -507,6 +508,72 @@ static void test_sharing_by_hand(void **state) {
 	}
 }
 
+/* A kernel, two collectives behind it on one stream, a kernel. With queues of their own the second kernel follows the
+ * first; in one queue it stands behind the second collective, which stands behind the first. */
+static void test_one_queue(void **state) {
+	(void)state;
+	for (int queue = 0; queue < 2; queue++) {
+		for (int contention = 0; contention < 2; contention++) {
+			world w = {.graph = lk_graph_new()};
+			lk_graph *g = w.graph;
+			uint32_t id = 0, rank = 0;
+			lk_graph_set_programs(g, 1, 0, NULL);
+			g->ranks.chains = g->ranks.world = 1;
+			lk_graph_begin_block(g, "block");
+			lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "first"});
+			for (int i = 0; i < 2; i++)
+				lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_DP, .group = LK_GROUP_DP,
+				                         .join = LK_JOIN(LK_STREAM_COMPUTE), .name = "comm"});
+			lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "second"});
+			lk_graph_end_block(g, &id, NULL);
+			lk_graph_call(g, 0, &(lk_call){.block = id, .repeat = 1}, NULL);
+			if (queue) assert_int_equal(lk_graph_one_queue(g, NULL), LK_OK);
+			assert_int_equal(lk_graph_check(g, NULL), LK_OK);
+			w.costs = (lk_costs){.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof(lk_cost))};
+			for (uint32_t i = 0; i < g->ops.count; i++) {
+				int64_t d = lk_op_is_comm(g->ops.kind[i]) ? 1000 : g->ops.kind[i] == LK_OP_GEMM ? 100 : 0;
+				w.costs.at[i] = (lk_cost){.duration_ps = d, .tail_ps = d};
+			}
+			lk_sim_options options = {.contention = contention, .record = &rank, .record_count = 1};
+			lk_sim_result r = run(&w, options, LK_OK);
+			assert_int_equal(r.events.at[r.events.count - 1].start_ps, queue ? 1100 : 100);
+			assert_int_equal(r.step_ps, 2100);
+			lk_sim_result_free(&r);
+			free_world(&w);
+		}
+	}
+}
+
+/* One queue only adds waiting: no operation starts earlier. */
+static void test_one_queue_waits(void **state) {
+	(void)state;
+	for (uint64_t seed = 0; seed < (uint64_t)rounds(100); seed++) {
+		world w, q;
+		shape s = random_shape(seed);
+		s.jams = s.queue = s.variants = false;
+		random_world(seed, s, &w);
+		random_world(seed, s, &q);
+		free(q.costs.at);
+		assert_int_equal(lk_graph_one_queue(q.graph, NULL), LK_OK);
+		q.costs.ops = q.graph->ops.count;
+		q.costs.at = calloc(q.costs.ops, sizeof(lk_cost));
+		for (uint32_t i = 0, from = 0; i < q.costs.ops; i++)
+			if (strcmp(lk_intern_text(q.graph->names, q.graph->ops.name[i]), "queue") != 0)
+				q.costs.at[i] = w.costs.at[from++];
+		lk_sim_result free_running, queued;
+		lk_sim_options options = {.all_ranks = true};
+		free_running = run(&w, options, LK_OK);
+		lk_error err;
+		if (lk_sim_run(q.graph, &q.costs, &options, &queued, &err) == LK_OK) {
+			assert_true(queued.step_ps >= free_running.step_ps);
+			lk_sim_result_free(&queued);
+		}
+		lk_sim_result_free(&free_running);
+		free_world(&w);
+		free_world(&q);
+	}
+}
+
 /* --- classes, errors
  * ---------------------------------------------------------------------------------------------------- */
 
@@ -588,7 +655,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_oracle),
 		cmocka_unit_test(test_rank_folding),
-		cmocka_unit_test(test_contention_slows),
+		cmocka_unit_test(test_contention_slows), cmocka_unit_test(test_one_queue), cmocka_unit_test(test_one_queue_waits),
 		cmocka_unit_test(test_stragglers),
 		cmocka_unit_test(test_fold_keeps_work),
 		cmocka_unit_test(test_pipeline_formula),

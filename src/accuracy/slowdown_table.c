@@ -1,0 +1,77 @@
+/* slowdown_table.c: reads a table of kernels, each with its duration alone and beside communication and with what Nsight
+ * Compute says of it alone. Durations in ns; throughputs, occupancies and hit rates in percent. */
+#include <math.h>
+#include <stdio.h>
+
+#include "accuracy/slowdown.h"
+#include "base/csv.h"
+#include "base/text.h"
+
+enum {
+	ALONE, BESIDE, RATIO, COMPUTE, MEMORY, DRAM, ACHIEVED, MAXIMUM, L1, L2, NUMBERS,
+	NAME = NUMBERS, ID, COLUMNS,
+};
+
+static const struct column {
+	const char *name;
+	double low, high;
+} columns[COLUMNS] = {
+	[ALONE] = {"ground_truth", 1, 1e15}, [BESIDE] = {"duration", 1, 1e15}, [RATIO] = {"overlap_ratio", 0, 1},
+	[COMPUTE] = {"Compute throughput", 0, 1000}, [MEMORY] = {"Memory throughput", 0, 1000},
+	[DRAM] = {"DRAM throughput", 0, 1000}, [ACHIEVED] = {"Achieved occupancy", 0, 1000},
+	[MAXIMUM] = {"Maximum occupancy", 0, 1000}, [L1] = {"L1 hit rate", 0, 1000}, [L2] = {"L2 hit rate", 0, 1000},
+	[NAME] = {"Kernel Name", 0, 0}, [ID] = {"id", 0, 0},
+};
+
+enum { ROWS = 1 << 13 };
+
+static lk_status read_numbers(const lk_csv *csv, const int *column, double *value, lk_error *err) {
+	for (int c = 0; c < NUMBERS; c++) {
+		char where[256];
+		snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(csv), columns[c].name);
+		LK_TRY(lk_parse_real(lk_csv_field(csv, column[c]), columns[c].low, columns[c].high, &value[c], where, err));
+	}
+	return LK_OK;
+}
+
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *column, lk_slowdown_row *row, lk_error *err) {
+	double v[NUMBERS];
+	LK_TRY(read_numbers(csv, column, v, err));
+	*row = (lk_slowdown_row){
+		.id = lk_arena_strdup(arena, lk_csv_field(csv, column[ID])),
+		.name = lk_arena_strdup(arena, lk_csv_field(csv, column[NAME])),
+		.where = lk_arena_strdup(arena, lk_csv_where(csv)),
+		.measured_s = v[BESIDE] * 1e-9,
+		.kernel = {
+			.alone_s = v[ALONE] * 1e-9, .ratio = v[RATIO], .compute = v[COMPUTE] / 100, .memory = v[MEMORY] / 100,
+			.dram = v[DRAM] / 100, .achieved = v[ACHIEVED] / 100, .maximum = v[MAXIMUM] / 100,
+			.l1 = fmin(v[L1] / 100, 1), .l2 = fmin(v[L2] / 100, 1),
+		},
+	};
+	return row->id && row->name && row->where ? LK_OK : lk_oom(err);
+}
+
+static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *name, lk_slowdown_table *out, lk_error *err) {
+	int column[COLUMNS];
+	for (int c = 0; c < COLUMNS; c++) {
+		column[c] = lk_csv_column(csv, columns[c].name);
+		if (column[c] >= 0 || c >= NUMBERS) continue;
+		lk_fail(err, LK_ERR_INPUT, name, "the column %s is missing: this is no table of overlapped kernels", columns[c].name);
+		return lk_hint(err, "overlap_slowdown_a100.csv is one");
+	}
+	for (bool more = true;;) {
+		LK_TRY(lk_csv_next(csv, &more, err));
+		if (!more) return LK_OK;
+		if (out->count == ROWS) return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "more than %d rows", ROWS);
+		if (!lk_push(out)) return lk_oom(err);
+		LK_TRY(read_row(arena, csv, column, lk_last(out), err));
+	}
+}
+
+lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *out, lk_error *err) {
+	lk_csv *csv;
+	LK_TRY(lk_csv_open(in, &csv, err));
+	lk_status status = read_rows(arena, csv, lk_stream_name(in), out, err);
+	lk_csv_close(csv);
+	return status;
+}

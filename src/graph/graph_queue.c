@@ -1,0 +1,84 @@
+/* graph_queue.c: CUDA_DEVICE_MAX_CONNECTIONS=1. All streams of a device then share one hardware queue: what was issued
+ * later does not start before what was issued earlier has started, on whatever stream.
+ *
+ * Stated in the graph: before each operation off the compute stream stands a WAIT on its stream with all that it waits
+ * for, and the next compute operation of the block (or the block's end) waits for that WAIT. Operations that the next
+ * compute operation joins anyway need none. The order inside streams and "not before the compute operation in front has
+ * started" hold as they are; both engines run the result like any other graph. */
+#include "graph/graph.h"
+
+enum { MOST = 32 }; /* operations off the compute stream between two compute operations */
+
+typedef struct queue {
+	const lk_graph *from;
+	lk_graph *to;
+	uint32_t *place;        /* of the block's operations in the new block */
+	uint32_t waits[MOST];
+	uint32_t count;         /* WAITs that the compute stream has still to wait for */
+} queue;
+
+/* The compute operation that follows joins the stream of this one. */
+static bool joined(const lk_ops *ops, uint32_t op, uint32_t end) {
+	for (uint32_t i = op + 1; i < end; i++)
+		if (ops->stream[i] == LK_STREAM_COMPUTE) return ops->join[i] >> ops->stream[op] & 1;
+	return false;
+}
+
+static void catch_up(queue *q, uint8_t phase) {
+	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = phase, .name = "queue", .deps = q->waits,
+	              .dep_count = q->count};
+	if (q->count) lk_graph_add(q->to, &wait);
+	q->count = 0;
+}
+
+static void copy_op(queue *q, lk_arena *arena, const lk_block *block, uint32_t i) {
+	lk_op op = lk_graph_op(q->from, i);
+	uint32_t *deps = LK_ARRAY(arena, uint32_t, op.dep_count);
+	if (!deps) {
+		q->to->failed = true;
+		return;
+	}
+	for (uint32_t d = 0; d < op.dep_count; d++) deps[d] = q->place[op.deps[d]];
+	op.deps = deps;
+	if (op.stream == LK_STREAM_COMPUTE) {
+		catch_up(q, op.phase);
+	} else if (op.stream != LK_STREAM_HOST && op.kind != LK_OP_WAIT && !joined(&q->from->ops, i, block->end)) {
+		lk_op wait = {.kind = LK_OP_WAIT, .stream = op.stream, .phase = op.phase, .join = op.join, .wait = op.wait,
+		              .name = "queue", .deps = deps, .dep_count = op.dep_count};
+		if (q->count == MOST) catch_up(q, op.phase);
+		q->waits[q->count++] = lk_graph_add(q->to, &wait);
+	}
+	q->place[i - block->begin] = lk_graph_add(q->to, &op);
+}
+
+static lk_status copy_block(queue *q, const lk_block *block, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	uint32_t id;
+	q->count = 0;
+	q->place = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
+	lk_graph_begin_block(q->to, lk_intern_text(q->from->names, block->name));
+	if (!q->place) q->to->failed = true;
+	for (uint32_t i = block->begin; i < block->end && !q->to->failed; i++) copy_op(q, &arena, block, i);
+	if (q->count) catch_up(q, q->from->ops.phase[block->end - 1]);
+	lk_arena_free(&arena);
+	return lk_graph_end_block(q->to, &id, err);
+}
+
+/* Only operations and blocks change: they are built anew in a graph that borrows the names, and change places. */
+lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err) {
+	lk_graph *to = lk_graph_new();
+	if (!to) return lk_oom(err);
+	lk_intern *own = to->names;
+	to->names = graph->names;
+	queue q = {.from = graph, .to = to};
+	lk_status status = LK_OK;
+	for (size_t b = 0; status == LK_OK && b < graph->blocks.count; b++) status = copy_block(&q, &graph->blocks.at[b], err);
+	to->names = own;
+	if (status == LK_OK) {
+		lk_graph before = *graph;
+		graph->ops = to->ops, graph->blocks = to->blocks;
+		to->ops = before.ops, to->blocks = before.blocks;
+	}
+	lk_graph_free(to);
+	return status;
+}
