@@ -8,7 +8,7 @@
 
 #include "base/stats.h"
 
-static const double inside = 0.77;
+static const double inside = 0.73;
 enum { ENOUGH = 10 };
 
 static int by_class(const void *a, const void *b) {

@@ -157,5 +157,5 @@ const char *lk_memory_range_class(lk_arena *arena, const lk_memory_model *model,
 	const char *where = seconds < 1.5 * least                    ? "short"
 	                    : work.bytes < rows->device->l2_bytes * 2 ? "cached"
 	                                                              : "streaming";
-	return lk_arena_printf(arena, "%s %s %s", rows->kernel->name, lk_dtype_name(rows->dtype), where);
+	return lk_arena_printf(arena, "%s %s %s %s", rows->kernel->name, lk_dtype_name(rows->dtype), where, rows->device->name);
 }
