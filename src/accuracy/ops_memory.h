@@ -1,0 +1,44 @@
+/* ops_memory.h: memory-bound operations of a table of kernel times. */
+#ifndef LK_ACCURACY_OPS_MEMORY_H
+#define LK_ACCURACY_OPS_MEMORY_H
+
+#include "accuracy/fit_memory.h"
+#include "accuracy/ops_parts.h"
+#include "accuracy/misses.h"
+
+/* Rows of one device, operation and format. */
+typedef struct lk_memory_rows {
+	const lk_device *device;
+	const lk_memory_kernel *kernel;
+	lk_dtype dtype;
+	LK_VEC(size_t) rows;          /* of the table */
+	lk_memory_model whole;        /* fitted to all of them, once `fitted` */
+	bool fitted;
+} lk_memory_rows;
+
+typedef struct lk_memory_table {
+	const lk_op_sample *samples;
+	size_t count;
+	LK_VEC(lk_memory_rows) groups;
+	lk_memory_point *points;      /* scratch, room for all rows */
+	int *fold;                    /* [count] */
+	int folds;
+} lk_memory_table;
+
+/* Sorts rows into groups; `why` ([count], may be NULL) gets the reason where a row has no place. Free in every case. */
+lk_status lk_memory_table_sort(lk_arena *arena, const lk_op_sample *samples, size_t count, const char **why,
+                               lk_memory_table *out, lk_error *err);
+void lk_memory_table_free(lk_memory_table *table);
+/* Fills the folds: widths, or devices. */
+lk_status lk_memory_table_folds(lk_arena *arena, lk_memory_table *table, int kind, lk_error *err);
+
+/* The group with the rows outside a fold (-1: all rows) as points. */
+lk_memory_group lk_memory_table_points(lk_memory_table *table, const lk_memory_rows *rows, int fold);
+/* The fit to all rows; done once. */
+const lk_memory_model *lk_memory_table_whole(lk_memory_table *table, lk_memory_rows *rows);
+
+/* "add fp16, cached": rows that miss alike. */
+const char *lk_memory_range_class(lk_arena *arena, const lk_memory_model *model, const lk_memory_rows *rows,
+                                  const lk_op_sample *sample);
+
+#endif
