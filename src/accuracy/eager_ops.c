@@ -203,13 +203,15 @@ static void bert_layer(lister *l) {
 	layer_norm(l);
 }
 
-/* Attention of T5: no bias, no scale, a table of relative positions is added to the scores. */
-static void t5_attention(lister *l) {
+/* Attention of T5: no bias, no scale; a table of relative positions is added to the scores. It comes out of an embedding
+ * with the heads innermost and is never turned round, so a score's bias costs a whole sector of 32 bytes, 8 elements.
+ * Attention to the encoder adds its mask alone. */
+static void t5_attention(lister *l, bool positions) {
 	double t = l->tokens, h = l->hidden;
 	rms_norm(l);
 	for (int i = 0; i < 3; i++) linear(l, t, h, l->inner, false);
 	backward(l, "add", 2, t, h, 3);
-	attend(l, &(attention){l->seq, l->seq, 3, 4, 3, 1, 1, true});
+	attend(l, &(attention){l->seq, l->seq, 3, 4, positions ? 2 + 8 : 3, 3, 1, true});
 	linear(l, t, l->inner, h, false);
 	dropout(l, t, h);
 	residual(l);
@@ -282,8 +284,10 @@ static void list_switch(lister *l) {
 	double encoder = l->model->layers, decoder = l->model->decoder_layers;
 	embedding(l, 1);
 	embedding(l, 1);
-	l->layers = encoder + 2 * decoder;
-	t5_attention(l);
+	l->layers = encoder + decoder;
+	t5_attention(l, true);
+	l->layers = decoder;
+	t5_attention(l, false);
 	l->layers = (encoder + decoder) / 2;
 	dense_mlp(l);
 	switch_mlp(l);
@@ -322,13 +326,29 @@ lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager
 	return l.failed ? lk_oom(err) : LK_OK;
 }
 
-double lk_eager_bytes(const lk_model *m, const lk_eager_run *run) {
-	double tokens = run->batch * run->seq, scores = run->batch * m->heads * run->seq * run->seq;
-	double layers = m->layers + m->decoder_layers;
-	double mlp = strcmp(m->family, "gpt2") == 0 ? 5 : 2, kept = strcmp(m->family, "opt") == 0 ? 2 : 2.25;
-	double saved = layers * (kept * scores + 12 * tokens * m->hidden + mlp * tokens * m->ffn) + 3 * tokens * m->vocab;
-	double weights = layers * (4.0 * m->hidden * m->hidden + 2.0 * m->hidden * m->ffn) + (double)m->vocab * m->hidden;
-	return 4 * (2 * weights + saved);
+/* Requests below 10 MB share segments of 20 MB, larger ones get their own: PyTorch's caching allocator. */
+static void keep(lk_eager_kept *kept, double tensors, double elements) {
+	double bytes = 4 * elements;
+	kept->bytes += tensors * bytes;
+	kept->fetches += bytes >= 10e6 ? tensors : tensors * bytes / 20e6;
+}
+
+lk_eager_kept lk_eager_keeps(const lk_model *m, const lk_eager_run *run) {
+	bool t5 = strcmp(m->family, "switch_transformers") == 0, by_parts = strcmp(m->family, "gpt2") == 0;
+	double tokens = run->batch * run->seq, layers = m->layers + m->decoder_layers, attentions = layers + m->decoder_layers;
+	double inner = (double)m->heads * (m->head_dim > 0 ? m->head_dim : m->hidden / m->heads);
+	lk_eager_kept kept = {0, 0};
+	/* the softmax and what dropout makes of it, with its mask of bytes */
+	keep(&kept, 2 * attentions, run->batch * m->heads * run->seq * run->seq);
+	if (strcmp(m->family, "opt") != 0) keep(&kept, attentions, run->batch * m->heads * run->seq * run->seq / 4);
+	keep(&kept, 6 * attentions, tokens * inner);
+	keep(&kept, 6 * layers, tokens * m->hidden);
+	keep(&kept, (by_parts ? 5 : 2) * (t5 ? layers / 2 : layers), tokens * m->ffn);
+	keep(&kept, 3, tokens * m->vocab);
+	double experts = m->experts > 0 ? (1 + m->experts) / 2.0 : 1;
+	double weights = attentions * 4 * m->hidden * inner + layers * experts * 2.0 * m->hidden * m->ffn;
+	kept.bytes += 8 * (weights + (double)m->vocab * m->hidden);
+	return kept;
 }
 
 bool lk_eager_switch(const char *name, lk_model *out) {

@@ -32,8 +32,12 @@ bool lk_eager_known(const lk_model *model);
 /* Appends the kernels. */
 lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager_ops *out, lk_error *err);
 
-/* Bytes on the device at the end of a training forward: weights, gradients, what backward needs. */
-double lk_eager_bytes(const lk_model *model, const lk_eager_run *run);
+/* What is on the device at the end of a training forward. */
+typedef struct lk_eager_kept {
+	double bytes;    /* weights, gradients, what backward needs */
+	double fetches;  /* requests to the driver for it, when the allocator begins with nothing */
+} lk_eager_kept;
+lk_eager_kept lk_eager_keeps(const lk_model *model, const lk_eager_run *run);
 
 /* Switch Transformer shapes that are measured and no preset: an encoder and a decoder, every second MLP of experts. */
 bool lk_eager_switch(const char *name, lk_model *out);

@@ -1,7 +1,7 @@
 /* network_time.c: a network's time from its kernels.
  *
  *     device   = products * sum of products + passes * sum of passes + gap * launches + exchange
- *     host     = host * call * launches (+ allocate * bytes kept, in a training forward)
+ *     host     = host * call * launches (+ fetch * fetches, in a training forward)
  *     forward  = max4(device, host) * (1 + squeeze * full)
  *     backward = max4(device, host)
  *     time     = (forward + backward) * bubble
@@ -18,18 +18,36 @@
 #include "accuracy/eager_ops.h"
 #include "base/fit.h"
 #include "cost/cost.h"
+#include "cost/gemm.h"
 #include "cost/kernel.h"
 
 /* ---- work ---- */
 
-static double product_seconds(const lk_device *d, double batch, double m, double n, double k) {
-	double flops = 2 * batch * m * n * k, bytes = 4 * batch * (m * k + k * n + m * n);
-	return fmax(flops / (lk_peak_flops(d, LK_FP32) * 0.7), bytes / d->memory_rate);
+static const lk_calibration_row *gemm_row(const lk_calibration *c, const lk_device *d) {
+	const lk_calibration_row *own = lk_calibration_find(c, "gemm", d->name, "fp32"), *any = NULL, *kin = NULL;
+	for (size_t i = 0; !own && i < c->rows.count; i++) {
+		const lk_calibration_row *row = &c->rows.at[i];
+		if (strcmp(row->family, "gemm") || strcmp(row->variant, "fp32")) continue;
+		any = row;
+		const lk_device *o = lk_device_find(row->subject);
+		if (o && o->arch == d->arch) kin = row;
+	}
+	return own ? own : kin ? kin : any;
 }
 
-static void add_product(const lk_model_run *run, const lk_eager_op *op, lk_network_work *w) {
+static double product_seconds(const lk_calibration *c, const lk_device *d, double batch, double m, double n, double k) {
+	const lk_calibration_row *r = gemm_row(c, d);
+	lk_gemm_numbers x = {lk_calibration_value(r, "efficiency", .7), lk_calibration_value(r, "unaligned", .9),
+		lk_calibration_value(r, "tiles", 1), 1e-6 * lk_calibration_value(r, "fill_us", 3), 0,
+		lk_calibration_value(r, "memory", .8), lk_calibration_value(r, "traffic", .05), lk_calibration_value(r, "blend", 3),
+		lk_calibration_value(r, "k_step", 32)};
+	lk_gemm_shape shape = {LK_FP32, batch, m, n, k};
+	return lk_gemm_formula(&x, d, &shape, NAN, NULL);
+}
+
+static void add_product(const lk_calibration *c, const lk_model_run *run, const lk_eager_op *op, lk_network_work *w) {
 	double count = op->count / run->tensor, flops = 2 * op->batch * op->m * op->n * op->k;
-	w->products_s[op->backward] += count * product_seconds(run->device, op->batch, op->m, op->n, op->k);
+	w->products_s[op->backward] += count * product_seconds(c, run->device, op->batch, op->m, op->n, op->k);
 	w->roofline_s += count * flops / lk_peak_flops(run->device, LK_FP32);
 }
 
@@ -92,7 +110,7 @@ lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_r
 	for (size_t i = 0; status == LK_OK && i < ops.count; i++) {
 		const lk_eager_op *op = &ops.at[i];
 		out->launches[op->backward] += op->count;
-		if (op->product) add_product(run, op, out);
+		if (op->product) add_product(calibration, run, op, out);
 		else add_pass(calibration, run, op, cache, out);
 	}
 	lk_vec_free(&ops);
@@ -101,10 +119,11 @@ lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_r
 	lk_memory_basis basis;
 	lk_memory_model call = lk_memory_model_find(calibration, run->device, lk_memory_kernel_find("add"), LK_FP32, NULL, &basis);
 	out->call_s = fmax(call.floor_s, call.start_s);
-	out->borrowed = basis != LK_BASIS_DEVICE;
+	out->borrowed = !lk_calibration_find(calibration, "gemm", run->device->name, "fp32");
 	int parts = run->tensor * run->stages;
-	out->saved_bytes = lk_eager_bytes(&run->model, &eager) / parts;
-	out->fill = out->saved_bytes / run->device->memory_bytes;
+	lk_eager_kept kept = lk_eager_keeps(&run->model, &eager);
+	out->fetches = kept.fetches / parts;
+	out->fill = kept.bytes / parts / run->device->memory_bytes;
 	out->bubble = (run->micro + run->stages - 1.0) / ((double)run->micro * run->stages);
 	return LK_OK;
 }
@@ -116,11 +135,11 @@ static const struct {
 	double usual, low, high, spread; /* spread: how far from usual is no surprise, as ln */
 } numbers[LK_NETWORK_NUMBERS] = {
 	{"gap_us", 3, 0.3, 30, 1},       {"products", 1.02, 0.7, 1.5, 0.1}, {"passes", 1.0, 0.5, 2, 0.2},
-	{"host", 0.5, 0.02, 5, 1},       {"allocate_s_per_TB", 8, 0.1, 100, 1}, {"squeeze", 0.5, 0.01, 3, 1},
+	{"host", 0.5, 0.02, 5, 1},       {"fetch_us", 200, 10, 2000, 1}, {"squeeze", 0.5, 0.01, 3, 1},
 };
 
 static lk_network_model model_from(const double *x) {
-	return (lk_network_model){x[0] * 1e-6, x[1], x[2], x[3], x[4] * 1e-12, x[5]};
+	return (lk_network_model){x[0] * 1e-6, x[1], x[2], x[3], x[4] * 1e-6, x[5]};
 }
 
 lk_network_model lk_network_usual(void) {
@@ -140,7 +159,7 @@ double lk_network_seconds(const lk_network_model *m, const lk_network_work *w) {
 		double device = m->products * w->products_s[way] + m->passes * w->passes_s[way] + m->gap_s * w->launches[way] +
 		                w->exchange_s[way];
 		double host = m->host * w->call_s * w->launches[way];
-		if (w->train && way == 0) host += m->allocate * w->saved_bytes;
+		if (w->train && way == 0) host += m->fetch_s * w->fetches;
 		double seconds = longer(device, host);
 		double full = fmin(fmax((w->fill - 0.8) / 0.15, 0), 1);
 		if (w->train && way == 0) seconds *= 1 + m->squeeze * full;
@@ -241,7 +260,7 @@ lk_status lk_network_write(const lk_network_fit *fit, int points, double error, 
                            lk_calibration *into, lk_error *err) {
 	const lk_network_model *m = &fit->model;
 	const double x[LK_NETWORK_NUMBERS] = {m->gap_s * 1e6, m->products, m->passes,
-	                                      m->host,        m->allocate * 1e12, m->squeeze};
+	                                      m->host,        m->fetch_s * 1e6, m->squeeze};
 	lk_calibration_row *row = lk_calibration_add(into, "network", "all", "fp32");
 	if (!row) return lk_oom(err);
 	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) lk_calibration_put(row, numbers[i].name, x[i]);

@@ -12,7 +12,7 @@ typedef struct lk_network_work {
 	double launches[2];
 	double exchange_s[2];   /* between devices */
 	double call_s;          /* shortest call that is measured on the device: what its host needs for one */
-	double saved_bytes;     /* that a training forward allocates */
+	double fetches;         /* of memory from the driver in a training forward */
 	double fill;            /* share of the device's memory in use at its end */
 	double bubble;          /* factor of pipeline stages that wait */
 	double roofline_s;      /* products at peak, passes at memory bandwidth */
@@ -29,7 +29,7 @@ typedef struct lk_network_model {
 	double products;        /* in a long run over alone: clocks sink */
 	double passes;          /* likewise, and operations not listed */
 	double host;            /* of a call that the host needs to issue one kernel */
-	double allocate;        /* seconds per byte that the allocator fetches from the driver */
+	double fetch_s;         /* of memory from the driver */
 	double squeeze;         /* forward longer by so much, when memory runs full */
 } lk_network_model;
 

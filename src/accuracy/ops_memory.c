@@ -11,6 +11,9 @@
 /* A class of its own: tables state such times in whole microseconds. */
 static const double short_call_s = 10e-6;
 
+/* Half the range where numbers are borrowed, as ln. */
+static const double of_relatives = 0.35;
+
 typedef struct scorer {
 	lk_arena *arena;
 	lk_ops_part *part;
@@ -39,8 +42,9 @@ static void put_row(scorer *s, const lk_memory_rows *g, size_t row, const lk_mem
 	                             : g->dtype == LK_FP32          ? "memory-bound fp32"
 	                                                            : "memory-bound fp16";
 	s->part->classes[row].order = sample->seconds < short_call_s ? 2 : 1;
-	s->misses[row] = (lk_miss){lk_memory_range_class(s->arena, model, g, sample), s->table.fold[row],
-	                           fabs(log(out->predicted / sample->seconds)), NAN};
+	if (basis == LK_BASIS_DEVICE) /* of others it is not known how far off they are */
+		s->misses[row] = (lk_miss){.name = lk_memory_range_class(s->arena, g, out->predicted),
+		                           .fold = s->table.fold[row], .by = log(sample->seconds / out->predicted)};
 }
 
 /* ---- the nearest measured shape ---- */
@@ -128,14 +132,14 @@ static lk_status score_group(scorer *s, lk_memory_rows *g, lk_error *err) {
 
 /* Ranges: with `cross` from the misses in other folds, else as calibrated. */
 static lk_status put_ranges(scorer *s, lk_error *err) {
-	if (s->part->cross) LK_TRY(lk_misses_widths(s->arena, s->misses, s->part->count, err));
+	if (s->part->cross) LK_TRY(lk_misses_ranges(s->arena, s->misses, s->part->count, lk_memory_inside(&s->table), err));
 	for (size_t i = 0; i < s->part->count; i++) {
 		lk_miss *miss = &s->misses[i];
 		lk_validated *row = &s->part->rows[i];
-		if (!miss->name) continue;
-		if (!s->part->cross)
-			miss->width = lk_misses_width(lk_calibration_current(), "memory", miss->name, 0.1) * (row->reason ? 2 : 1);
-		row->low = row->predicted * exp(-miss->width), row->high = row->predicted * exp(miss->width);
+		if (!(row->predicted > 0)) continue;
+		if (!miss->name) miss->range = (lk_range_ends){-of_relatives, of_relatives};
+		else if (!s->part->cross) miss->range = lk_misses_range(lk_calibration_current(), "memory", miss->name, 0.1);
+		row->low = row->predicted * exp(miss->range.low), row->high = row->predicted * exp(miss->range.high);
 	}
 	return LK_OK;
 }

@@ -23,6 +23,7 @@ typedef struct lk_memory_table {
 	lk_memory_point *points;      /* scratch, room for all rows */
 	int *fold;                    /* [count] */
 	int folds;
+	bool few_widths;              /* each is a fold */
 } lk_memory_table;
 
 /* Sorts rows into groups; `why` ([count], may be NULL) gets the reason where a row has no place. Free in every case. */
@@ -37,8 +38,11 @@ lk_memory_group lk_memory_table_points(lk_memory_table *table, const lk_memory_r
 /* The fit to all rows; done once. */
 const lk_memory_model *lk_memory_table_whole(lk_memory_table *table, lk_memory_rows *rows);
 
-/* "add fp16, cached": rows that miss alike. */
-const char *lk_memory_range_class(lk_arena *arena, const lk_memory_model *model, const lk_memory_rows *rows,
-                                  const lk_op_sample *sample);
+/* "flat fp16 a40 64 us": rows that miss alike, by the predicted time. */
+const char *lk_memory_range_class(lk_arena *arena, const lk_memory_rows *rows, double seconds);
+
+/* Share of the misses of other folds that a range must hold to hold about 80 % of a fold's: few widths miss each in its own
+ * way. */
+double lk_memory_inside(const lk_memory_table *table);
 
 #endif

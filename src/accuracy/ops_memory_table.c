@@ -104,7 +104,8 @@ static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *t, lk_error *
 	qsort(widths, rows, sizeof *widths, by_number);
 	for (size_t i = 0; i < rows; i++)
 		if (i == 0 || widths[i] != widths[i - 1]) widths[different++] = widths[i];
-	t->folds = different <= FEW_WIDTHS ? (int)different : SHARES;
+	t->few_widths = different <= FEW_WIDTHS;
+	t->folds = t->few_widths ? (int)different : SHARES;
 	for (size_t i = 0; i < t->count; i++) {
 		double n = t->samples[i].n, *place = bsearch(&n, widths, different, sizeof n, by_number);
 		if (place) t->fold[i] = different <= FEW_WIDTHS ? (int)(place - widths) : (int)(lk_hash64((uint64_t)n) % SHARES);
@@ -148,14 +149,13 @@ const lk_memory_model *lk_memory_table_whole(lk_memory_table *table, lk_memory_r
 	return &rows->whole;
 }
 
-/* Calls near the floor, inside L2 and beyond it miss by different amounts. */
-const char *lk_memory_range_class(lk_arena *arena, const lk_memory_model *model, const lk_memory_rows *rows,
-                                  const lk_op_sample *sample) {
-	lk_memory_work work = lk_memory_work_of(rows->kernel, sample->m, sample->n, lk_dtype_bytes(rows->dtype));
-	double seconds = lk_memory_seconds(model, rows->device, &work);
-	double least = fmax(model->floor_s, model->start_s);
-	const char *where = seconds < 1.5 * least                    ? "short"
-	                    : work.bytes < rows->device->l2_bytes * 2 ? "cached"
-	                                                              : "streaming";
-	return lk_arena_printf(arena, "%s %s %s %s", rows->kernel->name, lk_dtype_name(rows->dtype), where, rows->device->name);
+/* Operations that only stream miss alike; times are taken together by octaves. */
+const char *lk_memory_range_class(lk_arena *arena, const lk_memory_rows *rows, double seconds) {
+	const char *kind = rows->kernel->name;
+	int octave = (int)fmin(fmax(floor(log2(seconds * 1e6)), 0), 12);
+	return lk_arena_printf(arena, "%s %s %s %d us", kind, lk_dtype_name(rows->dtype), rows->device->name, 1 << octave);
+}
+
+double lk_memory_inside(const lk_memory_table *table) {
+	return table->few_widths ? 0.87 : 0.75;
 }

@@ -9,6 +9,9 @@
 #include "accuracy/network_time.h"
 #include "accuracy/scoring.h"
 
+/* Of misses, for a range that holds about 80 % of another network's. */
+static const double inside = 0.8;
+
 typedef struct scorer {
 	lk_arena *arena;
 	const lk_validate_request *request;
@@ -69,7 +72,8 @@ static void put_row(scorer *s, size_t i, const lk_network_fit *fit, int fold) {
 	lk_validated *out = &s->out->rows[i];
 	out->predicted = lk_network_predict(fit, &row);
 	if (s->work[i].borrowed) out->reason = "kernels as on other devices: not measured on this one";
-	s->misses[i] = (lk_miss){r->train ? "training fp32" : "inference fp32", fold, fabs(log(out->predicted / r->seconds)), NAN};
+	s->misses[i] = (lk_miss){r->train ? "training fp32" : "inference fp32", fold,
+	                       log(r->seconds / out->predicted), {NAN, NAN}};
 }
 
 /* One fold for each network. */
@@ -88,13 +92,13 @@ static void score_folds(scorer *s) {
 }
 
 static lk_status put_ranges(scorer *s, lk_error *err) {
-	if (s->request->cross) LK_TRY(lk_misses_widths(s->arena, s->misses, s->count, err));
+	if (s->request->cross) LK_TRY(lk_misses_ranges(s->arena, s->misses, s->count, inside, err));
 	for (size_t i = 0; i < s->count; i++) {
 		lk_miss *miss = &s->misses[i];
 		lk_validated *row = &s->out->rows[i];
 		if (!miss->name) continue;
-		if (!s->request->cross) miss->width = lk_misses_width(lk_calibration_current(), "network", miss->name, 0.15);
-		row->low = row->predicted * exp(-miss->width), row->high = row->predicted * exp(miss->width);
+		if (!s->request->cross) miss->range = lk_misses_range(lk_calibration_current(), "network", miss->name, 0.15);
+		row->low = row->predicted * exp(miss->range.low), row->high = row->predicted * exp(miss->range.high);
 	}
 	return LK_OK;
 }
