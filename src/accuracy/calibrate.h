@@ -10,4 +10,11 @@
 lk_status lk_calibrate_memory(const lk_op_samples *samples, const char *source, const char *date, lk_calibration *out,
                               lk_error *err);
 
+/* Matrix products; everything else is passed over. */
+lk_status lk_calibrate_gemm(const lk_op_samples *samples, const char *source, const char *date, lk_calibration *out,
+                            lk_error *err);
+
+/* `lockstep calibrate ops`: both of the above on a table of kernel times. */
+lk_status lk_calibrate_ops(lk_stream *in, const char *source, const char *date, lk_calibration *out, lk_error *err);
+
 #endif

@@ -56,8 +56,15 @@ static int by_value(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
+/* To four digits: edges are read by people and take room in files. */
+static float shorter(float x) {
+	if (x == 0 || !isfinite(x)) return 0;
+	double unit = pow(10, floor(log10(fabs((double)x))) - 4);
+	return (float)(round(x / unit) * unit);
+}
+
 /* Edges of a feature: between the values where they are few, else at quantiles. */
-static lk_status find_edges(const float *x, size_t rows, int features, int f, float *room, lk_trees *out) {
+static void find_edges(const float *x, size_t rows, int features, int f, float *room, lk_trees *out) {
 	size_t distinct = 1, n = rows;
 	for (size_t i = 0; i < n; i++) room[i] = x[i * (size_t)features + (size_t)f];
 	qsort(room, n, sizeof *room, by_value);
@@ -66,10 +73,9 @@ static lk_status find_edges(const float *x, size_t rows, int features, int f, fl
 	double next = distinct <= BINS ? 0 : (double)n / BINS;
 	for (size_t i = 1; i < n && out->edges[f] < LK_TREE_EDGES; i++) {
 		if (room[i] == room[i - 1] || (double)i < next) continue;
-		out->edge[f][out->edges[f]++] = (float)((room[i] + room[i - 1]) / 2);
+		out->edge[f][out->edges[f]++] = shorter((room[i] + room[i - 1]) / 2);
 		if (distinct > BINS) next = (double)i + (double)(n - i) / (BINS - out->edges[f]);
 	}
-	return LK_OK;
 }
 
 static void shuffle(uint32_t *order, size_t rows) {

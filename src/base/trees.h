@@ -6,9 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include "base/arena.h"
-#include "base/stream.h"
 
 enum { LK_TREE_FEATURES = 64, LK_TREE_EDGES = 63, LK_TREE_DEPTH = 6, LK_TREE_LEAVES = 1 << LK_TREE_DEPTH };
 
@@ -36,10 +34,15 @@ typedef struct lk_trees_options {
 	double limit;    /* residuals count as at most so far off: half-way between squares and magnitudes */
 } lk_trees_options;
 
-/* Fits `target[rows]` by x[rows * features], row by row; weight may be NULL. Memory of the trees from the arena. */
+/* Fits `target[rows]` by x[rows * features], row by row; memory of the trees from the arena. */
 lk_status lk_trees_fit(lk_arena *arena, const float *x, const float *target, size_t rows, int features,
                        const lk_trees_options *options, lk_trees *out, lk_error *err);
 
+/* The sum of the trees at x[features]. */
 double lk_trees_at(const lk_trees *trees, const float *x);
+
+/* As one line of text, and back; `where` names the place in errors. NULL when memory is out. */
+const char *lk_trees_text(lk_arena *arena, const lk_trees *trees);
+lk_status lk_trees_read(lk_arena *arena, const char *text, const char *where, lk_trees *out, lk_error *err);
 
 #endif

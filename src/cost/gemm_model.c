@@ -41,7 +41,7 @@ static choice tile_time(const lk_gemm_numbers *numbers, int tile, const lk_gemm_
 	/* Beyond a few waves persistent kernels and early finishers blur the edge: the last partial wave counts as it is. */
 	double exact = ctas / sms;
 	double waves = exact <= 1 ? 1 : exact < 8 ? ceil(exact) : exact + 0.5;
-	double k = ceil(s->k / splits / numbers->k_step) * numbers->k_step;
+	double step = numbers->k_step, k = step > 0 ? ceil(s->k / splits / step) * step : s->k / splits;
 	double per_tile = tile_seconds(numbers, tile, rate / sms, k);
 	double reduce = splits > 1 ? 0.05 * splits * per_tile : 0; /* partial sums are written and added */
 	return (choice){waves * per_tile + reduce, exact, tile, splits};
