@@ -23,31 +23,11 @@
 
 /* ---- work ---- */
 
-static const lk_calibration_row *gemm_row(const lk_calibration *c, const lk_device *d) {
-	const lk_calibration_row *own = lk_calibration_find(c, "gemm", d->name, "fp32"), *any = NULL, *kin = NULL;
-	for (size_t i = 0; !own && i < c->rows.count; i++) {
-		const lk_calibration_row *row = &c->rows.at[i];
-		if (strcmp(row->family, "gemm") || strcmp(row->variant, "fp32")) continue;
-		any = row;
-		const lk_device *o = lk_device_find(row->subject);
-		if (o && o->arch == d->arch) kin = row;
-	}
-	return own ? own : kin ? kin : any;
-}
-
-static double product_seconds(const lk_calibration *c, const lk_device *d, double batch, double m, double n, double k) {
-	const lk_calibration_row *r = gemm_row(c, d);
-	lk_gemm_numbers x = {lk_calibration_value(r, "efficiency", .7), lk_calibration_value(r, "unaligned", .9),
-		lk_calibration_value(r, "tiles", 1), 1e-6 * lk_calibration_value(r, "fill_us", 3), 0,
-		lk_calibration_value(r, "memory", .8), lk_calibration_value(r, "traffic", .05), lk_calibration_value(r, "blend", 3),
-		lk_calibration_value(r, "k_step", 32)};
-	lk_gemm_shape shape = {LK_FP32, batch, m, n, k};
-	return lk_gemm_formula(&x, d, &shape, NAN, NULL);
-}
-
-static void add_product(const lk_calibration *c, const lk_model_run *run, const lk_eager_op *op, lk_network_work *w) {
+static void add_product(const lk_model_run *run, const lk_gemm_model *model, const lk_eager_op *op, lk_network_work *w) {
 	double count = op->count / run->tensor, flops = 2 * op->batch * op->m * op->n * op->k;
-	w->products_s[op->backward] += count * product_seconds(c, run->device, op->batch, op->m, op->n, op->k);
+	lk_gemm_shape shape = {LK_FP32, op->batch, op->m, op->n, op->k};
+	double seconds = lk_gemm_seconds(model, run->device, &shape, NULL);
+	w->products_s[op->backward] += count * fmax(seconds - model->numbers.floor_s, 0);
 	w->roofline_s += count * flops / lk_peak_flops(run->device, LK_FP32);
 }
 
@@ -103,6 +83,8 @@ lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_r
                              lk_error *err) {
 	lk_eager_ops ops = {0};
 	found cache[16] = {{0}};
+	lk_gemm_model products;
+	lk_gemm_model_of(run->device, LK_FP32, &products);
 	double batch = run->batch / run->data;
 	lk_eager_run eager = {batch, run->seq, run->train, run->compiled};
 	*out = (lk_network_work){.train = run->train};
@@ -110,7 +92,7 @@ lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_r
 	for (size_t i = 0; status == LK_OK && i < ops.count; i++) {
 		const lk_eager_op *op = &ops.at[i];
 		out->launches[op->backward] += op->count;
-		if (op->product) add_product(calibration, run, op, out);
+		if (op->product) add_product(run, &products, op, out);
 		else add_pass(calibration, run, op, cache, out);
 	}
 	lk_vec_free(&ops);
@@ -119,7 +101,7 @@ lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_r
 	lk_memory_basis basis;
 	lk_memory_model call = lk_memory_model_find(calibration, run->device, lk_memory_kernel_find("add"), LK_FP32, NULL, &basis);
 	out->call_s = fmax(call.floor_s, call.start_s);
-	out->borrowed = !lk_calibration_find(calibration, "gemm", run->device->name, "fp32");
+	out->borrowed = !products.measured;
 	int parts = run->tensor * run->stages;
 	lk_eager_kept kept = lk_eager_keeps(&run->model, &eager);
 	out->fetches = kept.fetches / parts;

@@ -44,7 +44,7 @@ static void put_row(scorer *s, const lk_memory_rows *g, size_t row, const lk_mem
 	s->part->classes[row].order = sample->seconds < short_call_s ? 2 : 1;
 	if (basis == LK_BASIS_DEVICE) /* of others it is not known how far off they are */
 		s->misses[row] = (lk_miss){.name = lk_memory_range_class(s->arena, g, out->predicted),
-		                           .fold = s->table.fold[row], .by = log(sample->seconds / out->predicted)};
+		                           .fold = s->table.fold[row], .by = fabs(log(sample->seconds / out->predicted))};
 }
 
 /* ---- the nearest measured shape ---- */
@@ -132,14 +132,14 @@ static lk_status score_group(scorer *s, lk_memory_rows *g, lk_error *err) {
 
 /* Ranges: with `cross` from the misses in other folds, else as calibrated. */
 static lk_status put_ranges(scorer *s, lk_error *err) {
-	if (s->part->cross) LK_TRY(lk_misses_ranges(s->arena, s->misses, s->part->count, lk_memory_inside(&s->table), err));
+	if (s->part->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->part->count, lk_memory_inside(&s->table), err));
 	for (size_t i = 0; i < s->part->count; i++) {
 		lk_miss *miss = &s->misses[i];
 		lk_validated *row = &s->part->rows[i];
 		if (!(row->predicted > 0)) continue;
-		if (!miss->name) miss->range = (lk_range_ends){-of_relatives, of_relatives};
-		else if (!s->part->cross) miss->range = lk_misses_range(lk_calibration_current(), "memory", miss->name, 0.1);
-		row->low = row->predicted * exp(miss->range.low), row->high = row->predicted * exp(miss->range.high);
+		if (!miss->name) miss->width = of_relatives;
+		else if (!s->part->cross) miss->width = lk_misses_width(lk_calibration_current(), "memory", miss->name, 0.1);
+		row->low = row->predicted * exp(-miss->width), row->high = row->predicted * exp(miss->width);
 	}
 	return LK_OK;
 }

@@ -73,7 +73,7 @@ static void put_row(scorer *s, size_t i, const lk_network_fit *fit, int fold) {
 	out->predicted = lk_network_predict(fit, &row);
 	if (s->work[i].borrowed) out->reason = "kernels as on other devices: not measured on this one";
 	s->misses[i] = (lk_miss){r->train ? "training fp32" : "inference fp32", fold,
-	                       log(r->seconds / out->predicted), {NAN, NAN}};
+	                       fabs(log(r->seconds / out->predicted)), NAN};
 }
 
 /* One fold for each network. */
@@ -92,13 +92,13 @@ static void score_folds(scorer *s) {
 }
 
 static lk_status put_ranges(scorer *s, lk_error *err) {
-	if (s->request->cross) LK_TRY(lk_misses_ranges(s->arena, s->misses, s->count, inside, err));
+	if (s->request->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->count, inside, err));
 	for (size_t i = 0; i < s->count; i++) {
 		lk_miss *miss = &s->misses[i];
 		lk_validated *row = &s->out->rows[i];
 		if (!miss->name) continue;
-		if (!s->request->cross) miss->range = lk_misses_range(lk_calibration_current(), "network", miss->name, 0.15);
-		row->low = row->predicted * exp(miss->range.low), row->high = row->predicted * exp(miss->range.high);
+		if (!s->request->cross) miss->width = lk_misses_width(lk_calibration_current(), "network", miss->name, 0.15);
+		row->low = row->predicted * exp(-miss->width), row->high = row->predicted * exp(miss->width);
 	}
 	return LK_OK;
 }
