@@ -17,4 +17,7 @@ lk_status lk_calibrate_gemm(const lk_op_samples *samples, const char *source, co
 /* `lockstep calibrate ops`: both of the above on a table of kernel times. */
 lk_status lk_calibrate_ops(lk_stream *in, const char *source, const char *date, lk_calibration *out, lk_error *err);
 
+/* `lockstep calibrate models`: what lies between kernels and whole networks; kernels as calibrated before. */
+lk_status lk_calibrate_models(lk_stream *in, const char *source, const char *date, lk_calibration *out, lk_error *err);
+
 #endif

@@ -14,11 +14,24 @@ static lk_status fit_groups(lk_memory_table *table, const char *source, const ch
 	return LK_OK;
 }
 
+static lk_status write_ranges(const lk_op_samples *samples, const char *source, const char *date, lk_calibration *out,
+                              lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_miss *misses;
+	double share;
+	lk_status status = lk_ops_memory_misses(&arena, samples, &misses, &share, err);
+	if (status == LK_OK)
+		status = lk_misses_write_of(&arena, misses, samples->count, share, "memory", source, date, out, err);
+	lk_arena_free(&arena);
+	return status;
+}
+
 lk_status lk_calibrate_memory(const lk_op_samples *samples, const char *source, const char *date, lk_calibration *out,
                               lk_error *err) {
 	lk_memory_table table;
 	lk_status status = lk_memory_table_sort(&out->arena, samples->at, samples->count, NULL, &table, err);
-	if (status == LK_OK) status = fit_groups(&table, source, date, out, err);
+	bool any = status == LK_OK && table.groups.count > 0;
+	if (any) status = fit_groups(&table, source, date, out, err);
 	lk_memory_table_free(&table);
-	return status;
+	return any && status == LK_OK ? write_ranges(samples, source, date, out, err) : status;
 }

@@ -58,8 +58,8 @@ lk_status lk_misses_widths(lk_arena *arena, lk_miss *misses, size_t count, lk_er
 	return lk_misses_widths_of(arena, misses, count, inside, err);
 }
 
-lk_status lk_misses_write(lk_arena *arena, const lk_miss *misses, size_t count, const char *kind, const char *source,
-                          const char *date, lk_calibration *into, lk_error *err) {
+lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t count, double share, const char *kind,
+                             const char *source, const char *date, lk_calibration *into, lk_error *err) {
 	size_t known, used;
 	lk_miss *copy = LK_ARRAY(arena, lk_miss, count);
 	double *scratch = LK_ARRAY(arena, double, count);
@@ -70,12 +70,18 @@ lk_status lk_misses_write(lk_arena *arena, const lk_miss *misses, size_t count, 
 	for (size_t from = 0, to; from < known; from = to) {
 		for (to = from; to < known && strcmp(list[to]->name, list[from]->name) == 0;) to++;
 		if (to - from < ENOUGH) continue;
-		lk_calibration_row *row = lk_calibration_add(into, "range", kind, list[from]->name);
+		const char *name = lk_arena_strdup(&into->arena, list[from]->name);
+		lk_calibration_row *row = name ? lk_calibration_add(into, "range", kind, name) : NULL;
 		if (!row) return lk_oom(err);
-		lk_calibration_put(row, "half", width_of(list, from, to, -2, inside, scratch, &used));
+		lk_calibration_put(row, "half", width_of(list, from, to, -2, share, scratch, &used));
 		row->points = (int)(to - from), row->source = source, row->date = date;
 	}
 	return LK_OK;
+}
+
+lk_status lk_misses_write(lk_arena *arena, const lk_miss *misses, size_t count, const char *kind, const char *source,
+                          const char *date, lk_calibration *into, lk_error *err) {
+	return lk_misses_write_of(arena, misses, count, inside, kind, source, date, into, err);
 }
 
 double lk_misses_width(const lk_calibration *calibration, const char *kind, const char *name, double otherwise) {

@@ -17,9 +17,13 @@ lk_status lk_misses_widths(lk_arena *arena, lk_miss *misses, size_t count, lk_er
 /* The same for another share of the misses than usual. */
 lk_status lk_misses_widths_of(lk_arena *arena, lk_miss *misses, size_t count, double share, lk_error *err);
 
-/* Appends one row per class: family "range", subject `kind`, number "half". Names stay owned by the caller. */
+/* Appends one row per class: family "range", subject `kind`, number "half". */
 lk_status lk_misses_write(lk_arena *arena, const lk_miss *misses, size_t count, const char *kind, const char *source,
                           const char *date, lk_calibration *into, lk_error *err);
+
+/* The same for another share. */
+lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t count, double share, const char *kind,
+                             const char *source, const char *date, lk_calibration *into, lk_error *err);
 
 /* The width of a class in a calibration; `otherwise` where it has none. */
 double lk_misses_width(const lk_calibration *calibration, const char *kind, const char *name, double otherwise);

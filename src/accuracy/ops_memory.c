@@ -117,7 +117,7 @@ static lk_status score_fold(scorer *s, lk_memory_rows *g, int fold, lk_error *er
 }
 
 static lk_status score_group(scorer *s, lk_memory_rows *g, lk_error *err) {
-	for (size_t i = 0; i < g->rows.count; i++) put_nearest(s, g, g->rows.at[i]);
+	for (size_t i = 0; s->part->nearest && i < g->rows.count; i++) put_nearest(s, g, g->rows.at[i]);
 	if (s->part->cross) {
 		s->part->parameters += lk_memory_fit_numbers(g->kernel);
 		for (int fold = 0; fold < s->table.folds; fold++)
@@ -161,6 +161,23 @@ static lk_status score(scorer *s, lk_error *err) {
 lk_status lk_ops_memory_score(lk_arena *arena, lk_ops_part *part, lk_error *err) {
 	scorer s = {.arena = arena, .part = part};
 	lk_status status = score(&s, err);
+	lk_memory_table_free(&s.table);
+	return status;
+}
+
+lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk_miss **out, double *share, lk_error *err) {
+	size_t count = samples->count;
+	lk_scoring rows = {0};
+	lk_ops_part part = {.samples = samples->at, .count = count, .cross = true, .folds = LK_FOLDS_SHAPE};
+	scorer s = {.arena = arena, .part = &part};
+	LK_TRY(lk_scoring_rows(arena, count, &rows, err));
+	part.rows = rows.rows;
+	part.classes = LK_ARRAY(arena, lk_score_key, count);
+	part.roofline = LK_ARRAY(arena, double, count);
+	if (!part.classes || !part.roofline) return lk_oom(err);
+	lk_status status = score(&s, err);
+	*out = s.misses;
+	*share = lk_memory_inside(&s.table);
 	lk_memory_table_free(&s.table);
 	return status;
 }

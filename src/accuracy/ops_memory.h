@@ -45,4 +45,7 @@ const char *lk_memory_range_class(lk_arena *arena, const lk_memory_rows *rows, d
  * way. */
 double lk_memory_inside(const lk_memory_table *table);
 
+/* Misses of rows whose width the fit had not seen, one for each sample; and the share of them that a range holds. */
+lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk_miss **out, double *share, lk_error *err);
+
 #endif

@@ -151,11 +151,11 @@ const lk_memory_model *lk_memory_table_whole(lk_memory_table *table, lk_memory_r
 
 /* Operations that only stream miss alike; times are taken together by octaves. */
 const char *lk_memory_range_class(lk_arena *arena, const lk_memory_rows *rows, double seconds) {
-	const char *kind = rows->kernel->name;
+	const char *kind = rows->kernel->grid == LK_GRID_FLAT ? "flat" : rows->kernel->name;
 	int octave = (int)fmin(fmax(floor(log2(seconds * 1e6)), 0), 12);
 	return lk_arena_printf(arena, "%s %s %s %d us", kind, lk_dtype_name(rows->dtype), rows->device->name, 1 << octave);
 }
 
 double lk_memory_inside(const lk_memory_table *table) {
-	return table->few_widths ? 0.87 : 0.75;
+	return table->few_widths ? 0.77 : 0.73;
 }

@@ -146,3 +146,36 @@ lk_status lk_score_models(lk_arena *arena, const lk_validate_request *request, l
 	lk_vec_free(&runs);
 	return status;
 }
+
+/* ---- calibration ---- */
+
+static double fit_error(const scorer *s) {
+	double sum = 0;
+	size_t rows = 0;
+	for (size_t i = 0; i < s->count; i++)
+		if (s->misses[i].name) sum += s->misses[i].by, rows++;
+	return rows ? expm1(sum / (double)rows) : NAN;
+}
+
+static lk_status calibrate(scorer *s, const char *source, const char *date, lk_calibration *out, lk_error *err) {
+	LK_TRY(score(s, err));
+	lk_network_fit fit;
+	size_t rows = fit_without(s, NULL, &fit);
+	LK_TRY(lk_network_write(&fit, (int)rows, fit_error(s), source, date, out, err));
+	return lk_misses_write_of(s->arena, s->misses, s->count, inside, "network", source, date, out, err);
+}
+
+lk_status lk_calibrate_models(lk_stream *in, const char *source, const char *date, lk_calibration *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_model_runs runs = {0};
+	lk_scoring scoring = {0};
+	lk_validate_request request;
+	lk_validate_defaults(&request);
+	request.cross = true;
+	lk_status status = lk_models_read(&arena, in, &runs, err);
+	scorer s = {.arena = &arena, .request = &request, .runs = runs.at, .count = runs.count, .out = &scoring};
+	if (status == LK_OK) status = calibrate(&s, source, date, out, err);
+	lk_vec_free(&runs);
+	lk_arena_free(&arena);
+	return status;
+}
