@@ -203,8 +203,8 @@ static void bert_layer(lister *l) {
 	layer_norm(l);
 }
 
-/* Attention of T5: no bias, no scale; a table of relative positions is added to the scores. It comes out of an embedding
- * with the heads innermost and is never turned round, so a score's bias costs a whole sector of 32 bytes, 8 elements.
+/* Attention of T5: no bias, no scale; a table of relative positions is added to the scores. It comes out of an
+ * embedding with the heads innermost and is never turned round, so a score's bias costs a sector of 32 bytes, 8 elements.
  * Attention to the encoder adds its mask alone. */
 static void t5_attention(lister *l, bool positions) {
 	double t = l->tokens, h = l->hidden;
@@ -335,7 +335,8 @@ static void keep(lk_eager_kept *kept, double tensors, double elements) {
 
 lk_eager_kept lk_eager_keeps(const lk_model *m, const lk_eager_run *run) {
 	bool t5 = strcmp(m->family, "switch_transformers") == 0, by_parts = strcmp(m->family, "gpt2") == 0;
-	double tokens = run->batch * run->seq, layers = m->layers + m->decoder_layers, attentions = layers + m->decoder_layers;
+	double layers = m->layers + m->decoder_layers, attentions = layers + m->decoder_layers;
+	double tokens = run->batch * run->seq;
 	double inner = (double)m->heads * (m->head_dim > 0 ? m->head_dim : m->hidden / m->heads);
 	lk_eager_kept kept = {0, 0};
 	/* the softmax and what dropout makes of it, with its mask of bytes */

@@ -2,8 +2,8 @@
  *
  *     mean w |ln(predicted / measured)| + 0.0005 sum (ln(x / usual) / 1.5)^2
  *
- * small. The second term holds what the points do not determine. Calls under 10 us weigh a quarter: tables state them in
- * whole microseconds.
+ * small. The second term holds what the points do not determine. Calls under 10 us weigh a quarter: tables state them
+ * in whole microseconds.
  */
 #include "accuracy/fit_memory.h"
 
@@ -66,7 +66,8 @@ lk_memory_model lk_memory_fit(const lk_memory_group *group) {
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
 		const lk_memory_number *n = &lk_memory_numbers[i];
 		double start = n->unit == 1e-6 && !n->rows ? shortest : n->usual;
-		numbers[i] = (lk_fit_number){n->name, fmin(fmax(start, n->low * 1.01), n->high * 0.99), n->low, n->high, n->ratio};
+		start = fmin(fmax(start, n->low * 1.01), n->high * 0.99);
+		numbers[i] = (lk_fit_number){n->name, start, n->low, n->high, n->ratio};
 		if (!lk_memory_number_applies(n, group->kernel)) numbers[i].start = numbers[i].low = numbers[i].high = n->usual;
 	}
 	bool flat = group->kernel->grid == LK_GRID_FLAT;

@@ -2,8 +2,8 @@
  *
  *     gpu,model,phase,seq,batch,mode,n_gpu,e2e_ms,fwd_ms,bwd_ms
  *
- * phase: inf or train (forward and backward, no optimizer). mode: single; fusion (compiled); dpN, tpN, ppN_M (data, tensor
- * and pipeline parallel, M micro-batches).
+ * phase: inf or train (forward and backward, no optimizer). mode: single; fusion (compiled); dpN, tpN, ppN_M (data,
+ * tensor and pipeline parallel, M micro-batches).
  */
 #ifndef LK_ACCURACY_MODELS_TABLE_H
 #define LK_ACCURACY_MODELS_TABLE_H

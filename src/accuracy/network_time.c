@@ -23,7 +23,8 @@
 
 /* ---- work ---- */
 
-static void add_product(const lk_model_run *run, const lk_gemm_model *model, const lk_eager_op *op, lk_network_work *w) {
+static void add_product(const lk_model_run *run, const lk_gemm_model *model, const lk_eager_op *op,
+                        lk_network_work *w) {
 	double count = op->count / run->tensor, flops = 2 * op->batch * op->m * op->n * op->k;
 	lk_gemm_shape shape = {LK_FP32, op->batch, op->m, op->n, op->k};
 	double seconds = lk_gemm_seconds(model, run->device, &shape, NULL);
@@ -98,8 +99,8 @@ lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_r
 	lk_vec_free(&ops);
 	if (status != LK_OK) return status;
 	add_exchange(run, batch, out);
-	lk_memory_basis basis;
-	lk_memory_model call = lk_memory_model_find(calibration, run->device, lk_memory_kernel_find("add"), LK_FP32, NULL, &basis);
+	const lk_memory_kernel *add = lk_memory_kernel_find("add");
+	lk_memory_model call = lk_memory_model_find(calibration, run->device, add, LK_FP32, NULL, NULL);
 	out->call_s = fmax(call.floor_s, call.start_s);
 	out->borrowed = !products.measured;
 	int parts = run->tensor * run->stages;
@@ -259,13 +260,15 @@ lk_status lk_network_write(const lk_network_fit *fit, int points, double error, 
 void lk_network_read(const lk_calibration *calibration, lk_network_fit *out) {
 	const lk_calibration_row *all = lk_calibration_find(calibration, "network", "all", "fp32");
 	double x[LK_NETWORK_NUMBERS];
-	for (int i = 0; i < LK_NETWORK_NUMBERS; i++)
-		x[i] = fmin(fmax(lk_calibration_value(all, numbers[i].name, numbers[i].usual), numbers[i].low), numbers[i].high);
+	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) {
+		double value = lk_calibration_value(all, numbers[i].name, numbers[i].usual);
+		x[i] = fmin(fmax(value, numbers[i].low), numbers[i].high);
+	}
 	*out = (lk_network_fit){.model = model_from(x)};
-	for (size_t i = 0; i < calibration->rows.count; i++) {
+	const int room = sizeof out->own / sizeof *out->own;
+	for (size_t i = 0; i < calibration->rows.count && out->owners < room; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (row == all || strcmp(row->family, "network") != 0 || out->owners == (int)(sizeof out->own / sizeof *out->own))
-			continue;
+		if (strcmp(row->family, "network") != 0 || strcmp(row->subject, "all") == 0) continue;
 		out->own[out->owners].device = lk_device_find(row->subject);
 		out->own[out->owners++].factor = fmin(fmax(lk_calibration_value(row, "factor", 1), 0.1), 10);
 	}

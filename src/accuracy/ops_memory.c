@@ -31,7 +31,8 @@ static const char *basis_text(lk_memory_basis basis) {
 	}
 }
 
-static void put_row(scorer *s, const lk_memory_rows *g, size_t row, const lk_memory_model *model, lk_memory_basis basis) {
+static void put_row(scorer *s, const lk_memory_rows *g, size_t row, const lk_memory_model *model,
+                    lk_memory_basis basis) {
 	const lk_op_sample *sample = &s->part->samples[row];
 	lk_validated *out = &s->part->rows[row];
 	lk_memory_work work = lk_memory_work_of(g->kernel, sample->m, sample->n, lk_dtype_bytes(g->dtype));
@@ -125,14 +126,16 @@ static lk_status score_group(scorer *s, lk_memory_rows *g, lk_error *err) {
 		return LK_OK;
 	}
 	lk_memory_basis basis;
-	lk_memory_model model = lk_memory_model_find(lk_calibration_current(), g->device, g->kernel, g->dtype, NULL, &basis);
+	lk_memory_model model =
+		lk_memory_model_find(lk_calibration_current(), g->device, g->kernel, g->dtype, NULL, &basis);
 	for (size_t i = 0; i < g->rows.count; i++) put_row(s, g, g->rows.at[i], &model, basis);
 	return LK_OK;
 }
 
 /* Ranges: with `cross` from the misses in other folds, else as calibrated. */
 static lk_status put_ranges(scorer *s, lk_error *err) {
-	if (s->part->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->part->count, lk_memory_inside(&s->table), err));
+	double share = lk_memory_inside(&s->table);
+	if (s->part->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->part->count, share, err));
 	for (size_t i = 0; i < s->part->count; i++) {
 		lk_miss *miss = &s->misses[i];
 		lk_validated *row = &s->part->rows[i];
@@ -165,7 +168,8 @@ lk_status lk_ops_memory_score(lk_arena *arena, lk_ops_part *part, lk_error *err)
 	return status;
 }
 
-lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk_miss **out, double *share, lk_error *err) {
+lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk_miss **out, double *share,
+                               lk_error *err) {
 	size_t count = samples->count;
 	lk_scoring rows = {0};
 	lk_ops_part part = {.samples = samples->at, .count = count, .cross = true, .folds = LK_FOLDS_SHAPE};

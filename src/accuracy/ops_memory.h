@@ -41,11 +41,12 @@ const lk_memory_model *lk_memory_table_whole(lk_memory_table *table, lk_memory_r
 /* "flat fp16 a40 64 us": rows that miss alike, by the predicted time. */
 const char *lk_memory_range_class(lk_arena *arena, const lk_memory_rows *rows, double seconds);
 
-/* Share of the misses of other folds that a range must hold to hold about 80 % of a fold's: few widths miss each in its own
- * way. */
+/* Share of the misses of other folds that a range must hold to hold enough of a fold's: few widths miss each in its
+ * own way. */
 double lk_memory_inside(const lk_memory_table *table);
 
 /* Misses of rows whose width the fit had not seen, one for each sample; and the share of them that a range holds. */
-lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk_miss **out, double *share, lk_error *err);
+lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk_miss **out, double *share,
+                               lk_error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* ops_memory_table.c: memory-bound rows of a table of kernel times, sorted by what is fitted together and by what is left
- * out together. */
+/* ops_memory_table.c: memory-bound rows of a table of kernel times, sorted by what is fitted together and by what is
+ * left out together. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@ enum { FEW_WIDTHS = 32, SHARES = 8 };
 
 /* ---- groups ---- */
 
-/* Networks differ in what one name stands for: with a parallel residual an addition has three terms, and norms are of two
- * kinds. */
+/* Networks differ in what one name stands for: with a parallel residual an addition has three terms, and norms are of
+ * two kinds. */
 static const lk_memory_kernel *kernel_named(const lk_op_sample *s) {
 	lk_model model;
 	lk_error unused;
@@ -108,7 +108,7 @@ static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *t, lk_error *
 	t->folds = t->few_widths ? (int)different : SHARES;
 	for (size_t i = 0; i < t->count; i++) {
 		double n = t->samples[i].n, *place = bsearch(&n, widths, different, sizeof n, by_number);
-		if (place) t->fold[i] = different <= FEW_WIDTHS ? (int)(place - widths) : (int)(lk_hash64((uint64_t)n) % SHARES);
+		if (place) t->fold[i] = t->few_widths ? (int)(place - widths) : (int)(lk_hash64((uint64_t)n) % SHARES);
 	}
 	return LK_OK;
 }

@@ -1,5 +1,5 @@
-/* score_models.c: whole networks against the sum of their kernels. With `cross` the few numbers between kernels and network
- * are fitted without all rows of the network that is predicted; times of kernels come from other measurements. */
+/* score_models.c: whole networks against the sum of their kernels. With `cross` the few numbers between kernels and
+ * network are fitted without all rows of the network that is predicted; times of kernels come from other measurements. */
 #include <math.h>
 #include <string.h>
 
@@ -46,8 +46,10 @@ static lk_status fill_rows(scorer *s, lk_error *err) {
 }
 
 static lk_status divide(scorer *s, lk_error *err) {
-	lk_score_key *of_class = lk_scoring_divide(s->arena, s->out, "class"), *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
-	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model"), *mode = lk_scoring_divide(s->arena, s->out, "mode");
+	lk_score_key *of_class = lk_scoring_divide(s->arena, s->out, "class");
+	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
+	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model");
+	lk_score_key *mode = lk_scoring_divide(s->arena, s->out, "mode");
 	if (!of_class || !gpu || !model || !mode) return lk_oom(err);
 	for (size_t i = 0; i < s->count; i++) {
 		of_class[i].name = s->runs[i].train ? "training fp32" : "inference fp32";

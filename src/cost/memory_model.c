@@ -5,8 +5,8 @@
  *     time   = max8(floor, start + max4(stream, issue))           maxP(a, b) = (a^P + b^P)^(1/P)
  *
  * stream: a benchmark's data that fits L2 is still there from the call before, and runs faster the better it fits.
- * issue: kernels with a block per row also take the time in which a wave of blocks gets through its rows: each pass of the
- * block's threads over the row costs the same, full or not, so a row of 1376 elements costs 1024 threads two passes.
+ * issue: kernels with a block per row also take the time in which a wave of blocks gets through its rows: each pass of
+ * the block's threads over the row costs the same, full or not, so a row of 1376 elements costs 1024 threads two passes.
  * waves = rows / blocks at a time, with a share of the last wave's idle blocks added.
  * again: a kernel that reads its row twice finds it in a cache only while the rows in flight fit there.
  *
@@ -20,8 +20,8 @@
 
 #include "base/text.h"
 
-/* Accesses: tensors of the size of the input read and written. A gated activation reads two rows of the width and writes
- * one; rotary embedding rotates in place; a norm is a read and a write as far as memory must be touched. */
+/* Accesses: tensors of the size of the input read and written. A gated activation reads two rows of the width and
+ * writes one; rotary embedding rotates in place; a norm is a read and a write as far as memory must be touched. */
 static const lk_memory_kernel kernels[] = {
 	{"add", 3, LK_GRID_FLAT}, {"sub", 3, LK_GRID_FLAT}, {"mul", 3, LK_GRID_FLAT}, {"div", 3, LK_GRID_FLAT},
 	{"pow", 3, LK_GRID_FLAT}, {"addu", 2, LK_GRID_FLAT}, {"subu", 2, LK_GRID_FLAT}, {"mulu", 2, LK_GRID_FLAT},
@@ -74,7 +74,8 @@ lk_memory_work lk_memory_work_of(const lk_memory_kernel *kernel, double rows, do
 
 /* ---- the formula ---- */
 
-/* Threads that an SM holds at a time. Ampere's cards for graphics have less shared memory and fewer threads than GA100. */
+/* Threads that an SM holds at a time. Ampere's cards for graphics have less shared memory and fewer threads than
+ * GA100. */
 static double resident_threads(const lk_device *d) {
 	if (d->arch == LK_ARCH_TURING) return 1024;
 	if (d->arch == LK_ARCH_ADA || (d->arch == LK_ARCH_AMPERE && d->shared_kib < 160)) return 1536;

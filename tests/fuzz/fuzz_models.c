@@ -1,5 +1,5 @@
-/* fuzz_models.c: any bytes are a table of whole networks or an error with a text; rows that are read give operator lists and
- * finite times. */
+/* fuzz_models.c: any bytes are a table of whole networks or an error with a text; rows that are read give operator
+ * lists and finite times. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* test_memory_model.c: the model of memory-bound kernels: limits, monotony, numbers from relatives, fits of made data; whole
- * networks from their kernels: operator lists against counts by hand; tables of both, and the public ones. */
+/* test_memory_model.c: the model of memory-bound kernels: limits, monotony, numbers from relatives, fits of made data;
+ * whole networks from their kernels: operator lists against counts by hand; tables of both, and the public ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,7 +101,8 @@ static void put(lk_calibration *c, const char *subject, const char *variant, dou
 static double efficiency_of(const lk_calibration *c, const char *name, const char *op, const char *without,
                             lk_memory_basis wanted) {
 	lk_memory_basis basis;
-	lk_memory_model m = lk_memory_model_find(c, device(name), kernel(op), LK_FP16, without ? device(without) : NULL, &basis);
+	const lk_device *left_out = without ? device(without) : NULL;
+	lk_memory_model m = lk_memory_model_find(c, device(name), kernel(op), LK_FP16, left_out, &basis);
 	assert_int_equal(basis, wanted);
 	return m.efficiency;
 }
@@ -260,7 +261,8 @@ static void test_table(void **state) {
 static void test_network_time(void **state) {
 	(void)state;
 	lk_network_model m = lk_network_usual();
-	lk_network_work w = {.products_s = {1, 2}, .passes_s = {0.5, 1}, .launches = {100, 200}, .call_s = 20e-6, .bubble = 1};
+	lk_network_work w = {.products_s = {1, 2}, .passes_s = {0.5, 1}, .launches = {100, 200}, .call_s = 20e-6};
+	w.bubble = 1;
 	double device_s = m.products * 1 + m.passes * 0.5 + m.gap_s * 100;
 	assert_true(fabs(lk_network_seconds(&m, &w) / device_s - 1) < 1e-6);
 	w.train = true;
