@@ -58,11 +58,16 @@ static lk_status divide(scorer *s, lk_error *err) {
 	return LK_OK;
 }
 
-/* Fits to all rows but those of a network; NULL: to all. */
+/* What is left out together: a network, or a device. */
+static const char *fold_of(const scorer *s, size_t i) {
+	return s->request->folds == LK_FOLDS_GPU ? s->runs[i].gpu : s->runs[i].name;
+}
+
+/* Fits to all rows but those of a fold; NULL: to all. */
 static size_t fit_without(scorer *s, const char *name, lk_network_fit *fit) {
 	size_t count = 0;
 	for (size_t i = 0; i < s->count; i++)
-		if (!why_not(&s->runs[i]) && (!name || strcmp(s->runs[i].name, name) != 0))
+		if (!why_not(&s->runs[i]) && (!name || strcmp(fold_of(s, i), name) != 0))
 			s->rows[count++] = (lk_network_row){&s->work[i], s->runs[i].device, s->runs[i].seconds};
 	lk_network_fit_rows(s->rows, count, fit);
 	return count;
@@ -78,17 +83,16 @@ static void put_row(scorer *s, size_t i, const lk_network_fit *fit, int fold) {
 	                       fabs(log(r->seconds / out->predicted)), NAN};
 }
 
-/* One fold for each network. */
 static void score_folds(scorer *s) {
 	int folds = 0;
 	for (size_t first = 0; first < s->count; first++) {
 		bool seen = false;
-		for (size_t i = 0; i < first; i++) seen = seen || strcmp(s->runs[i].name, s->runs[first].name) == 0;
+		for (size_t i = 0; i < first; i++) seen = seen || strcmp(fold_of(s, i), fold_of(s, first)) == 0;
 		if (seen) continue;
 		lk_network_fit fit;
-		fit_without(s, s->runs[first].name, &fit);
+		fit_without(s, fold_of(s, first), &fit);
 		for (size_t i = first; i < s->count; i++)
-			if (!why_not(&s->runs[i]) && strcmp(s->runs[i].name, s->runs[first].name) == 0) put_row(s, i, &fit, folds);
+			if (!why_not(&s->runs[i]) && strcmp(fold_of(s, i), fold_of(s, first)) == 0) put_row(s, i, &fit, folds);
 		folds++;
 	}
 }
@@ -127,7 +131,7 @@ static lk_status score(scorer *s, lk_error *err) {
 	LK_TRY(baseline(s, err));
 	s->out->unit_of_rows = "network run";
 	if (s->request->cross) {
-		s->out->folds = "network";
+		s->out->folds = s->request->folds == LK_FOLDS_GPU ? "device" : "network";
 		s->out->parameters = LK_NETWORK_NUMBERS;
 		score_folds(s);
 	} else {

@@ -140,10 +140,11 @@ typedef struct mean {
 	int rows;
 } mean;
 
-static void add_row(mean *m, const lk_calibration_row *row) {
+static void add_row(mean *m, const lk_calibration_row *row, double efficiency_ratio) {
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
 		const lk_memory_number *n = &lk_memory_numbers[i];
 		double x = lk_calibration_value(row, n->name, n->usual);
+		if (i == 0) x *= efficiency_ratio;
 		x = fmin(fmax(x, n->low), n->high);
 		m->sum[i] += n->ratio ? log(x) : x;
 	}
@@ -155,6 +156,14 @@ static void finish_mean(const mean *m, double x[LK_MEMORY_NUMBERS]) {
 		double v = m->sum[i] / m->rows;
 		x[i] = lk_memory_numbers[i].ratio ? exp(v) : v;
 	}
+}
+
+/* Kernels with a thread per element of a row are held up by memory on some devices and by their own instructions on others,
+ * so a relative's share of bandwidth carries over half as such and half as bytes per SM and clock. */
+static double carry_over(const lk_device *from, const lk_device *to, const lk_memory_kernel *kernel) {
+	if (kernel->grid != LK_GRID_ROW && kernel->grid != LK_GRID_HEADS) return 1;
+	double issue_from = fmax(from->sms, 1) * fmax(from->clock_hz, 1e8), issue_to = fmax(to->sms, 1) * fmax(to->clock_hz, 1e8);
+	return sqrt(from->memory_rate / issue_from * issue_to / to->memory_rate);
 }
 
 /* "add fp16" is an operation of the kind of "gelu fp16". */
@@ -177,10 +186,12 @@ static void sort_row(const lk_calibration_row *row, const lk_device *device, con
 	if (!subject || subject == without) return;
 	if (strcmp(row->variant, variant) == 0) {
 		if (subject == device) means[LK_BASIS_DEVICE].rows = 0, memset(&means[LK_BASIS_DEVICE], 0, sizeof *means);
-		add_row(&means[subject == device ? LK_BASIS_DEVICE : subject->arch == device->arch ? LK_BASIS_FAMILY
-		                                                                                   : LK_BASIS_ANY], row);
+		lk_memory_basis basis = subject == device               ? LK_BASIS_DEVICE
+		                        : subject->arch == device->arch ? LK_BASIS_FAMILY
+		                                                        : LK_BASIS_ANY;
+		add_row(&means[basis], row, subject == device ? 1 : carry_over(subject, device, kernel));
 	} else if (subject == device && same_kind(row->variant, kernel, lk_dtype_name(dtype))) {
-		add_row(&means[LK_BASIS_KIND], row);
+		add_row(&means[LK_BASIS_KIND], row, 1);
 	}
 }
 

@@ -17,6 +17,7 @@
 #include "accuracy/models_table.h"
 #include "accuracy/network_time.h"
 #include "base/stats.h"
+#include "hw/data.h"
 #include "lockstep/validate.h"
 
 static const lk_device *device(const char *name) {
@@ -317,6 +318,37 @@ static void test_kernels_measured(void **state) {
 	lk_validate_free(v);
 }
 
+/* What is committed is what calibration writes; it takes a minute. */
+static void test_committed(void **state) {
+	(void)state;
+	static const struct {
+		const char *table, *source;
+	} tables[] = {{"ops_fp16.csv.gz", "microsoft/vidur data/profiling"}, {"ops_fp32_memory.csv.gz", "sitar-lab/NeuSight"}};
+	if (!getenv("LOCKSTEP_LONG")) skip();
+	lk_calibration all = {0};
+	lk_error err = {0};
+	for (int i = 0; i < 2; i++) {
+		char path[512];
+		lk_stream *in;
+		lk_op_samples samples = {0};
+		if (!data_file(tables[i].table, path)) skip();
+		assert_int_equal(lk_stream_open(path, &in, &err), LK_OK);
+		assert_int_equal(lk_ops_read(&all.arena, in, &samples, &err), LK_OK);
+		assert_int_equal(lk_calibrate_memory(&samples, tables[i].source, "2026-11-21", &all, &err), LK_OK);
+		lk_stream_close(in);
+		lk_vec_free(&samples);
+	}
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	assert_non_null(out);
+	lk_calibration_write(&all, out);
+	fclose(out);
+	assert_string_equal(text, lk_data_file("calibration/memory.csv", NULL));
+	free(text);
+	lk_calibration_free(&all);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_limits),       cmocka_unit_test(test_step_form),
@@ -324,7 +356,7 @@ int main(void) {
 		cmocka_unit_test(test_fit),          cmocka_unit_test(test_widths),
 		cmocka_unit_test(test_operators),    cmocka_unit_test(test_table),
 		cmocka_unit_test(test_network_time), cmocka_unit_test(test_networks_measured),
-		cmocka_unit_test(test_kernels_measured),
+		cmocka_unit_test(test_kernels_measured), cmocka_unit_test(test_committed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
