@@ -39,6 +39,7 @@ typedef struct fit {
 	const lk_trees_options *options;
 	size_t rows, sample;
 	int features;
+	double rate;           /* of the current tree */
 	uint8_t *bin;          /* [features][rows], rows shuffled */
 	float *target, *left;  /* [rows] shuffled; what is left over, limited */
 	float *sum;            /* [rows] of the trees so far */
@@ -159,7 +160,7 @@ static void fill_leaves(fit *s, size_t first, lk_tree *tree) {
 	cell cells[LK_TREE_LEAVES] = {0};
 	for (size_t i = first; i < first + s->sample; i++) cells[s->leaf[i]].sum += s->left[i], cells[s->leaf[i]].count++;
 	for (int l = 0; l < LK_TREE_LEAVES; l++) {
-		double value = cells[l].count ? cells[l].sum / (cells[l].count + 1.0) * s->options->rate / LK_TREE_UNIT : 0;
+		double value = cells[l].count ? cells[l].sum / (cells[l].count + 1.0) * s->rate / LK_TREE_UNIT : 0;
 		tree->leaf[l] = (int16_t)lround(fmin(fmax(value, -2047), 2047));
 	}
 }
@@ -173,10 +174,13 @@ static void add_tree(fit *s, const lk_tree *tree) {
 	}
 }
 
+/* Steps and limits shrink from tree to tree: the last ones settle what noise moved, and count magnitudes. */
 static void boost(fit *s, lk_trees *out) {
 	size_t first = 0;
 	for (int t = 0; t < out->count; t++) {
-		float limit = (float)s->options->limit;
+		double done = (double)t / out->count;
+		float limit = (float)(s->options->limit * fmax(0.25, 1 - done));
+		s->rate = s->options->rate * (1 - 0.7 * done);
 		for (size_t i = first; i < first + s->sample; i++) {
 			float left = s->target[i] - s->sum[i];
 			s->left[i] = left > limit ? limit : left < -limit ? -limit : left;

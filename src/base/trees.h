@@ -28,10 +28,11 @@ typedef struct lk_trees {
 
 typedef struct lk_trees_options {
 	int count;       /* trees */
-	double rate;     /* share of a tree's step that is taken */
+	double rate;     /* share of a tree's step that is taken by the first tree; sinks to 0.3 of it */
 	double sample;   /* share of the rows that a tree sees */
 	int rows;        /* a leaf has at least so many of them */
-	double limit;    /* residuals count as at most so far off: half-way between squares and magnitudes */
+	double limit;    /* residuals count as at most so far off: half-way between squares and magnitudes; sinks
+	                    to a quarter */
 } lk_trees_options;
 
 /* Fits `target[rows]` by x[rows * features], row by row; memory of the trees from the arena. */

@@ -22,6 +22,7 @@ typedef struct lk_gemm_numbers {
 	double memory;         /* share of memory bandwidth, each operand read once */
 	double traffic;        /* share of what tiles read again that comes from memory and not from the L2 cache */
 	double blend;          /* arithmetic and memory as (a^p + b^p)^(1/p): INFINITY the longer of the two */
+	double k_extra;        /* so many steps of k more for each tile: its prologue and epilogue */
 	double k_step;         /* k is worked off in whole steps of so many; 0: any */
 } lk_gemm_numbers;
 
@@ -32,8 +33,8 @@ typedef struct lk_gemm_detail {
 	int tile, splits;      /* index of the tile; parts of k */
 } lk_gemm_detail;
 
-/* The last ones tell devices apart. */
-enum { LK_GEMM_FEATURES = 45, LK_GEMM_SHAPE_FEATURES = 40 };
+/* The first ones make sense on devices that were not measured too. */
+enum { LK_GEMM_FEATURES = 46, LK_GEMM_GENERAL_FEATURES = 41 };
 
 /* Seconds on an idle device, by the formula. `bytes` NAN: each operand once. `detail` may be NULL. */
 double lk_gemm_formula(const lk_gemm_numbers *numbers, const lk_device *device, const lk_gemm_shape *shape, double bytes,

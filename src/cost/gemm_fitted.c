@@ -20,7 +20,8 @@ static const struct number {
 } names[] = {
 	{"efficiency", AT(efficiency), 1, 0.7}, {"unaligned", AT(unaligned), 1, 1}, {"tiles", AT(tiles), 1, 1},
 	{"fill_us", AT(fill_s), 1e-6, 0},       {"floor_us", AT(floor_s), 1e-6, 5}, {"memory", AT(memory), 1, 0.8},
-	{"traffic", AT(traffic), 1, 0},         {"blend", AT(blend), 1, 4},         {"k_step", AT(k_step), 1, 0},
+	{"traffic", AT(traffic), 1, 0},         {"blend", AT(blend), 1, 4},         {"k_extra", AT(k_extra), 1, 0},
+	{"k_step", AT(k_step), 1, 0},
 };
 
 enum { NAMES = sizeof names / sizeof *names };

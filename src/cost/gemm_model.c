@@ -42,7 +42,7 @@ static choice tile_time(const lk_gemm_numbers *numbers, int tile, const lk_gemm_
 	double exact = ctas / sms;
 	double waves = exact <= 1 ? 1 : exact < 8 ? ceil(exact) : exact + 0.5;
 	double step = numbers->k_step, k = step > 0 ? ceil(s->k / splits / step) * step : s->k / splits;
-	double per_tile = tile_seconds(numbers, tile, rate / sms, k);
+	double per_tile = tile_seconds(numbers, tile, rate / sms, k + numbers->k_extra);
 	double reduce = splits > 1 ? 0.05 * splits * per_tile : 0; /* partial sums are written and added */
 	return (choice){waves * per_tile + reduce, exact, tile, splits};
 }
@@ -95,24 +95,31 @@ static float share_used(double size, int tile) {
 void lk_gemm_features(const lk_gemm_numbers *numbers, const lk_device *d, const lk_gemm_shape *s,
                       const lk_gemm_detail *detail, double seconds, float *out) {
 	static const int sides[] = {32, 64, 128, 256};
-	static const struct tile grids[] = {{128, 128, 1}, {256, 128, 1}, {128, 256, 1}, {64, 64, 1}, {128, 64, 1}, {32, 32, 1}};
+	static const struct {
+		int m, n;
+	} grids[] = {{128, 128}, {256, 128}, {128, 256}, {64, 64}, {128, 64}};
 	double b = s->batch, m = s->m, n = s->n, k = s->k, bytes = lk_dtype_bytes(s->dtype) * b * (m * n + m * k + n * k);
-	double sms = d->sms > 0 ? d->sms : 1;
+	double sms = d->sms > 0 ? d->sms : 1, peak = lk_peak_flops(d, s->dtype);
 	int f = 0;
-	const double sizes[] = {b, m, n, k, m * n, m * n * b, m / n, fmin(m, n), b * m * n * k, b * m * n * k / bytes, bytes, seconds,
-	                        seconds / numbers->floor_s, detail->memory_s / detail->compute_s, detail->waves};
-	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) out[f++] = (float)log2(sizes[i]);
-	const float small[] = {twos(m), twos(n), twos(k), fminf(twos(n), twos(k)), fminf(fminf(twos(n), twos(k)), twos(m)), (float)detail->tile,
-	                       (float)detail->splits};
+	/* of the shape alone, or beside what the device can do */
+	const double ratios[] = {m, n, k, m * n, m / n, fmin(m, n), b * m * n * k / bytes, seconds / numbers->floor_s,
+	                         detail->memory_s / detail->compute_s, detail->waves};
+	for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) out[f++] = (float)log2(ratios[i]);
+	float least = fminf(twos(n), twos(k));
+	const float small[] = {twos(m), twos(n), twos(k), least, fminf(least, twos(m)), (float)detail->tile, (float)detail->splits};
 	for (size_t i = 0; i < sizeof small / sizeof *small; i++) out[f++] = small[i];
 	for (int i = 0; i < 4; i++) out[f++] = share_used(m, sides[i]), out[f++] = share_used(n, sides[i]);
 	for (int i = 0; i < 5; i++) {
 		double waves = ceil(m / grids[i].m) * ceil(n / grids[i].n) * b / sms;
 		out[f++] = (float)(waves / ceil(waves)), out[f++] = (float)log2(waves);
 	}
-	double peak = lk_peak_flops(d, s->dtype);
-	out[f++] = (float)sms, out[f++] = (float)(d->clock_hz / 1e9), out[f++] = (float)(peak / d->memory_rate);
-	out[f++] = (float)(d->l2_bytes / 1e6), out[f++] = (float)(peak / fmax(d->power_w, 1) / 1e9);
+	/* of the device */
+	const double of_device[] = {d->arch, sms, d->clock_hz / 1e9, peak / d->memory_rate, d->l2_bytes / 1e6,
+	                            peak / fmax(d->power_w, 1) / 1e9};
+	for (size_t i = 0; i < sizeof of_device / sizeof *of_device; i++) out[f++] = (float)of_device[i];
+	/* what means something else on each device: for those that were measured */
+	const double sizes[] = {b, m * n * b, b * m * n * k, bytes, seconds};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) out[f++] = (float)log2(sizes[i]);
 }
 
 double lk_gemm_seconds(const lk_gemm_model *model, const lk_device *device, const lk_gemm_shape *shape,
