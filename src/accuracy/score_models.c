@@ -124,6 +124,13 @@ static lk_status prepare(scorer *s, lk_error *err) {
 	return s->work && s->rows && s->misses ? LK_OK : lk_oom(err);
 }
 
+/* Numbers of one fit: those of all rows, and a factor for each device whose kernels are borrowed. */
+static int parameters(scorer *s) {
+	lk_network_fit fit;
+	fit_without(s, NULL, &fit);
+	return LK_NETWORK_NUMBERS + fit.owners;
+}
+
 static lk_status score(scorer *s, lk_error *err) {
 	LK_TRY(prepare(s, err));
 	LK_TRY(fill_rows(s, err));
@@ -132,8 +139,8 @@ static lk_status score(scorer *s, lk_error *err) {
 	s->out->unit_of_rows = "network run";
 	if (s->request->cross) {
 		s->out->folds = s->request->folds == LK_FOLDS_GPU ? "device" : "network";
-		s->out->parameters = LK_NETWORK_NUMBERS;
 		score_folds(s);
+		s->out->parameters = parameters(s);
 	} else {
 		lk_network_fit fit;
 		lk_network_read(lk_calibration_current(), &fit);
