@@ -191,7 +191,7 @@ static void set_factors(const task *t) {
 }
 
 double lk_network_predict(const lk_network_fit *fit, const lk_network_row *row) {
-	for (int d = 0; d < fit->owners; d++)
+	for (int d = 0; d < fit->owners && row->work->borrowed; d++)
 		if (fit->own[d].device == row->device) return with_factor(&fit->model, row->work, fit->own[d].factor);
 	return lk_network_seconds(&fit->model, row->work);
 }
