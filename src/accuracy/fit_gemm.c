@@ -151,6 +151,8 @@ static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fi
 
 /* One tree for so many rows. */
 enum { ROWS_PER_TREE = 200, ROWS_PER_GENERAL_TREE = 1200, TREES = 600 };
+/* From fewer devices trees do not learn what holds on another one: with three of them the formula alone does better. */
+enum { DEVICES_FOR_GENERAL_TREES = 5 };
 
 static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *table, const lk_gemm_point *p, float *x) {
 	const lk_gemm_numbers *numbers = &fitted->numbers[p->device];
@@ -161,6 +163,7 @@ static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *tab
 }
 
 static lk_status fit_trees(lk_arena *arena, const lk_gemm_table *table, int without, lk_gemm_fitted *out, lk_error *err) {
+	if (out->general && table->devices < DEVICES_FOR_GENERAL_TREES) return LK_OK;
 	int features = out->general ? LK_GEMM_GENERAL_FEATURES : LK_GEMM_FEATURES;
 	lk_arena room = LK_ARENA_INIT;
 	float *x = LK_ARRAY(&room, float, table->count * (size_t)features), *left = LK_ARRAY(&room, float, table->count);

@@ -155,6 +155,7 @@ static lk_status put_numbers(const lk_gemm_table *t, const lk_gemm_fitted *fitte
 
 static lk_status put_trees(const lk_gemm_table *t, const lk_gemm_fitted *fitted, const char *source, const char *date,
                            lk_calibration *out, lk_error *err) {
+	if (fitted->trees.count == 0) return LK_OK;
 	const char *variant = lk_arena_printf(&out->arena, "%s%s", lk_dtype_name(t->dtype), fitted->general ? " other" : "");
 	lk_calibration_row *row = variant ? lk_calibration_add(out, "trees", "gemm", variant) : NULL;
 	if (!row || !(row->text = lk_trees_text(&out->arena, &fitted->trees))) return lk_oom(err);

@@ -37,6 +37,21 @@ static lk_status divide(lk_arena *arena, const lk_op_samples *samples, lk_ops_pa
 	return LK_OK;
 }
 
+/* "A40, gemm fp16": once the parts have named the classes. Rows alike stand together, so texts are made once a run. */
+static lk_status divide_by_both(lk_arena *arena, const lk_op_samples *samples, const lk_score_key *classes, lk_scoring *out,
+                                lk_error *err) {
+	lk_score_key *both = lk_scoring_divide(arena, out, "gpu, class");
+	if (!both) return lk_oom(err);
+	for (size_t i = 0; i < samples->count; i++) {
+		const char *gpu = samples->at[i].gpu, *class = classes[i].name;
+		bool same = i > 0 && gpu == samples->at[i - 1].gpu && class == classes[i - 1].name;
+		if (!class) continue;
+		both[i].name = same ? both[i - 1].name : lk_arena_printf(arena, "%s, %s", gpu, class);
+		if (!both[i].name) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
 static lk_status score(lk_arena *arena, const lk_validate_request *request, const lk_op_samples *samples, lk_scoring *out,
                        lk_error *err) {
 	LK_TRY(fill_rows(arena, samples, out, err));
@@ -51,6 +66,7 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, cons
 	const char *of_products = part.held_out;
 	part.held_out = "";
 	LK_TRY(lk_ops_memory_score(arena, &part, err));
+	LK_TRY(divide_by_both(arena, samples, part.classes, out, err));
 	bool both = *of_products && *part.held_out && strcmp(of_products, part.held_out) != 0;
 	out->folds = !both ? (*of_products ? of_products : part.held_out)
 	                   : lk_arena_printf(arena, "%s (products), %s (others)", of_products, part.held_out);

@@ -13,7 +13,7 @@ enum { BINS = LK_TREE_EDGES + 1, INNER = LK_TREE_LEAVES - 1 };
 /* ---- use ---- */
 
 double lk_trees_at(const lk_trees *trees, const float *x) {
-	uint8_t bin[LK_TREE_FEATURES];
+	uint8_t bin[LK_TREE_FEATURES] = {0};
 	for (int f = 0; f < trees->features; f++) {
 		int low = 0, high = trees->edges[f];
 		while (low < high) {
@@ -60,7 +60,7 @@ static int by_value(const void *a, const void *b) {
 /* To four digits: edges are read by people and take room in files. */
 static float shorter(float x) {
 	if (x == 0 || !isfinite(x)) return 0;
-	double unit = pow(10, floor(log10(fabs((double)x))) - 4);
+	double unit = pow(10, floor(log10(fabs((double)x))) - 3);
 	return (float)(round(x / unit) * unit);
 }
 
@@ -193,6 +193,27 @@ static void boost(fit *s, lk_trees *out) {
 	}
 }
 
+/* Drops the edges that no tree asks for: trees stay small on disk. */
+static void drop_edges(lk_trees *out) {
+	for (int f = 0; f < out->features; f++) {
+		bool used[BINS] = {false};
+		uint8_t place[BINS];
+		int kept = 0;
+		for (int t = 0; t < out->count; t++)
+			for (int i = 0; i < INNER; i++)
+				if (out->tree[t].feature[i] == f) used[out->tree[t].edge[i]] = true;
+		for (int e = 0; e < out->edges[f]; e++) {
+			place[e] = (uint8_t)kept;
+			if (used[e]) out->edge[f][kept++] = out->edge[f][e];
+		}
+		place[LK_TREE_EDGES] = LK_TREE_EDGES;
+		out->edges[f] = kept;
+		for (int t = 0; t < out->count; t++)
+			for (int i = 0; i < INNER; i++)
+				if (out->tree[t].feature[i] == f) out->tree[t].edge[i] = place[out->tree[t].edge[i]];
+	}
+}
+
 lk_status lk_trees_fit(lk_arena *arena, const float *x, const float *target, size_t rows, int features,
                        const lk_trees_options *options, lk_trees *out, lk_error *err) {
 	lk_arena room = LK_ARENA_INIT;
@@ -209,6 +230,7 @@ lk_status lk_trees_fit(lk_arena *arena, const float *x, const float *target, siz
 		shuffle(s.order, rows);
 		sort_into_bins(&s, x, target, out);
 		boost(&s, out);
+		drop_edges(out);
 	}
 	lk_arena_free(&room);
 	return enough ? LK_OK : lk_oom(err);

@@ -318,6 +318,19 @@ static void test_kernels_measured(void **state) {
 	lk_validate_free(v);
 }
 
+/* The rows as text are the committed file. */
+static void written(lk_calibration *rows, const char *file) {
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	assert_non_null(out);
+	lk_calibration_write(rows, out);
+	fclose(out);
+	assert_string_equal(text, lk_data_file(file, NULL));
+	free(text);
+	lk_calibration_free(rows);
+}
+
 /* What is committed is what calibration writes; it takes a minute. */
 static void test_committed(void **state) {
 	(void)state;
@@ -338,15 +351,20 @@ static void test_committed(void **state) {
 		lk_stream_close(in);
 		lk_vec_free(&samples);
 	}
-	char *text = NULL;
-	size_t length;
-	FILE *out = open_memstream(&text, &length);
-	assert_non_null(out);
-	lk_calibration_write(&all, out);
-	fclose(out);
-	assert_string_equal(text, lk_data_file("calibration/memory.csv", NULL));
-	free(text);
-	lk_calibration_free(&all);
+	written(&all, "calibration/memory.csv");
+}
+
+static void test_committed_networks(void **state) {
+	(void)state;
+	char path[512];
+	lk_stream *in;
+	lk_calibration all = {0};
+	lk_error err = {0};
+	if (!getenv("LOCKSTEP_LONG") || !data_file("fp32_models_e2e.csv", path)) skip();
+	assert_int_equal(lk_stream_open(path, &in, &err), LK_OK);
+	assert_int_equal(lk_calibrate_models(in, "sitar-lab/NeuSight", "2026-11-21", &all, &err), LK_OK);
+	lk_stream_close(in);
+	written(&all, "calibration/networks.csv");
 }
 
 int main(void) {
@@ -357,6 +375,7 @@ int main(void) {
 		cmocka_unit_test(test_operators),    cmocka_unit_test(test_table),
 		cmocka_unit_test(test_network_time), cmocka_unit_test(test_networks_measured),
 		cmocka_unit_test(test_kernels_measured), cmocka_unit_test(test_committed),
+		cmocka_unit_test(test_committed_networks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
