@@ -26,6 +26,12 @@ enum {
 	LK_VALIDATE_TEXT, LK_VALIDATE_MD, LK_VALIDATE_CSV, LK_VALIDATE_JSON, LK_VALIDATE_JSONL, LK_VALIDATE_SQLITE,
 };
 
+/* What cross-validation leaves out together, in the order of the option's choices. */
+enum {
+	LK_FOLDS_SHAPE, /* rows alike in shape, on one device: whole (n, k) pairs, size octaves ... as the kind says */
+	LK_FOLDS_GPU,   /* all rows of a device */
+};
+
 /* What is asked. Texts are borrowed. */
 typedef struct lk_validate_request {
 	const char *table;      /* the measurements, .csv or .csv.gz; "-" standard input */
@@ -35,6 +41,7 @@ typedef struct lk_validate_request {
 	bool memory;            /* peak memory: megatron_ci_memory.csv */
 	bool slowdown;          /* kernels beside communication: overlap_slowdown_*.csv */
 	bool models;            /* whole networks on one device: fp32_models_e2e.csv */
+	int folds;              /* of `cross`: LK_FOLDS_SHAPE, LK_FOLDS_GPU */
 	bool cross;             /* every row from a fit of the rows of other folds, instead of the calibration in use */
 	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in one; NULL none */
 	const char *stack;      /* training runs: only rows of this software stack; NULL all */

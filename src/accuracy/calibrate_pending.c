@@ -11,5 +11,4 @@ static lk_status pending(lk_stream *in, lk_error *err) {
 		return pending(in, err);                                                                                 \
 	}
 
-PENDING(lk_calibrate_ops)
 PENDING(lk_calibrate_collectives)

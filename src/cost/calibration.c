@@ -52,7 +52,9 @@ static lk_status read_row(const lk_csv *csv, const int *column, lk_calibration *
 	if (*text[POINTS]) LK_TRY(lk_parse_int(text[POINTS], 0, 2000000000, &points, row->where, err));
 	row->points = (int)points;
 	if (*text[ERROR]) LK_TRY(lk_parse_real(text[ERROR], 0, 1e6, &row->error, row->where, err));
-	return read_numbers(&into->arena, text[NUMBERS], row, err);
+	if (strcmp(row->family, "trees") != 0) return read_numbers(&into->arena, text[NUMBERS], row, err);
+	row->text = text[NUMBERS];
+	return LK_OK;
 }
 
 static lk_status read_rows(lk_csv *csv, const char *name, lk_calibration *into, lk_error *err) {
@@ -140,6 +142,7 @@ void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
 		const char *head[] = {row->family, row->subject, row->variant};
 		for (int c = 0; c < 3; c++) put_field(head[c], out), fputc(',', out);
+		if (row->text) fputs(row->text, out);
 		for (int n = 0; n < row->count; n++) fprintf(out, "%s%s=%.6g", n ? " " : "", row->name[n], row->value[n]);
 		fprintf(out, ",%d,", row->points);
 		if (isfinite(row->error)) fprintf(out, "%.4f", row->error);

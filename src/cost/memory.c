@@ -1,15 +1,15 @@
-/* memory.c: kernels that stream through device memory, copies over PCIe, host work.
+/* memory.c: operations of a graph that stream through device memory, copies over PCIe, host work.
  *
- *     time = bytes / (bandwidth * efficiency) + floor
- *
- * Efficiencies: streaming kernels near the triad's, kernels with a reduction over rows (norms, loss) less. A working
- * set that fits half of L2 runs at up to twice the memory's rate.
+ * The time is that of memory_model.c. In a step its numbers are global: streaming kernels near the triad's efficiency,
+ * kernels with a reduction over rows (norms, loss) less; a working set that fits half of L2 runs at up to twice the
+ * memory's rate.
  */
 #include <math.h>
 
 #include "cost/cost.h"
 #include "cost/kernel.h"
 #include "cost/overlap.h"
+#include "cost/memory_model.h"
 
 double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
 	static const lk_dtype wider[LK_DTYPES] = {
@@ -61,10 +61,12 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	const lk_device *device = site->node->device;
 	const lk_constants *c = site->constants;
 	double bytes = graph->ops.bytes[op];
-	double rate = device->memory_rate * (reduces(graph->ops.kind[op]) ? c->norm_efficiency : c->memory_efficiency);
-	if (graph->ops.kind[op] == LK_OP_PERMUTE) rate *= c->expert_efficiency;
-	if (bytes < device->l2_bytes / 2) rate *= 2 - bytes / (device->l2_bytes / 2);
-	double seconds = bytes / rate + c->kernel_floor_s;
+	double experts = graph->ops.kind[op] == LK_OP_PERMUTE ? c->expert_efficiency : 1;
+	const lk_memory_model model = {
+		.efficiency = (reduces(graph->ops.kind[op]) ? c->norm_efficiency : c->memory_efficiency) * experts,
+		.start_s = c->kernel_floor_s, .cache_gain = 1, .cache_share = 0.5,
+	};
+	double seconds = lk_memory_seconds(&model, device, &(lk_memory_work){.bytes = bytes});
 	lk_cost_set(out, seconds);
 	out->sm = 1;
 	out->compute = 0.2f; /* issue slots: few SMs are enough to fill the memory pipes */

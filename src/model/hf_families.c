@@ -428,6 +428,10 @@ static const lk_model gemma3_start = {GEMMA(4), .qk_norm = true, .window = 4096,
 	.vocab = 262208, .heads = 8, .kv_heads = 4, .context = 131072};
 static const lk_model gpt2_start = {GPT, BIASES, .tied = true, .context = 1024, .dropout = 0.1};
 static const lk_model gpt_neox_start = {GPT, BIASES, .parallel_residual = true, .context = 2048};
+/* One norm feeds attention and MLP. */
+static const lk_model phi_start = {.network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = 1,
+	.final_norm = true, .norm_bias = true, .lm_head = true, .head_bias = true, BIASES, .parallel_residual = true,
+	.context = 2048};
 static const lk_model mpt_start = {GPT, .tied = true, .context = 2048};
 static const lk_model opt_start = {GPT, BIASES, .tied = true, .context = 2048, .dropout = 0.1};
 static const lk_model bloom_start = {GPT, BIASES, .tied = true, .embed_norm = true, .context = 2048};
@@ -455,6 +459,7 @@ static const lk_hf_family families[] = {
 	{"deepseek_v2", llama_keys, &llama_start, finish_windowless},
 	{"deepseek_v3", llama_keys, &deepseek_v3_start, finish_windowless},
 	{"gpt_oss", llama_keys, &gpt_oss_start, finish_gpt_oss},
+	{"phi", llama_keys, &phi_start, finish_windowless},
 	{"phi3", llama_keys, &llama_start, finish_windowed},
 	{"gemma", llama_keys, &gemma_start, finish_windowless},
 	{"gemma2", llama_keys, &gemma2_start, finish_windowed},
