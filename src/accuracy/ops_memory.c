@@ -139,7 +139,7 @@ static lk_status put_ranges(scorer *s, lk_error *err) {
 	for (size_t i = 0; i < s->part->count; i++) {
 		lk_miss *miss = &s->misses[i];
 		lk_validated *row = &s->part->rows[i];
-		if (!(row->predicted > 0)) continue;
+		if (s->part->samples[i].family != LK_FAMILY_MEMORY || !(row->predicted > 0)) continue;
 		if (!miss->name) miss->width = of_relatives;
 		else if (!s->part->cross) miss->width = lk_misses_width(lk_calibration_current(), "memory", miss->name, 0.1);
 		row->low = row->predicted * exp(-miss->width), row->high = row->predicted * exp(miss->width);
