@@ -120,13 +120,14 @@ double lk_overlap_latency(const lk_calibration *c, const char *device) {
 	return lk_calibration_value(row, "latency", 0);
 }
 
-static bool store_kind(const lk_overlap_kind *kind, size_t number, const char *device, lk_calibration *out) {
+static bool store_kind(const lk_overlap_kind *kind, size_t number, const char *device, const char *date,
+                       const char *source, lk_calibration *out) {
 	const char *variant = lk_arena_printf(&out->arena, "kind %zu", number + 1);
 	lk_calibration_row *row = variant ? lk_calibration_add(out, "overlap", device, variant) : NULL;
 	if (!row) return false;
 	for (int f = 0; f < LK_OVERLAP_FEATURES; f++) lk_calibration_put(row, feature_names[f], kind->at[f]);
 	lk_calibration_put(row, "slower", kind->slower);
-	row->points = kind->count;
+	row->points = kind->count, row->date = date, row->source = source;
 	return true;
 }
 
@@ -138,6 +139,6 @@ bool lk_overlap_store(const lk_overlap *model, const char *device, int points, d
 	lk_calibration_put(row, "latency", model->latency);
 	row->points = points, row->error = error, row->date = date, row->source = source;
 	for (size_t i = 0; i < model->kind_count; i++)
-		if (!store_kind(&model->kinds[i], i, device, out)) return false;
+		if (!store_kind(&model->kinds[i], i, device, date, source, out)) return false;
 	return true;
 }

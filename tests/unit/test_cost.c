@@ -210,7 +210,7 @@ static void large_gemm_reaches_its_efficiency(void **state)
 	for (int d = 0; d < lk_device_count(); d++) {
 		const lk_device *device = lk_device_at(d);
 		lk_op op = gemm(1 << 15, 1 << 15, 1 << 17, 1);
-		double wanted = op.flops / (lk_peak_flops(device, LK_BF16) * lk_default_constants.gemm_efficiency);
+		double wanted = op.flops / (lk_sustained_flops(device, LK_BF16, 1) * lk_default_constants.gemm_efficiency);
 		double time = seconds_on(device, &op);
 		if (time < wanted || time > wanted * 1.02) fail_msg("%s: %g s, not %g s", device->name, time, wanted);
 	}
@@ -334,7 +334,8 @@ static void launches_vanish_in_cuda_graphs(void **state)
 		const lk_device *device = device_of("h100-sxm");
 		lk_cost plain = cost_on(device, &op, &eager), replayed = cost_on(device, &op, &graphs);
 		lk_cost fused = cost_on(device, &op, &compiled);
-		assert_int_equal(plain.duration_ps, replayed.duration_ps);
+		if (kind == LK_OP_HOST) assert_true(replayed.duration_ps <= plain.duration_ps); /* less work around a step */
+		else assert_int_equal(plain.duration_ps, replayed.duration_ps);
 		assert_int_equal(plain.duration_ps, fused.duration_ps);
 		if (kind == LK_OP_WAIT || kind == LK_OP_HOST) assert_int_equal(plain.host_ps, 0);
 		else assert_true(plain.host_ps >= 10 * replayed.host_ps);

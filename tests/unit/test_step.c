@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ask/profile.h"
 #include "ask/step.h"
 #include "base/units.h"
 #include "model/build.h"
@@ -158,7 +159,9 @@ static void bubbles_follow_the_formulas(void **state)
 {
 	(void)state;
 	lk_step_options exact = {.exact = true, .no_contention = true};
-	double overhead = lk_default_constants.step_overhead_s;
+	lk_constants base;
+	lk_profile_base(lk_calibration_current(), &base);
+	double overhead = base.step_overhead_s;
 	for (int m = 8; m <= 32; m *= 2) {
 		double one = (step_seconds(1, 1, m, LK_SCHED_1F1B, exact) - overhead) / m; /* a micro-batch through the whole model */
 		double p = 4, stage = one / p;
