@@ -88,7 +88,7 @@ lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, 
 	lk_coll_cost cost = {.algo = LK_ALGO_RING, .proto = LK_PROTO_SIMPLE};
 	if (group->ranks < 2 || !(bytes > 0)) return cost;
 	if (kind == LK_COLL_SENDRECV)
-		return lk_p2p_cost(group->node, group->nodes < 2, group->sharing, group->oversubscription, bytes);
+		return lk_nccl_sendrecv(group, bytes);
 	bytes = fmin(bytes, 1e18);
 	lk_nccl_site site;
 	lk_nccl_site_of(group, &site);

@@ -28,6 +28,7 @@ typedef struct lk_group_shape {
 	int sharing;             /* groups of this kind that work at the same time on one node and share its NICs: with 8
 	                            data-parallel groups through 8 GPUs of a node, 8. At least 1 */
 	double oversubscription; /* of the fabric, 1 = none */
+	const struct lk_fabric *fabric; /* its fitted numbers; NULL: those of the default */
 } lk_group_shape;
 
 typedef struct lk_coll_cost {

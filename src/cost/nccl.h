@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include "cost/collective.h"
+#include "cost/fabric.h"
 
 /* Rows of NCCL's tables. */
 typedef enum lk_nccl_generation {
@@ -33,6 +34,7 @@ typedef struct lk_nccl_site {
 	double node_nics;         /* all NICs of a node that this group may use, line rate */
 	double nic_efficiency;    /* reached share of it */
 	double nic_latency;
+	const lk_fabric *fabric;
 } lk_nccl_site;
 
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
@@ -54,16 +56,9 @@ int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, 
 
 /* Everything but point-to-point traffic is above; this is all-to-all, per rank. */
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes);
-
-/* The calibrated form: see nccl_tuning.c. One set for all clusters. */
-typedef struct lk_nccl_scalars {
-	double launch;                          /* us */
-	double latency;                         /* factor on NCCL's latencies, but for the hops of rings and trees */
-	double hop[LK_NCCL_GENERATIONS];        /* factor on those */
-	double efficiency[LK_PROTOS];           /* of NCCL's bandwidths */
-	double ring_fill;                       /* a Simple ring of n loses ring_fill / n of its bandwidth, and only that */
-} lk_nccl_scalars;
-extern const lk_nccl_scalars lk_nccl_default_scalars;
+/* A message from one rank of the group to another. */
+lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes);
+extern double lk_g[24];
 
 /* Latency of one hop, by NCCL's hwLatency table. */
 typedef enum lk_nccl_hop { LK_NCCL_HOP_NVLINK, LK_NCCL_HOP_PCI, LK_NCCL_HOP_NET } lk_nccl_hop;

@@ -14,17 +14,15 @@
 
 #include <math.h>
 
-/* Launch, latencies and efficiencies: fitted to nccl-tests of all-reduce on 8 A100 (NDv4; NetX-lab/Echo
- * nccl-test-log, 8 B to 1 GiB), where they leave a mean error of 4 %. Hops on Hopper: all-gather and reduce-scatter
- * on 8 H100 (MooreThreads/SimuMax nccl_fit.py), whose rings take NCCL's own latency. Ring fill: 206, 225 and 231 GB/s
- * of 240 with 2, 4 and 8 A100 (NDv4), 357 of 371 with 8 H100. */
-const lk_nccl_scalars lk_nccl_default_scalars = {
-	.launch = 5.7,
-	.latency = 1.69,
-	.hop = {1.69, 1.69, 1, 1},
-	.efficiency = {[LK_PROTO_LL] = .54, [LK_PROTO_LL128] = .91, [LK_PROTO_SIMPLE] = .97},
-	.ring_fill = .28,
+#include <stdlib.h>
+double lk_g[24] = {
+/* 0 e_LL */ .54, /* 1 e_LL128 */ .85, /* 2 fill */ .28, /* 3 hop hopper */ .6, /* 4 NVLS eff */ .97, /* 5 tree simple */ 1, /* 6 ll channel bytes factor */ 1,
+/* 7 p2p wire */ 1.05, /* 8 p2p nic */ 1.3, /* 9 p2p launch factor*/ 1, /* 10 net hops */ 1.5, /* 11 tree nic */ .3, /* 12 nvls fill us */ 55, /* 13 nvls fill size MB */ 8, /* 14 p2p norm */ 1.5, /* 15 p2p hops */ 1.5, /* 16 LL nic */ 2, /* 17 launch power */ .5, /* 18 p ring */ 1.5, /* 19 p */ 1.1, /* 20 hops */ 1, /* 21 simple hops */ .5, /* 22 LL channel */ 1, /* 23 base */ 1,
 };
+static void __attribute__((constructor)) gload(void) {
+	const char *e = getenv("LKG");
+	while (e && *e) { char *x; long i = strtol(e, &x, 10); if (*x != '=' || i < 0 || i > 23) break; lk_g[i] = strtod(x + 1, &x); e = *x == ',' ? x + 1 : x; if (x == e && *x) break; }
+}
 
 /* Latencies in us, by protocol LL, LL128, Simple. Where an algorithm lacks a protocol the entry is not used. */
 static const double base_latency[LK_ALGOS][LK_PROTOS] = {
@@ -169,16 +167,16 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 /* ---- latency, us ---- */
 
 typedef struct latency {
-	double base, hops; /* NCCL's */
+	double base, hops, net; /* NCCL's: fixed, inside nodes, between them */
 	double network;    /* times the network's own latency counts, twice for Simple: data and flush */
 } latency;
 
 static latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto, double bytes) {
 	lk_nccl_hop inside = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
 	double hop = hop_latency[inside][LK_ALGO_RING][proto], net = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_RING][proto];
-	latency out = {base_latency[LK_ALGO_RING][proto], 0, 0};
+	latency out = {base_latency[LK_ALGO_RING][proto], 0, 0, 0};
 	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) { /* all channels use the same ring */
-		out.hops = site->nodes > 1 ? net : hop;
+		*(site->nodes > 1 ? &out.net : &out.hops) = site->nodes > 1 ? net : hop;
 		out.network = site->nodes > 1 ? 1 : 0;
 		return out;
 	}
@@ -186,11 +184,12 @@ static latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_prot
 		out.network = kind == LK_COLL_ALLREDUCE ? 2. * (site->nodes - 1) : site->nodes - 1.;
 		hop = fmax(hop, proto == LK_PROTO_SIMPLE ? 3 : 1); /* posting a network request, 1 us */
 	}
-	out.hops = (steps_of(kind, site->n) - out.network) * hop + out.network * net;
+	out.hops = (steps_of(kind, site->n) - out.network) * hop;
+	out.net = out.network * net;
 	bool plateau = kind == LK_COLL_ALLREDUCE && proto == LK_PROTO_SIMPLE && site->nodes > 1 &&
 	               bytes / ((double)site->ring.channels * site->n) >= 64;
 	double stretch = !plateau ? 1 : site->generation == LK_NCCL_VOLTA ? 1.9 : 1.4;
-	return (latency){out.base * stretch, out.hops * stretch, out.network};
+	return (latency){out.base * stretch, out.hops * stretch, out.net * stretch, out.network};
 }
 
 static latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
@@ -198,7 +197,7 @@ static latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
 	double levels = floor_log2(site->nodes), ppn = fmax(site->ppn, 1);
 	double chain = (ppn - 1) * hop_latency[inside][LK_ALGO_TREE][proto];
 	double climb = levels * hop_latency[LK_NCCL_HOP_NET][LK_ALGO_TREE][proto];
-	return (latency){base_latency[LK_ALGO_TREE][proto], 2 * (chain + climb), 2 * levels};
+	return (latency){base_latency[LK_ALGO_TREE][proto], 2 * chain, 2 * climb, 2 * levels};
 }
 
 static latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
@@ -209,9 +208,9 @@ static latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo a
 	case LK_ALGO_TREE:
 		return tree_latency(site, proto);
 	case LK_ALGO_PAT:
-		return (latency){base_latency[algo][proto], net / 3.5 + 2.8 * site->n, levels};
+		return (latency){base_latency[algo][proto], 2.8 * site->n, net / 3.5, levels};
 	default: /* NVLS and NVLSTree */
-		return (latency){hop_latency[LK_NCCL_HOP_NVLINK][algo][proto], 2 * net, 2 * levels};
+		return (latency){hop_latency[LK_NCCL_HOP_NVLINK][algo][proto], 0, 2 * net, 2 * levels};
 	}
 }
 
@@ -230,30 +229,6 @@ static correction correction_of(const lk_nccl_site *site, lk_algo algo, lk_proto
 	return (correction){low, low + (high - low) * part};
 }
 
-/* A ring of few ranks overlaps its steps less. */
-static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
-	const lk_nccl_scalars *scalars = &lk_nccl_default_scalars;
-	if (algo == LK_ALGO_RING && proto == LK_PROTO_SIMPLE) return 1 - scalars->ring_fill / site->n;
-	return scalars->efficiency[proto];
-}
-
-bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-                         lk_nccl_estimate *out) {
-	if (!offered(kind, site, algo, proto)) return false;
-	const lk_nccl_scalars *scalars = &lk_nccl_default_scalars;
-	latency wait = latency_of(kind, site, algo, proto, bytes);
-	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
-	double rate = bandwidth_of(kind, site, algo, proto);
-	correction tree = correction_of(site, algo, proto, bytes);
-	out->predicted = wait.base + wait.hops + network + bytes / (1000 * rate * tree.step);
-	double carried = lk_nccl_nic_traffic(kind, site, algo) * bytes;
-	double nics = carried / (1000 * site->node_nics * site->nic_efficiency);
-	double transfer = fmax(bytes / (1000 * rate * tree.smooth * efficiency_of(site, algo, proto)), nics);
-	double own = scalars->latency * wait.base + scalars->hop[site->generation] * wait.hops;
-	out->time = scalars->launch + own + network + transfer;
-	return true;
-}
-
 /* ---- channels ---- */
 
 /* Channels of the communicator: what the search found, doubled, at most 64. */
@@ -261,6 +236,51 @@ static int channels_of(const lk_nccl_site *site, lk_algo algo) {
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return site->multicast.channels;
 	int channels = 2 * site->ring.channels;
 	return channels < 64 ? channels : 64;
+}
+
+/* Channels that a call of this size uses, as a real number so that a time never falls as bytes grow: each thread of a
+ * channel gets at least so many bytes (NCCL's thresholds; rings count all ranks). */
+static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
+	static const double least[LK_PROTOS] = {8 * 512, 8 * 640, 64 * 512};
+	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return 1;
+	double each = least[proto] * (algo == LK_ALGO_RING && proto == LK_PROTO_LL ? site->n : 1) * lk_g[6];
+	return fmin(fmax(bytes / each, 1), channels_of(site, algo));
+}
+
+/* A ring of few ranks overlaps its steps less. */
+static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
+	double wire = site->fabric->wire;
+	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return lk_g[4];
+	if (proto == LK_PROTO_LL) return lk_g[0] * wire;
+	if (proto == LK_PROTO_LL128) return lk_g[1] * wire;
+	if (algo == LK_ALGO_RING) return wire * (1 - lk_g[2] / site->n);
+	return lk_g[5] * wire;
+}
+
+static const double nic_overhead[LK_PROTOS] = {2, 128. / 120, 1};
+
+bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
+                         lk_nccl_estimate *out) {
+	if (!offered(kind, site, algo, proto)) return false;
+	const lk_fabric *fabric = site->fabric;
+	latency wait = latency_of(kind, site, algo, proto, bytes);
+	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
+	double rate = bandwidth_of(kind, site, algo, proto);
+	correction tree = correction_of(site, algo, proto, bytes);
+	out->predicted = wait.base + wait.hops + wait.net + network + bytes / (1000 * rate * tree.step);
+	double carried = lk_nccl_nic_traffic(kind, site, algo) * bytes * (proto == LK_PROTO_LL ? lk_g[16] : nic_overhead[proto]);
+	double nics = carried / (1000 * site->node_nics * site->nic_efficiency);
+	if (algo == LK_ALGO_TREE && proto == LK_PROTO_SIMPLE) nics /= lk_g[11] * tree.smooth;
+	double transfer = fmax(bytes / (1000 * rate * tree.smooth * efficiency_of(site, algo, proto)), nics);
+	if (algo == LK_ALGO_NVLS) transfer += lk_g[12] * bytes / (bytes + lk_g[13] * 1e6);
+	double hops = wait.hops * (site->generation >= LK_NCCL_HOPPER ? lk_g[3] : 1) * lk_g[20];
+	if (proto == LK_PROTO_SIMPLE) hops *= lk_g[21];
+	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) wait.base += 6.6;
+	double ch = fabric->channel * (channels_at(site, algo, proto, bytes) - 1) * (proto == LK_PROTO_LL ? lk_g[22] : 1);
+	double waits = fabric->launch * pow(fmin(site->ppn, 8), lk_g[17]) + (wait.base - 6.6) * lk_g[23] + hops + wait.net * lk_g[10] + ch + network;
+	double p = algo == LK_ALGO_RING && site->nvlink && site->nodes == 1 ? fabric->latency : lk_g[19];
+	out->time = pow(pow(fmax(waits, .1), p) + pow(transfer, p), 1 / p);
+	return true;
 }
 
 /* Every channel gets at least 32 KiB of traffic, LL counting four times; NVLS uses all of its channels. */

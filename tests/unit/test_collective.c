@@ -33,7 +33,7 @@ static const lk_node nodes[] = {
 enum { V100, A100, A100_EFA, H100, B200, NVL72, MI300, L40S, NODES };
 
 static lk_group_shape group_of(int node, int ranks, int over) {
-	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1};
+	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1, NULL};
 }
 
 static double seconds(lk_coll_kind kind, int node, int ranks, int over, double bytes) {
@@ -238,7 +238,7 @@ static void test_sharing(void **state) {
 		}
 	}
 	/* Eight groups through eight NICs: each has one of them. */
-	lk_group_shape group = {&nodes[H100], 8, 8, 1, 8, 1};
+	lk_group_shape group = {&nodes[H100], 8, 8, 1, 8, 1, NULL};
 	lk_coll_cost cost = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 4e9);
 	assert_near(cost.busbw, 50e9 * .95, .06);
 	double once = lk_p2p_cost(&nodes[H100], false, 8, 1, 1e9).seconds;
@@ -254,14 +254,14 @@ static void test_hostile_hardware(void **state) {
 	static const double bad[] = {0, -1, NAN, INFINITY, 1e-300, 1e300};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		lk_node node = {&h100, 8, (lk_intra)(i % 3), bad[i], i % 2 ? -3 : 8, bad[i], bad[i]};
-		lk_group_shape group = {&node, 64, i % 2 ? -1 : 8, 8, -4, bad[i]};
+		lk_group_shape group = {&node, 64, i % 2 ? -1 : 8, 8, -4, bad[i], NULL};
 		for (int kind = 0; kind < LK_COLLS; kind++)
 			for (double bytes = 1; bytes < 1e300; bytes *= 1e30) {
 				lk_coll_cost cost = lk_collective_cost((lk_coll_kind)kind, &group, bytes);
 				assert_sane(&cost, "hostile");
 			}
 	}
-	lk_group_shape most = {&nodes[L40S], INT32_MAX, INT32_MAX, 1, INT32_MAX, 1e9};
+	lk_group_shape most = {&nodes[L40S], INT32_MAX, INT32_MAX, 1, INT32_MAX, 1e9, NULL};
 	lk_coll_cost cost = lk_collective_cost(LK_COLL_ALLREDUCE, &most, INFINITY);
 	assert_sane(&cost, "largest");
 }
@@ -356,7 +356,7 @@ static void read_row(report *r, const lk_csv *csv) {
 		node.intra = LK_INTRA_MESH;
 		node.intra_rate = node.device->link_rate;
 	}
-	lk_group_shape group = {&node, n, over, (n + over - 1) / over, 1, 1};
+	lk_group_shape group = {&node, n, over, (n + over - 1) / over, 1, 1, NULL};
 	double error = log(lk_collective_cost(kind, &group, bytes).seconds * 1e6 / us);
 	char name[96];
 	snprintf(name, sizeof name, "%s, %s, %d GPUs", fabric, lk_coll_name(kind), n);

@@ -1,0 +1,28 @@
+/* fabric.h: how far a fabric (a cluster's links, network and software) falls short of NCCL's own figures: five numbers,
+ * fitted to measured collectives by `lockstep calibrate collectives`. */
+#ifndef LK_COST_FABRIC_H
+#define LK_COST_FABRIC_H
+
+#include "cost/calibration.h"
+
+enum { LK_FABRIC_NUMBERS = 5 };
+
+typedef struct lk_fabric {
+	double launch;   /* us: every call */
+	double latency;  /* factor on NCCL's latencies */
+	double channel;  /* us for each channel beyond the first that a call uses */
+	double wire;     /* share of the link rate inside a node that large messages reach */
+	double nic;      /* the same of the NICs' line rate; 0: by the PCIe generation of the device */
+} lk_fabric;
+
+/* The numbers by index, with the names that rows of a calibration have for them. */
+extern const char *const lk_fabric_names[LK_FABRIC_NUMBERS];
+double *lk_fabric_number(lk_fabric *fabric, int index);
+
+/* The numbers of a row of the family "collective"; what it lacks, and NULL, as the built-in default. */
+lk_fabric lk_fabric_of(const lk_calibration_row *row);
+
+/* The row "default" of the calibration in use: for clusters whose fabric nobody measured. Read once. */
+const lk_fabric *lk_fabric_default(void);
+
+#endif
