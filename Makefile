@@ -43,7 +43,7 @@ INCLUDES := -Iinclude -Isrc
 ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(CPPFLAGS)
 ALL_CFLAGS := -std=c11 -g $(MODE_$(MODE)) -ffp-contract=off -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS)
 ALL_LDFLAGS := $(filter -fsanitize=% --coverage -fno-sanitize%,$(MODE_$(MODE))) $(CFLAGS) $(LDFLAGS)
-LDLIBS := -lz -lzstd -lsqlite3 -lm -lpthread
+LDLIBS := -lz -lzstd -lsqlite3 -lexpat -lm -lpthread
 
 # --- files ---------------------------------------------------------------------------------------------------------
 LIB_DIRS := base hw graph model cost sim ask accuracy view
