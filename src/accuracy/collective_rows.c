@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <stdlib.h>
 
 #include "base/csv.h"
 #include "base/text.h"
@@ -51,7 +50,7 @@ static void wire(lk_coll_row *row, const lk_device *device) {
 	node->intra_rate = node->intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
 	row->network_stated = read_nics(text, node);
 	if (strstr(text, "pairwise") && !device->link_bridge) pairs((row->gpus + row->nodes - 1) / row->nodes, node);
-	if (strstr(text, "a100_dgx")) node->nics = getenv("NN") ? atoi(getenv("NN")) : 4, node->nic_rate = getenv("NR") ? atof(getenv("NR")) : 12.5e9, node->nic_latency_s = getenv("NL") ? atof(getenv("NL")) : 10e-6;
+	if (strstr(text, "a100_dgx")) node->nics = 1, node->nic_rate = 12.5e9, node->sockets = true;
 	if (strstr(text, "EFA")) node->nic_latency_s = device->arch >= LK_ARCH_HOPPER ? 35e-6 : 75e-6;
 	if (row->gpus > row->nodes * node->gpus) row->refused = "more GPUs than its nodes have";
 }

@@ -124,6 +124,10 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 		site->node_nics = fmin(site->node_nics, rate_of(node->device->pcie_rate) / line_share * site->ppn);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
 	site->efa = site->nic_latency > 0;
+	site->sockets = node->sockets;
+	/* Several GPUs at one NIC open more connections, which reach more of it. */
+	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
+	if (site->sockets) site->nic_efficiency = fmin(1, site->nic_efficiency * pow(crowd, lk_g[18]));
 	return nics;
 }
 

@@ -16,8 +16,8 @@
 
 #include <stdlib.h>
 double lk_g[24] = {
-/* 0 e_LL */ .54, /* 1 e_LL128 */ .85, /* 2 fill */ .28, /* 3 hop hopper */ .6, /* 4 NVLS eff */ .97, /* 5 tree simple */ 1, /* 6 ll channel bytes factor */ 1,
-/* 7 p2p wire */ 1.05, /* 8 p2p nic */ 1.3, /* 9 p2p launch factor*/ 1, /* 10 net hops */ 1.5, /* 11 tree nic */ .3, /* 12 nvls fill us */ 55, /* 13 nvls fill size MB */ 8, /* 14 p2p norm */ 1.5, /* 15 p2p hops */ 1.5, /* 16 LL nic */ 2, /* 17 launch power */ .5, /* 18 p ring */ 1.5, /* 19 p */ 1.1, /* 20 hops */ 1, /* 21 simple hops */ .5, /* 22 LL channel */ 1, /* 23 base */ 1,
+/* 0 e_LL */ .54, /* 1 e_LL128 */ .85, /* 2 fill */ .28, /* 3 hop hopper */ .6, /* 4 NVLS eff */ .97, /* 5 socket us */ 15, /* 6 ll channel bytes factor */ 1,
+/* 7 p2p wire */ 1.05, /* 8 p2p nic */ 1.3, /* 9 p2p launch factor*/ 1, /* 10 net hops */ 1.5, /* 11 tree nic */ 1, /* 12 nvls fill us */ 55, /* 13 nvls fill size MB */ 8, /* 14 p2p norm */ 1.5, /* 15 p2p hops */ 1.5, /* 16 LL nic */ 2, /* 17 launch power */ .5, /* 18 crowd */ .3, /* 19 p */ 1.1, /* 20 hops */ 1, /* 21 simple hops */ .5, /* 22 LL channel */ 1, /* 23 base */ 1,
 };
 static void __attribute__((constructor)) gload(void) {
 	const char *e = getenv("LKG");
@@ -95,7 +95,7 @@ static bool gathers(lk_coll_kind kind) {
 /* PCIe nodes do not have LL128. On EFA it is taken as off: the plugin drops it wherever the provider does not keep the
  * order of writes. */
 static bool has_ll128(const lk_nccl_site *site) {
-	return site->nvlink && !(site->efa && site->nodes > 1);
+	return site->nvlink && !((site->efa || site->sockets) && site->nodes > 1);
 }
 
 /* NVLS reduces in the switch of one node; over nodes it would need in-network reduction too, so NVLSTree takes over.
@@ -254,7 +254,7 @@ static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto pro
 	if (proto == LK_PROTO_LL) return lk_g[0] * wire;
 	if (proto == LK_PROTO_LL128) return lk_g[1] * wire;
 	if (algo == LK_ALGO_RING) return wire * (1 - lk_g[2] / site->n);
-	return lk_g[5] * wire;
+	return wire;
 }
 
 static const double nic_overhead[LK_PROTOS] = {2, 128. / 120, 1};
@@ -270,14 +270,14 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	out->predicted = wait.base + wait.hops + wait.net + network + bytes / (1000 * rate * tree.step);
 	double carried = lk_nccl_nic_traffic(kind, site, algo) * bytes * (proto == LK_PROTO_LL ? lk_g[16] : nic_overhead[proto]);
 	double nics = carried / (1000 * site->node_nics * site->nic_efficiency);
-	if (algo == LK_ALGO_TREE && proto == LK_PROTO_SIMPLE) nics /= lk_g[11] * tree.smooth;
+	if (algo == LK_ALGO_TREE && proto == LK_PROTO_SIMPLE) nics /= lk_g[11];
 	double transfer = fmax(bytes / (1000 * rate * tree.smooth * efficiency_of(site, algo, proto)), nics);
 	if (algo == LK_ALGO_NVLS) transfer += lk_g[12] * bytes / (bytes + lk_g[13] * 1e6);
 	double hops = wait.hops * (site->generation >= LK_NCCL_HOPPER ? lk_g[3] : 1) * lk_g[20];
 	if (proto == LK_PROTO_SIMPLE) hops *= lk_g[21];
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) wait.base += 6.6;
 	double ch = fabric->channel * (channels_at(site, algo, proto, bytes) - 1) * (proto == LK_PROTO_LL ? lk_g[22] : 1);
-	double waits = fabric->launch * pow(fmin(site->ppn, 8), lk_g[17]) + (wait.base - 6.6) * lk_g[23] + hops + wait.net * lk_g[10] + ch + network;
+	double waits = fabric->launch * pow(fmin(site->ppn, 8), lk_g[17]) + (wait.base - 6.6) * lk_g[23] + hops + wait.net * lk_g[10] + ch + network + (site->sockets ? wait.network * lk_g[5] : 0);
 	double p = algo == LK_ALGO_RING && site->nvlink && site->nodes == 1 ? fabric->latency : lk_g[19];
 	out->time = pow(pow(fmax(waits, .1), p) + pow(transfer, p), 1 / p);
 	return true;

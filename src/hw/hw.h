@@ -78,6 +78,7 @@ typedef struct lk_node {
 	int nics;
 	double nic_rate;       /* bytes/s per direction and NIC */
 	double nic_latency_s;  /* added to a message's latency: InfiniBand 0, EFA 35 or 75 us */
+	bool sockets;          /* no RDMA: messages pass through host memory and TCP */
 } lk_node;
 
 /* A cluster: runs of equal nodes, in rank order. */
