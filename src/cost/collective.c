@@ -30,6 +30,11 @@ const char *lk_proto_name(lk_proto proto) {
 	return (unsigned)proto < LK_PROTOS ? names[proto] : "unknown";
 }
 
+const char *lk_coll_limit_name(lk_coll_limit limit) {
+	static const char *const names[] = {"latency", "links", "NICs"};
+	return names[limit];
+}
+
 double lk_coll_busbw_factor(lk_coll_kind kind, int ranks) {
 	if (ranks < 2) return 1;
 	double n = ranks;
@@ -78,7 +83,9 @@ static lk_coll_cost choose(lk_coll_kind kind, const lk_nccl_site *site, double b
 			if (!lk_nccl_estimate_of(kind, site, (lk_algo)algo, (lk_proto)proto, bytes, &estimate)) continue;
 			if (estimate.predicted >= least) continue;
 			least = estimate.predicted;
-			best = (lk_coll_cost){.seconds = estimate.time * 1e-6, .algo = (lk_algo)algo, .proto = (lk_proto)proto};
+			best = (lk_coll_cost){
+				.seconds = estimate.time * 1e-6, .algo = (lk_algo)algo, .proto = (lk_proto)proto, .limit = estimate.limit,
+			};
 		}
 	occupy(kind, site, bytes, &best);
 	return best;

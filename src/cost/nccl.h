@@ -43,6 +43,7 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
 /* One (algorithm, protocol). `predicted` is the time by which NCCL itself chooses; `time` the calibrated one. */
 typedef struct lk_nccl_estimate {
 	double predicted, time;
+	lk_coll_limit limit;
 } lk_nccl_estimate;
 
 /* False where NCCL does not offer the combination. */

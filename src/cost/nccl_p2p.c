@@ -61,6 +61,7 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double channels = fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, 32)));
 	return (lk_coll_cost){
 		.seconds = time,
+		.limit = transfer * 2e-6 < time ? LK_LIMIT_LATENCY : outside / nic > inside / wire ? LK_LIMIT_NICS : LK_LIMIT_LINKS,
 		.algo = LK_ALGO_P2P,
 		.proto = proto,
 		.channels = (int)channels,
@@ -82,6 +83,8 @@ static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
 	double rate = same_node ? site.pair_wire * site.fabric->wire * lk_g[7] : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
 	cost.seconds = seconds(&site, own, !same_node, cost.proto, bytes / (1000 * rate));
+	bool waits = bytes / (rate * 1e9) < cost.seconds / 2;
+	cost.limit = waits ? LK_LIMIT_LATENCY : same_node ? LK_LIMIT_LINKS : LK_LIMIT_NICS;
 	cost.channels = (int)fmin(fmax(1, ceil(bytes / part_bytes)), channels_per_peer(&site, same_node, nic));
 	cost.busbw = bytes / cost.seconds;
 	cost.memory_rate = 2 * cost.busbw; /* mean of the sender, who reads, and the receiver, who goes through a buffer */

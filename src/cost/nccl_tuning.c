@@ -279,6 +279,7 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	double ch = fabric->channel * (channels_at(site, algo, proto, bytes) - 1) * (proto == LK_PROTO_LL ? lk_g[22] : 1);
 	double waits = fabric->launch * pow(fmin(site->ppn, 8), lk_g[17]) + (wait.base - 6.6) * lk_g[23] + hops + wait.net * lk_g[10] + ch + network + (site->sockets ? wait.network * lk_g[5] : 0);
 	double p = algo == LK_ALGO_RING && site->nvlink && site->nodes == 1 ? fabric->latency : lk_g[19];
+	out->limit = waits > transfer ? LK_LIMIT_LATENCY : nics >= transfer ? LK_LIMIT_NICS : LK_LIMIT_LINKS;
 	out->time = pow(pow(fmax(waits, .1), p) + pow(transfer, p), 1 / p);
 	return true;
 }
