@@ -36,6 +36,7 @@ typedef struct lk_validate_request {
 	bool slowdown;          /* kernels beside communication: overlap_slowdown_*.csv */
 	bool models;            /* whole networks on one device: fp32_models_e2e.csv */
 	bool cross;             /* every row from a fit of the rows of other folds, instead of the calibration in use */
+	const char *folds;      /* with `cross`: what is left out together; depends on the kind of table; NULL: its usual folds */
 	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in one; NULL none */
 	const char *stack;      /* training runs: only rows of this software stack; NULL all */
 	int sort;               /* of the rows: 0 as in the file, 1 largest error first */

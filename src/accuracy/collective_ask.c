@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "accuracy/collective_flags.h"
+#include "accuracy/collective_rows.h"
 #include "accuracy/nccl_log.h"
 #include "base/text.h"
 #include "cost/fabric.h"
@@ -80,23 +81,10 @@ static lk_status no_gpus(const work *w, lk_error *err) {
 	return lk_hint(err, "give --gpus N");
 }
 
-/* "NVIDIA H100 80GB HBM3": the whole, else without its last word. */
-static const lk_device *device_of_log(const char *text) {
-	char name[128];
-	lk_copy(name, sizeof name, text);
-	for (char *blank = name; blank; blank = strrchr(name, ' ')) {
-		if (blank != name) *blank = '\0';
-		const lk_device *device = lk_device_find(name);
-		if (device) return device;
-		if (!strchr(name, ' ')) break;
-	}
-	return NULL;
-}
-
 static lk_status device_of(const work *w, const lk_device **out, lk_error *err) {
 	const lk_nccl_run *run = log_of(w);
 	if (w->request->gpu) return lk_device_lookup(w->request->gpu, out, err);
-	*out = run && *run->device ? device_of_log(run->device) : NULL;
+	*out = run && *run->device ? lk_coll_device(run->device) : NULL;
 	if (*out) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--gpu", run && *run->device ? "the catalogue does not have the GPU of the log, \"%.60s\""
 	                                                        : "no GPU was given", run ? run->device : "");

@@ -39,7 +39,19 @@ static void pairs(int gpus, lk_node *node) {
 	node->intra_rate = pair ? device->link_rate * links : device->pcie_rate;
 }
 
-static void wire(lk_coll_row *row, const lk_device *device) {
+/* Networks that no text states. That of vidur's A100 nodes: the sizes at which its all-reduce turns from slow to fast and
+ * back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL turns from rings to trees and back if a node has a
+ * single NIC of up to 100 Gb/s and no LL128; nothing faster than 14 GB/s per node was measured, and a lone GPU reaches
+ * the same 6 GB/s as two: sockets. */
+static const struct {
+	const char *text;
+	int nics;
+	double gbits;
+} networks[] = {
+	{"vidur a100_dgx", 1, 100},
+};
+
+void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 	const char *text = row->text;
 	lk_node *node = &row->node;
 	int most = device->node_gpus > 0 ? device->node_gpus : 8;
@@ -50,7 +62,10 @@ static void wire(lk_coll_row *row, const lk_device *device) {
 	node->intra_rate = node->intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
 	row->network_stated = read_nics(text, node);
 	if (strstr(text, "pairwise") && !device->link_bridge) pairs((row->gpus + row->nodes - 1) / row->nodes, node);
-	if (strstr(text, "a100_dgx")) node->nics = 1, node->nic_rate = 12.5e9, node->sockets = true;
+	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+		if (!strstr(text, networks[i].text)) continue;
+		node->nics = networks[i].nics, node->nic_rate = networks[i].gbits * 1e9 / 8, node->sockets = true;
+	}
 	if (strstr(text, "EFA")) node->nic_latency_s = device->arch >= LK_ARCH_HOPPER ? 35e-6 : 75e-6;
 	if (row->gpus > row->nodes * node->gpus) row->refused = "more GPUs than its nodes have";
 }
@@ -80,21 +95,25 @@ static bool kind_of(const char *name, lk_coll_kind *out) {
 	return false;
 }
 
-/* The name of a device as the table has it, without a remark in brackets. */
-static const lk_device *device_of(const char *text) {
-	char name[64];
+/* "H100-SXM (per file comment)" without the remark, "NVIDIA H100 80GB HBM3" without its last words. */
+const lk_device *lk_coll_device(const char *text) {
+	char name[128];
 	lk_copy(name, sizeof name, text);
 	name[strcspn(name, "(")] = '\0';
-	return lk_device_find(name);
+	for (;;) {
+		const lk_device *device = lk_device_find(name);
+		char *blank = strrchr(name, ' ');
+		if (device || !blank) return device;
+		*blank = '\0';
+	}
 }
 
-/* The fabric's name: its first word; two words where the first names only who measured. */
+/* The fabric's name: its first word, two where the first one names who measured; what stands before a remark if that is
+ * too short for a name. */
 static const char *short_name(lk_arena *arena, const char *text) {
 	size_t length = strcspn(text, " ;");
-	if (strncmp(text, "vidur ", 6) == 0 || strncmp(text, "p4d ", 4) == 0 || strncmp(text, "p4de ", 5) == 0)
-		length += 1 + strcspn(text + length + 1, " ;");
-	if (strncmp(text, "p4d", 3) == 0 || strncmp(text, "NDv", 3) == 0) length = strcspn(text, " ;");
-	if (length < 6 && strncmp(text, "p4d", 3) != 0 && strncmp(text, "NDv", 3) != 0) length = strcspn(text, ";,(");
+	if (strncmp(text, "vidur ", 6) == 0) length += 1 + strcspn(text + length + 1, " ;");
+	else if (length < 4) length = strcspn(text, ";,(");
 	while (length > 0 && text[length - 1] == ' ') length--;
 	return lk_arena_strndup(arena, text, length);
 }
@@ -138,11 +157,11 @@ static lk_status read_row(const reader *r, lk_coll_row *row, lk_error *err) {
 	row->fabric = short_name(r->arena, row->text);
 	if (!row->fabric) return lk_oom(err);
 	row->slow = slow_reason(row->text, row->source);
-	const lk_device *device = device_of(row->gpu);
+	const lk_device *device = lk_coll_device(row->gpu);
 	if (!kind_of(field(r, "collective"), &row->kind)) row->refused = "this collective is not modelled";
 	else if (!device) row->refused = "this GPU is not in the catalogue";
 	else if (!(row->bytes > 0)) row->refused = "the size is not stated";
-	else wire(row, device);
+	else lk_coll_row_wire(row, device);
 	return LK_OK;
 }
 

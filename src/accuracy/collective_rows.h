@@ -25,6 +25,11 @@ typedef LK_VEC(lk_coll_row) lk_coll_rows;
 /* Reads all rows; texts are owned by the arena, the vector is to be freed with lk_vec_free in every case. */
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err);
 
+/* A device by the name that a table or a log has for it; NULL. */
+const lk_device *lk_coll_device(const char *text);
+/* Fills the node of a row, from the words of its fabric and the usual wiring of the device. */
+void lk_coll_row_wire(lk_coll_row *row, const lk_device *device);
+
 /* The group of a row; `fabric` may be NULL. */
 lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric);
 

@@ -20,6 +20,8 @@ static const lk_option options[] = {
 	 "whole networks on one device (fp32_models_e2e.csv)"},
 	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
 	 "every row from a fit that has not seen its fold, instead of the calibration in use"},
+	{"folds", 0, LK_OPTION_TEXT, AT(folds), false, 0, 0, NULL, "NAME", NULL,
+	 "with --cross-validate, what is left out together; depends on the kind of table (collectives: size, gpus)"},
 	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", "Rows", "only rows of this software stack"},
@@ -76,8 +78,10 @@ const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
 	                   : r->slowdown    ? " --slowdown"
 	                   : r->models      ? " --models"
 	                                    : "";
-	if (!file || !stack || !calibration) return NULL;
-	return lk_arena_printf(arena, "lockstep validate%s %s%s%s%s%s%s%s%s", kind, file, r->cross ? " --cross-validate" : "",
+	const char *folds = r->folds ? lk_shell_quote(arena, r->folds) : "";
+	if (!file || !stack || !calibration || !folds) return NULL;
+	return lk_arena_printf(arena, "lockstep validate%s %s%s%s%s%s%s%s%s%s%s", kind, file, r->cross ? " --cross-validate" : "",
+	                       r->folds ? " --folds " : "", folds,
 	                       r->calibration ? " --calibration " : "", calibration, r->stack ? " --stack " : "", stack,
 	                       r->sort == 1 ? " --sort error" : "", r->rows ? " --rows" : "");
 }

@@ -4,22 +4,26 @@
 #include <pthread.h>
 #include <stddef.h>
 
-const char *const lk_fabric_names[LK_FABRIC_NUMBERS] = {"launch_us", "latency", "channel_us", "wire", "nic"};
+const char *const lk_fabric_names[LK_FABRIC_NUMBERS] = {"launch_us", "overlap", "channel_us", "wire", "nic"};
+
+const lk_fit_number lk_fabric_limits[LK_FABRIC_NUMBERS] = {
+	{"launch_us", 6, .5, 200, true}, {"overlap", 1.2, .9, 6, true}, {"channel_us", .5, .01, 20, true},
+	{"wire", .97, .05, 1.3, true}, {"nic", .6, .01, 1.1, true},
+};
 
 static const size_t offsets[LK_FABRIC_NUMBERS] = {
-	offsetof(lk_fabric, launch), offsetof(lk_fabric, latency), offsetof(lk_fabric, channel), offsetof(lk_fabric, wire),
+	offsetof(lk_fabric, launch), offsetof(lk_fabric, overlap), offsetof(lk_fabric, channel), offsetof(lk_fabric, wire),
 	offsetof(lk_fabric, nic),
 };
 
-/* Stands in where the calibration has no row at all. */
-static const lk_fabric plain = {.launch = 6, .latency = 1.2, .channel = .5, .wire = .97, .nic = 0};
+const lk_fabric lk_fabric_plain = {.launch = 6, .overlap = 1.2, .channel = .5, .wire = .97, .nic = 0};
 
 double *lk_fabric_number(lk_fabric *fabric, int index) {
 	return (double *)(void *)((char *)fabric + offsets[index]);
 }
 
 lk_fabric lk_fabric_of(const lk_calibration_row *row) {
-	lk_fabric fabric = plain;
+	lk_fabric fabric = lk_fabric_plain;
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) {
 		double *number = lk_fabric_number(&fabric, i);
 		*number = lk_calibration_value(row, lk_fabric_names[i], *number);

@@ -3,21 +3,30 @@
 #ifndef LK_COST_FABRIC_H
 #define LK_COST_FABRIC_H
 
+#include "base/fit.h"
 #include "cost/calibration.h"
 
-enum { LK_FABRIC_NUMBERS = 5 };
+enum {
+	LK_FABRIC_LAUNCH, LK_FABRIC_OVERLAP, LK_FABRIC_CHANNEL, LK_FABRIC_WIRE, LK_FABRIC_NIC,
+	LK_FABRIC_NUMBERS,
+};
 
 typedef struct lk_fabric {
 	double launch;   /* us: every call */
-	double latency;  /* factor on NCCL's latencies */
+	double overlap;  /* of waiting and transfer in a ring inside a node: 1 one after the other, large: the longer counts */
 	double channel;  /* us for each channel beyond the first that a call uses */
 	double wire;     /* share of the link rate inside a node that large messages reach */
 	double nic;      /* the same of the NICs' line rate; 0: by the PCIe generation of the device */
 } lk_fabric;
 
-/* The numbers by index, with the names that rows of a calibration have for them. */
+/* The numbers by index, with the names that rows of a calibration have for them, and the limits in which they are
+ * searched. */
 extern const char *const lk_fabric_names[LK_FABRIC_NUMBERS];
+extern const lk_fit_number lk_fabric_limits[LK_FABRIC_NUMBERS];
 double *lk_fabric_number(lk_fabric *fabric, int index);
+
+/* Where nothing is known: also what every fit starts from. */
+extern const lk_fabric lk_fabric_plain;
 
 /* The numbers of a row of the family "collective"; what it lacks, and NULL, as the built-in default. */
 lk_fabric lk_fabric_of(const lk_calibration_row *row);

@@ -43,8 +43,18 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
 /* One (algorithm, protocol). `predicted` is the time by which NCCL itself chooses; `time` the calibrated one. */
 typedef struct lk_nccl_estimate {
 	double predicted, time;
+	double latency;           /* of `predicted` */
 	lk_coll_limit limit;
 } lk_nccl_estimate;
+
+/* NCCL's own latency and size / bandwidth, in us, of what it chooses. */
+typedef struct lk_nccl_raw {
+	lk_proto proto;
+	double latency, transfer;
+} lk_nccl_raw;
+
+/* False for messages and all-to-all, which NCCL does not estimate. */
+bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes, lk_nccl_raw *out);
 
 /* False where NCCL does not offer the combination. */
 bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,

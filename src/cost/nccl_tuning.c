@@ -267,7 +267,8 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
 	double rate = bandwidth_of(kind, site, algo, proto);
 	correction tree = correction_of(site, algo, proto, bytes);
-	out->predicted = wait.base + wait.hops + wait.net + network + bytes / (1000 * rate * tree.step);
+	out->latency = wait.base + wait.hops + wait.net + network;
+	out->predicted = out->latency + bytes / (1000 * rate * tree.step);
 	double carried = lk_nccl_nic_traffic(kind, site, algo) * bytes * (proto == LK_PROTO_LL ? lk_g[16] : nic_overhead[proto]);
 	double nics = carried / (1000 * site->node_nics * site->nic_efficiency);
 	if (algo == LK_ALGO_TREE && proto == LK_PROTO_SIMPLE) nics /= lk_g[11];
@@ -278,7 +279,7 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) wait.base += 6.6;
 	double ch = fabric->channel * (channels_at(site, algo, proto, bytes) - 1) * (proto == LK_PROTO_LL ? lk_g[22] : 1);
 	double waits = fabric->launch * pow(fmin(site->ppn, 8), lk_g[17]) + (wait.base - 6.6) * lk_g[23] + hops + wait.net * lk_g[10] + ch + network + (site->sockets ? wait.network * lk_g[5] : 0);
-	double p = algo == LK_ALGO_RING && site->nvlink && site->nodes == 1 ? fabric->latency : lk_g[19];
+	double p = algo == LK_ALGO_RING && site->nvlink && site->nodes == 1 ? fabric->overlap : lk_g[19];
 	out->limit = waits > transfer ? LK_LIMIT_LATENCY : nics >= transfer ? LK_LIMIT_NICS : LK_LIMIT_LINKS;
 	out->time = pow(pow(fmax(waits, .1), p) + pow(transfer, p), 1 / p);
 	return true;

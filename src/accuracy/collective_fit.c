@@ -1,0 +1,58 @@
+/* collective_fit.c: the model's five numbers from the rows of a fabric, by a simplex search for the smallest mean
+ * |ln(predicted / measured)|. A number that no row depends on keeps its start: the NICs' share where nothing crosses the
+ * network. */
+#include "accuracy/collective_fit.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/fit.h"
+
+enum { EVALUATIONS = 1500 };
+
+double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
+	lk_group_shape group = lk_coll_row_group(row, fabric);
+	return lk_collective_cost(row->kind, &group, row->bytes).seconds * 1e6;
+}
+
+typedef struct fit {
+	const lk_coll_pick *rows;
+	size_t count;
+} fit;
+
+static double mean_error(const double *x, void *context) {
+	const fit *f = context;
+	lk_fabric fabric;
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(&fabric, i) = x[i];
+	double sum = 0;
+	for (size_t i = 0; i < f->count; i++) sum += fabs(log(lk_coll_row_time(f->rows[i], &fabric) / f->rows[i]->us));
+	return f->count ? sum / (double)f->count : 0;
+}
+
+void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out, double *error) {
+	lk_fit_number numbers[LK_FABRIC_NUMBERS];
+	fit f = {rows, count};
+	double x[LK_FABRIC_NUMBERS];
+	bool inside = false, network = false;
+	for (size_t i = 0; i < count; i++) network |= rows[i]->nodes > 1, inside |= rows[i]->nodes == 1;
+	*out = *start;
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) {
+		numbers[i] = lk_fabric_limits[i];
+		numbers[i].start = *lk_fabric_number(out, i);
+	}
+	lk_fit_number *wire = &numbers[LK_FABRIC_WIRE], *nic = &numbers[LK_FABRIC_NIC];
+	if (network && !(nic->start > 0)) nic->start = .6;
+	if (!network) nic->low = nic->high = nic->start;
+	if (!inside) wire->low = wire->high = wire->start;
+	lk_fit_simplex(numbers, LK_FABRIC_NUMBERS, EVALUATIONS, mean_error, &f, x, error);
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(out, i) = x[i];
+}
+
+lk_status lk_coll_predict_model(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
+                                size_t held_count, double *us, lk_error *err) {
+	lk_fabric fabric;
+	(void)err;
+	lk_fabric_fit(seen, seen_count, &lk_fabric_plain, &fabric, NULL);
+	for (size_t i = 0; i < held_count; i++) us[i] = lk_coll_row_time(held[i], &fabric);
+	return LK_OK;
+}
