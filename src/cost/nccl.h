@@ -40,7 +40,20 @@ typedef struct lk_nccl_site {
 
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
 
-/* One (algorithm, protocol). `predicted` is the time by which NCCL itself chooses; `time` the calibrated one. */
+/* What NCCL's tables say of one (algorithm, protocol), in us. */
+typedef struct lk_nccl_terms {
+	double base, hops, net;   /* latencies: fixed, inside nodes, between them */
+	double crossings;         /* messages between nodes, one after the other; the network's own latency of them */
+	double network;
+	double latency, transfer; /* by whose sum NCCL chooses */
+	double smooth_transfer;   /* with NCCL's correction of trees between its steps: it never falls as bytes grow */
+} lk_nccl_terms;
+
+/* False where NCCL does not offer the combination. */
+bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
+                      lk_nccl_terms *out);
+
+/* The time of a combination: `predicted` by which NCCL chooses, `time` the calibrated one. */
 typedef struct lk_nccl_estimate {
 	double predicted, time;
 	double latency;           /* of `predicted` */
@@ -63,6 +76,9 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 /* Bytes that a node's NICs send per byte of the call. */
 double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo);
 
+/* Channels of the communicator. */
+int lk_nccl_most_channels(const lk_nccl_site *site, lk_algo algo);
+
 /* CTAs that NCCL launches for a call: one channel, one CTA, about one SM. */
 int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes);
 
@@ -70,7 +86,22 @@ int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, 
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes);
 /* A message from one rank of the group to another. */
 lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes);
-extern double lk_g[24];
+
+/* What all fabrics have in common beyond NCCL's own numbers: fitted once, to all measured collectives together. */
+typedef struct lk_nccl_globals {
+	double base, hops, simple_hops, hopper_hops, net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops inside a
+	                            node, those of Simple, those from Hopper on, hops between nodes */
+	double ranks;            /* launch grows with this power of the ranks on a node */
+	double least, ll_channel; /* factors: bytes that open another channel; cost of a channel of LL */
+	double ll, ll128, nvls;  /* reached share of NCCL's bandwidths */
+	double fill;             /* a Simple ring of n ranks loses fill / n */
+	double nvls_fill_us, nvls_fill_bytes; /* of the multicast's pipeline */
+	double join;             /* of waiting and transfer, as lk_fabric.overlap, where that does not hold */
+	double ll_nics;          /* bytes on the NICs per byte, with LL's flags */
+	double socket_us, crowd; /* without RDMA: each message between nodes; more of a NIC with more GPUs at it, a power */
+	double message_launch, message_hops, message_join, message_wire, message_nic; /* of messages between two ranks */
+} lk_nccl_globals;
+extern const lk_nccl_globals lk_nccl_global;
 
 /* Latency of one hop, by NCCL's hwLatency table. */
 typedef enum lk_nccl_hop { LK_NCCL_HOP_NVLINK, LK_NCCL_HOP_PCI, LK_NCCL_HOP_NET } lk_nccl_hop;

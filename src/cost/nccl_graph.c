@@ -127,7 +127,7 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	site->sockets = node->sockets;
 	/* Several GPUs at one NIC open more connections, which reach more of it. */
 	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
-	if (site->sockets) site->nic_efficiency = fmin(1, site->nic_efficiency * pow(crowd, lk_g[18]));
+	if (site->sockets) site->nic_efficiency = fmin(1, site->nic_efficiency * pow(crowd, lk_nccl_global.crowd));
 	return nics;
 }
 

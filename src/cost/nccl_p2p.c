@@ -35,8 +35,8 @@ static double seconds(const lk_nccl_site *site, double own, double network, lk_p
 	const lk_fabric *fabric = site->fabric;
 	double flags = proto == LK_PROTO_LL ? 2 : 1;
 	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
-	double waits = fabric->launch * lk_g[9] + lk_g[15] * own + network;
-	return pow(pow(waits, lk_g[14]) + pow(flags * transfer, lk_g[14]), 1 / lk_g[14]) * 1e-6;
+	double waits = fabric->launch * lk_nccl_global.message_launch + lk_nccl_global.message_hops * own + network;
+	return pow(pow(waits, lk_nccl_global.message_join) + pow(flags * transfer, lk_nccl_global.message_join), 1 / lk_nccl_global.message_join) * 1e-6;
 }
 
 static lk_proto protocol(double message) {
@@ -79,8 +79,8 @@ static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
 	lk_nccl_site_of(pair, &site);
 	/* One GPU uses the NICs nearest to it, not all of its node. */
 	double nearest = node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
-	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * site.nic_efficiency * lk_g[8];
-	double rate = same_node ? site.pair_wire * site.fabric->wire * lk_g[7] : nic;
+	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * site.nic_efficiency * lk_nccl_global.message_nic;
+	double rate = same_node ? site.pair_wire * site.fabric->wire * lk_nccl_global.message_wire : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
 	cost.seconds = seconds(&site, own, !same_node, cost.proto, bytes / (1000 * rate));
 	bool waits = bytes / (rate * 1e9) < cost.seconds / 2;

@@ -1,5 +1,5 @@
 /* nccl_tuning.c: NCCL's own cost model: for every algorithm and protocol a latency and a bandwidth, by which it
- * chooses, and from the same two numbers the calibrated time.
+ * chooses. What is made of them as a time stands in nccl_time.c.
  *
  * Tables and formulas: NCCL 2.30, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime) and enqueue.cc,
  * restated in docs/METHOD.md. With n ranks on N nodes, ppn = n/N and S bytes:
@@ -7,22 +7,10 @@
  *     tree        double binary tree over nodes, chain inside; each node sends S twice (N > 2) or once (N = 2)
  *     NVLS        the switch reduces and multicasts; NVLSTree joins nodes by trees
  *     PAT         all-gather and reduce-scatter in log2(N) steps, one GPU per node
- * NCCL chooses by  latency + S / bandwidth  with its raw numbers. The time given is
- *     t = launch + k * latency + network latency + max(S / (bandwidth * e), what the NICs carry / (rate * efficiency))
- * whose scalars were fitted once (below) and hold for all clusters. */
+ * NCCL chooses by  latency + S / bandwidth. */
 #include "cost/nccl.h"
 
 #include <math.h>
-
-#include <stdlib.h>
-double lk_g[24] = {
-/* 0 e_LL */ .54, /* 1 e_LL128 */ .85, /* 2 fill */ .28, /* 3 hop hopper */ .6, /* 4 NVLS eff */ .97, /* 5 socket us */ 15, /* 6 ll channel bytes factor */ 1,
-/* 7 p2p wire */ 1.05, /* 8 p2p nic */ 1.3, /* 9 p2p launch factor*/ 1, /* 10 net hops */ 1.5, /* 11 tree nic */ 1, /* 12 nvls fill us */ 55, /* 13 nvls fill size MB */ 8, /* 14 p2p norm */ 1.5, /* 15 p2p hops */ 1.5, /* 16 LL nic */ 2, /* 17 launch power */ .5, /* 18 crowd */ .3, /* 19 p */ 1.1, /* 20 hops */ 1, /* 21 simple hops */ .5, /* 22 LL channel */ 1, /* 23 base */ 1,
-};
-static void __attribute__((constructor)) gload(void) {
-	const char *e = getenv("LKG");
-	while (e && *e) { char *x; long i = strtol(e, &x, 10); if (*x != '=' || i < 0 || i > 23) break; lk_g[i] = strtod(x + 1, &x); e = *x == ',' ? x + 1 : x; if (x == e && *x) break; }
-}
 
 /* Latencies in us, by protocol LL, LL128, Simple. Where an algorithm lacks a protocol the entry is not used. */
 static const double base_latency[LK_ALGOS][LK_PROTOS] = {
@@ -229,65 +217,34 @@ static correction correction_of(const lk_nccl_site *site, lk_algo algo, lk_proto
 	return (correction){low, low + (high - low) * part};
 }
 
+bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
+                      lk_nccl_terms *out) {
+	if (!offered(kind, site, algo, proto)) return false;
+	latency wait = latency_of(kind, site, algo, proto, bytes);
+	correction tree = correction_of(site, algo, proto, bytes);
+	double rate = bandwidth_of(kind, site, algo, proto);
+	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
+	*out = (lk_nccl_terms){
+		.base = wait.base, .hops = wait.hops, .net = wait.net, .crossings = wait.network, .network = network,
+		.latency = wait.base + wait.hops + wait.net + network,
+		.transfer = bytes / (1000 * rate * tree.step),
+		.smooth_transfer = bytes / (1000 * rate * tree.smooth),
+	};
+	return true;
+}
+
 /* ---- channels ---- */
 
 /* Channels of the communicator: what the search found, doubled, at most 64. */
-static int channels_of(const lk_nccl_site *site, lk_algo algo) {
+int lk_nccl_most_channels(const lk_nccl_site *site, lk_algo algo) {
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return site->multicast.channels;
 	int channels = 2 * site->ring.channels;
 	return channels < 64 ? channels : 64;
 }
 
-/* Channels that a call of this size uses, as a real number so that a time never falls as bytes grow: each thread of a
- * channel gets at least so many bytes (NCCL's thresholds; rings count all ranks). */
-static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
-	static const double least[LK_PROTOS] = {8 * 512, 8 * 640, 64 * 512};
-	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return 1;
-	double each = least[proto] * (algo == LK_ALGO_RING && proto == LK_PROTO_LL ? site->n : 1) * lk_g[6];
-	return fmin(fmax(bytes / each, 1), channels_of(site, algo));
-}
-
-/* A ring of few ranks overlaps its steps less. */
-static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
-	double wire = site->fabric->wire;
-	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return lk_g[4];
-	if (proto == LK_PROTO_LL) return lk_g[0] * wire;
-	if (proto == LK_PROTO_LL128) return lk_g[1] * wire;
-	if (algo == LK_ALGO_RING) return wire * (1 - lk_g[2] / site->n);
-	return wire;
-}
-
-static const double nic_overhead[LK_PROTOS] = {2, 128. / 120, 1};
-
-bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-                         lk_nccl_estimate *out) {
-	if (!offered(kind, site, algo, proto)) return false;
-	const lk_fabric *fabric = site->fabric;
-	latency wait = latency_of(kind, site, algo, proto, bytes);
-	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
-	double rate = bandwidth_of(kind, site, algo, proto);
-	correction tree = correction_of(site, algo, proto, bytes);
-	out->latency = wait.base + wait.hops + wait.net + network;
-	out->predicted = out->latency + bytes / (1000 * rate * tree.step);
-	double carried = lk_nccl_nic_traffic(kind, site, algo) * bytes * (proto == LK_PROTO_LL ? lk_g[16] : nic_overhead[proto]);
-	double nics = carried / (1000 * site->node_nics * site->nic_efficiency);
-	if (algo == LK_ALGO_TREE && proto == LK_PROTO_SIMPLE) nics /= lk_g[11];
-	double transfer = fmax(bytes / (1000 * rate * tree.smooth * efficiency_of(site, algo, proto)), nics);
-	if (algo == LK_ALGO_NVLS) transfer += lk_g[12] * bytes / (bytes + lk_g[13] * 1e6);
-	double hops = wait.hops * (site->generation >= LK_NCCL_HOPPER ? lk_g[3] : 1) * lk_g[20];
-	if (proto == LK_PROTO_SIMPLE) hops *= lk_g[21];
-	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) wait.base += 6.6;
-	double ch = fabric->channel * (channels_at(site, algo, proto, bytes) - 1) * (proto == LK_PROTO_LL ? lk_g[22] : 1);
-	double waits = fabric->launch * pow(fmin(site->ppn, 8), lk_g[17]) + (wait.base - 6.6) * lk_g[23] + hops + wait.net * lk_g[10] + ch + network + (site->sockets ? wait.network * lk_g[5] : 0);
-	double p = algo == LK_ALGO_RING && site->nvlink && site->nodes == 1 ? fabric->overlap : lk_g[19];
-	out->limit = waits > transfer ? LK_LIMIT_LATENCY : nics >= transfer ? LK_LIMIT_NICS : LK_LIMIT_LINKS;
-	out->time = pow(pow(fmax(waits, .1), p) + pow(transfer, p), 1 / p);
-	return true;
-}
-
 /* Every channel gets at least 32 KiB of traffic, LL counting four times; NVLS uses all of its channels. */
 int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
-	int most = channels_of(site, algo);
+	int most = lk_nccl_most_channels(site, algo);
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return most;
 	double traffic = bytes * (kind == LK_COLL_ALLREDUCE ? 2 : 1) * (proto == LK_PROTO_LL ? 4 : 1);
 	double wanted = ceil(traffic / 32768);

@@ -25,10 +25,10 @@ static const lk_device mi300 = {.arch = LK_ARCH_CDNA3, .links = 7, .link_rate = 
 static const lk_device l40s = {.arch = LK_ARCH_ADA, .pcie_rate = 24e9};
 
 static const lk_node nodes[] = {
-	{&v100, 8, LK_INTRA_MESH, 120e9, 4, 12.5e9, 0},      {&a100, 8, LK_INTRA_SWITCH, 240e9, 8, 25e9, 0},
-	{&a100, 8, LK_INTRA_SWITCH, 240e9, 4, 12.5e9, 75e-6}, {&h100, 8, LK_INTRA_SWITCH, 370.8e9, 8, 50e9, 0},
-	{&b200, 8, LK_INTRA_SWITCH, 721.8e9, 8, 50e9, 0},     {&b200, 72, LK_INTRA_SWITCH, 721.8e9, 72, 50e9, 0},
-	{&mi300, 8, LK_INTRA_MESH, 336e9, 8, 50e9, 0},        {&l40s, 8, LK_INTRA_PCIE, 24e9, 1, 12.5e9, 0},
+	{&v100, 8, LK_INTRA_MESH, 120e9, 4, 12.5e9, 0, false},      {&a100, 8, LK_INTRA_SWITCH, 240e9, 8, 25e9, 0, false},
+	{&a100, 8, LK_INTRA_SWITCH, 240e9, 4, 12.5e9, 75e-6, false}, {&h100, 8, LK_INTRA_SWITCH, 370.8e9, 8, 50e9, 0, false},
+	{&b200, 8, LK_INTRA_SWITCH, 721.8e9, 8, 50e9, 0, false},     {&b200, 72, LK_INTRA_SWITCH, 721.8e9, 72, 50e9, 0, false},
+	{&mi300, 8, LK_INTRA_MESH, 336e9, 8, 50e9, 0, false},        {&l40s, 8, LK_INTRA_PCIE, 24e9, 1, 12.5e9, 0, false},
 };
 enum { V100, A100, A100_EFA, H100, B200, NVL72, MI300, L40S, NODES };
 
@@ -227,7 +227,7 @@ static void test_orderings(void **state) {
 static void test_sharing(void **state) {
 	(void)state;
 	for (int node = 0; node < NODES; node++) {
-		lk_group_shape alone = {&nodes[node], 16, 16, 1, 1, 1}, shared = alone, thin = alone;
+		lk_group_shape alone = {&nodes[node], 16, 16, 1, 1, 1, NULL}, shared = alone, thin = alone;
 		shared.sharing = 8;
 		thin.oversubscription = 8;
 		for (int kind = 0; kind < LK_COLL_BROADCAST; kind++) {
@@ -253,7 +253,7 @@ static void test_hostile_hardware(void **state) {
 	assert_true(seconds(LK_COLL_ALLREDUCE, A100_EFA, 16, 2, 8) > seconds(LK_COLL_ALLREDUCE, A100, 16, 2, 8) + 100e-6);
 	static const double bad[] = {0, -1, NAN, INFINITY, 1e-300, 1e300};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		lk_node node = {&h100, 8, (lk_intra)(i % 3), bad[i], i % 2 ? -3 : 8, bad[i], bad[i]};
+		lk_node node = {&h100, 8, (lk_intra)(i % 3), bad[i], i % 2 ? -3 : 8, bad[i], bad[i], i > 3};
 		lk_group_shape group = {&node, 64, i % 2 ? -1 : 8, 8, -4, bad[i], NULL};
 		for (int kind = 0; kind < LK_COLLS; kind++)
 			for (double bytes = 1; bytes < 1e300; bytes *= 1e30) {
