@@ -1,6 +1,6 @@
 /* collective_fit.c: the model's five numbers from the rows of a fabric, by a simplex search for the smallest mean
  * |ln(predicted / measured)|. A number that no row depends on keeps its start: the NICs' share where nothing crosses the
- * network. */
+ * network; and all are held near it by a small penalty, so that what few rows tell loosely stays usual. */
 #include "accuracy/collective_fit.h"
 
 #include <math.h>
@@ -9,6 +9,7 @@
 #include "base/fit.h"
 
 enum { EVALUATIONS = 1500 };
+static const double pull = .002; /* of a number towards its start: a factor e costs .2 % */
 
 double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
 	lk_group_shape group = lk_coll_row_group(row, fabric);
@@ -18,20 +19,23 @@ double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
 typedef struct fit {
 	const lk_coll_pick *rows;
 	size_t count;
+	double start[LK_FABRIC_NUMBERS];
 } fit;
 
 static double mean_error(const double *x, void *context) {
 	const fit *f = context;
 	lk_fabric fabric;
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(&fabric, i) = x[i];
-	double sum = 0;
+	double sum = 0, moved = 0;
 	for (size_t i = 0; i < f->count; i++) sum += fabs(log(lk_coll_row_time(f->rows[i], &fabric) / f->rows[i]->us));
-	return f->count ? sum / (double)f->count : 0;
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++)
+		if (f->start[i] > 0) moved += pow(log(x[i] / f->start[i]), 2);
+	return (f->count ? sum / (double)f->count : 0) + pull * moved;
 }
 
 void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out, double *error) {
 	lk_fit_number numbers[LK_FABRIC_NUMBERS];
-	fit f = {rows, count};
+	fit f = {.rows = rows, .count = count};
 	double x[LK_FABRIC_NUMBERS];
 	bool inside = false, network = false;
 	for (size_t i = 0; i < count; i++) network |= rows[i]->nodes > 1, inside |= rows[i]->nodes == 1;
@@ -44,6 +48,7 @@ void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *star
 	if (network && !(nic->start > 0)) nic->start = .6;
 	if (!network) nic->low = nic->high = nic->start;
 	if (!inside) wire->low = wire->high = wire->start;
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) f.start[i] = numbers[i].start;
 	lk_fit_simplex(numbers, LK_FABRIC_NUMBERS, EVALUATIONS, mean_error, &f, x, error);
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(out, i) = x[i];
 }
