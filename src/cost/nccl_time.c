@@ -17,7 +17,7 @@ const lk_nccl_globals lk_nccl_global = {
 	.base = 0.56, .hops = 1.78, .simple_hops = 0.86, .hopper_hops = 0.6, .net_hops = 1.49,
 	.ranks = 0.44,
 	.least = 0.88, .ll_channel = 1.17,
-	.ll = 1.23, .ll128 = 1.09, .nvls = 0.97,
+	.ll = 1.23, .ll128 = 1.09, .nvls = 0.95,
 	.fill = 0.64,
 	.nvls_fill_us = 49, .nvls_fill_bytes = 8e6,
 	.join = 1.08,
@@ -35,14 +35,15 @@ static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto
 	return fmin(fmax(bytes / each, 1), lk_nccl_most_channels(site, algo));
 }
 
-/* A Simple ring of few ranks overlaps its steps less. With one rank per node the NICs alone count. */
+/* A Simple ring of few ranks overlaps its steps less. Where its rate is the NICs', only their share counts. */
 static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	double wire = site->fabric->wire;
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return lk_nccl_global.nvls;
 	if (proto == LK_PROTO_LL) return lk_nccl_global.ll * wire;
 	if (proto == LK_PROTO_LL128) return lk_nccl_global.ll128 * wire;
 	if (algo != LK_ALGO_RING) return wire;
-	return site->ppn > 1 ? wire * (1 - lk_nccl_global.fill / site->n) : 1;
+	bool nics = site->nodes > 1 && (site->ppn <= 1 || site->node_nics * .96 < site->wire);
+	return nics ? 1 : wire * (1 - lk_nccl_global.fill / site->n);
 }
 
 /* Bytes on the NICs per byte: LL sends a flag with every word, LL128 with every line. */
