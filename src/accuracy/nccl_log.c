@@ -153,10 +153,11 @@ static lk_status add_rank(reader *r, const char *host, const char *device, lk_er
 
 /* ---- text ---- */
 
+/* Words; the bars of `lockstep collective` are no words. */
 static int split(char *line, char *words[WORDS]) {
 	int count = 0;
 	char *state = NULL;
-	for (char *w = strtok_r(line, " \t\r", &state); w && count < WORDS; w = strtok_r(NULL, " \t\r", &state))
+	for (char *w = strtok_r(line, " \t\r|", &state); w && count < WORDS; w = strtok_r(NULL, " \t\r|", &state))
 		words[count++] = w;
 	return count;
 }

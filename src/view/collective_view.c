@@ -17,7 +17,7 @@ static void put_real(double value, int width, FILE *out) {
 }
 
 static void put_heading(const lk_collective *c, FILE *out) {
-	fprintf(out, "#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count", "type", "redop", "time", "algbw",
+	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count", "type", "redop", "time", "algbw",
 	        "busbw", "algo", "proto", "ch", "limit");
 	if (c->log) fprintf(out, " | %10s %8s %7s flag", "measured", "busbw", "ratio");
 	fprintf(out, "\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "(B)", "(elements)", "", "", "(us)", "(GB/s)",
@@ -80,13 +80,17 @@ static void put_fixed(lk_table *t, double value) {
 	lk_table_number(t, value, lk_fixed(value, 2, text, sizeof text));
 }
 
+static void put_whole(lk_table *t, double value) {
+	char text[64];
+	lk_table_number(t, value, lk_fixed(value, 0, text, sizeof text));
+}
+
 static lk_table *table_of(const lk_collective *c) {
 	lk_table *t = lk_table_new("collective", columns, (int)(sizeof columns / sizeof *columns) - (c->log ? 0 : 4));
 	for (int i = 0; t && i < c->row_count; i++) {
 		const lk_collective_row *row = &c->rows[i];
 		lk_table_row(t);
-		lk_table_number(t, row->bytes, NULL);
-		lk_table_number(t, row->count, NULL);
+		put_whole(t, row->bytes), put_whole(t, row->count);
 		put_fixed(t, row->us), put_fixed(t, row->algbw), put_fixed(t, row->busbw);
 		lk_table_text(t, row->algo);
 		lk_table_text(t, *row->proto ? row->proto : NULL);
