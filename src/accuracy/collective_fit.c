@@ -29,7 +29,7 @@ static double mean_error(const double *x, void *context) {
 	double sum = 0, moved = 0;
 	for (size_t i = 0; i < f->count; i++) sum += fabs(log(lk_coll_row_time(f->rows[i], &fabric) / f->rows[i]->us));
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++)
-		if (f->start[i] > 0) moved += pow(log(x[i] / f->start[i]), 2);
+		if (f->start[i] > 0 && i != LK_FABRIC_BUFFER) moved += pow(log(x[i] / f->start[i]), 2);
 	return (f->count ? sum / (double)f->count : 0) + pull * moved;
 }
 
@@ -44,8 +44,11 @@ void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *star
 		numbers[i] = lk_fabric_limits[i];
 		numbers[i].start = *lk_fabric_number(out, i);
 	}
-	lk_fit_number *wire = &numbers[LK_FABRIC_WIRE], *nic = &numbers[LK_FABRIC_NIC];
+	lk_fit_number *wire = &numbers[LK_FABRIC_WIRE], *nic = &numbers[LK_FABRIC_NIC], *buffer = &numbers[LK_FABRIC_BUFFER];
 	if (network && !(nic->start > 0)) nic->start = .6;
+	bool messages = false;
+	for (size_t i = 0; i < count; i++) messages |= rows[i]->nodes > 1 && rows[i]->kind == LK_COLL_SENDRECV;
+	if (!messages) buffer->low = buffer->high = buffer->start;
 	if (!network) nic->low = nic->high = nic->start;
 	if (!inside) wire->low = wire->high = wire->start;
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) f.start[i] = numbers[i].start;

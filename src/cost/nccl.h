@@ -25,6 +25,7 @@ typedef struct lk_nccl_site {
 	int n, nodes;
 	double ppn;               /* ranks per node, may be fractional where nodes are filled unevenly */
 	bool nvlink;              /* NVLink or xGMI inside the node, else PCIe */
+	bool switched;            /* NVSwitch inside the node */
 	bool nvls;                /* the switch can multicast and reduce */
 	bool efa;                 /* the network adds latency of its own */
 	bool sockets;             /* no RDMA */
@@ -96,10 +97,11 @@ typedef struct lk_nccl_globals {
 	double ll, ll128, nvls;  /* reached share of NCCL's bandwidths */
 	double fill;             /* a Simple ring of n ranks loses fill / n */
 	double nvls_fill_us, nvls_fill_bytes; /* of the multicast's pipeline */
-	double join;             /* of waiting and transfer, as lk_fabric.overlap, where that does not hold */
+	double join, hopper_join; /* p of waiting and transfer: 1 one after the other, large: the longer counts */
 	double ll_nics;          /* bytes on the NICs per byte, with LL's flags */
 	double socket_us, crowd; /* without RDMA: each message between nodes; more of a NIC with more GPUs at it, a power */
 	double message_launch, message_hops, message_join, message_wire, message_nic; /* of messages between two ranks */
+	double buffer_rate;      /* GB/s into the buffers of a network without RDMA */
 } lk_nccl_globals;
 extern const lk_nccl_globals lk_nccl_global;
 

@@ -145,6 +145,7 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
 	site->nodes = group->nodes < 1 ? 1 : group->nodes < site->n ? group->nodes : site->n;
 	site->ppn = (double)site->n / site->nodes;
 	site->nvlink = node->intra != LK_INTRA_PCIE;
+	site->switched = node->intra == LK_INTRA_SWITCH;
 	site->nvls = node->intra == LK_INTRA_SWITCH && site->generation >= LK_NCCL_HOPPER && site->ppn > 2;
 	site->fabric = group->fabric ? group->fabric : lk_fabric_default();
 	site->nic_efficiency = site->fabric->nic > 0 ? fmin(site->fabric->nic, 1) : nic_efficiency(node->device);

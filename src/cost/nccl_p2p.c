@@ -71,6 +71,12 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	};
 }
 
+/* Where the network is slower than the buffers before it, the first bytes only have to get into those. */
+static double transfer_of(const lk_nccl_site *site, bool same_node, double rate, double bytes) {
+	double quick = same_node || rate >= lk_nccl_global.buffer_rate ? 0 : fmin(bytes, site->fabric->buffer * 1e6);
+	return (bytes - quick) / (1000 * rate) + quick / (1000 * lk_nccl_global.buffer_rate);
+}
+
 static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
 	lk_coll_cost cost = {.algo = LK_ALGO_P2P, .proto = protocol(bytes)};
 	const lk_node *node = pair->node;
@@ -82,7 +88,7 @@ static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
 	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * site.nic_efficiency * lk_nccl_global.message_nic;
 	double rate = same_node ? site.pair_wire * site.fabric->wire * lk_nccl_global.message_wire : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
-	cost.seconds = seconds(&site, own, !same_node, cost.proto, bytes / (1000 * rate));
+	cost.seconds = seconds(&site, own, !same_node, cost.proto, transfer_of(&site, same_node, rate, bytes));
 	bool waits = bytes / (rate * 1e9) < cost.seconds / 2;
 	cost.limit = waits ? LK_LIMIT_LATENCY : same_node ? LK_LIMIT_LINKS : LK_LIMIT_NICS;
 	cost.channels = (int)fmin(fmax(1, ceil(bytes / part_bytes)), channels_per_peer(&site, same_node, nic));

@@ -5,8 +5,8 @@
  *     t        = (wait^p + transfer^p)^(1/p)
  *
  * base', hops' and net' are NCCL's latencies times factors that hold everywhere. e is the fabric's `wire` times the
- * share that the protocol reaches. p is the fabric's `overlap` in a ring over NVLink inside a node, else `join`. Channels
- * are those that a call of this size opens: it is their number, growing with the size, that makes middle sizes slow. */
+ * share that the protocol reaches. p is `join`, 1 for one after the other; in rings through NVSwitch it is larger from Hopper
+ * on: there the longer of the two counts. Channels are those that a call of this size opens: it is their number, growing with the size, that makes middle sizes slow. */
 #include "cost/nccl.h"
 
 #include <math.h>
@@ -20,10 +20,11 @@ const lk_nccl_globals lk_nccl_global = {
 	.ll = 1.23, .ll128 = 1.09, .nvls = 0.95,
 	.fill = 0.64,
 	.nvls_fill_us = 49, .nvls_fill_bytes = 8e6,
-	.join = 1.08,
+	.join = 1.08, .hopper_join = 4,
 	.ll_nics = 2.46,
 	.socket_us = 8.44, .crowd = 0.26,
 	.message_launch = 0.69, .message_hops = 1.9, .message_join = 1.4, .message_wire = 1.05, .message_nic = 1.3,
+	.buffer_rate = 8,
 };
 
 /* Channels that a call of this size uses, as a real number so that a time never falls as bytes grow: each thread of a
@@ -73,8 +74,8 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	double transfer = fmax(terms.smooth_transfer / efficiency_of(site, algo, proto), nics);
 	double wait = wait_of(site, algo, proto, bytes, &terms);
 	if (algo == LK_ALGO_NVLS) transfer += lk_nccl_global.nvls_fill_us * bytes / (bytes + lk_nccl_global.nvls_fill_bytes);
-	bool ring = algo == LK_ALGO_RING && site->nvlink && site->nodes == 1;
-	double p = ring ? site->fabric->overlap : lk_nccl_global.join;
+	bool overlaps = algo == LK_ALGO_RING && site->switched && site->generation >= LK_NCCL_HOPPER && site->nodes == 1;
+	double p = overlaps ? lk_nccl_global.hopper_join : lk_nccl_global.join;
 	out->latency = terms.latency;
 	out->predicted = terms.latency + terms.transfer;
 	out->time = pow(pow(wait, p) + pow(transfer, p), 1 / p);
