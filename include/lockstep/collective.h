@@ -1,4 +1,5 @@
-/* collective.h: how long a collective takes, size by size, as nccl-tests would print it; and beside it what they did print.
+/* collective.h: how long a collective takes, size by size, as nccl-tests would print it; and beside it what they did
+ * print.
  *
  *     lk_collective_request request;
  *     lk_collective_defaults(&request);
@@ -28,7 +29,7 @@ enum { LK_LIBRARY_NCCL, LK_LIBRARY_MPI, LK_LIBRARY_GLOO };
 typedef struct lk_collective_request {
 	const char *log;         /* output of nccl-tests to compare with; "-" standard input; NULL none */
 	int op;                  /* 0 not said (all_reduce, or as in the log); all_reduce, all_gather, reduce_scatter,
-	                            all_to_all, broadcast, reduce, send_recv */
+								all_to_all, broadcast, reduce, send_recv */
 	const char *gpu;         /* name in the catalogue; of a log: as in it */
 	const char *cluster;     /* instead: text, .json or NCCL's .xml */
 	int gpus;                /* ranks; of a cluster: all, of a log: as in it */
@@ -45,15 +46,15 @@ typedef struct lk_collective_request {
 } lk_collective_request;
 
 typedef struct lk_collective_row {
-	double bytes, count;     /* as nccl-tests have them: elements of 4 bytes */
-	double us, algbw, busbw; /* predicted; GB/s */
+	double bytes, count;      /* as nccl-tests have them: elements of 4 bytes */
+	double us, algbw, busbw;  /* predicted; GB/s */
 	const char *algo, *proto; /* "Ring", "LL128"; "" where there is no protocol */
 	int channels;
-	const char *limit;       /* what bounds it: "latency", "links", "NICs" */
+	const char *limit; /* what bounds it: "latency", "links", "NICs" */
 	/* of the log; NAN and "" without one */
 	double measured_us, measured_busbw;
-	double ratio;            /* measured / predicted */
-	const char *flag;        /* "falls": twice the size is faster. "slow": far above the model */
+	double ratio;     /* measured / predicted */
+	const char *flag; /* "falls": twice the size is faster. "slow": far above the model */
 } lk_collective_row;
 
 typedef struct lk_collective {
@@ -63,8 +64,8 @@ typedef struct lk_collective {
 	int row_count;
 	const char *const *notes; /* what is remarkable, in sentences; first what the numbers rest on */
 	int note_count;
-	double mean_busbw;       /* GB/s, predicted */
-	double error;            /* exp(mean |ln ratio|) - 1; NAN without a log */
+	double mean_busbw; /* GB/s, predicted */
+	double error;      /* exp(mean |ln ratio|) - 1; NAN without a log */
 	void *memory_owner;
 } lk_collective;
 
@@ -76,7 +77,7 @@ void lk_collective_free(lk_collective *collective);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output. Text looks like nccl-tests' own. */
 lk_status lk_collective_print(const lk_collective *collective, int format, bool colour, const char *path, FILE *out,
-                              lk_error *err);
+							  lk_error *err);
 
 extern const lk_verb lk_collective_verb;
 

@@ -14,7 +14,7 @@ static const char *const classes[] = {"<1 MiB", "1-16 MiB", ">16 MiB"};
 static const double quantile = .8;
 
 typedef struct task {
-	lk_arena arena;          /* of what is only needed on the way */
+	lk_arena arena; /* of what is only needed on the way */
 	lk_coll_rows rows;
 	lk_coll_fabrics fabrics;
 	const char *source, *date;
@@ -29,7 +29,9 @@ typedef struct task {
 static lk_calibration_row *add_row(task *t, const char *family, const char *subject, const char *variant) {
 	lk_arena *arena = &t->out->arena;
 	const char *texts[] = {
-		lk_arena_strdup(arena, subject), lk_arena_strdup(arena, variant), lk_arena_strdup(arena, t->date),
+		lk_arena_strdup(arena, subject),
+		lk_arena_strdup(arena, variant),
+		lk_arena_strdup(arena, t->date),
 		lk_arena_strdup(arena, t->source),
 	};
 	if (!texts[0] || !texts[1] || !texts[2] || !texts[3]) return NULL;
@@ -42,7 +44,8 @@ static lk_status put_fabric(task *t, const char *name, const lk_fabric *fabric, 
 	lk_fabric numbers = *fabric;
 	lk_calibration_row *row = add_row(t, "collective", name, "");
 	if (!row) return lk_oom(err);
-	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) lk_calibration_put(row, lk_fabric_names[i], *lk_fabric_number(&numbers, i));
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++)
+		lk_calibration_put(row, lk_fabric_names[i], *lk_fabric_number(&numbers, i));
 	row->points = (int)t->picked_count;
 	row->error = expm1(error);
 	return LK_OK;
@@ -58,8 +61,8 @@ static void pick(task *t, const char *fabric) {
 	}
 }
 
-/* The default: what fabrics with a switch in the node and RDMA between nodes have in common; the NICs' share stays open,
- * as it is a matter of the device's PCIe generation. */
+/* The default: what fabrics with a switch in the node and RDMA between nodes have in common; the NICs' share stays
+ * open, as it is a matter of the device's PCIe generation. */
 static lk_status put_default(task *t, lk_error *err) {
 	t->picked_count = 0;
 	for (size_t i = 0; i < t->rows.count; i++) {
@@ -139,17 +142,29 @@ static lk_status put_ranges(task *t, lk_error *err) {
 static lk_status rows_of_log(task *t, const lk_nccl_run *run, lk_error *err) {
 	const lk_device *device = lk_coll_device(run->device);
 	if (!run->kind_known || !device || run->gpus < 2) {
-		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say %s", !run->kind_known ? "which collective it is"
-		        : run->gpus < 2 ? "on how many GPUs it ran" : "on which GPUs of the catalogue it ran");
-		return lk_hint(err, "paste it with its lines \"# Rank ...\", or give a table with the columns of collectives.csv");
+		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say %s",
+				!run->kind_known ? "which collective it is"
+				: run->gpus < 2  ? "on how many GPUs it ran"
+								 : "on which GPUs of the catalogue it ran");
+		return lk_hint(err,
+					   "paste it with its lines \"# Rank ...\", or give a table with the columns of collectives.csv");
 	}
 	for (int p = 0; p < run->count; p++) {
 		if (!lk_push(&t->rows)) return lk_oom(err);
 		lk_coll_row *row = lk_last(&t->rows);
 		*row = (lk_coll_row){
-			.kind = run->kind, .gpus = run->gpus, .nodes = run->nodes > 0 ? run->nodes : 1, .bytes = run->points[p].bytes,
-			.us = lk_nccl_point_us(&run->points[p]), .gpu = run->device, .fabric = "default", .text = "", .source = t->source,
-			.where = run->where, .slow = "", .refused = "",
+			.kind = run->kind,
+			.gpus = run->gpus,
+			.nodes = run->nodes > 0 ? run->nodes : 1,
+			.bytes = run->points[p].bytes,
+			.us = lk_nccl_point_us(&run->points[p]),
+			.gpu = run->device,
+			.fabric = "default",
+			.text = "",
+			.source = t->source,
+			.where = run->where,
+			.slow = "",
+			.refused = "",
 		};
 		lk_coll_row_wire(row, device);
 	}
@@ -200,7 +215,7 @@ static bool is_table(const char *text) {
 }
 
 lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char *date, lk_calibration *out,
-                                   lk_error *err) {
+								   lk_error *err) {
 	task t = {.source = source, .date = date, .out = out};
 	char *text;
 	size_t size;

@@ -18,7 +18,7 @@ static const char *const library_names[] = {"NCCL", "MPI", "gloo"};
 
 /* Everything that an answer owns, and what it is made of. */
 typedef struct work {
-	lk_collective result;    /* first: the result is the work */
+	lk_collective result; /* first: the result is the work */
 	lk_arena arena;
 	const lk_collective_request *request;
 	lk_nccl_runs runs;
@@ -76,8 +76,8 @@ static const lk_nccl_run *log_of(const work *w) {
 /* ---- who takes part ---- */
 
 static lk_status no_gpus(const work *w, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, "--gpus", w->runs.count ? "the log does not say on how many GPUs it ran"
-	                                                   : "the number of GPUs was not given");
+	lk_fail(err, LK_ERR_INPUT, "--gpus",
+			w->runs.count ? "the log does not say on how many GPUs it ran" : "the number of GPUs was not given");
 	return lk_hint(err, "give --gpus N");
 }
 
@@ -86,8 +86,9 @@ static lk_status device_of(const work *w, const lk_device **out, lk_error *err) 
 	if (w->request->gpu) return lk_device_lookup(w->request->gpu, out, err);
 	*out = run && *run->device ? lk_coll_device(run->device) : NULL;
 	if (*out) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--gpu", run && *run->device ? "the catalogue does not have the GPU of the log, \"%.60s\""
-	                                                        : "no GPU was given", run ? run->device : "");
+	lk_fail(err, LK_ERR_INPUT, "--gpu",
+			run && *run->device ? "the catalogue does not have the GPU of the log, \"%.60s\"" : "no GPU was given",
+			run ? run->device : "");
 	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
 }
 
@@ -108,7 +109,8 @@ static lk_status find_cluster(work *w, lk_error *err) {
 	if (gpus < 1) return no_gpus(w, err);
 	w->group.ranks = gpus;
 	int nodes = run && !r->gpus ? run->nodes : 0, domain = nodes > 0 && gpus % nodes == 0 ? gpus / nodes : 0;
-	bool partly = nodes > 1 && domain > 0 && domain < device->node_gpus; /* usual nodes, not all of whose GPUs are used */
+	bool partly =
+		nodes > 1 && domain > 0 && domain < device->node_gpus; /* usual nodes, not all of whose GPUs are used */
 	return lk_cluster_simple(&w->arena, device, gpus, partly ? domain : 0, 0, &w->cluster, err);
 }
 
@@ -137,16 +139,20 @@ static lk_status find_fabric(work *w, lk_error *err) {
 	if (name) row = lk_calibration_find(calibration, "collective", name, "");
 	if (name && !row) {
 		char shown[80];
-		lk_fail(err, LK_ERR_INPUT, "--fabric", "no fabric \"%.60s\" is calibrated", lk_escape(name, shown, sizeof shown));
-		return lk_hint(err, "`lockstep calibrate collectives LOG` makes one; without --fabric the default numbers apply");
+		lk_fail(err, LK_ERR_INPUT, "--fabric", "no fabric \"%.60s\" is calibrated",
+				lk_escape(name, shown, sizeof shown));
+		return lk_hint(err,
+					   "`lockstep calibrate collectives LOG` makes one; without --fabric the default numbers apply");
 	}
 	if (!row) row = lk_calibration_find(calibration, "collective", "default", "");
 	w->fabric = lk_fabric_of(row);
 	w->result.fabric = name ? name : "default";
 	if (w->request->library != LK_LIBRARY_NCCL) return LK_OK;
-	return add_note(w, row ? lk_arena_printf(&w->arena, "numbers of the fabric \"%s\", fitted to %d sizes (%s)",
-	                                         row->subject, row->points, row->source)
-	                       : "numbers of no fabric: the calibration has no row", err);
+	return add_note(w,
+					row ? lk_arena_printf(&w->arena, "numbers of the fabric \"%s\", fitted to %d sizes (%s)",
+										  row->subject, row->points, row->source)
+						: "numbers of no fabric: the calibration has no row",
+					err);
 }
 
 /* ---- sizes ---- */
@@ -171,7 +177,11 @@ static lk_status add_row(work *w, double bytes, double us, double busbw, lk_erro
 	if (w->rows.count >= ROWS) return lk_fail(err, LK_ERR_INPUT, "--step", "more than %d sizes", ROWS);
 	if (!lk_push(&w->rows)) return lk_oom(err);
 	*lk_last(&w->rows) = (lk_collective_row){
-		.bytes = bytes, .measured_us = us, .measured_busbw = busbw, .ratio = NAN, .flag = "",
+		.bytes = bytes,
+		.measured_us = us,
+		.measured_busbw = busbw,
+		.ratio = NAN,
+		.flag = "",
 	};
 	return LK_OK;
 }
@@ -221,7 +231,9 @@ static void predict(const work *w, lk_collective_row *row) {
 		lk_host_cost host = lk_host_collective(library, w->kind, &w->group, row->bytes);
 		cost.seconds = host.seconds;
 		row->algo = host.algorithm, row->proto = "";
-		row->limit = lk_coll_limit_name(host.latency_bound ? LK_LIMIT_LATENCY : w->group.nodes > 1 ? LK_LIMIT_NICS : LK_LIMIT_LINKS);
+		row->limit = lk_coll_limit_name(host.latency_bound   ? LK_LIMIT_LATENCY
+										: w->group.nodes > 1 ? LK_LIMIT_NICS
+															 : LK_LIMIT_LINKS);
 	}
 	row->us = cost.seconds * 1e6;
 	row->count = elements(w, row->bytes);
@@ -241,7 +253,8 @@ static lk_status fill(work *w, lk_error *err) {
 	}
 	out->mean_busbw = w->rows.count ? busbw / (double)w->rows.count : 0;
 	out->error = w->rows.count ? expm1(off / (double)w->rows.count) : NAN;
-	if (w->runs.count) LK_TRY(lk_collective_flag(&w->arena, w->rows.at, (int)w->rows.count, w->notes, &w->note_count, err));
+	if (w->runs.count)
+		LK_TRY(lk_collective_flag(&w->arena, w->rows.at, (int)w->rows.count, w->notes, &w->note_count, err));
 	out->rows = w->rows.at, out->row_count = (int)w->rows.count;
 	out->notes = w->notes, out->note_count = w->note_count;
 	return LK_OK;
@@ -249,9 +262,12 @@ static lk_status fill(work *w, lk_error *err) {
 
 static lk_status find_kind(work *w, lk_error *err) {
 	const lk_nccl_run *run = log_of(w);
-	if (w->request->op > 0) w->kind = (lk_coll_kind)(w->request->op - 1);
-	else if (!run) w->kind = LK_COLL_ALLREDUCE;
-	else if (run->kind_known) w->kind = run->kind;
+	if (w->request->op > 0)
+		w->kind = (lk_coll_kind)(w->request->op - 1);
+	else if (!run)
+		w->kind = LK_COLL_ALLREDUCE;
+	else if (run->kind_known)
+		w->kind = run->kind;
 	else {
 		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say which collective it is");
 		return lk_hint(err, "give --op, as in --op all_reduce");
@@ -282,7 +298,9 @@ lk_status lk_collective_ask(const lk_collective_request *request, lk_collective 
 	w->result.memory_owner = w;
 	w->request = request;
 	lk_status status = answer(w, err);
-	if (status == LK_OK) *out = &w->result;
-	else lk_collective_free(&w->result);
+	if (status == LK_OK)
+		*out = &w->result;
+	else
+		lk_collective_free(&w->result);
 	return status;
 }

@@ -1,6 +1,6 @@
 /* collective_fit.c: the model's five numbers from the rows of a fabric, by a simplex search for the smallest mean
- * |ln(predicted / measured)|. A number that no row depends on keeps its start: the NICs' share where nothing crosses the
- * network; and all are held near it by a small penalty, so that what few rows tell loosely stays usual. */
+ * |ln(predicted / measured)|. A number that no row depends on keeps its start: the NICs' share where nothing crosses
+ * the network; and all are held near it by a small penalty, so that what few rows tell loosely stays usual. */
 #include "accuracy/collective_fit.h"
 
 #include <math.h>
@@ -33,31 +33,41 @@ static double mean_error(const double *x, void *context) {
 	return (f->count ? sum / (double)f->count : 0) + pull * moved;
 }
 
+static void hold(lk_fit_number *number) {
+	number->low = number->high = number->start;
+}
+
+/* The search begins at `start`; a number that no row depends on is held there. */
+static void set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fit_number *numbers) {
+	bool inside = false, network = false, messages = false;
+	lk_fabric from = *start;
+	for (size_t i = 0; i < count; i++) {
+		bool leaves = rows[i]->nodes > 1;
+		inside |= !leaves, network |= leaves, messages |= leaves && rows[i]->kind == LK_COLL_SENDRECV;
+	}
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) {
+		numbers[i] = lk_fabric_limits[i];
+		numbers[i].start = *lk_fabric_number(&from, i);
+	}
+	if (network && !(numbers[LK_FABRIC_NIC].start > 0))
+		numbers[LK_FABRIC_NIC].start = lk_fabric_limits[LK_FABRIC_NIC].start;
+	if (!network) hold(&numbers[LK_FABRIC_NIC]);
+	if (!messages) hold(&numbers[LK_FABRIC_BUFFER]);
+	if (!inside) hold(&numbers[LK_FABRIC_WIRE]);
+}
+
 void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out, double *error) {
 	lk_fit_number numbers[LK_FABRIC_NUMBERS];
 	fit f = {.rows = rows, .count = count};
 	double x[LK_FABRIC_NUMBERS];
-	bool inside = false, network = false;
-	for (size_t i = 0; i < count; i++) network |= rows[i]->nodes > 1, inside |= rows[i]->nodes == 1;
-	*out = *start;
-	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) {
-		numbers[i] = lk_fabric_limits[i];
-		numbers[i].start = *lk_fabric_number(out, i);
-	}
-	lk_fit_number *wire = &numbers[LK_FABRIC_WIRE], *nic = &numbers[LK_FABRIC_NIC], *buffer = &numbers[LK_FABRIC_BUFFER];
-	if (network && !(nic->start > 0)) nic->start = .6;
-	bool messages = false;
-	for (size_t i = 0; i < count; i++) messages |= rows[i]->nodes > 1 && rows[i]->kind == LK_COLL_SENDRECV;
-	if (!messages) buffer->low = buffer->high = buffer->start;
-	if (!network) nic->low = nic->high = nic->start;
-	if (!inside) wire->low = wire->high = wire->start;
+	set_limits(rows, count, start, numbers);
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) f.start[i] = numbers[i].start;
 	lk_fit_simplex(numbers, LK_FABRIC_NUMBERS, EVALUATIONS, mean_error, &f, x, error);
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(out, i) = x[i];
 }
 
 lk_status lk_coll_predict_model(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
-                                size_t held_count, double *us, lk_error *err) {
+								size_t held_count, double *us, lk_error *err) {
 	lk_fabric fabric;
 	(void)err;
 	lk_fabric_fit(seen, seen_count, &lk_fabric_plain, &fabric, NULL);

@@ -1,4 +1,5 @@
-/* collective_fit.h: the numbers of a fabric from measured collectives, folds of them, and other ways to predict the same. */
+/* collective_fit.h: the numbers of a fabric from measured collectives, folds of them, and other ways to predict the
+ * same. */
 #ifndef LK_ACCURACY_COLLECTIVE_FIT_H
 #define LK_ACCURACY_COLLECTIVE_FIT_H
 
@@ -13,7 +14,7 @@ typedef const lk_coll_row *lk_coll_pick; /* a row among many */
 
 /* Predicts `held` in us from what `seen` teaches; all rows are of one fabric. */
 typedef lk_status lk_coll_predictor(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
-                                    size_t held_count, double *us, lk_error *err);
+									size_t held_count, double *us, lk_error *err);
 
 /* The model with the fabric's five numbers; one latency and rate per collective and group; NCCL's own estimate; and the
  * five scalars launch, latency factor and efficiency of each protocol on NCCL's latencies and bandwidths. */
@@ -32,7 +33,7 @@ bool lk_coll_fitted(const lk_coll_fabrics *fabrics, const lk_coll_row *row);
 
 /* us[i] of every row of a fitted fabric, each from rows outside its fold; others are left as they are. */
 lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics, lk_coll_folds folds,
-                        lk_coll_predictor *predict, double *us, lk_error *err);
+						lk_coll_predictor *predict, double *us, lk_error *err);
 
 /* Why a row cannot be scored when its number of GPUs is left out; NULL: it can. */
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row);

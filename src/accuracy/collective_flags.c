@@ -1,4 +1,5 @@
-/* collective_flags.c: compares measured sizes with the model and with each other. With m measured and p predicted times:
+/* collective_flags.c: compares measured sizes with the model and with each other. With m measured and p predicted
+ * times:
  *
  *     falls   m(2S) < 0.97 m(S): a message twice as large is faster; the protocol or algorithm chosen at S costs more
  *             than it saves, and another one (NCCL_PROTO, NCCL_ALGO) would be better
@@ -81,25 +82,38 @@ static const char *range_of(lk_arena *arena, const lk_collective_row *rows, int 
 }
 
 lk_status lk_collective_flag(lk_arena *arena, lk_collective_row *rows, int row_count, const char **notes, int *count,
-                             lk_error *err) {
+							 lk_error *err) {
 	if (row_count == 0) return LK_OK;
 	int falls = mark_falls(rows, row_count), slows = mark_slow(rows, row_count);
 	double reached = share_reached(rows, row_count);
 	if (falls > 0) {
 		const char *range = range_of(arena, rows, row_count, "falls");
-		LK_TRY(note(arena, notes, count, range ? lk_arena_printf(arena,
-		            "falls: %s takes longer than twice as much: a switch of protocol or algorithm costs more than it saves; "
-		            "try NCCL_PROTO or NCCL_ALGO there", range) : NULL, err));
+		LK_TRY(note(arena, notes, count,
+					range ? lk_arena_printf(arena,
+											"falls: %s takes longer than twice as much: a switch of protocol or "
+											"algorithm costs more than it saves; "
+											"try NCCL_PROTO or NCCL_ALGO there",
+											range)
+						  : NULL,
+					err));
 	}
 	if (reached < low) {
-		LK_TRY(note(arena, notes, count, lk_arena_printf(arena,
-		            "slow as a whole: at large sizes it reaches %.0f %% of the bandwidth that these links and NICs should give; "
-		            "look at GPUDirect RDMA, the NICs in use and the placement", 100 * reached), err));
+		LK_TRY(note(arena, notes, count,
+					lk_arena_printf(arena,
+									"slow as a whole: at large sizes it reaches %.0f %% of the bandwidth that these "
+									"links and NICs should give; "
+									"look at GPUDirect RDMA, the NICs in use and the placement",
+									100 * reached),
+					err));
 	} else if (slows > 1) {
 		const char *range = range_of(arena, rows, row_count, "slow");
-		LK_TRY(note(arena, notes, count, range ? lk_arena_printf(arena,
-		            "slow: %s takes more than %.1f times as long as expected, beyond what small sizes add", range, slow) : NULL,
-		            err));
+		LK_TRY(note(arena, notes, count,
+					range ? lk_arena_printf(
+								arena,
+								"slow: %s takes more than %.1f times as long as expected, beyond what small sizes add",
+								range, slow)
+						  : NULL,
+					err));
 	}
 	return LK_OK;
 }

@@ -1,5 +1,5 @@
-/* collective_folds.c: folds over the rows of a fabric. By size: the sizes fall into five parts, and a part is left out of
- * all curves of the fabric. By GPUs: all rows on that number of GPUs are left out. */
+/* collective_folds.c: folds over the rows of a fabric. By size: the sizes fall into five parts, and a part is left out
+ * of all curves of the fabric. By GPUs: all rows on that number of GPUs are left out. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +43,8 @@ static int fold_of(const lk_coll_row *row, lk_coll_folds folds) {
 	return (int)(lk_hash64((uint64_t)row->bytes) % PARTS);
 }
 
-/* A row has no relatives where no other number of GPUs of its fabric was measured, or none over the network that its own
- * time is made of and that nobody states. */
+/* A row has no relatives where no other number of GPUs of its fabric was measured, or none over the network that its
+ * own time is made of and that nobody states. */
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row) {
 	bool others = false, network = row->network_stated;
 	for (size_t i = 0; i < rows->count; i++) {
@@ -63,8 +63,8 @@ const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *ro
 
 typedef struct split {
 	lk_coll_pick *seen, *held;
-	size_t *place;           /* of held rows in the table */
-	double *us;              /* of held rows */
+	size_t *place; /* of held rows in the table */
+	double *us;    /* of held rows */
 	size_t seen_count, held_count;
 } split;
 
@@ -83,7 +83,7 @@ static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds f
 }
 
 static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, lk_coll_predictor *predict,
-                       split *s, double *us, lk_error *err) {
+					   split *s, double *us, lk_error *err) {
 	int done[FOLDS], count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
@@ -100,11 +100,13 @@ static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_fol
 }
 
 lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics, lk_coll_folds folds,
-                        lk_coll_predictor *predict, double *us, lk_error *err) {
+						lk_coll_predictor *predict, double *us, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	split s = {
-		.seen = LK_ARRAY(&arena, lk_coll_pick, rows->count), .held = LK_ARRAY(&arena, lk_coll_pick, rows->count),
-		.place = LK_ARRAY(&arena, size_t, rows->count), .us = LK_ARRAY(&arena, double, rows->count),
+		.seen = LK_ARRAY(&arena, lk_coll_pick, rows->count),
+		.held = LK_ARRAY(&arena, lk_coll_pick, rows->count),
+		.place = LK_ARRAY(&arena, size_t, rows->count),
+		.us = LK_ARRAY(&arena, double, rows->count),
 	};
 	lk_status status = s.seen && s.held && s.place && s.us ? LK_OK : lk_oom(err);
 	for (size_t f = 0; f < fabrics->count && status == LK_OK; f++)

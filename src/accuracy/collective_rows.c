@@ -28,8 +28,8 @@ static bool read_nics(const char *text, lk_node *node) {
 	return false;
 }
 
-/* GPUs joined in pairs by bridges: two of them see NVLink, a larger group goes through PCIe. NVLink bridges have 12 links
- * on cards of both generations. */
+/* GPUs joined in pairs by bridges: two of them see NVLink, a larger group goes through PCIe. NVLink bridges have 12
+ * links on cards of both generations. */
 static void pairs(int gpus, lk_node *node) {
 	const lk_device *device = node->device;
 	bool pair = gpus <= 2;
@@ -39,10 +39,10 @@ static void pairs(int gpus, lk_node *node) {
 	node->intra_rate = pair ? device->link_rate * links : device->pcie_rate;
 }
 
-/* Networks that no text states. That of vidur's A100 nodes: the sizes at which its all-reduce turns from slow to fast and
- * back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL turns from rings to trees and back if a node has a
- * single NIC of up to 100 Gb/s and no LL128; nothing faster than 14 GB/s per node was measured, and a lone GPU reaches
- * the same 6 GB/s as two: sockets. */
+/* Networks that no text states. That of vidur's A100 nodes: the sizes at which its all-reduce turns from slow to fast
+ * and back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL turns from rings to trees and back if a node
+ * has a single NIC of up to 100 Gb/s and no LL128; nothing faster than 14 GB/s per node was measured, and a lone GPU
+ * reaches the same 6 GB/s as two: sockets. */
 static const struct {
 	const char *text;
 	int nics;
@@ -56,8 +56,13 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 	lk_node *node = &row->node;
 	int most = device->node_gpus > 0 ? device->node_gpus : 8;
 	*node = (lk_node){
-		.device = device, .gpus = most, .nics = most, .nic_rate = device->nic_rate,
-		.intra = device->link_switch ? LK_INTRA_SWITCH : device->link_rate > 0 && !device->link_bridge ? LK_INTRA_MESH : LK_INTRA_PCIE,
+		.device = device,
+		.gpus = most,
+		.nics = most,
+		.nic_rate = device->nic_rate,
+		.intra = device->link_switch                             ? LK_INTRA_SWITCH
+				 : device->link_rate > 0 && !device->link_bridge ? LK_INTRA_MESH
+																 : LK_INTRA_PCIE,
 	};
 	node->intra_rate = node->intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
 	row->network_stated = read_nics(text, node);
@@ -112,8 +117,10 @@ const lk_device *lk_coll_device(const char *text) {
  * too short for a name. */
 static const char *short_name(lk_arena *arena, const char *text) {
 	size_t length = strcspn(text, " ;");
-	if (strncmp(text, "vidur ", 6) == 0) length += 1 + strcspn(text + length + 1, " ;");
-	else if (length < 4) length = strcspn(text, ";,(");
+	if (strncmp(text, "vidur ", 6) == 0)
+		length += 1 + strcspn(text + length + 1, " ;");
+	else if (length < 4)
+		length = strcspn(text, ";,(");
 	while (length > 0 && text[length - 1] == ' ') length--;
 	return lk_arena_strndup(arena, text, length);
 }
@@ -158,10 +165,14 @@ static lk_status read_row(const reader *r, lk_coll_row *row, lk_error *err) {
 	if (!row->fabric) return lk_oom(err);
 	row->slow = slow_reason(row->text, row->source);
 	const lk_device *device = lk_coll_device(row->gpu);
-	if (!kind_of(field(r, "collective"), &row->kind)) row->refused = "this collective is not modelled";
-	else if (!device) row->refused = "this GPU is not in the catalogue";
-	else if (!(row->bytes > 0)) row->refused = "the size is not stated";
-	else lk_coll_row_wire(row, device);
+	if (!kind_of(field(r, "collective"), &row->kind))
+		row->refused = "this collective is not modelled";
+	else if (!device)
+		row->refused = "this GPU is not in the catalogue";
+	else if (!(row->bytes > 0))
+		row->refused = "the size is not stated";
+	else
+		lk_coll_row_wire(row, device);
 	return LK_OK;
 }
 
@@ -182,9 +193,12 @@ lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, l
 	for (bool more = true; status == LK_OK;) {
 		status = lk_csv_next(r.csv, &more, err);
 		if (status != LK_OK || !more) break;
-		if (out->count >= ROWS) status = lk_fail(err, LK_ERR_INPUT, lk_csv_where(r.csv), "more than %d rows", ROWS);
-		else if (!lk_push(out)) status = lk_oom(err);
-		else status = read_row(&r, lk_last(out), err);
+		if (out->count >= ROWS)
+			status = lk_fail(err, LK_ERR_INPUT, lk_csv_where(r.csv), "more than %d rows", ROWS);
+		else if (!lk_push(out))
+			status = lk_oom(err);
+		else
+			status = read_row(&r, lk_last(out), err);
 	}
 	lk_csv_close(r.csv);
 	return status;
@@ -192,7 +206,12 @@ lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, l
 
 lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric) {
 	return (lk_group_shape){
-		.node = &row->node, .ranks = row->gpus, .nodes = row->nodes,
-		.ranks_per_node = (row->gpus + row->nodes - 1) / row->nodes, .sharing = 1, .oversubscription = 1, .fabric = fabric,
+		.node = &row->node,
+		.ranks = row->gpus,
+		.nodes = row->nodes,
+		.ranks_per_node = (row->gpus + row->nodes - 1) / row->nodes,
+		.sharing = 1,
+		.oversubscription = 1,
+		.fabric = fabric,
 	};
 }

@@ -10,14 +10,14 @@
 typedef struct lk_coll_row {
 	lk_coll_kind kind;
 	int gpus, nodes;
-	double bytes, us;        /* out of place; NAN not stated */
-	const char *gpu;         /* as in the table */
-	const char *fabric;      /* its short name: "NDv4", "vidur a100_dgx" */
+	double bytes, us;                  /* out of place; NAN not stated */
+	const char *gpu;                   /* as in the table */
+	const char *fabric;                /* its short name: "NDv4", "vidur a100_dgx" */
 	const char *text, *source, *where; /* of the table; "file:line" */
-	const char *slow;        /* why the fabric is known to be slow; "" */
-	const char *refused;     /* why it cannot be predicted; "" */
+	const char *slow;                  /* why the fabric is known to be slow; "" */
+	const char *refused;               /* why it cannot be predicted; "" */
 	lk_node node;
-	bool network_stated;     /* the table says which NICs the nodes have */
+	bool network_stated; /* the table says which NICs the nodes have */
 } lk_coll_row;
 
 typedef LK_VEC(lk_coll_row) lk_coll_rows;

@@ -25,8 +25,8 @@ typedef struct reader {
 	int line;
 	LK_VEC(lk_nccl_point) points; /* of the run that is being read */
 	lk_nccl_run run;
-	LK_VEC(const char *) hosts;   /* of the run, each once */
-	int columns, times[2];        /* of the header: columns, and where the times stand; -1 */
+	LK_VEC(const char *) hosts; /* of the run, each once */
+	int columns, times[2];      /* of the header: columns, and where the times stand; -1 */
 } reader;
 
 double lk_nccl_point_us(const lk_nccl_point *point) {
@@ -37,9 +37,12 @@ lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *
 	LK_VEC(char) all = {0};
 	lk_status status = LK_OK;
 	for (size_t got = 1; status == LK_OK && got > 0;) {
-		if (all.count > LIMIT) status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "more than 256 MiB");
-		else if (!lk_reserve(&all, 65536)) status = lk_oom(err);
-		else status = lk_stream_read(in, all.at + all.count, 65536, &got, err);
+		if (all.count > LIMIT)
+			status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "more than 256 MiB");
+		else if (!lk_reserve(&all, 65536))
+			status = lk_oom(err);
+		else
+			status = lk_stream_read(in, all.at + all.count, 65536, &got, err);
 		if (status == LK_OK) all.count += got;
 	}
 	*size = all.count;
@@ -57,9 +60,13 @@ static bool find_kind(const char *text, lk_coll_kind *out) {
 		const char *name;
 		lk_coll_kind kind;
 	} names[] = {
-		{"all_reduce_perf", LK_COLL_ALLREDUCE}, {"all_gather_perf", LK_COLL_ALLGATHER},
-		{"reduce_scatter_perf", LK_COLL_REDUCESCATTER}, {"alltoall_perf", LK_COLL_ALLTOALL},
-		{"alltoallv_perf", LK_COLL_ALLTOALL}, {"broadcast_perf", LK_COLL_BROADCAST}, {"sendrecv_perf", LK_COLL_SENDRECV},
+		{"all_reduce_perf", LK_COLL_ALLREDUCE},
+		{"all_gather_perf", LK_COLL_ALLGATHER},
+		{"reduce_scatter_perf", LK_COLL_REDUCESCATTER},
+		{"alltoall_perf", LK_COLL_ALLTOALL},
+		{"alltoallv_perf", LK_COLL_ALLTOALL},
+		{"broadcast_perf", LK_COLL_BROADCAST},
+		{"sendrecv_perf", LK_COLL_SENDRECV},
 		{"reduce_perf", LK_COLL_REDUCE},
 	};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -280,7 +287,9 @@ static lk_status read_results(reader *r, const lk_value *results, lk_error *err)
 		const lk_value *row = &results->items[i], *out = lk_json_get(row, "out_of_place");
 		const lk_value *in = lk_json_get(row, "in_place");
 		lk_nccl_point point = {
-			.bytes = number_at(row, "size"), .us = time_at(out), .in_place_us = time_at(in),
+			.bytes = number_at(row, "size"),
+			.us = time_at(out),
+			.in_place_us = time_at(in),
 			.busbw = number_at(isnan(time_at(out)) ? in : out, "bus_bw"),
 		};
 		if (!(point.bytes > 0) || !(lk_nccl_point_us(&point) > 0)) continue;
@@ -300,7 +309,8 @@ static lk_status read_json(reader *r, const char *text, size_t size, lk_error *e
 	LK_TRY(status);
 	const lk_value *args = lk_json_get(top, "args");
 	for (size_t i = 0; args && args->kind == LK_JSON_ARRAY && i < args->count; i++)
-		if (args->items[i].kind == LK_JSON_STRING && find_kind(args->items[i].text, &r->run.kind)) r->run.kind_known = true;
+		if (args->items[i].kind == LK_JSON_STRING && find_kind(args->items[i].text, &r->run.kind))
+			r->run.kind_known = true;
 	LK_TRY(read_devices(r, lk_json_get(top, "devices"), err));
 	LK_TRY(read_results(r, lk_json_get(top, "results"), err));
 	return end_run(r, err);
@@ -313,7 +323,11 @@ lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk
 	size_t size;
 	LK_TRY(lk_nccl_log_text(arena, in, &text, &size, err));
 	reader r = {
-		.arena = arena, .runs = out, .name = lk_stream_name(in), .times = {-1, -1}, .run = {.device = "", .where = ""},
+		.arena = arena,
+		.runs = out,
+		.name = lk_stream_name(in),
+		.times = {-1, -1},
+		.run = {.device = "", .where = ""},
 	};
 	bool json = text[strspn(text, " \t\r\n")] == '{';
 	lk_status status = json ? read_json(&r, text, size, err) : read_text(&r, text, err);

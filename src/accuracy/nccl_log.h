@@ -8,19 +8,19 @@
 
 typedef struct lk_nccl_point {
 	double bytes;
-	double us, in_place_us;   /* mean over equal sizes of a run; NAN not measured */
-	double busbw;             /* GB/s, of the time that counts; NAN */
-	int runs;                 /* lines that the means are over */
+	double us, in_place_us; /* mean over equal sizes of a run; NAN not measured */
+	double busbw;           /* GB/s, of the time that counts; NAN */
+	int runs;               /* lines that the means are over */
 } lk_nccl_point;
 
 /* One run of one test. */
 typedef struct lk_nccl_run {
 	lk_coll_kind kind;
-	bool kind_known;          /* the log names the test, or its rates tell it */
-	int gpus, nodes;          /* 0: not stated */
-	const char *device;       /* "NVIDIA A100-SXM4-40GB"; "" not stated */
-	const char *where;        /* "file:line" of its first row */
-	lk_nccl_point *points;    /* by size */
+	bool kind_known;       /* the log names the test, or its rates tell it */
+	int gpus, nodes;       /* 0: not stated */
+	const char *device;    /* "NVIDIA A100-SXM4-40GB"; "" not stated */
+	const char *where;     /* "file:line" of its first row */
+	lk_nccl_point *points; /* by size */
 	int count;
 } lk_nccl_run;
 

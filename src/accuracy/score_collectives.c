@@ -1,7 +1,7 @@
-/* score_collectives.c: measured collectives, size by size. Fabrics with rows enough are fitted (cross-validated: without
- * the row's fold), the others are predicted from the catalogue and the default numbers. Fabrics whose source calls them
- * slow are predicted and not scored. Ranges: the class widths of the calibration (family "range", subject "collective",
- * variant fabric and size class). */
+/* score_collectives.c: measured collectives, size by size. Fabrics with rows enough are fitted (cross-validated:
+ * without the row's fold), the others are predicted from the catalogue and the default numbers. Fabrics whose source
+ * calls them slow are predicted and not scored. Ranges: the class widths of the calibration (family "range", subject
+ * "collective", variant fabric and size class). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static lk_status read_folds(const lk_validate_request *request, lk_coll_folds *o
 	if (lk_same_name(request->folds, "gpus")) return LK_OK;
 	char shown[64];
 	lk_fail(err, LK_ERR_INPUT, "--folds", "collectives have no folds \"%s\"",
-	        lk_escape(request->folds, shown, sizeof shown));
+			lk_escape(request->folds, shown, sizeof shown));
 	return lk_hint(err, "give size (a fifth of the sizes is left out) or gpus (a number of GPUs is)");
 }
 
@@ -77,7 +77,7 @@ static lk_status fill_row(const task *t, size_t i, double us, lk_error *err) {
 	if (!*row->refused) {
 		lk_coll_cost cost = lk_collective_cost(row->kind, &group, row->bytes);
 		out->layout = lk_arena_printf(t->arena, "%.0f B, %d node%s, %s %s", row->bytes, row->nodes,
-		                              row->nodes == 1 ? "" : "s", lk_algo_name(cost.algo), lk_proto_name(cost.proto));
+									  row->nodes == 1 ? "" : "s", lk_algo_name(cost.algo), lk_proto_name(cost.proto));
 		if (!out->layout) return lk_oom(err);
 	}
 	(void)fabric_in_use(row->fabric, &own);
@@ -101,9 +101,10 @@ static lk_status compare(const task *t, lk_error *err) {
 	static const struct {
 		const char *name;
 		lk_coll_predictor *predict;
-		int parameters;      /* per fabric; -1: two per collective and group */
+		int parameters; /* per fabric; -1: two per collective and group */
 	} others[] = {
-		{"alpha-beta", lk_coll_predict_alpha_beta, -1}, {"raw NCCL", lk_coll_predict_raw, 0},
+		{"alpha-beta", lk_coll_predict_alpha_beta, -1},
+		{"raw NCCL", lk_coll_predict_raw, 0},
 		{"five scalars", lk_coll_predict_scalars, 5},
 	};
 	for (size_t b = 0; b < sizeof others / sizeof *others; b++) {
@@ -114,8 +115,8 @@ static lk_status compare(const task *t, lk_error *err) {
 		if (parameters >= 0) continue;
 		for (size_t i = 0; i < t->rows->count; i++) {
 			const lk_coll_row *row = &t->rows->at[i], *before = i ? row - 1 : NULL;
-			bool same = before && before->kind == row->kind && before->gpus == row->gpus && before->nodes == row->nodes &&
-			            strcmp(before->fabric, row->fabric) == 0;
+			bool same = before && before->kind == row->kind && before->gpus == row->gpus &&
+						before->nodes == row->nodes && strcmp(before->fabric, row->fabric) == 0;
 			if (!same && lk_coll_fitted(&t->fabrics, row)) baseline->parameters += 2;
 		}
 	}
@@ -136,12 +137,14 @@ static lk_status score(task *t, lk_error *err) {
 	for (size_t i = 0; i < t->rows->count; i++) LK_TRY(fill_row(t, i, us[i], err));
 	t->out->parameters = LK_FABRIC_NUMBERS * (int)t->fabrics.count;
 	t->out->unit_of_rows = "size";
-	t->out->folds = !t->cross ? "" : t->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes" : "number of GPUs of the fabric";
+	t->out->folds = !t->cross                        ? ""
+					: t->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes"
+													 : "number of GPUs of the fabric";
 	return compare(t, err);
 }
 
 lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
-                               lk_error *err) {
+							   lk_error *err) {
 	lk_coll_rows rows = {0};
 	task t = {.arena = arena, .rows = &rows, .cross = request->cross, .out = out};
 	lk_status status = read_folds(request, &t.folds, err);

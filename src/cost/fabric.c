@@ -7,13 +7,13 @@
 const char *const lk_fabric_names[LK_FABRIC_NUMBERS] = {"launch_us", "channel_us", "wire", "nic", "buffer_mb"};
 
 const lk_fit_number lk_fabric_limits[LK_FABRIC_NUMBERS] = {
-	{"launch_us", 6, .5, 200, true}, {"channel_us", .5, .01, 20, true},
-	{"wire", .97, .05, 1.3, true}, {"nic", .6, .01, 1.1, true}, {"buffer_mb", .05, .01, 20, true},
+	{"launch_us", 6, .5, 200, true}, {"channel_us", .5, .01, 20, true}, {"wire", .97, .05, 1.3, true},
+	{"nic", .6, .01, 1.1, true},     {"buffer_mb", .05, .01, 20, true},
 };
 
 static const size_t offsets[LK_FABRIC_NUMBERS] = {
-	offsetof(lk_fabric, launch), offsetof(lk_fabric, channel), offsetof(lk_fabric, wire), offsetof(lk_fabric, nic),
-	offsetof(lk_fabric, buffer),
+	offsetof(lk_fabric, launch), offsetof(lk_fabric, channel), offsetof(lk_fabric, wire),
+	offsetof(lk_fabric, nic),    offsetof(lk_fabric, buffer),
 };
 
 const lk_fabric lk_fabric_plain = {.launch = 6, .channel = .5, .wire = .97, .nic = 0, .buffer = .05};

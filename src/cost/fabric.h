@@ -7,16 +7,20 @@
 #include "cost/calibration.h"
 
 enum {
-	LK_FABRIC_LAUNCH, LK_FABRIC_CHANNEL, LK_FABRIC_WIRE, LK_FABRIC_NIC, LK_FABRIC_BUFFER,
+	LK_FABRIC_LAUNCH,
+	LK_FABRIC_CHANNEL,
+	LK_FABRIC_WIRE,
+	LK_FABRIC_NIC,
+	LK_FABRIC_BUFFER,
 	LK_FABRIC_NUMBERS,
 };
 
 typedef struct lk_fabric {
-	double launch;   /* us: every call */
-	double channel;  /* us for each channel beyond the first that a call uses */
-	double wire;     /* share of the link rate inside a node that large messages reach */
-	double nic;      /* the same of the NICs' line rate; 0: by the PCIe generation of the device */
-	double buffer;   /* MB of a message between nodes that a slow network's buffers take at once */
+	double launch;  /* us: every call */
+	double channel; /* us for each channel beyond the first that a call uses */
+	double wire;    /* share of the link rate inside a node that large messages reach */
+	double nic;     /* the same of the NICs' line rate; 0: by the PCIe generation of the device */
+	double buffer;  /* MB of a message between nodes that a slow network's buffers take at once */
 } lk_fabric;
 
 /* The numbers by index, with the names that rows of a calibration have for them, and the limits in which they are

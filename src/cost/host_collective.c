@@ -10,9 +10,9 @@
  *     Bruck                d (a + n/2 b)                      all-to-all of short messages
  *     pairwise             (p-1) (a + n/p b)                  all-to-all
  *
- * Round i of a hypercube pairs ranks at distance 2^i: beyond the ranks of a node every rank's message leaves it, and they
- * share its NICs. A ring leaves a node once per round. MPI libraries have all of these, gloo a few. Each library is taken
- * to run the fastest one that it has. */
+ * Round i of a hypercube pairs ranks at distance 2^i: beyond the ranks of a node every rank's message leaves it, and
+ * they share its NICs. A ring leaves a node once per round. MPI libraries have all of these, gloo a few. Each library
+ * is taken to run the fastest one that it has. */
 #include "cost/host_collective.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ typedef struct job {
 } job;
 
 typedef struct cost {
-	double wait, move;       /* messages; bytes */
+	double wait, move; /* messages; bytes */
 } cost;
 
 static cost sum(cost a, cost b) {

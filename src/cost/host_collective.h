@@ -8,8 +8,8 @@ typedef enum lk_host_library { LK_HOST_MPI, LK_HOST_GLOO } lk_host_library;
 
 typedef struct lk_host_cost {
 	double seconds;
-	const char *algorithm;   /* "Rabenseifner" */
-	bool latency_bound;      /* messages rather than bytes take most of the time */
+	const char *algorithm; /* "Rabenseifner" */
+	bool latency_bound;    /* messages rather than bytes take most of the time */
 } lk_host_cost;
 
 /* Seconds per message and per byte, inside a node (shared memory) and between nodes, and per byte that is reduced. */

@@ -36,7 +36,9 @@ static double seconds(const lk_nccl_site *site, double own, double network, lk_p
 	double flags = proto == LK_PROTO_LL ? 2 : 1;
 	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
 	double waits = fabric->launch * lk_nccl_global.message_launch + lk_nccl_global.message_hops * own + network;
-	return pow(pow(waits, lk_nccl_global.message_join) + pow(flags * transfer, lk_nccl_global.message_join), 1 / lk_nccl_global.message_join) * 1e-6;
+	return pow(pow(waits, lk_nccl_global.message_join) + pow(flags * transfer, lk_nccl_global.message_join),
+			   1 / lk_nccl_global.message_join) *
+		   1e-6;
 }
 
 static lk_proto protocol(double message) {
@@ -61,7 +63,9 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double channels = fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, 32)));
 	return (lk_coll_cost){
 		.seconds = time,
-		.limit = transfer * 2e-6 < time ? LK_LIMIT_LATENCY : outside / nic > inside / wire ? LK_LIMIT_NICS : LK_LIMIT_LINKS,
+		.limit = transfer * 2e-6 < time          ? LK_LIMIT_LATENCY
+				 : outside / nic > inside / wire ? LK_LIMIT_NICS
+												 : LK_LIMIT_LINKS,
 		.algo = LK_ALGO_P2P,
 		.proto = proto,
 		.channels = (int)channels,
@@ -85,7 +89,8 @@ static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
 	lk_nccl_site_of(pair, &site);
 	/* One GPU uses the NICs nearest to it, not all of its node. */
 	double nearest = node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
-	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * site.nic_efficiency * lk_nccl_global.message_nic;
+	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * site.nic_efficiency *
+				 lk_nccl_global.message_nic;
 	double rate = same_node ? site.pair_wire * site.fabric->wire * lk_nccl_global.message_wire : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
 	cost.seconds = seconds(&site, own, !same_node, cost.proto, transfer_of(&site, same_node, rate, bytes));

@@ -5,8 +5,9 @@
  *     t        = (wait^p + transfer^p)^(1/p)
  *
  * base', hops' and net' are NCCL's latencies times factors that hold everywhere. e is the fabric's `wire` times the
- * share that the protocol reaches. p is `join`, 1 for one after the other; in rings through NVSwitch it is larger from Hopper
- * on: there the longer of the two counts. Channels are those that a call of this size opens: it is their number, growing with the size, that makes middle sizes slow. */
+ * share that the protocol reaches. p is `join`, 1 for one after the other; in rings through NVSwitch it is larger from
+ * Hopper on: there the longer of the two counts. Channels are those that a call of this size opens: it is their number,
+ * growing with the size, that makes middle sizes slow. */
 #include "cost/nccl.h"
 
 #include <math.h>
@@ -14,16 +15,30 @@
 /* Fitted together to collectives on six fabrics (NDv4, NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur
  * data/profiling/network), and checked on eight H100 (MooreThreads/SimuMax@4dcaae5 nccl_fit.py). */
 const lk_nccl_globals lk_nccl_global = {
-	.base = 0.56, .hops = 1.78, .simple_hops = 0.86, .hopper_hops = 0.6, .net_hops = 1.49,
+	.base = 0.56,
+	.hops = 1.78,
+	.simple_hops = 0.86,
+	.hopper_hops = 0.6,
+	.net_hops = 1.49,
 	.ranks = 0.44,
-	.least = 0.88, .ll_channel = 1.17,
-	.ll = 1.23, .ll128 = 1.09, .nvls = 0.95,
+	.least = 0.88,
+	.ll_channel = 1.17,
+	.ll = 1.23,
+	.ll128 = 1.09,
+	.nvls = 0.95,
 	.fill = 0.64,
-	.nvls_fill_us = 49, .nvls_fill_bytes = 8e6,
-	.join = 1.08, .hopper_join = 4,
+	.nvls_fill_us = 49,
+	.nvls_fill_bytes = 8e6,
+	.join = 1.08,
+	.hopper_join = 4,
 	.ll_nics = 2.46,
-	.socket_us = 8.44, .crowd = 0.26,
-	.message_launch = 0.69, .message_hops = 1.9, .message_join = 1.4, .message_wire = 1.05, .message_nic = 1.3,
+	.socket_us = 8.44,
+	.crowd = 0.26,
+	.message_launch = 0.69,
+	.message_hops = 1.9,
+	.message_join = 1.4,
+	.message_wire = 1.05,
+	.message_nic = 1.3,
 	.buffer_rate = 8,
 };
 
@@ -52,7 +67,8 @@ static double nic_bytes(lk_proto proto) {
 	return proto == LK_PROTO_LL ? lk_nccl_global.ll_nics : proto == LK_PROTO_LL128 ? 128. / 120 : 1;
 }
 
-static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes, const lk_nccl_terms *terms) {
+static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
+					  const lk_nccl_terms *terms) {
 	static const double ll_base = 6.6; /* the fixed latency of LL: part of the fabric's launch */
 	const lk_nccl_globals *g = &lk_nccl_global;
 	bool multicast = algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE, simple = proto == LK_PROTO_SIMPLE && !multicast;
@@ -66,14 +82,15 @@ static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, do
 }
 
 bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-                         lk_nccl_estimate *out) {
+						 lk_nccl_estimate *out) {
 	lk_nccl_terms terms;
 	if (!lk_nccl_terms_of(kind, site, algo, proto, bytes, &terms)) return false;
 	double carried = lk_nccl_nic_traffic(kind, site, algo) * bytes * nic_bytes(proto);
 	double nics = carried / (1000 * site->node_nics * site->nic_efficiency);
 	double transfer = fmax(terms.smooth_transfer / efficiency_of(site, algo, proto), nics);
 	double wait = wait_of(site, algo, proto, bytes, &terms);
-	if (algo == LK_ALGO_NVLS) transfer += lk_nccl_global.nvls_fill_us * bytes / (bytes + lk_nccl_global.nvls_fill_bytes);
+	if (algo == LK_ALGO_NVLS)
+		transfer += lk_nccl_global.nvls_fill_us * bytes / (bytes + lk_nccl_global.nvls_fill_bytes);
 	bool overlaps = algo == LK_ALGO_RING && site->switched && site->generation >= LK_NCCL_HOPPER && site->nodes == 1;
 	double p = overlaps ? lk_nccl_global.hopper_join : lk_nccl_global.join;
 	out->latency = terms.latency;

@@ -1,12 +1,12 @@
 /* topology_xml.c: reads NCCL's topology XML, version 1:
  *
  *     <system version="1"><cpu numaid arch vendor ...>
- *       <pci busid class="0x030200" device link_speed link_width><gpu dev sm rank gdr><nvlink target count tclass/></gpu></pci>
- *       <pci class="0x020700"><nic><net dev speed latency .../></nic></pci></cpu></system>
+ *       <pci busid class="0x030200" device link_speed link_width><gpu dev sm rank gdr><nvlink target count
+ * tclass/></gpu></pci> <pci class="0x020700"><nic><net dev speed latency .../></nic></pci></cpu></system>
  *
- * Classes: 0x0302 and 0x0300 are GPUs, 0x0200 and 0x0207 NICs, 0x0680 NVSwitches. speed is in Mbit/s (0 or less: 10 Gbit/s),
- * latency in us (NVIDIA/nccl@5067397, src/graph/xml.cc and topo.cc). Files of clouds hold only the skeleton of PCI
- * devices: then links and NIC rates come from the catalogue. NICs slower than the fastest serve other purposes. */
+ * Classes: 0x0302 and 0x0300 are GPUs, 0x0200 and 0x0207 NICs, 0x0680 NVSwitches. speed is in Mbit/s (0 or less: 10
+ * Gbit/s), latency in us (NVIDIA/nccl@5067397, src/graph/xml.cc and topo.cc). Files of clouds hold only the skeleton of
+ * PCI devices: then links and NIC rates come from the catalogue. NICs slower than the fastest serve other purposes. */
 #include "hw/topology_xml.h"
 
 #include <expat.h>
@@ -23,13 +23,13 @@ enum { LIMIT = 64 << 20, DEPTH = 64 };
 typedef struct topology {
 	XML_Parser parser;
 	int depth;
-	bool system;             /* the outermost element is what it should be */
-	const char *wrong;       /* why reading was stopped */
-	int gpus, plain_gpus;    /* elements <gpu>; PCI devices of their class */
-	int nets, plain_nics;    /* NICs of the fastest kind; PCI devices of their class */
-	int links, switched;     /* of the first GPU: NVLinks, those to a switch */
-	int sm;                  /* compute capability, 80 = 8.0 */
-	long pci_device;         /* of a GPU, 0x20b2 */
+	bool system;          /* the outermost element is what it should be */
+	const char *wrong;    /* why reading was stopped */
+	int gpus, plain_gpus; /* elements <gpu>; PCI devices of their class */
+	int nets, plain_nics; /* NICs of the fastest kind; PCI devices of their class */
+	int links, switched;  /* of the first GPU: NVLinks, those to a switch */
+	int sm;               /* compute capability, 80 = 8.0 */
+	long pci_device;      /* of a GPU, 0x20b2 */
 	double mbits, latency_us;
 } topology;
 
@@ -96,10 +96,14 @@ static void begin(void *context, const char *name, const char **attributes) {
 		XML_StopParser(t->parser, XML_FALSE);
 		return;
 	}
-	if (strcmp(name, "pci") == 0) see_pci(t, attributes);
-	else if (strcmp(name, "gpu") == 0) see_gpu(t, attributes);
-	else if (strcmp(name, "nvlink") == 0) see_nvlink(t, attributes);
-	else if (strcmp(name, "net") == 0) see_net(t, attributes);
+	if (strcmp(name, "pci") == 0)
+		see_pci(t, attributes);
+	else if (strcmp(name, "gpu") == 0)
+		see_gpu(t, attributes);
+	else if (strcmp(name, "nvlink") == 0)
+		see_nvlink(t, attributes);
+	else if (strcmp(name, "net") == 0)
+		see_net(t, attributes);
 }
 
 static void end(void *context, const char *name) {
@@ -120,8 +124,9 @@ static void doctype(void *context, const char *name, const char *system, const c
 
 static lk_status fail(topology *t, lk_stream *in, lk_error *err) {
 	char where[256];
-	snprintf(where, sizeof where, "%.200s:%lu:%lu", lk_stream_name(in), (unsigned long)XML_GetCurrentLineNumber(t->parser),
-	         (unsigned long)XML_GetCurrentColumnNumber(t->parser) + 1);
+	snprintf(where, sizeof where, "%.200s:%lu:%lu", lk_stream_name(in),
+			 (unsigned long)XML_GetCurrentLineNumber(t->parser),
+			 (unsigned long)XML_GetCurrentColumnNumber(t->parser) + 1);
 	enum XML_Error code = XML_GetErrorCode(t->parser);
 	if (code == XML_ERROR_NO_MEMORY) return lk_oom(err);
 	lk_fail(err, LK_ERR_INPUT, where, "%s", t->wrong ? t->wrong : XML_ErrorString(code));
@@ -146,12 +151,15 @@ static lk_status parse(topology *t, lk_stream *in, lk_error *err) {
 static const struct {
 	long id;
 	const char *name;
-} by_pci[] = {
-	{0x1db1, "v100-sxm-16"}, {0x1db4, "v100-pcie-16"}, {0x1db5, "v100-sxm-32"}, {0x1db6, "v100-pcie-32"}, {0x1eb8, "t4"},
-	{0x20b0, "a100-sxm-40"}, {0x20b2, "a100-sxm-80"}, {0x20b5, "a100-pcie-80"}, {0x20f1, "a100-pcie-40"}, {0x2235, "a40"},
-	{0x2330, "h100-sxm"}, {0x2331, "h100-pcie"}, {0x2335, "h200"}, {0x2901, "b200"}, {0x26b9, "l40s"}, {0x27b8, "l4"},
-}, by_sm[] = {
-	{70, "v100-sxm-32"}, {75, "t4"}, {80, "a100-sxm-80"}, {86, "a40"}, {89, "l40s"}, {90, "h100-sxm"}, {100, "b200"},
+} by_pci[] =
+	{
+		{0x1db1, "v100-sxm-16"},  {0x1db4, "v100-pcie-16"}, {0x1db5, "v100-sxm-32"}, {0x1db6, "v100-pcie-32"},
+		{0x1eb8, "t4"},           {0x20b0, "a100-sxm-40"},  {0x20b2, "a100-sxm-80"}, {0x20b5, "a100-pcie-80"},
+		{0x20f1, "a100-pcie-40"}, {0x2235, "a40"},          {0x2330, "h100-sxm"},    {0x2331, "h100-pcie"},
+		{0x2335, "h200"},         {0x2901, "b200"},         {0x26b9, "l40s"},        {0x27b8, "l4"},
+},
+  by_sm[] = {
+	  {70, "v100-sxm-32"}, {75, "t4"}, {80, "a100-sxm-80"}, {86, "a40"}, {89, "l40s"}, {90, "h100-sxm"}, {100, "b200"},
 };
 
 static const lk_device *device_of(const topology *t) {

@@ -1,4 +1,5 @@
-/* collective_view.c: a collective by size: as nccl-tests print it, or as a table. The text begins its lines of prose with
+/* collective_view.c: a collective by size: as nccl-tests print it, or as a table. The text begins its lines of prose
+ * with
  * '#', as theirs does. */
 #include "lockstep/collective.h"
 
@@ -12,16 +13,18 @@
 /* ---- text ---- */
 
 static void put_real(double value, int width, FILE *out) {
-	if (isnan(value)) fprintf(out, " %*s", width, "-");
-	else fprintf(out, value >= 1000 ? " %*.0f" : " %*.2f", width, value);
+	if (isnan(value))
+		fprintf(out, " %*s", width, "-");
+	else
+		fprintf(out, value >= 1000 ? " %*.0f" : " %*.2f", width, value);
 }
 
 static void put_heading(const lk_collective *c, FILE *out) {
-	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count", "type", "redop", "time", "algbw",
-	        "busbw", "algo", "proto", "ch", "limit");
+	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count", "type", "redop",
+			"time", "algbw", "busbw", "algo", "proto", "ch", "limit");
 	if (c->log) fprintf(out, " | %10s %8s %7s flag", "measured", "busbw", "ratio");
-	fprintf(out, "\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "(B)", "(elements)", "", "", "(us)", "(GB/s)",
-	        "(GB/s)", "", "", "", "");
+	fprintf(out, "\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "(B)", "(elements)", "", "", "(us)",
+			"(GB/s)", "(GB/s)", "", "", "", "");
 	if (c->log) fprintf(out, " | %10s %8s %7s", "(us)", "(GB/s)", "");
 	fputc('\n', out);
 }
@@ -34,8 +37,10 @@ static void put_row(const lk_collective *c, const lk_collective_row *row, FILE *
 	fprintf(out, "  %12.0f %13.0f %8s %6s |", row->bytes, row->count, "float", reduces(c->op) ? "sum" : "none");
 	put_real(row->us, 10, out), put_real(row->algbw, 8, out), put_real(row->busbw, 8, out);
 	fprintf(out, "  %-9.20s %-6s", row->algo, row->proto);
-	if (row->channels) fprintf(out, " %3d", row->channels);
-	else fprintf(out, " %3s", "");
+	if (row->channels)
+		fprintf(out, " %3d", row->channels);
+	else
+		fprintf(out, " %3s", "");
 	fprintf(out, " %-8s", row->limit);
 	if (c->log) {
 		fputs(" |", out);
@@ -48,8 +53,8 @@ static void put_row(const lk_collective *c, const lk_collective_row *row, FILE *
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_collective *c = what;
 	(void)colour;
-	fprintf(out, "# lockstep collective: %s, %s, %d ranks on %d node%s\n# cluster: ", c->op, c->library, c->gpus, c->nodes,
-	        c->nodes == 1 ? "" : "s");
+	fprintf(out, "# lockstep collective: %s, %s, %d ranks on %d node%s\n# cluster: ", c->op, c->library, c->gpus,
+			c->nodes, c->nodes == 1 ? "" : "s");
 	LK_TRY(lk_put_safe(c->cluster, out, err));
 	put_heading(c, out);
 	for (int i = 0; i < c->row_count; i++) put_row(c, &c->rows[i], out);
@@ -66,12 +71,18 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 /* ---- tables ---- */
 
 static const lk_column columns[] = {
-	{"size_bytes", "size", true, false},        {"count", "count", true, false},
-	{"time_us", "time us", true, false},        {"algbw_GBps", "algbw", true, false},
-	{"busbw_GBps", "busbw", true, false},       {"algo", "algo", false, false},
-	{"proto", "proto", false, false},           {"channels", "channels", true, false},
-	{"limit", "limit", false, false},           {"measured_us", "measured us", true, false},
-	{"measured_busbw_GBps", "busbw", true, false}, {"ratio", "ratio", true, false},
+	{"size_bytes", "size", true, false},
+	{"count", "count", true, false},
+	{"time_us", "time us", true, false},
+	{"algbw_GBps", "algbw", true, false},
+	{"busbw_GBps", "busbw", true, false},
+	{"algo", "algo", false, false},
+	{"proto", "proto", false, false},
+	{"channels", "channels", true, false},
+	{"limit", "limit", false, false},
+	{"measured_us", "measured us", true, false},
+	{"measured_busbw_GBps", "busbw", true, false},
+	{"ratio", "ratio", true, false},
 	{"flag", "flag", false, false},
 };
 
@@ -114,8 +125,10 @@ static void put_json_row(lk_json_writer *w, const lk_collective *c, const lk_col
 	lk_json_put_number(w, "busbw_GBps", row->busbw);
 	lk_json_put_text(w, "algo", row->algo);
 	lk_json_put_text(w, "proto", *row->proto ? row->proto : NULL);
-	if (row->channels) lk_json_put_integer(w, "channels", row->channels);
-	else lk_json_put_null(w, "channels");
+	if (row->channels)
+		lk_json_put_integer(w, "channels", row->channels);
+	else
+		lk_json_put_null(w, "channels");
 	lk_json_put_text(w, "limit", row->limit);
 	if (c->log) {
 		lk_json_put_number(w, "measured_us", row->measured_us);
@@ -151,7 +164,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 }
 
 lk_status lk_collective_print(const lk_collective *collective, int format, bool colour, const char *path, FILE *out,
-                              lk_error *err) {
+							  lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, collective, err);

@@ -25,8 +25,14 @@ static size_t make_rows(const lk_fabric *fabric, lk_coll_row *rows, lk_coll_pick
 		for (double bytes = 1024; bytes < 4e9; bytes *= 2) {
 			lk_coll_row *row = &rows[count];
 			*row = (lk_coll_row){
-				.kind = LK_COLL_ALLREDUCE, .gpus = groups[g][0], .nodes = groups[g][1], .bytes = bytes, .text = "8x200Gb",
-				.fabric = "made", .slow = "", .refused = "",
+				.kind = LK_COLL_ALLREDUCE,
+				.gpus = groups[g][0],
+				.nodes = groups[g][1],
+				.bytes = bytes,
+				.text = "8x200Gb",
+				.fabric = "made",
+				.slow = "",
+				.refused = "",
 			};
 			lk_coll_row_wire(row, lk_device_find("a100-sxm-80"));
 			row->us = lk_coll_row_time(row, fabric);
@@ -40,7 +46,9 @@ static void test_numbers_are_found_again(void **state) {
 	static lk_coll_row rows[200];
 	static lk_coll_pick picks[200];
 	static const lk_fabric made[] = {
-		{4, 1.2, 1.05, .7, .05}, {12, .4, .9, .5, .05}, {7, .8, 1, .9, .05},
+		{4, 1.2, 1.05, .7, .05},
+		{12, .4, .9, .5, .05},
+		{7, .8, 1, .9, .05},
 	};
 	for (size_t m = 0; m < sizeof made / sizeof *made; m++) {
 		lk_fabric found;
@@ -72,7 +80,10 @@ static void test_held_rows_do_not_teach(void **state) {
 	assert_int_equal(lk_coll_fabrics_of(&clean_rows, &fabrics, &err), LK_OK);
 	assert_int_equal(fabrics.count, 1);
 	lk_coll_predictor *const all[] = {
-		lk_coll_predict_model, lk_coll_predict_alpha_beta, lk_coll_predict_raw, lk_coll_predict_scalars,
+		lk_coll_predict_model,
+		lk_coll_predict_alpha_beta,
+		lk_coll_predict_raw,
+		lk_coll_predict_scalars,
 	};
 	for (size_t p = 0; p < sizeof all / sizeof *all; p++) {
 		assert_int_equal(lk_coll_cross(&clean_rows, &fabrics, LK_COLL_FOLDS_GPUS, all[p], clean_us, &err), LK_OK);
@@ -102,8 +113,8 @@ static void test_a_log_gives_the_default(void **state) {
 	char text[2000];
 	int used = snprintf(text, sizeof text, "%s", ranks);
 	for (double bytes = 1024; bytes < 2e9; bytes *= 8)
-		used += snprintf(text + used, sizeof text - (size_t)used, "%.0f %.0f float sum -1 %.2f 1 1 0 %.2f 1 1 0\n", bytes,
-		                 bytes / 4, 9 + bytes / 200e3, 9 + bytes / 200e3);
+		used += snprintf(text + used, sizeof text - (size_t)used, "%.0f %.0f float sum -1 %.2f 1 1 0 %.2f 1 1 0\n",
+						 bytes, bytes / 4, 9 + bytes / 200e3, 9 + bytes / 200e3);
 	assert_int_equal(calibrate(text, &out, &err), LK_OK);
 	assert_int_equal(out.rows.count, 1);
 	assert_string_equal(out.rows.at[0].subject, "default");
@@ -117,10 +128,12 @@ static void test_what_cannot_be_fitted(void **state) {
 	static const struct {
 		const char *text, *what;
 	} wrong[] = {
-		{"", "no rows"}, {"1024 256 float sum -1 9 1 1 0 9 1 1 0\n", "does not say"},
+		{"", "no rows"},
+		{"1024 256 float sum -1 9 1 1 0 9 1 1 0\n", "does not say"},
 		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,8,1,X,8,9,s\n", "no fabric has"},
 		{"collective,gpu,n_gpu,nodes,size_bytes,time_us\n", "fabric is missing"},
-		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,zero,1,X,8,9,s\n", "not a whole number"},
+		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,zero,1,X,8,9,s\n",
+		 "not a whole number"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		lk_calibration out = {0};
@@ -137,8 +150,10 @@ static void test_words_of_fabrics(void **state) {
 	(void)state;
 	static const char rows[] =
 		"all_reduce,A100-SXM-40,16,2,NDv4 NVLink3 + 8x200Gb IB,8,9,s\nall_reduce,A100-80GB,16,2,p4de 4x100G EFA,8,9,s\n"
-		"send_recv,A100-SXM-80,2,1,vidur a100_pairwise_nvlink,8,9,s\nall_reduce,H100-SXM,4,1,vidur h100_pairwise_nvlink,8,9,s\n"
-		"all_reduce,A100-SXM-80,16,2,vidur a100_dgx,8,9,s\nalltoall,H100-SXM (per file comment),8,1,NVLink4+NVLS,8,9,s\n"
+		"send_recv,A100-SXM-80,2,1,vidur a100_pairwise_nvlink,8,9,s\nall_reduce,H100-SXM,4,1,vidur "
+		"h100_pairwise_nvlink,8,9,s\n"
+		"all_reduce,A100-SXM-80,16,2,vidur a100_dgx,8,9,s\nalltoall,H100-SXM (per file "
+		"comment),8,1,NVLink4+NVLS,8,9,s\n"
 		"all_reduce,H100,16,2,\"NDR 400G IB, user-reported as LOW\",8,9,NVIDIA/nccl-tests issue 290\n"
 		"scan,H100,16,2,x,8,9,s\nall_reduce,no such GPU,16,2,x,8,9,s\n";
 	char text[2000];
@@ -205,7 +220,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers_are_found_again), cmocka_unit_test(test_held_rows_do_not_teach),
 		cmocka_unit_test(test_a_log_gives_the_default), cmocka_unit_test(test_what_cannot_be_fitted),
-		cmocka_unit_test(test_words_of_fabrics), cmocka_unit_test(test_committed_calibration),
+		cmocka_unit_test(test_words_of_fabrics),        cmocka_unit_test(test_committed_calibration),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
