@@ -43,7 +43,7 @@ INCLUDES := -Iinclude -Isrc
 ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(CPPFLAGS)
 ALL_CFLAGS := -std=c11 -g $(MODE_$(MODE)) -ffp-contract=off -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS)
 ALL_LDFLAGS := $(filter -fsanitize=% --coverage -fno-sanitize%,$(MODE_$(MODE))) $(CFLAGS) $(LDFLAGS)
-LDLIBS := -lz -lzstd -lsqlite3 -lm -lpthread -ldl
+LDLIBS := -lz -lzstd -lsqlite3 -lexpat -lm -lpthread -ldl
 
 # --- files ---------------------------------------------------------------------------------------------------------
 LIB_DIRS := base hw graph model measure cost sim ask accuracy view

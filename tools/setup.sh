@@ -10,7 +10,7 @@ fail() {
 	exit 1
 }
 
-packages=(gcc make pkg-config zlib1g-dev libzstd-dev libsqlite3-dev)
+packages=(gcc make pkg-config zlib1g-dev libzstd-dev libsqlite3-dev libexpat1-dev)
 check_only=
 for word in "$@"; do
 	case $word in

@@ -28,8 +28,10 @@ enum {
 
 /* What cross-validation leaves out together, in the order of the option's choices. */
 enum {
-	LK_FOLDS_SHAPE, /* rows alike in shape, on one device: whole (n, k) pairs, size octaves ... as the kind says */
-	LK_FOLDS_GPU,   /* all rows of a device */
+	LK_FOLDS_SHAPE, /* the usual; kernels: rows alike in shape, on one device: whole (n, k) pairs, size octaves ... */
+	LK_FOLDS_GPU,   /* kernels: all rows of a device */
+	LK_FOLDS_SIZE,  /* collectives, and usual there: a share of a fabric's sizes */
+	LK_FOLDS_GPUS,  /* collectives: all rows of a number of GPUs of a fabric */
 };
 
 /* What is asked. Texts are borrowed. */
@@ -41,8 +43,8 @@ typedef struct lk_validate_request {
 	bool memory;            /* peak memory: megatron_ci_memory.csv */
 	bool slowdown;          /* kernels beside communication: overlap_slowdown_*.csv */
 	bool models;            /* whole networks on one device: fp32_models_e2e.csv */
-	int folds;              /* of `cross`: LK_FOLDS_SHAPE, LK_FOLDS_GPU */
 	bool cross;             /* every row from a fit of the rows of other folds, instead of the calibration in use */
+	int folds;              /* with `cross`: LK_FOLDS_SHAPE ..., what is left out together; 0 the usual of the kind */
 	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in one; NULL none */
 	const char *stack;      /* training runs: only rows of this software stack; NULL all */
 	int sort;               /* of the rows: 0 as in the file, 1 largest error first */

@@ -165,10 +165,21 @@ static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
 	return NULL;
 }
 
+/* Kinds that can leave something else out than usual. */
+static lk_status check_folds(const lk_validate_request *r, lk_error *err) {
+	bool kernels = r->ops || r->models, of_kernels = r->folds == LK_FOLDS_SHAPE || r->folds == LK_FOLDS_GPU;
+	bool of_collectives = r->folds == LK_FOLDS_SIZE || r->folds == LK_FOLDS_GPUS;
+	if (r->folds == 0 || (kernels && of_kernels) || (r->collectives && of_collectives)) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
+	if (kernels) return lk_hint(err, "give shape or gpu");
+	return r->collectives ? lk_hint(err, "give size or gpus") : lk_hint(err, "leave it out: they have one kind of folds");
+}
+
 static lk_status answer(const lk_validate_request *request, lk_stream *in, work *w, lk_error *err) {
 	lk_scoring scoring = {0};
 	lk_scoring_fn *score = kind_of(request, err);
 	if (!score) return LK_ERR_INPUT;
+	LK_TRY(check_folds(request, err));
 	LK_TRY(score(&w->arena, request, in, &scoring, err));
 	if (scoring.count == 0) return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");
 	LK_TRY(summarise(&scoring, &w->arena, &w->result, err));

@@ -6,7 +6,7 @@
 
 static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 static const char *const orders[] = {"file", "error", NULL};
-static const char *const folds[] = {"shape", "gpu", NULL};
+static const char *const folds[] = {"shape", "gpu", "size", "gpus", NULL};
 
 static const lk_option options[] = {
 	{"ops", 0, LK_OPTION_FLAG, AT(ops), false, 0, 0, NULL, NULL, "What the table holds (training runs if nothing is said)",
@@ -22,7 +22,8 @@ static const lk_option options[] = {
 	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
 	 "every row from a fit that has not seen its fold, instead of the calibration in use"},
 	{"folds", 0, LK_OPTION_CHOICE, AT(folds), false, 0, 0, folds, "NAME", NULL,
-	 "with --cross-validate, what is left out together: shape (rows alike in shape), or gpu (all rows of a device)"},
+	 "with --cross-validate, what is left out together; kernels: shape or gpu (all of a device); collectives: size or gpus "
+	 "(a number of GPUs)"},
 	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", "Rows", "only rows of this software stack"},
@@ -82,8 +83,8 @@ const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
 	                   : r->models      ? " --models"
 	                                    : "";
 	if (!file || !stack || !calibration) return NULL;
-	return lk_arena_printf(arena, "lockstep validate%s %s%s%s%s%s%s%s%s%s", kind, file, r->cross ? " --cross-validate" : "",
-	                       r->folds == LK_FOLDS_GPU ? " --folds gpu" : "",
+	return lk_arena_printf(arena, "lockstep validate%s %s%s%s%s%s%s%s%s%s%s", kind, file, r->cross ? " --cross-validate" : "",
+	                       r->folds ? " --folds " : "", r->folds ? folds[r->folds] : "",
 	                       r->calibration ? " --calibration " : "", calibration, r->stack ? " --stack " : "", stack,
 	                       r->sort == 1 ? " --sort error" : "", r->rows ? " --rows" : "");
 }

@@ -7,7 +7,9 @@
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
 
-static const cli_command *const commands[] = {&cli_predict, &cli_validate, &cli_calibrate, &cli_devices, &cli_models};
+static const cli_command *const commands[] = {
+	&cli_predict, &cli_validate, &cli_calibrate, &cli_collective, &cli_devices, &cli_models,
+};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const char about[] =

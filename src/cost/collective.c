@@ -30,6 +30,11 @@ const char *lk_proto_name(lk_proto proto) {
 	return (unsigned)proto < LK_PROTOS ? names[proto] : "unknown";
 }
 
+const char *lk_coll_limit_name(lk_coll_limit limit) {
+	static const char *const names[] = {"latency", "links", "NICs"};
+	return names[limit];
+}
+
 double lk_coll_busbw_factor(lk_coll_kind kind, int ranks) {
 	if (ranks < 2) return 1;
 	double n = ranks;
@@ -69,30 +74,47 @@ static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk
 	cost->nic_rate = rate * lk_nccl_nic_traffic(kind, site, cost->algo) / site->ppn;
 }
 
-static lk_coll_cost choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
-	lk_coll_cost best = {.algo = LK_ALGO_RING, .proto = LK_PROTO_SIMPLE};
-	double least = INFINITY;
-	for (int algo = LK_ALGO_TREE; algo < LK_ALGO_P2P; algo++)
-		for (int proto = LK_PROTO_LL; proto < LK_PROTOS; proto++) {
-			lk_nccl_estimate estimate;
-			if (!lk_nccl_estimate_of(kind, site, (lk_algo)algo, (lk_proto)proto, bytes, &estimate)) continue;
-			if (estimate.predicted >= least) continue;
-			least = estimate.predicted;
-			best = (lk_coll_cost){.seconds = estimate.time * 1e-6, .algo = (lk_algo)algo, .proto = (lk_proto)proto};
+/* What NCCL chooses by its own estimates. */
+static lk_nccl_estimate choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk_algo *algo, lk_proto *proto) {
+	lk_nccl_estimate best = {.predicted = INFINITY}, one;
+	*algo = LK_ALGO_RING, *proto = LK_PROTO_SIMPLE;
+	for (int a = LK_ALGO_TREE; a < LK_ALGO_P2P; a++)
+		for (int p = LK_PROTO_LL; p < LK_PROTOS; p++) {
+			if (!lk_nccl_estimate_of(kind, site, (lk_algo)a, (lk_proto)p, bytes, &one)) continue;
+			if (one.predicted >= best.predicted) continue;
+			best = one;
+			*algo = (lk_algo)a, *proto = (lk_proto)p;
 		}
-	occupy(kind, site, bytes, &best);
 	return best;
+}
+
+bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes, lk_nccl_raw *out) {
+	if (kind == LK_COLL_SENDRECV || kind == LK_COLL_ALLTOALL || group->ranks < 2 || !(bytes > 0)) return false;
+	lk_nccl_site site;
+	lk_algo algo;
+	lk_nccl_site_of(group, &site);
+	lk_nccl_estimate best = choose(kind, &site, fmin(bytes, 1e18), &algo, &out->proto);
+	out->latency = best.latency, out->transfer = best.predicted - best.latency;
+	return true;
+}
+
+static lk_coll_cost collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
+	lk_coll_cost cost = {0};
+	lk_nccl_estimate best = choose(kind, site, bytes, &cost.algo, &cost.proto);
+	cost.seconds = best.time * 1e-6, cost.limit = best.limit;
+	occupy(kind, site, bytes, &cost);
+	return cost;
 }
 
 lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, double bytes) {
 	lk_coll_cost cost = {.algo = LK_ALGO_RING, .proto = LK_PROTO_SIMPLE};
 	if (group->ranks < 2 || !(bytes > 0)) return cost;
 	if (kind == LK_COLL_SENDRECV)
-		return lk_p2p_cost(group->node, group->nodes < 2, group->sharing, group->oversubscription, bytes);
+		return lk_nccl_sendrecv(group, bytes);
 	bytes = fmin(bytes, 1e18);
 	lk_nccl_site site;
 	lk_nccl_site_of(group, &site);
-	cost = kind == LK_COLL_ALLTOALL ? lk_nccl_alltoall(&site, bytes) : choose(kind, &site, bytes);
+	cost = kind == LK_COLL_ALLTOALL ? lk_nccl_alltoall(&site, bytes) : collective(kind, &site, bytes);
 	cost.busbw = bytes / cost.seconds * lk_coll_busbw_factor(kind, group->ranks);
 	return cost;
 }

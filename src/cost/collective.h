@@ -15,6 +15,10 @@ typedef enum lk_algo {
 } lk_algo;
 typedef enum lk_proto { LK_PROTO_LL, LK_PROTO_LL128, LK_PROTO_SIMPLE, LK_PROTOS } lk_proto;
 
+/* What most of the time goes to. */
+typedef enum lk_coll_limit { LK_LIMIT_LATENCY, LK_LIMIT_LINKS, LK_LIMIT_NICS } lk_coll_limit;
+
+const char *lk_coll_limit_name(lk_coll_limit limit); /* "latency", "links", "NICs" */
 const char *lk_coll_name(lk_coll_kind kind); /* "all_reduce" */
 const char *lk_algo_name(lk_algo algo);      /* "Ring" */
 const char *lk_proto_name(lk_proto proto);   /* "LL128" */
@@ -28,12 +32,14 @@ typedef struct lk_group_shape {
 	int sharing;             /* groups of this kind that work at the same time on one node and share its NICs: with 8
 	                            data-parallel groups through 8 GPUs of a node, 8. At least 1 */
 	double oversubscription; /* of the fabric, 1 = none */
+	const struct lk_fabric *fabric; /* its fitted numbers; NULL: those of the default */
 } lk_group_shape;
 
 typedef struct lk_coll_cost {
 	double seconds;
 	lk_algo algo;
 	lk_proto proto;
+	lk_coll_limit limit;
 	int channels;            /* = CTAs = about SMs taken */
 	double busbw;            /* bytes/s, nccl-tests definition */
 	double memory_rate;      /* bytes/s of device memory traffic while it runs */

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include "cost/collective.h"
+#include "cost/fabric.h"
 
 /* Rows of NCCL's tables. */
 typedef enum lk_nccl_generation {
@@ -24,8 +25,10 @@ typedef struct lk_nccl_site {
 	int n, nodes;
 	double ppn;               /* ranks per node, may be fractional where nodes are filled unevenly */
 	bool nvlink;              /* NVLink or xGMI inside the node, else PCIe */
+	bool switched;            /* NVSwitch inside the node */
 	bool nvls;                /* the switch can multicast and reduce */
 	bool efa;                 /* the network adds latency of its own */
+	bool sockets;             /* no RDMA */
 	lk_nccl_graph ring, tree;
 	lk_nccl_graph multicast;  /* NVLS and NVLSTree */
 	double wire;              /* inside the node, per GPU and direction */
@@ -33,14 +36,39 @@ typedef struct lk_nccl_site {
 	double node_nics;         /* all NICs of a node that this group may use, line rate */
 	double nic_efficiency;    /* reached share of it */
 	double nic_latency;
+	const lk_fabric *fabric;
 } lk_nccl_site;
 
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
 
-/* One (algorithm, protocol). `predicted` is the time by which NCCL itself chooses; `time` the calibrated one. */
+/* What NCCL's tables say of one (algorithm, protocol), in us. */
+typedef struct lk_nccl_terms {
+	double base, hops, net;   /* latencies: fixed, inside nodes, between them */
+	double crossings;         /* messages between nodes, one after the other; the network's own latency of them */
+	double network;
+	double latency, transfer; /* by whose sum NCCL chooses */
+	double smooth_transfer;   /* with NCCL's correction of trees between its steps: it never falls as bytes grow */
+} lk_nccl_terms;
+
+/* False where NCCL does not offer the combination. */
+bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
+                      lk_nccl_terms *out);
+
+/* The time of a combination: `predicted` by which NCCL chooses, `time` the calibrated one. */
 typedef struct lk_nccl_estimate {
 	double predicted, time;
+	double latency;           /* of `predicted` */
+	lk_coll_limit limit;
 } lk_nccl_estimate;
+
+/* NCCL's own latency and size / bandwidth, in us, of what it chooses. */
+typedef struct lk_nccl_raw {
+	lk_proto proto;
+	double latency, transfer;
+} lk_nccl_raw;
+
+/* False for messages and all-to-all, which NCCL does not estimate. */
+bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes, lk_nccl_raw *out);
 
 /* False where NCCL does not offer the combination. */
 bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
@@ -49,21 +77,33 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 /* Bytes that a node's NICs send per byte of the call. */
 double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo);
 
+/* Channels of the communicator. */
+int lk_nccl_most_channels(const lk_nccl_site *site, lk_algo algo);
+
 /* CTAs that NCCL launches for a call: one channel, one CTA, about one SM. */
 int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes);
 
 /* Everything but point-to-point traffic is above; this is all-to-all, per rank. */
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes);
+/* A message from one rank of the group to another. */
+lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes);
 
-/* The calibrated form: see nccl_tuning.c. One set for all clusters. */
-typedef struct lk_nccl_scalars {
-	double launch;                          /* us */
-	double latency;                         /* factor on NCCL's latencies, but for the hops of rings and trees */
-	double hop[LK_NCCL_GENERATIONS];        /* factor on those */
-	double efficiency[LK_PROTOS];           /* of NCCL's bandwidths */
-	double ring_fill;                       /* a Simple ring of n loses ring_fill / n of its bandwidth, and only that */
-} lk_nccl_scalars;
-extern const lk_nccl_scalars lk_nccl_default_scalars;
+/* What all fabrics have in common beyond NCCL's own numbers: fitted once, to all measured collectives together. */
+typedef struct lk_nccl_globals {
+	double base, hops, simple_hops, hopper_hops, net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops inside a
+	                            node, those of Simple, those from Hopper on, hops between nodes */
+	double ranks;            /* launch grows with this power of the ranks on a node */
+	double least, ll_channel; /* factors: bytes that open another channel; cost of a channel of LL */
+	double ll, ll128, nvls;  /* reached share of NCCL's bandwidths */
+	double fill;             /* a Simple ring of n ranks loses fill / n */
+	double nvls_fill_us, nvls_fill_bytes; /* of the multicast's pipeline */
+	double join, hopper_join; /* p of waiting and transfer: 1 one after the other, large: the longer counts */
+	double ll_nics;          /* bytes on the NICs per byte, with LL's flags */
+	double socket_us, crowd; /* without RDMA: each message between nodes; more of a NIC with more GPUs at it, a power */
+	double message_launch, message_hops, message_join, message_wire, message_nic; /* of messages between two ranks */
+	double buffer_rate;      /* GB/s into the buffers of a network without RDMA */
+} lk_nccl_globals;
+extern const lk_nccl_globals lk_nccl_global;
 
 /* Latency of one hop, by NCCL's hwLatency table. */
 typedef enum lk_nccl_hop { LK_NCCL_HOP_NVLINK, LK_NCCL_HOP_PCI, LK_NCCL_HOP_NET } lk_nccl_hop;

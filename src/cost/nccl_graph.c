@@ -116,12 +116,18 @@ static void wire_node(const lk_node *node, lk_nccl_site *site) {
 static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	const lk_node *node = group->node;
 	double sharing = group->sharing > 1 ? group->sharing : 1, nics = (node->nics > 0 ? node->nics : 1) / sharing;
+	double nearest = node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
+	nics = fmin(nics, fmax(site->ppn, 1) * nearest); /* a GPU's channels go through the NICs next to it */
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
 	site->node_nics = fmax(rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
 	if (node->device->pcie_rate > 0)
 		site->node_nics = fmin(site->node_nics, rate_of(node->device->pcie_rate) / line_share * site->ppn);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
 	site->efa = site->nic_latency > 0;
+	site->sockets = node->sockets;
+	/* Several GPUs at one NIC open more connections, which reach more of it. */
+	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
+	if (site->sockets) site->nic_efficiency = fmin(1, site->nic_efficiency * pow(crowd, lk_nccl_global.crowd));
 	return nics;
 }
 
@@ -139,8 +145,10 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
 	site->nodes = group->nodes < 1 ? 1 : group->nodes < site->n ? group->nodes : site->n;
 	site->ppn = (double)site->n / site->nodes;
 	site->nvlink = node->intra != LK_INTRA_PCIE;
+	site->switched = node->intra == LK_INTRA_SWITCH;
 	site->nvls = node->intra == LK_INTRA_SWITCH && site->generation >= LK_NCCL_HOPPER && site->ppn > 2;
-	site->nic_efficiency = nic_efficiency(node->device);
+	site->fabric = group->fabric ? group->fabric : lk_fabric_default();
+	site->nic_efficiency = site->fabric->nic > 0 ? fmin(site->fabric->nic, 1) : nic_efficiency(node->device);
 	wire_node(node, site);
 	double nics = wire_network(group, site);
 	site->ring = site->nodes > 1 ? ring_over_nodes(site, nics) : ring_in_node(site);

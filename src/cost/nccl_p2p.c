@@ -32,10 +32,13 @@ static double latency(const lk_nccl_site *site, bool same_node, lk_proto proto, 
 /* The calibrated form; `own` and `transfer` in us, `network` times the network's own latency. LL sends a flag with
  * every word. */
 static double seconds(const lk_nccl_site *site, double own, double network, lk_proto proto, double transfer) {
-	const lk_nccl_scalars *scalars = &lk_nccl_default_scalars;
+	const lk_fabric *fabric = site->fabric;
 	double flags = proto == LK_PROTO_LL ? 2 : 1;
 	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
-	return (scalars->launch + scalars->latency * own + network + flags * transfer) * 1e-6;
+	double waits = fabric->launch * lk_nccl_global.message_launch + lk_nccl_global.message_hops * own + network;
+	return pow(pow(waits, lk_nccl_global.message_join) + pow(flags * transfer, lk_nccl_global.message_join),
+			   1 / lk_nccl_global.message_join) *
+		   1e-6;
 }
 
 static lk_proto protocol(double message) {
@@ -47,9 +50,8 @@ static double rounds_of(double peers) {
 }
 
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
-	const lk_nccl_scalars *scalars = &lk_nccl_default_scalars;
 	double n = site->n, inside = (site->ppn - 1) / n * bytes, outside = (n - site->ppn) / n * bytes, each = bytes / n;
-	double wire = site->wire * scalars->efficiency[LK_PROTO_SIMPLE];
+	double wire = site->wire * site->fabric->wire;
 	double nic = site->node_nics / site->ppn * site->nic_efficiency;
 	double transfer = fmax(inside / (1000 * wire), outside / (1000 * nic));
 	lk_proto proto = protocol(each);
@@ -61,6 +63,9 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double channels = fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, 32)));
 	return (lk_coll_cost){
 		.seconds = time,
+		.limit = transfer * 2e-6 < time          ? LK_LIMIT_LATENCY
+				 : outside / nic > inside / wire ? LK_LIMIT_NICS
+												 : LK_LIMIT_LINKS,
 		.algo = LK_ALGO_P2P,
 		.proto = proto,
 		.channels = (int)channels,
@@ -70,23 +75,41 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	};
 }
 
-lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription, double bytes) {
-	lk_coll_cost cost = {.algo = LK_ALGO_P2P, .proto = LK_PROTO_SIMPLE};
-	if (!(bytes > 0)) return cost;
-	bytes = fmin(bytes, 1e18);
-	lk_group_shape pair = {node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription};
+/* Where the network is slower than the buffers before it, the first bytes only have to get into those. */
+static double transfer_of(const lk_nccl_site *site, bool same_node, double rate, double bytes) {
+	double quick = same_node || rate >= lk_nccl_global.buffer_rate ? 0 : fmin(bytes, site->fabric->buffer * 1e6);
+	return (bytes - quick) / (1000 * rate) + quick / (1000 * lk_nccl_global.buffer_rate);
+}
+
+static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
+	lk_coll_cost cost = {.algo = LK_ALGO_P2P, .proto = protocol(bytes)};
+	const lk_node *node = pair->node;
+	bool same_node = pair->nodes < 2;
 	lk_nccl_site site;
-	lk_nccl_site_of(&pair, &site);
+	lk_nccl_site_of(pair, &site);
 	/* One GPU uses the NICs nearest to it, not all of its node. */
 	double nearest = node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
-	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * site.nic_efficiency;
-	double rate = same_node ? site.pair_wire * lk_nccl_default_scalars.efficiency[LK_PROTO_SIMPLE] : nic;
-	cost.proto = protocol(bytes);
+	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * site.nic_efficiency *
+				 lk_nccl_global.message_nic;
+	double rate = same_node ? site.pair_wire * site.fabric->wire * lk_nccl_global.message_wire : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
-	cost.seconds = seconds(&site, own, !same_node, cost.proto, bytes / (1000 * rate));
+	cost.seconds = seconds(&site, own, !same_node, cost.proto, transfer_of(&site, same_node, rate, bytes));
+	bool waits = bytes / (rate * 1e9) < cost.seconds / 2;
+	cost.limit = waits ? LK_LIMIT_LATENCY : same_node ? LK_LIMIT_LINKS : LK_LIMIT_NICS;
 	cost.channels = (int)fmin(fmax(1, ceil(bytes / part_bytes)), channels_per_peer(&site, same_node, nic));
 	cost.busbw = bytes / cost.seconds;
 	cost.memory_rate = 2 * cost.busbw; /* mean of the sender, who reads, and the receiver, who goes through a buffer */
 	*(same_node ? &cost.intra_rate : &cost.nic_rate) = cost.busbw;
 	return cost;
+}
+
+lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes) {
+	lk_group_shape pair = *group;
+	pair.ranks = 2, pair.nodes = group->nodes < 2 ? 1 : 2, pair.ranks_per_node = group->nodes < 2 ? 2 : 1;
+	return message(&pair, fmin(bytes, 1e18));
+}
+
+lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription, double bytes) {
+	lk_group_shape pair = {node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription, NULL};
+	return lk_collective_cost(LK_COLL_SENDRECV, &pair, bytes);
 }

@@ -1,5 +1,5 @@
 /* nccl_tuning.c: NCCL's own cost model: for every algorithm and protocol a latency and a bandwidth, by which it
- * chooses, and from the same two numbers the calibrated time.
+ * chooses. What is made of them as a time stands in nccl_time.c.
  *
  * Tables and formulas: NCCL 2.30, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime) and enqueue.cc,
  * restated in docs/METHOD.md. With n ranks on N nodes, ppn = n/N and S bytes:
@@ -7,24 +7,10 @@
  *     tree        double binary tree over nodes, chain inside; each node sends S twice (N > 2) or once (N = 2)
  *     NVLS        the switch reduces and multicasts; NVLSTree joins nodes by trees
  *     PAT         all-gather and reduce-scatter in log2(N) steps, one GPU per node
- * NCCL chooses by  latency + S / bandwidth  with its raw numbers. The time given is
- *     t = launch + k * latency + network latency + max(S / (bandwidth * e), what the NICs carry / (rate * efficiency))
- * whose scalars were fitted once (below) and hold for all clusters. */
+ * NCCL chooses by  latency + S / bandwidth. */
 #include "cost/nccl.h"
 
 #include <math.h>
-
-/* Launch, latencies and efficiencies: fitted to nccl-tests of all-reduce on 8 A100 (NDv4; NetX-lab/Echo
- * nccl-test-log, 8 B to 1 GiB), where they leave a mean error of 4 %. Hops on Hopper: all-gather and reduce-scatter
- * on 8 H100 (MooreThreads/SimuMax nccl_fit.py), whose rings take NCCL's own latency. Ring fill: 206, 225 and 231 GB/s
- * of 240 with 2, 4 and 8 A100 (NDv4), 357 of 371 with 8 H100. */
-const lk_nccl_scalars lk_nccl_default_scalars = {
-	.launch = 5.7,
-	.latency = 1.69,
-	.hop = {1.69, 1.69, 1, 1},
-	.efficiency = {[LK_PROTO_LL] = .54, [LK_PROTO_LL128] = .91, [LK_PROTO_SIMPLE] = .97},
-	.ring_fill = .28,
-};
 
 /* Latencies in us, by protocol LL, LL128, Simple. Where an algorithm lacks a protocol the entry is not used. */
 static const double base_latency[LK_ALGOS][LK_PROTOS] = {
@@ -97,7 +83,7 @@ static bool gathers(lk_coll_kind kind) {
 /* PCIe nodes do not have LL128. On EFA it is taken as off: the plugin drops it wherever the provider does not keep the
  * order of writes. */
 static bool has_ll128(const lk_nccl_site *site) {
-	return site->nvlink && !(site->efa && site->nodes > 1);
+	return site->nvlink && !((site->efa || site->sockets) && site->nodes > 1);
 }
 
 /* NVLS reduces in the switch of one node; over nodes it would need in-network reduction too, so NVLSTree takes over.
@@ -169,16 +155,16 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 /* ---- latency, us ---- */
 
 typedef struct latency {
-	double base, hops; /* NCCL's */
+	double base, hops, net; /* NCCL's: fixed, inside nodes, between them */
 	double network;    /* times the network's own latency counts, twice for Simple: data and flush */
 } latency;
 
 static latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto, double bytes) {
 	lk_nccl_hop inside = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
 	double hop = hop_latency[inside][LK_ALGO_RING][proto], net = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_RING][proto];
-	latency out = {base_latency[LK_ALGO_RING][proto], 0, 0};
+	latency out = {base_latency[LK_ALGO_RING][proto], 0, 0, 0};
 	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) { /* all channels use the same ring */
-		out.hops = site->nodes > 1 ? net : hop;
+		*(site->nodes > 1 ? &out.net : &out.hops) = site->nodes > 1 ? net : hop;
 		out.network = site->nodes > 1 ? 1 : 0;
 		return out;
 	}
@@ -186,11 +172,12 @@ static latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_prot
 		out.network = kind == LK_COLL_ALLREDUCE ? 2. * (site->nodes - 1) : site->nodes - 1.;
 		hop = fmax(hop, proto == LK_PROTO_SIMPLE ? 3 : 1); /* posting a network request, 1 us */
 	}
-	out.hops = (steps_of(kind, site->n) - out.network) * hop + out.network * net;
+	out.hops = (steps_of(kind, site->n) - out.network) * hop;
+	out.net = out.network * net;
 	bool plateau = kind == LK_COLL_ALLREDUCE && proto == LK_PROTO_SIMPLE && site->nodes > 1 &&
 	               bytes / ((double)site->ring.channels * site->n) >= 64;
 	double stretch = !plateau ? 1 : site->generation == LK_NCCL_VOLTA ? 1.9 : 1.4;
-	return (latency){out.base * stretch, out.hops * stretch, out.network};
+	return (latency){out.base * stretch, out.hops * stretch, out.net * stretch, out.network};
 }
 
 static latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
@@ -198,7 +185,7 @@ static latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
 	double levels = floor_log2(site->nodes), ppn = fmax(site->ppn, 1);
 	double chain = (ppn - 1) * hop_latency[inside][LK_ALGO_TREE][proto];
 	double climb = levels * hop_latency[LK_NCCL_HOP_NET][LK_ALGO_TREE][proto];
-	return (latency){base_latency[LK_ALGO_TREE][proto], 2 * (chain + climb), 2 * levels};
+	return (latency){base_latency[LK_ALGO_TREE][proto], 2 * chain, 2 * climb, 2 * levels};
 }
 
 static latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
@@ -209,9 +196,9 @@ static latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo a
 	case LK_ALGO_TREE:
 		return tree_latency(site, proto);
 	case LK_ALGO_PAT:
-		return (latency){base_latency[algo][proto], net / 3.5 + 2.8 * site->n, levels};
+		return (latency){base_latency[algo][proto], 2.8 * site->n, net / 3.5, levels};
 	default: /* NVLS and NVLSTree */
-		return (latency){hop_latency[LK_NCCL_HOP_NVLINK][algo][proto], 2 * net, 2 * levels};
+		return (latency){hop_latency[LK_NCCL_HOP_NVLINK][algo][proto], 0, 2 * net, 2 * levels};
 	}
 }
 
@@ -230,34 +217,26 @@ static correction correction_of(const lk_nccl_site *site, lk_algo algo, lk_proto
 	return (correction){low, low + (high - low) * part};
 }
 
-/* A ring of few ranks overlaps its steps less. */
-static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
-	const lk_nccl_scalars *scalars = &lk_nccl_default_scalars;
-	if (algo == LK_ALGO_RING && proto == LK_PROTO_SIMPLE) return 1 - scalars->ring_fill / site->n;
-	return scalars->efficiency[proto];
-}
-
-bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-                         lk_nccl_estimate *out) {
+bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
+                      lk_nccl_terms *out) {
 	if (!offered(kind, site, algo, proto)) return false;
-	const lk_nccl_scalars *scalars = &lk_nccl_default_scalars;
 	latency wait = latency_of(kind, site, algo, proto, bytes);
-	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
-	double rate = bandwidth_of(kind, site, algo, proto);
 	correction tree = correction_of(site, algo, proto, bytes);
-	out->predicted = wait.base + wait.hops + network + bytes / (1000 * rate * tree.step);
-	double carried = lk_nccl_nic_traffic(kind, site, algo) * bytes;
-	double nics = carried / (1000 * site->node_nics * site->nic_efficiency);
-	double transfer = fmax(bytes / (1000 * rate * tree.smooth * efficiency_of(site, algo, proto)), nics);
-	double own = scalars->latency * wait.base + scalars->hop[site->generation] * wait.hops;
-	out->time = scalars->launch + own + network + transfer;
+	double rate = bandwidth_of(kind, site, algo, proto);
+	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
+	*out = (lk_nccl_terms){
+		.base = wait.base, .hops = wait.hops, .net = wait.net, .crossings = wait.network, .network = network,
+		.latency = wait.base + wait.hops + wait.net + network,
+		.transfer = bytes / (1000 * rate * tree.step),
+		.smooth_transfer = bytes / (1000 * rate * tree.smooth),
+	};
 	return true;
 }
 
 /* ---- channels ---- */
 
 /* Channels of the communicator: what the search found, doubled, at most 64. */
-static int channels_of(const lk_nccl_site *site, lk_algo algo) {
+int lk_nccl_most_channels(const lk_nccl_site *site, lk_algo algo) {
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return site->multicast.channels;
 	int channels = 2 * site->ring.channels;
 	return channels < 64 ? channels : 64;
@@ -265,7 +244,7 @@ static int channels_of(const lk_nccl_site *site, lk_algo algo) {
 
 /* Every channel gets at least 32 KiB of traffic, LL counting four times; NVLS uses all of its channels. */
 int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
-	int most = channels_of(site, algo);
+	int most = lk_nccl_most_channels(site, algo);
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return most;
 	double traffic = bytes * (kind == LK_COLL_ALLREDUCE ? 2 : 1) * (proto == LK_PROTO_LL ? 4 : 1);
 	double wanted = ceil(traffic / 32768);

@@ -6,6 +6,8 @@
  *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] | "oversub" X | "rail" | "norail"
  *     device   = a word, or a name in quotes
  *
+ * "[COUNT node *] FILE.xml" is so many nodes as NCCL's topology file describes one, FILE.json the JSON form.
+ *
  * Without "node", COUNT devices fill usual nodes of the device: "64 h100-sxm" is 8 nodes of 8. "nvlink" and "xgmi" are
  * the links as the device's usual node wires them, "nvswitch" and "mesh" say the wiring; GB/s is the rate per direction
  * and GPU. "oversub" and "rail" hold for the whole cluster, wherever they stand.
@@ -17,6 +19,7 @@
 
 #include "base/text.h"
 #include "hw/cluster.h"
+#include "hw/topology_xml.h"
 
 enum { WORD = 64, JSON_FILE_LIMIT = 64 << 20 };
 
@@ -289,14 +292,35 @@ static lk_status read_file(lk_arena *arena, const char *path, lk_cluster *out, l
 	return status;
 }
 
-static bool ends_in_json(const char *text) {
-	size_t length = strlen(text);
-	return length >= 5 && strcmp(text + length - 5, ".json") == 0;
+/* "[COUNT node *] FILE.xml": nodes as NCCL describes one. */
+static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
+	parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
+	lk_node node;
+	lk_stream *in;
+	int nodes = 1;
+	skip_blanks(&p);
+	if (is_digit(*p.at) && (read_count(&p, LK_CLUSTER_GPUS, "a count", &nodes) != LK_OK ||
+	    !(accept_word(&p, "node") || accept_word(&p, "nodes")) || !accept(&p, '*')))
+		p.at = text, nodes = 1; /* a name that begins with digits */
+	skip_blanks(&p);
+	LK_TRY(lk_stream_open(p.at, &in, err));
+	lk_status status = lk_topology_xml_read(in, &node, err);
+	lk_stream_close(in);
+	if (status == LK_OK) status = lk_cluster_add(&p.draft, &node, nodes, "cluster", err);
+	if (status == LK_OK) status = lk_cluster_seal(arena, &p.draft, out, err);
+	lk_vec_free(&p.draft.runs);
+	return status;
+}
+
+static bool ends_in(const char *text, const char *ending) {
+	size_t length = strlen(text), part = strlen(ending);
+	return length >= part && strcmp(text + length - part, ending) == 0;
 }
 
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
 	if (text[strspn(text, " \t\r\n")] != '{') {
-		if (ends_in_json(text)) return read_file(arena, text, out, err);
+		if (ends_in(text, ".json")) return read_file(arena, text, out, err);
+		if (ends_in(text, ".xml")) return read_xml(arena, text, out, err);
 		return read_text(arena, text, out, err);
 	}
 	lk_stream *in;

@@ -83,6 +83,7 @@ typedef struct lk_node {
 	int nics;
 	double nic_rate;       /* bytes/s per direction and NIC */
 	double nic_latency_s;  /* added to a message's latency: InfiniBand 0, EFA 35 or 75 us */
+	bool sockets;          /* no RDMA: messages pass through host memory and TCP */
 } lk_node;
 
 /* A cluster: runs of equal nodes, in rank order. */
@@ -105,7 +106,8 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
  *     [COUNT node *] COUNT DEVICE [nvlinkN|nvswitch|pcieN|xgmi|GB/s] [, nic COUNT*GBITS [LATENCYus]] [, oversub X] [+ ...]
  * as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8 a100-sxm-80, nic 4*200g". Without "node" the COUNT
  * devices fill usual nodes: "64 h100-sxm" is 8 nodes of 8. The whole grammar stands in cluster_parse.c.
- * A text that ends in .json, or that begins with '{', is the JSON form of docs/METHOD.md. Errors name the column. */
+ * A text that ends in .json, or that begins with '{', is the JSON form of docs/METHOD.md; "[COUNT node *] FILE.xml" takes
+ * the node from NCCL's topology file. Errors name the column. */
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err);
 
 /* The node group, the node (counted over all groups) and the place in the node of a rank, 0 <= rank < gpus. */

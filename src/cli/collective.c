@@ -1,0 +1,20 @@
+/* collective.c: `lockstep collective`: a collective by size, predicted and measured. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "lockstep/collective.h"
+
+static int run(lk_args *args) {
+	lk_collective_request request;
+	lk_collective *answer = NULL;
+	lk_error err = {0};
+	lk_collective_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	request.log = args->operand_count ? args->operands[0] : NULL;
+	if (lk_collective_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
+	lk_status status = lk_collective_print(answer, request.format, cli_colour(), request.path, stdout, &err);
+	lk_collective_free(answer);
+	return status == LK_OK ? CLI_OK : cli_fail(&err);
+}
+
+const cli_command cli_collective = {&lk_collective_verb, run};

@@ -1,0 +1,226 @@
+/* test_collective_fit.c: fits of fabrics: numbers are found again, folds keep what they leave out, and the committed
+ * calibration is what the measurements give. With LOCKSTEP_REGENERATE=FILE the calibration is written there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "accuracy/calibrate.h"
+#include "accuracy/collective_fit.h"
+#include "base/text.h"
+#include "hw/data.h"
+
+static const char header[] = "collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\n";
+
+/* Rows of a fabric with known numbers, over sizes and groups. */
+static size_t make_rows(const lk_fabric *fabric, lk_coll_row *rows, lk_coll_pick *picks) {
+	static const int groups[][2] = {{2, 1}, {4, 1}, {8, 1}, {16, 2}, {32, 4}};
+	size_t count = 0;
+	for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+		for (double bytes = 1024; bytes < 4e9; bytes *= 2) {
+			lk_coll_row *row = &rows[count];
+			*row = (lk_coll_row){
+				.kind = LK_COLL_ALLREDUCE,
+				.gpus = groups[g][0],
+				.nodes = groups[g][1],
+				.bytes = bytes,
+				.text = "8x200Gb",
+				.fabric = "made",
+				.slow = "",
+				.refused = "",
+			};
+			lk_coll_row_wire(row, lk_device_find("a100-sxm-80"));
+			row->us = lk_coll_row_time(row, fabric);
+			picks[count++] = row;
+		}
+	return count;
+}
+
+static void test_numbers_are_found_again(void **state) {
+	(void)state;
+	static lk_coll_row rows[200];
+	static lk_coll_pick picks[200];
+	static const lk_fabric made[] = {
+		{4, 1.2, 1.05, .7, .05},
+		{12, .4, .9, .5, .05},
+		{7, .8, 1, .9, .05},
+	};
+	for (size_t m = 0; m < sizeof made / sizeof *made; m++) {
+		lk_fabric found;
+		double error;
+		size_t count = make_rows(&made[m], rows, picks);
+		lk_fabric_fit(picks, count, &lk_fabric_plain, &found, &error);
+		double off = 0;
+		for (size_t i = 0; i < count; i++) off += fabs(log(lk_coll_row_time(&rows[i], &found) / rows[i].us));
+		if (off / (double)count > .02) fail_msg("fabric %zu: mean error %g", m, off / (double)count);
+		assert_true(fabs(found.nic / made[m].nic - 1) < .05);
+		assert_true(fabs(found.wire / made[m].wire - 1) < .1);
+	}
+}
+
+/* What was left out cannot change what predicts it. */
+static void test_held_rows_do_not_teach(void **state) {
+	(void)state;
+	static lk_coll_row rows[200], spoilt[200];
+	static lk_coll_pick picks[200];
+	static double clean_us[200], spoilt_us[200];
+	static const lk_fabric made = {4, 1.2, 1.05, .7, .05};
+	lk_error err;
+	size_t count = make_rows(&made, rows, picks);
+	memcpy(spoilt, rows, sizeof spoilt);
+	for (size_t i = 0; i < count; i++)
+		if (spoilt[i].gpus == 8) spoilt[i].us *= 3;
+	lk_coll_rows clean_rows = {.at = rows, .count = count}, spoilt_rows = {.at = spoilt, .count = count};
+	lk_coll_fabrics fabrics = {0};
+	assert_int_equal(lk_coll_fabrics_of(&clean_rows, &fabrics, &err), LK_OK);
+	assert_int_equal(fabrics.count, 1);
+	lk_coll_predictor *const all[] = {
+		lk_coll_predict_model,
+		lk_coll_predict_alpha_beta,
+		lk_coll_predict_raw,
+		lk_coll_predict_scalars,
+	};
+	for (size_t p = 0; p < sizeof all / sizeof *all; p++) {
+		assert_int_equal(lk_coll_cross(&clean_rows, &fabrics, LK_COLL_FOLDS_GPUS, all[p], clean_us, &err), LK_OK);
+		assert_int_equal(lk_coll_cross(&spoilt_rows, &fabrics, LK_COLL_FOLDS_GPUS, all[p], spoilt_us, &err), LK_OK);
+		for (size_t i = 0; i < count; i++)
+			if (rows[i].gpus == 8) assert_true(clean_us[i] == spoilt_us[i]);
+	}
+	lk_vec_free(&fabrics);
+}
+
+static lk_status calibrate(const char *text, lk_calibration *out, lk_error *err) {
+	lk_stream *in;
+	assert_int_equal(lk_stream_memory(text, strlen(text), "table.csv", &in, err), LK_OK);
+	lk_status status = lk_calibrate_collectives(in, "a test", "2026-11-21", out, err);
+	lk_stream_close(in);
+	return status;
+}
+
+static const char *const ranks =
+	"# Rank  0 Group  0 Pid 1 on h device  0 [0x07] NVIDIA A100-SXM4-40GB\n"
+	"# Rank  1 Group  0 Pid 1 on h device  1 [0x08] NVIDIA A100-SXM4-40GB\n# all_reduce_perf\n";
+
+static void test_a_log_gives_the_default(void **state) {
+	(void)state;
+	lk_calibration out = {0};
+	lk_error err;
+	char text[2000];
+	int used = snprintf(text, sizeof text, "%s", ranks);
+	for (double bytes = 1024; bytes < 2e9; bytes *= 8)
+		used += snprintf(text + used, sizeof text - (size_t)used, "%.0f %.0f float sum -1 %.2f 1 1 0 %.2f 1 1 0\n",
+						 bytes, bytes / 4, 9 + bytes / 200e3, 9 + bytes / 200e3);
+	assert_int_equal(calibrate(text, &out, &err), LK_OK);
+	assert_int_equal(out.rows.count, 1);
+	assert_string_equal(out.rows.at[0].subject, "default");
+	assert_int_equal(out.rows.at[0].count, LK_FABRIC_NUMBERS);
+	assert_true(out.rows.at[0].error < .25);
+	lk_calibration_free(&out);
+}
+
+static void test_what_cannot_be_fitted(void **state) {
+	(void)state;
+	static const struct {
+		const char *text, *what;
+	} wrong[] = {
+		{"", "no rows"},
+		{"1024 256 float sum -1 9 1 1 0 9 1 1 0\n", "does not say"},
+		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,8,1,X,8,9,s\n", "no fabric has"},
+		{"collective,gpu,n_gpu,nodes,size_bytes,time_us\n", "fabric is missing"},
+		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,zero,1,X,8,9,s\n",
+		 "not a whole number"},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		lk_calibration out = {0};
+		lk_error err = {0};
+		char line[900];
+		assert_int_equal(calibrate(wrong[i].text, &out, &err), LK_ERR_INPUT);
+		lk_error_text(&err, line, sizeof line);
+		if (i < 4 && !strstr(line, wrong[i].what)) fail_msg("%s", line);
+		lk_calibration_free(&out);
+	}
+}
+
+static void test_words_of_fabrics(void **state) {
+	(void)state;
+	static const char rows[] =
+		"all_reduce,A100-SXM-40,16,2,NDv4 NVLink3 + 8x200Gb IB,8,9,s\nall_reduce,A100-80GB,16,2,p4de 4x100G EFA,8,9,s\n"
+		"send_recv,A100-SXM-80,2,1,vidur a100_pairwise_nvlink,8,9,s\nall_reduce,H100-SXM,4,1,vidur "
+		"h100_pairwise_nvlink,8,9,s\n"
+		"all_reduce,A100-SXM-80,16,2,vidur a100_dgx,8,9,s\nalltoall,H100-SXM (per file "
+		"comment),8,1,NVLink4+NVLS,8,9,s\n"
+		"all_reduce,H100,16,2,\"NDR 400G IB, user-reported as LOW\",8,9,NVIDIA/nccl-tests issue 290\n"
+		"scan,H100,16,2,x,8,9,s\nall_reduce,no such GPU,16,2,x,8,9,s\n";
+	char text[2000];
+	snprintf(text, sizeof text, "%s%s", header, rows);
+	lk_arena arena = LK_ARENA_INIT;
+	lk_coll_rows out = {0};
+	lk_error err;
+	lk_stream *in;
+	assert_int_equal(lk_stream_memory(text, strlen(text), "t.csv", &in, &err), LK_OK);
+	assert_int_equal(lk_coll_rows_read(&arena, in, &out, &err), LK_OK);
+	lk_stream_close(in);
+	assert_int_equal(out.count, 9);
+	const lk_coll_row *r = out.at;
+	assert_string_equal(r[0].fabric, "NDv4");
+	assert_true(r[0].node.nics == 8 && r[0].node.nic_rate == 25e9 && r[0].network_stated);
+	assert_true(r[1].node.nics == 4 && r[1].node.nic_latency_s == 75e-6);
+	assert_true(r[2].node.intra == LK_INTRA_MESH && r[2].node.gpus == 2);
+	assert_string_equal(r[3].fabric, "vidur h100_pairwise_nvlink");
+	assert_true(r[3].node.intra == LK_INTRA_PCIE);
+	assert_true(r[4].node.sockets && r[4].node.nics == 1 && !r[4].network_stated);
+	assert_true(r[5].kind == LK_COLL_ALLTOALL && !*r[5].refused);
+	assert_true(*r[6].slow && !*r[0].slow);
+	assert_true(*r[7].refused && *r[8].refused);
+	lk_vec_free(&out);
+	lk_arena_free(&arena);
+}
+
+/* data/calibration/collectives.csv is what the measurements give. */
+static void test_committed_calibration(void **state) {
+	(void)state;
+	const char *data = getenv("LOCKSTEP_DATA"), *again = getenv("LOCKSTEP_REGENERATE");
+	char path[4096], *text = NULL;
+	size_t size, length;
+	snprintf(path, sizeof path, "%s/measured/collectives.csv", data ? data : "../shared/data");
+	lk_stream *in;
+	lk_error err = {0};
+	if (lk_stream_open(path, &in, &err) != LK_OK) {
+		print_message("%s is not there: skipped; set LOCKSTEP_DATA\n", path);
+		skip();
+	}
+	static const char source[] = "NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur data/profiling/network";
+	lk_calibration out = {0};
+	assert_int_equal(lk_calibrate_collectives(in, source, "2026-11-21", &out, &err), LK_OK);
+	lk_stream_close(in);
+	FILE *file = open_memstream(&text, &size);
+	assert_non_null(file);
+	lk_calibration_write(&out, file);
+	fclose(file);
+	if (again) {
+		FILE *to = fopen(again, "w");
+		assert_non_null(to);
+		fputs(text, to);
+		fclose(to);
+	} else {
+		const char *committed = lk_data_file("calibration/collectives.csv", &length);
+		assert_non_null(committed);
+		assert_string_equal(committed, text);
+	}
+	free(text);
+	lk_calibration_free(&out);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_numbers_are_found_again), cmocka_unit_test(test_held_rows_do_not_teach),
+		cmocka_unit_test(test_a_log_gives_the_default), cmocka_unit_test(test_what_cannot_be_fitted),
+		cmocka_unit_test(test_words_of_fabrics),        cmocka_unit_test(test_committed_calibration),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
