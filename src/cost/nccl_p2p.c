@@ -89,8 +89,8 @@ static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
 	lk_nccl_site_of(pair, &site);
 	/* One GPU uses the NICs nearest to it, not all of its node. */
 	double nearest = node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
-	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * site.nic_efficiency *
-				 lk_nccl_global.message_nic;
+	double share = fmin(site.nic_efficiency * lk_nccl_global.message_nic, .97);
+	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share;
 	double rate = same_node ? site.pair_wire * site.fabric->wire * lk_nccl_global.message_wire : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
 	cost.seconds = seconds(&site, own, !same_node, cost.proto, transfer_of(&site, same_node, rate, bytes));

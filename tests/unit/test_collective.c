@@ -248,6 +248,8 @@ static void test_sharing(void **state) {
 	double thin = lk_p2p_cost(&nodes[H100], false, 8, 2, 1e9).seconds;
 	assert_near(thin / once, 2, .01);
 	assert_true(lk_p2p_cost(&nodes[H100], true, 1, 1, 1e9).seconds < once);
+	for (int node = 0; node < NODES; node++) /* no message is faster than its NICs */
+		assert_true(lk_p2p_cost(&nodes[node], false, 1, 1, 4e9).seconds > 4e9 / (nodes[node].nic_rate * fmax(1, nodes[node].nics / 8.)));
 }
 
 /* Slow networks: EFA's latency shows, and NICs that are absent or broken still give finite times. */

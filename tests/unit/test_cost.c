@@ -376,7 +376,7 @@ static void nodes_are_the_better_neighbours(void **state)
 				fail_msg("%s of %g bytes: %g inside, %g across, %g on a slow network", lk_op_kind_name(kind), bytes, inside,
 				         across, slow);
 		}
-	for (double bytes = 1e6; bytes < 1e10; bytes *= 10)
+	for (double bytes = 4e6; bytes < 1e10; bytes *= 10) /* below, NCCL leaves LL for NVLS, which may be faster */
 		assert_true(collective_seconds("1 node * 8 h100-sxm", LK_OP_ALLREDUCE, bytes) <
 		            collective_seconds("1 node * 8 h100-sxm", LK_OP_ALLREDUCE, bytes * 2));
 }
