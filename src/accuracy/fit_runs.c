@@ -108,7 +108,7 @@ static bool has_earlier(const lk_runs *runs, const lk_run *run) {
 static void list_columns(lk_runs_fit *fit) {
 	/* deviations: what is known of such numbers before any run is seen */
 	static const double base[DIRECTIONS] = {.3, .4, .3, .4, .2, .3, .5, .7, .7, .7, .7};
-	static const double stack[LK_KNOBS] = {.10, .10, .12, .40, .25, .30};
+	static const double stack[LK_KNOBS] = {.06, .20, .12, .40, .25, .30};
 	static const double precision[LK_KNOBS] = {.08, .05, .08, 0, 0, .03};
 	static const double release[LK_KNOBS] = {.03, .03, .05, .7, 0, .4};
 	const lk_runs *runs = fit->runs;

@@ -187,7 +187,7 @@ static void experts_gemm(lk_builder *b, const char *name, double m, double n, do
 /* The dispatcher needs the rows per expert on the host before it can size its buffers: the host waits for the device.
  */
 static void host_sync(lk_builder *b) {
-	if (b->job->dispatcher != LK_DISPATCH_ALLTOALL || b->job->cuda_graphs == LK_ON) return;
+	if (b->job->cuda_graphs == LK_ON && b->job->graph_experts == LK_ON) return;
 	lk_op op = {.kind = LK_OP_HOST,
 				.stream = LK_STREAM_HOST,
 				.phase = b->phase,
