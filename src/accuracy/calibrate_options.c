@@ -48,7 +48,7 @@ const lk_verb lk_calibrate_verb = {
 		"Turns measurements into numbers that the models take. KIND says what TABLE holds: ops (kernel times), collectives "
 		"(times by size and GPUs), memory (peak memory), slowdown (kernels beside communication), runs (training runs). "
 		"The tables are those that `lockstep validate` reads. The result is a list of rows with the number of points behind "
-		"each and the error of the fit; with -f NAME.csv it is the file that `--calibration` of predict and validate lays "
+		"each and the error of the fit; with -f NAME.csv it is the file that `--calibration` of predict, validate and collective lays "
 		"on top of the built-in numbers.\n"
 		"\n"
 		"KIND host reads no table. It measures the machine that it runs on: matrix products, memory and caches, calls, pairs "
