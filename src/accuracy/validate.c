@@ -7,6 +7,7 @@
 
 #include "accuracy/scoring.h"
 #include "accuracy/validate_parts.h"
+#include "base/text.h"
 #include "cost/calibration.h"
 
 /* Everything that a validation owns. */
@@ -190,14 +191,9 @@ static lk_status answer(const lk_validate_request *request, lk_stream *in, work 
 	return w->result.source && w->result.reproduce ? LK_OK : lk_oom(err);
 }
 
-static bool ends_in(const char *text, const char *ending) {
-	size_t length = strlen(text), n = strlen(ending);
-	return length >= n && strcmp(text + length - n, ending) == 0;
-}
-
 /* Before the work, not after it. */
 static lk_status check_plot(const char *path, lk_error *err) {
-	if (ends_in(path, ".svg") || ends_in(path, ".svg.gz")) return LK_OK;
+	if (lk_ends_in(path, ".svg") || lk_ends_in(path, ".svg.gz")) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--plot", "\"%.200s\" does not end in .svg", path);
 	return lk_hint(err, "pictures are written as SVG: name a file that ends in .svg or .svg.gz");
 }
