@@ -25,6 +25,7 @@ static const struct kind {
 	{"collectives", lk_calibrate_collectives, "collectives.csv"},
 	{"memory", lk_calibrate_peaks, "megatron_ci_memory.csv"},
 	{"slowdown", lk_calibrate_slowdown, "overlap_slowdown_a100.csv"},
+	{"models", lk_calibrate_models, "fp32_models_e2e.csv"},
 	{"runs", lk_calibrate_runs, "llm_runs.csv"},
 	{"host", NULL, NULL},
 };
@@ -62,13 +63,13 @@ static lk_status find_kind(const char *name, const struct kind **out, lk_error *
 	const char *near = lk_nearest(name, names, KINDS);
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "\"%s\" is no kind of calibration", lk_escape(name, shown, sizeof shown));
 	if (near) return lk_hint(err, "did you mean %s?", near);
-	return lk_hint(err, "give one of ops, collectives, memory, slowdown, runs and host");
+	return lk_hint(err, "give one of ops, collectives, memory, slowdown, models, runs and host");
 }
 
 static lk_status check_table(const lk_calibrate_request *r, const struct kind *kind, lk_error *err) {
 	if (!kind->fit && r->table) {
 		lk_fail(err, LK_ERR_INPUT, "calibrate host", "it measures this machine and reads no file");
-		return lk_hint(err, "say ops, collectives, memory, slowdown or runs for a table; -f FILE names the output");
+		return lk_hint(err, "say ops, collectives, memory, slowdown, models or runs for a table; -f FILE names the output");
 	}
 	if (!kind->fit) return LK_OK;
 	const struct {

@@ -109,9 +109,15 @@ static void test_memory(void **state) {
 	check_table("memory", "megatron_ci_memory.csv");
 }
 
+static void test_models(void **state) {
+	(void)state;
+	check_table("models", "fp32_models_e2e.csv");
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_collectives), cmocka_unit_test(test_slowdown), cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_models),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
