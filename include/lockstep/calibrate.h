@@ -26,7 +26,7 @@ enum { LK_CALIBRATE_AUTO = -1, LK_CALIBRATE_TEXT, LK_CALIBRATE_CSV, LK_CALIBRATE
 
 /* What is asked. Texts are borrowed; NULL was not said. */
 typedef struct lk_calibrate_request {
-	const char *kind;       /* "ops", "collectives", "memory", "slowdown", "runs" or "host" */
+	const char *kind;       /* "ops", "collectives", "memory", "slowdown", "models", "runs" or "host" */
 	const char *table;      /* the measurements, .csv or .csv.gz, "-" standard input; none for "host" */
 	const char *source;     /* where they come from, in words; stands in every row */
 	const char *date;       /* YYYY-MM-DD; today */

@@ -25,6 +25,7 @@ static const struct kind {
 	{"collectives", lk_calibrate_collectives, "collectives.csv"},
 	{"memory", lk_calibrate_peaks, "megatron_ci_memory.csv"},
 	{"slowdown", lk_calibrate_slowdown, "overlap_slowdown_a100.csv"},
+	{"models", lk_calibrate_models, "fp32_models_e2e.csv"},
 	{"runs", lk_calibrate_runs, "llm_runs.csv"},
 	{"host", NULL, NULL},
 };
@@ -62,13 +63,13 @@ static lk_status find_kind(const char *name, const struct kind **out, lk_error *
 	const char *near = lk_nearest(name, names, KINDS);
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "\"%s\" is no kind of calibration", lk_escape(name, shown, sizeof shown));
 	if (near) return lk_hint(err, "did you mean %s?", near);
-	return lk_hint(err, "give one of ops, collectives, memory, slowdown, runs and host");
+	return lk_hint(err, "give one of ops, collectives, memory, slowdown, models, runs and host");
 }
 
 static lk_status check_table(const lk_calibrate_request *r, const struct kind *kind, lk_error *err) {
 	if (!kind->fit && r->table) {
 		lk_fail(err, LK_ERR_INPUT, "calibrate host", "it measures this machine and reads no file");
-		return lk_hint(err, "say ops, collectives, memory, slowdown or runs for a table; -f FILE names the output");
+		return lk_hint(err, "say ops, collectives, memory, slowdown, models or runs for a table; -f FILE names the output");
 	}
 	if (!kind->fit) return LK_OK;
 	const struct {
@@ -136,21 +137,44 @@ static const char *source_of(const lk_calibrate_request *r, lk_arena *arena) {
 
 /* ---- tables ---- */
 
-/* --name is for a table of one device or fabric: two under one name would hide each other. Families that hold for all
- * keep their empty subject. */
+/* --name is for a table of one device or fabric: two under one name would hide each other. Rows that hold for all of
+ * them ("", "all", "default") and those of other families keep their subject; ranges have it as a part of the variant. */
+static bool has_own_subject(const lk_calibration_row *row) {
+	static const char *const families[] = {"gemm", "memory", "collective", "overlap", "network"};
+	if (!*row->subject || strcmp(row->subject, "all") == 0 || strcmp(row->subject, "default") == 0) return false;
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+		if (strcmp(row->family, families[i]) == 0) return true;
+	return false;
+}
+
+/* `text` with the first word `old` replaced by `name`; NULL when memory is out. */
+static const char *rename_words(lk_arena *arena, const char *text, const char *old, const char *name) {
+	size_t length = strlen(old);
+	for (const char *at = text; (at = strstr(at, old)) != NULL; at++) {
+		bool begins = at == text || at[-1] == ' ', ends = at[length] == '\0' || at[length] == ' ';
+		if (begins && ends) return lk_arena_printf(arena, "%.*s%s%s", (int)(at - text), text, name, at + length);
+	}
+	return text;
+}
+
 static lk_status rename_subject(const char *name, lk_calibration *c, lk_error *err) {
 	const char *only = NULL;
-	for (size_t i = 0; name && i < c->rows.count; i++) {
+	for (size_t i = 0; i < c->rows.count; i++) {
+		if (!has_own_subject(&c->rows.at[i])) continue;
 		const char *subject = c->rows.at[i].subject;
-		if (!*subject) continue;
 		if (only && strcmp(only, subject) != 0) {
 			lk_fail(err, LK_ERR_INPUT, "--name", "the table holds more than one: %.60s, %.60s", only, subject);
 			return lk_hint(err, "leave --name out, or calibrate from a table of one");
 		}
 		only = subject;
 	}
-	for (size_t i = 0; only && i < c->rows.count; i++)
-		if (*c->rows.at[i].subject) c->rows.at[i].subject = name;
+	if (!only) return lk_fail(err, LK_ERR_INPUT, "--name", "these numbers are not those of one device or fabric");
+	for (size_t i = 0; i < c->rows.count; i++) {
+		lk_calibration_row *row = &c->rows.at[i];
+		if (has_own_subject(row)) row->subject = name;
+		else if (strcmp(row->family, "range") == 0) row->variant = rename_words(&c->arena, row->variant, only, name);
+		if (!row->variant) return lk_oom(err);
+	}
 	return LK_OK;
 }
 
@@ -189,7 +213,7 @@ static lk_status fit(const lk_calibrate_request *r, const struct kind *kind, wor
 		lk_fail(err, LK_ERR_INPUT, r->table, "nothing in the table could be fitted");
 		return lk_hint(err, "a table such as %s is wanted", kind->table);
 	}
-	LK_TRY(rename_subject(name, &w->calibration, err));
+	if (name) LK_TRY(rename_subject(name, &w->calibration, err));
 	return list_rows(w, err);
 }
 

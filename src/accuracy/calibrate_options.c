@@ -46,10 +46,10 @@ const lk_verb lk_calibrate_verb = {
 	.operands = "KIND [TABLE.csv]",
 	.description =
 		"Turns measurements into numbers that the models take. KIND says what TABLE holds: ops (kernel times), collectives "
-		"(times by size and GPUs), memory (peak memory), slowdown (kernels beside communication), runs (training runs). "
-		"The tables are those that `lockstep validate` reads. The result is a list of rows with the number of points behind "
-		"each and the error of the fit; with -f NAME.csv it is the file that `--calibration` of predict and validate lays "
-		"on top of the built-in numbers.\n"
+		"(times by size and GPUs), memory (peak memory), slowdown (kernels beside communication), models (whole networks on "
+		"one device), runs (training runs). The tables are those that `lockstep validate` reads. The result is a list of "
+		"rows with the number of points behind each and the error of the fit; with -f NAME.csv it is the file that "
+		"`--calibration` of predict, validate and collective lays on top of the built-in numbers.\n"
 		"\n"
 		"KIND host reads no table. It measures the machine that it runs on: matrix products, memory and caches, calls, pairs "
 		"of processes, disk, and GPUs where there are some. With -f NAME.json the result is a device and a cluster that "

@@ -11,6 +11,7 @@
 
 #include "ask/range.h"
 #include "ask/step.h"
+#include "base/stats.h"
 
 enum { FEWEST = 10 };
 static const double share = .80; /* the shortest of many intervals holds a little less of what was not seen */
@@ -46,17 +47,9 @@ static double offset(const lk_run *run, const lk_cross_run *cross) {
 	return log(run->measured_s / cross->predicted);
 }
 
-static int ascending(const void *a, const void *b) {
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* The shortest interval that holds `share` of the sorted values. */
 static void shortest(const double *x, size_t n, double *low, double *high) {
-	size_t held = (size_t)fmin(ceil(share * (double)(n + 1)), (double)n);
-	*low = x[0], *high = x[n - 1];
-	for (size_t i = 0; i + held <= n; i++)
-		if (x[i + held - 1] - x[i] < *high - *low) *low = x[i], *high = x[i + held - 1];
+	lk_shortest(x, n, (size_t)fmin(ceil(share * (double)(n + 1)), (double)n), low, high);
 }
 
 /* Classes from narrow to wide: kind of network, stack and architecture; without the architecture; without the stack. */
@@ -81,7 +74,7 @@ static size_t collect(const lk_runs *runs, const lk_cross_run *cross, ptrdiff_t 
 		double o = offset(&runs->at[i], &cross[i]);
 		if (isfinite(o)) x[n++] = o;
 	}
-	qsort(x, n, sizeof *x, ascending);
+	qsort(x, n, sizeof *x, lk_ascending);
 	return n;
 }
 

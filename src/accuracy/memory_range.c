@@ -9,10 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_value(const void *a, const void *b) {
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
+#include "base/stats.h"
 
 static int by_text(const void *a, const void *b) {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -26,12 +23,11 @@ static size_t distinct(const char **folds, size_t count) {
 }
 
 static void shortest(double *z, size_t count, size_t tests, lk_memory_band *out) {
-	size_t inside = (size_t)ceil(0.8 * (1 + 1.0 / (double)tests) * (double)count - 1e-9), best = 0;
+	size_t inside = (size_t)ceil(0.8 * (1 + 1.0 / (double)tests) * (double)count - 1e-9);
 	if (inside > count) inside = count;
-	qsort(z, count, sizeof *z, by_value);
-	for (size_t i = 1; i + inside <= count; i++)
-		if (z[i + inside - 1] - z[i] < z[best + inside - 1] - z[best]) best = i;
-	out->low = z[best], out->high = z[best + inside - 1], out->rows = (int)count;
+	qsort(z, count, sizeof *z, lk_ascending);
+	lk_shortest(z, count, inside, &out->low, &out->high);
+	out->rows = (int)count;
 }
 
 lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const char *class, const char *without,

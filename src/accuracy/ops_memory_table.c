@@ -89,11 +89,6 @@ void lk_memory_table_free(lk_memory_table *table) {
 
 /* ---- folds ---- */
 
-static int by_number(const void *a, const void *b) {
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* Few widths: each is a fold. Many: an even share of them, by their hash. */
 static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *t, lk_error *err) {
 	double *widths = LK_ARRAY(arena, double, t->count);
@@ -101,13 +96,13 @@ static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *t, lk_error *
 	if (!widths) return lk_oom(err);
 	for (size_t i = 0; i < t->count; i++)
 		if (t->samples[i].family == LK_FAMILY_MEMORY) widths[rows++] = t->samples[i].n;
-	qsort(widths, rows, sizeof *widths, by_number);
+	qsort(widths, rows, sizeof *widths, lk_ascending);
 	for (size_t i = 0; i < rows; i++)
 		if (i == 0 || widths[i] != widths[i - 1]) widths[different++] = widths[i];
 	t->few_widths = different <= FEW_WIDTHS;
 	t->folds = t->few_widths ? (int)different : SHARES;
 	for (size_t i = 0; i < t->count; i++) {
-		double n = t->samples[i].n, *place = bsearch(&n, widths, different, sizeof n, by_number);
+		double n = t->samples[i].n, *place = bsearch(&n, widths, different, sizeof n, lk_ascending);
 		if (place) t->fold[i] = t->few_widths ? (int)(place - widths) : (int)(lk_hash64((uint64_t)n) % SHARES);
 	}
 	return LK_OK;

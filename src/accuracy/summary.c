@@ -296,7 +296,7 @@ static lk_status summarise_macro(const lk_score *scores, size_t count, lk_accura
 	for (size_t i = 0; status == LK_OK && i < count; i++) keys[i] = (lk_score_key){scores[i].stack, 0};
 	if (status == LK_OK) status = lk_summarise_by("stack", scores, keys, count, stacks, &filled, err);
 	for (int i = 0; status == LK_OK && i < filled; i++) {
-		if (stacks[i].scored < MACRO_ROWS) continue;
+		if (stacks[i].scored < MACRO_ROWS || !*stacks[i].name) continue;
 		sum += stacks[i].geomean_error;
 		counted++;
 	}

@@ -7,6 +7,7 @@
 
 #include "accuracy/scoring.h"
 #include "accuracy/validate_parts.h"
+#include "base/text.h"
 #include "cost/calibration.h"
 
 /* Everything that a validation owns. */
@@ -165,10 +166,19 @@ static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
 	return NULL;
 }
 
+static lk_status check_stack(const lk_validate_request *r, lk_error *err) {
+	if (!r->stack || !(r->ops || r->collectives || r->memory || r->slowdown || r->models)) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
+}
+
 /* Kinds that can leave something else out than usual. */
 static lk_status check_folds(const lk_validate_request *r, lk_error *err) {
 	bool kernels = r->ops || r->models, of_kernels = r->folds == LK_FOLDS_SHAPE || r->folds == LK_FOLDS_GPU;
 	bool of_collectives = r->folds == LK_FOLDS_SIZE || r->folds == LK_FOLDS_GPUS;
+	if (r->folds != 0 && !r->cross) {
+		lk_fail(err, LK_ERR_INPUT, "--folds", "nothing is left out of a fit without --cross-validate");
+		return lk_hint(err, "add --cross-validate");
+	}
 	if (r->folds == 0 || (kernels && of_kernels) || (r->collectives && of_collectives)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
 	if (kernels) return lk_hint(err, "give shape or gpu");
@@ -179,6 +189,7 @@ static lk_status answer(const lk_validate_request *request, lk_stream *in, work 
 	lk_scoring scoring = {0};
 	lk_scoring_fn *score = kind_of(request, err);
 	if (!score) return LK_ERR_INPUT;
+	LK_TRY(check_stack(request, err));
 	LK_TRY(check_folds(request, err));
 	LK_TRY(score(&w->arena, request, in, &scoring, err));
 	if (scoring.count == 0) return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");
@@ -190,14 +201,9 @@ static lk_status answer(const lk_validate_request *request, lk_stream *in, work 
 	return w->result.source && w->result.reproduce ? LK_OK : lk_oom(err);
 }
 
-static bool ends_in(const char *text, const char *ending) {
-	size_t length = strlen(text), n = strlen(ending);
-	return length >= n && strcmp(text + length - n, ending) == 0;
-}
-
 /* Before the work, not after it. */
 static lk_status check_plot(const char *path, lk_error *err) {
-	if (ends_in(path, ".svg") || ends_in(path, ".svg.gz")) return LK_OK;
+	if (lk_ends_in(path, ".svg") || lk_ends_in(path, ".svg.gz")) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--plot", "\"%.200s\" does not end in .svg", path);
 	return lk_hint(err, "pictures are written as SVG: name a file that ends in .svg or .svg.gz");
 }

@@ -1,6 +1,7 @@
 /* sink.c: bytes out. zlib's file layer writes plain ("T") or gzip; it buffers in both cases. A regular file is written
  * beside its target and renamed; what is no regular file (/dev/null, a pipe) is written directly. */
 #include "base/stream.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,11 +70,6 @@ static int open_target(lk_sink *s, const char *path) {
 	return fd;
 }
 
-static bool ends_in_gz(const char *path) {
-	size_t length = strlen(path);
-	return length >= 3 && strcmp(path + length - 3, ".gz") == 0;
-}
-
 lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 	*out = NULL;
 	lk_sink *s = calloc(1, sizeof *s);
@@ -83,7 +79,7 @@ lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 	int fd = s->name ? open_target(s, path) : -1;
 	int code = errno;
 	if (fd >= 0) {
-		s->out = gzdopen(fd, ends_in_gz(path) ? "wb6" : "wbT");
+		s->out = gzdopen(fd, lk_ends_in(path, ".gz") ? "wb6" : "wbT");
 		if (s->out) {
 			gzbuffer(s->out, 1 << 16);
 			*out = s;

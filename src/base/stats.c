@@ -17,8 +17,7 @@ double lk_mean(const double *x, size_t n) {
 	return (double)(sum / (long double)n);
 }
 
-/* Ascending, NaN last. */
-static int ascending(const void *a, const void *b) {
+int lk_ascending(const void *a, const void *b) {
 	double x = *(const double *)a, y = *(const double *)b;
 	if (isnan(x) || isnan(y)) return isnan(x) - isnan(y);
 	return (x > y) - (x < y);
@@ -29,7 +28,7 @@ double lk_quantile(const double *x, size_t n, double q) {
 	double *sorted = malloc(n * sizeof *sorted);
 	if (!sorted) return NAN;
 	memcpy(sorted, x, n * sizeof *sorted);
-	qsort(sorted, n, sizeof *sorted, ascending);
+	qsort(sorted, n, sizeof *sorted, lk_ascending);
 	double rank = q * (double)(n - 1), part = rank - floor(rank);
 	size_t low = (size_t)rank;
 	double value = sorted[low];
@@ -41,6 +40,12 @@ double lk_quantile(const double *x, size_t n, double q) {
 
 double lk_median(const double *x, size_t n) {
 	return lk_quantile(x, n, 0.5);
+}
+
+void lk_shortest(const double *sorted, size_t n, size_t held, double *low, double *high) {
+	*low = sorted[0], *high = sorted[n - 1];
+	for (size_t i = 0; i + held <= n; i++)
+		if (sorted[i + held - 1] - sorted[i] < *high - *low) *low = sorted[i], *high = sorted[i + held - 1];
 }
 
 double lk_kendall_tau(const double *x, const double *y, size_t n) {

@@ -5,10 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Order of doubles for qsort and bsearch; NANs come last. */
+int lk_ascending(const void *a, const void *b);
+
 double lk_mean(const double *x, size_t n);
 /* Linear interpolation between order statistics, q in 0..1; NAN for n = 0 or when memory is out. */
 double lk_quantile(const double *x, size_t n, double q);
 double lk_median(const double *x, size_t n);
+/* The shortest interval that holds `held` (1 to n) of n ascending numbers. */
+void lk_shortest(const double *sorted, size_t n, size_t held, double *low, double *high);
 /* Kendall's tau-b of two rankings; NAN for n < 2 or when all are tied. O(n^2): groups are small. */
 double lk_kendall_tau(const double *x, const double *y, size_t n);
 

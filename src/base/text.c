@@ -325,3 +325,8 @@ char *lk_escape(const char *text, char *out, size_t size) {
 	out[used] = '\0';
 	return out;
 }
+
+bool lk_ends_in(const char *text, const char *ending) {
+	size_t length = strlen(text), part = strlen(ending);
+	return length >= part && strcmp(text + length - part, ending) == 0;
+}

@@ -41,6 +41,8 @@ char *lk_format_shortest(double number, char *out, size_t size);
 /* Length of the UTF-8 sequence (1 to 4) at the start of `text`, which has `size` bytes; 0 if it is not valid. */
 size_t lk_utf8_length(const char *text, size_t size);
 
+bool lk_ends_in(const char *text, const char *ending);
+
 /* `text` with control characters, DEL and invalid UTF-8 as \xNN, for terminals. Returns `out`. */
 char *lk_escape(const char *text, char *out, size_t size);
 

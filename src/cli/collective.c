@@ -10,6 +10,7 @@ static int run(lk_args *args) {
 	lk_error err = {0};
 	lk_collective_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	if (request.path && cli_check_place(request.path, &err) != LK_OK) return cli_fail(&err);
 	request.log = args->operand_count ? args->operands[0] : NULL;
 	if (lk_collective_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	lk_status status = lk_collective_print(answer, request.format, cli_colour(), request.path, stdout, &err);

@@ -17,6 +17,10 @@ static int run(lk_args *args) {
 		lk_hint(&err, "add --file NAME.sqlite");
 		return cli_fail(&err);
 	}
+	/* Both places before the work: no picture is left behind where the table cannot be written. */
+	const char *const places[] = {request.output, request.plot};
+	for (int i = 0; i < 2; i++)
+		if (places[i] && cli_check_place(places[i], &err) != LK_OK) return cli_fail(&err);
 	if (lk_validate(&request, &validation, &err) != LK_OK) return cli_fail(&err);
 	lk_status status = request.plot ? lk_validate_plot(validation, request.plot, &err) : LK_OK;
 	if (status == LK_OK) status = lk_validate_save(validation, request.format, cli_colour(), request.output, stdout, &err);

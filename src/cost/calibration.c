@@ -8,6 +8,7 @@
 
 #include "base/csv.h"
 #include "base/text.h"
+#include "base/trees.h"
 #include "hw/data.h"
 
 /* ---- reading ---- */
@@ -31,6 +32,7 @@ static lk_status read_numbers(lk_arena *arena, const char *text, lk_calibration_
 		*equals = '\0';
 		row->name[row->count] = word;
 		LK_TRY(lk_parse_real(equals + 1, -1e18, 1e18, &row->value[row->count], row->where, err));
+		LK_TRY(lk_calibration_check(row, row->count, err));
 		row->count++;
 	}
 	return LK_OK;
@@ -165,6 +167,21 @@ static lk_status load_file(const char *name, lk_error *err) {
 	return status;
 }
 
+/* Trees that nobody could read would be left out in silence. */
+static lk_status check_trees(const lk_calibration *calibration, size_t first, lk_error *err) {
+	lk_arena scratch = LK_ARENA_INIT;
+	lk_status status = LK_OK;
+	lk_trees *trees = malloc(sizeof *trees);
+	if (!trees) return lk_oom(err);
+	for (size_t i = first; i < calibration->rows.count && status == LK_OK; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
+		if (row->text) status = lk_trees_read(&scratch, row->text, row->where, trees, err);
+	}
+	free(trees);
+	lk_arena_free(&scratch);
+	return status;
+}
+
 /* A test reads what was compiled in: an error here can only be memory, and leaves the rows read so far. */
 static void load(void) {
 	const char *name;
@@ -187,8 +204,11 @@ lk_status lk_calibration_use(const char *path, lk_error *err) {
 	if (in_use && strcmp(in_use, path) == 0) return LK_OK;
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
+	size_t before = current.rows.count;
 	lk_status status = lk_calibration_read(in, &current, err);
 	lk_stream_close(in);
+	if (status == LK_OK) status = check_trees(&current, before, err);
+	if (status != LK_OK) current.rows.count = before;
 	if (status == LK_OK) in_use = lk_arena_strdup(&current.arena, path);
 	return status;
 }

@@ -35,6 +35,8 @@ typedef struct lk_calibration {
 
 /* Appends the rows of a file to `into`. Errors name file and line. */
 lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err);
+/* Is the row's number `index` one that its family has, and one that a model can work with? calibration_limits.c. */
+lk_status lk_calibration_check(const lk_calibration_row *row, int index, lk_error *err);
 void lk_calibration_free(lk_calibration *calibration);
 /* Appends a row whose texts stay valid or are owned by calibration->arena. NULL when memory is out. */
 lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family, const char *subject, const char *variant);

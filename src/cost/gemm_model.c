@@ -130,5 +130,5 @@ double lk_gemm_seconds(const lk_gemm_model *model, const lk_device *device, cons
 	if (!model->trees || model->trees->count == 0) return seconds;
 	float x[LK_GEMM_FEATURES];
 	lk_gemm_features(&model->numbers, device, shape, detail, seconds, x);
-	return seconds * exp(lk_trees_at(model->trees, x));
+	return seconds * exp(fmin(fmax(lk_trees_at(model->trees, x), -5), 5)); /* a file of the user's may hold any trees */
 }

@@ -312,15 +312,10 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 	return status;
 }
 
-static bool ends_in(const char *text, const char *ending) {
-	size_t length = strlen(text), part = strlen(ending);
-	return length >= part && strcmp(text + length - part, ending) == 0;
-}
-
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
 	if (text[strspn(text, " \t\r\n")] != '{') {
-		if (ends_in(text, ".json")) return read_file(arena, text, out, err);
-		if (ends_in(text, ".xml")) return read_xml(arena, text, out, err);
+		if (lk_ends_in(text, ".json")) return read_file(arena, text, out, err);
+		if (lk_ends_in(text, ".xml")) return read_xml(arena, text, out, err);
 		return read_text(arena, text, out, err);
 	}
 	lk_stream *in;

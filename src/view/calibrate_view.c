@@ -145,14 +145,9 @@ lk_status lk_calibrate_print(const lk_calibrated *c, int format, bool colour, FI
 
 /* ---- to a file ---- */
 
-static bool ends_in(const char *path, const char *ending) {
-	size_t length = strlen(path), part = strlen(ending);
-	return length >= part && strcmp(path + length - part, ending) == 0;
-}
-
 static int format_of(const char *path) {
-	if (path && (ends_in(path, ".csv") || ends_in(path, ".csv.gz"))) return LK_CALIBRATE_CSV;
-	if (path && (ends_in(path, ".json") || ends_in(path, ".json.gz"))) return LK_CALIBRATE_JSON;
+	if (path && (lk_ends_in(path, ".csv") || lk_ends_in(path, ".csv.gz"))) return LK_CALIBRATE_CSV;
+	if (path && (lk_ends_in(path, ".json") || lk_ends_in(path, ".json.gz"))) return LK_CALIBRATE_JSON;
 	return LK_CALIBRATE_TEXT;
 }
 

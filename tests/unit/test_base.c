@@ -451,6 +451,15 @@ static void quantiles(void **state) {
 	assert_true(isnan(lk_mean(equal, 0)));
 	double infinite[] = {1, INFINITY};
 	assert_true(lk_quantile(infinite, 2, 0) == 1);
+	const double sorted[] = {0, 4, 5, 5.5, 9};
+	double low, high;
+	lk_shortest(sorted, 5, 3, &low, &high);
+	assert_true(low == 4 && high == 5.5);
+	lk_shortest(sorted, 5, 5, &low, &high);
+	assert_true(low == 0 && high == 9);
+	lk_shortest(sorted, 5, 1, &low, &high);
+	assert_true(low == high);
+	assert_true(lk_ends_in("a.csv.gz", ".gz") && lk_ends_in(".gz", ".gz") && !lk_ends_in("gz", ".gz") && lk_ends_in("", ""));
 	/* at least q of the values are not above the quantile, and it never falls as q rises */
 	uint64_t seed = 9;
 	for (int round = 0; round < 500; round++) {

@@ -138,12 +138,20 @@ static void test_bad_rows(void **state) {
 	refuse("gemm,a100,fp16,efficiency,1,0,,\n", "mine.csv:2");
 	refuse("gemm,a100,fp16,efficiency=,1,0,,\n", "mine.csv:2");
 	refuse("gemm,a100,fp16,efficiency=x,1,0,,\n", "mine.csv:2");
-	refuse("gemm,a100,fp16,a=1,1,0,,\ngemm,a100,fp16,efficiency=nan,1,0,,\n", "mine.csv:3");
-	refuse("gemm,a100,fp16,a=1,-1,0,,\n", "mine.csv:2");
-	refuse("gemm,a100,fp16,a=1,1,-0.5,,\n", "mine.csv:2");
-	refuse(",a100,fp16,a=1,1,0,,\n", "mine.csv:2");
+	refuse("gemm,a100,fp16,blend=1,1,0,,\ngemm,a100,fp16,efficiency=nan,1,0,,\n", "mine.csv:3");
+	refuse("gemm,a100,fp16,blend=1,-1,0,,\n", "mine.csv:2");
+	refuse("gemm,a100,fp16,blend=1,1,-0.5,,\n", "mine.csv:2");
+	refuse(",a100,fp16,blend=1,1,0,,\n", "mine.csv:2");
 	refuse("gemm,a100\n", "mine.csv:2");
-	char many[2048] = "gemm,a,b,";
+	/* what no model can work with, and names that no model asks for */
+	refuse("step,all,,gemm_efficiency=0,1,0,,\n", "mine.csv:2");
+	refuse("step,all,,gemm_efficiency=1e18,1,0,,\n", "mine.csv:2");
+	refuse("step,all,,launch_s=-1,1,0,,\n", "mine.csv:2");
+	refuse("step,all,,gemm_eficiency=1,1,0,,\n", "mine.csv:2");
+	refuse("stack,nemo,16-bit,host=0,1,0,,\n", "mine.csv:2");
+	refuse("collective,default,,wire=0,1,0,,\n", "mine.csv:2");
+	refuse("range,step,dense,low=0,1,0,,\n", "mine.csv:2");
+	char many[2048] = "nobody,a,b,";
 	for (int i = 0; i <= LK_CALIBRATION_NUMBERS; i++) strcat(many, "n=1 ");
 	strcat(many, ",1,0,,\n");
 	refuse(many, "mine.csv:2");
