@@ -57,7 +57,7 @@ typedef struct lk_predict_request {
 	double moe_imbalance;
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
 	double bucket_mib;
-	int cuda_graphs, fused_loss;
+	int cuda_graphs, fused_loss, expert_overlap;
 	int max_connections;    /* CUDA_DEVICE_MAX_CONNECTIONS; 0 as the launch line says, else 8 */
 	bool offload_optimizer, compile;
 	const char *stack;

@@ -126,6 +126,7 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *d, con
 	job->tp_overlap = !split ? LK_OFF : row->async_tp ? LK_ON : d->tp_overlap;
 	job->cuda_graphs = d->cuda_graphs;
 	job->graph_experts = d->graph_experts;
+	job->expert_overlap = d->expert_overlap;
 	job->fused_cross_entropy = d->fused_loss;
 	job->fp32_grads = d->fp32_grads;
 	job->grad_reduce_fp32 = d->grad_reduce_fp32;

@@ -41,20 +41,21 @@ static const lk_stack_defaults table[] = {
 		.stack = "nemo", .since = "25.09", .job_stack = "nemo",
 		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16,
 		.overlap_grad_reduce = LK_ON, .tp_overlap = LK_ON, .fused_loss = LK_ON,
-		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_NODE, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
-		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: DeepEP or HybridEP, moe_router_force_load_balancing",
+		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_NODE, .expert_overlap = LK_ON, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
+		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: DeepEP or HybridEP, moe_router_force_load_balancing; "
+		          "expert traffic overlapped in interleaved pipelines: assumed",
 	},
 	{
 		.stack = "nemo", .since = "26.02", .job_stack = "nemo",
 		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16,
 		.overlap_grad_reduce = LK_ON, .tp_overlap = LK_ON, .fused_loss = LK_ON, .cuda_graphs = LK_ON,
-		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_NODE, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
+		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_NODE, .expert_overlap = LK_ON, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
 		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: CUDA graphs of attention, router and preprocessing",
 	},	{
 		.stack = "nemo", .since = "26.06", .job_stack = "nemo",
 		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16,
 		.overlap_grad_reduce = LK_ON, .tp_overlap = LK_ON, .fused_loss = LK_ON, .cuda_graphs = LK_ON, .graph_experts = LK_ON,
-		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_NODE, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
+		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_NODE, .expert_overlap = LK_ON, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
 		.source = "as before, with graphs of whole iterations: assumed from the launch times that the runs leave room for",
 	},
 	{

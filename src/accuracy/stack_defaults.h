@@ -15,7 +15,7 @@ typedef struct lk_stack_defaults {
 	lk_dtype dtype;
 	/* for what has no column */
 	double dropout;
-	lk_switch overlap_grad_reduce, overlap_param_gather, tp_overlap, cuda_graphs, graph_experts, fused_loss;
+	lk_switch overlap_grad_reduce, overlap_param_gather, tp_overlap, cuda_graphs, graph_experts, expert_overlap, fused_loss;
 	lk_switch fp32_grads, grad_reduce_fp32, master_weights, cp_balanced;
 	lk_dispatcher dispatcher;
 	double moe_imbalance;

@@ -70,6 +70,8 @@ static const lk_option options[] = {
 	{"fused-loss", 0, LK_OPTION_SWITCH, AT(fused_loss), false, 0, 0, NULL, NULL, NULL, "cross-entropy without an fp32 copy of the logits"},
 	{"dispatcher", 0, LK_OPTION_TEXT, AT(dispatcher), true, 0, 0, NULL, "KIND", NULL,
 	 "MoE: alltoall, allgather, or node (one copy per node, as DeepEP)"},
+	{"expert-overlap", 0, LK_OPTION_SWITCH, AT(expert_overlap), false, 0, 0, NULL, NULL, NULL,
+	 "MoE: expert traffic beside another micro-batch's computation, in an interleaved pipeline"},
 	{"moe-imbalance", 0, LK_OPTION_REAL, AT(moe_imbalance), true, 1, 1000, NULL, "X", NULL, "tokens of the busiest expert rank over the mean"},
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), true, 0, 0, NULL, "NAME", NULL,
 	 "software whose defaults and efficiencies apply: megatron, nemo, fsdp, llm-foundry, torchtitan, deepspeed"},

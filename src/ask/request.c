@@ -190,6 +190,7 @@ static void take_switches(const lk_predict_request *r, lk_job *job) {
 	take_switch(&job->overlap_p2p, r->overlap_p2p);
 	take_switch(&job->tp_overlap, r->tp_overlap);
 	take_switch(&job->cuda_graphs, r->cuda_graphs);
+	take_switch(&job->expert_overlap, r->expert_overlap);
 	take_switch(&job->fused_cross_entropy, r->fused_loss);
 	if (r->bucket_mib > 0) job->bucket_bytes = r->bucket_mib * LK_MIB;
 	if (r->moe_imbalance > 0) job->moe_imbalance = r->moe_imbalance;

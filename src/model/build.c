@@ -58,7 +58,7 @@ static void set_ranks(lk_graph *graph, const lk_job *job) {
 /* Stage and chunk at a place of the chain; direction d of DualPipe is a chain of its own. */
 static void at_place(const lk_job *job, int place, int direction, int *stage, int *chunk) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
 	bool dual = job->schedule == LK_SCHED_DUALPIPE;
 	for (*stage = 0; *stage < job->pp; ++*stage)
 		for (*chunk = dual ? direction : 0; *chunk < shape.chunks; ++*chunk) {
@@ -421,7 +421,7 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	lk_stage_builder s = {
 		.b = b,
 		.schedule = lk_schedule_get(job->schedule),
-		.shape = {job->pp, job->vp, job->microbatches, job->microbatch_group},
+		.shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)},
 		.stage = stage,
 		.places = lk_job_places(job),
 		.wire_block = wire_blocks,

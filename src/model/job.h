@@ -99,6 +99,7 @@ typedef struct lk_job {
 	char stack[32];             /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
 	char profile[32];           /* software stack whose measured efficiencies apply; default: `stack` */
 	char release[16];           /* of it: "26.04"; "" the newest */
+	lk_switch expert_overlap;   /* expert traffic beside the computation of another micro-batch (interleaved); default off */
 	lk_switch graph_experts;    /* CUDA graphs hold the experts too; default off: their sizes vary */
 	lk_switch scatter_messages; /* a pipeline message is cut among tensor-parallel ranks; default: DeepSpeed's engine does */
 	bool padded_vocab_said;
@@ -109,6 +110,11 @@ typedef struct lk_job {
 /* Derives what was left open (dp, micro-batches, defaults) and refuses what cannot run. The message names the rule and
  * the nearest legal values: "--tp: 96 heads do not divide by 7; nearest: 6, 8". */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
+
+/* Whether forward and backward passes run as pairs, the expert traffic of one beside the computation of the other. */
+static inline bool lk_job_pairs(const lk_job *job) {
+	return job->expert_overlap == LK_ON && job->schedule == LK_SCHED_INTERLEAVED && job->model.experts > 0 && job->ep > 1;
+}
 
 /* Layers of a stage's chunk, in model order: chunk c of stage s holds layers [*first, *first + count). */
 int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first);

@@ -139,7 +139,7 @@ static lk_status check_size(const lk_job *job, lk_error *err) {
 
 static lk_status check_pipeline(const lk_job *job, lk_error *err) {
 	LK_TRY(check_size(job, err));
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	LK_TRY(schedule->check(&shape, err));
 	if (job->schedule == LK_SCHED_INTERLEAVED && (job->pp < 2 || job->vp < 2)) {

@@ -62,7 +62,7 @@ const lk_field lk_job_fields[] = {
 	BOOL(recompute_norms), BOOL(recompute_expert_activation), BOOL(recompute_latent_up),
 	SWITCH(overlap_grad_reduce), SWITCH(overlap_param_gather), SWITCH(overlap_p2p), SWITCH(tp_overlap),
 	REAL(bucket_bytes),
-	BOOL(offload_optimizer), SWITCH(cuda_graphs), SWITCH(graph_experts), SWITCH(scatter_messages),
+	BOOL(offload_optimizer), SWITCH(cuda_graphs), SWITCH(graph_experts), SWITCH(expert_overlap), SWITCH(scatter_messages),
 	 CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),
 	CHOICE(attn_library, libraries), BOOL(local_layers), BOOL(deterministic), BOOL(attention_mask),
 	BOOL(native_loss_fusion),

@@ -175,7 +175,7 @@ static int place_layers(const lk_job *job, int place) {
 }
 
 int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	int wanted = schedule->place(&shape, stage, chunk), before = 0;
 	if (job->pipeline_layout[0] != '\0') {

@@ -64,7 +64,7 @@ typedef struct lk_megatron {
 	bool group_query, swiglu, geglu, bias_linear, qkv_bias, untie, latent, binary_head;
 	bool rotary, recompute_activations, moe_recompute;
 	bool fp16, bf16, grads_fp32, reduce_bf16;
-	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap;
+	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap, expert_overlap;
 	bool distributed_optimizer, megatron_fsdp, torch_fsdp2, fsdp2_keep;
 	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;

@@ -113,6 +113,7 @@ static void put_switches(const lk_job *job, lk_megatron *m) {
 	m->overlap_params = job->overlap_param_gather == LK_ON;
 	m->no_overlap_p2p = job->schedule == LK_SCHED_INTERLEAVED && job->overlap_p2p == LK_OFF;
 	m->tp_overlap = job->tp_overlap == LK_ON;
+	m->expert_overlap = job->expert_overlap == LK_ON;
 	m->graph_impl = job->cuda_graphs == LK_ON;
 	bool unfused = job->attn_kernel == LK_KERNEL_UNFUSED;
 	static const int libraries[] = {[LK_ATTN_LIBRARY_FLASH] = 1, [LK_ATTN_LIBRARY_CUDNN] = 2};

@@ -422,6 +422,9 @@ static lk_status finish_switches(lk_reading *r, const lk_megatron *m, lk_job *jo
 	if (m->torch_fsdp2) job->overlap_param_gather = LK_ON; /* FSDP2 fetches one unit ahead */
 	job->overlap_p2p = on(!m->no_overlap_p2p && job->schedule == LK_SCHED_INTERLEAVED);
 	job->tp_overlap = on(m->tp_overlap && job->tp > 1);
+	job->expert_overlap = on(m->expert_overlap);
+	if (m->expert_overlap && job->schedule != LK_SCHED_INTERLEAVED)
+		LK_TRY(lk_launch_note(r, "overlap-moe-expert-parallel-comm", "modelled with an interleaved pipeline only"));
 	job->cuda_graphs = on(m->cuda_graph || m->graph_impl > 0);
 	if (job->model.network != LK_NET_ENCDEC) job->decoder_seq = 0; /* other programs take it as the sequence */
 	job->fused_cross_entropy = on(m->fused_loss);

@@ -219,7 +219,7 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("no-gradient-reduce-div-fusion", FUSION),
 	SKIP("moe-use-legacy-grouped-gemm", "experts are always priced as grouped matrix products"),
 	SKIP("moe-shared-expert-overlap", "overlap of shared experts with the dispatch is not modelled"),
-	SKIP("overlap-moe-expert-parallel-comm", "overlap of expert dispatch across micro-batches is not modelled"),
+	SET("overlap-moe-expert-parallel-comm", expert_overlap),
 	SKIP("delay-wgrad-compute", "delayed weight gradients are not modelled"),
 	SKIP("moe-extended-tp", "replaced by --expert-tensor-parallel-size"),
 	SKIP("moe-expert-capacity-factor", "dropped or padded tokens are not modelled; see the imbalance of experts"),

@@ -31,6 +31,7 @@ typedef struct lk_schedule_shape {
 	int chunks;          /* v: model chunks per rank (ZB-V and DualPipe: 2) */
 	int microbatches;    /* m */
 	int group;           /* interleaved: micro-batches that pass a chunk before the next one; 0: p */
+	bool paired;         /* interleaved: a forward and the backward behind it run as one, each beside the other's messages */
 } lk_schedule_shape;
 
 typedef struct lk_schedule {

@@ -6,6 +6,8 @@
  * starts. Backward passes take the chunks the other way round. With w = min(2(p - s - 1) + (v - 1)g, m*v): F x w; (F, B) x (m*v - w); B x w. Makespan
  * m(F + b) + (p - 1)(F + b)/v; min(m*v, w + 1) chunks are in flight.
  *
+ * Paired (Megatron-LM's --overlap-moe-expert-parallel-comm): w is one more, and F and B of a steady step run side by side.
+ *
  * m must be a multiple of p. Megatron-LM refuses a last group of fewer than p micro-batches too: the order would
  * deadlock, for instance with p = 4, v = 3, m = 5. */
 #include "model/schedule_kinds.h"
@@ -57,11 +59,13 @@ static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out,
 	int64_t steps = (int64_t)shape->microbatches * shape->chunks;
 	LK_TRY(lk_schedule_begin(&lk_schedule_interleaved, shape, stage, 2 * (size_t)steps, out, err));
 	int64_t warmup = 2 * (int64_t)(shape->stages - stage - 1) + (int64_t)(shape->chunks - 1) * group_size(shape);
+	if (shape->paired) warmup++; /* a pair's backward may not wait for its own forward */
 	if (warmup > steps) warmup = steps;
 	walk forward = {0, 0, 0}, backward = {0, 0, 0};
 	for (int64_t i = 0; i < warmup; i++) emit(out, LK_PASS_F, shape, &forward);
 	for (int64_t i = warmup; i < steps; i++) {
 		emit(out, LK_PASS_F, shape, &forward);
+		lk_last(out)->pair = shape->paired;
 		emit(out, LK_PASS_B, shape, &backward);
 	}
 	for (int64_t i = 0; i < warmup; i++) emit(out, LK_PASS_B, shape, &backward);

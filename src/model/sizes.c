@@ -50,7 +50,7 @@ lk_rank_params lk_sizes_head(const lk_job *job) {
 
 static bool holds_place(const lk_job *job, int stage, int wanted) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
 	for (int chunk = 0; chunk < job->vp; chunk++)
 		if (schedule->place(&shape, stage, chunk) == wanted) return true;
 	return false;

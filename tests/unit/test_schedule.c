@@ -15,7 +15,7 @@
 
 static double makespan(lk_schedule_kind kind, int p, int v, int m, double f, double b, double w, double pair,
                        int *in_flight) {
-	lk_schedule_shape shape = {p, v, m, 0};
+	lk_schedule_shape shape = {p, v, m, 0, false};
 	lk_error err = {0};
 	double t = NAN;
 	lk_status status = lk_schedule_makespan(lk_schedule_get(kind), &shape, f, b, w, pair, &t, in_flight, &err);
@@ -24,7 +24,7 @@ static double makespan(lk_schedule_kind kind, int p, int v, int m, double f, dou
 }
 
 static void order_of(lk_schedule_kind kind, int p, int v, int m, int stage, lk_slots *out) {
-	lk_schedule_shape shape = {p, v, m, 0};
+	lk_schedule_shape shape = {p, v, m, 0, false};
 	lk_error err = {0};
 	if (lk_schedule_get(kind)->order(&shape, stage, out, &err) != LK_OK) fail_msg("order: %s", err.what);
 }
@@ -117,7 +117,7 @@ static int each_shape(lk_schedule_kind kind, void (*visit)(lk_schedule_kind kind
 	for (int p = 1; p <= 16; p++)
 		for (int v = 1; v <= 5; v++)
 			for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
-				lk_schedule_shape shape = {p, v, many[i], 0};
+				lk_schedule_shape shape = {p, v, many[i], 0, false};
 				if (schedule->check(&shape, NULL) != LK_OK) continue;
 				visit(kind, &shape);
 				legal++;
@@ -205,6 +205,37 @@ static void visit_in_flight(lk_schedule_kind kind, const lk_schedule_shape *shap
 	}
 }
 
+/* Interleaved in pairs: it ends on every shape, one more chunk in flight, and with pairs that take as long as their parts
+ * no sooner than its slots take. */
+static void test_paired(void **state) {
+	(void)state;
+	for (int p = 2; p <= 8; p++)
+		for (int v = 2; v <= 4; v++)
+			for (int groups = 1; groups <= 4; groups++) {
+				lk_schedule_shape shape = {.stages = p, .chunks = v, .microbatches = groups * p, .paired = true};
+				const lk_schedule *schedule = lk_schedule_get(LK_SCHED_INTERLEAVED);
+				double t, least_time = groups * p * 2.0;
+				int peak[16], pairs = 0;
+				lk_error err;
+				lk_slots slots = {0};
+				assert_int_equal(lk_schedule_makespan(schedule, &shape, 1, 1, 0, 0, &t, peak, &err), LK_OK);
+				assert_true(t >= least_time - 1e-9 && t <= least_time + 2.0 * p);
+				for (int s = 0; s < p; s++) {
+					int expected = 2 * (p - s - 1) + (v - 1) * p + 2, most = groups * p * v;
+					assert_int_equal(peak[s], expected < most ? expected : most);
+				}
+				assert_int_equal(schedule->order(&shape, 0, &slots, &err), LK_OK);
+				for (size_t i = 0; i < slots.count; i++) {
+					if (!slots.at[i].pair) continue;
+					pairs++;
+					assert_true(slots.at[i].pass == LK_PASS_F && slots.at[i + 1].pass == LK_PASS_B);
+				}
+				int warmup = 2 * (p - 1) + (v - 1) * p + 1, steps = groups * p * v;
+				assert_int_equal(pairs, steps > warmup ? steps - warmup : 0);
+				lk_vec_free(&slots);
+			}
+}
+
 static void test_in_flight(void **state) {
 	(void)state;
 	for (int k = 0; k < LK_SCHEDULES; k++) each_shape((lk_schedule_kind)k, visit_in_flight);
@@ -274,7 +305,7 @@ static void test_dualpipe_pairs(void **state) {
 }
 
 static void assert_refused(lk_schedule_kind kind, int p, int v, int m, const char *hint) {
-	lk_schedule_shape shape = {p, v, m, 0};
+	lk_schedule_shape shape = {p, v, m, 0, false};
 	lk_error err = {0};
 	lk_slots slots = {0};
 	double t;
@@ -311,7 +342,7 @@ static void test_refusals(void **state) {
 
 static void test_arguments(void **state) {
 	(void)state;
-	lk_schedule_shape shape = {4, 1, 8, 0};
+	lk_schedule_shape shape = {4, 1, 8, 0, false};
 	const lk_schedule *schedule = lk_schedule_get(LK_SCHED_1F1B);
 	lk_slots slots = {0};
 	double t;
@@ -358,7 +389,7 @@ int main(void) {
 		cmocka_unit_test(test_printed_orders),
 		cmocka_unit_test(test_every_pass_once),
 		cmocka_unit_test(test_no_deadlock),
-		cmocka_unit_test(test_in_flight),
+		cmocka_unit_test(test_in_flight), cmocka_unit_test(test_paired),
 		cmocka_unit_test(test_dualpipe_symmetry),
 		cmocka_unit_test(test_formulas),
 		cmocka_unit_test(test_dualpipe_pairs),
