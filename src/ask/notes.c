@@ -141,39 +141,13 @@ static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_predict
 	return LK_OK;
 }
 
-/* The request as a command again, for what a shell can repeat without the original line. */
-static const char *reproduce(lk_arena *arena, const lk_predict_request *r, const lk_asked *asked) {
-	const lk_job *job = &asked->job;
-	static const char *const recompute[] = {"none", "selective", "full"};
-	const char *quoted = r->calibration ? lk_shell_quote(arena, r->calibration) : "";
-	const char *numbers = quoted ? lk_arena_printf(arena, "%s%s", *quoted ? " --calibration " : "", quoted) : NULL;
-	if (!numbers) return NULL;
-	if (r->launch_count > 0) {
-		const char *text = lk_arena_printf(arena, "lockstep predict%s%s%s --", r->gpu ? " --gpu " : "",
-										   r->gpu ? r->gpu : "", numbers);
-		for (int i = 0; text && i < r->launch_count; i++) text = lk_arena_printf(arena, "%s %s", text, r->launch[i]);
-		return text;
-	}
-	const char *where = r->cluster ? lk_arena_printf(arena, "--cluster '%s'%s", r->cluster, numbers)
-								   : lk_arena_printf(arena, "--gpu %s --gpus %d%s", r->gpu ? r->gpu : "", job->gpus,
-													 numbers);
-	if (!where) return NULL;
-	if (r->script) return lk_arena_printf(arena, "lockstep predict --script %s %s", r->script, where);
-	return lk_arena_printf(
-		arena,
-		"lockstep predict --model %s %s --tp %d --pp %d --vp %d --cp %d --ep %d --mbs %d --gbs %d --seq %d --dtype %s "
-		"--recompute %s --zero %d --schedule %s",
-		r->model, where, job->tp, job->pp, job->vp, job->cp, job->ep, job->mbs, job->gbs, job->seq,
-		lk_dtype_name(job->dtype), recompute[job->recompute], (int)job->sharding, lk_schedule_get(job->schedule)->name);
-}
-
 lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked, lk_prediction *out,
 					  lk_error *err) {
 	lk_lines lines = {0};
 	out->model = model_line(arena, &asked->job.model);
 	out->cluster = cluster_line(arena, asked);
 	out->layout = layout_line(arena, &asked->job);
-	out->reproduce = reproduce(arena, request, asked);
+	out->reproduce = lk_reproduce(arena, request, &asked->job);
 	out->warning = asked->warning[0] ? lk_arena_strdup(arena, asked->warning) : NULL;
 	lk_status status = list_assumptions(arena, request, asked, &lines, err);
 	const char **kept = LK_ARRAY(arena, const char *, lines.count);
