@@ -10,22 +10,12 @@
 #include <string.h>
 
 #include "ask/range.h"
-#include "ask/step.h"
 #include "base/stats.h"
 
 enum { FEWEST = 10 };
 static const double share = .80; /* the shortest of many intervals holds a little less of what was not seen */
 
 /* ---- predictions ---- */
-
-static lk_status predict(const lk_run *run, const lk_constants *constants, double *seconds, lk_error *err) {
-	lk_step step;
-	lk_step_options options = {.constants = constants};
-	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
-	if (status == LK_OK) *seconds = step.step_s;
-	lk_step_free(&step);
-	return status == LK_ERR_MEMORY ? status : LK_OK;
-}
 
 static lk_status predict_fold(const lk_runs *runs, const lk_runs_fit *fit, const int *fold, int left_out, double *x,
                               lk_cross_run *out, lk_error *err) {
@@ -34,7 +24,8 @@ static lk_status predict_fold(const lk_runs *runs, const lk_runs_fit *fit, const
 		lk_constants constants;
 		if (fold[i] != left_out || *runs->at[i].refused) continue;
 		lk_runs_fit_constants(fit, x, i, &constants);
-		LK_TRY(predict(&runs->at[i], &constants, &out[i].predicted, err));
+		lk_status status = lk_run_predict(&runs->at[i], &constants, &out[i].predicted, err);
+		if (status == LK_ERR_MEMORY) return status;
 	}
 	return LK_OK;
 }
@@ -55,14 +46,10 @@ static void shortest(const double *x, size_t n, double *low, double *high) {
 /* Classes from narrow to wide: kind of network, stack and architecture; without the architecture; without the stack. */
 enum { NARROW, STACK, KIND, LEVELS };
 
-static lk_arch arch_of(const lk_run *run) {
-	return run->cluster.node[0].device->arch;
-}
-
 static bool same_class(const lk_run *a, const lk_run *b, int level) {
 	if ((a->job.model.experts > 0) != (b->job.model.experts > 0)) return false;
 	if (level < KIND && strcmp(a->stack, b->stack) != 0) return false;
-	return level > NARROW || arch_of(a) == arch_of(b);
+	return level > NARROW || lk_run_arch(a) == lk_run_arch(b);
 }
 
 /* The offsets of runs alike, but for run `self` (-1: all); returns how many. */
@@ -112,7 +99,7 @@ static lk_status put_range(const lk_runs *runs, const lk_cross_run *cross, const
 	shortest(x, n, &low, &high);
 	for (size_t i = 0; i < n; i++) sum += fabs(x[i]);
 	char *variant = lk_range_class(&out->arena, level < KIND ? like->stack : NULL,
-	                               level < STACK ? lk_arch_name(arch_of(like)) : NULL, like->job.model.experts > 0);
+	                               level < STACK ? lk_arch_name(lk_run_arch(like)) : NULL, like->job.model.experts > 0);
 	lk_calibration_row *row = variant ? lk_calibration_add(out, "range", "step", variant) : NULL;
 	if (!row) return lk_oom(err);
 	row->source = source->source, row->date = source->date;

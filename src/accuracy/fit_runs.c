@@ -21,7 +21,6 @@
 #include <string.h>
 
 #include "ask/profile.h"
-#include "ask/step.h"
 #include "base/fit.h"
 #include "base/stats.h"
 
@@ -50,6 +49,7 @@ struct lk_runs_fit {
 	const lk_runs *runs;
 	column columns[COLUMNS_MOST];
 	int count;
+	bool full;               /* more numbers than there is room for */
 	lk_constants base;       /* before the fit */
 	double *slope;           /* [runs * DIRECTIONS] of ln time */
 	double *predicted;       /* [runs] ln time at x; NAN: not in the fit */
@@ -61,15 +61,11 @@ struct lk_runs_fit {
 
 /* ---- which numbers concern which runs ---- */
 
-static lk_arch arch_of(const lk_run *run) {
-	return run->cluster.node[0].device->arch;
-}
-
 static bool concerns(const column *c, const lk_run *run) {
 	switch (c->level) {
 	case BASE: return true;
 	case SHARE:
-	case ATTENTION_SHARE: return arch_of(run) == c->arch;
+	case ATTENTION_SHARE: return lk_run_arch(run) == c->arch;
 	case FORMAT: return strcmp(lk_precision_class(run->job.dtype), c->precision) == 0;
 	case STACK: return strcmp(run->stack, c->stack) == 0;
 	case PRECISION:
@@ -89,7 +85,8 @@ static void add_column(lk_runs_fit *fit, column c) {
 	if (!c.release) c.release = "";
 	for (int i = 0; i < fit->count; i++)
 		if (same_column(&fit->columns[i], &c)) return;
-	if (fit->count < COLUMNS_MOST) fit->columns[fit->count++] = c;
+	fit->full |= fit->count == COLUMNS_MOST;
+	if (!fit->full) fit->columns[fit->count++] = c;
 }
 
 static bool usable(const lk_run *run) {
@@ -116,9 +113,9 @@ static void list_columns(lk_runs_fit *fit) {
 	for (size_t i = 0; i < runs->count; i++) {
 		const lk_run *run = &runs->at[i];
 		if (!usable(run)) continue;
-		if (arch_of(run) != LK_ARCH_AMPERE) add_column(fit, (column){.level = SHARE, .arch = arch_of(run), .prior = .5});
-		if (arch_of(run) != LK_ARCH_AMPERE)
-			add_column(fit, (column){.level = ATTENTION_SHARE, .along = LK_KNOB_ATTENTION, .arch = arch_of(run), .prior = .2});
+		if (lk_run_arch(run) != LK_ARCH_AMPERE) add_column(fit, (column){.level = SHARE, .arch = lk_run_arch(run), .prior = .5});
+		if (lk_run_arch(run) != LK_ARCH_AMPERE)
+			add_column(fit, (column){.level = ATTENTION_SHARE, .along = LK_KNOB_ATTENTION, .arch = lk_run_arch(run), .prior = .2});
 		bool later = has_earlier(runs, run);
 		const char *class = lk_precision_class(run->job.dtype);
 		if (strcmp(class, "16-bit") != 0)
@@ -157,12 +154,10 @@ static void constants_of(const lk_constants *base, const double *total, lk_const
 	out->attention_ramp *= exp(total[RAMP]);
 }
 
+/* ln of the step time; NAN where the job cannot be built: such a run teaches nothing. */
 static lk_status predict(const lk_run *run, const lk_constants *constants, double *log_seconds, lk_error *err) {
-	lk_step step;
-	lk_step_options options = {.constants = constants};
-	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
-	*log_seconds = status == LK_OK ? log(step.step_s) : NAN;
-	lk_step_free(&step);
+	lk_status status = lk_run_predict(run, constants, log_seconds, err);
+	*log_seconds = log(*log_seconds);
 	return status == LK_ERR_MEMORY ? status : LK_OK;
 }
 
@@ -221,6 +216,10 @@ static lk_status make(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, l
 	fit->runs = runs;
 	fit->base = lk_default_constants;
 	list_columns(fit);
+	if (fit->full) {
+		lk_fail(err, LK_ERR_INPUT, "calibrate runs", "stacks, formats and releases of the table need over %d numbers", COLUMNS_MOST);
+		return lk_hint(err, "fit the stacks one by one, from tables of their own");
+	}
 	size_t n = (size_t)fit->count;
 	fit->slope = LK_ARRAY(arena, double, runs->count * DIRECTIONS);
 	fit->predicted = LK_ARRAY(arena, double, runs->count);
@@ -296,7 +295,7 @@ static bool any_run(const lk_run *run, const lk_run *like) {
 }
 
 static bool same_arch(const lk_run *run, const lk_run *like) {
-	return arch_of(run) == arch_of(like);
+	return lk_run_arch(run) == lk_run_arch(like);
 }
 
 static bool same_profile(const lk_run *run, const lk_run *like) {
@@ -323,14 +322,14 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 
 static lk_status put_share(const lk_runs_fit *fit, const lk_run *run, const lk_calibration_row *like, lk_calibration *out,
                            lk_error *err) {
-	lk_calibration_row *row = add_row(out, "sustained", lk_arch_name(arch_of(run)), "", like);
+	lk_calibration_row *row = add_row(out, "sustained", lk_arch_name(lk_run_arch(run)), "", like);
 	if (!row) return lk_oom(err);
 	weigh(fit, same_arch, run, row);
 	double gemm = 0, attention = 0;
 	for (int i = 0; i < fit->count; i++) {
 		const column *c = &fit->columns[i];
-		if (c->level == SHARE && c->arch == arch_of(run)) gemm = fit->x[i];
-		if (c->level == ATTENTION_SHARE && c->arch == arch_of(run)) attention = fit->x[i];
+		if (c->level == SHARE && c->arch == lk_run_arch(run)) gemm = fit->x[i];
+		if (c->level == ATTENTION_SHARE && c->arch == lk_run_arch(run)) attention = fit->x[i];
 	}
 	lk_calibration_put(row, "gemm", exp(gemm));
 	lk_calibration_put(row, "attention", exp(attention));

@@ -5,6 +5,7 @@
 
 #include "base/stream.h"
 #include "base/vec.h"
+#include "cost/cost.h"
 #include "model/job.h"
 
 typedef struct lk_run {
@@ -32,5 +33,11 @@ const char *lk_run_layout(lk_arena *arena, const lk_run *run);
  * sequence, GPU and its network, stack and release, number format, all degrees but data parallelism, micro-batch,
  * sharding, recomputation, attention kernel. The batch may grow or stay: speed is per token. NULL when memory is out. */
 const char *lk_run_series(lk_arena *arena, const lk_run *run);
+
+/* The step time of a run that is not refused, with these constants; NULL: those of its stack in the calibration in use.
+ * A job that cannot be built is an error, and *seconds NAN. */
+lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds, lk_error *err);
+/* The architecture of its first node. */
+lk_arch lk_run_arch(const lk_run *run);
 
 #endif

@@ -4,22 +4,11 @@
 #include <string.h>
 
 #include "accuracy/baselines.h"
-#include "accuracy/baselines.h"
 #include "accuracy/cross_runs.h"
 #include "accuracy/runs.h"
 #include "accuracy/scoring.h"
 #include "ask/range.h"
-#include "ask/step.h"
 #include "base/text.h"
-
-static lk_status predict(const lk_run *run, double *seconds, lk_error *err) {
-	lk_step step;
-	lk_step_options options = {0};
-	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
-	if (status == LK_OK) *seconds = step.step_s;
-	lk_step_free(&step);
-	return status;
-}
 
 /* Why the row is skipped, not scored, or only partly used. */
 static const char *reason_of(lk_arena *arena, const lk_run *run, const char *refused) {
@@ -51,8 +40,9 @@ static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run
 	row->model = run->model, row->gpu = run->gpu, row->gpus = run->job.gpus, row->unit = "s";
 	row->measured = run->measured_s;
 	lk_status status = LK_OK;
-	if (cross && isfinite(cross->predicted)) row->predicted = cross->predicted;
-	else if (!*refused) status = predict(run, &row->predicted, err);
+	double in_use = NAN; /* with the calibration in use, which has seen the run: in cross-validation for its error alone */
+	if (!*refused && !(cross && isfinite(cross->predicted))) status = lk_run_predict(run, NULL, &in_use, err);
+	row->predicted = cross ? cross->predicted : in_use;
 	if (status == LK_ERR_MEMORY) return status;
 	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
 	if (!refused) return lk_oom(err);

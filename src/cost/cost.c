@@ -78,10 +78,9 @@ void lk_cost_set(lk_cost *cost, double seconds) {
 	cost->duration_ps = picoseconds(seconds);
 }
 
-/* Ten numbers, global: none is per model, run, GPU or software stack. The form of each comes from its family's file.
- * Values were chosen so that whole steps of the public run table (docs/METHOD.md, "Constants") come out right together,
- * within what micro-benchmarks of the kernels alone allow: in a step, matrix products run under the power limit and
- * beside others. */
+/* Where the fit of the base constants begins (src/accuracy/fit_runs.c), and what holds without a calibration. Steps are
+ * predicted with the rows of families "step", "sustained" and "stack" of the calibration in use (src/ask/profile.c;
+ * docs/METHOD.md, "Constants"). The form of each comes from its family's file. */
 const lk_constants lk_default_constants = {
 	.gemm_efficiency = 0.70,
 	.gemm_fill_s = 4.5e-6,

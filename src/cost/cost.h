@@ -22,8 +22,8 @@ typedef struct lk_cost {
 	float spread;        /* of independent jitter: 1, for a MACRO sqrt(sum d^2) / sum d over its operations */
 } lk_cost;
 
-/* The few numbers that the analytic models need beyond spec sheets. All are global: none is per model, run or GPU. Their
- * sources stand in cost.c and docs/METHOD.md. */
+/* The few numbers that the analytic models need beyond spec sheets, as they hold for a job: base constants times the profile
+ * of its software stack. None is per model, run or GPU. Where they come from: docs/METHOD.md, "Constants". */
 typedef struct lk_constants {
 	double gemm_efficiency;      /* of dense peak, large shapes */
 	double gemm_fill_s;          /* first loads and epilogue of a tile */
