@@ -46,7 +46,7 @@ ALL_LDFLAGS := $(filter -fsanitize=% --coverage -fno-sanitize%,$(MODE_$(MODE))) 
 LDLIBS := -lz -lzstd -lsqlite3 -lexpat -lm -lpthread -ldl
 
 # --- files ---------------------------------------------------------------------------------------------------------
-LIB_DIRS := base hw graph model measure cost sim ask accuracy view
+LIB_DIRS := base hw graph model trace measure cost sim ask accuracy view
 PUBLIC_H := $(sort $(wildcard include/lockstep/*.h))
 LIB_C := $(sort $(wildcard $(LIB_DIRS:%=src/%/*.c)))
 CLI_C := $(sort $(wildcard src/cli/*.c))

@@ -1,0 +1,231 @@
+/* capture.c: the columns of a capture, and what is made of them when all events are there. */
+#include "trace/capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_LANES = 65000, MOST_WARNINGS = 64 };
+
+lk_capture *lk_capture_new(const char *path, const char *format) {
+	lk_capture *c = calloc(1, sizeof *c);
+	if (!c) return NULL;
+	c->rank = -1;
+	c->format = format;
+	c->names = lk_intern_new();
+	c->path = lk_arena_strdup(&c->arena, path);
+	if (!c->names || !c->path) {
+		lk_capture_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+/* Every column, X(type, name). */
+#define COLUMNS(X)                                                                                       \
+	X(int64_t, start_ns) X(int64_t, dur_ns) X(uint8_t, kind) X(uint16_t, lane) X(uint32_t, name)         \
+	X(uint32_t, correlation) X(uint32_t, external) X(uint32_t, record) X(uint32_t, shape) X(uint32_t, types) \
+	X(int64_t, value)
+
+void lk_capture_free(lk_capture *c) {
+	if (!c) return;
+#define FREE(type, name) free(c->name);
+	COLUMNS(FREE)
+#undef FREE
+	free(c->order);
+	free(c->parent);
+	free(c->launch);
+	lk_vec_free(&c->lanes);
+	lk_vec_free(&c->comms);
+	lk_vec_free(&c->syncs);
+	lk_vec_free(&c->groups);
+	lk_vec_free(&c->warnings);
+	lk_intern_free(c->names);
+	lk_arena_free(&c->arena);
+	free(c);
+}
+
+size_t lk_capture_bytes(const lk_capture *c) {
+	size_t each = 3 * sizeof(uint32_t); /* order, parent, launch */
+#define ADD(type, name) each += sizeof(type);
+	COLUMNS(ADD)
+#undef ADD
+	return each * c->capacity;
+}
+
+uint32_t lk_capture_lane(lk_capture *c, bool stream, int64_t process, int64_t thread) {
+	/* Files repeat the lane of the event before, or have few. */
+	for (size_t i = c->lanes.count; i-- > 0;) {
+		const lk_lane *lane = &c->lanes.at[i];
+		if (lane->thread == thread && lane->process == process && lane->stream == stream) return (uint32_t)i;
+	}
+	if (c->lanes.count == MOST_LANES || !lk_push(&c->lanes)) return LK_NONE;
+	*lk_last(&c->lanes) = (lk_lane){.process = process, .thread = thread, .stream = stream};
+	return (uint32_t)c->lanes.count - 1;
+}
+
+static bool grow(lk_capture *c) {
+	uint64_t capacity = c->capacity ? c->capacity + c->capacity / 2 : 1u << 12;
+	if (capacity >= LK_NONE) return false;
+#define GROW(type, name)                                              \
+	{                                                                 \
+		type *grown = realloc(c->name, capacity * sizeof *c->name);   \
+		if (!grown) return false;                                     \
+		c->name = grown;                                              \
+	}
+	COLUMNS(GROW)
+#undef GROW
+	c->capacity = (uint32_t)capacity;
+	return true;
+}
+
+uint32_t lk_capture_add(lk_capture *c, const lk_event *event) {
+	if (c->count == c->capacity && !grow(c)) return LK_NONE;
+	uint32_t i = c->count++;
+	c->start_ns[i] = event->start_ns;
+	c->dur_ns[i] = event->dur_ns > 0 ? event->dur_ns : 0;
+	c->kind[i] = (uint8_t)event->kind;
+	c->lane[i] = (uint16_t)event->lane;
+	c->name[i] = event->name;
+	c->correlation[i] = event->correlation;
+	c->external[i] = event->external;
+	c->record[i] = event->record;
+	c->shape[i] = event->shape;
+	c->types[i] = event->types;
+	c->value[i] = event->value;
+	return i;
+}
+
+void lk_capture_warn(lk_capture *c, const char *fmt, ...) {
+	if (c->warnings.count >= MOST_WARNINGS) return;
+	char text[400];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	const char *kept = lk_arena_printf(&c->arena, "W%zu: %s", c->warnings.count + 1, text);
+	if (kept && lk_push(&c->warnings)) *lk_last(&c->warnings) = kept;
+}
+
+/* ---- finishing ---- */
+
+static void rebase(lk_capture *c) {
+	int64_t first = INT64_MAX;
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->start_ns[i] < first) first = c->start_ns[i];
+	if (!c->count) return;
+	c->origin_ns += first;
+	for (uint32_t i = 0; i < c->count; i++) c->start_ns[i] -= first;
+}
+
+static int by_time(const void *a, const void *b, void *context) {
+	const lk_capture *c = context;
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	if (c->start_ns[i] != c->start_ns[j]) return c->start_ns[i] < c->start_ns[j] ? -1 : 1;
+	if (c->dur_ns[i] != c->dur_ns[j]) return c->dur_ns[i] > c->dur_ns[j] ? -1 : 1;
+	/* Of equal extent, what encloses others comes first. */
+	static const uint8_t rank[LK_EVENT_KINDS] = {[LK_EVENT_NOTE] = 0, [LK_EVENT_OP] = 1, [LK_EVENT_RUNTIME] = 2};
+	if (rank[c->kind[i]] != rank[c->kind[j]]) return rank[c->kind[i]] < rank[c->kind[j]] ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+/* Counting sort by lane, then each lane by time; files mostly are in order already. */
+static bool sort_lanes(lk_capture *c) {
+	c->order = malloc((c->count + 1) * sizeof *c->order);
+	if (!c->order) return false;
+	for (uint32_t i = 0; i < c->count; i++) c->lanes.at[c->lane[i]].end++;
+	uint32_t begin = 0;
+	for (size_t l = 0; l < c->lanes.count; l++) {
+		uint32_t count = c->lanes.at[l].end;
+		c->lanes.at[l].begin = c->lanes.at[l].end = begin;
+		begin += count;
+	}
+	for (uint32_t i = 0; i < c->count; i++) c->order[c->lanes.at[c->lane[i]].end++] = i;
+	for (size_t l = 0; l < c->lanes.count; l++) {
+		uint32_t *first = c->order + c->lanes.at[l].begin, *end = c->order + c->lanes.at[l].end;
+		for (uint32_t *at = first; at + 1 < end; at++) {
+			if (by_time(at, at + 1, c) <= 0) continue;
+			qsort_r(first, (size_t)(end - first), sizeof *first, by_time, c);
+			break;
+		}
+	}
+	return true;
+}
+
+/* What encloses what on a lane: a walk with the chain of open events, which the parents themselves hold. */
+static bool nest(lk_capture *c) {
+	c->parent = malloc((c->count + 1) * sizeof *c->parent);
+	if (!c->parent) return false;
+	for (size_t l = 0; l < c->lanes.count; l++) {
+		uint32_t open = LK_NONE;
+		for (uint32_t at = c->lanes.at[l].begin; at < c->lanes.at[l].end; at++) {
+			uint32_t event = c->order[at];
+			while (open != LK_NONE && lk_event_end(c, open) < lk_event_end(c, event)) open = c->parent[open];
+			/* Clocks are rounded: an event that begins where another ends is behind it, unless both are empty. */
+			while (open != LK_NONE && lk_event_end(c, open) <= c->start_ns[event] && c->dur_ns[open] > 0) open = c->parent[open];
+			c->parent[event] = open;
+			if (!c->lanes.at[l].stream) open = event;
+		}
+	}
+	return true;
+}
+
+typedef struct launch_slot {
+	uint32_t correlation, event;
+} launch_slot;
+
+/* Hashes the calls by correlation, then asks for every device event. */
+static bool join_launches(lk_capture *c) {
+	c->launch = malloc((c->count + 1) * sizeof *c->launch);
+	uint32_t calls = 0;
+	for (uint32_t i = 0; i < c->count; i++) calls += c->kind[i] == LK_EVENT_RUNTIME && c->correlation[i];
+	size_t slots = 16;
+	while (slots < (size_t)calls * 2) slots *= 2;
+	launch_slot *slot = calloc(slots, sizeof *slot);
+	if (!c->launch || !slot) return free(slot), false;
+	for (uint32_t i = 0; i < c->count; i++) {
+		c->launch[i] = LK_NONE;
+		if (c->kind[i] != LK_EVENT_RUNTIME || !c->correlation[i]) continue;
+		size_t at = c->correlation[i] * 2654435761u & (slots - 1);
+		while (slot[at].correlation) at = (at + 1) & (slots - 1);
+		slot[at] = (launch_slot){c->correlation[i], i};
+	}
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (!lk_event_on_device(c->kind[i]) || !c->correlation[i]) continue;
+		size_t at = c->correlation[i] * 2654435761u & (slots - 1);
+		while (slot[at].correlation && slot[at].correlation != c->correlation[i]) at = (at + 1) & (slots - 1);
+		if (!slot[at].correlation) continue;
+		uint32_t call = slot[at].event;
+		c->launch[i] = call;
+		if (c->launch[call] == LK_NONE || c->start_ns[i] < c->start_ns[c->launch[call]]) c->launch[call] = i;
+	}
+	free(slot);
+	return true;
+}
+
+static int by_comm_event(const void *a, const void *b) {
+	const lk_comm_note *x = a, *y = b;
+	return x->event < y->event ? -1 : x->event > y->event;
+}
+
+static int by_sync_event(const void *a, const void *b) {
+	const lk_sync_note *x = a, *y = b;
+	return x->event < y->event ? -1 : x->event > y->event;
+}
+
+lk_status lk_capture_finish(lk_capture *c, lk_error *err) {
+	rebase(c);
+	if (!sort_lanes(c) || !nest(c) || !join_launches(c)) return lk_oom(err);
+	if (c->comms.count) qsort(c->comms.at, c->comms.count, sizeof *c->comms.at, by_comm_event);
+	if (c->syncs.count) qsort(c->syncs.at, c->syncs.count, sizeof *c->syncs.at, by_sync_event);
+	return LK_OK;
+}
+
+const lk_comm_note *lk_capture_comm(const lk_capture *c, uint32_t event) {
+	lk_comm_note key = {.event = event};
+	return c->comms.count ? bsearch(&key, c->comms.at, c->comms.count, sizeof key, by_comm_event) : NULL;
+}
+
+const lk_sync_note *lk_capture_sync(const lk_capture *c, uint32_t event) {
+	lk_sync_note key = {.event = event};
+	return c->syncs.count ? bsearch(&key, c->syncs.at, c->syncs.count, sizeof key, by_sync_event) : NULL;
+}
