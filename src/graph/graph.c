@@ -37,6 +37,8 @@ void lk_graph_free(lk_graph *graph) {
 	lk_vec_free(&graph->programs);
 	lk_vec_free(&graph->blocks);
 	lk_vec_free(&graph->wires);
+	lk_vec_free(&graph->teams);
+	lk_vec_free(&graph->team_stages);
 	lk_intern_free(graph->names);
 	free(graph);
 }

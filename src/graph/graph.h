@@ -72,7 +72,7 @@ enum {
 	LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_BACKWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_COPY,
 	/* messages of the chunk, or direction, whose forward runs from the last stage to the first (ZB-V, DualPipe) */
 	LK_STREAM_SEND_FORWARD_UP, LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_BACKWARD_UP, LK_STREAM_RECV_BACKWARD_UP,
-	LK_STREAMS = 16, /* most that a graph may use */
+	LK_STREAMS = 31, /* most that a graph may use; model-built ones stay below 16 */
 };
 const char *lk_stream_label(unsigned stream); /* "compute", "tensor parallel", ... */
 #define LK_JOIN(stream) (1u << (stream))
@@ -82,6 +82,7 @@ enum {
 	LK_GROUP_NONE, LK_GROUP_TP, LK_GROUP_CP, LK_GROUP_EP, LK_GROUP_ETP, LK_GROUP_DP /* with CP: where gradients are summed */,
 	LK_GROUP_EDP /* the same for experts */, LK_GROUP_SHARD /* hybrid sharding: inside */, LK_GROUP_REPLICA /* and across */,
 	LK_GROUP_PP, LK_GROUP_EMBEDDING /* first and last stage */, LK_GROUP_MODEL /* tp x pp: gradient norm */,
+	LK_GROUP_TEAM /* a group that is listed: the operation's channel is its index in lk_graph.teams */,
 	LK_GROUPS,
 };
 const char *lk_group_label(unsigned group); /* "tp", "dp", ... */
@@ -101,7 +102,7 @@ typedef struct lk_op {
 	uint8_t kind, stream, phase, group;
 	uint8_t dtype;          /* lk_dtype of the arithmetic */
 	uint8_t flags;          /* LK_OP_* below */
-	uint16_t join;          /* LK_JOIN of streams */
+	uint32_t join;          /* LK_JOIN of streams */
 	uint8_t wait, signal;   /* 0, or 1 + index of the call's argument */
 	const char *name;       /* "qkv_proj" */
 	double m, n, k, batch;  /* shape, see LK_OP_KINDS */
@@ -126,7 +127,7 @@ enum {
 typedef struct lk_ops {
 	uint32_t count, capacity;
 	uint8_t *kind, *stream, *phase, *group, *dtype, *flags, *wait, *signal, *alloc_owner, *release_owner;
-	uint16_t *join;
+	uint32_t *join;
 	uint32_t *name;
 	double *m, *n, *k, *batch, *flops, *bytes, *window, *alloc, *release;
 	int32_t *channel;
@@ -160,6 +161,8 @@ typedef struct lk_program {
 	uint32_t events;        /* events are numbered 0 .. events-1 */
 	uint32_t channels;      /* channels are numbered below this */
 	double resident[LK_OWNERS]; /* bytes held during the whole step */
+	uint32_t stream_names[LK_STREAMS]; /* interned: of lifted traces, "stream 7", "thread 3126441"; 0: lk_stream_label */
+	uint32_t threads;           /* of lifted traces: bit per stream that is a CPU thread */
 } lk_program;
 
 /* How ranks lie: `chains` = ranks of one stage. The rank of (stage, chain) is stage * chains + chain. A group of a kind is
@@ -170,6 +173,16 @@ typedef struct lk_ranks {
 		uint32_t size, stride;
 	} group[LK_GROUPS];
 } lk_ranks;
+
+/* A process group that no arithmetic describes, as traces have them: which programs take part. With several chains, either
+ * each chain of the programs is a group of its own, or all chains together are one. Operations of a team (collectives, and
+ * SEND and RECV of two) start when all its members that are in the graph have arrived and end for all together. */
+typedef struct lk_team {
+	uint32_t name;          /* interned */
+	uint32_t begin, end;    /* stages, ascending, in lk_graph.team_stages */
+	uint32_t ranks;         /* of one group; more than there are members where some ranks were not captured */
+	bool across;            /* all chains are one group */
+} lk_team;
 
 /* Channel c of program s leads to program peer[s][c] at its channel mirror[s][c]. */
 typedef struct lk_wire {
@@ -184,6 +197,12 @@ typedef struct lk_graph {
 	LK_VEC(lk_wire) wires;       /* of program s, channel c: wires.at[s * channels + c] */
 	uint32_t channels;           /* most channels of a program */
 	lk_ranks ranks;
+	LK_VEC(lk_team) teams;
+	LK_VEC(uint32_t) team_stages;
+	/* A lifted trace: launches are operations (HOST, on the streams of CPU threads) and dependencies, so neither the host
+	 * stream's order nor the compute stream's start holds others up; a program is a rank, and the rank of (stage, chain) is
+	 * chain * stages + stage: chains are copies of all traced ranks. */
+	bool traced;
 	/* facts that results are stated in */
 	double model_flops;          /* of one step, all ranks (numerator of the MFU) */
 	double tokens, samples;      /* of one step, all ranks */

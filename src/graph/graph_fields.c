@@ -18,7 +18,7 @@ const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS] = {
 	{"channel", LK_FORM_CHANNEL, 0, AT(channel), 0, false},
 	{"measured_ps", LK_FORM_TIME, 0, AT(measured_ps), 0, false},
 	REAL(alloc), CHOICE(alloc_owner, OWNER), REAL(release), CHOICE(release_owner, OWNER),
-	{"join", LK_FORM_SET, LK_LIST_STREAM, AT(join), UINT16_MAX, false},
+	{"join", LK_FORM_SET, LK_LIST_STREAM, AT(join), UINT32_MAX, false},
 	{"wait", LK_FORM_BYTE, 0, AT(wait), 2, false},
 	{"signal", LK_FORM_BYTE, 0, AT(signal), 2, false},
 	{"deps", LK_FORM_DEPS, 0, AT(deps), 0, false},

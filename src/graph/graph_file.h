@@ -37,7 +37,7 @@ size_t lk_graph_names(lk_graph_list list, const char *names[LK_GRAPH_NAMES]);
 typedef enum lk_graph_form {
 	LK_FORM_TEXT,   /* const char *, always written */
 	LK_FORM_CHOICE, /* uint8_t: one name of `list` */
-	LK_FORM_SET,    /* bits: an array of names of `list`; uint8_t or uint16_t by `high` */
+	LK_FORM_SET,    /* bits: an array of names of `list`; uint8_t or uint32_t by `high` */
 	LK_FORM_REAL,   /* double */
 	LK_FORM_BYTE,   /* uint8_t up to `high` */
 	LK_FORM_CHANNEL, /* int32_t */

@@ -200,7 +200,7 @@ static lk_status set_value(reader *r, void *into, unsigned i) {
 static lk_status read_set(reader *r, const lk_graph_field *field, void *at) {
 	set all = {.list = field->list};
 	LK_TRY(read_array(r, set_value, &all, 0, UINT16_MAX));
-	if (field->high == UINT16_MAX) *(uint16_t *)at = (uint16_t)all.bits;
+	if (field->high == UINT32_MAX) *(uint32_t *)at = all.bits;
 	else *(uint8_t *)at = (uint8_t)all.bits;
 	return LK_OK;
 }

@@ -31,7 +31,7 @@ static int64_t whole(const lk_graph_field *field, const void *at) {
 	switch (field->form) {
 	case LK_FORM_CHANNEL: return *(const int32_t *)at;
 	case LK_FORM_TIME: return *(const int64_t *)at;
-	case LK_FORM_SET: return field->high == UINT16_MAX ? *(const uint16_t *)at : *(const uint8_t *)at;
+	case LK_FORM_SET: return field->high == UINT32_MAX ? *(const uint32_t *)at : *(const uint8_t *)at;
 	default: return *(const uint8_t *)at;
 	}
 }

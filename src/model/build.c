@@ -170,7 +170,7 @@ static bool blocking_sends(const lk_stage_builder *s) {
 /* A pass begins when its input is there; with blocking sends also when what was sent before has left. */
 static lk_status begin_pass(lk_stage_builder *s, const lk_slot *slot) {
 	bool event = receives(s, slot);
-	uint16_t join = blocking_sends(s) ? lk_build_send_streams() : 0;
+	uint32_t join = blocking_sends(s) ? lk_build_send_streams() : 0;
 	if (s->b->job->pp == 1 || (!event && !join)) return LK_OK;
 	lk_call c = {
 		.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};

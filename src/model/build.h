@@ -51,7 +51,7 @@ typedef struct lk_builder {
 	bool replays;        /* selective recomputation by operation: norms, activations, every second product are made again */
 
 	uint8_t phase;       /* of the operations being added */
-	uint16_t pending;    /* streams that the next compute operation joins */
+	uint32_t pending;    /* streams that the next compute operation joins */
 	uint32_t needs;      /* 1 + place of one operation that the next compute operation depends on; 0 none */
 	double saved;        /* activations that the forward under construction keeps */
 
@@ -117,9 +117,9 @@ void lk_build_moe_forward(lk_builder *b);
 void lk_build_moe_backward(lk_builder *b, bool input, bool weight);
 
 /* The streams on which a stage sends. */
-uint16_t lk_build_send_streams(void);
+uint32_t lk_build_send_streams(void);
 /* A compute operation without work that waits for streams and, with `event`, for the call's first argument. */
-lk_status lk_build_wait_block(lk_builder *b, uint16_t join, bool event, uint32_t *block);
+lk_status lk_build_wait_block(lk_builder *b, uint32_t join, bool event, uint32_t *block);
 
 /* build_resident.c: bytes that a stage holds from the first operation to the last, by owner. */
 void lk_build_resident(const lk_builder *b, int stage, double *bytes);

@@ -46,12 +46,12 @@ lk_status lk_build_traffic_block(lk_builder *b, const char *name, unsigned kind,
 	return lk_graph_end_block(b->graph, block, b->err);
 }
 
-uint16_t lk_build_send_streams(void) {
+uint32_t lk_build_send_streams(void) {
 	return LK_JOIN(LK_STREAM_SEND_FORWARD) | LK_JOIN(LK_STREAM_SEND_BACKWARD) | LK_JOIN(LK_STREAM_SEND_FORWARD_UP) |
 		   LK_JOIN(LK_STREAM_SEND_BACKWARD_UP);
 }
 
-lk_status lk_build_wait_block(lk_builder *b, uint16_t join, bool event, uint32_t *block) {
+lk_status lk_build_wait_block(lk_builder *b, uint32_t join, bool event, uint32_t *block) {
 	uint32_t *known = &b->wait_block[join != 0][event];
 	if (!*known) {
 		lk_op op = {.kind = LK_OP_WAIT,

@@ -158,7 +158,7 @@ static void exchange(lk_builder *b, const char *name, lk_moe_size z) {
 		.stream = LK_STREAM_EP,
 		.group = LK_GROUP_EP,
 		.phase = b->phase,
-		.join = (uint16_t)(LK_JOIN(LK_STREAM_COMPUTE) | b->pending),
+		.join = LK_JOIN(LK_STREAM_COMPUTE) | b->pending,
 		.name = name,
 		.bytes = bytes * b->job->moe_imbalance,
 		.k = b->job->dispatcher == LK_DISPATCH_NODE ? b->model->topk : 0,

@@ -75,17 +75,17 @@ uint32_t lk_build_collective(lk_builder *b, unsigned kind, unsigned stream, unsi
 		.stream = (uint8_t)stream,
 		.group = (uint8_t)group,
 		.phase = b->phase,
-		.join = (uint16_t)(LK_JOIN(LK_STREAM_COMPUTE) | b->pending),
+		.join = LK_JOIN(LK_STREAM_COMPUTE) | b->pending,
 		.name = name,
 		.bytes = bytes,
 	};
 	if (stream == LK_STREAM_TP && b->job->tp_overlap == LK_ON) op.flags = LK_OP_OVERLAPPED;
-	if (!async) b->pending |= (uint16_t)LK_JOIN(stream);
+	if (!async) b->pending |= LK_JOIN(stream);
 	return lk_graph_add(b->graph, &op);
 }
 
 void lk_build_wait(lk_builder *b, unsigned stream) {
-	b->pending |= (uint16_t)LK_JOIN(stream);
+	b->pending |= LK_JOIN(stream);
 }
 
 static lk_ops *columns(lk_builder *b, uint32_t *last) {

@@ -22,7 +22,7 @@ static void copy_op(lk_graph *graph, lk_side *side) {
 		deps[count++] = side->place[graph->ops.deps[d]];
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		if (!(op.join & LK_JOIN(s)) || (COMPUTE_ONLY & LK_JOIN(s))) continue;
-		op.join &= (uint16_t)~LK_JOIN(s);
+		op.join &= ~LK_JOIN(s);
 		if (side->last[s]) deps[count++] = side->last[s] - 1;
 	}
 	op.deps = deps;

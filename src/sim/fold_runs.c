@@ -16,14 +16,14 @@ static bool is_traffic(const lk_graph *graph, uint32_t op) {
 }
 
 /* Streams on which a message or gradient traffic may still be under way when a run begins. */
-static uint16_t foreign_streams(const lk_graph *graph) {
-	uint16_t streams = 0;
+static uint32_t foreign_streams(const lk_graph *graph) {
+	uint32_t streams = 0;
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
 		unsigned kind = graph->ops.kind[op];
 		if (kind == LK_OP_SEND || kind == LK_OP_RECV || is_traffic(graph, op))
-			streams |= (uint16_t)LK_JOIN(graph->ops.stream[op]);
+			streams |= LK_JOIN(graph->ops.stream[op]);
 	}
-	return streams & (uint16_t)~(LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST));
+	return streams & ~(LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST));
 }
 
 /* A kernel behind `op` in its block waits for the stream of `op`. */
@@ -33,7 +33,7 @@ static bool joined_inside(const lk_graph *graph, const lk_block *block, uint32_t
 	return false;
 }
 
-static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t op, uint16_t foreign) {
+static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t op, uint32_t foreign) {
 	const lk_ops *ops = &graph->ops;
 	unsigned kind = ops->kind[op], group = ops->group[op];
 	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV || kind == LK_OP_MACRO)
@@ -50,7 +50,7 @@ static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t o
 
 static bool *foldable_blocks(const lk_graph *graph) {
 	bool *foldable = calloc(graph->blocks.count + 1, sizeof *foldable);
-	uint16_t foreign = foreign_streams(graph);
+	uint32_t foreign = foreign_streams(graph);
 	for (size_t b = 0; foldable && b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		foldable[b] = block->begin < block->end;
@@ -61,7 +61,7 @@ static bool *foldable_blocks(const lk_graph *graph) {
 }
 
 /* A run may go on with this call: the same work, and nothing foreign to wait for in between. */
-static bool goes_on(const lk_graph *graph, const lk_call *first, const lk_call *next, uint16_t foreign) {
+static bool goes_on(const lk_graph *graph, const lk_call *first, const lk_call *next, uint32_t foreign) {
 	if (next->microbatch != first->microbatch || next->pass != first->pass || next->chunk != first->chunk) return false;
 	return !(graph->ops.join[graph->blocks.at[next->block].begin] & foreign);
 }
@@ -132,7 +132,7 @@ static bool add_piece(lk_fold_pieces *pieces, uint32_t stage, uint32_t begin, ui
 	return true;
 }
 
-static bool find_stage(finder *f, uint32_t stage, const bool *foldable, uint16_t foreign, lk_fold_pieces *pieces) {
+static bool find_stage(finder *f, uint32_t stage, const bool *foldable, uint32_t foreign, lk_fold_pieces *pieces) {
 	const lk_call *calls = f->graph->programs.at[stage].calls.at;
 	uint32_t count = (uint32_t)f->graph->programs.at[stage].calls.count;
 	for (uint32_t begin = 0, end; begin < count; begin = end) {
@@ -156,7 +156,7 @@ static bool find_stage(finder *f, uint32_t stage, const bool *foldable, uint16_t
 lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces, lk_error *err) {
 	bool *foldable = foldable_blocks(graph);
 	finder f = {.graph = graph, .runs = runs, .table = calloc(64, sizeof *f.table), .mask = 63};
-	uint16_t foreign = foreign_streams(graph);
+	uint32_t foreign = foreign_streams(graph);
 	bool ok = foldable && f.table;
 	for (uint32_t s = 0; ok && s < graph->programs.count; s++) ok = find_stage(&f, s, foldable, foreign, pieces);
 	free(foldable);
@@ -164,13 +164,13 @@ lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces
 	return ok ? LK_OK : lk_oom(err);
 }
 
-uint16_t lk_fold_join(const lk_graph *graph, const lk_fold_run *run) {
+uint32_t lk_fold_join(const lk_graph *graph, const lk_fold_run *run) {
 	const lk_call *calls = graph->programs.at[run->stage].calls.at;
-	uint16_t join = 0;
+	uint32_t join = 0;
 	for (uint32_t c = run->begin; c < run->end; c++) {
 		const lk_block *block = &graph->blocks.at[calls[c].block];
 		for (uint32_t op = block->begin; op < block->end; op++)
-			join |= (uint16_t)(graph->ops.join[op] | LK_JOIN(graph->ops.stream[op]));
+			join |= (uint32_t)(graph->ops.join[op] | LK_JOIN(graph->ops.stream[op]));
 	}
-	return join & (uint16_t)~(LK_JOIN(LK_STREAM_HOST) | LK_JOIN(LK_STREAM_COMPUTE));
+	return join & ~(LK_JOIN(LK_STREAM_HOST) | LK_JOIN(LK_STREAM_COMPUTE));
 }

@@ -38,7 +38,7 @@ static lk_status lower_op(const lk_graph *graph, uint32_t op, lk_insn *out, lk_e
 	bool host = stream == LK_STREAM_HOST, compute = stream == LK_STREAM_COMPUTE;
 	*out = (lk_insn){
 		.slot = LK_NO_SLOT,
-		.join = (uint16_t)((ops->join[op] | LK_JOIN(stream)) & ~LK_JOIN(LK_STREAM_HOST)),
+		.join = (ops->join[op] | LK_JOIN(stream)) & ~LK_JOIN(LK_STREAM_HOST),
 		.what = class_of(graph, op),
 		.stream = (uint8_t)stream,
 		.group = ops->group[op],

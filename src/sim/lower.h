@@ -32,7 +32,7 @@ typedef struct lk_insn {
 	uint32_t dep_begin;     /* slots it waits for, in lk_sim.deps */
 	uint16_t dep_count;
 	uint16_t slot;          /* keeps its end for later operations of the block, or LK_NO_SLOT */
-	uint16_t join;          /* streams waited for, its own included, the host's left out */
+	uint32_t join;          /* streams waited for, its own included, the host's left out */
 	uint8_t what, stream, group, flags, wait, signal;
 	int32_t channel;
 } lk_insn;
