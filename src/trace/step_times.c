@@ -1,0 +1,291 @@
+/* step_times.c: observations by key, at four levels of detail, in one hash table; an observation is a time of the host, or lag
+ * and work of the device. Means without outliers. */
+#include "trace/step_times.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/stats.h"
+
+enum { LEVELS = LK_KNOWN_NOT };
+
+typedef struct slot {
+	uint64_t key;         /* 0: free */
+	uint32_t newest;      /* 1 + observation; of a keyer: times that the path has come */
+	uint32_t count;
+	float mean[2];        /* valid if `ready` */
+	bool ready;
+} slot;
+
+typedef struct observation {
+	float value[2];
+	uint32_t older;       /* 1 + observation of the same slot */
+} observation;
+
+struct lk_step_times {
+	slot *slots;
+	size_t size, used;    /* size: a power of two */
+	LK_VEC(observation) seen;
+	LK_VEC(double) scratch;
+};
+
+lk_step_times *lk_step_times_new(void) {
+	lk_step_times *t = calloc(1, sizeof *t);
+	if (t && !(t->slots = calloc(t->size = 1 << 12, sizeof *t->slots))) {
+		free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void lk_step_times_free(lk_step_times *t) {
+	if (!t) return;
+	free(t->slots);
+	lk_vec_free(&t->seen);
+	lk_vec_free(&t->scratch);
+	free(t);
+}
+
+/* ---- keys ---- */
+
+/* Names are numbers of one capture, so keys are made of their texts. */
+static uint64_t text_key(const lk_capture *c, uint32_t name) {
+	uint64_t h = 0x6c6b;
+	for (const char *at = lk_capture_text(c, name); *at; at++) h = (h ^ (unsigned char)*at) * 0x100000001b3u;
+	return lk_hash64(h);
+}
+
+typedef struct keys {
+	uint64_t level[LEVELS];
+} keys;
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+	return lk_hash64(a ^ (b + 0x9e3779b97f4a7c15u)) | 1;
+}
+
+/* Keys of all operations of a rank in order; counts how often a path came. */
+typedef struct keyer {
+	const lk_lifted_rank *rank;
+	uint64_t *names;      /* [names of the capture], 0: not made */
+	slot *rounds;         /* by path key: how often it comes in all, and has come */
+	size_t size;
+} keyer;
+
+static slot *round_of(keyer *k, uint64_t key) {
+	size_t at = key >> 1 & (k->size - 1);
+	while (k->rounds[at].key && k->rounds[at].key != key) at = (at + 1) & (k->size - 1);
+	k->rounds[at].key = key;
+	return &k->rounds[at];
+}
+
+static keys coarse_keys(keyer *k, uint32_t name, uint64_t what, uint64_t path) {
+	if (!k->names[name]) k->names[name] = text_key(k->rank->capture, name);
+	keys out;
+	out.level[LK_KNOWN_KIND] = mix(1, what);
+	out.level[LK_KNOWN_NAME] = mix(k->names[name], what);
+	out.level[LK_KNOWN_PATH] = mix(out.level[LK_KNOWN_NAME], path);
+	return out;
+}
+
+static keys piece_path(keyer *k, const lk_host_piece *p) {
+	return coarse_keys(k, p->name, (uint64_t)p->term << 4 | p->call, p->path);
+}
+
+static keys device_path(keyer *k, const lk_lifted_op *op) {
+	return coarse_keys(k, k->rank->capture->name[op->event], 0x100u + op->what, op->path);
+}
+
+/* The place: the how-manieth of how many. Where the counts of two steps differ, no place corresponds. */
+static keys placed(keyer *k, keys out) {
+	slot *round = round_of(k, out.level[LK_KNOWN_PATH]);
+	out.level[LK_KNOWN_PLACE] = mix(out.level[LK_KNOWN_PATH], (uint64_t)round->count << 32 | round->newest++);
+	return out;
+}
+
+static keys piece_keys(keyer *k, const lk_host_piece *p) {
+	return placed(k, piece_path(k, p));
+}
+
+static keys device_keys(keyer *k, const lk_lifted_op *op) {
+	return placed(k, device_path(k, op));
+}
+
+static bool is_device(const lk_lifted_op *op) {
+	return op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_LAG || op->what == LK_LIFTED_COMM ||
+	       op->what == LK_LIFTED_PEERS;
+}
+
+static bool keyer_begin(keyer *k, const lk_lifted_rank *rank) {
+	size_t things = rank->ops.count + rank->pieces.count;
+	*k = (keyer){.rank = rank, .size = 1024};
+	while (k->size < things * 2) k->size *= 2;
+	k->names = calloc(lk_intern_count(rank->capture->names) + 1, sizeof *k->names);
+	k->rounds = calloc(k->size, sizeof *k->rounds);
+	if (!k->names || !k->rounds) return false;
+	for (size_t i = 0; i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
+			round_of(k, piece_path(k, &rank->pieces.at[p]).level[LK_KNOWN_PATH])->count++;
+		if (is_device(op)) round_of(k, device_path(k, op).level[LK_KNOWN_PATH])->count++;
+	}
+	return true;
+}
+
+static void keyer_end(keyer *k) {
+	free(k->names);
+	free(k->rounds);
+}
+
+/* ---- observations ---- */
+
+static bool grow(lk_step_times *t) {
+	slot *old = t->slots;
+	size_t size = t->size;
+	slot *slots = calloc(size * 2, sizeof *slots);
+	if (!slots) return false;
+	for (size_t i = 0; i < size; i++) {
+		if (!old[i].key) continue;
+		size_t at = old[i].key & (size * 2 - 1);
+		while (slots[at].key) at = (at + 1) & (size * 2 - 1);
+		slots[at] = old[i];
+	}
+	free(old);
+	t->slots = slots, t->size = size * 2;
+	return true;
+}
+
+static slot *find(const lk_step_times *t, uint64_t key) {
+	size_t at = key & (t->size - 1);
+	while (t->slots[at].key && t->slots[at].key != key) at = (at + 1) & (t->size - 1);
+	return &t->slots[at];
+}
+
+static bool observe(lk_step_times *t, const keys *k, double first, double second) {
+	for (int level = 0; level < LEVELS; level++) {
+		if (t->used * 2 >= t->size && !grow(t)) return false;
+		if (!lk_push(&t->seen)) return false;
+		slot *s = find(t, k->level[level]);
+		if (!s->key) s->key = k->level[level], t->used++;
+		*lk_last(&t->seen) = (observation){{(float)first, (float)second}, s->newest};
+		s->newest = (uint32_t)t->seen.count;
+		s->count++;
+		s->ready = false;
+	}
+	return true;
+}
+
+lk_status lk_step_times_add(lk_step_times *t, const lk_lifted_rank *rank, lk_error *err) {
+	keyer k;
+	bool fine = keyer_begin(&k, rank);
+	for (size_t i = 0; fine && i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		for (uint32_t p = op->piece_begin; fine && p < op->piece_end; p++) {
+			keys all = piece_keys(&k, &rank->pieces.at[p]);
+			if (rank->pieces.at[p].blocked) continue;
+			fine = observe(t, &all, (double)rank->pieces.at[p].dur_ns, 0);
+		}
+		if (!fine || !is_device(op)) continue;
+		keys all = device_keys(&k, op);
+		fine = observe(t, &all, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns), (double)op->lag_ns);
+	}
+	keyer_end(&k);
+	return fine ? LK_OK : lk_oom(err);
+}
+
+/* ---- prediction ---- */
+
+/* Mean of what lies within 1.5 interquartile ranges of the quartiles. */
+static double robust_mean(const double *x, size_t n) {
+	if (n < 4) return lk_mean(x, n);
+	double low = lk_quantile(x, n, 0.25), high = lk_quantile(x, n, 0.75), range = 1.5 * (high - low), sum = 0;
+	size_t kept = 0;
+	for (size_t i = 0; i < n; i++)
+		if (x[i] >= low - range && x[i] <= high + range) sum += x[i], kept++;
+	return kept ? sum / (double)kept : lk_median(x, n);
+}
+
+/* Of the same path, every observation counts: what is long there now and then is long in the mean. */
+static bool settle(lk_step_times *t, slot *s, int level) {
+	for (int v = 0; v < 2; v++) {
+		t->scratch.count = 0;
+		for (uint32_t o = s->newest; o; o = t->seen.at[o - 1].older) {
+			if (!lk_push(&t->scratch)) return false;
+			*lk_last(&t->scratch) = (double)t->seen.at[o - 1].value[v];
+		}
+		s->mean[v] = (float)(level <= LK_KNOWN_PATH ? lk_mean : robust_mean)(t->scratch.at, t->scratch.count);
+	}
+	return s->ready = true;
+}
+
+static lk_known look_up(lk_step_times *t, const keys *k, double *first, double *second, bool *fine) {
+	for (int level = 0; level < LEVELS; level++) {
+		slot *s = find(t, k->level[level]);
+		if (!s->key) continue;
+		if (!s->ready && !settle(t, s, level)) *fine = false;
+		*first = (double)s->mean[0], *second = (double)s->mean[1];
+		return (lk_known)level;
+	}
+	return LK_KNOWN_NOT;
+}
+
+static double piece_time(lk_step_times *t, keyer *k, const lk_host_piece *p, const lk_overheads *overheads, lk_known *known, bool *fine) {
+	double ns = (double)p->dur_ns, unused;
+	keys all = piece_keys(k, p);
+	if (overheads && p->event != LK_NONE) {
+		bool by_name;
+		double us = lk_overheads_mean(overheads, p->term, lk_capture_text(k->rank->capture, p->name), &by_name);
+		*known = by_name ? LK_KNOWN_NAME : LK_KNOWN_KIND;
+		if (isfinite(us)) return us * 1e3;
+	}
+	*known = look_up(t, &all, &ns, &unused, fine);
+	return ns;
+}
+
+int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
+	const lk_lifted_op *op = &rank->ops.at[i];
+	int64_t ns = 0;
+	switch (op->what) {
+	case LK_LIFTED_HOST:
+		for (uint32_t p = op->piece_begin; p < op->piece_end; p++) ns += rank->pieces.at[p].dur_ns;
+		return ns;
+	case LK_LIFTED_WAIT:
+	case LK_LIFTED_END: return 0;
+	case LK_LIFTED_COMM: return op->end_ns - op->met_ns;
+	default: return op->end_ns - op->start_ns + op->lag_ns;
+	}
+}
+
+lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, const lk_overheads *overheads, lk_retimed *out,
+                                lk_error *err) {
+	keyer k;
+	bool fine = keyer_begin(&k, rank);
+	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns)};
+	fine = fine && out->ns;
+	for (uint32_t i = 0; fine && i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		lk_known known;
+		out->ns[i] = lk_lifted_own(rank, i);
+		double host = 0;
+		for (uint32_t p = op->piece_begin; p < op->piece_end; p++) {
+			double ns = piece_time(t, &k, &rank->pieces.at[p], overheads, &known, &fine);
+			out->host_ns[known] += ns;
+			host += ns;
+		}
+		if (op->what == LK_LIFTED_HOST) out->ns[i] = llround(host);
+		if (!is_device(op)) continue;
+		keys all = device_keys(&k, op);
+		double lag = (double)op->lag_ns, work = (double)out->ns[i] - lag;
+		known = look_up(t, &all, &work, &lag, &fine);
+		out->device_ns[known] += work;
+		out->ns[i] = llround(work + lag);
+	}
+	keyer_end(&k);
+	if (fine) return LK_OK;
+	lk_retimed_free(out);
+	return lk_oom(err);
+}
+
+void lk_retimed_free(lk_retimed *retimed) {
+	free(retimed->ns);
+	*retimed = (lk_retimed){0};
+}
