@@ -79,6 +79,7 @@ typedef struct lk_rank {
 	uint32_t call, repetition, op, end_op; /* program counter: next operation, end of its block */
 	uint32_t stage, lane, record;
 	const lk_cost *costs;     /* of its variant */
+	lk_flow *flow;            /* NULL: not of a lifted trace */
 	int64_t host, start;      /* clock; start of the last compute operation */
 	int64_t end[LK_STREAMS];
 	lk_kernel kernel;
@@ -104,7 +105,6 @@ typedef struct lk_rank {
 	lk_sim_event *events;     /* one for each operation; NULL: not recorded */
 	const lk_program *program;
 	const lk_sim_stage *info;
-	lk_flow *flow;            /* NULL: not of a lifted trace */
 } lk_rank;
 
 /* Ranks that follow one another mostly act together (tensor parallelism), so the heap holds gangs of them. The bound of a
@@ -136,7 +136,7 @@ typedef struct lk_engine {
 	size_t *port_place;       /* [stages * channels] first place of a channel, the same for both its ends */
 	size_t *team_place;       /* [teams] first place: one for each lane, or one for all */
 	uint64_t *team_issued;    /* [team_stages * lanes] */
-	uint64_t acts;
+	uint64_t acts;            /* of lifted traces */
 	lk_meeting *spare_meeting[33]; /* by log2 of members */
 	lk_act *spare_act;
 	lk_act_edge *spare_edge;

@@ -19,7 +19,6 @@ static bool is_kernel(const lk_engine *engine, const lk_act *act) {
 
 static lk_act *new_act(lk_engine *engine, uint32_t op, uint32_t call) {
 	lk_act *act = engine->spare_act;
-	if (++engine->acts > LK_MOST_ACTS) engine->crowded = engine->no_memory = true;
 	if (act) engine->spare_act = act->next;
 	else act = LK_NEW(&engine->arena, lk_act);
 	if (!act) {
@@ -35,7 +34,6 @@ static lk_act *new_act(lk_engine *engine, uint32_t op, uint32_t call) {
 static void free_act(lk_engine *engine, lk_act *act) {
 	act->next = engine->spare_act;
 	engine->spare_act = act;
-	engine->acts--;
 }
 
 static void promise(lk_rank *rank, lk_act *act, uint16_t slot) {
@@ -117,6 +115,12 @@ static void arrive(lk_engine *engine, uint32_t number, lk_act *act) {
 	lk_meet_post(engine, number, act, act->op, act->number, act->arrival);
 }
 
+/* The act is over; the next one of its stream may start. */
+static void flow_in(lk_engine *engine, lk_flow *flow, const lk_act *act) {
+	engine->acts--;
+	if (--flow->issued[act->stream] == 0 && flow->left[act->stream]) flow->starved++;
+}
+
 static void complete(lk_engine *engine, uint32_t number, lk_act *act) {
 	lk_rank *rank = &engine->rank[number];
 	int64_t end = act->due;
@@ -125,7 +129,7 @@ static void complete(lk_engine *engine, uint32_t number, lk_act *act) {
 	rank->live &= ~(1u << act->stream);
 	if (rank->running == act) rank->running = NULL;
 	if (!is_kernel(engine, act)) rank->others--;
-	if (rank->flow && --rank->flow->issued[act->stream] == 0 && rank->flow->left[act->stream]) rank->flow->starved++;
+	if (rank->flow) flow_in(engine, rank->flow, act);
 	if (act->communicates && lk_meets_outside(engine, &engine->sim->insn[act->op])) engine->outer[number / LK_GANG]--;
 	while (act->out) {
 		lk_act_edge *edge = act->out;
@@ -239,8 +243,9 @@ static void become_quiet(lk_engine *engine, uint32_t number, int64_t time) {
 }
 
 /* Books the act as its stream's next. */
-static void flow_out(const lk_engine *engine, lk_rank *rank, lk_act *act) {
+static void flow_out(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	lk_flow *flow = rank->flow;
+	if (++engine->acts > LK_MOST_ACTS) engine->crowded = engine->no_memory = true;
 	if (flow->issued[act->stream]++ == 0) flow->starved--;
 	flow->left[act->stream]--;
 	act->device = !(rank->program->threads >> act->stream & 1) && engine->sim->graph->ops.kind[act->op] != LK_OP_HOST;

@@ -65,8 +65,6 @@ static lk_status lower_op(const lk_graph *graph, uint32_t op, lk_insn *out, lk_e
 	};
 	if (out->what == LK_INSN_P2P && (out->channel < 0 || (uint32_t)out->channel >= graph->channels))
 		return bad(graph, op, "uses a channel that does not exist", err);
-	if (out->what == LK_INSN_TEAM && (out->channel < 0 || (uint32_t)out->channel >= graph->teams.count))
-		return bad(graph, op, "is of a team that does not exist", err);
 	if (graph->traced) lower_traced(graph, op, out);
 	else lower_issued(graph, op, out);
 	if (lk_op_is_comm(kind)) out->flags |= LK_INSN_COMM;
@@ -205,6 +203,8 @@ static lk_status check_meeting(const lk_sim *sim, uint32_t s, uint32_t op, lk_er
 	if (insn->what == LK_INSN_P2P) return check_wire(sim, s, (uint32_t)insn->channel, err);
 	if (insn->what != LK_INSN_TEAM) return LK_OK;
 	const lk_graph *graph = sim->graph;
+	if (insn->channel < 0 || (uint32_t)insn->channel >= graph->teams.count)
+		return bad(graph, op, "is of a team that does not exist", err);
 	bool member = lk_team_member(graph, &graph->teams.at[insn->channel], s) != UINT32_MAX;
 	return member ? LK_OK : bad(graph, op, "is of a team that its program is no member of", err);
 }

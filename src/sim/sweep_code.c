@@ -48,8 +48,10 @@ static bool follows(const lk_sim *sim, const lk_sweep_insn *chain, uint32_t next
 }
 
 static void append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
-	chain->start_work = chain->work;
-	chain->start_launch = most(chain->launch, chain->host + next->start_launch);
+	if (chain->flags & LK_INSN_MAIN) { /* nobody asks when another one has started */
+		chain->start_work = chain->work;
+		chain->start_launch = most(chain->launch, chain->host + next->start_launch);
+	}
 	chain->work += next->work;
 	chain->launch = most(chain->launch + next->work, chain->host + next->launch);
 	chain->host += next->host;
