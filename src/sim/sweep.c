@@ -93,7 +93,7 @@ static bool issue_node(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
 }
 
 static int step_node(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn, const lk_sources *from) {
-	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, insn->op, insn->last);
+	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, insn->op);
 	if (!node) return STEP_NO_MEMORY;
 	lk_lanes_chain(node->at, from, 0, insn->start_launch + stage->shift, sweep->n);
 	node->work = insn->work;
@@ -216,7 +216,7 @@ static int step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 	record(sweep, stage, op);
 	if (insn->what == LK_INSN_HOST || (insn->what == LK_INSN_LOCAL && !pending))
 		return run_lanes(sweep, stage, insn) ? STEP_DONE : STEP_NO_MEMORY;
-	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, op, op);
+	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, op);
 	if (!node) return STEP_NO_MEMORY;
 	memcpy(node->at, v[READY], n * sizeof *host);
 	memcpy(node->duration, v[WORK], n * sizeof *host);
@@ -231,6 +231,14 @@ static void instructions(const lk_sweep *sweep, const lk_sweep_stage *stage, uin
 	*end = stage->code ? stage->code->begin[block + 1] : sweep->sim->graph->blocks.at[block].end;
 }
 
+static int step_any(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t at) {
+	if (stage->code) return step(sweep, stage, &stage->code->insn[at]);
+	if (!stage->direct) return step_lanes(sweep, stage, at);
+	lk_sweep_insn insn;
+	lk_sweep_load(sweep->sim, stage->info->variant, at, &insn);
+	return step(sweep, stage, &insn);
+}
+
 /* Runs a stage as far as it goes. */
 static int run_stage(lk_sweep *sweep, lk_sweep_stage *stage) {
 	for (; stage->call < stage->program->calls.count; stage->call++, stage->repetition = 0) {
@@ -239,9 +247,7 @@ static int run_stage(lk_sweep *sweep, lk_sweep_stage *stage) {
 		if (begin == end) continue;
 		for (; stage->repetition < repeat; stage->repetition++, stage->pc = 0) {
 			for (uint32_t i = begin + stage->pc; i < end; i++) {
-				int done = STEP_BLOCKED;
-				if (stage->aside < stage->ahead)
-					done = stage->code ? step(sweep, stage, &stage->code->insn[i]) : step_lanes(sweep, stage, i);
+				int done = stage->aside < stage->ahead ? step_any(sweep, stage, i) : STEP_BLOCKED;
 				if (done != STEP_DONE) {
 					stage->pc = i - begin;
 					return done;
@@ -263,7 +269,8 @@ static lk_status new_stage(lk_sweep *sweep, uint32_t s, const lk_sweep_code *cod
 	lk_sweep_stage *stage = &sweep->stage[s];
 	size_t registers = LK_REG_SLOTS + sim->slots;
 	*stage = (lk_sweep_stage){.info = &sim->stage[s], .program = &sim->graph->programs.at[s], .index = s};
-	if (plain(sim, stage->info)) stage->code = &codes[stage->info->variant];
+	stage->direct = plain(sim, stage->info) && sim->graph->traced;
+	if (plain(sim, stage->info) && !stage->direct) stage->code = &codes[stage->info->variant];
 	stage->registers = lk_sweep_vectors(&sweep->arena, registers, sweep->n);
 	stage->pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, registers);
 	stage->event = LK_ARRAY(&sweep->arena, int64_t *, stage->program->events);
@@ -297,7 +304,7 @@ static lk_status set_up(lk_sweep *sweep, lk_error *err) {
 		if (!(sweep->scratch[i] = lk_sweep_vectors(&sweep->arena, 1, sweep->n))) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		if (!plain(sim, &sim->stage[s])) sweep->varied = true;
-		else if (!codes[sim->stage[s].variant].insn)
+		else if (!sim->graph->traced && !codes[sim->stage[s].variant].insn)
 			LK_TRY(lk_sweep_compile(sim, sim->stage[s].variant, &sweep->arena, &codes[sim->stage[s].variant], err));
 		LK_TRY(new_stage(sweep, s, codes, err));
 	}

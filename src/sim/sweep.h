@@ -47,7 +47,6 @@ typedef struct lk_sweep_node {
 	lk_sweep_edge *out;     /* nodes that wait for this one */
 	uint32_t op, call;
 	uint32_t waits;         /* for so many nodes */
-	uint32_t first;         /* operation whose sources it waits for: `op`, or the first of those that were fused */
 	uint32_t sets;          /* 1 + event of the program, 0 none */
 	uint64_t number;        /* among those of its channel, or of its kind of group */
 	uint64_t record;        /* its number in the program, for its recorded events */
@@ -59,7 +58,8 @@ typedef struct lk_sweep_node {
 typedef struct lk_sweep_stage {
 	const lk_sim_stage *info;
 	const lk_program *program;
-	const lk_sweep_code *code; /* NULL: lanes differ, or are recorded */
+	const lk_sweep_code *code; /* NULL: lanes differ, or are recorded, or it is of a lifted trace */
+	bool direct;            /* of a lifted trace: blocks run once, so its instructions are made as they run */
 	uint32_t index;
 	bool queued, done;
 	size_t call;            /* program counter: call, repetition, instruction */
@@ -111,11 +111,12 @@ typedef struct lk_sweep {
 } lk_sweep;
 
 /* sweep_code.c */
+void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out);
 lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena, lk_sweep_code *out, lk_error *err);
 int64_t *lk_sweep_vectors(lk_arena *arena, size_t count, size_t n); /* aligned and zero; NULL when memory is out */
 
 /* sweep_node.c: operations whose time depends on others. Functions that return bool: false when memory is out. */
-lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t first, uint32_t op);
+lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op);
 /* Makes the registers that the node will set pending. */
 void lk_sweep_promise(lk_sweep *sweep, lk_sweep_node *node);
 /* Lets `node` wait for every pending register among its instruction's sources. */

@@ -15,7 +15,7 @@ int64_t *lk_sweep_vectors(lk_arena *arena, size_t count, size_t n) {
 	return raw ? (int64_t *)((uintptr_t)(raw + 63) & ~(uintptr_t)63) : NULL;
 }
 
-static void load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out) {
+void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out) {
 	const lk_insn *insn = &sim->insn[op];
 	const lk_cost *cost = lk_costs_get(sim->costs, variant, op);
 	bool instant = insn->flags & LK_INSN_INSTANT;
@@ -38,20 +38,18 @@ static void load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn
 	if (insn->what == LK_INSN_HOST) out->start_launch = host, out->launch = host + work;
 }
 
-/* Whether `next` only follows the compute operation before it; of lifted traces, the one on any stream. */
+/* Whether `next` only follows the compute operation before it. */
 static bool follows(const lk_sim *sim, const lk_sweep_insn *chain, uint32_t next) {
 	const lk_insn *before = &sim->insn[chain->last], *insn = &sim->insn[next];
-	if (chain->what != LK_INSN_LOCAL || insn->what != LK_INSN_LOCAL || chain->stream != insn->stream) return false;
-	if (!sim->graph->traced && !(insn->flags & LK_INSN_MAIN)) return false;
-	return before->slot == LK_NO_SLOT && !before->signal && insn->join == LK_JOIN(insn->stream) &&
+	if (chain->what != LK_INSN_LOCAL || !(chain->flags & LK_INSN_MAIN)) return false;
+	if (insn->what != LK_INSN_LOCAL || !(insn->flags & LK_INSN_MAIN)) return false;
+	return before->slot == LK_NO_SLOT && !before->signal && insn->join == LK_JOIN(LK_STREAM_COMPUTE) &&
 	       !(insn->flags & LK_INSN_EXTRA);
 }
 
 static void append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
-	if (chain->flags & LK_INSN_MAIN) { /* nobody asks when another one has started */
-		chain->start_work = chain->work;
-		chain->start_launch = most(chain->launch, chain->host + next->start_launch);
-	}
+	chain->start_work = chain->work;
+	chain->start_launch = most(chain->launch, chain->host + next->start_launch);
 	chain->work += next->work;
 	chain->launch = most(chain->launch + next->work, chain->host + next->launch);
 	chain->host += next->host;
@@ -79,7 +77,7 @@ lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena,
 		out->begin[b] = count;
 		for (uint32_t op = block->begin; op < block->end; op++) {
 			lk_sweep_insn one;
-			load(sim, variant, op, &one);
+			lk_sweep_load(sim, variant, op, &one);
 			if (op > block->begin && follows(sim, &out->insn[count - 1], op)) append(&out->insn[count - 1], &one);
 			else out->insn[count++] = one;
 		}

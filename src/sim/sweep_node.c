@@ -22,7 +22,7 @@ static uint64_t number_of(lk_sweep *sweep, const lk_sweep_node *node) {
 	}
 }
 
-lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t first, uint32_t op) {
+lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 	lk_sweep_node *node = sweep->spare;
 	if (node) {
 		sweep->spare = node->next;
@@ -34,7 +34,6 @@ lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_
 	}
 	const lk_insn *insn = &sweep->sim->insn[op];
 	node->stage = stage;
-	node->first = first;
 	node->op = op;
 	node->call = (uint32_t)stage->call;
 	if (insn->signal) node->sets = 1u + stage->program->calls.at[stage->call].arg[insn->signal - 1];
@@ -69,7 +68,7 @@ static bool await_one(lk_sweep *sweep, lk_sweep_node *node, lk_sweep_node *befor
 
 bool lk_sweep_await(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
 	lk_sweep_stage *stage = node->stage;
-	const lk_insn *insn = &sweep->sim->insn[node->first];
+	const lk_insn *insn = &sweep->sim->insn[node->op];
 	for (uint32_t mask = sources & stage->pending_mask; mask; mask &= mask - 1) {
 		int r = __builtin_ctz(mask);
 		if (!await_one(sweep, node, stage->pending[r], r == LK_REG_START)) return false;
