@@ -168,6 +168,45 @@ lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk
 	return LK_OK;
 }
 
+uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages, uint32_t count, uint32_t ranks,
+                           bool across) {
+	uint32_t id = graph->failed ? UINT32_MAX : lk_intern_id(graph->names, name);
+	if (id == UINT32_MAX || !lk_reserve(&graph->team_stages, count) || !lk_push(&graph->teams)) {
+		graph->failed = true;
+		return 0;
+	}
+	uint32_t begin = (uint32_t)graph->team_stages.count;
+	if (count) memcpy(graph->team_stages.at + begin, stages, count * sizeof *stages);
+	graph->team_stages.count += count;
+	*lk_last(&graph->teams) =
+		(lk_team){.name = id, .begin = begin, .end = begin + count, .ranks = ranks, .across = across};
+	return (uint32_t)graph->teams.count - 1;
+}
+
+uint32_t lk_team_member(const lk_graph *graph, const lk_team *team, uint32_t stage) {
+	uint32_t low = team->begin, high = team->end;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (graph->team_stages.at[middle] < stage) low = middle + 1;
+		else high = middle;
+	}
+	return low < team->end && graph->team_stages.at[low] == stage ? low : UINT32_MAX;
+}
+
+lk_status lk_graph_name_stream(lk_graph *graph, uint32_t stage, unsigned stream, const char *name, bool thread,
+                               lk_error *err) {
+	lk_program *program = &graph->programs.at[stage];
+	program->stream_names[stream] = lk_intern_id(graph->names, name);
+	if (program->stream_names[stream] == UINT32_MAX) return lk_oom(err);
+	if (thread) program->threads |= LK_JOIN(stream);
+	return LK_OK;
+}
+
+const char *lk_graph_stream(const lk_graph *graph, uint32_t stage, unsigned stream) {
+	uint32_t name = stream < LK_STREAMS ? graph->programs.at[stage].stream_names[stream] : 0;
+	return name ? lk_intern_text(graph->names, name) : lk_stream_label(stream);
+}
+
 void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b) {
 	graph->wires.at[(size_t)s * graph->channels + a] = (lk_wire){t, b};
 	graph->wires.at[(size_t)t * graph->channels + b] = (lk_wire){s, a};

@@ -109,7 +109,7 @@ typedef struct lk_op {
 	double flops;
 	double bytes;           /* device-memory traffic; of a communication operation: message as nccl-tests count it */
 	double window;          /* ATTENTION: sliding window, 0 none */
-	int32_t channel;        /* SEND, RECV: peers meet on equal channel numbers of their programs */
+	int32_t channel;        /* SEND, RECV: peers meet on equal channel numbers of their programs; LK_GROUP_TEAM: the team */
 	int64_t measured_ps;    /* > 0: from a trace; used instead of a model */
 	double alloc, release;  /* bytes taken when it is issued, given back when it has been issued */
 	uint8_t alloc_owner, release_owner;
@@ -210,6 +210,17 @@ typedef struct lk_graph {
 	bool failed;                 /* memory ran out while building; lk_graph_end_block reports it */
 } lk_graph;
 
+/* How ranks are numbered: stage by stage, in lifted traces copy by copy. */
+static inline uint32_t lk_rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
+	return graph->traced ? chain * graph->ranks.stages + stage : stage * graph->ranks.chains + chain;
+}
+static inline uint32_t lk_rank_stage(const lk_graph *graph, uint32_t rank) {
+	return graph->traced ? rank % graph->ranks.stages : rank / graph->ranks.chains;
+}
+static inline uint32_t lk_rank_chain(const lk_graph *graph, uint32_t rank) {
+	return graph->traced ? rank / graph->ranks.stages : rank % graph->ranks.chains;
+}
+
 lk_graph *lk_graph_new(void); /* NULL when memory is out */
 void lk_graph_free(lk_graph *graph);
 
@@ -223,11 +234,27 @@ lk_op lk_graph_op(const lk_graph *graph, uint32_t op);
 /* Programs: all of them at once, then calls appended to each. */
 lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err);
 lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err);
+/* A team of the listed stages (ascending); returns its index. Memory errors are kept, as lk_graph_add keeps them. */
+uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages, uint32_t count, uint32_t ranks,
+                           bool across);
+/* Ranks of one group of the team that the graph holds. */
+static inline uint32_t lk_team_present(const lk_graph *graph, const lk_team *team) {
+	return (team->end - team->begin) * (team->across ? graph->ranks.chains : 1);
+}
+/* Where a stage stands in lk_graph.team_stages as a member of the team; UINT32_MAX: it is none. */
+uint32_t lk_team_member(const lk_graph *graph, const lk_team *team, uint32_t stage);
+
+/* Names a stream of a program: a CPU thread, or a stream of the device. */
+lk_status lk_graph_name_stream(lk_graph *graph, uint32_t stage, unsigned stream, const char *name, bool thread,
+                               lk_error *err);
+/* The name it was given, or lk_stream_label. */
+const char *lk_graph_stream(const lk_graph *graph, uint32_t stage, unsigned stream);
+
 /* Joins channel `a` of stage `s` with channel `b` of stage `t`. */
 void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b);
 
 /* One hardware queue for all streams (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what was issued earlier has
- * started. Adds WAITs; ids of blocks stay, places of operations change. */
+ * started. Adds WAITs; ids of blocks stay, places of operations change. A lifted trace has its queues already: LK_ERR_INPUT. */
 lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err);
 
 /* The most operations of a transformer layer, forward and backward together (blocks named "layer..."). */

@@ -5,7 +5,7 @@
  * end there;
  *   - events: those that a block waits for and sets, in order;
  *   - sends and receives: counted per channel, compared along each wire; collectives across stages likewise. */
-#include "graph/graph.h"
+#include "graph/graph_check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -90,6 +90,12 @@ static void op_place(const checker *c, size_t stage, size_t call, uint32_t op, c
 
 static bool amount(double x) { return x >= 0 && x <= 1e300; /* false for NaN too */ }
 
+/* Sends or receives on a channel of its program. */
+static bool is_port(const lk_graph *graph, uint32_t op) {
+	unsigned kind = graph->ops.kind[op];
+	return (kind == LK_OP_SEND || kind == LK_OP_RECV) && graph->ops.group[op] != LK_GROUP_TEAM;
+}
+
 /* Why an operation's columns are wrong, or NULL. */
 static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	const lk_ops *o = &graph->ops;
@@ -103,15 +109,18 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	if (o->flags[op] & ~(LK_OP_CAUSAL | LK_OP_TRANSIENT | LK_OP_OVERLAPPED)) return "has unknown flags";
 	if (o->wait[op] > 2 || o->signal[op] > 2) return "uses an argument that calls do not have: there are two";
 	if (o->alloc_owner[op] >= LK_OWNERS || o->release_owner[op] >= LK_OWNERS) return "has an unknown owner of memory";
-	if (lk_op_is_comm(kind) && o->stream[op] == LK_STREAM_HOST) return "communicates on the host stream";
+	if (o->join[op] >> LK_STREAMS) return "joins a stream that does not exist";
+	if (lk_op_is_comm(kind) && o->stream[op] == LK_STREAM_HOST && !graph->traced) return "communicates on the host stream";
 	if (!amount(o->m[op]) || !amount(o->n[op]) || !amount(o->k[op]) || !amount(o->batch[op]) || !amount(o->window[op]))
 		return "has a shape that is negative or not finite";
 	if (!amount(o->flops[op]) || !amount(o->bytes[op])) return "has flops or bytes that are negative or not finite";
 	if (!amount(o->alloc[op]) || !amount(o->release[op]))
 		return "allocates or releases bytes that are negative or not finite";
 	if (o->measured_ps[op] < 0) return "has a negative measured duration";
-	bool port = kind == LK_OP_SEND || kind == LK_OP_RECV;
-	if (port && (o->channel[op] < 0 || (uint32_t)o->channel[op] >= graph->channels))
+	bool team = lk_op_is_comm(kind) && o->group[op] == LK_GROUP_TEAM;
+	if (team && (o->channel[op] < 0 || (uint32_t)o->channel[op] >= graph->teams.count))
+		return "is of a team that does not exist";
+	if (!team && is_port(graph, op) && (o->channel[op] < 0 || (uint32_t)o->channel[op] >= graph->channels))
 		return "uses a channel that does not exist";
 	return NULL;
 }
@@ -154,7 +163,7 @@ static lk_status check_block(checker *c, size_t b) {
 		LK_TRY(check_deps(c, b, op));
 		add_memory(s, ops, op, &total);
 		if (ops->wait[op] || ops->signal[op]) c->events[c->event_count++] = op;
-		if (ops->kind[op] == LK_OP_SEND || ops->kind[op] == LK_OP_RECV) c->ports[c->port_count++] = op;
+		if (is_port(c->graph, op)) c->ports[c->port_count++] = op;
 		for (int k = 0; k < CROSS_KINDS; k++)
 			s->cross[k] += lk_op_is_collective(ops->kind[op]) && ops->group[op] == cross_kinds[k];
 	}
@@ -201,6 +210,7 @@ static lk_status check_group(const checker *c, unsigned group, bool used) {
 	snprintf(where, sizeof where, "process group %s", lk_group_label(group));
 	uint64_t size = r->group[group].size, stride = r->group[group].stride;
 	if (size == 0 || stride == 0) return bad(c, where, "has a size or stride of 0; a group of one rank is 1 and 1");
+	if (group == LK_GROUP_TEAM && (size != 1 || stride != 1)) return bad(c, where, "has a size: teams are listed");
 	if (!used || across_stages(group) || group == LK_GROUP_NONE || size == 1) return LK_OK;
 	if (size <= r->chains && stride <= r->chains && r->chains % (size * stride) == 0) return LK_OK;
 	return lk_fail(c->err, LK_ERR_INPUT, where, "size %u and stride %u do not divide the %u ranks of a stage",
@@ -260,6 +270,10 @@ static lk_status check_program(const checker *c, size_t s) {
 					   c->graph->channels);
 	if (p->events > UINT16_MAX + 1u)
 		return lk_fail(c->err, LK_ERR_INPUT, where, "%u events: calls can name %u", p->events, UINT16_MAX + 1u);
+	for (unsigned i = 0; i < LK_STREAMS; i++)
+		if (p->stream_names[i] >= lk_intern_count(c->graph->names))
+			return bad(c, where, "has a stream whose name does not exist");
+	if (p->threads >> LK_STREAMS) return bad(c, where, "has a thread on a stream that does not exist");
 	for (int o = 0; o < LK_OWNERS; o++)
 		if (!amount(p->resident[o])) return bad(c, where, "has resident bytes that are negative or not finite");
 	return LK_OK;
@@ -488,7 +502,8 @@ static lk_status check_all(checker *c) {
 	LK_TRY(allocate(c));
 	for (size_t s = 0; s < graph->programs.count; s++) LK_TRY(walk_program(c, s));
 	LK_TRY(compare_ports(c));
-	return compare_cross(c);
+	LK_TRY(compare_cross(c));
+	return lk_graph_check_teams(graph, c->err);
 }
 
 lk_status lk_graph_check(const lk_graph *graph, lk_error *err) {

@@ -6,10 +6,14 @@
  *      "channels": most channels of a program,
  *      "blocks": [{"name", "operations": [{"name", "kind", "stream", ...}, ...]}, ...],
  *      "programs": [{"name", "stage", "channels", "events", "resident": {"weights": bytes, ...},
+ *                    "streams": [{"stream", "name", "thread": true}, ...],   where they have names, or are CPU threads
  *                    "calls": [[block, repeat, micro-batch, layer, chunk, "pass", argument 1, argument 2], ...]}, ...],
- *      "wires": [[program, channel, program, channel], ...]}
+ *      "wires": [[program, channel, program, channel], ...],
+ *      "teams": [{"name", "members": [program, ...], "ranks", "across": true}, ...],
+ *      "traced": true}
  *
- * "lockstep_graph", the version, comes first; the other members come in any order. Members of an operation are those of
+ * "lockstep_graph", the version, comes first; the other members come in any order. "streams", "teams" and "traced" are
+ * left out where there are none, so are "thread", "across" and "traced" where they are false. Members of an operation are those of
  * lk_op (graph.h) under the names of lk_graph_fields; a field that is 0 is left out, and what is left out is 0: phase
  * "forward", group "none", number format "fp32". Kinds, streams, groups, phases, owners and formats stand by name, a
  * stream without a name by number. Calls may leave out their arguments. Texts are UTF-8. */

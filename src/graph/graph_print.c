@@ -54,8 +54,9 @@ static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t plac
 	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, name_of(graph, o->name[i], name),
 			lk_op_kind_name((lk_op_kind)o->kind[i]), lk_stream_label(o->stream[i]),
 			lk_phase_name((lk_phase)o->phase[i]));
-	if (lk_op_is_collective(o->kind[i])) fprintf(out, "  group %s", lk_group_label(o->group[i]));
-	if (o->kind[i] == LK_OP_SEND || o->kind[i] == LK_OP_RECV) fprintf(out, "  channel %d", o->channel[i]);
+	if (lk_op_is_comm(o->kind[i]) && o->group[i] == LK_GROUP_TEAM) fprintf(out, "  team %d", o->channel[i]);
+	else if (lk_op_is_collective(o->kind[i])) fprintf(out, "  group %s", lk_group_label(o->group[i]));
+	else if (lk_op_is_comm(o->kind[i])) fprintf(out, "  channel %d", o->channel[i]);
 	print_shape(out, o, i);
 	if (o->flops[i] != 0) fprintf(out, "  %s", lk_dtype_name((lk_dtype)o->dtype[i]));
 	print_quantity(out, "flops", o->flops[i], false);
@@ -111,12 +112,27 @@ static void print_program(const lk_graph *graph, FILE *out, size_t s) {
 		if (program->resident[o] != 0)
 			fprintf(out, "  holds %s of %s\n", lk_format_bytes(program->resident[o], text, sizeof text),
 					lk_owner_name((lk_owner)o));
+	for (unsigned i = 0; i < LK_STREAMS; i++)
+		if (program->stream_names[i] || (program->threads >> i & 1))
+			fprintf(out, "  stream %u is %s\"%s\"\n", i, program->threads >> i & 1 ? "the CPU thread " : "",
+					name_of(graph, program->stream_names[i], name));
 	for (uint32_t c = 0; c < graph->channels && s * graph->channels + c < graph->wires.count; c++) {
 		lk_wire to = graph->wires.at[s * graph->channels + c];
 		if (to.stage != UINT32_MAX)
 			fprintf(out, "  channel %u leads to channel %u of program %u\n", c, to.channel, to.stage);
 	}
 	for (size_t i = 0; i < program->calls.count; i++) print_call(graph, out, &program->calls.at[i], i);
+}
+
+static void print_team(const lk_graph *graph, FILE *out, size_t at) {
+	const lk_team *team = &graph->teams.at[at];
+	char name[NAME];
+	const char *before = " of programs ";
+	fprintf(out, "  team %zu \"%s\": %u ranks%s", at, name_of(graph, team->name, name), team->ranks,
+			team->across ? " of all chains" : "");
+	for (uint32_t m = team->begin; m < team->end && m < graph->team_stages.count; m++, before = ", ")
+		fprintf(out, "%s%u", before, graph->team_stages.at[m]);
+	putc('\n', out);
 }
 
 static void print_ranks(const lk_graph *graph, FILE *out) {
@@ -126,6 +142,8 @@ static void print_ranks(const lk_graph *graph, FILE *out) {
 	for (unsigned g = 0; g < LK_GROUPS; g++)
 		if (r->group[g].size > 1)
 			fprintf(out, "  group %s: %u ranks, every %u\n", lk_group_label(g), r->group[g].size, r->group[g].stride);
+	if (graph->traced) fputs("  lifted from traces: launches are operations\n", out);
+	for (size_t i = 0; i < graph->teams.count; i++) print_team(graph, out, i);
 	if (graph->model_flops == 0 && graph->tokens == 0 && graph->samples == 0) return;
 	fputs("  a step:", out);
 	print_quantity(out, "model flops", graph->model_flops, false);

@@ -66,6 +66,8 @@ static lk_status copy_block(queue *q, const lk_block *block, lk_error *err) {
 
 /* Only operations and blocks change: they are built anew in a graph that borrows the names, and change places. */
 lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err) {
+	if (graph->traced)
+		return lk_fail(err, LK_ERR_INPUT, "one hardware queue", "a lifted trace holds the queues that it ran with");
 	lk_graph *to = lk_graph_new();
 	if (!to) return lk_oom(err);
 	lk_intern *own = to->names;

@@ -60,6 +60,11 @@ static lk_status want_real(reader *r, double *out) {
 	return lk_hint(r->err, "give a number from 0 to 1e300");
 }
 
+static lk_status want_bool(reader *r, bool *out) {
+	*out = r->token == LK_JSON_TRUE;
+	return *out ? LK_OK : want(r, LK_JSON_FALSE, "true or false");
+}
+
 static lk_status want_text(reader *r, uint32_t *id) {
 	size_t length;
 	LK_TRY(want(r, LK_JSON_STRING, "a text"));
@@ -307,6 +312,33 @@ static lk_status resident_member(reader *r, void *into, unsigned owner) {
 	return want_real(r, &program->resident[owner]);
 }
 
+typedef struct named_stream {
+	uint32_t stream, name;
+	bool thread;
+} named_stream;
+
+static lk_status stream_member(reader *r, void *into, unsigned key) {
+	named_stream *named = into;
+	switch (key) {
+	case 0: return want_choice(r, LK_LIST_STREAM, &named->stream);
+	case 1: return want_text(r, &named->name);
+	default: return want_bool(r, &named->thread);
+	}
+}
+
+static lk_status stream_value(reader *r, void *into, unsigned i) {
+	(void)i;
+	static const char *const keys[] = {"stream", "name", "thread"};
+	lk_program *program = into;
+	named_stream named = {0};
+	LK_TRY(read_object(r, keys, 3, 1 | 2, stream_member, &named));
+	if (program->stream_names[named.stream] || (program->threads >> named.stream & 1))
+		return wrong(r, "this stream has a name already");
+	program->stream_names[named.stream] = named.name;
+	if (named.thread) program->threads |= LK_JOIN(named.stream);
+	return LK_OK;
+}
+
 static lk_status program_member(reader *r, void *into, unsigned key) {
 	lk_program *program = into;
 	const char *names[LK_GRAPH_NAMES];
@@ -316,15 +348,16 @@ static lk_status program_member(reader *r, void *into, unsigned key) {
 	case 2: return want_count(r, 0, LK_GRAPH_CHANNELS, &program->channels);
 	case 3: return want_count(r, 0, UINT16_MAX + 1, &program->events);
 	case 4: return read_object(r, names, lk_graph_names(LK_LIST_OWNER, names), 0, resident_member, program);
-	default: return read_array(r, call_value, program, 0, UINT32_MAX);
+	case 5: return read_array(r, call_value, program, 0, UINT32_MAX);
+	default: return read_array(r, stream_value, program, 0, LK_STREAMS);
 	}
 }
 
 static lk_status program_value(reader *r, void *into, unsigned i) {
 	(void)into, (void)i;
-	static const char *const keys[] = {"name", "stage", "channels", "events", "resident", "calls"};
+	static const char *const keys[] = {"name", "stage", "channels", "events", "resident", "calls", "streams"};
 	if (!lk_push(&r->graph->programs)) return lk_oom(r->err);
-	return read_object(r, keys, 6, 1 | 2 | 32, program_member, lk_last(&r->graph->programs));
+	return read_object(r, keys, 7, 1 | 2 | 32, program_member, lk_last(&r->graph->programs));
 }
 
 /* ---- wires ---- */
@@ -338,6 +371,40 @@ static lk_status wire_value(reader *r, void *into, unsigned i) {
 	(void)into, (void)i;
 	if (!lk_push(&r->wires)) return lk_oom(r->err);
 	return read_array(r, wire_field, lk_last(&r->wires), 4, 4);
+}
+
+/* ---- teams ---- */
+
+static lk_status team_stage(reader *r, void *into, unsigned i) {
+	(void)into, (void)i;
+	uint32_t stage;
+	LK_TRY(want_count(r, 0, INT32_MAX, &stage));
+	if (!lk_push(&r->graph->team_stages)) return lk_oom(r->err);
+	*lk_last(&r->graph->team_stages) = stage;
+	return LK_OK;
+}
+
+static lk_status team_member(reader *r, void *into, unsigned key) {
+	(void)into;
+	lk_team *team = lk_last(&r->graph->teams);
+	switch (key) {
+	case 0: return want_text(r, &team->name);
+	case 1: return read_array(r, team_stage, NULL, 1, LK_GRAPH_WIRES);
+	case 2: return want_count(r, 1, INT32_MAX, &team->ranks);
+	default: return want_bool(r, &team->across);
+	}
+}
+
+static lk_status team_value(reader *r, void *into, unsigned i) {
+	(void)into, (void)i;
+	static const char *const keys[] = {"name", "members", "ranks", "across"};
+	lk_graph *graph = r->graph;
+	uint32_t begin = (uint32_t)graph->team_stages.count;
+	if (!lk_push(&graph->teams)) return lk_oom(r->err);
+	LK_TRY(read_object(r, keys, 4, 1 | 2 | 4, team_member, NULL));
+	lk_last(&graph->teams)->begin = begin;
+	lk_last(&graph->teams)->end = (uint32_t)graph->team_stages.count;
+	return LK_OK;
 }
 
 /* When all programs are known. */
@@ -383,7 +450,9 @@ static lk_status top_member(reader *r, void *into, unsigned key) {
 	case 3: return want_count(r, 0, LK_GRAPH_CHANNELS, &r->graph->channels);
 	case 4: return read_array(r, block_value, NULL, 0, UINT32_MAX);
 	case 5: return read_array(r, program_value, NULL, 0, LK_GRAPH_WIRES);
-	default: return read_array(r, wire_value, NULL, 0, LK_GRAPH_WIRES);
+	case 6: return read_array(r, wire_value, NULL, 0, LK_GRAPH_WIRES);
+	case 7: return read_array(r, team_value, NULL, 0, LK_GRAPH_WIRES);
+	default: return want_bool(r, &r->graph->traced);
 	}
 }
 
@@ -400,10 +469,11 @@ static lk_status first_member(reader *r) {
 }
 
 static lk_status read_top(reader *r) {
-	static const char *const keys[] = {"lockstep_graph", "ranks", "facts", "channels", "blocks", "programs", "wires"};
+	static const char *const keys[] = {"lockstep_graph", "ranks", "facts", "channels", "blocks", "programs", "wires",
+	                                   "teams", "traced"};
 	LK_TRY(first_member(r));
 	r->token = LK_JSON_OBJECT; /* its first member is read */
-	LK_TRY(read_object(r, keys, 7, 2 | 16 | 32, top_member, NULL));
+	LK_TRY(read_object(r, keys, 9, 2 | 16 | 32, top_member, NULL));
 	return next(r); /* nothing follows */
 }
 

@@ -122,6 +122,24 @@ static void put_call(lk_json_writer *w, const lk_call *call) {
 	end_line(w);
 }
 
+static void put_streams(lk_json_writer *w, const lk_graph *graph, const lk_program *program) {
+	bool open = false;
+	for (unsigned i = 0; i < LK_STREAMS; i++) {
+		bool thread = program->threads >> i & 1;
+		if (!program->stream_names[i] && !thread) continue;
+		if (!open) lk_json_array(w, "streams");
+		open = true;
+		lk_json_object(w, NULL);
+		begin_line(w);
+		put_choice(w, "stream", LK_LIST_STREAM, i);
+		lk_json_put_text(w, "name", lk_intern_text(graph->names, program->stream_names[i]));
+		if (thread) lk_json_put_bool(w, "thread", true);
+		lk_json_object_end(w);
+		end_line(w);
+	}
+	if (open) lk_json_array_end(w);
+}
+
 static void put_program(lk_json_writer *w, const lk_graph *graph, const lk_program *program) {
 	lk_json_object(w, NULL);
 	lk_json_put_text(w, "name", lk_intern_text(graph->names, program->name));
@@ -132,6 +150,7 @@ static void put_program(lk_json_writer *w, const lk_graph *graph, const lk_progr
 	for (int o = 0; o < LK_OWNERS; o++)
 		if (program->resident[o] != 0) lk_json_put_number(w, lk_owner_name((lk_owner)o), program->resident[o]);
 	lk_json_object_end(w);
+	put_streams(w, graph, program);
 	lk_json_array(w, "calls");
 	for (size_t i = 0; i < program->calls.count; i++) put_call(w, &program->calls.at[i]);
 	lk_json_array_end(w);
@@ -156,6 +175,24 @@ static void put_wires(lk_json_writer *w, const lk_graph *graph) {
 	lk_json_array_end(w);
 }
 
+static void put_teams(lk_json_writer *w, const lk_graph *graph) {
+	lk_json_array(w, "teams");
+	for (size_t i = 0; i < graph->teams.count; i++) {
+		const lk_team *team = &graph->teams.at[i];
+		lk_json_object(w, NULL);
+		begin_line(w);
+		lk_json_put_text(w, "name", lk_intern_text(graph->names, team->name));
+		lk_json_array(w, "members");
+		for (uint32_t m = team->begin; m < team->end; m++) lk_json_put_integer(w, NULL, graph->team_stages.at[m]);
+		lk_json_array_end(w);
+		lk_json_put_integer(w, "ranks", team->ranks);
+		if (team->across) lk_json_put_bool(w, "across", true);
+		lk_json_object_end(w);
+		end_line(w);
+	}
+	lk_json_array_end(w);
+}
+
 static lk_status put_graph(const lk_graph *graph, FILE *file, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, file, false);
@@ -169,6 +206,8 @@ static lk_status put_graph(const lk_graph *graph, FILE *file, lk_error *err) {
 	for (size_t s = 0; s < graph->programs.count; s++) put_program(&w, graph, &graph->programs.at[s]);
 	lk_json_array_end(&w);
 	put_wires(&w, graph);
+	if (graph->teams.count) put_teams(&w, graph);
+	if (graph->traced) lk_json_put_bool(&w, "traced", true);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -212,6 +212,7 @@ static bool blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *
 }
 
 bool lk_rank_stays_quiet(const lk_engine *engine, const lk_rank *rank) {
+	if (rank->flow) return false;
 	const lk_insn *insn = &engine->sim->insn[rank->op];
 	if (insn->what == LK_INSN_LOCAL) return insn->stream == LK_STREAM_COMPUTE || (insn->flags & LK_INSN_INSTANT);
 	return insn->what == LK_INSN_HOST || blocks(engine, rank, insn);
@@ -229,7 +230,7 @@ static void run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	if (launch > ready) ready = launch;
 	rank->host += cost->host_ps;
 	int64_t duration = lk_rank_duration(engine, rank, op, cost->duration_ps), end = ready + duration, floor = 0;
-	bool compute = insn->stream == LK_STREAM_COMPUTE;
+	bool compute = insn->flags & LK_INSN_MAIN;
 	if (compute) {
 		floor = rank->host +
 				(cost->tail_ps == cost->duration_ps ? duration : lk_rank_duration(engine, rank, op, cost->tail_ps));
@@ -306,6 +307,25 @@ static void run_quiet(lk_engine *engine, uint32_t number) {
 
 /* --- the engine --------------------------------------------------------------------------------------------------- */
 
+/* Ranks of a stage have the same program: counted for the first of them. */
+static lk_status new_flow(lk_engine *engine, lk_rank *rank, lk_error *err) {
+	const lk_graph *graph = engine->sim->graph;
+	const lk_program *program = rank->program;
+	rank->flow = LK_NEW(&engine->arena, lk_flow);
+	if (!rank->flow) return lk_oom(err);
+	if (rank->lane) {
+		*rank->flow = *rank[-(ptrdiff_t)rank->lane].flow;
+		return LK_OK;
+	}
+	for (size_t c = 0; c < program->calls.count; c++) {
+		const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+		for (uint32_t op = block->begin; op < block->end; op++)
+			rank->flow->left[graph->ops.stream[op]] += program->calls.at[c].repeat;
+	}
+	for (unsigned s = 0; s < LK_STREAMS; s++) rank->flow->starved += rank->flow->left[s] > 0;
+	return LK_OK;
+}
+
 static lk_status new_rank(lk_engine *engine, uint32_t number, lk_error *err) {
 	const lk_sim *sim = engine->sim;
 	lk_rank *rank = &engine->rank[number];
@@ -329,7 +349,7 @@ static lk_status new_rank(lk_engine *engine, uint32_t number, lk_error *err) {
 		rank->record = rank->info->records[r - 1];
 	}
 	open_call(engine, rank);
-	return LK_OK;
+	return sim->graph->traced ? new_flow(engine, rank, err) : LK_OK;
 }
 
 static lk_status set_up(lk_engine *engine, lk_error *err) {
@@ -368,7 +388,8 @@ static bool stuck_at(const lk_rank *rank, uint32_t *op, uint32_t *call) {
 	bool found = false;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		const lk_act *act = rank->on[s];
-		if (!act || act->state != LK_ACT_POSTED || (found && act->call >= *call)) continue;
+		if (!act || act->state != LK_ACT_POSTED) continue;
+		if (found && (act->call > *call || (act->call == *call && act->op >= *op))) continue;
 		*op = act->op;
 		*call = act->call;
 		found = true;
@@ -422,6 +443,9 @@ static lk_status run(lk_engine *engine, lk_error *err) {
 		uint32_t next;
 		int64_t key;
 		run_all_quiet(engine);
+		if (engine->crowded)
+			return lk_fail(err, LK_ERR_INPUT, "step graph", "%llu operations wait at the same time: at most %llu are simulated",
+			               (unsigned long long)engine->acts, (unsigned long long)LK_MOST_ACTS);
 		if (engine->no_memory) return lk_oom(err);
 		bool busy = heap_top(engine, &next, &key);
 		if (!busy || key > now) {

@@ -3,7 +3,8 @@
  * A rank is *quiet* while nothing of it overlaps: it then runs ahead without regard to the time of others, as in the
  * sweep. It is *busy* while an operation off its compute stream is issued and not over: its operations are then *acts*,
  * and it advances in the order of time. Quiet ranks run before anything else, so whatever may still reach a busy rank
- * happens no earlier than the busy rank that is next. */
+ * happens no earlier than the busy rank that is next. Ranks of lifted traces are always busy: their threads and streams
+ * overlap. */
 #ifndef LK_SIM_EVENTS_H
 #define LK_SIM_EVENTS_H
 
@@ -37,6 +38,7 @@ typedef struct lk_act {
 	uint32_t sets;            /* 1 + event of the program, 0 none */
 	uint8_t stream, state;
 	bool communicates;
+	bool device;              /* shares it with others; CPU threads do not */
 } lk_act;
 
 typedef struct lk_meeting_member {
@@ -52,6 +54,17 @@ typedef struct lk_meeting {
 	lk_meeting_member member[];
 } lk_meeting;
 
+/* Of a rank of a lifted trace. An operation starts no earlier than the one before it on its stream ends, so operations
+ * are issued, in program order, until every stream has one that is not over or none left. */
+typedef struct lk_flow {
+	uint64_t left[LK_STREAMS];   /* operations that are not issued yet */
+	uint32_t issued[LK_STREAMS]; /* acts */
+	uint32_t starved;            /* streams that have operations left but no act */
+} lk_flow;
+
+/* Acts at the same time, of all ranks: beyond, memory is at stake. */
+#define LK_MOST_ACTS (UINT64_C(1) << 23)
+
 /* The compute operation that a quiet rank ran last, in case something overlaps with it after all. */
 typedef struct lk_kernel {
 	uint32_t op, call;        /* op UINT32_MAX: none */
@@ -66,6 +79,7 @@ typedef struct lk_rank {
 	uint32_t call, repetition, op, end_op; /* program counter: next operation, end of its block */
 	uint32_t stage, lane, record;
 	const lk_cost *costs;     /* of its variant */
+	lk_flow *flow;            /* NULL: not of a lifted trace */
 	int64_t host, start;      /* clock; start of the last compute operation */
 	int64_t end[LK_STREAMS];
 	lk_kernel kernel;
@@ -120,10 +134,14 @@ typedef struct lk_engine {
 	lk_meeting **place;       /* open meetings */
 	size_t group_place[LK_GROUPS]; /* first place of a kind: inside stage 0, or across stages */
 	size_t *port_place;       /* [stages * channels] first place of a channel, the same for both its ends */
+	size_t *team_place;       /* [teams] first place: one for each lane, or one for all */
+	uint64_t *team_issued;    /* [team_stages * lanes] */
+	uint64_t acts;            /* of lifted traces */
 	lk_meeting *spare_meeting[33]; /* by log2 of members */
 	lk_act *spare_act;
 	lk_act_edge *spare_edge;
 	bool no_memory;
+	bool crowded;             /* LK_MOST_ACTS; no_memory is set too */
 } lk_engine;
 
 /* Recorded event that does not exist. */

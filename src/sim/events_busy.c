@@ -14,7 +14,7 @@
 
 static bool is_kernel(const lk_engine *engine, const lk_act *act) {
 	const lk_insn *insn = &engine->sim->insn[act->op];
-	return insn->what == LK_INSN_LOCAL && insn->stream == LK_STREAM_COMPUTE;
+	return insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN);
 }
 
 static lk_act *new_act(lk_engine *engine, uint32_t op, uint32_t call) {
@@ -27,7 +27,7 @@ static lk_act *new_act(lk_engine *engine, uint32_t op, uint32_t call) {
 	}
 	const lk_insn *insn = &engine->sim->insn[op];
 	*act = (lk_act){.op = op, .call = call, .stream = insn->stream, .communicates = insn->flags & LK_INSN_COMM,
-	                .due = LK_NEVER, .rate = 1, .record = LK_NO_RECORD};
+	                .device = true, .due = LK_NEVER, .rate = 1, .record = LK_NO_RECORD};
 	return act;
 }
 
@@ -115,6 +115,12 @@ static void arrive(lk_engine *engine, uint32_t number, lk_act *act) {
 	lk_meet_post(engine, number, act, act->op, act->number, act->arrival);
 }
 
+/* The act is over; the next one of its stream may start. */
+static void flow_in(lk_engine *engine, lk_flow *flow, const lk_act *act) {
+	engine->acts--;
+	if (--flow->issued[act->stream] == 0 && flow->left[act->stream]) flow->starved++;
+}
+
 static void complete(lk_engine *engine, uint32_t number, lk_act *act) {
 	lk_rank *rank = &engine->rank[number];
 	int64_t end = act->due;
@@ -123,6 +129,7 @@ static void complete(lk_engine *engine, uint32_t number, lk_act *act) {
 	rank->live &= ~(1u << act->stream);
 	if (rank->running == act) rank->running = NULL;
 	if (!is_kernel(engine, act)) rank->others--;
+	if (rank->flow) flow_in(engine, rank->flow, act);
 	if (act->communicates && lk_meets_outside(engine, &engine->sim->insn[act->op])) engine->outer[number / LK_GANG]--;
 	while (act->out) {
 		lk_act_edge *edge = act->out;
@@ -148,7 +155,7 @@ static void fire(lk_engine *engine, uint32_t number, lk_act *act) {
 		act->left = (double)act->duration;
 		act->rate = 1;
 		if (act->record != LK_NO_RECORD) rank->events[act->record].start_ps = act->due;
-		if (act->stream == LK_STREAM_COMPUTE) {
+		if (engine->sim->insn[act->op].flags & LK_INSN_MAIN) {
 			rank->start = act->due;
 			rank->unstarted = NULL;
 			rank->running = act;
@@ -175,7 +182,7 @@ static void set_rates(lk_rank *rank, int64_t time) {
 	int count = 0;
 	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
 		lk_act *one = rank->on[__builtin_ctz(mask)];
-		if (one->state == LK_ACT_SCHEDULED) continue;
+		if (one->state == LK_ACT_SCHEDULED || !one->device) continue;
 		act[count] = one;
 		communicates[count] = one->communicates;
 		cost[count] = &rank->costs[one->op];
@@ -235,16 +242,29 @@ static void become_quiet(lk_engine *engine, uint32_t number, int64_t time) {
 	lk_rank_wake(engine, number);
 }
 
+/* Books the act as its stream's next. */
+static void flow_out(lk_engine *engine, lk_rank *rank, lk_act *act) {
+	lk_flow *flow = rank->flow;
+	if (++engine->acts > LK_MOST_ACTS) engine->crowded = engine->no_memory = true;
+	if (flow->issued[act->stream]++ == 0) flow->starved--;
+	flow->left[act->stream]--;
+	act->device = !(rank->program->threads >> act->stream & 1) && engine->sim->graph->ops.kind[act->op] != LK_OP_HOST;
+}
+
 /* Makes an act of the next operation. */
 static void issue_act(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 	lk_rank *rank = &engine->rank[number];
 	const lk_cost *cost = &rank->costs[rank->op];
 	lk_act *act = new_act(engine, rank->op, rank->call);
 	if (!act) return;
-	int64_t launch = rank->host + cost->lead_ps;
-	rank->host += cost->host_ps;
 	act->arrival = lk_rank_sources(engine, rank, insn);
-	if (launch > act->arrival) act->arrival = launch;
+	if (rank->flow) {
+		flow_out(engine, rank, act);
+	} else {
+		int64_t launch = rank->host + cost->lead_ps;
+		if (launch > act->arrival) act->arrival = launch;
+		rank->host += cost->host_ps;
+	}
 	act->duration = lk_rank_duration(engine, rank, act->op, cost->duration_ps);
 	act->record = lk_rank_record(rank, act->op, act->arrival, act->arrival, act->arrival);
 	if (insn->signal) act->sets = 1u + lk_rank_argument(rank, insn->signal);
@@ -252,7 +272,7 @@ static void issue_act(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 		act->number = lk_meet_number(engine, rank, act->op);
 		if (lk_meets_outside(engine, insn)) engine->outer[number / LK_GANG]++;
 	}
-	if (insn->stream == LK_STREAM_COMPUTE) rank->unstarted = act;
+	if (insn->flags & LK_INSN_MAIN) rank->unstarted = act;
 	if (is_kernel(engine, act)) act->floor = rank->host + lk_rank_duration(engine, rank, act->op, cost->tail_ps);
 	else rank->others++;
 	await(engine, rank, insn, act);
@@ -264,6 +284,11 @@ static void issue_act(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 /* Issues operations up to and including the next one of the compute stream; behind it, when it has started. */
 static void issue(lk_engine *engine, uint32_t number, int64_t time) {
 	lk_rank *rank = &engine->rank[number];
+	if (rank->flow) {
+		while (rank->flow->starved && !engine->no_memory) issue_act(engine, number, &engine->sim->insn[rank->op]);
+		if (!rank->others) become_quiet(engine, number, time);
+		return;
+	}
 	while (!rank->unstarted && !engine->no_memory) {
 		bool ends = lk_rank_at_end(rank);
 		if (!rank->others && (ends || lk_rank_stays_quiet(engine, rank))) {

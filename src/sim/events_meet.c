@@ -25,12 +25,24 @@ lk_status lk_meet_set_up(lk_engine *engine, lk_error *err) {
 		engine->port_place[port] = peer < port ? engine->port_place[peer] : count;
 		if (peer >= port) count += sim->lanes;
 	}
+	engine->team_place = LK_ARRAY(&engine->arena, size_t, graph->teams.count);
+	engine->team_issued = LK_ARRAY(&engine->arena, uint64_t, graph->team_stages.count * sim->lanes);
+	if (!engine->team_place || !engine->team_issued) return lk_oom(err);
+	for (size_t t = 0; t < graph->teams.count; t++) {
+		engine->team_place[t] = count;
+		count += graph->teams.at[t].across ? 1 : sim->lanes;
+	}
 	engine->place = LK_ARRAY(&engine->arena, lk_meeting *, count);
 	return engine->place ? LK_OK : lk_oom(err);
 }
 
 uint64_t lk_meet_number(lk_engine *engine, lk_rank *rank, uint32_t op) {
 	const lk_insn *insn = &engine->sim->insn[op];
+	if (insn->what == LK_INSN_TEAM) {
+		const lk_graph *graph = engine->sim->graph;
+		size_t member = lk_team_member(graph, &graph->teams.at[insn->channel], rank->stage);
+		return engine->team_issued[member * engine->sim->lanes + rank->lane]++;
+	}
 	return rank->issued[insn->what == LK_INSN_P2P ? LK_GROUPS + (uint32_t)insn->channel : insn->group]++;
 }
 
@@ -40,6 +52,11 @@ static uint32_t find_place(const lk_engine *engine, const lk_rank *rank, const l
 	if (insn->what == LK_INSN_P2P) {
 		*place = engine->port_place[(size_t)rank->stage * sim->graph->channels + (uint32_t)insn->channel] + rank->lane;
 		return 2;
+	}
+	if (insn->what == LK_INSN_TEAM) {
+		const lk_team *team = &sim->graph->teams.at[insn->channel];
+		*place = engine->team_place[insn->channel] + (team->across ? 0 : rank->lane);
+		return (team->end - team->begin) * (team->across ? sim->lanes : 1);
 	}
 	const lk_lane_groups *groups = &sim->group[insn->group];
 	uint32_t g = groups->of[rank->lane], lanes = groups->begin[g + 1] - groups->begin[g];

@@ -30,7 +30,16 @@ static lk_status copy_frame(folder *f, lk_error *err) {
 		program->events = from->events;
 		program->channels = from->channels;
 		memcpy(program->resident, from->resident, sizeof program->resident);
+		memcpy(program->stream_names, from->stream_names, sizeof program->stream_names);
+		program->threads = from->threads;
 	}
+	for (size_t t = 0; t < f->graph->teams.count; t++) {
+		const lk_team *team = &f->graph->teams.at[t];
+		lk_graph_add_team(to, lk_intern_text(to->names, team->name), f->graph->team_stages.at + team->begin,
+						  team->end - team->begin, team->ranks, team->across);
+	}
+	if (to->failed) return lk_oom(err);
+	to->traced = f->graph->traced;
 	if (f->graph->wires.count != to->wires.count)
 		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu wires", f->graph->wires.count);
 	if (to->wires.count) memcpy(to->wires.at, f->graph->wires.at, to->wires.count * sizeof *to->wires.at);
@@ -158,6 +167,9 @@ static lk_status check(const lk_graph *graph, const lk_costs *costs, lk_error *e
 		for (size_t c = 0; c < graph->programs.at[s].calls.count; c++)
 			if (graph->programs.at[s].calls.at[c].block >= graph->blocks.count)
 				return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %zu, call %zu: no such block", s, c);
+	for (size_t t = 0; t < graph->teams.count; t++)
+		if (graph->teams.at[t].begin > graph->teams.at[t].end || graph->teams.at[t].end > graph->team_stages.count)
+			return lk_fail(err, LK_ERR_INPUT, "step graph", "team %zu has members that are not listed", t);
 	return LK_OK;
 }
 

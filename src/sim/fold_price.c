@@ -44,6 +44,7 @@ lk_status lk_fold_pricer_new(lk_fold_pricer *p, const lk_graph *graph, const lk_
 	p->view.ranks = (lk_ranks){.world = lanes, .stages = 1, .chains = lanes};
 	p->view.programs.at = &p->program;
 	p->view.programs.count = p->view.programs.capacity = 1;
+	p->view.teams.count = p->view.team_stages.count = 0; /* what folds meets nobody of a team */
 	p->view.wires.at = wires;
 	p->view.wires.count = p->view.wires.capacity = graph->channels;
 	return LK_OK;

@@ -1,4 +1,4 @@
-/* fold_runs.c: which calls fold. A call may be part of a run if nothing in its block meets another stage, uses an event
+/* fold_runs.c: which calls fold. Of lifted traces none do. A call may be part of a run if nothing in its block meets another stage, uses an event
  * of the program, lets the host wait for the device, or is traffic of data parallelism that goes on behind later calls.
  * A run is a stretch of such calls of one micro-batch and pass; equal runs (the same blocks, equally often) are found
  * by hash. */
@@ -20,7 +20,8 @@ static uint32_t foreign_streams(const lk_graph *graph) {
 	uint32_t streams = 0;
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
 		unsigned kind = graph->ops.kind[op];
-		if (kind == LK_OP_SEND || kind == LK_OP_RECV || is_traffic(graph, op))
+		bool team = lk_op_is_comm(kind) && graph->ops.group[op] == LK_GROUP_TEAM;
+		if (kind == LK_OP_SEND || kind == LK_OP_RECV || team || is_traffic(graph, op))
 			streams |= LK_JOIN(graph->ops.stream[op]);
 	}
 	return streams & ~(LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST));
@@ -42,7 +43,7 @@ static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t o
 		((ops->join[op] & ~LK_JOIN(LK_STREAM_HOST)) || ops->dep_begin[op + 1] > ops->dep_begin[op]))
 		return false;
 	if (lk_op_is_collective(kind)) {
-		if (group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL) return false;
+		if (group == LK_GROUP_TEAM || group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL) return false;
 		return !is_traffic(graph, op) || joined_inside(graph, block, op);
 	}
 	return op == block->begin || !(ops->join[op] & foreign);
@@ -53,7 +54,7 @@ static bool *foldable_blocks(const lk_graph *graph) {
 	uint32_t foreign = foreign_streams(graph);
 	for (size_t b = 0; foldable && b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
-		foldable[b] = block->begin < block->end;
+		foldable[b] = block->begin < block->end && !graph->traced;
 		for (uint32_t op = block->begin; op < block->end && foldable[b]; op++)
 			foldable[b] = foldable_op(graph, block, op, foreign);
 	}

@@ -53,7 +53,7 @@ CLONES static void chain4(int64_t *to, const lk_sources *from, int64_t work, int
 	LANES for (size_t i = 0; i < n; i++) t[i] = most(most(most(a[i], b[i]), most(c[i], d[i])) + work, h[i] + launch);
 }
 
-void lk_lanes_chain(int64_t *to, const lk_sources *from, int64_t work, int64_t launch, size_t n) {
+void lk_lanes_chain_many(int64_t *to, const lk_sources *from, int64_t work, int64_t launch, size_t n) {
 	switch (from->count) {
 	case 1: chain1(to, from, work, launch, n); break;
 	case 2: chain2(to, from, work, launch, n); break;
@@ -62,28 +62,28 @@ void lk_lanes_chain(int64_t *to, const lk_sources *from, int64_t work, int64_t l
 	}
 }
 
-CLONES void lk_lanes_max(int64_t *to, const int64_t *from, size_t n) {
+CLONES void lk_lanes_max_many(int64_t *to, const int64_t *from, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = most(t[i], a[i]);
 }
 
-CLONES void lk_lanes_max_sum(int64_t *to, const int64_t *from, const int64_t *add, size_t n) {
+CLONES void lk_lanes_max_sum_many(int64_t *to, const int64_t *from, const int64_t *add, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from), *b = VECTOR(add);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = most(t[i], a[i] + b[i]);
 }
 
-CLONES void lk_lanes_add(int64_t *to, const int64_t *from, size_t n) {
+CLONES void lk_lanes_add_many(int64_t *to, const int64_t *from, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] += a[i];
 }
 
-CLONES void lk_lanes_shift(int64_t *to, int64_t number, size_t n) {
+CLONES void lk_lanes_shift_many(int64_t *to, int64_t number, size_t n) {
 	int64_t *t = VECTOR(to);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] += number;
@@ -157,7 +157,20 @@ CLONES static void scale_jitter(int64_t *v, const lk_lane_noise *noise, size_t n
 		lk_sim_scale(t[i], lk_sim_jitter(z.seed, z.rank + i, z.number, z.sigma) * (z.factor ? z.factor[i] : 1.0));
 }
 
+static void scale_one(int64_t *v, const lk_lane_noise *z) {
+	double factor = z->factor ? *z->factor : 1.0;
+	*v = lk_sim_scale(*v, lk_sim_jitter(z->seed, z->rank, z->number, z->sigma) * factor);
+}
+
 void lk_lanes_scale(int64_t *v, const lk_lane_noise *noise, size_t n) {
+	if (n == 1 && noise->sigma > 0) {
+		scale_one(v, noise);
+		return;
+	}
+	if (n == 1 && noise->factor) {
+		*v = lk_sim_scale(*v, *noise->factor);
+		return;
+	}
 	if (noise->sigma > 0) scale_jitter(v, noise, n);
 	else if (noise->factor) scale_by(v, noise->factor, n);
 }

@@ -11,6 +11,7 @@
 
 /* 46 days in picoseconds: sums below it stay far from the end of int64_t. */
 #define MOST_PS 4e18
+#define EVERY_STREAM (LK_JOIN(LK_STREAMS) - 1)
 
 static lk_status bad(const lk_graph *graph, uint32_t op, const char *what, lk_error *err) {
 	const char *name = lk_intern_text(graph->names, graph->ops.name[op]);
@@ -19,12 +20,29 @@ static lk_status bad(const lk_graph *graph, uint32_t op, const char *what, lk_er
 
 static uint8_t class_of(const lk_graph *graph, uint32_t op) {
 	unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
+	if (lk_op_is_comm(kind) && group == LK_GROUP_TEAM) return LK_INSN_TEAM;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) return LK_INSN_P2P;
 	if (lk_op_is_collective(kind)) {
 		bool across = group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
 		return across && graph->ranks.stages > 1 ? LK_INSN_CROSS : LK_INSN_GROUP;
 	}
-	return graph->ops.stream[op] == LK_STREAM_HOST ? LK_INSN_HOST : LK_INSN_LOCAL;
+	return graph->ops.stream[op] == LK_STREAM_HOST && !graph->traced ? LK_INSN_HOST : LK_INSN_LOCAL;
+}
+
+/* In lifted traces every stream is a queue like any other; launches are operations and dependencies. Stragglers and
+ * jitter change all that is neither communication nor a copy. */
+static void lower_traced(const lk_graph *graph, uint32_t op, lk_insn *out) {
+	unsigned kind = graph->ops.kind[op];
+	out->join = (graph->ops.join[op] | LK_JOIN(out->stream)) & EVERY_STREAM;
+	if (!lk_op_is_comm(kind) && kind != LK_OP_COPY) out->flags |= LK_INSN_SCALED;
+}
+
+static void lower_issued(const lk_graph *graph, uint32_t op, lk_insn *out) {
+	bool host = out->stream == LK_STREAM_HOST, compute = out->stream == LK_STREAM_COMPUTE;
+	out->join = (graph->ops.join[op] | LK_JOIN(out->stream)) & EVERY_STREAM & ~LK_JOIN(LK_STREAM_HOST);
+	if (!host && !(out->join & LK_JOIN(LK_STREAM_COMPUTE))) out->flags |= LK_INSN_ISSUED;
+	if ((host || compute) && !lk_op_is_comm(graph->ops.kind[op])) out->flags |= LK_INSN_SCALED;
+	if (compute) out->flags |= LK_INSN_MAIN;
 }
 
 static lk_status lower_op(const lk_graph *graph, uint32_t op, lk_insn *out, lk_error *err) {
@@ -34,11 +52,10 @@ static lk_status lower_op(const lk_graph *graph, uint32_t op, lk_insn *out, lk_e
 	if (stream >= LK_STREAMS) return bad(graph, op, "is on a stream that does not exist", err);
 	if (ops->group[op] >= LK_GROUPS) return bad(graph, op, "has an unknown process group", err);
 	if (ops->wait[op] > 2 || ops->signal[op] > 2) return bad(graph, op, "uses an argument that calls do not have", err);
-	if (lk_op_is_comm(kind) && stream == LK_STREAM_HOST) return bad(graph, op, "communicates on the host stream", err);
-	bool host = stream == LK_STREAM_HOST, compute = stream == LK_STREAM_COMPUTE;
+	if (lk_op_is_comm(kind) && stream == LK_STREAM_HOST && !graph->traced)
+		return bad(graph, op, "communicates on the host stream", err);
 	*out = (lk_insn){
 		.slot = LK_NO_SLOT,
-		.join = (ops->join[op] | LK_JOIN(stream)) & ~LK_JOIN(LK_STREAM_HOST),
 		.what = class_of(graph, op),
 		.stream = (uint8_t)stream,
 		.group = ops->group[op],
@@ -48,8 +65,8 @@ static lk_status lower_op(const lk_graph *graph, uint32_t op, lk_insn *out, lk_e
 	};
 	if (out->what == LK_INSN_P2P && (out->channel < 0 || (uint32_t)out->channel >= graph->channels))
 		return bad(graph, op, "uses a channel that does not exist", err);
-	if (!host && !(out->join & LK_JOIN(LK_STREAM_COMPUTE))) out->flags |= LK_INSN_ISSUED;
-	if ((host || compute) && !lk_op_is_comm(kind)) out->flags |= LK_INSN_SCALED;
+	if (graph->traced) lower_traced(graph, op, out);
+	else lower_issued(graph, op, out);
 	if (lk_op_is_comm(kind)) out->flags |= LK_INSN_COMM;
 	if (kind == LK_OP_WAIT) out->flags |= LK_INSN_INSTANT;
 	return LK_OK;
@@ -57,7 +74,7 @@ static lk_status lower_op(const lk_graph *graph, uint32_t op, lk_insn *out, lk_e
 
 /* The order of streams, a join or the host thread makes `before` end before `insn` begins. */
 static bool implied(const lk_insn *before, const lk_insn *insn) {
-	return before->stream == LK_STREAM_HOST || (insn->join >> before->stream & 1);
+	return before->what == LK_INSN_HOST || (insn->join >> before->stream & 1);
 }
 
 typedef struct scan {
@@ -181,8 +198,34 @@ static lk_status check_wire(const lk_sim *sim, uint32_t s, uint32_t a, lk_error 
 	return lk_fail(err, LK_ERR_INPUT, "step graph", "channel %u of stage %u is not wired both ways", a, s);
 }
 
-/* Every channel that is used leads to a channel that leads back. */
-static lk_status check_wires(const lk_sim *sim, lk_error *err) {
+static lk_status check_meeting(const lk_sim *sim, uint32_t s, uint32_t op, lk_error *err) {
+	const lk_insn *insn = &sim->insn[op];
+	if (insn->what == LK_INSN_P2P) return check_wire(sim, s, (uint32_t)insn->channel, err);
+	if (insn->what != LK_INSN_TEAM) return LK_OK;
+	const lk_graph *graph = sim->graph;
+	if (insn->channel < 0 || (uint32_t)insn->channel >= graph->teams.count)
+		return bad(graph, op, "is of a team that does not exist", err);
+	bool member = lk_team_member(graph, &graph->teams.at[insn->channel], s) != UINT32_MAX;
+	return member ? LK_OK : bad(graph, op, "is of a team that its program is no member of", err);
+}
+
+/* Members are stages, in order. */
+static lk_status check_teams(const lk_sim *sim, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	for (size_t t = 0; t < graph->teams.count; t++) {
+		const lk_team *team = &graph->teams.at[t];
+		bool fine = team->begin < team->end && team->end <= graph->team_stages.count;
+		for (uint32_t i = team->begin; fine && i < team->end; i++) {
+			uint32_t stage = graph->team_stages.at[i];
+			fine = stage < sim->stages && (i == team->begin || graph->team_stages.at[i - 1] < stage);
+		}
+		if (!fine) return lk_fail(err, LK_ERR_INPUT, "step graph", "the members of team %zu are no list of stages", t);
+	}
+	return LK_OK;
+}
+
+/* Every channel that is used leads to a channel that leads back; operations of a team are its members'. */
+static lk_status check_meetings(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	uint32_t *seen = LK_ARRAY(sim->arena, uint32_t, graph->blocks.count); /* 1 + the last stage that called it */
 	if (!seen) return lk_oom(err);
@@ -196,7 +239,7 @@ static lk_status check_wires(const lk_sim *sim, lk_error *err) {
 			if (seen[b] == s + 1) continue;
 			seen[b] = s + 1;
 			for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++)
-				if (sim->insn[op].what == LK_INSN_P2P) LK_TRY(check_wire(sim, s, (uint32_t)sim->insn[op].channel, err));
+				LK_TRY(check_meeting(sim, s, op, err));
 		}
 	}
 	return LK_OK;
@@ -239,7 +282,8 @@ static lk_status check_time(const lk_sim *sim, lk_error *err) {
 lk_status lk_lower(lk_sim *sim, lk_error *err) {
 	LK_TRY(lower_blocks(sim, err));
 	LK_TRY(check_programs(sim, err));
-	LK_TRY(check_wires(sim, err));
+	LK_TRY(check_teams(sim, err));
+	LK_TRY(check_meetings(sim, err));
 	LK_TRY(check_time(sim, err));
 	return LK_OK;
 }
@@ -249,7 +293,14 @@ void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t o
 	const char *block = "", *name = lk_intern_text(graph->names, graph->ops.name[op]);
 	if (call < program->calls.count)
 		block = lk_intern_text(graph->names, graph->blocks.at[program->calls.at[call].block].name);
-	snprintf(out, size, "stage %u, call %zu (%s): %s", stage, call, block ? block : "", name ? name : "");
+	if (!graph->traced) {
+		snprintf(out, size, "stage %u, call %zu (%s): %s", stage, call, block ? block : "", name ? name : "");
+		return;
+	}
+	const char *rank = lk_intern_text(graph->names, program->name);
+	uint32_t begin = call < program->calls.count ? graph->blocks.at[program->calls.at[call].block].begin : 0;
+	snprintf(out, size, "%.30s, call %zu (%.30s), operation %u (%.60s)", rank ? rank : "", call, block ? block : "",
+	         op - begin, name ? name : "");
 }
 
 lk_status lk_sim_deadlock(const char *first, const char *second, lk_error *err) {

@@ -12,6 +12,7 @@ enum {
 	LK_INSN_GROUP,  /* collective among the lanes of a stage */
 	LK_INSN_CROSS,  /* collective across stages */
 	LK_INSN_P2P,    /* send or receive */
+	LK_INSN_TEAM,   /* any communication of a listed group */
 };
 
 enum {
@@ -20,6 +21,7 @@ enum {
 	LK_INSN_COMM = 4,
 	LK_INSN_EXTRA = 8,  /* waits for slots or for an event of the program */
 	LK_INSN_INSTANT = 16, /* WAIT: takes no time */
+	LK_INSN_MAIN = 32,  /* of the compute stream: what is issued behind it waits for its start */
 };
 
 /* Contention slows an operation at most so many times. */
@@ -69,6 +71,7 @@ typedef struct lk_sim {
 	uint32_t stages, chains, lanes;
 	uint32_t *lane_of, *lane_ranks, *lane_chain; /* [chains], [lanes], [lanes]: the first chain of a lane */
 	lk_lane_groups group[LK_GROUPS];
+	lk_lane_groups every;   /* all lanes are one group: teams across chains */
 	lk_sim_stage *stage;    /* [stages] */
 	uint64_t event_count;
 	lk_sim_event *events;   /* of the result */
@@ -80,6 +83,7 @@ lk_status lk_lower(lk_sim *sim, lk_error *err);
 
 /* ranks.c: groups of one kind among lanes. */
 lk_status lk_lower_groups(lk_sim *sim, unsigned group, lk_error *err);
+lk_status lk_lower_every(lk_sim *sim, lk_error *err);
 
 /* The engines. `out` has its lane fields set; they fill finish_ps and operations, and sim->events. */
 lk_status lk_run_sweep(const lk_sim *sim, lk_sim_result *out, lk_error *err);

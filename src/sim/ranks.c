@@ -22,13 +22,14 @@ static uint64_t bits_of(double x) {
 	return bits;
 }
 
-/* Kinds of groups inside which chains of a stage meet, as a bit mask. */
+/* Kinds of groups inside which chains of a stage meet, as a bit mask. A team tells no chains apart: it joins a chain with
+ * itself, or all with all. */
 static uint32_t kinds_used(const lk_graph *graph) {
 	uint32_t used = 0;
 	for (uint32_t op = 0; op < graph->ops.count; op++)
 		if (lk_op_is_collective(graph->ops.kind[op]) && graph->ops.group[op] < LK_GROUPS)
 			used |= 1u << graph->ops.group[op];
-	return used & ~(1u << LK_GROUP_NONE | 1u << LK_GROUP_PP | 1u << LK_GROUP_EMBEDDING);
+	return used & ~(1u << LK_GROUP_NONE | 1u << LK_GROUP_PP | 1u << LK_GROUP_EMBEDDING | 1u << LK_GROUP_TEAM);
 }
 
 static bool folds_at_once(const lk_costs *costs, const lk_sim_options *options) {
@@ -41,16 +42,14 @@ static void first_colours(const lk_graph *graph, const lk_costs *costs, const lk
 						  uint64_t *colour) {
 	uint32_t chains = graph->ranks.chains;
 	memset(colour, 0, chains * sizeof *colour);
-	for (uint32_t s = 0; costs->variant_of && s < graph->ranks.stages; s++) {
-		const uint16_t *variant = costs->variant_of + (size_t)s * chains;
+	for (uint32_t s = 0; costs->variant_of && s < graph->ranks.stages; s++)
 		for (uint32_t i = 0; i < chains; i++)
-			colour[i] = (colour[i] ^ variant[i]) * 0x9e3779b97f4a7c15u + (colour[i] >> 29);
-	}
+			colour[i] = (colour[i] ^ costs->variant_of[lk_rank_of(graph, s, i)]) * 0x9e3779b97f4a7c15u + (colour[i] >> 29);
 	for (uint32_t i = 0; i < options->straggler_count; i++) {
 		const lk_straggler *slow = &options->stragglers[i];
 		if (slow->factor == 1) continue;
-		uint64_t stage = slow->rank / chains;
-		colour[slow->rank % chains] += mix(mix(stage + 1) + bits_of(slow->factor)); /* a sum: the list has no order */
+		uint64_t stage = lk_rank_stage(graph, slow->rank);
+		colour[lk_rank_chain(graph, slow->rank)] += mix(mix(stage + 1) + bits_of(slow->factor)); /* a sum: the list has no order */
 	}
 }
 
@@ -199,7 +198,7 @@ static lk_status join_lanes(lk_sim *sim, unsigned kind, uint32_t *parent, lk_err
 lk_status lk_lower_groups(lk_sim *sim, unsigned kind, lk_error *err) {
 	lk_lane_groups *g = &sim->group[kind];
 	uint32_t size = sim->graph->ranks.group[kind].size, stride = sim->graph->ranks.group[kind].stride;
-	bool alone = size <= 1 || kind == LK_GROUP_NONE || kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING;
+	bool alone = size <= 1 || kind == LK_GROUP_NONE || kind == LK_GROUP_TEAM || kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING;
 	g->of = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
 	uint32_t *parent = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
 	if (!g->of || !parent) return lk_oom(err);
@@ -214,4 +213,12 @@ lk_status lk_lower_groups(lk_sim *sim, unsigned kind, lk_error *err) {
 	else if (sim->lanes == sim->chains && sim->chains % ((uint64_t)size * stride) == 0)
 		g->size = size, g->stride = stride;
 	return sort_groups(sim, g, err);
+}
+
+lk_status lk_lower_every(lk_sim *sim, lk_error *err) {
+	lk_lane_groups *g = &sim->every;
+	g->groups = 1;
+	g->size = sim->lanes, g->stride = 1;
+	g->of = LK_ARRAY(sim->arena, uint32_t, sim->lanes); /* 0 */
+	return g->of ? sort_groups(sim, g, err) : lk_oom(err);
 }

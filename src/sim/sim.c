@@ -12,14 +12,14 @@ static lk_status check_noise(const lk_sim *sim, lk_error *err) {
 		return lk_fail(err, LK_ERR_INPUT, "jitter", "%g is not between 0 and 2", options->jitter);
 	for (uint32_t i = 0; i < options->straggler_count; i++) {
 		const lk_straggler *slow = &options->stragglers[i];
-		if (slow->rank / sim->chains >= sim->stages)
+		if (slow->rank >= (uint64_t)sim->stages * sim->chains)
 			return lk_fail(err, LK_ERR_INPUT, "straggler", "rank %u does not exist", slow->rank);
 		if (!(slow->factor > 0 && slow->factor <= 1e6))
 			return lk_fail(err, LK_ERR_INPUT, "straggler", "factor %g of rank %u is not above 0 and at most 1000000",
 						   slow->factor, slow->rank);
 	}
 	for (uint32_t i = 0; i < options->record_count; i++)
-		if (options->record[i] / sim->chains >= sim->stages)
+		if (options->record[i] >= (uint64_t)sim->stages * sim->chains)
 			return lk_fail(err, LK_ERR_INPUT, "recorded ranks", "rank %u does not exist", options->record[i]);
 	return LK_OK;
 }
@@ -43,14 +43,14 @@ static lk_status check(const lk_sim *sim, lk_error *err) {
 
 static lk_status set_variant(lk_sim *sim, uint32_t s, lk_error *err) {
 	lk_sim_stage *stage = &sim->stage[s];
-	const uint16_t *of = sim->costs->variant_of ? sim->costs->variant_of + (size_t)s * sim->chains : NULL;
-	stage->variant = of ? of[sim->lane_chain[0]] : 0;
+	const uint16_t *of = sim->costs->variant_of;
+	stage->variant = of ? of[lk_rank_of(sim->graph, s, sim->lane_chain[0])] : 0;
 	for (uint32_t i = 0; of && i < sim->lanes; i++)
-		if (of[sim->lane_chain[i]] != stage->variant) stage->variant = LK_MIXED;
+		if (of[lk_rank_of(sim->graph, s, sim->lane_chain[i])] != stage->variant) stage->variant = LK_MIXED;
 	if (stage->variant != LK_MIXED) return LK_OK;
 	stage->variants = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
 	if (!stage->variants) return lk_oom(err);
-	for (uint32_t i = 0; i < sim->lanes; i++) stage->variants[i] = of[sim->lane_chain[i]];
+	for (uint32_t i = 0; i < sim->lanes; i++) stage->variants[i] = of[lk_rank_of(sim->graph, s, sim->lane_chain[i])];
 	return LK_OK;
 }
 
@@ -58,14 +58,14 @@ static lk_status set_factors(lk_sim *sim, lk_error *err) {
 	size_t padded = (size_t)sim->lanes + 64;
 	for (uint32_t i = 0; i < sim->options->straggler_count; i++) {
 		const lk_straggler *slow = &sim->options->stragglers[i];
-		lk_sim_stage *stage = &sim->stage[slow->rank / sim->chains];
+		lk_sim_stage *stage = &sim->stage[lk_rank_stage(sim->graph, slow->rank)];
 		if (slow->factor == 1) continue;
 		if (!stage->factor) {
 			stage->factor = LK_ARRAY(sim->arena, double, padded);
 			if (!stage->factor) return lk_oom(err);
 			for (size_t l = 0; l < padded; l++) stage->factor[l] = 1;
 		}
-		uint32_t chain = slow->rank % sim->chains, lane = sim->lane_of[chain];
+		uint32_t chain = lk_rank_chain(sim->graph, slow->rank), lane = sim->lane_of[chain];
 		if (sim->lane_chain[lane] == chain) stage->factor[lane] *= slow->factor;
 	}
 	return LK_OK;
@@ -73,7 +73,8 @@ static lk_status set_factors(lk_sim *sim, lk_error *err) {
 
 static lk_status set_records(lk_sim *sim, lk_error *err) {
 	const lk_sim_options *options = sim->options;
-	for (uint32_t i = 0; i < options->record_count; i++) sim->stage[options->record[i] / sim->chains].record_count++;
+	for (uint32_t i = 0; i < options->record_count; i++)
+		sim->stage[lk_rank_stage(sim->graph, options->record[i])].record_count++;
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		lk_sim_stage *stage = &sim->stage[s];
 		stage->records = LK_ARRAY(sim->arena, uint32_t, stage->record_count);
@@ -83,8 +84,8 @@ static lk_status set_records(lk_sim *sim, lk_error *err) {
 		stage->record_count = 0;
 	}
 	for (uint32_t i = 0; i < options->record_count; i++) {
-		lk_sim_stage *stage = &sim->stage[options->record[i] / sim->chains];
-		stage->record_lane[stage->record_count] = sim->lane_of[options->record[i] % sim->chains];
+		lk_sim_stage *stage = &sim->stage[lk_rank_stage(sim->graph, options->record[i])];
+		stage->record_lane[stage->record_count] = sim->lane_of[lk_rank_chain(sim->graph, options->record[i])];
 		stage->record_base[stage->record_count] = sim->event_count;
 		sim->event_count += stage->ops;
 		stage->records[stage->record_count++] = i;
@@ -102,7 +103,7 @@ static lk_status set_lanes(lk_sim *sim, lk_error *err) {
 	LK_TRY(set_factors(sim, err));
 	LK_TRY(set_records(sim, err));
 	for (unsigned g = 0; g < LK_GROUPS; g++) LK_TRY(lk_lower_groups(sim, g, err));
-	return LK_OK;
+	return lk_lower_every(sim, err);
 }
 
 static lk_status set_up(lk_sim *sim, lk_error *err) {

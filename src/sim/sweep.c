@@ -5,7 +5,8 @@
  *
  * and, off the compute stream, the start of the last compute operation. A stage runs until a compute or host operation
  * needs a time that another stage has still to give; then other stages run. Operations of other streams that wait for
- * such a time are put aside as nodes, so that a stage is never held up by what real streams would not hold up. */
+ * such a time are put aside as nodes, so that a stage is never held up by what real streams would not hold up. Of lifted
+ * traces every operation that waits is put aside. */
 #include "sim/sweep.h"
 
 #include <string.h>
@@ -52,7 +53,7 @@ static void add_source(lk_sweep *sweep, lk_sources *from, const int64_t *v) {
 static void gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn, uint32_t sources,
 				   lk_sources *from) {
 	from->count = 0;
-	from->host = stage->registers;
+	from->host = stage->host;
 	for (uint32_t mask = sources & ~stage->pending_mask; mask; mask &= mask - 1)
 		add_source(sweep, from, lk_sweep_register(sweep, stage, (unsigned)__builtin_ctz(mask)));
 	if (insn->flags & LK_INSN_EXTRA) {
@@ -64,22 +65,21 @@ static void gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *
 		if (insn->wait && !stage->event_pending[event] && stage->event[event])
 			add_source(sweep, from, stage->event[event]);
 	}
-	if (!from->count) add_source(sweep, from, stage->registers);
+	if (!from->count) add_source(sweep, from, stage->host);
 }
 
 /* The end of operation `op` is in its stream's register: copies for those who will ask for it. */
 static bool keep_end(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
 	const int64_t *end = lk_sweep_register(sweep, stage, insn->stream);
-	size_t bytes = sweep->n * sizeof *end;
 	if (insn->slot != LK_NO_SLOT) {
-		memcpy(lk_sweep_register(sweep, stage, LK_REG_SLOTS + insn->slot), end, bytes);
+		lk_lanes_copy(lk_sweep_register(sweep, stage, LK_REG_SLOTS + insn->slot), end, sweep->n);
 		stage->pending[LK_REG_SLOTS + insn->slot] = NULL;
 	}
 	if (insn->signal) {
 		uint32_t event = argument(stage, insn->signal);
 		int64_t *v = lk_sweep_event(sweep, stage, event);
 		if (!v) return false;
-		memcpy(v, end, bytes);
+		lk_lanes_copy(v, end, sweep->n);
 		stage->event_pending[event] = NULL;
 	}
 	return true;
@@ -100,19 +100,24 @@ static int step_node(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn
 	return issue_node(sweep, node, insn->sources) ? STEP_DONE : STEP_NO_MEMORY;
 }
 
+/* The host thread stands still, or nothing behind it is issued, until the operation's start is known. */
+static bool holds_up(unsigned what, unsigned flags) {
+	return what == LK_INSN_HOST || (flags & LK_INSN_MAIN);
+}
+
 /* One instruction of a stage whose lanes all take the same time. */
 static int step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn) {
 	const lk_insn *first = &sweep->sim->insn[insn->op], *last = &sweep->sim->insn[insn->last];
 	bool pending = insn->sources & stage->pending_mask;
 	if (insn->flags & LK_INSN_EXTRA) pending = pending || extra_pending(sweep, stage, first);
-	if (pending && insn->stream <= LK_STREAM_COMPUTE) return STEP_BLOCKED;
+	if (pending && holds_up(insn->what, insn->flags)) return STEP_BLOCKED;
 	lk_sources from;
 	gather(sweep, stage, first, insn->sources, &from);
 	int64_t *end = lk_sweep_register(sweep, stage, insn->stream),
 			*start = lk_sweep_register(sweep, stage, LK_REG_START);
 	int64_t shift = stage->shift;
 	size_t n = sweep->n;
-	if (pending || insn->what == LK_INSN_CROSS || insn->what == LK_INSN_P2P) {
+	if (pending || insn->what == LK_INSN_CROSS || insn->what >= LK_INSN_P2P) {
 		int done = step_node(sweep, stage, insn, &from);
 		stage->shift += insn->host;
 		return done;
@@ -140,8 +145,8 @@ static void load_lanes(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op
 	for (size_t i = 0; i < sweep->n; i++) {
 		uint32_t variant = info->variant != LK_MIXED ? info->variant : info->variants[i < sim->lanes ? i : 0];
 		const lk_cost *cost = lk_costs_get(sim->costs, variant, op);
-		v[LEAD][i] = cost->lead_ps;
-		v[HOST][i] = cost->host_ps;
+		v[LEAD][i] = sim->graph->traced ? 0 : cost->lead_ps;
+		v[HOST][i] = sim->graph->traced ? 0 : cost->host_ps;
 		v[WORK][i] = insn->flags & LK_INSN_INSTANT ? 0 : cost->duration_ps;
 		v[TAIL][i] = insn->flags & LK_INSN_INSTANT ? 0 : cost->tail_ps;
 	}
@@ -154,7 +159,7 @@ static void load_lanes(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op
 		.number = stage->ops,
 	};
 	lk_lanes_scale(v[WORK], &noise, sweep->n);
-	if (insn->what == LK_INSN_LOCAL && insn->stream == LK_STREAM_COMPUTE) lk_lanes_scale(v[TAIL], &noise, sweep->n);
+	if (insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN)) lk_lanes_scale(v[TAIL], &noise, sweep->n);
 }
 
 static void record(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
@@ -177,11 +182,11 @@ static void record(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t 
 static bool run_lanes(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
 	size_t n = sweep->n;
 	int64_t *end = lk_sweep_register(sweep, stage, insn->stream), *const *v = sweep->scratch;
-	if (insn->stream == LK_STREAM_COMPUTE)
+	if (insn->flags & LK_INSN_MAIN)
 		memcpy(lk_sweep_register(sweep, stage, LK_REG_START), v[READY], n * sizeof *end);
 	memcpy(end, v[READY], n * sizeof *end);
 	lk_lanes_add(end, v[WORK], n);
-	if (insn->stream == LK_STREAM_COMPUTE) {
+	if (insn->flags & LK_INSN_MAIN) {
 		memcpy(v[READY], stage->registers, n * sizeof *end);
 		lk_lanes_add(v[READY], v[TAIL], n);
 		lk_lanes_max(end, v[READY], n);
@@ -196,7 +201,7 @@ static int step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 	const lk_insn *insn = &sweep->sim->insn[op];
 	uint32_t sources = insn->join | (insn->flags & LK_INSN_ISSUED ? 1u << LK_REG_START : 0);
 	bool pending = (sources & stage->pending_mask) || extra_pending(sweep, stage, insn);
-	if (pending && insn->stream <= LK_STREAM_COMPUTE) return STEP_BLOCKED;
+	if (pending && holds_up(insn->what, insn->flags)) return STEP_BLOCKED;
 	int64_t *host = stage->registers, *const *v = sweep->scratch;
 	size_t n = sweep->n;
 	lk_sources from;
@@ -205,8 +210,8 @@ static int step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 	if (insn->what == LK_INSN_HOST) lk_lanes_add(host, v[HOST], n);
 	lk_lanes_chain(v[READY], &from, 0, 0, n);
 	if (insn->what != LK_INSN_HOST) {
-		lk_lanes_max_sum(v[READY], host, v[LEAD], n);
-		lk_lanes_add(host, v[HOST], n);
+		lk_lanes_max_sum(v[READY], stage->host, v[LEAD], n);
+		if (!sweep->sim->graph->traced) lk_lanes_add(host, v[HOST], n);
 	}
 	record(sweep, stage, op);
 	if (insn->what == LK_INSN_HOST || (insn->what == LK_INSN_LOCAL && !pending))
@@ -226,6 +231,14 @@ static void instructions(const lk_sweep *sweep, const lk_sweep_stage *stage, uin
 	*end = stage->code ? stage->code->begin[block + 1] : sweep->sim->graph->blocks.at[block].end;
 }
 
+static int step_any(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t at) {
+	if (stage->code) return step(sweep, stage, &stage->code->insn[at]);
+	if (!stage->direct) return step_lanes(sweep, stage, at);
+	lk_sweep_insn insn;
+	lk_sweep_load(sweep->sim, stage->info->variant, at, &insn);
+	return step(sweep, stage, &insn);
+}
+
 /* Runs a stage as far as it goes. */
 static int run_stage(lk_sweep *sweep, lk_sweep_stage *stage) {
 	for (; stage->call < stage->program->calls.count; stage->call++, stage->repetition = 0) {
@@ -234,7 +247,7 @@ static int run_stage(lk_sweep *sweep, lk_sweep_stage *stage) {
 		if (begin == end) continue;
 		for (; stage->repetition < repeat; stage->repetition++, stage->pc = 0) {
 			for (uint32_t i = begin + stage->pc; i < end; i++) {
-				int done = stage->code ? step(sweep, stage, &stage->code->insn[i]) : step_lanes(sweep, stage, i);
+				int done = stage->aside < stage->ahead ? step_any(sweep, stage, i) : STEP_BLOCKED;
 				if (done != STEP_DONE) {
 					stage->pc = i - begin;
 					return done;
@@ -256,12 +269,15 @@ static lk_status new_stage(lk_sweep *sweep, uint32_t s, const lk_sweep_code *cod
 	lk_sweep_stage *stage = &sweep->stage[s];
 	size_t registers = LK_REG_SLOTS + sim->slots;
 	*stage = (lk_sweep_stage){.info = &sim->stage[s], .program = &sim->graph->programs.at[s], .index = s};
-	if (plain(sim, stage->info)) stage->code = &codes[stage->info->variant];
+	stage->direct = plain(sim, stage->info) && sim->graph->traced;
+	if (plain(sim, stage->info) && !stage->direct) stage->code = &codes[stage->info->variant];
 	stage->registers = lk_sweep_vectors(&sweep->arena, registers, sweep->n);
 	stage->pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, registers);
 	stage->event = LK_ARRAY(&sweep->arena, int64_t *, stage->program->events);
 	stage->event_pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, stage->program->events);
 	if (!stage->registers || !stage->pending || !stage->event || !stage->event_pending) return lk_oom(err);
+	stage->host = sim->graph->traced ? sweep->zero : stage->registers;
+	stage->ahead = sim->graph->traced ? LK_SWEEP_AHEAD : UINT32_MAX;
 	for (uint32_t c = 0; c < sim->graph->channels; c++) {
 		lk_wire to = sim->graph->wires.at[(size_t)s * sim->graph->channels + c];
 		if (to.stage < sim->stages && to.channel < sim->graph->channels)
@@ -273,18 +289,22 @@ static lk_status new_stage(lk_sweep *sweep, uint32_t s, const lk_sweep_code *cod
 
 static lk_status set_up(lk_sweep *sweep, lk_error *err) {
 	const lk_sim *sim = sweep->sim;
-	sweep->n = ((size_t)sim->lanes + LK_LANES - 1) / LK_LANES * LK_LANES;
+	sweep->n = sim->lanes == 1 ? 1 : ((size_t)sim->lanes + LK_LANES - 1) / LK_LANES * LK_LANES;
 	sweep->stage = LK_ARRAY(&sweep->arena, lk_sweep_stage, sim->stages);
 	sweep->ready = LK_ARRAY(&sweep->arena, lk_sweep_stage *, sim->stages);
 	sweep->port = LK_ARRAY(&sweep->arena, lk_sweep_port, (size_t)sim->stages * sim->graph->channels);
 	sweep->rest = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
+	sweep->zero = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
+	sweep->team_round = LK_ARRAY(&sweep->arena, lk_sweep_round *, sim->graph->teams.count);
+	sweep->team_issued = LK_ARRAY(&sweep->arena, uint64_t, sim->graph->team_stages.count);
+	if (!sweep->zero || !sweep->team_round || !sweep->team_issued) return lk_oom(err);
 	lk_sweep_code *codes = LK_ARRAY(&sweep->arena, lk_sweep_code, sim->costs->variants);
 	if (!sweep->stage || !sweep->ready || !sweep->port || !sweep->rest || !codes) return lk_oom(err);
 	for (int i = 0; i < SCRATCHES; i++)
 		if (!(sweep->scratch[i] = lk_sweep_vectors(&sweep->arena, 1, sweep->n))) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		if (!plain(sim, &sim->stage[s])) sweep->varied = true;
-		else if (!codes[sim->stage[s].variant].insn)
+		else if (!sim->graph->traced && !codes[sim->stage[s].variant].insn)
 			LK_TRY(lk_sweep_compile(sim, sim->stage[s].variant, &sweep->arena, &codes[sim->stage[s].variant], err));
 		LK_TRY(new_stage(sweep, s, codes, err));
 	}
@@ -292,13 +312,35 @@ static lk_status set_up(lk_sweep *sweep, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status run(lk_sweep *sweep, lk_error *err) {
+static lk_status run_ready(lk_sweep *sweep, lk_error *err) {
 	while (sweep->ready_count) {
 		lk_sweep_stage *stage = sweep->ready[--sweep->ready_count];
 		int done = run_stage(sweep, stage);
 		stage->queued = false;
 		if (done == STEP_NO_MEMORY) return lk_oom(err);
 	}
+	return LK_OK;
+}
+
+/* All stages that are not done have put aside what they may: they may put aside as much again. */
+static lk_status go_further(lk_sweep *sweep, lk_error *err) {
+	if (sweep->aside > LK_SWEEP_MOST)
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "%llu operations wait at the same time: at most %d are simulated",
+		               (unsigned long long)sweep->aside, LK_SWEEP_MOST);
+	for (uint32_t s = sweep->sim->stages; s > 0; s--) {
+		lk_sweep_stage *stage = &sweep->stage[s - 1];
+		if (stage->done || stage->aside < stage->ahead) continue;
+		stage->ahead = 2 * stage->aside;
+		lk_sweep_wake(sweep, stage);
+	}
+	return LK_OK;
+}
+
+static lk_status run(lk_sweep *sweep, lk_error *err) {
+	do {
+		LK_TRY(run_ready(sweep, err));
+		LK_TRY(go_further(sweep, err));
+	} while (sweep->ready_count);
 	for (uint32_t s = 0; s < sweep->sim->stages; s++)
 		if (!sweep->stage[s].done || sweep->stage[s].pending_mask) return lk_sweep_stuck(sweep, err);
 	return LK_OK;

@@ -12,6 +12,11 @@
 
 enum { LK_REG_START = LK_STREAMS, LK_REG_SLOTS };
 
+/* Nothing holds a rank of a lifted trace up but what its operations wait for: the operations themselves are put aside
+ * as nodes. So that few are, a stage that has put so many aside lets the others go first; when all have, they go on.
+ * Beyond the second number, all stages together, memory is at stake. */
+enum { LK_SWEEP_AHEAD = 64, LK_SWEEP_MOST = 1 << 23 };
+
 /* An instruction with its costs, for stages whose lanes all take the same time. Compute operations in a row become one:
  *     end = max(max(sources) + work, host + launch)
  *     start of the last = max(max(sources) + start_work, host + start_launch) */
@@ -53,7 +58,8 @@ typedef struct lk_sweep_node {
 typedef struct lk_sweep_stage {
 	const lk_sim_stage *info;
 	const lk_program *program;
-	const lk_sweep_code *code; /* NULL: lanes differ, or are recorded */
+	const lk_sweep_code *code; /* NULL: lanes differ, or are recorded, or it is of a lifted trace */
+	bool direct;            /* of a lifted trace: blocks run once, so its instructions are made as they run */
 	uint32_t index;
 	bool queued, done;
 	size_t call;            /* program counter: call, repetition, instruction */
@@ -66,6 +72,8 @@ typedef struct lk_sweep_stage {
 	int64_t **event;        /* [events], NULL: never signalled */
 	lk_sweep_node **event_pending;
 	uint64_t crossed[LK_GROUPS];
+	const int64_t *host;    /* host clocks: register LK_STREAM_HOST; of lifted traces, zeros */
+	uint32_t aside, ahead;  /* nodes that are not over, and how many there may be for now */
 } lk_sweep_stage;
 
 /* One end of a channel. */
@@ -75,23 +83,35 @@ typedef struct lk_sweep_port {
 	uint64_t issued;
 } lk_sweep_port;
 
+/* The members that have come to the number-th collective of a kind across stages, or operation of a team. */
+typedef struct lk_sweep_round {
+	struct lk_sweep_round *next;
+	uint64_t number;
+	uint32_t have;
+	lk_sweep_node *nodes;
+} lk_sweep_round;
+
 typedef struct lk_sweep {
 	const lk_sim *sim;
 	size_t n;               /* lanes, padded */
 	lk_arena arena;
 	lk_sweep_stage *stage;
 	lk_sweep_port *port;    /* [stages * channels] */
-	lk_sweep_node *round[LK_GROUPS]; /* waiting members of collectives across stages */
+	lk_sweep_round *round[LK_GROUPS], **team_round; /* by number; [teams] */
+	lk_sweep_round *spare_round;
+	uint64_t *team_issued;  /* [team_stages] */
 	lk_sweep_node *work;    /* nodes whose inputs have come */
 	lk_sweep_node *spare;
 	lk_sweep_edge *spare_edge;
 	lk_sweep_stage **ready; /* stages to run: a stack */
 	uint32_t ready_count;
 	bool varied;            /* some stage has durations by lane */
-	int64_t *scratch[5], *rest;
+	uint64_t aside;         /* nodes of all stages */
+	int64_t *scratch[5], *rest, *zero;
 } lk_sweep;
 
 /* sweep_code.c */
+void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out);
 lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena, lk_sweep_code *out, lk_error *err);
 int64_t *lk_sweep_vectors(lk_arena *arena, size_t count, size_t n); /* aligned and zero; NULL when memory is out */
 

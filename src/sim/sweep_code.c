@@ -10,20 +10,22 @@ static int64_t most(int64_t a, int64_t b) {
 
 int64_t *lk_sweep_vectors(lk_arena *arena, size_t count, size_t n) {
 	if (count && n > (SIZE_MAX / 16) / count) return NULL;
+	if (n == 1) return lk_arena_array(arena, count, sizeof(int64_t));
 	char *raw = lk_arena_alloc(arena, count * n * sizeof(int64_t) + 63);
 	return raw ? (int64_t *)((uintptr_t)(raw + 63) & ~(uintptr_t)63) : NULL;
 }
 
-static void load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out) {
+void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out) {
 	const lk_insn *insn = &sim->insn[op];
 	const lk_cost *cost = lk_costs_get(sim->costs, variant, op);
 	bool instant = insn->flags & LK_INSN_INSTANT;
 	int64_t work = instant ? 0 : cost->duration_ps, tail = instant ? 0 : cost->tail_ps;
+	int64_t lead = sim->graph->traced ? 0 : cost->lead_ps, host = sim->graph->traced ? 0 : cost->host_ps;
 	*out = (lk_sweep_insn){
 		.work = work,
-		.start_launch = cost->lead_ps,
-		.launch = cost->lead_ps + work,
-		.host = cost->host_ps,
+		.start_launch = lead,
+		.launch = lead + work,
+		.host = host,
 		.op = op,
 		.ops = 1,
 		.sources = insn->join | (insn->flags & LK_INSN_ISSUED ? 1u << LK_REG_START : 0),
@@ -32,16 +34,15 @@ static void load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn
 		.flags = insn->flags,
 		.last = op,
 	};
-	if (insn->what == LK_INSN_LOCAL && insn->stream == LK_STREAM_COMPUTE)
-		out->launch = most(out->launch, cost->host_ps + tail);
-	if (insn->what == LK_INSN_HOST) out->start_launch = cost->host_ps, out->launch = cost->host_ps + work;
+	if (insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN)) out->launch = most(out->launch, host + tail);
+	if (insn->what == LK_INSN_HOST) out->start_launch = host, out->launch = host + work;
 }
 
 /* Whether `next` only follows the compute operation before it. */
 static bool follows(const lk_sim *sim, const lk_sweep_insn *chain, uint32_t next) {
 	const lk_insn *before = &sim->insn[chain->last], *insn = &sim->insn[next];
-	if (chain->what != LK_INSN_LOCAL || chain->stream != LK_STREAM_COMPUTE) return false;
-	if (insn->what != LK_INSN_LOCAL || insn->stream != LK_STREAM_COMPUTE) return false;
+	if (chain->what != LK_INSN_LOCAL || !(chain->flags & LK_INSN_MAIN)) return false;
+	if (insn->what != LK_INSN_LOCAL || !(insn->flags & LK_INSN_MAIN)) return false;
 	return before->slot == LK_NO_SLOT && !before->signal && insn->join == LK_JOIN(LK_STREAM_COMPUTE) &&
 	       !(insn->flags & LK_INSN_EXTRA);
 }
@@ -76,13 +77,13 @@ lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena,
 		out->begin[b] = count;
 		for (uint32_t op = block->begin; op < block->end; op++) {
 			lk_sweep_insn one;
-			load(sim, variant, op, &one);
+			lk_sweep_load(sim, variant, op, &one);
 			if (op > block->begin && follows(sim, &out->insn[count - 1], op)) append(&out->insn[count - 1], &one);
 			else out->insn[count++] = one;
 		}
 		for (uint32_t i = out->begin[b]; i < count; i++)
 			out->insn[i].keep_start =
-				out->insn[i].stream == LK_STREAM_COMPUTE && start_matters(sim, out->insn[i].last, block->end);
+				(out->insn[i].flags & LK_INSN_MAIN) && start_matters(sim, out->insn[i].last, block->end);
 	}
 	out->begin[graph->blocks.count] = count;
 	return LK_OK;

@@ -10,6 +10,18 @@ static lk_sweep_port *port_of(const lk_sweep *sweep, const lk_sweep_node *node) 
 	return &sweep->port[node->stage->index * (size_t)sweep->sim->graph->channels + channel];
 }
 
+static uint64_t number_of(lk_sweep *sweep, const lk_sweep_node *node) {
+	const lk_graph *graph = sweep->sim->graph;
+	const lk_insn *insn = &sweep->sim->insn[node->op];
+	switch (insn->what) {
+	case LK_INSN_P2P: return port_of(sweep, node)->issued++;
+	case LK_INSN_CROSS: return node->stage->crossed[insn->group]++;
+	case LK_INSN_TEAM:
+		return sweep->team_issued[lk_team_member(graph, &graph->teams.at[insn->channel], node->stage->index)]++;
+	default: return 0;
+	}
+}
+
 lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 	lk_sweep_node *node = sweep->spare;
 	if (node) {
@@ -25,8 +37,8 @@ lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_
 	node->op = op;
 	node->call = (uint32_t)stage->call;
 	if (insn->signal) node->sets = 1u + stage->program->calls.at[stage->call].arg[insn->signal - 1];
-	if (insn->what == LK_INSN_P2P) node->number = port_of(sweep, node)->issued++;
-	if (insn->what == LK_INSN_CROSS) node->number = stage->crossed[insn->group]++;
+	node->number = number_of(sweep, node);
+	stage->aside++, sweep->aside++;
 	return node;
 }
 
@@ -35,7 +47,7 @@ void lk_sweep_promise(lk_sweep *sweep, lk_sweep_node *node) {
 	const lk_insn *insn = &sweep->sim->insn[node->op];
 	stage->pending[insn->stream] = node;
 	stage->pending_mask |= 1u << insn->stream;
-	if (insn->stream == LK_STREAM_COMPUTE) {
+	if (insn->flags & LK_INSN_MAIN) {
 		stage->pending[LK_REG_START] = node;
 		stage->pending_mask |= 1u << LK_REG_START;
 	}
@@ -87,7 +99,7 @@ static void tell(lk_sweep *sweep, lk_sweep_node *node, bool start) {
 static bool fulfil(lk_sweep *sweep, lk_sweep_node *node, unsigned r) {
 	lk_sweep_stage *stage = node->stage;
 	if (stage->pending[r] != node) return false;
-	memcpy(lk_sweep_register(sweep, stage, r), node->at, sweep->n * sizeof *node->at);
+	lk_lanes_copy(lk_sweep_register(sweep, stage, r), node->at, sweep->n);
 	stage->pending[r] = NULL;
 	return true;
 }
@@ -110,13 +122,15 @@ static bool settle(lk_sweep *sweep, lk_sweep_node *node) {
 	if (node->sets && stage->event_pending[node->sets - 1] == node) {
 		int64_t *event = lk_sweep_event(sweep, stage, node->sets - 1);
 		if (!event) return false;
-		memcpy(event, node->at, sweep->n * sizeof *event);
+		lk_lanes_copy(event, node->at, sweep->n);
 		stage->event_pending[node->sets - 1] = NULL;
 	}
 	tell(sweep, node, false);
 	node->next = sweep->spare;
 	sweep->spare = node;
-	lk_sweep_wake(sweep, stage);
+	stage->aside--, sweep->aside--;
+	if (sweep->sim->graph->traced && !stage->aside) stage->ahead = LK_SWEEP_AHEAD;
+	if (stage->aside <= stage->ahead / 2) lk_sweep_wake(sweep, stage);
 	return true;
 }
 
@@ -139,7 +153,7 @@ static void join(const lk_sweep *sweep, lk_sweep_node *all, lk_sweep_node *other
 }
 
 static void share(const lk_sweep *sweep, const lk_sweep_node *all, lk_sweep_node *other) {
-	memcpy(other->at, all->at, sweep->n * sizeof(int64_t));
+	lk_lanes_copy(other->at, all->at, sweep->n);
 	other->work = all->work;
 	other->varied = all->varied;
 	if (all->varied) memcpy(other->duration, all->duration, sweep->n * sizeof(int64_t));
@@ -167,31 +181,71 @@ static bool post_p2p(lk_sweep *sweep, lk_sweep_node *node) {
 }
 
 static uint32_t members(const lk_sweep *sweep, const lk_sweep_node *node) {
-	if (sweep->sim->insn[node->op].group != LK_GROUP_EMBEDDING) return sweep->sim->stages;
-	return node->stage->index == 0 || node->stage->index == sweep->sim->stages - 1 ? 2 : 1;
+	const lk_sim *sim = sweep->sim;
+	const lk_insn *insn = &sim->insn[node->op];
+	if (insn->what == LK_INSN_TEAM) {
+		const lk_team *team = &sim->graph->teams.at[insn->channel];
+		return team->end - team->begin;
+	}
+	if (insn->group != LK_GROUP_EMBEDDING) return sim->stages;
+	return node->stage->index == 0 || node->stage->index == sim->stages - 1 ? 2 : 1;
 }
 
-/* A round is a stretch of equal numbers in the queue of its kind. */
-static bool post_cross(lk_sweep *sweep, lk_sweep_node *node) {
-	unsigned kind = sweep->sim->insn[node->op].group;
-	uint32_t need = members(sweep, node), have = 0;
-	if (need == 1) return settle(sweep, node);
-	lk_sweep_node **first = &sweep->round[kind], *end;
-	enqueue(first, node);
-	while ((*first)->number < node->number) first = &(*first)->next;
-	for (end = *first; end && end->number == node->number; end = end->next) have++;
-	if (have < need) return true;
-	lk_sweep_node *round = *first, *all = round;
-	*first = end;
-	for (lk_sweep_node *one = all->next; one != end; one = one->next) join(sweep, all, one);
-	lk_lanes_group(all->at, &sweep->sim->group[kind], sweep->sim->lanes);
-	if (all->varied) lk_lanes_group(all->duration, &sweep->sim->group[kind], sweep->sim->lanes);
-	for (lk_sweep_node *one = all->next; one != end; one = one->next) share(sweep, all, one);
-	for (lk_sweep_node *one = round, *next; one != end; one = next) {
+/* The lanes of a stage that meet each other too; NULL: every lane meets its like on other stages alone. */
+static const lk_lane_groups *lanes_of(const lk_sim *sim, const lk_insn *insn) {
+	if (insn->what == LK_INSN_CROSS) return &sim->group[insn->group];
+	return sim->graph->teams.at[insn->channel].across ? &sim->every : NULL;
+}
+
+/* Adds a node to the round of its number; `place` then points to where the round is linked. */
+static lk_sweep_round *join_round(lk_sweep *sweep, lk_sweep_round ***place, lk_sweep_node *node) {
+	lk_sweep_round **at = *place, *round;
+	while (*at && (*at)->number < node->number) at = &(*at)->next;
+	*place = at;
+	round = *at;
+	if (!round || round->number != node->number) {
+		round = sweep->spare_round;
+		if (round) sweep->spare_round = round->next;
+		else if (!(round = LK_NEW(&sweep->arena, lk_sweep_round))) return NULL;
+		*round = (lk_sweep_round){.next = *at, .number = node->number};
+		*at = round;
+	}
+	node->next = round->nodes;
+	round->nodes = node;
+	round->have++;
+	return round;
+}
+
+/* All have come. */
+static bool close_round(lk_sweep *sweep, lk_sweep_node *all) {
+	const lk_lane_groups *groups = lanes_of(sweep->sim, &sweep->sim->insn[all->op]);
+	for (lk_sweep_node *one = all->next; one; one = one->next) join(sweep, all, one);
+	if (groups) {
+		lk_lanes_group(all->at, groups, sweep->sim->lanes);
+		if (all->varied) lk_lanes_group(all->duration, groups, sweep->sim->lanes);
+	}
+	for (lk_sweep_node *one = all->next; one; one = one->next) share(sweep, all, one);
+	for (lk_sweep_node *one = all, *next; one; one = next) {
 		next = one->next;
 		if (!settle(sweep, one)) return false;
 	}
 	return true;
+}
+
+static bool post_round(lk_sweep *sweep, lk_sweep_node *node) {
+	const lk_insn *insn = &sweep->sim->insn[node->op];
+	uint32_t need = members(sweep, node);
+	node->next = NULL;
+	if (need == 1) return close_round(sweep, node);
+	lk_sweep_round **place =
+		insn->what == LK_INSN_TEAM ? &sweep->team_round[insn->channel] : &sweep->round[insn->group];
+	lk_sweep_round *round = join_round(sweep, &place, node);
+	if (!round) return false;
+	if (round->have < need) return true;
+	*place = round->next;
+	round->next = sweep->spare_round;
+	sweep->spare_round = round;
+	return close_round(sweep, round->nodes);
 }
 
 static bool run_node(lk_sweep *sweep, lk_sweep_node *node) {
@@ -200,7 +254,7 @@ static bool run_node(lk_sweep *sweep, lk_sweep_node *node) {
 	for (uint32_t r = 0; r < stage->info->record_count; r++)
 		lk_sweep_recorded(sweep, stage, r, node->record)->ready_ps = node->at[stage->info->record_lane[r]];
 	if (insn->what == LK_INSN_P2P) return post_p2p(sweep, node);
-	if (insn->what == LK_INSN_CROSS) return post_cross(sweep, node);
+	if (insn->what == LK_INSN_CROSS || insn->what == LK_INSN_TEAM) return post_round(sweep, node);
 	if (insn->what == LK_INSN_GROUP) {
 		lk_lanes_group(node->at, &sweep->sim->group[insn->group], sweep->sim->lanes);
 		if (node->varied) lk_lanes_group(node->duration, &sweep->sim->group[insn->group], sweep->sim->lanes);
@@ -219,18 +273,28 @@ bool lk_sweep_arrive(lk_sweep *sweep, lk_sweep_node *node) {
 	return true;
 }
 
+static const lk_sweep_node *earlier(const lk_sweep_node *a, const lk_sweep_node *b) {
+	if (!a || a->call > b->call) return b;
+	return a->call == b->call && a->op > b->op ? b : a;
+}
+
+static const lk_sweep_node *earliest(const lk_sweep_round *round, uint32_t stage, const lk_sweep_node *first) {
+	for (; round; round = round->next)
+		for (const lk_sweep_node *node = round->nodes; node; node = node->next)
+			if (node->stage->index == stage) first = earlier(first, node);
+	return first;
+}
+
 /* The earliest operation of a stage that was posted and met nobody. */
 static const lk_sweep_node *waiting(const lk_sweep *sweep, uint32_t stage) {
 	const lk_sweep_node *first = NULL;
 	uint32_t channels = sweep->sim->graph->channels;
 	for (uint32_t c = 0; c < channels; c++) {
 		const lk_sweep_node *node = sweep->port[(size_t)stage * channels + c].queue;
-		if (node && (!first || node->call < first->call)) first = node;
+		if (node) first = earlier(first, node);
 	}
-	for (unsigned kind = 0; kind < LK_GROUPS; kind++) {
-		for (const lk_sweep_node *node = sweep->round[kind]; node; node = node->next)
-			if (node->stage->index == stage && (!first || node->call < first->call)) first = node;
-	}
+	for (unsigned kind = 0; kind < LK_GROUPS; kind++) first = earliest(sweep->round[kind], stage, first);
+	for (size_t t = 0; t < sweep->sim->graph->teams.count; t++) first = earliest(sweep->team_round[t], stage, first);
 	return first;
 }
 

@@ -175,6 +175,13 @@ static inline void random_costs(dice *d, world *w) {
 	}
 }
 
+/* Two: all stages, and the first with the last. */
+static inline void random_teams(dice *d, lk_graph *g) {
+	uint32_t all[] = {0, 1, 2, 3}, ends[] = {0, g->ranks.stages - 1}, chains = g->ranks.chains, most = chains * g->ranks.stages;
+	lk_graph_add_team(g, "all", all, g->ranks.stages, most, chance(d, 50));
+	lk_graph_add_team(g, "ends", ends, g->ranks.stages > 1 ? 2 : 1, most, chance(d, 50));
+}
+
 static inline void random_world(uint64_t seed, shape s, world *w) {
 	dice dd = {seed * 77 + 5}, *d = &dd;
 	lk_graph *g = w->graph = lk_graph_new();
@@ -193,12 +200,14 @@ static inline void random_world(uint64_t seed, shape s, world *w) {
 	p.receive[1] = random_ends(d, g, &s, false, LK_STREAM_RECV_BACKWARD, FROM_NEXT);
 	p.send[1] = random_ends(d, g, &s, true, LK_STREAM_SEND_BACKWARD, TO_BEFORE);
 	p.last = random_block(d, g, &s, "last", 6);
+	random_teams(d, g);
 	p.model = single(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
 								 .stream = (uint8_t)(chance(d, 50) ? LK_STREAM_COMPUTE : LK_STREAM_TP),
-								 .group = chance(d, 70) ? LK_GROUP_MODEL : LK_GROUP_PP,
+								 .group = chance(d, 30) ? LK_GROUP_TEAM : chance(d, 70) ? LK_GROUP_MODEL : LK_GROUP_PP,
 								 .join = random_join(d, &s),
 								 .name = "model"});
-	p.embedding = single(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_EP, .group = LK_GROUP_EMBEDDING,
+	p.embedding = single(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_EP,
+	                                 .group = chance(d, 30) ? LK_GROUP_TEAM : LK_GROUP_EMBEDDING, .channel = 1,
 	                                 .join = random_join(d, &s), .name = "embedding"});
 	int microbatches = 1 + (int)roll(d, 6);
 	bool gpipe = chance(d, 30), model = chance(d, 50), embedding = chance(d, 50);
@@ -208,6 +217,102 @@ static inline void random_world(uint64_t seed, shape s, world *w) {
 	}
 	for (uint32_t i = 0; i < stages; i++) random_program(d, g, i, &p, microbatches, gpipe, model, embedding);
 	if (s.queue && lk_graph_one_queue(g, NULL) != LK_OK) abort();
+	random_costs(d, w);
+}
+
+/* --- lifted traces ------------------------------------------------------------------------------------------------ */
+
+enum { MOST_TEAMS = 8, SEGMENTS = 3 };
+
+/* An operation of one rank: on a CPU thread or a stream, behind anything earlier. */
+static inline void traced_op(dice *d, lk_graph *g, uint32_t place, lk_op op) {
+	uint32_t deps[3];
+	op.stream = (uint8_t)(chance(d, 90) ? roll(d, 5) : roll(d, LK_STREAMS));
+	if (chance(d, 15)) op.join = LK_JOIN(roll(d, 5)) | LK_JOIN(roll(d, LK_STREAMS));
+	if (chance(d, 8)) op.wait = (uint8_t)(1 + roll(d, 2));
+	if (chance(d, 12)) op.signal = (uint8_t)(1 + roll(d, 2));
+	for (uint32_t n = place && chance(d, 60) ? 1 + roll(d, 3) : 0; n > 0; n--)
+		deps[op.dep_count++] = chance(d, 70) && place > 4 ? place - 1 - roll(d, 4) : roll(d, place);
+	op.deps = deps;
+	lk_graph_add(g, &op);
+}
+
+static inline lk_op traced_local(dice *d) {
+	static const uint8_t kinds[] = {LK_OP_HOST, LK_OP_GEMM, LK_OP_NORM, LK_OP_COPY, LK_OP_WAIT};
+	return (lk_op){.kind = kinds[roll(d, 5)], .name = "local"};
+}
+
+/* What ranks do together, in an order that all agree on. */
+typedef struct together {
+	uint32_t team;  /* UINT32_MAX: chains of stage `stage` among themselves */
+	uint32_t stage;
+	uint8_t kind;
+} together;
+
+static inline void traced_block(dice *d, lk_graph *g, uint32_t stage, together *plan, uint32_t count, bool jams) {
+	uint32_t place = 0;
+	lk_graph_begin_block(g, "step");
+	for (uint32_t i = 0; i < count; i++) {
+		for (uint32_t n = roll(d, 6); n > 0; n--) traced_op(d, g, place++, traced_local(d));
+		if (jams && i + 1 < count && chance(d, 30)) {
+			together swap = plan[i];
+			plan[i] = plan[i + 1], plan[i + 1] = swap;
+		}
+		lk_op op = {.kind = plan[i].kind, .name = "meet", .group = LK_GROUP_TEAM, .channel = (int32_t)plan[i].team};
+		if (plan[i].team == UINT32_MAX) {
+			op.group = LK_GROUP_TP, op.channel = 0;
+			if (plan[i].stage == stage) traced_op(d, g, place++, op);
+			continue;
+		}
+		const lk_team *team = &g->teams.at[plan[i].team];
+		if (lk_team_member(g, team, stage) == UINT32_MAX) continue;
+		if (op.kind == LK_OP_SEND && g->team_stages.at[team->begin] != stage) op.kind = LK_OP_RECV;
+		traced_op(d, g, place++, op);
+	}
+	for (uint32_t n = roll(d, 4); n > 0; n--) traced_op(d, g, place++, traced_local(d));
+}
+
+static inline void traced_teams(dice *d, lk_graph *g) {
+	for (uint32_t t = 0, n = 1 + roll(d, MOST_TEAMS); t < n; t++) {
+		uint32_t members[16], count = 0;
+		for (uint32_t s = 0; s < g->ranks.stages; s++)
+			if (chance(d, 60)) members[count++] = s;
+		if (!count) members[count++] = roll(d, g->ranks.stages);
+		bool across = chance(d, 40);
+		lk_graph_add_team(g, "team", members, count, count * (across ? g->ranks.chains : 1) + (chance(d, 30) ? 3 : 0), across);
+	}
+}
+
+/* Ranks with threads and streams, teams of random subsets met in a consistent order; `jams`: not always. Costs of the
+ * host are there, to be left alone. */
+static inline void random_traced(uint64_t seed, bool jams, world *w) {
+	dice dd = {seed * 131 + 7}, *d = &dd;
+	lk_graph *g = w->graph = lk_graph_new();
+	w->shape = (shape){.variants = chance(d, 40), .jams = jams};
+	uint32_t stages = 1 + roll(d, 5), chains = 1 + roll(d, 3), id = 0;
+	lk_graph_set_programs(g, stages, 0, NULL);
+	g->traced = true;
+	g->ranks.chains = chains, g->ranks.world = stages * chains;
+	g->ranks.group[LK_GROUP_TP].size = chains;
+	traced_teams(d, g);
+	for (uint32_t s = 0; s < stages; s++) {
+		g->programs.at[s].events = 3;
+		lk_graph_name_stream(g, s, roll(d, 3), "main", true, NULL);
+	}
+	for (uint32_t k = 0, n = 1 + roll(d, SEGMENTS); k < n; k++) {
+		together plan[8], own[8];
+		uint32_t count = roll(d, 8), repeat = 1 + roll(d, 3);
+		for (uint32_t i = 0; i < count; i++) {
+			plan[i] = (together){chance(d, 15) ? UINT32_MAX : roll(d, (uint32_t)g->teams.count), roll(d, stages), LK_OP_ALLREDUCE};
+			if (plan[i].team != UINT32_MAX && g->teams.at[plan[i].team].ranks == 2 && chance(d, 60)) plan[i].kind = LK_OP_SEND;
+		}
+		for (uint32_t s = 0; s < stages; s++) {
+			memcpy(own, plan, sizeof plan);
+			traced_block(d, g, s, own, count, jams);
+			lk_graph_end_block(g, &id, NULL);
+			add_call(d, g, s, id, repeat);
+		}
+	}
 	random_costs(d, w);
 }
 
@@ -244,18 +349,23 @@ static inline const lk_cost *oracle_cost(const oracle *o, uint32_t rank, uint32_
 static inline double oracle_factor(const oracle *o, uint32_t rank, uint32_t op, size_t number) {
 	const lk_ops *ops = &o->w->graph->ops;
 	double factor = 1;
-	if (ops->stream[op] > LK_STREAM_COMPUTE || lk_op_is_comm(ops->kind[op])) return 1;
+	bool traced = o->w->graph->traced;
+	if ((traced ? ops->kind[op] == LK_OP_COPY : ops->stream[op] > LK_STREAM_COMPUTE) || lk_op_is_comm(ops->kind[op])) return 1;
 	for (uint32_t i = 0; i < o->options->straggler_count; i++)
 		if (o->options->stragglers[i].rank == rank) factor *= o->options->stragglers[i].factor;
-	if (o->options->jitter > 0) factor = lk_sim_jitter(o->options->seed, rank, number, o->options->jitter) * factor;
+	uint32_t lane = lk_rank_stage(o->w->graph, rank) * o->w->graph->ranks.chains + lk_rank_chain(o->w->graph, rank);
+	if (o->options->jitter > 0) factor = lk_sim_jitter(o->options->seed, lane, number, o->options->jitter) * factor;
 	return factor;
+}
+
+static inline bool oracle_team(const lk_graph *g, uint32_t op) {
+	return lk_op_is_comm(g->ops.kind[op]) && g->ops.group[op] == LK_GROUP_TEAM;
 }
 
 static inline void oracle_expand(oracle *o, uint32_t rank) {
 	const lk_graph *g = o->w->graph;
-	uint32_t stage = rank / g->ranks.chains;
-	const lk_program *p = &g->programs.at[stage];
-	uint64_t met[LK_GROUPS + CHANNELS] = {0};
+	const lk_program *p = &g->programs.at[lk_rank_stage(g, rank)];
+	uint64_t met[LK_GROUPS + CHANNELS + MOST_TEAMS] = {0};
 	size_t n = 0, room = 1;
 	for (size_t c = 0; c < p->calls.count; c++)
 		room += (size_t)p->calls.at[c].repeat *
@@ -267,7 +377,8 @@ static inline void oracle_expand(oracle *o, uint32_t rank) {
 				 op++) {
 				oracle_op *one = &o->ops[rank][n++];
 				*one = (oracle_op){op, c, r, 0, UNKNOWN, UNKNOWN, UNKNOWN};
-				if (lk_op_is_collective(g->ops.kind[op])) one->meeting = met[g->ops.group[op]]++;
+				if (oracle_team(g, op)) one->meeting = met[LK_GROUPS + CHANNELS + g->ops.channel[op]]++;
+				else if (lk_op_is_collective(g->ops.kind[op])) one->meeting = met[g->ops.group[op]]++;
 				else if (lk_op_is_comm(g->ops.kind[op])) one->meeting = met[LK_GROUPS + g->ops.channel[op]]++;
 			}
 		}
@@ -283,9 +394,11 @@ static inline void later(int64_t *time, int64_t other) {
 /* Whether two operations of two ranks are the same meeting. */
 static inline bool oracle_meets(const oracle *o, uint32_t a, const oracle_op *x, uint32_t b, const oracle_op *y) {
 	const lk_graph *g = o->w->graph;
-	uint32_t chains = g->ranks.chains, sa = a / chains, sb = b / chains, ca = a % chains, cb = b % chains;
+	uint32_t sa = lk_rank_stage(g, a), sb = lk_rank_stage(g, b), ca = lk_rank_chain(g, a), cb = lk_rank_chain(g, b);
 	unsigned kind = g->ops.kind[x->op], group = g->ops.group[x->op];
-	if (x->meeting != y->meeting) return false;
+	if (x->meeting != y->meeting || oracle_team(g, x->op) != oracle_team(g, y->op)) return false;
+	if (oracle_team(g, x->op))
+		return g->ops.channel[x->op] == g->ops.channel[y->op] && (g->teams.at[g->ops.channel[x->op]].across || ca == cb);
 	if (!lk_op_is_collective(kind)) {
 		if (lk_op_is_collective(g->ops.kind[y->op]) || !lk_op_is_comm(g->ops.kind[y->op]) || ca != cb) return false;
 		lk_wire to = g->wires.at[(size_t)sa * g->channels + (uint32_t)g->ops.channel[x->op]];
@@ -302,17 +415,17 @@ static inline bool oracle_meets(const oracle *o, uint32_t a, const oracle_op *x,
 
 static inline uint32_t oracle_members(const oracle *o, uint32_t rank, uint32_t op) {
 	const lk_graph *g = o->w->graph;
-	uint32_t chains = g->ranks.chains, chain = rank % chains, stage = rank / chains, group = g->ops.group[op], n = 0;
+	uint32_t n = 0;
+	if (oracle_team(g, op)) return lk_team_present(g, &g->teams.at[g->ops.channel[op]]);
 	if (!lk_op_is_collective(g->ops.kind[op])) return 2;
 	oracle_op same = {.op = op};
 	for (uint32_t other = 0; other < o->ranks; other++) n += oracle_meets(o, rank, &same, other, &same);
-	(void)chain, (void)stage, (void)group;
 	return n;
 }
 
 static inline bool oracle_meet(oracle *o, uint32_t rank, oracle_op *one) {
 	uint32_t met = 0, members = oracle_members(o, rank, one->op);
-	bool p2p = !lk_op_is_collective(o->w->graph->ops.kind[one->op]);
+	bool p2p = !lk_op_is_collective(o->w->graph->ops.kind[one->op]) && !oracle_team(o->w->graph, one->op);
 	int64_t start = one->arrival, duration = p2p ? oracle_cost(o, rank, one->op)->duration_ps : 0;
 	for (uint32_t other = 0; other < o->ranks; other++) {
 		for (size_t i = 0; i < o->count[other]; i++) {
@@ -333,7 +446,7 @@ static inline bool oracle_meet(oracle *o, uint32_t rank, oracle_op *one) {
 /* One walk over a rank; true if a time became known. */
 static inline bool oracle_walk(oracle *o, uint32_t rank) {
 	const lk_graph *g = o->w->graph;
-	const lk_program *p = &g->programs.at[rank / g->ranks.chains];
+	const lk_program *p = &g->programs.at[lk_rank_stage(g, rank)];
 	int64_t host = 0, start = 0, end[LK_STREAMS] = {0}, event[8] = {0};
 	bool news = false;
 	size_t begin = 0; /* of the present repetition */
@@ -347,16 +460,17 @@ static inline bool oracle_walk(oracle *o, uint32_t rank) {
 		double factor = oracle_factor(o, rank, op, i);
 		int64_t work = kind == LK_OP_WAIT ? 0 : factor == 1 ? c->duration_ps : lk_sim_scale(c->duration_ps, factor);
 		int64_t tail = kind == LK_OP_WAIT ? 0 : factor == 1 ? c->tail_ps : lk_sim_scale(c->tail_ps, factor);
+		bool issued = !g->traced, queue = issued && stream == LK_STREAM_COMPUTE;
 		int64_t launch = host == UNKNOWN ? UNKNOWN : host + (stream == LK_STREAM_HOST ? c->host_ps : c->lead_ps);
-		if (host != UNKNOWN) host += c->host_ps;
+		if (host != UNKNOWN && issued) host += c->host_ps;
 		int64_t ready = end[stream];
 		for (unsigned s = 0; s < LK_STREAMS; s++)
 			if (g->ops.join[op] >> s & 1) later(&ready, end[s]);
 		for (uint32_t d = g->ops.dep_begin[op]; d < g->ops.dep_begin[op + 1]; d++)
 			later(&ready, o->ops[rank][begin + g->ops.deps[d]].end);
 		if (g->ops.wait[op]) later(&ready, event[call->arg[g->ops.wait[op] - 1]]);
-		if (stream > LK_STREAM_COMPUTE) later(&ready, start);
-		later(&ready, launch);
+		if (issued && stream > LK_STREAM_COMPUTE) later(&ready, start);
+		if (issued) later(&ready, launch);
 		if (one->arrival == UNKNOWN && ready != UNKNOWN) one->arrival = ready, news = true;
 		if (one->end == UNKNOWN && ready != UNKNOWN) {
 			if (lk_op_is_comm(kind)) {
@@ -364,13 +478,13 @@ static inline bool oracle_walk(oracle *o, uint32_t rank) {
 			} else {
 				one->start = ready;
 				one->end = ready + work;
-				if (stream == LK_STREAM_COMPUTE) later(&one->end, host + tail);
+				if (queue) later(&one->end, host + tail);
 				news = true;
 			}
 		}
 		end[stream] = one->end;
-		if (stream == LK_STREAM_HOST) host = one->end;
-		if (stream == LK_STREAM_COMPUTE) start = one->start;
+		if (issued && stream == LK_STREAM_HOST) host = one->end;
+		if (queue) start = one->start;
 		if (g->ops.signal[op]) event[call->arg[g->ops.signal[op] - 1]] = one->end;
 		if (one->end > o->step) o->step = one->end;
 	}

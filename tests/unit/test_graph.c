@@ -534,7 +534,7 @@ static void test_wrong_files(void **state) {
 		 "g.json:1:", "\"gem\"", "\"gemm\""},
 		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gemm\",\"stream\":\"comput\"}") PROGRAM "}",
 		 "g.json:1:", "\"comput\"", "\"compute\""},
-		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gemm\",\"stream\":16}") PROGRAM "}", "g.json:1:", "16", "0 to 15"},
+		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gemm\",\"stream\":31}") PROGRAM "}", "g.json:1:", "31", "0 to 30"},
 		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gemm\"}") PROGRAM "}", "g.json:1:", "\"stream\" is missing", ""},
 		{HEAD BLOCK("{\"name\":\"a\\u0000b\",\"kind\":\"gemm\",\"stream\":1}") PROGRAM "}", "g.json:1:", "NUL", ""},
 		{HEAD BLOCK(OP ",\"fazes\":1}") PROGRAM "}", "g.json:1:", "unknown name \"fazes\"", ""},

@@ -80,39 +80,58 @@ static shape random_shape(uint64_t seed) {
 		.queue = chance(&d, 30)};
 }
 
-/* Both engines give every time that the oracle gives, on every rank, or find the same deadlocks. */
+/* Both engines give every time that the oracle gives, on every rank, or find the same deadlock; true if there is one. */
+static bool check_oracle(world *w, dice *d) {
+	lk_straggler slow[2];
+	quiet_costs(w);
+	lk_sim_options options = noise(d, w, slow);
+	oracle o;
+	oracle_run(w, &options, &o);
+	uint32_t *list = every_rank(w);
+	options.record = list;
+	options.record_count = o.ranks;
+	for (int contention = 0; contention < 2; contention++) {
+		options.contention = contention;
+		lk_sim_result r = run(w, options, o.stuck ? LK_ERR_INTERNAL : LK_OK);
+		if (!o.stuck) same_as_oracle(&o, &r);
+		options.record_count = 0; /* the fast path: nothing is recorded */
+		lk_sim_result fast = run(w, options, o.stuck ? LK_ERR_INTERNAL : LK_OK);
+		if (!o.stuck) assert_memory_equal(fast.finish_ps, r.finish_ps, o.ranks * sizeof *r.finish_ps);
+		options.record_count = o.ranks;
+		lk_sim_result_free(&fast);
+		lk_sim_result_free(&r);
+	}
+	free(list);
+	oracle_free(&o);
+	return o.stuck;
+}
+
 static void test_oracle(void **state) {
 	(void)state;
 	int stuck = 0;
 	for (int seed = 0; seed < rounds(150); seed++) {
 		world w;
-		lk_straggler slow[2];
 		dice d = {(uint64_t)seed};
 		random_world((uint64_t)seed, random_shape((uint64_t)seed), &w);
-		quiet_costs(&w);
-		lk_sim_options options = noise(&d, &w, slow);
-		oracle o;
-		oracle_run(&w, &options, &o);
-		uint32_t *list = every_rank(&w);
-		options.record = list;
-		options.record_count = o.ranks;
-		stuck += o.stuck;
-		for (int contention = 0; contention < 2; contention++) {
-			options.contention = contention;
-			lk_sim_result r = run(&w, options, o.stuck ? LK_ERR_INTERNAL : LK_OK);
-			if (!o.stuck) same_as_oracle(&o, &r);
-			options.record_count = 0; /* the fast path: nothing is recorded */
-			lk_sim_result fast = run(&w, options, o.stuck ? LK_ERR_INTERNAL : LK_OK);
-			if (!o.stuck) assert_memory_equal(fast.finish_ps, r.finish_ps, o.ranks * sizeof *r.finish_ps);
-			options.record_count = o.ranks;
-			lk_sim_result_free(&fast);
-			lk_sim_result_free(&r);
-		}
-		free(list);
-		oracle_free(&o);
+		stuck += check_oracle(&w, &d);
 		free_world(&w);
 	}
 	assert_true(stuck > 0 && stuck < rounds(150) / 2); /* both outcomes were met */
+}
+
+static void test_traced_oracle(void **state) {
+	(void)state;
+	int stuck = 0;
+	for (int seed = 0; seed < rounds(400); seed++) {
+		world w;
+		dice d = {(uint64_t)seed};
+		random_traced((uint64_t)seed, seed % 4 == 0, &w);
+		bool jams = check_oracle(&w, &d);
+		assert_false(jams && !w.shape.jams);
+		stuck += jams;
+		free_world(&w);
+	}
+	assert_true(stuck > 0 && stuck < rounds(400) / 4); /* both outcomes were met */
 }
 
 /* --- random graphs: properties ---------------------------------------------------------------------------------------
@@ -234,7 +253,7 @@ static void test_fold_keeps_work(void **state) {
 		lk_error err = {0};
 		flowing_world((uint64_t)seed, &w);
 		for (uint32_t i = 0; i < w.graph->ops.count; i++) w.graph->ops.flops[i] = i + 1;
-		assert_int_equal(lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err), LK_OK);
+		if (lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err)) fail_msg("%s: %s", err.where, err.what);
 		for (uint32_t s = 0; s < w.graph->ranks.stages; s++) {
 			double flops[2] = {0};
 			for (int i = 0; i < 2; i++) {
@@ -654,6 +673,7 @@ static void test_deadlock(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_oracle),
+		cmocka_unit_test(test_traced_oracle),
 		cmocka_unit_test(test_rank_folding),
 		cmocka_unit_test(test_contention_slows), cmocka_unit_test(test_one_queue), cmocka_unit_test(test_one_queue_waits),
 		cmocka_unit_test(test_stragglers),

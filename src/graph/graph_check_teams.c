@@ -1,0 +1,125 @@
+/* graph_check_teams.c: the invariants of teams, the process groups that are listed. Programs are compared by counts: that
+ * the orders in which members issue their operations fit one another, the simulator finds. */
+#include "graph/graph_check.h"
+
+#include <stdio.h>
+
+enum { PLACE = 256 };
+
+typedef struct team_checker {
+	const lk_graph *graph;
+	lk_error *err;
+	uint32_t *begin; /* [blocks + 1] into ops */
+	uint32_t *ops;   /* operations of teams */
+	uint64_t *use;   /* operations that an entry of team_stages issues */
+} team_checker;
+
+static const char *text_of(const lk_graph *graph, uint32_t id) { return lk_intern_text(graph->names, id); }
+
+static void team_place(const lk_graph *graph, size_t team, char out[PLACE]) {
+	snprintf(out, PLACE, "team %zu (%.60s)", team, text_of(graph, graph->teams.at[team].name));
+}
+
+static void op_place(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char out[PLACE]) {
+	const lk_program *program = &graph->programs.at[stage];
+	const lk_block *block = &graph->blocks.at[program->calls.at[call].block];
+	snprintf(out, PLACE, "program %u (%.40s), call %zu (%.40s), operation %u (%.60s)", stage,
+	         text_of(graph, program->name), call, text_of(graph, block->name), op - block->begin,
+	         text_of(graph, graph->ops.name[op]));
+}
+
+static const char *team_fault(const lk_graph *graph, const lk_team *team) {
+	if (team->begin >= team->end || team->end > graph->team_stages.count) return "has no members";
+	for (uint32_t i = team->begin; i < team->end; i++) {
+		if (graph->team_stages.at[i] >= graph->programs.count) return "has a member that is no program";
+		if (i > team->begin && graph->team_stages.at[i] <= graph->team_stages.at[i - 1])
+			return "lists its members out of order, or one twice";
+	}
+	if ((uint64_t)(team->end - team->begin) * (team->across ? graph->ranks.chains : 1) > team->ranks)
+		return "has more members than ranks";
+	return team->ranks <= INT32_MAX ? NULL : "has more than 2^31 ranks";
+}
+
+static lk_status check_lists(const team_checker *c) {
+	const lk_graph *graph = c->graph;
+	char where[PLACE];
+	for (size_t i = 0; i < graph->teams.count; i++) {
+		const lk_team *team = &graph->teams.at[i];
+		bool named = team->name < lk_intern_count(graph->names);
+		const char *fault = named ? team_fault(graph, team) : "has a name that does not exist";
+		if (named) team_place(graph, i, where);
+		else snprintf(where, sizeof where, "team %zu", i);
+		if (fault) return lk_fail(c->err, LK_ERR_INPUT, where, "%s", fault);
+	}
+	return LK_OK;
+}
+
+/* The operations of teams of every block. */
+static void list_ops(team_checker *c) {
+	const lk_graph *graph = c->graph;
+	uint32_t count = 0;
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		c->begin[b] = count;
+		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++)
+			if (lk_op_is_comm(graph->ops.kind[op]) && graph->ops.group[op] == LK_GROUP_TEAM) c->ops[count++] = op;
+	}
+	c->begin[graph->blocks.count] = count;
+}
+
+static lk_status walk_call(const team_checker *c, uint32_t stage, size_t at) {
+	const lk_graph *graph = c->graph;
+	const lk_call *call = &graph->programs.at[stage].calls.at[at];
+	for (uint32_t i = c->begin[call->block]; i < c->begin[call->block + 1]; i++) {
+		uint32_t op = c->ops[i];
+		const lk_team *team = &graph->teams.at[graph->ops.channel[op]];
+		uint32_t member = lk_team_member(graph, team, stage);
+		bool pair = !lk_op_is_collective(graph->ops.kind[op]);
+		const char *fault = member == UINT32_MAX ? "is of a team that its program is no member of"
+		                    : pair && team->ranks != 2 ? "sends or receives in a team that is no pair" : NULL;
+		if (fault) {
+			char where[PLACE];
+			op_place(graph, stage, at, op, where);
+			return lk_fail(c->err, LK_ERR_INPUT, where, "%s", fault);
+		}
+		c->use[member] += call->repeat;
+	}
+	return LK_OK;
+}
+
+static lk_status compare_members(const team_checker *c, size_t at) {
+	const lk_graph *graph = c->graph;
+	const lk_team *team = &graph->teams.at[at];
+	uint64_t first = c->use[team->begin];
+	char where[PLACE];
+	team_place(graph, at, where);
+	for (uint32_t i = team->begin + 1; i < team->end; i++) {
+		if (c->use[i] == first) continue;
+		return lk_fail(c->err, LK_ERR_INPUT, where,
+		               "%llu operations of program %u, but %llu of program %u: they would wait forever",
+		               (unsigned long long)c->use[i], graph->team_stages.at[i], (unsigned long long)first,
+		               graph->team_stages.at[team->begin]);
+	}
+	return LK_OK;
+}
+
+static lk_status check(team_checker *c, lk_arena *arena) {
+	const lk_graph *graph = c->graph;
+	LK_TRY(check_lists(c));
+	c->begin = LK_ARRAY(arena, uint32_t, graph->blocks.count + 1);
+	c->ops = LK_ARRAY(arena, uint32_t, graph->ops.count);
+	c->use = LK_ARRAY(arena, uint64_t, graph->team_stages.count);
+	if (!c->begin || !c->ops || !c->use) return lk_oom(c->err);
+	list_ops(c);
+	for (uint32_t s = 0; s < graph->programs.count; s++)
+		for (size_t i = 0; i < graph->programs.at[s].calls.count; i++) LK_TRY(walk_call(c, s, i));
+	for (size_t i = 0; i < graph->teams.count; i++) LK_TRY(compare_members(c, i));
+	return LK_OK;
+}
+
+lk_status lk_graph_check_teams(const lk_graph *graph, lk_error *err) {
+	team_checker c = {.graph = graph, .err = err};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_status status = graph->teams.count ? check(&c, &arena) : LK_OK;
+	lk_arena_free(&arena);
+	return status;
+}
