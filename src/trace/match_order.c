@@ -12,7 +12,7 @@ enum {
 	WINDOW = 32,      /* how far a walk looks for agreement behind a difference */
 	CONFIRM = 4,      /* calls in a row that make agreement */
 	OFFSETS = 16,     /* tried besides begin and end */
-	OPENING = 8,      /* calls that an offset must agree on to be tried */
+	OPENING = 12,     /* calls that an offset must agree on to be tried */
 	MOST_EDITS = 1000,
 	SAMPLES = 128,    /* places where the steadiness of the clocks is looked at */
 };
@@ -123,30 +123,45 @@ static double jitter(const walk *w) {
 
 /* ---- offsets worth trying ---- */
 
+typedef struct candidate {
+	int64_t offset;
+	double unsteady;  /* as jitter, over the first calls */
+	double apart;     /* of the clocks of the files */
+} candidate;
+
 typedef struct offsets {
-	int64_t at[OFFSETS + 2];
-	double apart[OFFSETS + 2]; /* how far the clocks of the files are then apart */
+	candidate at[OFFSETS];
 	uint32_t count;
 } offsets;
 
-/* Keeps the OFFSETS nearest by the clocks of the files. */
-static void keep_offset(offsets *o, int64_t offset, double apart) {
+/* The steadier one; of those that are steady enough the one that trusts the clocks of the files more. */
+static bool better(const candidate *x, const candidate *y) {
+	double a = fmax(x->unsteady, STEADY_NS), b = fmax(y->unsteady, STEADY_NS);
+	return a != b ? a < b : x->apart < y->apart;
+}
+
+static void keep_offset(offsets *o, candidate c) {
 	uint32_t at = o->count;
 	if (at == OFFSETS) {
-		if (apart >= o->apart[--at]) return;
+		if (!better(&c, &o->at[--at])) return;
 	} else o->count++;
-	for (; at > 0 && o->apart[at - 1] > apart; at--) o->at[at] = o->at[at - 1], o->apart[at] = o->apart[at - 1];
-	o->at[at] = offset;
-	o->apart[at] = apart;
+	for (; at > 0 && better(&c, &o->at[at - 1]); at--) o->at[at] = o->at[at - 1];
+	o->at[at] = c;
 }
 
 /* Every place of `a` where the first calls of `b` agree; sign -1 when both are exchanged. */
 static void find_opening(offsets *o, lk_call_list a, lk_call_list b, int sign) {
 	for (uint32_t i = 1; i < a.count; i++) {
+		double change[OPENING], last = (double)a.at[i].end - (double)b.at[0].end, apart = fabs(last);
 		uint32_t n = 0;
-		while (n < OPENING && i + n < a.count && n < b.count && lk_calls_agree(&a.at[i + n], &b.at[n])) n++;
-		if (n == OPENING || i + n == a.count || n == b.count)
-			keep_offset(o, sign * (int64_t)i, fabs((double)a.at[i].end - (double)b.at[0].end));
+		while (n < OPENING && i + n < a.count && n < b.count && lk_calls_agree(&a.at[i + n], &b.at[n])) {
+			double now = (double)a.at[i + n].end - (double)b.at[n].end;
+			change[n++] = fabs(now - last);
+			last = now;
+		}
+		if (n < OPENING && i + n < a.count && n < b.count) continue;
+		double unsteady = n > 1 ? lk_select_median(change + 1, n - 1) : INFINITY;
+		keep_offset(o, (candidate){sign * (int64_t)i, unsteady, apart});
 	}
 }
 
@@ -192,7 +207,7 @@ lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_orde
 	find_opening(&o, b, a, -1);
 	size_t n = 1;
 	trials[n++] = try_offset(&w, (int64_t)a.count - b.count);
-	for (uint32_t i = 0; i < o.count; i++) trials[n++] = try_offset(&w, o.at[i]);
+	for (uint32_t i = 0; i < o.count; i++) trials[n++] = try_offset(&w, o.at[i].offset);
 	w.notes = notes;
 	walk_from(&w, best_of(trials, n));
 	*jitter_ns = jitter(&w);
