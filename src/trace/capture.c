@@ -78,11 +78,17 @@ static bool grow(lk_capture *c) {
 	return true;
 }
 
+/* 73 years either way: then no difference or sum of two of them overflows. */
+static int64_t within_range(int64_t ns) {
+	const int64_t most = 1LL << 61;
+	return ns > most ? most : ns < -most ? -most : ns;
+}
+
 uint32_t lk_capture_add(lk_capture *c, const lk_event *event) {
 	if (c->count == c->capacity && !grow(c)) return LK_NONE;
 	uint32_t i = c->count++;
-	c->start_ns[i] = event->start_ns;
-	c->dur_ns[i] = event->dur_ns > 0 ? event->dur_ns : 0;
+	c->start_ns[i] = within_range(event->start_ns);
+	c->dur_ns[i] = event->dur_ns > 0 ? within_range(event->dur_ns) : 0;
 	c->kind[i] = (uint8_t)event->kind;
 	c->lane[i] = (uint16_t)event->lane;
 	c->name[i] = event->name;
@@ -113,7 +119,7 @@ static void rebase(lk_capture *c) {
 	for (uint32_t i = 0; i < c->count; i++)
 		if (c->start_ns[i] < first) first = c->start_ns[i];
 	if (!c->count) return;
-	c->origin_ns += first;
+	if (__builtin_add_overflow(c->origin_ns, first, &c->origin_ns)) c->origin_ns = first < 0 ? INT64_MIN : INT64_MAX;
 	for (uint32_t i = 0; i < c->count; i++) c->start_ns[i] -= first;
 }
 

@@ -1,0 +1,65 @@
+/* parallel.c: a counter of jobs that threads take from. Jobs are taken in order, so when one fails every earlier one has
+ * been taken already and will finish: the first error in order is the same with any number of threads. */
+#include "base/parallel.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+enum { MOST_THREADS = 256 };
+
+typedef struct queue {
+	pthread_mutex_t lock;
+	size_t next, count;
+	lk_job *job;
+	void *context;
+	size_t failed; /* first job that failed; count: none */
+	lk_status status;
+	lk_error error;
+} queue;
+
+int lk_cores(void) {
+	cpu_set_t set;
+	int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+	return cores > 0 ? cores : 1;
+}
+
+static void note_failure(queue *q, size_t job, lk_status status, const lk_error *error) {
+	pthread_mutex_lock(&q->lock);
+	if (job < q->failed) {
+		q->failed = job;
+		q->status = status;
+		q->error = *error;
+	}
+	pthread_mutex_unlock(&q->lock);
+}
+
+static void *work(void *argument) {
+	queue *q = argument;
+	for (;;) {
+		pthread_mutex_lock(&q->lock);
+		size_t job = q->failed < q->count ? q->count : q->next++;
+		pthread_mutex_unlock(&q->lock);
+		if (job >= q->count) return NULL;
+		lk_error error = {0};
+		lk_status status = q->job(q->context, job, &error);
+		if (status != LK_OK) note_failure(q, job, status, &error);
+	}
+}
+
+lk_status lk_parallel(size_t count, int threads, lk_job *job, void *context, lk_error *err) {
+	if (threads <= 0) threads = lk_cores();
+	if (threads > MOST_THREADS) threads = MOST_THREADS;
+	if ((size_t)threads > count) threads = count ? (int)count : 1;
+	queue q = {.count = count, .failed = count, .job = job, .context = context};
+	if (pthread_mutex_init(&q.lock, NULL) != 0) return lk_oom(err);
+	pthread_t thread[MOST_THREADS];
+	int started = 0;
+	/* Where the system gives no more threads, fewer do the work. */
+	while (started < threads - 1 && pthread_create(&thread[started], NULL, work, &q) == 0) started++;
+	work(&q);
+	for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
+	pthread_mutex_destroy(&q.lock);
+	if (q.failed < count && err) *err = q.error;
+	return q.failed < count ? q.status : LK_OK;
+}

@@ -1,0 +1,18 @@
+/* parallel.h: independent jobs on several threads. What comes out does not depend on how many there are. */
+#ifndef LK_BASE_PARALLEL_H
+#define LK_BASE_PARALLEL_H
+
+#include <stddef.h>
+#include "lockstep/error.h"
+
+/* Job number `job`; writes only to what is its own. */
+typedef lk_status lk_job(void *context, size_t job, lk_error *err);
+
+/* Processors that this process may use, 1 at least. */
+int lk_cores(void);
+
+/* Runs jobs 0 .. count-1, handed out in this order to up to `threads` threads (0: lk_cores()), of which the caller is
+ * one. Of failed jobs the first in order is reported; jobs behind a failed one may not have run. */
+lk_status lk_parallel(size_t count, int threads, lk_job *job, void *context, lk_error *err);
+
+#endif

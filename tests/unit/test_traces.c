@@ -1,0 +1,685 @@
+/* test_traces.c: many ranks of one run. Synthetic captures with known clocks and known faults: what was put in must be
+ * found. On the eight measured ranks of DLRM the rule of barriers must predict every end within 15 us. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "base/text.h"
+#include "base/parallel.h"
+#include "base/stats.h"
+#include "trace/align.h"
+#include "trace/arrivals.h"
+#include "trace/traces.h"
+
+static lk_error err;
+
+#define assert_ok(call)                                                      \
+	do {                                                                     \
+		char text[1024];                                                     \
+		if ((call) != LK_OK) fail_msg("%s", lk_error_text(&err, text, sizeof text)); \
+	} while (0)
+
+static const char *data_path(const char *name) {
+	static char path[4][600];
+	static int turn;
+	const char *root = getenv("LOCKSTEP_DATA");
+	char *out = path[turn++ % 4];
+	snprintf(out, sizeof path[0], "%s/%s", root && *root ? root : "../shared/data", name);
+	return out;
+}
+
+/* ---- captures made here ---- */
+
+/* The run that a test makes captures of. */
+typedef struct world {
+	int ranks, collectives;
+	bool told;             /* notes with process groups; otherwise names and streams alone */
+	double noise_ns;       /* of ends */
+	double offset_ns[300]; /* of clocks: own = true time + offset + drift * true time */
+	double drift_ppm[300];
+	int skip_begin[300], skip_end[300];
+	int group_size;        /* > 0: groups of so many neighbours, and of equal places across them every eighth time */
+	bool equal;            /* all collectives alike */
+	bool periodic;         /* steps of 10 alike */
+	uint64_t seed;
+} world;
+
+enum { FAULT_NONE, FAULT_REMOVED, FAULT_SWAPPED, FAULT_RESIZED, FAULT_EXTRA };
+typedef struct fault {
+	int what, rank, at;
+} fault;
+
+static const int64_t START = 1700000000000000000; /* November 2023 */
+
+static double true_end(const world *w, int k) {
+	/* Collectives every 100 to 500 us; of groups that only share a stream each at its own times. */
+	return 1e6 + 300e3 * k + 200e3 * lk_uniform(w->seed, 1000003ull * 7 + (uint64_t)k);
+}
+
+static lk_op_kind kind_of(const world *w, int k) {
+	static const lk_op_kind kinds[] = {LK_OP_ALLREDUCE, LK_OP_ALLGATHER, LK_OP_REDUCESCATTER};
+	int which = w->periodic ? k % 10 : k;
+	return w->equal ? LK_OP_ALLREDUCE : kinds[lk_hash64(w->seed + (uint64_t)which) % 3];
+}
+
+static int64_t elements_of(const world *w, int k) {
+	int which = w->periodic ? k % 10 : k;
+	return w->equal ? 1024 : 256 << lk_hash64(w->seed * 3 + (uint64_t)which) % 16;
+}
+
+static const char *kernel_name(lk_op_kind kind) {
+	return kind == LK_OP_ALLREDUCE ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+	     : kind == LK_OP_ALLGATHER ? "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+	     : "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+}
+
+static bool across(const world *w, int k) {
+	return w->group_size && k % 8 == 7;
+}
+
+/* The process groups of a rank: its neighbours, and its peers across. */
+typedef struct team {
+	uint32_t name, ranks;
+	int size;
+} team;
+
+static team make_team(const world *w, lk_capture *c, int rank, bool peers) {
+	char ranks[4096] = "[";
+	int first = 0, step = 1, n = w->ranks;
+	if (w->group_size && !peers) first = rank / w->group_size * w->group_size, n = w->group_size;
+	else if (w->group_size) first = rank % w->group_size, step = w->group_size, n = w->ranks / w->group_size;
+	size_t used = 1;
+	for (int i = 0; i < n; i++) used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", i ? ", " : "", first + i * step);
+	snprintf(ranks + used, sizeof ranks - used, "]");
+	const char *name = !w->group_size ? "world" : peers ? "dp" : "tp";
+	return (team){lk_intern_id(c->names, name), lk_intern_id(c->names, ranks), n};
+}
+
+static void add_collective(const world *w, lk_capture *c, int rank, const team *of, int k, int as, int64_t elements) {
+	double end = true_end(w, k) + w->noise_ns * lk_normal(w->seed ^ 77, (uint64_t)k * 1024 + (uint64_t)rank);
+	double start = end - 20e3 - 100e3 * lk_uniform(w->seed ^ 99, (uint64_t)k * 1024 + (uint64_t)rank);
+	double slow = 1 + w->drift_ppm[rank] * 1e-6;
+	lk_op_kind kind = kind_of(w, as);
+	int64_t from = START + (int64_t)(start * slow + w->offset_ns[rank]), to = START + (int64_t)(end * slow + w->offset_ns[rank]);
+	uint32_t lane = lk_capture_lane(c, true, rank % 8, across(w, k) ? 24 : 20);
+	uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = from, .dur_ns = to - from, .lane = lane,
+		.name = lk_intern_id(c->names, kernel_name(kind)), .value = -1});
+	assert_int_not_equal(event, LK_NONE);
+	if (!w->told) return;
+	assert_true(lk_push(&c->comms));
+	*lk_last(&c->comms) = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .element_bytes = 4, .group = of->name, .ranks = of->ranks,
+		.group_size = of->size, .peer = -1, .in_elements = elements, .out_elements = elements};
+}
+
+static lk_capture *make_rank(const world *w, int rank, fault f) {
+	char path[64];
+	snprintf(path, sizeof path, "rank%d.json", rank);
+	lk_capture *c = lk_capture_new(path, "made here");
+	assert_non_null(c);
+	c->rank = rank, c->world = w->ranks, c->absolute = true;
+	const team teams[2] = {make_team(w, c, rank, false), make_team(w, c, rank, true)};
+	int struck = f.rank == rank ? f.what : FAULT_NONE;
+	for (int k = w->skip_begin[rank]; k < w->collectives - w->skip_end[rank]; k++) {
+		if (struck == FAULT_REMOVED && k == f.at) continue;
+		int as = struck != FAULT_SWAPPED ? k : k == f.at ? k + 1 : k == f.at + 1 ? k - 1 : k;
+		int64_t elements = elements_of(w, as);
+		if (struck == FAULT_RESIZED && k == f.at) elements += 17;
+		add_collective(w, c, rank, &teams[across(w, k)], k, as, elements);
+		if (struck == FAULT_EXTRA && k == f.at) add_collective(w, c, rank, &teams[across(w, k)], k, k, elements * 3 + 1);
+	}
+	assert_ok(lk_capture_finish(c, &err));
+	return c;
+}
+
+static lk_traces *make_run(const world *w, fault f) {
+	lk_capture *captures[300];
+	for (int r = 0; r < w->ranks; r++) captures[r] = make_rank(w, r, f);
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, (uint32_t)w->ranks, &t, &err));
+	return t;
+}
+
+static const fault no_fault;
+
+static void random_offsets(world *w, double deviation) {
+	for (int r = 0; r < w->ranks; r++) w->offset_ns[r] = deviation * lk_normal(w->seed, 5000 + (uint64_t)r);
+}
+
+/* Common time must be the true time plus one constant: the true time of a collective is the oracle. */
+static double clock_error(const world *w, const lk_traces *t) {
+	double worst = 0;
+	for (uint32_t c = 0; c < t->count; c++)
+		for (int i = 0; i <= 4; i++) {
+			double when = true_end(w, w->collectives * i / 4), slow0 = 1 + w->drift_ppm[0] * 1e-6;
+			double own = when * (1 + w->drift_ppm[c] * 1e-6) + w->offset_ns[c] - (double)(t->capture[c]->origin_ns - START);
+			double expected = when * slow0 + w->offset_ns[0] - (double)(t->capture[0]->origin_ns - START);
+			worst = fmax(worst, fabs((double)lk_traces_time(t, c, (int64_t)own) - expected));
+		}
+	return worst;
+}
+
+static void print_problems(const lk_traces *t) {
+	for (size_t i = 0; i < t->problems.count && i < 5; i++) print_message("problem: %s\n", t->problems.at[i]);
+	for (size_t i = 0; i < t->warnings.count && i < 5; i++) print_message("warning: %s\n", t->warnings.at[i]);
+}
+
+static void check_whole(const lk_traces *t) {
+	uint32_t at = 0;
+	for (uint32_t m = 0; m < t->matches.count; m++) {
+		const lk_match *match = &t->matches.at[m];
+		assert_int_equal(match->begin, at);
+		assert_true(match->end > match->begin);
+		if (m && match[-1].group == match->group) assert_true(match[-1].sequence < match->sequence);
+		else if (m) assert_true(match[-1].group < match->group);
+		for (at = match->begin; at < match->end; at++) {
+			lk_match_member member = t->members.at[at];
+			if (at > match->begin) assert_true(t->members.at[at - 1].capture < member.capture);
+			assert_ptr_equal(lk_traces_match(t, member.capture, member.event), match);
+		}
+	}
+	assert_int_equal(at, t->members.count);
+}
+
+/* ---- matching and clocks ---- */
+
+static void test_offsets(void **state) {
+	(void)state;
+	for (int told = 0; told < 2; told++) {
+		world w = {.ranks = 8, .collectives = 200, .told = told, .noise_ns = 2e3, .seed = 5};
+		random_offsets(&w, 3e9);
+		lk_traces *t = make_run(&w, no_fault);
+		print_problems(t);
+		check_whole(t);
+		assert_int_equal(t->problems.count, 0);
+		assert_int_equal(t->groups.count, 1);
+		assert_int_equal(t->matches.count, 200);
+		assert_int_equal(t->anchors, 200);
+		assert_int_equal(t->shift_ns[0], 0);
+		assert_true(clock_error(&w, t) < 1e3);
+		assert_true(t->residual_ns > 500 && t->residual_ns < 4e3);
+		assert_true(t->skew_ns > 1e9);
+		lk_traces_free(t);
+	}
+}
+
+static void test_late_and_early(void **state) {
+	(void)state;
+	for (int variant = 0; variant < 3; variant++) {
+		world w = {.ranks = 6, .collectives = 120, .told = true, .noise_ns = 1e3, .seed = 11 + (uint64_t)variant,
+			.periodic = variant == 1, .equal = variant == 2};
+		random_offsets(&w, 1e8);
+		w.skip_begin[1] = 10, w.skip_begin[2] = 23, w.skip_end[2] = 4, w.skip_end[3] = 30, w.skip_begin[5] = 60;
+		lk_traces *t = make_run(&w, no_fault);
+		print_problems(t);
+		check_whole(t);
+		assert_int_equal(t->problems.count, 0);
+		print_message("variant %d: %zu matches, clocks wrong by %.1f us, residual %.1f us\n", variant, t->matches.count, clock_error(&w, t) * 1e-3,
+			t->residual_max_ns * 1e-3);
+		assert_int_equal(t->matches.count, 120);
+		assert_true(clock_error(&w, t) < 1e3);
+		lk_traces_free(t);
+	}
+}
+
+/* Whole groups overlap: neighbours often, across seldom. Clocks of all must still agree. */
+static void test_many_groups(void **state) {
+	(void)state;
+	world w = {.ranks = 64, .collectives = 160, .told = true, .noise_ns = 2e3, .group_size = 8, .seed = 3};
+	random_offsets(&w, 5e6);
+	lk_traces *t = make_run(&w, no_fault);
+	print_problems(t);
+	check_whole(t);
+	assert_int_equal(t->groups.count, 16);
+	assert_int_equal(t->matches.count, 8 * 160);
+	assert_int_equal(t->problems.count, 0);
+	assert_int_equal(t->warnings.count, 0);
+	assert_true(clock_error(&w, t) < 3e3);
+	lk_traces_free(t);
+}
+
+/* Ranks 0 to 3 and 4 to 7 share nothing but the number of their streams. */
+static void test_guessed_groups(void **state) {
+	(void)state;
+	lk_capture *captures[8];
+	world one = {.ranks = 8, .collectives = 100, .noise_ns = 2e3, .equal = true, .seed = 21}, two = one;
+	two.seed = 22;
+	for (int r = 0; r < 8; r++) captures[r] = make_rank(r < 4 ? &one : &two, r, no_fault);
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 8, &t, &err));
+	check_whole(t);
+	assert_int_equal(t->groups.count, 2);
+	assert_string_equal(t->groups.at[0].name, "stream 20");
+	assert_string_equal(t->groups.at[1].name, "stream 20, part 2");
+	for (int g = 0; g < 2; g++) {
+		assert_int_equal(t->groups.at[g].count, 4);
+		for (uint32_t i = 0; i < 4; i++) assert_int_equal(t->groups.at[g].captures[i], (uint32_t)g * 4 + i);
+	}
+	assert_true(t->residual_max_ns < 20e3);
+	assert_int_equal(t->warnings.count, 4); /* nothing ties 4 to 7 to 0 */
+	lk_traces_free(t);
+}
+
+static void test_drift(void **state) {
+	(void)state;
+	for (int ranks = 2; ranks <= 8; ranks += 3) {
+		/* 600 collectives over 0.2 s: 300 ppm are 60 us. */
+		world w = {.ranks = ranks, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 31};
+		random_offsets(&w, 1e6);
+		w.drift_ppm[1] = 300;
+		lk_traces *t = make_run(&w, no_fault);
+		print_problems(t);
+		assert_true(fabs(t->drift_ppm[1] + 300) < 15);
+		assert_true(fabs(t->largest_drift_ppm - 300) < 15);
+		for (int r = 2; r < ranks; r++) assert_true(fabs(t->drift_ppm[r]) < 15);
+		assert_true(clock_error(&w, t) < 3e3);
+		assert_true(t->residual_max_ns < 15e3);
+		lk_traces_free(t);
+	}
+	world still = {.ranks = 8, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 32};
+	lk_traces *t = make_run(&still, no_fault);
+	for (int r = 0; r < 8; r++) assert_true(t->drift_ppm[r] == 0);
+	lk_traces_free(t);
+}
+
+/* A tenth of the ends of one rank are far off: medians do not care. */
+static void test_outliers(void **state) {
+	(void)state;
+	world w = {.ranks = 5, .collectives = 100, .told = true, .noise_ns = 1e3, .seed = 41};
+	random_offsets(&w, 1e7);
+	lk_capture *captures[5];
+	for (int r = 0; r < 5; r++) captures[r] = make_rank(&w, r, no_fault);
+	for (uint32_t i = 0; i < 100; i += 10) captures[3]->dur_ns[i] += 5000000;
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 5, &t, &err));
+	assert_true(clock_error(&w, t) < 1e3);
+	assert_true(t->residual_max_ns > 4.9e6 && t->residual_ns < 2e3);
+	lk_traces_free(t);
+}
+
+static void test_one_anchor(void **state) {
+	(void)state;
+	world w = {.ranks = 2, .collectives = 1, .told = true, .seed = 51, .offset_ns = {0, 4e6}};
+	lk_traces *t = make_run(&w, no_fault);
+	assert_int_equal(t->anchors, 0);
+	assert_int_equal(t->shift_ns[1], t->capture[1]->origin_ns - t->capture[0]->origin_ns);
+	assert_int_equal(t->warnings.count, 1);
+	lk_traces_free(t);
+	/* Clocks that count from anywhere begin together. */
+	lk_capture *captures[2] = {make_rank(&w, 0, no_fault), make_rank(&w, 1, no_fault)};
+	for (int r = 0; r < 2; r++) captures[r]->absolute = false, captures[r]->origin_ns = 1000000 * r;
+	assert_ok(lk_traces_make(captures, 2, &t, &err));
+	assert_int_equal(t->shift_ns[1], 0);
+	lk_traces_free(t);
+}
+
+/* ---- faults are named ---- */
+
+static void expect_problem(const world *w, fault f, const char *part, size_t most) {
+	lk_traces *t = make_run(w, f);
+	check_whole(t);
+	bool named = false;
+	for (size_t i = 0; i < t->problems.count; i++) named |= strstr(t->problems.at[i], part) != NULL;
+	if (!named) print_problems(t);
+	assert_true(named);
+	assert_in_range(t->problems.count, 1, most);
+	assert_true(clock_error(w, t) < 2e3);
+	lk_traces_free(t);
+}
+
+static void test_faults(void **state) {
+	(void)state;
+	for (int rank = 0; rank < 4; rank++) {
+		world w = {.ranks = 4, .collectives = 80, .told = true, .noise_ns = 1e3, .seed = 61};
+		random_offsets(&w, 1e9);
+		int at = 40;
+		while (kind_of(&w, at) == kind_of(&w, at + 1)) at++;
+		char part[100];
+		snprintf(part, sizeof part, "group world, number %d: %s of %lld bytes is missing on rank %d", at,
+			lk_op_kind_name(kind_of(&w, at)), (long long)elements_of(&w, at) * 4, rank);
+		expect_problem(&w, (fault){FAULT_REMOVED, rank, at}, part, 1);
+		snprintf(part, sizeof part, "number %d: rank %d has %s of %lld bytes where", at, rank,
+			lk_op_kind_name(kind_of(&w, at + 1)), (long long)elements_of(&w, at + 1) * 4);
+		expect_problem(&w, (fault){FAULT_SWAPPED, rank, at}, part, 2);
+		snprintf(part, sizeof part, "number %d: rank %d has %s of %lld bytes where", at, rank, lk_op_kind_name(kind_of(&w, at)),
+			(long long)(elements_of(&w, at) + 17) * 4);
+		expect_problem(&w, (fault){FAULT_RESIZED, rank, at}, part, 1);
+		snprintf(part, sizeof part, "before number %d", at + 1);
+		expect_problem(&w, (fault){FAULT_EXTRA, rank, at}, part, 1);
+	}
+}
+
+static void test_absent_rank(void **state) {
+	(void)state;
+	world w = {.ranks = 3, .collectives = 20, .told = true, .seed = 71};
+	w.skip_begin[2] = 20;
+	lk_capture *captures[3];
+	for (int r = 0; r < 3; r++) captures[r] = make_rank(&w, r, no_fault);
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 3, &t, &err));
+	assert_int_equal(t->problems.count, 1);
+	assert_non_null(strstr(t->problems.at[0], "no collective at all on captured rank 2"));
+	lk_traces_free(t);
+}
+
+/* ---- arrivals ---- */
+
+static void test_arrivals(void **state) {
+	(void)state;
+	world w = {.ranks = 4, .collectives = 50, .told = true, .seed = 81};
+	random_offsets(&w, 1e8);
+	lk_capture *captures[4];
+	for (int r = 0; r < 4; r++) {
+		captures[r] = make_rank(&w, r, no_fault);
+		/* Rank 2 arrives 10 us before the end, the others 20 us at least. */
+		for (uint32_t i = 0; r == 2 && i < 50; i++)
+			captures[r]->start_ns[i] += captures[r]->dur_ns[i] - 10000, captures[r]->dur_ns[i] = 10000;
+	}
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 4, &t, &err));
+	lk_arrivals a;
+	assert_ok(lk_arrivals_count(t, &a, &err));
+	assert_int_equal(a.collectives, 50);
+	double waited = 0;
+	for (int r = 0; r < 4; r++) {
+		assert_int_equal(a.all.at[r].last, r == 2 ? 50 : 0);
+		assert_int_equal(a.all.at[r].collectives, 50);
+		assert_memory_equal(&a.all.at[r].collectives, &a.by_group.at[r].collectives, sizeof a.all.at[r] - offsetof(lk_arrival, collectives));
+		waited += a.all.at[r].waited_ns;
+	}
+	assert_true(a.all.at[2].waited_ns == 0 && waited > 0);
+	assert_true(a.all.at[2].caused_ns > 50 * 10e3 * 0.9);
+	assert_true(fabs(a.all.at[2].late_ns - a.spread_ns) < 1);
+	lk_arrivals_free(&a);
+	lk_traces_free(t);
+}
+
+/* ---- scale and hostile captures ---- */
+
+static void test_large(void **state) {
+	(void)state;
+	static world w = {.ranks = 256, .collectives = 2000, .told = true, .noise_ns = 2e3, .seed = 91};
+	random_offsets(&w, 1e7);
+	w.skip_begin[7] = 100, w.skip_end[9] = 300;
+	static lk_capture *captures[256];
+	for (int r = 0; r < 256; r++) captures[r] = make_rank(&w, r, (fault){FAULT_REMOVED, 200, 1000});
+	lk_traces *t = NULL;
+	clock_t began = clock();
+	assert_ok(lk_traces_make(captures, 256, &t, &err));
+	print_message("256 ranks, 2,000 collectives: matched and aligned in %.2f s\n", (double)(clock() - began) / CLOCKS_PER_SEC);
+	assert_int_equal(t->matches.count, 2000);
+	assert_int_equal(t->problems.count, 1);
+	assert_true(clock_error(&w, t) < 1e3);
+	lk_traces_free(t);
+}
+
+static void test_hostile(void **state) {
+	(void)state;
+	lk_capture *captures[20];
+	for (int r = 0; r < 20; r++) {
+		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
+		c->rank = r, c->origin_ns = r % 3 ? INT64_MAX : INT64_MIN, c->absolute = r % 2;
+		for (int i = 0; i < 3000; i++) {
+			uint64_t random = lk_hash64((uint64_t)(r * 10000 + i));
+			char group[32];
+			snprintf(group, sizeof group, "group %d", i % 1500);
+			uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .lane = lk_capture_lane(c, true, 0, i % 7),
+				.start_ns = random % 5 ? (int64_t)random : INT64_MIN, .dur_ns = i % 3 ? INT64_MAX : 0, .value = -1,
+				.name = lk_intern_id(c->names, kernel_name(i % 2 ? LK_OP_ALLREDUCE : LK_OP_ALLGATHER))});
+			assert_true(lk_push(&c->comms));
+			*lk_last(&c->comms) = (lk_comm_note){.event = event, .kind = LK_OP_COUNT, .peer = -1, .element_bytes = 255, .in_elements = INT64_MAX,
+				.out_elements = -1, .group = i % 11 ? lk_intern_id(c->names, group) : 0, .ranks = i % 13 ? 0 : lk_intern_id(c->names, "[9999999999999999999999, 3"),
+				.group_size = -5};
+		}
+		assert_ok(lk_capture_finish(c, &err));
+	}
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 20, &t, &err));
+	check_whole(t);
+	lk_barrier_error barrier;
+	assert_ok(lk_traces_barrier_error(t, &barrier, &err));
+	lk_arrivals arrivals;
+	assert_ok(lk_arrivals_count(t, &arrivals, &err));
+	lk_arrivals_free(&arrivals);
+	lk_traces_free(t);
+}
+
+/* Nothing agrees with anything: still near linear, and the list of problems ends. */
+static void test_noise(void **state) {
+	(void)state;
+	lk_capture *captures[4];
+	for (int r = 0; r < 4; r++) {
+		world w = {.ranks = 4, .collectives = 20000, .told = true, .seed = 100 + (uint64_t)r};
+		captures[r] = make_rank(&w, r, no_fault);
+	}
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 4, &t, &err));
+	check_whole(t);
+	assert_in_range(t->problems.count, 1, 1001);
+	lk_traces_free(t);
+}
+
+static void test_single(void **state) {
+	(void)state;
+	world w = {.ranks = 1, .collectives = 10, .told = true, .seed = 1};
+	lk_traces *t = make_run(&w, no_fault);
+	assert_int_equal(t->matches.count, 10);
+	assert_int_equal(t->anchors, 0);
+	assert_int_equal(t->warnings.count, 0);
+	lk_traces_free(t);
+}
+
+/* ---- files ---- */
+
+static void write_text(const char *folder, const char *name, const char *text) {
+	char path[300];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void test_ranks_of_files(void **state) {
+	(void)state;
+	char folder[] = "/tmp/lockstep-traces-XXXXXX";
+	assert_non_null(mkdtemp(folder));
+	const char *event = "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2}]}";
+	static const struct { const char *name; int rank; } files[] = {
+		{"rank_10.json", 10}, {"trace_rank-2.json", 2}, {"worker4_step_12.1694128201545.pt.trace.json", 4}, {"run.5.json", 5}, {"a.json", 0},
+		{"b.json", 1}};
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) write_text(folder, files[i].name, event);
+	write_text(folder, "notes.txt", "no trace");
+	lk_traces *t = NULL;
+	const char *paths[2] = {folder, "-"};
+	assert_ok(lk_traces_read(paths, 1, NULL, 0, &t, &err));
+	assert_int_equal(t->count, 6);
+	assert_int_equal(t->world, 11);
+	for (uint32_t i = 0; i < t->count; i++)
+		for (size_t k = 0; k < sizeof files / sizeof *files; k++)
+			if (lk_same_name(strrchr(t->capture[i]->path, '/') + 1, files[k].name)) assert_int_equal(t->capture[i]->rank, files[k].rank);
+	size_t guessed = 0;
+	for (size_t i = 0; i < t->warnings.count; i++) guessed += strstr(t->warnings.at[i], "neither the file") != NULL;
+	assert_int_equal(guessed, 2);
+	lk_traces_free(t);
+	assert_int_equal(lk_traces_read(paths, 2, NULL, 0, &t, &err), LK_ERR_INPUT); /* "-" among several */
+	write_text(folder, "rank10.json", event);
+	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &t, &err), LK_ERR_INPUT);
+	char text[1024];
+	lk_error_text(&err, text, sizeof text);
+	assert_non_null(strstr(text, "rank10.json"));
+	assert_non_null(strstr(text, "rank_10.json"));
+	write_text(folder, "rank10.json", "{\"distributedInfo\":{\"rank\":3,\"world_size\":16},\"traceEvents\":[]}");
+	write_text(folder, "b.json", "{\"distributedInfo\":{\"rank\":7,\"world_size\":8},\"traceEvents\":[]}");
+	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &t, &err), LK_ERR_INPUT);
+	assert_non_null(strstr(err.what, "16"));
+	/* Of broken files the first by name is reported, with any number of threads. */
+	write_text(folder, "a.json", "{\"traceEvents\":[");
+	write_text(folder, "rank10.json", "{");
+	for (int threads = 1; threads <= 8; threads++) {
+		assert_int_not_equal(lk_traces_read(paths, 1, NULL, threads, &t, &err), LK_OK);
+		assert_non_null(strstr(err.where, "/a.json"));
+	}
+	char command[100];
+	snprintf(command, sizeof command, "rm -r %s", folder);
+	assert_int_equal(system(command), 0);
+}
+
+/* ---- threads ---- */
+
+static lk_status square(void *context, size_t job, lk_error *e) {
+	((uint64_t *)context)[job] = job * job;
+	return job % 100 == 57 ? lk_fail(e, LK_ERR_INPUT, "job", "%zu", job) : LK_OK;
+}
+
+static void test_parallel(void **state) {
+	(void)state;
+	uint64_t squares[400] = {0};
+	assert_ok(lk_parallel(57, 8, square, squares, &err));
+	for (uint64_t i = 0; i < 57; i++) assert_int_equal(squares[i], i * i);
+	assert_ok(lk_parallel(0, 8, square, squares, &err));
+	for (int threads = 0; threads < 20; threads++) {
+		assert_int_equal(lk_parallel(400, threads, square, squares, &err), LK_ERR_INPUT);
+		assert_string_equal(err.what, "57");
+	}
+}
+
+/* ---- the measured run ---- */
+
+static lk_traces *read_dlrm(int threads) {
+	const char *folder = data_path("traces/dlrm8/kineto");
+	if (access(folder, R_OK) != 0) {
+		print_message("skipped: no %s\n", folder);
+		skip();
+	}
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_read(&folder, 1, NULL, threads, &t, &err));
+	return t;
+}
+
+static void test_dlrm(void **state) {
+	(void)state;
+	lk_traces *t = read_dlrm(0);
+	print_problems(t);
+	check_whole(t);
+	assert_int_equal(t->count, 8);
+	assert_int_equal(t->world, 8);
+	assert_int_equal(t->problems.count, 0);
+	assert_int_equal(t->matches.count, 8);
+	assert_int_equal(t->members.count, 64);
+	print_message("DLRM, 8 ranks: %u anchors, ends apart by %.1f us (median), %.1f us (most); clocks of the files by %.1f us\n", t->anchors,
+		t->residual_ns * 1e-3, t->residual_max_ns * 1e-3, t->skew_ns * 1e-3);
+	assert_true(t->skew_ns < 15e3); /* one host: the clocks agree already */
+	lk_barrier_error b;
+	assert_ok(lk_traces_barrier_error(t, &b, &err));
+	print_message("rule of barriers: %u ends, error %.1f us (median), %.1f us (most, rank %u)\n", b.ends, b.median_ns * 1e-3, b.max_ns * 1e-3,
+		b.worst_capture);
+	assert_int_equal(b.ends, 64);
+	assert_true(b.max_ns < 15e3);
+	lk_traces_free(t);
+}
+
+/* The table of kernels was taken from the same files by another program. */
+static void test_dlrm_table(void **state) {
+	(void)state;
+	lk_traces *t = read_dlrm(2);
+	FILE *f = fopen(data_path("measured/dlrm8_nccl_kernels.csv"), "r");
+	if (!f) skip();
+	char line[1000];
+	int rows = 0;
+	double origin = 0;
+	while (fgets(line, sizeof line, f)) {
+		int rank, place, stream;
+		double start, duration;
+		if (sscanf(line, "%d,%d,record_param_comms,%d,%lf,%lf", &rank, &place, &stream, &start, &duration) != 5) continue;
+		const lk_match *m = &t->matches.at[place];
+		lk_match_member member = t->members.at[m->begin + (uint32_t)rank];
+		const lk_capture *c = t->capture[member.capture];
+		double own = (double)(c->origin_ns - t->capture[0]->origin_ns + c->start_ns[member.event]) * 1e-3;
+		if (!rows++) origin = own - start;
+		assert_true(fabs(own - start - origin) < 0.002);
+		assert_true(fabs((double)c->dur_ns[member.event] * 1e-3 - duration) < 0.002);
+		int64_t elements = 0;
+		if (sscanf(line, "%*[^[][[%ld]", &elements) == 1) assert_int_equal(m->kind, LK_OP_ALLTOALL);
+		if (elements == 6144 || elements == 384 || elements == 3392) assert_int_equal(m->bytes, elements * 4);
+		if (elements == 24) assert_int_equal(m->bytes, 24 * 8);
+	}
+	fclose(f);
+	assert_int_equal(rows, 64);
+	static const int64_t reduced[] = {394241 * 4, 112 * 4, 226960 * 4};
+	int n = 0;
+	for (size_t i = 0; i < t->matches.count; i++)
+		if (t->matches.at[i].kind == LK_OP_ALLREDUCE) n += t->matches.at[i].bytes == reduced[0] || t->matches.at[i].bytes == reduced[1] || t->matches.at[i].bytes == reduced[2];
+	assert_int_equal(n, 3);
+	lk_traces_free(t);
+}
+
+static void test_threads_agree(void **state) {
+	(void)state;
+	lk_traces *one = read_dlrm(1), *eight = read_dlrm(8);
+	assert_int_equal(one->members.count, eight->members.count);
+	assert_memory_equal(one->members.at, eight->members.at, one->members.count * sizeof *one->members.at);
+	assert_memory_equal(one->shift_ns, eight->shift_ns, one->count * sizeof *one->shift_ns);
+	assert_memory_equal(&one->residual_ns, &eight->residual_ns, sizeof one->residual_ns);
+	assert_int_equal(one->warnings.count, eight->warnings.count);
+	for (uint32_t c = 0; c < one->count; c++) {
+		assert_string_equal(one->capture[c]->path, eight->capture[c]->path);
+		assert_int_equal(one->capture[c]->count, eight->capture[c]->count);
+	}
+	lk_traces_free(one);
+	lk_traces_free(eight);
+}
+
+/* Every other public capture, alone. */
+static void test_single_files(void **state) {
+	(void)state;
+	static const char *const files[] = {"a100_nccl_args_rank0of2", "a100_rec_rank3of8", "cpu_only_rank34", "mi250_minitoy", "simple_add",
+		"rtx2080ti_resnet", "v100_resnet_rank0of1", "no_distributed_info"};
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		char name[100];
+		snprintf(name, sizeof name, "traces/kineto/%s.json.gz", files[i]);
+		const char *path = data_path(name);
+		if (access(path, R_OK) != 0) skip();
+		lk_traces *t = NULL;
+		assert_ok(lk_traces_read(&path, 1, NULL, 1, &t, &err));
+		check_whole(t);
+		print_message("%s: %zu collectives in %zu groups; run of %d ranks\n", files[i], t->matches.count, t->groups.count, t->world);
+		lk_traces_free(t);
+	}
+}
+
+static void test_sampled(void **state) {
+	(void)state;
+	const char *paths[] = {data_path("traces/kineto/sampled_rank0of128.json.gz"), data_path("traces/kineto/sampled_rank1of128.json.gz")};
+	if (access(paths[0], R_OK) != 0) skip();
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_read(paths, 2, NULL, 0, &t, &err));
+	check_whole(t);
+	print_problems(t);
+	for (size_t g = 0; g < t->groups.count; g++) print_message("group %s of %u\n", t->groups.at[g].name, t->groups.at[g].count);
+	print_message("2 of 128: %zu matches, %u anchors, residual %.1f us, most %.1f us, skew %.1f us\n", t->matches.count, t->anchors,
+		t->residual_ns * 1e-3, t->residual_max_ns * 1e-3, t->skew_ns * 1e-3);
+	assert_int_equal(t->world, 128);
+	lk_traces_free(t);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_offsets),       cmocka_unit_test(test_late_and_early), cmocka_unit_test(test_many_groups),
+		cmocka_unit_test(test_guessed_groups), cmocka_unit_test(test_drift),         cmocka_unit_test(test_outliers),
+		cmocka_unit_test(test_one_anchor),    cmocka_unit_test(test_faults),         cmocka_unit_test(test_absent_rank),
+		cmocka_unit_test(test_arrivals),      cmocka_unit_test(test_large),          cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_noise),         cmocka_unit_test(test_single),         cmocka_unit_test(test_ranks_of_files),
+		cmocka_unit_test(test_parallel),      cmocka_unit_test(test_dlrm),           cmocka_unit_test(test_dlrm_table),
+		cmocka_unit_test(test_threads_agree), cmocka_unit_test(test_single_files),   cmocka_unit_test(test_sampled),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
