@@ -31,6 +31,9 @@ typedef enum lk_lifted_kind {
 	LK_LIFTED_END,     /* the end of the step on its thread */
 } lk_lifted_kind;
 
+/* Streams of a lifted program that stand for no lane. */
+enum { LK_STREAM_PEERS = LK_STREAMS - 2, LK_STREAM_OUTSIDE = LK_STREAMS - 1 };
+
 /* Operation i of the program's block. Times are the capture's own, nanoseconds. */
 typedef struct lk_lifted_op {
 	uint8_t what;

@@ -67,7 +67,7 @@ static lk_status map_lanes(lk_lifting *l) {
 	for (size_t i = 0; i < count && use[i].events; i++) {
 		bool compute = use[i].stream && !(l->out->streams & LK_JOIN(LK_STREAM_COMPUTE));
 		/* the last ones are kept for device work without a launch and for peers */
-		if (!compute && next == LK_STREAMS - 2) {
+		if (!compute && next == LK_STREAM_PEERS) {
 			l->out->dropped_lanes++;
 			continue;
 		}
@@ -135,12 +135,12 @@ static lk_status launched_on(lk_lifting *l, uint8_t stream, uint32_t op, int64_t
 /* What the peers do between two arrivals at collectives. They are a thread of their own: whether their host waits for a collective
  * is not known, and where it does, they and this rank go on together. Where this rank came last, they came no later. */
 static lk_status add_peers(lk_lifting *l, const lk_lifted_op *comm, uint32_t *place) {
-	lk_lifted_op peers = {.what = LK_LIFTED_PEERS, .stream = LK_STREAMS - 2, .event = comm->event, .path = comm->path,
+	lk_lifted_op peers = {.what = LK_LIFTED_PEERS, .stream = LK_STREAM_PEERS, .event = comm->event, .path = comm->path,
 	                      .start_ns = l->met_ns, .end_ns = comm->end_ns - lk_lift_transfer(l, comm->event)};
 	if (peers.end_ns < peers.start_ns) peers.end_ns = peers.start_ns;
 	l->met_ns = peers.end_ns;
-	l->out->streams |= LK_JOIN(LK_STREAMS - 2);
-	l->out->threads |= LK_JOIN(LK_STREAMS - 2);
+	l->out->streams |= LK_JOIN(LK_STREAM_PEERS);
+	l->out->threads |= LK_JOIN(LK_STREAM_PEERS);
 	return lk_lift_add(l, &peers, place);
 }
 
@@ -281,12 +281,12 @@ static lk_status release(lk_lifting *l, lk_run *run) {
 	const lk_capture *c = l->c;
 	unsigned stream = l->stream_of[c->lane[run->event]];
 	if (stream >= LK_STREAMS) return LK_OK;
-	lk_lifted_op op = {.what = LK_LIFTED_RELEASE, .stream = LK_STREAMS - 1, .event = LK_NONE, .start_ns = l->outside_ns,
+	lk_lifted_op op = {.what = LK_LIFTED_RELEASE, .stream = LK_STREAM_OUTSIDE, .event = LK_NONE, .start_ns = l->outside_ns,
 	                   .end_ns = run->start_ns};
 	LK_TRY(lk_lift_add(l, &op, &l->outside));
 	l->outside_ns = run->start_ns;
-	l->out->streams |= LK_JOIN(LK_STREAMS - 1);
-	l->out->threads |= LK_JOIN(LK_STREAMS - 1);
+	l->out->streams |= LK_JOIN(LK_STREAM_OUTSIDE);
+	l->out->threads |= LK_JOIN(LK_STREAM_OUTSIDE);
 	return add_device(l, run->event, (uint8_t)stream, l->outside, run->start_ns);
 }
 
