@@ -18,7 +18,6 @@ typedef struct walk {
 	lk_host_pieces *out;
 	open_op open[MOST_OPEN]; /* open[0] is the thread itself */
 	int depth;
-	uint32_t main_lane;
 	bool backward;        /* a thread of autograd */
 	bool no_memory;
 } walk;
@@ -162,7 +161,7 @@ lk_status lk_host_time(const lk_capture *c, uint32_t lane, int64_t from, int64_t
 	return w.no_memory ? lk_oom(err) : LK_OK;
 }
 
-lk_status lk_host_overheads(const lk_capture *c, int64_t from, int64_t to, int64_t gap, lk_overheads *out, lk_error *err) {
+lk_status lk_host_overheads(const lk_capture *c, int64_t from, int64_t to, lk_overheads *out, lk_error *err) {
 	lk_host_pieces pieces = {0};
 	lk_status status = LK_OK;
 	for (uint32_t lane = 0; lane < c->lanes.count && status == LK_OK; lane++) {
@@ -171,7 +170,8 @@ lk_status lk_host_overheads(const lk_capture *c, int64_t from, int64_t to, int64
 		status = lk_host_time(c, lane, from, to, &pieces, err);
 		for (size_t i = 0; i < pieces.count && status == LK_OK; i++) {
 			const lk_host_piece *p = &pieces.at[i];
-			if (p->event == LK_NONE || (p->term == LK_T1 && p->dur_ns > gap)) continue;
+			/* the end, waiting for something to do, waiting for the device */
+			if (p->event == LK_NONE || (p->term == LK_T1 && p->dur_ns > LK_GAP_NS) || p->call == LK_CALL_SYNC) continue;
 			status = lk_overheads_add(out, p->term, lk_capture_text(c, p->name), (double)p->dur_ns * 1e-3, err);
 		}
 	}

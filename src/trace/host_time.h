@@ -37,8 +37,10 @@ lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from_ns
 /* What a runtime call is, by name and by whether it launched something. */
 lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event);
 
-/* Adds all pieces of all threads within the times to the overheads. A T1 longer than `gap_ns` is waiting, not overhead: left out. */
-lk_status lk_host_overheads(const lk_capture *capture, int64_t from_ns, int64_t to_ns, int64_t gap_ns, lk_overheads *out,
-                            lk_error *err);
+/* A thread that does nothing for longer between two operations is waiting: ten times what lies between those of a busy one. */
+#define LK_GAP_NS 100000
+
+/* Adds all pieces of all threads within the times to the overheads. Gaps are left out. */
+lk_status lk_host_overheads(const lk_capture *capture, int64_t from_ns, int64_t to_ns, lk_overheads *out, lk_error *err);
 
 #endif

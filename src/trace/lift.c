@@ -180,6 +180,7 @@ static uint32_t add_starts(lifter *l, uint32_t capture) {
 	const lk_lifted_rank *rank = &l->out->rank[capture];
 	int64_t offset = lk_traces_time(l->traces, capture, rank->from_ns) - l->origin_ns;
 	uint32_t starts = 0;
+	l->out->begin_ps[capture] = offset * PS_PER_NS;
 	for (unsigned s = 0; s < LK_STREAMS && offset > 0; s++) {
 		if (!(rank->streams >> s & 1)) continue;
 		lk_graph_add(l->out->graph, &(lk_op){.kind = LK_OP_HOST, .stream = (uint8_t)s, .name = "begin", .measured_ps = ps(offset),
@@ -249,7 +250,7 @@ static lk_status build(lifter *l) {
 
 /* ---- all of it ---- */
 
-static lk_status set_up(lifter *l, uint32_t step) {
+static lk_status set_up(lifter *l, uint32_t step, uint32_t but) {
 	const lk_traces *t = l->traces;
 	lk_arena *arena = &l->out->arena;
 	l->meets = LK_ARRAY(arena, bool, t->matches.count);
@@ -257,36 +258,39 @@ static lk_status set_up(lifter *l, uint32_t step) {
 	l->team = LK_ARRAY(arena, uint32_t, t->groups.count + 1);
 	l->out->rank = LK_ARRAY(arena, lk_lifted_rank, t->count);
 	l->out->first_op = LK_ARRAY(arena, uint32_t, t->count);
-	if (!l->meets || !l->stretch || !l->team || !l->out->rank || !l->out->first_op) return lk_oom(l->err);
+	l->out->begin_ps = LK_ARRAY(arena, int64_t, t->count);
+	if (!l->meets || !l->stretch || !l->team || !l->out->rank || !l->out->first_op || !l->out->begin_ps) return lk_oom(l->err);
 	for (size_t g = 0; g <= t->groups.count; g++) l->team[g] = LK_NONE;
 	l->origin_ns = INT64_MAX;
 	for (uint32_t r = 0; r < t->count; r++) {
+		lk_lift_stretch skip = {0};
+		if (but != LK_NONE) LK_TRY(set_stretch(l, r, but, &skip));
 		LK_TRY(set_stretch(l, r, step, &l->stretch[r]));
+		l->stretch[r].skip_from_ns = skip.from_ns, l->stretch[r].skip_to_ns = skip.to_ns;
 		int64_t start = lk_traces_time(t, r, l->stretch[r].from_ns);
 		if (start < l->origin_ns) l->origin_ns = start;
 	}
 	return LK_OK;
 }
 
-static lk_status lift_all(lifter *l, uint32_t step, const lk_lift_stretch *skip) {
-	LK_TRY(set_up(l, step));
+static lk_status lift_all(lifter *l, uint32_t step, uint32_t but) {
+	LK_TRY(set_up(l, step, but));
 	find_meetings(l);
 	for (uint32_t r = 0; r < l->traces->count; r++) {
 		matched_context context = {l, r};
 		l->stretch[r].matched = matched, l->stretch[r].context = &context;
-		if (skip) l->stretch[r].skip_from_ns = skip[r].from_ns, l->stretch[r].skip_to_ns = skip[r].to_ns;
 		LK_TRY(lk_lift_rank(l->traces->capture[r], &l->stretch[r], &l->out->rank[r], l->err));
 		LK_TRY(set_meetings(l, r));
 	}
 	return build(l);
 }
 
-lk_status lk_lift(const lk_traces *traces, uint32_t step, lk_lifted **out, lk_error *err) {
+lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out, lk_error *err) {
 	lk_lifted *lifted = calloc(1, sizeof *lifted);
 	if (!lifted) return lk_oom(err);
 	lifted->traces = traces;
 	lifter l = {.traces = traces, .out = lifted, .err = err};
-	lk_status status = lift_all(&l, step, NULL);
+	lk_status status = lift_all(&l, step, but);
 	if (status != LK_OK) lk_lifted_free(lifted);
 	else *out = lifted;
 	return status;

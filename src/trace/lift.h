@@ -80,14 +80,15 @@ typedef struct lk_lifted {
 	const lk_traces *traces;
 	lk_lifted_rank *rank;            /* [traces->count] */
 	uint32_t *first_op;              /* [traces->count] the rank's first operation in the graph */
-	uint32_t *match_of;              /* [graph operations] 1 + lk_match, 0 none */
+	int64_t *begin_ps;               /* [traces->count] when its stretch begins, from the earliest one */
 	LK_VEC(const char *) unknown;    /* kernels whose shape nothing tells, with how often, most time first */
 	double known_ns, device_ns;      /* device time with known shape, and all */
 	lk_arena arena;
 } lk_lifted;
 
-/* `step` counts whole steps of each capture from 0; LK_NONE: everything from the first step's start to the last one's end. */
-lk_status lk_lift(const lk_traces *traces, uint32_t step, lk_lifted **out, lk_error *err);
+/* `step` counts the steps of each capture from 0; LK_NONE: everything from the first step's start to the last one's end. How long
+ * transfers take is not learned from step `but`, unless that is LK_NONE. */
+lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out, lk_error *err);
 void lk_lifted_free(lk_lifted *lifted);
 /* Writes the times of operations anew: `time` gives picoseconds of operation `op` of rank `rank`; negative: as measured. */
 typedef int64_t lk_lift_time(const void *context, const lk_lifted *lifted, uint32_t rank, uint32_t op);

@@ -4,9 +4,6 @@
 
 #include "trace/lift_parts.h"
 
-/* A thread that did nothing for so long was waiting: ten times what lies between two operations of a busy one. */
-#define GAP_NS 100000
-
 static bool idle(const lk_host_pieces *pieces, size_t from) {
 	for (size_t i = from; i < pieces->count; i++)
 		if (pieces->at[i].event != LK_NONE) return false;
@@ -15,7 +12,7 @@ static bool idle(const lk_host_pieces *pieces, size_t from) {
 
 static lk_run_kind kind_of(const lk_host_piece *p) {
 	if (p->call != LK_CALL_NONE) return LK_RUN_CALL;
-	return p->term == LK_T1 && p->dur_ns > GAP_NS ? LK_RUN_GAP : LK_RUN_WORK;
+	return p->term == LK_T1 && p->dur_ns > LK_GAP_NS ? LK_RUN_GAP : LK_RUN_WORK;
 }
 
 /* Cuts the pieces of a thread, which are the last ones, into runs. */

@@ -88,8 +88,9 @@ static void robust(const entry *e, double *sum, double *weight) {
 	*weight += (double)n;
 }
 
+/* Made when it is first asked for, and kept. */
 static double mean_of(entry *e) {
-	if (!e->stale) return e->mean;
+	if (!e->stale) return e->weight > 0 || e->seen.count ? e->mean : NAN;
 	double sum = e->sum, weight = e->weight;
 	robust(e, &sum, &weight);
 	e->mean = weight > 0 ? sum / weight : NAN;
@@ -97,17 +98,19 @@ static double mean_of(entry *e) {
 	return e->mean;
 }
 
+double lk_overheads_level(const lk_overheads *o, int term) {
+	return mean_of((entry *)&o->all[term - 1]);
+}
+
 double lk_overheads_mean(const lk_overheads *o, int term, const char *name, bool *known) {
-	lk_overheads *mutable = (lk_overheads *)o; /* means are kept when they are first asked for */
 	uint32_t id = lk_intern_find(o->names, name);
 	if (id < o->entries[term - 1].count) {
-		double mean = mean_of(&mutable->entries[term - 1].at[id]);
-		const entry *e = &o->entries[term - 1].at[id];
+		entry *e = &o->entries[term - 1].at[id];
 		if (known) *known = e->weight > 0 || e->seen.count > 0;
-		if (e->weight > 0 || e->seen.count > 0) return mean;
+		if (e->weight > 0 || e->seen.count > 0) return mean_of(e);
 	}
 	if (known) *known = false;
-	return o->all[term - 1].weight > 0 || o->all[term - 1].seen.count ? mean_of(&mutable->all[term - 1]) : NAN;
+	return lk_overheads_level(o, term);
 }
 
 const char *lk_overheads_launches(const lk_overheads *o, const char *name) {

@@ -30,6 +30,8 @@ lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk
 /* Mean of a term for a name without outliers (beyond 1.5 interquartile ranges), microseconds. Where the name is not known: the
  * mean over all names of the term, and *known is set to false. NAN where the term has no observation at all. */
 double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known);
+/* The mean of a term over all names, likewise; NAN without observations. */
+double lk_overheads_level(const lk_overheads *overheads, int term);
 /* How many launches an operation makes, and whose; NULL if not known. */
 const char *lk_overheads_launches(const lk_overheads *overheads, const char *name);
 

@@ -228,15 +228,29 @@ static lk_known look_up(lk_step_times *t, const keys *k, double *first, double *
 	return LK_KNOWN_NOT;
 }
 
-static double piece_time(lk_step_times *t, keyer *k, const lk_host_piece *p, const lk_overheads *overheads, lk_known *known, bool *fine) {
+void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own, lk_shared_overheads *out) {
+	*out = (lk_shared_overheads){.table = table};
+	for (int term = LK_T1; term <= LK_T5; term++) {
+		double scale = own ? lk_overheads_level(own, term) / lk_overheads_level(table, term) : 1;
+		out->scale[term] = isfinite(scale) && scale > 0 ? scale : 1;
+	}
+}
+
+static double shared_time(const keyer *k, const lk_host_piece *p, const lk_shared_overheads *shared, lk_known *known) {
+	bool by_name;
+	double us = lk_overheads_mean(shared->table, p->term, lk_capture_text(k->rank->capture, p->name), &by_name);
+	if (!isfinite(us)) return *known = LK_KNOWN_NOT, (double)p->dur_ns;
+	*known = by_name ? LK_KNOWN_NAME : LK_KNOWN_KIND;
+	return us * 1e3 * shared->scale[p->term];
+}
+
+static double piece_time(lk_step_times *t, keyer *k, const lk_host_piece *p, const lk_shared_overheads *shared, lk_known *known,
+                         bool *fine) {
 	double ns = (double)p->dur_ns, unused;
 	keys all = piece_keys(k, p);
-	if (overheads && p->event != LK_NONE) {
-		bool by_name;
-		double us = lk_overheads_mean(overheads, p->term, lk_capture_text(k->rank->capture, p->name), &by_name);
-		*known = by_name ? LK_KNOWN_NAME : LK_KNOWN_KIND;
-		if (isfinite(us)) return us * 1e3;
-	}
+	bool gap = p->term == LK_T1 && p->dur_ns > LK_GAP_NS;
+	if (shared && gap) return *known = LK_KNOWN_NOT, ns;
+	if (shared && p->event != LK_NONE) return shared_time(k, p, shared, known);
 	*known = look_up(t, &all, &ns, &unused, fine);
 	return ns;
 }
@@ -255,8 +269,8 @@ int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
 	}
 }
 
-lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, const lk_overheads *overheads, lk_retimed *out,
-                                lk_error *err) {
+lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, const lk_shared_overheads *shared,
+                                lk_retimed *out, lk_error *err) {
 	keyer k;
 	bool fine = keyer_begin(&k, rank);
 	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns)};
@@ -267,7 +281,7 @@ lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, co
 		out->ns[i] = lk_lifted_own(rank, i);
 		double host = 0;
 		for (uint32_t p = op->piece_begin; p < op->piece_end; p++) {
-			double ns = piece_time(t, &k, &rank->pieces.at[p], overheads, &known, &fine);
+			double ns = piece_time(t, &k, &rank->pieces.at[p], shared, &known, &fine);
 			out->host_ns[known] += ns;
 			host += ns;
 		}

@@ -23,12 +23,23 @@ void lk_step_times_free(lk_step_times *times);
 lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, lk_error *err);
 
 /* Nanoseconds of every operation of `rank`, from what was added; what was carried into the step stays as measured, for it is
- * of the step before. `overheads`, if not NULL, gives host times instead: the shared overheads of another run. */
+ * of the step before. `shared`, if not NULL, gives host times instead: the overheads of another run. */
 typedef struct lk_retimed {
 	int64_t *ns;              /* [rank->ops]: as lk_lifted_time, to be freed */
 	double host_ns[LK_KNOWNS], device_ns[LK_KNOWNS]; /* how much of the predicted time rests on what */
 } lk_retimed;
-lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank, const lk_overheads *overheads,
+/* Shared overheads: T1 to T5 by name, times how much faster or slower the host of this trace is, term by term (1: as stored). Gaps
+ * of over LK_GAP_NS are waiting that belongs to the structure: they stay. */
+typedef struct lk_shared_overheads {
+	const lk_overheads *table;
+	double scale[6]; /* by term */
+} lk_shared_overheads;
+
+/* The scale that makes the mean of each term equal to that of a trace: five numbers for the host, and for what its profiler adds to
+ * every event. */
+void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own, lk_shared_overheads *out);
+
+lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank, const lk_shared_overheads *shared,
                                 lk_retimed *out, lk_error *err);
 void lk_retimed_free(lk_retimed *retimed);
 

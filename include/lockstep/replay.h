@@ -1,0 +1,107 @@
+/* replay.h: a traced run, simulated again: every operation takes the time that it took in the run's other steps (or on its
+ * other ranks), in the order that the trace shows; beside it what was measured.
+ *
+ *     lk_replay_request request;
+ *     lk_replay_defaults(&request);
+ *     request.paths = paths, request.path_count = 8;
+ *     lk_replay *replay;
+ *     lk_error err;
+ *     if (lk_replay_ask(&request, &replay, &err) != LK_OK) ...
+ *     lk_replay_print(replay, LK_OUTPUT_TEXT, false, false, NULL, stdout, &err);
+ *     lk_replay_free(replay);
+ *
+ * Method: docs/METHOD.md, "Replay". */
+#ifndef LOCKSTEP_REPLAY_H
+#define LOCKSTEP_REPLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "lockstep/error.h"
+#include "lockstep/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where the times come from, in the order of the option's choices. */
+enum {
+	LK_HOLD_AUTO,  /* steps, else ranks, else nothing */
+	LK_HOLD_STEP,  /* each step by the other steps of its rank */
+	LK_HOLD_RANK,  /* each rank by the other ranks, step by step */
+	LK_HOLD_NONE,  /* each by itself: what the lifted graph loses */
+};
+
+typedef struct lk_replay_request {
+	const char *const *paths;   /* trace files or folders */
+	size_t path_count;
+	int hold_out;               /* LK_HOLD_... */
+	const char *overheads;      /* CSV of host overheads (or a trace to take them from): they replace the host's times */
+	bool as_stored;             /* their level is not adapted to the trace */
+	const char *overheads_out;  /* the host overheads of these traces are written there */
+	const char *chakra;         /* folder: the lifted graph as Chakra traces */
+	const char *graph;          /* file: the lifted graph of the first whole step */
+	/* output, for the program's own use */
+	int format;
+	const char *path;
+	bool verbose;
+} lk_replay_request;
+
+/* A part of a step's time, measured and predicted: "busy stream 7", "exposed communication", "idle". Seconds. */
+typedef struct lk_replay_part {
+	const char *name;
+	double measured_s, predicted_s;
+} lk_replay_part;
+
+typedef struct lk_replay_step {
+	int64_t number;             /* as annotated: ProfilerStep#4 */
+	double measured_s, predicted_s;
+	double baseline_s;          /* mean of the others; NAN without */
+	const char *left_out;       /* why it is not predicted; NULL */
+	const lk_replay_part *parts;
+	size_t part_count;
+	double host_known, device_known; /* share of the predicted host and device time that the same operation gave */
+} lk_replay_step;
+
+typedef struct lk_replay_rank {
+	int rank;
+	const char *path;
+	const lk_replay_step *steps;
+	size_t step_count;
+} lk_replay_rank;
+
+typedef struct lk_replay {
+	const char *held_out;       /* "steps", "ranks", "nothing" */
+	const char *times_from;     /* a sentence */
+	const lk_replay_rank *ranks;
+	size_t rank_count;
+	size_t predicted;           /* steps of ranks */
+	double geomean_error;       /* exp(mean |ln(predicted / measured)|) - 1 */
+	double baseline_error;      /* the same of the mean of the others; NAN without */
+	double parts_error;         /* largest over the parts of |sum of predicted / sum of measured - 1|, parts above 1 % of the step */
+	const char *worst_part;     /* "" */
+	size_t operations;          /* of the lifted steps, mean */
+	size_t collectives;         /* matched over ranks */
+	double residual_s;          /* of the alignment of clocks */
+	const char *const *uncovered; /* device work of unknown shape, most time first */
+	size_t uncovered_count;
+	const char *const *warnings;
+	size_t warning_count;
+	void *memory_owner;
+} lk_replay;
+
+void lk_replay_defaults(lk_replay_request *request);
+lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_error *err);
+void lk_replay_free(lk_replay *replay);
+
+/* Keys of the JSON: summary {held_out, geomean_error, baseline_error, predicted, parts_error}, ranks [{rank, path, steps
+ * [{number, measured_us, predicted_us, baseline_us, left_out, parts}]}], warnings, uncovered. */
+lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
+
+extern const lk_verb lk_replay_verb;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

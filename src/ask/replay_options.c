@@ -1,0 +1,56 @@
+/* replay_options.c: the options of `lockstep replay`, as one table. */
+#include "lockstep/replay.h"
+
+#define AT(field) offsetof(lk_replay_request, field)
+
+static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
+static const char *const holds[] = {"auto", "step", "rank", "none", NULL};
+
+static const lk_option options[] = {
+	{"hold-out", 0, LK_OPTION_CHOICE, AT(hold_out), false, 0, 0, holds, "WHAT", "Times",
+	 "what is predicted from the others: step (each step by the other steps of its rank), rank (each rank by the other ranks), "
+	 "none (each by itself); auto: steps where there are several, else ranks"},
+	{"overheads", 0, LK_OPTION_TEXT, AT(overheads), false, 0, 0, NULL, "FILE", NULL,
+	 "take the host's times from a table that --overheads-out wrote, or from another trace, by operation"},
+	{"as-stored", 0, LK_OPTION_FLAG, AT(as_stored), false, 0, 0, NULL, NULL, NULL,
+	 "do not adapt the level of these times (five numbers, T1 to T5) to the host and the profiler of this trace"},
+
+	{"overheads-out", 0, LK_OPTION_TEXT, AT(overheads_out), false, 0, 0, NULL, "FILE", "Output",
+	 "write the host overheads of these traces (.csv)"},
+	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", NULL,
+	 "write the step graph of the first usual step (.json, .json.gz), for whatif"},
+	{"chakra", 0, LK_OPTION_TEXT, AT(chakra), false, 0, 0, NULL, "DIR", NULL, "write it as Chakra execution traces, a file for each rank"},
+	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "text, md, csv, json, jsonl or sqlite"},
+	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
+	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL, "parts of each step, kernels of unknown shape"},
+	{0},
+};
+
+static const char *const examples[] = {
+	"lockstep replay trace.json.gz",
+	"how well is a step predicted from the others? the error of every later what-if",
+	"lockstep replay traces/ --hold-out rank -o json",
+	"a run of several ranks: each by the overheads and kernels of the others",
+	"lockstep replay trace.json --overheads other.json.gz",
+	"with the host overheads of another run",
+	"lockstep replay traces/ --graph step.json.gz",
+	"keep the lifted step for whatif",
+	NULL,
+};
+
+const lk_verb lk_replay_verb = {
+	.name = "replay",
+	.summary = "simulates a traced run from its parts: how far can a prediction from these traces be trusted?",
+	.operands = "TRACES...",
+	.description = "Lifts each step of the traces (Kineto JSON, Nsight Systems SQLite; files or folders, one or many ranks) to a step "
+				   "graph: pieces of host time, launches, streams, waits, collectives. Then it simulates the graph with times "
+				   "that are not the step's own, and prints the predicted step beside the measured one, and beside the mean of "
+				   "the other steps.\n"
+				   "\n"
+				   "The step's structure is taken from the step itself, its times from the others; no step total is used.",
+	.options = options,
+	.examples = examples,
+	.request_size = sizeof(lk_replay_request),
+	.min_operands = 1,
+	.max_operands = 100000,
+};
