@@ -22,11 +22,11 @@ static lk_status add_part(lk_replay_part *parts, size_t *count, const char *name
 	return LK_OK;
 }
 
-static lk_status fill_parts(lk_replaying *r, const lk_lifted *lifted, const lk_ran *ran, uint32_t rank, lk_replay_step *out,
-                            lk_error *err) {
+static lk_status fill_parts(lk_replaying *r, const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns, uint32_t rank,
+                            lk_replay_step *out, lk_error *err) {
 	lk_device_use was, is;
-	LK_TRY(lk_lifted_use(lifted, NULL, rank, &was, err));
-	LK_TRY(lk_lifted_use(lifted, ran, rank, &is, err));
+	LK_TRY(lk_lifted_use(lifted, NULL, NULL, rank, &was, err));
+	LK_TRY(lk_lifted_use(lifted, ran, lag_ns, rank, &is, err));
 	lk_replay_part *parts = LK_ARRAY(r->arena, lk_replay_part, LK_STREAMS + 2);
 	if (!parts) return lk_oom(err);
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
@@ -69,7 +69,7 @@ static lk_status fill_step(lk_replaying *r, const lk_lifted *lifted, lk_ran **ra
 	step->predicted_s = (double)lk_lifted_step_ps(lifted, ran[rank], rank) * 1e-12;
 	step->host_known = share_known(times->host_ns);
 	step->device_known = share_known(times->device_ns);
-	return fill_parts(r, lifted, ran[rank], rank, step, err);
+	return fill_parts(r, lifted, ran[rank], times->lag_ns, rank, step, err);
 }
 
 /* ---- steps ---- */

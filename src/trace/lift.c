@@ -30,7 +30,8 @@ static lk_status set_stretch(lifter *l, uint32_t capture, uint32_t step, lk_lift
 		status = lk_fail(l->err, LK_ERR_INPUT, c->path, "there is no step %u, only %zu", step, steps.count);
 	} else if (status == LK_OK) {
 		*s = (lk_lift_stretch){.from_ns = steps.at[step == LK_NONE ? 0 : step].start_ns,
-		                       .to_ns = steps.at[step == LK_NONE ? steps.count - 1 : step].end_ns};
+		                       .to_ns = steps.at[step == LK_NONE ? steps.count - 1 : step].end_ns,
+		                       .all = steps.at[0].event == LK_NONE};
 	}
 	lk_vec_free(&steps);
 	return status;

@@ -41,6 +41,7 @@ typedef struct lk_lifting {
 	struct lk_transfers *transfers; /* lift_peers.c */
 	LK_VEC(lk_run) runs;
 	LK_VEC(lk_lift_thread) threads;
+	uint32_t main_lane;      /* the thread on which steps are annotated, or that does most; LK_NONE */
 	uint8_t *stream_of;      /* [lanes] of the graph; LK_STREAMS: none */
 	lk_lift_stream stream[LK_STREAMS];
 	LK_VEC(uint32_t) launched; /* device operations in the order of their launch */

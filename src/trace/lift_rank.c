@@ -49,6 +49,16 @@ static int by_use(const void *a, const void *b) {
 	return x->lane < y->lane ? -1 : x->lane > y->lane;
 }
 
+/* The thread of the ProfilerStep annotations, else the busiest one. */
+static uint32_t main_lane(const lk_capture *c, const lane_use *use) {
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->kind[i] == LK_EVENT_NOTE && strncmp(lk_capture_text(c, c->name[i]), "ProfilerStep#", 13) == 0) return c->lane[i];
+	uint32_t most = LK_NONE;
+	for (uint32_t i = 0; i < c->lanes.count; i++)
+		if (!use[i].stream && (most == LK_NONE || use[i].events > use[most].events)) most = i;
+	return most;
+}
+
 /* Threads and streams that did something, by how much, get the streams of the graph. The busiest device stream is the compute
  * stream; a thread without calls and operations gets none. */
 static lk_status map_lanes(lk_lifting *l) {
@@ -62,6 +72,7 @@ static lk_status map_lanes(lk_lifting *l) {
 	for (size_t i = 0; i < count; i++) use[i] = (lane_use){(uint32_t)i, 0, c->lanes.at[i].stream};
 	for (uint32_t e = 0; e < c->count; e++)
 		use[c->lane[e]].events += use[c->lane[e]].stream ? lk_event_on_device(c->kind[e]) : c->kind[e] != LK_EVENT_RUNTIME || lk_host_call(c, e);
+	l->main_lane = main_lane(c, use);
 	qsort(use, count, sizeof *use, by_use);
 	unsigned next = LK_STREAM_COMPUTE + 1;
 	for (size_t i = 0; i < count && use[i].events; i++) {
@@ -303,26 +314,14 @@ static lk_status add_run(lk_lifting *l, lk_run *run) {
 
 /* ---- the whole ---- */
 
-/* The thread on which steps are annotated: that of a ProfilerStep, else the one with most pieces. */
-static const lk_lift_thread *main_thread(const lk_lifting *l) {
-	const lk_capture *c = l->c;
-	uint32_t lane = LK_NONE;
-	for (uint32_t i = 0; i < c->count && lane == LK_NONE; i++)
-		if (c->kind[i] == LK_EVENT_NOTE && strncmp(lk_capture_text(c, c->name[i]), "ProfilerStep#", 13) == 0) lane = c->lane[i];
-	const lk_lift_thread *most = NULL;
-	for (size_t t = 0; t < l->threads.count; t++) {
-		const lk_lift_thread *thread = &l->threads.at[t];
-		if (thread->lane == lane) return thread;
-		if (!most || thread->end_run - thread->first_run > most->end_run - most->first_run) most = thread;
-	}
-	return most;
-}
-
 static lk_status add_end(lk_lifting *l) {
-	const lk_lift_thread *main = main_thread(l);
-	lk_lifted_op op = {.what = LK_LIFTED_END, .stream = main ? main->stream : LK_STREAM_COMPUTE, .event = LK_NONE,
+	unsigned stream = l->main_lane == LK_NONE ? LK_STREAMS : l->stream_of[l->main_lane];
+	lk_lifted_op op = {.what = LK_LIFTED_END, .stream = (uint8_t)(stream < LK_STREAMS ? stream : LK_STREAM_COMPUTE), .event = LK_NONE,
 	                   .start_ns = l->out->to_ns, .end_ns = l->out->to_ns};
-	return lk_lift_add(l, &op, &l->out->end);
+	LK_TRY(lk_lift_add(l, &op, &l->out->end));
+	for (unsigned s = 0; l->stretch->all && s < LK_STREAMS; s++)
+		if (l->stream[s].last != LK_NONE) LK_TRY(lk_lift_depend(l, l->out->end, l->stream[s].last));
+	return LK_OK;
 }
 
 static lk_status lift(lk_lifting *l) {

@@ -20,6 +20,9 @@ static lk_status cut(lk_lifting *l, uint32_t thread, size_t first) {
 	const lk_host_pieces *pieces = &l->out->pieces;
 	for (size_t i = first; i < pieces->count; i++) {
 		const lk_host_piece *p = &pieces->at[i];
+		/* What follows a thread's last operation belongs to the step's end on the main thread alone. */
+		bool tail = p->event == LK_NONE && p->term == LK_T1;
+		if (tail && (l->stretch->all || l->threads.at[thread].lane != l->main_lane)) continue;
 		lk_run_kind kind = kind_of(p);
 		lk_run *last = i > first ? lk_last(&l->runs) : NULL;
 		if (last && kind == LK_RUN_WORK && last->kind == LK_RUN_WORK) {
@@ -131,7 +134,7 @@ lk_status lk_lift_runs(lk_lifting *l) {
 	for (uint32_t lane = 0; lane < l->c->lanes.count; lane++)
 		if (!l->c->lanes.at[lane].stream && l->stream_of[lane] < LK_STREAMS) LK_TRY(add_thread(l, lane));
 	for (size_t i = 0; i < l->runs.count; i++)
-		if (l->runs.at[i].kind == LK_RUN_GAP) hand_over(l, &l->runs.at[i]);
+		if (l->runs.at[i].kind == LK_RUN_GAP && l->out->pieces.at[l->runs.at[i].begin].event != LK_NONE) hand_over(l, &l->runs.at[i]);
 	LK_TRY(add_releases(l));
 	return sort_runs(l);
 }

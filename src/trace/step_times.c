@@ -273,8 +273,8 @@ lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, co
                                 lk_retimed *out, lk_error *err) {
 	keyer k;
 	bool fine = keyer_begin(&k, rank);
-	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns)};
-	fine = fine && out->ns;
+	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns), .lag_ns = calloc(rank->ops.count + 1, sizeof *out->lag_ns)};
+	fine = fine && out->ns && out->lag_ns;
 	for (uint32_t i = 0; fine && i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
 		lk_known known;
@@ -292,6 +292,7 @@ lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, co
 		known = look_up(t, &all, &work, &lag, &fine);
 		out->device_ns[known] += work;
 		out->ns[i] = llround(work + lag);
+		out->lag_ns[i] = llround(lag);
 	}
 	keyer_end(&k);
 	if (fine) return LK_OK;
@@ -301,5 +302,6 @@ lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, co
 
 void lk_retimed_free(lk_retimed *retimed) {
 	free(retimed->ns);
+	free(retimed->lag_ns);
 	*retimed = (lk_retimed){0};
 }

@@ -25,7 +25,8 @@ lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, lk
 /* Nanoseconds of every operation of `rank`, from what was added; what was carried into the step stays as measured, for it is
  * of the step before. `shared`, if not NULL, gives host times instead: the overheads of another run. */
 typedef struct lk_retimed {
-	int64_t *ns;              /* [rank->ops]: as lk_lifted_time, to be freed */
+	int64_t *ns;              /* [rank->ops] lags included */
+	int64_t *lag_ns;          /* [rank->ops] of device work */
 	double host_ns[LK_KNOWNS], device_ns[LK_KNOWNS]; /* how much of the predicted time rests on what */
 } lk_retimed;
 /* Shared overheads: T1 to T5 by name, times how much faster or slower the host of this trace is, term by term (1: as stored). Gaps
