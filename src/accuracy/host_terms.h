@@ -1,0 +1,35 @@
+/* host_terms.h: what the host spends on the operations of one step (T1 to T5, trace/overheads.h), merged from tables of
+ * measurements of other runs: "shared overheads".
+ *
+ *     type,name,mean_us[,model][,count]
+ */
+#ifndef LK_ACCURACY_HOST_TERMS_H
+#define LK_ACCURACY_HOST_TERMS_H
+
+#include "base/stream.h"
+#include "base/vec.h"
+
+enum { LK_HOST_TERMS = 5 };
+
+typedef struct lk_host_term {
+	char name[80];
+	double sum[LK_HOST_TERMS], weight[LK_HOST_TERMS]; /* microseconds times weight, by term - 1 */
+} lk_host_term;
+
+typedef struct lk_host_terms {
+	LK_VEC(lk_host_term) of;
+} lk_host_terms;
+
+/* Reads a table. Rows that state a model of another kind than `kind` (its name does not begin with it) are left out; means
+ * of one name are weighted by their counts. */
+lk_status lk_host_terms_read(lk_stream *in, const char *kind, lk_host_terms *out, lk_error *err);
+/* Terms of names that `terms` has not are taken from `more`, times the ratio (median) of the T2 that both have: profilers
+ * differ in what they add to all times. */
+lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk_error *err);
+void lk_host_terms_free(lk_host_terms *terms);
+
+/* Seconds of a term, 1 to 5; the mean over all names where a name is not known, 0 where the term is not. Of the form of
+ * lk_host_times.seconds. */
+double lk_host_terms_seconds(const void *terms, int term, const char *name);
+
+#endif
