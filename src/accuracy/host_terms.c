@@ -120,12 +120,13 @@ static lk_status ratio_of(const lk_host_terms *terms, const lk_host_terms *more,
 }
 
 lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk_error *err) {
-	double ratio = 1;
-	LK_TRY(ratio_of(terms, more, &ratio, err));
+	double usual = 1;
+	LK_TRY(ratio_of(terms, more, &usual, err));
 	for (size_t i = 0; i < more->of.count; i++) {
 		const lk_host_term *from = &more->of.at[i];
 		lk_host_term *to = find_or_add(terms, from->name);
 		if (!to) return lk_oom(err);
+		double own = mean_of(to, T2), other = mean_of(from, T2), ratio = own > 0 && other > 0 ? own / other : usual;
 		for (int t = 0; t < LK_HOST_TERMS; t++) {
 			if (to->weight[t] > 0 || !(from->weight[t] > 0)) continue;
 			to->sum[t] = from->sum[t] * (t == T4 ? 1 : ratio), to->weight[t] = from->weight[t];

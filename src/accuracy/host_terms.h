@@ -23,8 +23,8 @@ typedef struct lk_host_terms {
 /* Reads a table. Rows that state a model of another kind than `kind` (its name does not begin with it) are left out; means
  * of one name are weighted by their counts. */
 lk_status lk_host_terms_read(lk_stream *in, const char *kind, lk_host_terms *out, lk_error *err);
-/* Terms of names that `terms` has not are taken from `more`, times the ratio (median) of the T2 that both have: profilers
- * differ in what they add to all times. */
+/* Terms that `terms` lacks are taken from `more`, times the ratio of the name's T2 in the two (of names that not both have,
+ * the median ratio): profilers differ in what they add to all times of an operation, releases in how long it takes. */
 lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk_error *err);
 void lk_host_terms_free(lk_host_terms *terms);
 
