@@ -9,7 +9,10 @@
 typedef struct lk_eager_device {
 	lk_device device;            /* of the catalogue, at the clock that it ran at */
 	double memory, l2, pcie;     /* bytes/s that streams reach */
-	lk_gemm_numbers gemm;        /* fitted on it or the nearest of its architecture; without the launch in floor_s */
+	lk_gemm_numbers gemm;        /* of the formula: fitted on the nearest of its architecture; without the launch in floor_s */
+	const lk_device *twin;       /* the same chip, perhaps at another clock, on which products were measured; NULL none */
+	lk_gemm_model twin_gemm;
+	double twin_launch[2];       /* seconds of next to no product there, timed from the host: single, batched */
 	bool measured;               /* the rates; false: from the data sheet */
 } lk_eager_device;
 
