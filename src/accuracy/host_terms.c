@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 #include "base/text.h"
 
 enum { T1, T2, T3, T4, T5, ROWS = 1 << 20, NAMES = 1 << 14 };
-enum { TYPE, NAME, MEAN, NEEDED, MODEL = NEEDED, COUNT, COLUMNS };
-static const char *const columns[COLUMNS] = {"type", "name", "mean_us", "model", "count"};
+enum { TYPE, NAME, MEAN, NEEDED, MODEL = NEEDED, BATCH, COUNT, COLUMNS };
+static const char *const columns[COLUMNS] = {"type", "name", "mean_us", "model", "batch_size", "count"};
 
 /* "AddmmBackward0" is "AddmmBackward": autograd numbers the versions of a node. */
 static void plain_name(const char *name, char *out, size_t size) {
@@ -47,21 +48,33 @@ static lk_status bad_type(const char *where, const char *text, lk_error *err) {
 	return lk_hint(err, "give t1, t2, t3, t4 or t5");
 }
 
-/* T4 is 10 us where the profiler's own work is not taken off: 2 us for a host event, 4 us for a device's (Lin et al.,
- * arXiv 2201.07821). Other terms of such a table are corrected as a whole, in lk_host_terms_fill. */
+/* A launch takes 10 us under the profiler, of which 2 us are its host event and 4 us its device event (Lin et al., arXiv
+ * 2201.07821): never more than 4 us without it. Other terms of such a table are corrected in lk_host_terms_fill. */
 static double corrected(int term, double us) {
-	return term == T4 ? fmax(us - 6, fmin(us, 4)) : us;
+	return term == T4 ? fmin(us, 4) : us;
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, const char *kind, lk_host_terms *out, lk_error *err) {
-	const char *type = lk_csv_field(csv, at[TYPE]), *model = lk_csv_field(csv, at[MODEL]);
+/* Is the row of such a run? Rows that do not say are of any. */
+static lk_status of_kind(const lk_csv *csv, const int *at, const lk_host_kind *kind, bool *out, lk_error *err) {
+	const char *model = lk_csv_field(csv, at[MODEL]), *text = lk_csv_field(csv, at[BATCH]);
+	double batch = kind->least;
+	if (*text) LK_TRY(lk_parse_real(text, 0, 1e12, &batch, lk_csv_where(csv), err));
+	bool named = !*model || strncasecmp(model, kind->models, strlen(kind->models)) == 0;
+	*out = named && batch >= kind->least && batch <= kind->most;
+	return LK_OK;
+}
+
+static lk_status read_row(const lk_csv *csv, const int *at, const lk_host_kind *kind, lk_host_terms *out, lk_error *err) {
+	const char *type = lk_csv_field(csv, at[TYPE]);
 	const char *where = lk_csv_where(csv), *count = lk_csv_field(csv, at[COUNT]);
 	char name[sizeof((lk_host_term *)0)->name];
 	double us, weight = 1;
+	bool wanted = true;
 	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) return bad_type(where, type, err);
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[MEAN]), 0, 1e9, &us, where, err));
 	if (*count) LK_TRY(lk_parse_real(count, 0, 1e12, &weight, where, err));
-	if (*model && strncasecmp(model, kind, strlen(kind)) != 0) return LK_OK;
+	LK_TRY(of_kind(csv, at, kind, &wanted, err));
+	if (!wanted) return LK_OK;
 	int term = type[1] - '1';
 	plain_name(term == T1 ? "" : lk_csv_field(csv, at[NAME]), name, sizeof name);
 	lk_host_term *to = find_or_add(out, name);
@@ -70,7 +83,7 @@ static lk_status read_row(const lk_csv *csv, const int *at, const char *kind, lk
 	return LK_OK;
 }
 
-static lk_status read_rows(lk_csv *csv, const char *file, const char *kind, lk_host_terms *out, lk_error *err) {
+static lk_status read_rows(lk_csv *csv, const char *file, const lk_host_kind *kind, lk_host_terms *out, lk_error *err) {
 	int at[COLUMNS];
 	for (int c = 0; c < COLUMNS; c++) {
 		at[c] = lk_csv_column(csv, columns[c]);
@@ -87,7 +100,7 @@ static lk_status read_rows(lk_csv *csv, const char *file, const char *kind, lk_h
 	}
 }
 
-lk_status lk_host_terms_read(lk_stream *in, const char *kind, lk_host_terms *out, lk_error *err) {
+lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_terms *out, lk_error *err) {
 	lk_csv *csv;
 	LK_TRY(lk_csv_open(in, &csv, err));
 	lk_status status = read_rows(csv, lk_stream_name(in), kind, out, err);
@@ -126,7 +139,7 @@ lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk
 		const lk_host_term *from = &more->of.at[i];
 		lk_host_term *to = find_or_add(terms, from->name);
 		if (!to) return lk_oom(err);
-		double own = mean_of(to, T2), other = mean_of(from, T2), ratio = own > 0 && other > 0 ? own / other : usual;
+		double own = mean_of(to, T2), other = mean_of(from, T2), ratio = own > 0 && other > 0 ? fmin(own / other, 1) : usual;
 		for (int t = 0; t < LK_HOST_TERMS; t++) {
 			if (to->weight[t] > 0 || !(from->weight[t] > 0)) continue;
 			to->sum[t] = from->sum[t] * (t == T4 ? 1 : ratio), to->weight[t] = from->weight[t];

@@ -25,10 +25,19 @@ typedef struct scorer {
 
 /* ---- what the host spends ---- */
 
-static lk_status read_terms(const char *path, lk_host_terms *out, lk_error *err) {
+/* Of recommendation models, at batches as those of the table. */
+static lk_host_kind kind_of(const scorer *s) {
+	lk_host_kind kind = {"DLRM", INFINITY, 0};
+	for (size_t i = 0; i < s->count; i++)
+		kind.least = fmin(kind.least, s->runs[i].batch), kind.most = fmax(kind.most, s->runs[i].batch);
+	return kind;
+}
+
+static lk_status read_terms(const scorer *s, const char *path, lk_host_terms *out, lk_error *err) {
+	const lk_host_kind kind = kind_of(s);
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
-	lk_status status = lk_host_terms_read(in, "DLRM", out, err);
+	lk_status status = lk_host_terms_read(in, &kind, out, err);
 	lk_stream_close(in);
 	return status;
 }
@@ -44,8 +53,8 @@ static lk_status read_usual(scorer *s, lk_error *err) {
 	const char *full = beside(s->arena, s->request->table, "host_op_overheads_dlrm.csv");
 	lk_host_terms more = {0};
 	if (!many || !full) return lk_oom(err);
-	lk_status status = read_terms(many, &s->host, err);
-	if (status == LK_OK) status = read_terms(full, &more, err);
+	lk_status status = read_terms(s, many, &s->host, err);
+	if (status == LK_OK) status = read_terms(s, full, &more, err);
 	if (status == LK_OK) status = lk_host_terms_fill(&s->host, &more, err);
 	else lk_hint(err, "name a table of host overheads with --overheads");
 	lk_host_terms_free(&more);
@@ -53,7 +62,7 @@ static lk_status read_usual(scorer *s, lk_error *err) {
 }
 
 static lk_status read_host(scorer *s, lk_error *err) {
-	return s->request->overheads ? read_terms(s->request->overheads, &s->host, err) : read_usual(s, err);
+	return s->request->overheads ? read_terms(s, s->request->overheads, &s->host, err) : read_usual(s, err);
 }
 
 /* ---- rows ---- */

@@ -246,7 +246,7 @@ static void interact_backward(step *s) {
 	operation(s, "BmmBackward", products, 2);
 	none(s, "TransposeBackward");
 	within(s, "aten::add", pass(s->batch * n * m->dim, 3));
-	none(s, "ViewBackward");
+	one(s, "ViewBackward", pass(s->batch * n * m->dim, 2)); /* the sum lies transposed: it is copied */
 	none(s, "CatBackward");
 	within(s, "aten::add", pass(s->batch * m->dim, 3)); /* the bottom MLP's vector is used twice */
 }
