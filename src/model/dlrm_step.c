@@ -18,7 +18,10 @@
 #include "model/dlrm.h"
 
 /* Indices and offsets are 32-bit, as the table-batched kernels take them. */
-enum { FLOAT = 4, INDEX = 4, KERNELS = 256 };
+enum { FLOAT = 4, INDEX = 4 };
+
+/* Of an optimizer that takes three for each weight and bias of the longest MLPs. */
+enum { KERNELS = 3 * 2 * 2 * LK_DLRM_LAYERS };
 
 typedef struct step {
 	lk_graph *graph;
@@ -269,8 +272,7 @@ static int each_parameter(const double *widths, int count, double accesses, int 
 	for (int i = 1; i < count; i++) {
 		const double sizes[] = {widths[i - 1] * widths[i], widths[i]};
 		for (int p = 0; p < 2; p++)
-			for (int t = 0; t < times; t++)
-				if (used < KERNELS) out[used++] = pass(sizes[p], accesses);
+			for (int t = 0; t < times; t++) out[used++] = pass(sizes[p], accesses);
 	}
 	return used;
 }
