@@ -40,7 +40,8 @@
 	X(NORM, "norm", 0)                   /* memory-bound: bytes only, from here ... */             \
 	X(ELEMENTWISE, "elementwise", 0)                                                               \
 	X(PERMUTE, "permute", 0)             /* gather and scatter of rows: MoE dispatch */            \
-	X(EMBEDDING, "embedding", 0)         /* pooled: m samples, n wide, k rows each, batch tables */ \
+	X(EMBEDDING, "embedding", 0)         /* pooled: m samples, n wide, k lookups in each of batch  \
+	                                        tables of `window` rows */                             \
 	X(LOSS, "loss", 0)                                                                             \
 	X(OPTIMIZER, "optimizer", 0)         /* ... to here */                                         \
 	X(COPY, "copy", 0)                   /* host <-> device over PCIe */                           \
@@ -108,7 +109,7 @@ typedef struct lk_op {
 	double m, n, k, batch;  /* shape, see LK_OP_KINDS */
 	double flops;
 	double bytes;           /* device-memory traffic; of a communication operation: message as nccl-tests count it */
-	double window;          /* ATTENTION: sliding window, 0 none; EMBEDDING with k: rows of a table */
+	double window;          /* ATTENTION: sliding window, 0 none */
 	int32_t channel;        /* SEND, RECV: peers meet on equal channel numbers of their programs */
 	int64_t measured_ps;    /* > 0: from a trace; used instead of a model */
 	double alloc, release;  /* bytes taken when it is issued, given back when it has been issued */
