@@ -16,12 +16,9 @@ static lk_status find_model(lk_arena *arena, lk_dlrm_run *r, lk_error *err) {
 		r->known = lk_dlrm_preset(arena, r->name, &r->model, &unused) == LK_OK;
 		return LK_OK;
 	}
-	lk_stream *in;
-	LK_TRY(lk_stream_open(r->name, &in, err));
-	lk_status status = lk_dlrm_read(arena, in, &r->model, err);
-	lk_stream_close(in);
-	r->known = status == LK_OK;
-	return status;
+	LK_TRY(lk_dlrm_file(arena, r->name, &r->model, err));
+	r->known = true;
+	return LK_OK;
 }
 
 static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_dlrm_run *r, lk_error *err) {

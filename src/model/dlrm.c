@@ -1,13 +1,15 @@
 /* dlrm.c: reads configs of recommendation models; their sizes in closed form. */
 #include "model/dlrm.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "hw/data.h"
+
+enum { CONFIG_LIMIT = 16 << 20, KINDS = 4096 };
 
 typedef struct reader {
 	lk_arena *arena;
@@ -69,14 +71,13 @@ static lk_status read_kind(const reader *r, const lk_value *value, lk_dlrm_table
 	const lk_value *count = lk_json_get(value, "count"), *pooling = lk_json_get(value, "pooling");
 	if (count) LK_TRY(whole(r, count, "count", LK_DLRM_TABLES, &out->count, err));
 	if (pooling) LK_TRY(whole(r, pooling, "pooling", 1 << 20, &out->pooling, err));
-	const lk_value *rows = lk_json_get(value, "rows");
-	return whole(r, rows ? rows : NULL, "rows", 1e12, &out->rows, err);
+	return whole(r, lk_json_get(value, "rows"), "rows", 1e12, &out->rows, err);
 }
 
 static lk_status read_tables(const reader *r, lk_dlrm *out, lk_error *err) {
 	const lk_value *list = lk_json_get(r->root, "tables");
-	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count > LK_DLRM_TABLES)
-		return fail_at(r, list, err, "tables is no list of tables", "give [{\"count\": 8, \"rows\": 1000000, \"pooling\": 1}]");
+	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count > KINDS)
+		return fail_at(r, list, err, "tables is no list of 1 to 4096 kinds of tables", "give [{\"count\": 8, \"rows\": 1000000, \"pooling\": 1}]");
 	lk_dlrm_tables *kinds = LK_ARRAY(r->arena, lk_dlrm_tables, list->count);
 	if (!kinds) return lk_oom(err);
 	for (size_t i = 0; i < list->count; i++) {
@@ -130,6 +131,18 @@ lk_status lk_dlrm_read(lk_arena *arena, lk_stream *in, lk_dlrm *out, lk_error *e
 	lk_value *root = NULL;
 	LK_TRY(lk_json_document(arena, in, &root, err));
 	return lk_dlrm_from_json(arena, root, lk_stream_name(in), out, err);
+}
+
+lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error *err) {
+	char *text = NULL;
+	size_t size = 0;
+	lk_stream *in = NULL;
+	LK_TRY(lk_stream_slurp(path, CONFIG_LIMIT, &text, &size, err));
+	lk_status status = lk_stream_memory(text, size, path, &in, err);
+	if (status == LK_OK) status = lk_dlrm_read(arena, in, out, err);
+	lk_stream_close(in);
+	free(text);
+	return status;
 }
 
 /* ---- presets ---- */

@@ -42,6 +42,8 @@ typedef struct lk_dlrm {
 /* A config; `file` names it in errors. Kinds of tables are owned by the arena. */
 lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *file, lk_dlrm *out, lk_error *err);
 lk_status lk_dlrm_read(lk_arena *arena, lk_stream *in, lk_dlrm *out, lk_error *err);
+/* The same of a file of at most 16 MiB. */
+lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error *err);
 /* The preset of a name ("DLRM_default", "dlrm-mlperf"): data/recommenders/NAME.json. */
 lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
 

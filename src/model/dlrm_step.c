@@ -28,6 +28,7 @@ typedef struct step {
 	const lk_dlrm *model;
 	const lk_host_times *host;
 	double batch;
+	double pooling, rows;   /* of equal tables that stand for all */
 	uint8_t phase;
 } step;
 
@@ -124,7 +125,7 @@ static double equal_rows(const lk_dlrm *m, double batch, double pooling) {
 	double want = touched_by_kinds(m, batch), low = 1, high = 1;
 	for (int i = 0; i < m->kind_count; i++) high = fmax(high, m->kinds[i].rows);
 	if (m->kind_count == 1) return high;
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 60; i++) {
 		double middle = sqrt(low * high);
 		double got = middle > 1 ? touched(m->tables, middle, batch * pooling) : m->tables;
 		if (got < want) low = middle;
@@ -141,9 +142,7 @@ static double lookups_of_sample(const lk_dlrm *m) {
 
 static lk_op lookup(const step *s) {
 	const lk_dlrm *m = s->model;
-	double pooling = lookups_of_sample(m) / m->tables;
-	return (lk_op){.kind = LK_OP_EMBEDDING, .m = s->batch, .n = m->dim, .k = pooling, .batch = m->tables,
-	               .window = equal_rows(m, s->batch, pooling)};
+	return (lk_op){.kind = LK_OP_EMBEDDING, .m = s->batch, .n = m->dim, .k = s->pooling, .batch = m->tables, .window = s->rows};
 }
 
 /* ---- forward ---- */
@@ -318,7 +317,8 @@ static lk_status one_rank(lk_graph *graph, uint32_t block, lk_error *err) {
 }
 
 lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *host, lk_graph **out, lk_error *err) {
-	step s = {lk_graph_new(), model, host, batch, LK_PHASE_OTHER};
+	double pooling = lookups_of_sample(model) / model->tables;
+	step s = {lk_graph_new(), model, host, batch, pooling, equal_rows(model, batch, pooling), LK_PHASE_OTHER};
 	uint32_t block;
 	*out = NULL;
 	if (!s.graph) return lk_oom(err);
