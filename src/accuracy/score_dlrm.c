@@ -86,12 +86,19 @@ static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
 	return LK_OK;
 }
 
+/* Rows whose ranges are of one width: steps that wait for the host miss by what profiles hold, others by kernels. */
+static const char *class_of(const scorer *s, size_t i) {
+	return s->times[i].host_s > s->times[i].kernels_s ? "host-bound step" : "device-bound step";
+}
+
 static lk_status divide(scorer *s, lk_error *err) {
+	lk_score_key *class = lk_scoring_divide(s->arena, s->out, "class");
 	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
 	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model");
 	lk_score_key *batch = lk_scoring_divide(s->arena, s->out, "batch");
-	if (!gpu || !model || !batch) return lk_oom(err);
+	if (!class || !gpu || !model || !batch) return lk_oom(err);
 	for (size_t i = 0; i < s->count; i++) {
+		class[i].name = class_of(s, i);
 		gpu[i].name = s->runs[i].gpu, model[i].name = s->runs[i].name;
 		batch[i] = (lk_score_key){lk_arena_printf(s->arena, "%.0f", s->runs[i].batch), (int)s->runs[i].batch};
 		if (!batch[i].name) return lk_oom(err);
@@ -111,7 +118,7 @@ static lk_status put_ranges(scorer *s, lk_error *err) {
 	for (size_t i = 0; i < s->count; i++) {
 		const lk_validated *row = &s->out->rows[i];
 		double miss = fabs(log(row->predicted / row->measured));
-		if (!row->reason) s->misses[i] = (lk_miss){"recommendation fp32", fold_of(s, i), miss, NAN};
+		if (!row->reason) s->misses[i] = (lk_miss){class_of(s, i), fold_of(s, i), miss, NAN};
 	}
 	if (s->request->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->count, inside, err));
 	for (size_t i = 0; i < s->count; i++) {
@@ -119,7 +126,7 @@ static lk_status put_ranges(scorer *s, lk_error *err) {
 		double width = s->misses[i].width;
 		if (row->reason) continue;
 		/* 0.13: what cross-validation over the three models of the public table gives */
-		if (!s->request->cross) width = lk_misses_width(lk_calibration_current(), "network", "recommendation fp32", 0.13);
+		if (!s->request->cross) width = lk_misses_width(lk_calibration_current(), "network", class_of(s, i), 0.13);
 		row->low = row->predicted * exp(-width), row->high = row->predicted * exp(width);
 	}
 	return LK_OK;
