@@ -155,6 +155,7 @@ static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
 	} kinds[] = {
 		{r->ops, lk_score_ops}, {r->collectives, lk_score_collectives}, {r->memory, lk_score_memory},
 		{r->slowdown, lk_score_slowdown}, {r->models, lk_score_models},
+		{r->dlrm, lk_score_dlrm},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -162,13 +163,19 @@ static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
 		if (kinds[i].asked) found = kinds[i].score, asked++;
 	if (asked <= 1) return found;
 	lk_fail(err, LK_ERR_INPUT, "validate", "more than one kind of table is named");
-	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown and --models, or none for training runs");
+	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown, --models and --dlrm, or none for training runs");
 	return NULL;
 }
 
 static lk_status check_stack(const lk_validate_request *r, lk_error *err) {
-	if (!r->stack || !(r->ops || r->collectives || r->memory || r->slowdown || r->models)) return LK_OK;
+	if (!r->stack || !(r->ops || r->collectives || r->memory || r->slowdown || r->models || r->dlrm)) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
+}
+
+static lk_status check_overheads(const lk_validate_request *r, lk_error *err) {
+	if (!r->overheads || r->dlrm) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--overheads", "only recommendation models are predicted with host overheads");
+	return lk_hint(err, "add --dlrm");
 }
 
 /* Kinds that can leave something else out than usual. */
@@ -190,6 +197,7 @@ static lk_status answer(const lk_validate_request *request, lk_stream *in, work 
 	lk_scoring_fn *score = kind_of(request, err);
 	if (!score) return LK_ERR_INPUT;
 	LK_TRY(check_stack(request, err));
+	LK_TRY(check_overheads(request, err));
 	LK_TRY(check_folds(request, err));
 	LK_TRY(score(&w->arena, request, in, &scoring, err));
 	if (scoring.count == 0) return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");

@@ -19,6 +19,8 @@ static const lk_option options[] = {
 	 "kernels alone and beside communication (overlap_slowdown_*.csv)"},
 	{"models", 0, LK_OPTION_FLAG, AT(models), false, 0, 0, NULL, NULL, NULL,
 	 "whole networks on one device (fp32_models_e2e.csv)"},
+	{"dlrm", 0, LK_OPTION_FLAG, AT(dlrm), false, 0, 0, NULL, NULL, NULL,
+	 "recommendation models on one device (dlrm_single_gpu_iter.csv)"},
 	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
 	 "every row from a fit that has not seen its fold, instead of the calibration in use"},
 	{"folds", 0, LK_OPTION_CHOICE, AT(folds), false, 0, 0, folds, "NAME", NULL,
@@ -26,6 +28,9 @@ static const lk_option options[] = {
 	 "(a number of GPUs)"},
 	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
+	{"overheads", 0, LK_OPTION_TEXT, AT(overheads), false, 0, 0, NULL, "FILE", NULL,
+	 "with --dlrm, what the host spends by operation (T1 to T5); else host_op_overheads.csv and host_op_overheads_dlrm.csv "
+	 "beside the table"},
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", "Rows", "only rows of this software stack"},
 	{"sort", 0, LK_OPTION_CHOICE, AT(sort), false, 0, 0, orders, "ORDER", NULL,
 	 "order of the rows: file, or error (largest first)"},
@@ -81,10 +86,12 @@ const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
 	                   : r->memory      ? " --memory"
 	                   : r->slowdown    ? " --slowdown"
 	                   : r->models      ? " --models"
+	                   : r->dlrm        ? " --dlrm"
 	                                    : "";
-	if (!file || !stack || !calibration) return NULL;
-	return lk_arena_printf(arena, "lockstep validate%s %s%s%s%s%s%s%s%s%s%s", kind, file, r->cross ? " --cross-validate" : "",
+	const char *overheads = r->overheads ? lk_shell_quote(arena, r->overheads) : "";
+	if (!file || !stack || !calibration || !overheads) return NULL;
+	return lk_arena_printf(arena, "lockstep validate%s %s%s%s%s%s%s%s%s%s%s%s%s", kind, file, r->cross ? " --cross-validate" : "",
 	                       r->folds ? " --folds " : "", r->folds ? folds[r->folds] : "",
 	                       r->calibration ? " --calibration " : "", calibration, r->stack ? " --stack " : "", stack,
-	                       r->sort == 1 ? " --sort error" : "", r->rows ? " --rows" : "");
+	                       r->sort == 1 ? " --sort error" : "", r->rows ? " --rows" : "", r->overheads ? " --overheads " : "", overheads);
 }

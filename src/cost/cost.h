@@ -89,6 +89,7 @@ void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site
 void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);

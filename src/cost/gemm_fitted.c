@@ -111,3 +111,11 @@ void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *ou
 	}
 	lk_gemm_get(row, &out->numbers);
 }
+
+void lk_gemm_numbers_of(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out) {
+	const lk_device *which = NULL;
+	const lk_calibration_row *row = row_of(device->name, dtype);
+	if (!row) row = relative(device, dtype, &which);
+	if (!row) row = row_of("", dtype);
+	lk_gemm_get(row, out);
+}

@@ -40,7 +40,8 @@
 	X(NORM, "norm", 0)                   /* memory-bound: bytes only, from here ... */             \
 	X(ELEMENTWISE, "elementwise", 0)                                                               \
 	X(PERMUTE, "permute", 0)             /* gather and scatter of rows: MoE dispatch */            \
-	X(EMBEDDING, "embedding", 0)                                                                   \
+	X(EMBEDDING, "embedding", 0)         /* pooled: m samples, n wide, k lookups in each of batch  \
+	                                        tables of `window` rows */                             \
 	X(LOSS, "loss", 0)                                                                             \
 	X(OPTIMIZER, "optimizer", 0)         /* ... to here */                                         \
 	X(COPY, "copy", 0)                   /* host <-> device over PCIe */                           \
