@@ -41,11 +41,12 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	unsigned kind = ops->kind[op];
 	lk_coll_cost cost;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) {
-		bool same_node = site->peer_same_node[to_next_stage(ops->stream[op]) ? 0 : 1];
-		int sharing = site->groups[LK_GROUP_PP].sharing;
+		const lk_group_shape *pair = ops->group[op] == LK_GROUP_TEAM ? lk_site_group(site, graph, op) : NULL;
+		bool same_node = pair ? pair->nodes == 1 : site->peer_same_node[to_next_stage(ops->stream[op]) ? 0 : 1];
+		int sharing = pair ? pair->sharing : site->groups[LK_GROUP_PP].sharing;
 		cost = lk_p2p_cost(site->node, same_node, sharing > 0 ? sharing : 1, site->oversubscription, ops->bytes[op]);
 	} else {
-		const lk_group_shape *group = &site->groups[ops->group[op]];
+		const lk_group_shape *group = lk_site_group(site, graph, op);
 		cost = lk_collective_cost(collective_of(kind), group, ops->bytes[op] * copies_share(group, ops->k[op]));
 	}
 	double seconds = cost.seconds / site->constants->network_efficiency;

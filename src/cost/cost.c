@@ -1,7 +1,8 @@
 /* cost.c: which family answers for which operation, and the constants that the analytic models share.
  *
  * Order of sources for a duration: measured in the trace, measured on the device as rates, then the family's analytic
- * model.
+ * model. Lifted traces hold launches as operations: nothing else takes time of the host, and what was measured as
+ * nothing is nothing.
  */
 #include "cost/cost.h"
 #include "cost/kernel.h"
@@ -48,7 +49,7 @@ static double expert_kernels(unsigned dtype) {
 static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	const lk_constants *c = site->constants;
 	unsigned kind = graph->ops.kind[op];
-	if (kind == LK_OP_WAIT || kind == LK_OP_HOST) return 0;
+	if (kind == LK_OP_WAIT || kind == LK_OP_HOST || graph->traced) return 0;
 	bool experts = kind == LK_OP_GROUPED_GEMM || kind == LK_OP_PERMUTE;
 	bool eager = !site->cuda_graphs || (experts && site->experts_eager);
 	if (!eager) return c->graph_launch_s;
@@ -65,7 +66,8 @@ static int64_t picoseconds(double seconds) {
 
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	lk_cost cost = {.spread = 1};
-	lk_cost_family family = family_of[graph->ops.kind[op]];
+	bool nothing = graph->traced && graph->ops.kind[op] == LK_OP_HOST;
+	lk_cost_family family = nothing ? NULL : family_of[graph->ops.kind[op]];
 	if (family && !lk_cost_measured(graph, op, site, &cost)) family(graph, op, site, &cost);
 	if (graph->ops.measured_ps[op] > 0) cost.duration_ps = graph->ops.measured_ps[op];
 	cost.host_ps = picoseconds(launch_seconds(graph, op, site));

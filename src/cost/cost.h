@@ -51,12 +51,20 @@ typedef struct lk_cost_site {
 	const lk_constants *constants;
 	const lk_node *node;                     /* device and links of this rank */
 	const lk_group_shape *groups;            /* [LK_GROUPS] as this rank sees them */
+	const lk_group_shape *teams;             /* [teams of the graph] */
 	bool peer_same_node[2];                  /* SEND/RECV: the next stage forward, the one before */
 	double oversubscription;
 	bool cuda_graphs;
 	bool compiled;                           /* torch.compile: fewer launches */
 	bool experts_eager;                      /* graphs leave out the experts, whose sizes vary */
 } lk_cost_site;
+
+/* The group that a communication operation runs in. */
+static inline const lk_group_shape *lk_site_group(const lk_cost_site *site, const lk_graph *graph, uint32_t op)
+{
+	unsigned group = graph->ops.group[op];
+	return group == LK_GROUP_TEAM ? &site->teams[graph->ops.channel[op]] : &site->groups[group];
+}
 
 /* Cost of operation `op` of the graph. Never fails; every kind of operation but WAIT and MACRO has a model. */
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site);
@@ -65,7 +73,7 @@ lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site)
 typedef struct lk_costs {
 	uint32_t variants, ops;
 	lk_cost *at;             /* [variants * ops] */
-	uint16_t *variant_of;    /* [stages * chains], rank-ordered; NULL when there is only one variant */
+	uint16_t *variant_of;    /* [stages * chains], by rank (lk_rank_of); NULL when there is only one variant */
 } lk_costs;
 
 /* Choices of the job that costs depend on. */

@@ -6,6 +6,8 @@
 #include "base/stats.h"
 #include "cost/cost.h"
 
+enum { MOST_VARIANTS = 4096 };
+
 /* What makes two ranks' costs differ. */
 typedef struct lk_signature {
 	const lk_node *node;
@@ -14,14 +16,24 @@ typedef struct lk_signature {
 		const lk_node *slowest;
 	} group[LK_GROUPS];
 	bool peer_same_node[2];
+	uint32_t team_chain; /* first chain whose teams lie as this one's */
 } lk_signature;
+
+/* Chains whose teams lie alike on nodes alike. */
+typedef struct lk_team_class {
+	uint64_t key;
+	uint32_t chain; /* the first one */
+} lk_team_class;
 
 typedef struct lk_table_builder {
 	const lk_graph *graph;
 	const lk_cluster *cluster;
 	const lk_cost_options *options;
+	uint32_t stage_step, chain_step; /* from a rank to its like on the next stage, of the next chain */
 	lk_signature *known;
 	size_t count, capacity;
+	LK_VEC(lk_team_class) team_classes;
+	lk_group_shape *teams; /* of one variant */
 	int32_t *node_of; /* [world] */
 	uint8_t *kind_of; /* [world] node group, at most 255 kinds matter */
 } lk_table_builder;
@@ -45,6 +57,10 @@ static void place_ranks(lk_table_builder *t, uint32_t world) {
 
 static double speed(const lk_node *node) {
 	return node->intra_rate + node->nics * node->nic_rate;
+}
+
+static uint32_t rank_at(const lk_table_builder *t, uint32_t stage, uint32_t chain) {
+	return stage * t->stage_step + chain * t->chain_step;
 }
 
 /* Members come in rank order, so those of one node stand together. */
@@ -76,12 +92,13 @@ static void across_shape(const lk_table_builder *t, uint32_t chain, int kind, lk
 	const lk_ranks *r = &t->graph->ranks;
 	if (group_ranks(r, kind) <= 1) return;
 	bool ends = kind == LK_GROUP_EMBEDDING;
-	shape_of(t, chain, ends ? 2 : r->stages, ends ? (r->stages - 1) * r->chains : r->chains, s, kind);
+	uint32_t step = ends ? (r->stages - 1) * t->stage_step : t->stage_step;
+	shape_of(t, rank_at(t, 0, chain), ends ? 2 : r->stages, step, s, kind);
 }
 
-static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain, lk_signature *s) {
+static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain, uint32_t team_chain, lk_signature *s) {
 	const lk_ranks *r = &t->graph->ranks;
-	uint32_t base = stage * r->chains, rank = base + chain;
+	uint32_t rank = rank_at(t, stage, chain);
 	memset(s, 0, sizeof *s);
 	s->node = node_at(t, rank);
 	for (int kind = 1; kind < LK_GROUPS; kind++) {
@@ -90,20 +107,26 @@ static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain,
 		if (across_stages(kind)) {
 			across_shape(t, chain, kind, s);
 		} else {
-			shape_of(t, base + chain / (size * stride) * (size * stride) + chain % stride, size, stride, s, kind);
+			uint32_t first = chain / (size * stride) * (size * stride) + chain % stride;
+			shape_of(t, rank_at(t, stage, first), size, stride * t->chain_step, s, kind);
 		}
 	}
+	s->team_chain = team_chain;
+	if (t->graph->traced) return; /* no wires: messages are of teams */
 	uint32_t world = r->world;
 	s->peer_same_node[0] = t->node_of[(rank + r->chains) % world] == t->node_of[rank];
 	s->peer_same_node[1] = t->node_of[(rank + world - r->chains) % world] == t->node_of[rank];
 }
 
+static lk_status too_many(lk_error *err) {
+	return lk_fail(err, LK_ERR_INPUT, "cluster", "more than %d different kinds of places for ranks; use more regular nodes",
+	               MOST_VARIANTS);
+}
+
 static lk_status variant_of(lk_table_builder *t, const lk_signature *s, uint16_t *variant, lk_error *err) {
 	for (size_t i = t->count; i-- > 0;)
 		if (memcmp(&t->known[i], s, sizeof *s) == 0) return *variant = (uint16_t)i, LK_OK;
-	if (t->count == 4096)
-		return lk_fail(err, LK_ERR_INPUT, "cluster",
-					   "more than 4096 different kinds of places for ranks; use more regular nodes");
+	if (t->count == MOST_VARIANTS) return too_many(err);
 	if (t->count == t->capacity) {
 		size_t capacity = t->capacity ? t->capacity * 2 : 8;
 		lk_signature *grown = realloc(t->known, capacity * sizeof *grown);
@@ -123,17 +146,100 @@ static uint64_t mix(uint64_t key, uint64_t value) {
 
 static void mix_groups(const lk_table_builder *t, uint32_t stage, int kind, uint64_t *key) {
 	const lk_ranks *r = &t->graph->ranks;
-	uint32_t size = r->group[kind].size, stride = r->group[kind].stride, base = stage * r->chains;
+	uint32_t size = r->group[kind].size, stride = r->group[kind].stride;
 	if (size <= 1 || across_stages(kind)) return;
 	for (uint32_t block = 0; block + size * stride <= r->chains; block += size * stride)
 		for (uint32_t offset = 0; offset < stride; offset++) {
 			lk_signature s;
 			uint32_t first = block + offset;
-			shape_of(t, base + first, size, stride, &s, kind);
+			shape_of(t, rank_at(t, stage, first), size, stride * t->chain_step, &s, kind);
 			uint64_t lies = (uint64_t)(uint32_t)s.group[kind].nodes << 32 | (uint32_t)s.group[kind].per_node;
 			lies = mix(lies, (uint64_t)(s.group[kind].slowest - t->cluster->node) * LK_GROUPS + (unsigned)kind);
 			for (uint32_t i = 0; i < size; i++) key[first + i * stride] = mix(key[first + i * stride], lies);
 		}
+}
+
+/* Where the members of a team lie, as nodes and most ranks of a node; across chains, those of all chains. */
+typedef struct lk_lie {
+	int32_t nodes, per_node;
+	const lk_node *slowest;
+} lk_lie;
+
+typedef struct lk_lie_count {
+	lk_lie lie;
+	int32_t last, run;
+	uint32_t first_rank, last_rank, ranks;
+} lk_lie_count;
+
+static void count_member(const lk_table_builder *t, uint32_t rank, lk_lie_count *c) {
+	const lk_node *node = node_at(t, rank);
+	if (!c->ranks++) c->first_rank = rank, c->lie.slowest = node, c->last = -1;
+	c->last_rank = rank;
+	if (t->node_of[rank] != c->last) c->lie.nodes++, c->run = 0, c->last = t->node_of[rank];
+	if (++c->run > c->lie.per_node) c->lie.per_node = c->run;
+	if (speed(node) < speed(c->lie.slowest)) c->lie.slowest = node;
+}
+
+/* Members that the graph does not hold go on as those that it holds begin: as far apart, one alone next to its like. */
+static void extend(uint32_t ranks, lk_lie_count *c) {
+	uint32_t apart = c->ranks > 1 ? (c->last_rank - c->first_rank) / (c->ranks - 1) : 1;
+	uint32_t gpus = c->lie.slowest->gpus > 0 ? (uint32_t)c->lie.slowest->gpus : 1;
+	uint32_t per_node = apart < gpus ? gpus / (apart ? apart : 1) : 1;
+	if (per_node > ranks) per_node = ranks;
+	c->lie.per_node = (int32_t)per_node;
+	c->lie.nodes = (int32_t)((ranks + per_node - 1) / per_node);
+}
+
+static lk_lie lie_of(const lk_table_builder *t, const lk_team *team, uint32_t chain) {
+	lk_lie_count c = {0};
+	const uint32_t *stages = t->graph->team_stages.at;
+	uint32_t members = team->end - team->begin, chains = team->across ? t->graph->ranks.chains : 1;
+	bool traced = t->graph->traced; /* in the order of ranks: chain by chain, or stage by stage */
+	for (uint64_t i = 0; i < (uint64_t)members * chains; i++) {
+		uint32_t m = (uint32_t)(traced ? i % members : i / chains), k = (uint32_t)(traced ? i / members : i % chains);
+		count_member(t, rank_at(t, stages[team->begin + m], team->across ? k : chain), &c);
+	}
+	if (!c.ranks) c.lie = (lk_lie){1, 1, &t->cluster->node[0]};
+	else if (team->ranks > c.ranks) extend(team->ranks, &c);
+	return c.lie;
+}
+
+static lk_group_shape team_shape(const lk_table_builder *t, const lk_team *team, uint32_t chain) {
+	lk_lie lie = lie_of(t, team, chain);
+	int sharing = lie.nodes > 1 ? lie.slowest->gpus / lie.per_node : 1;
+	return (lk_group_shape){
+		.node = lie.slowest,
+		.ranks = (int)team->ranks,
+		.nodes = lie.nodes,
+		.ranks_per_node = lie.per_node,
+		.sharing = sharing > 0 ? sharing : 1,
+		.oversubscription = t->cluster->oversubscription,
+	};
+}
+
+/* Adds to every chain's key how its teams lie, and finds the first chain of its class. */
+static lk_status classify_teams(lk_table_builder *t, uint64_t *key, uint32_t *team_chain, lk_error *err) {
+	const lk_graph *graph = t->graph;
+	for (uint32_t chain = 0; chain < graph->ranks.chains; chain++) {
+		uint64_t own = 0;
+		for (size_t i = 0; i < graph->teams.count; i++) {
+			if (graph->teams.at[i].across) continue; /* the same for all */
+			lk_lie lie = lie_of(t, &graph->teams.at[i], chain);
+			own = mix(mix(own, (uint64_t)(uint32_t)lie.nodes << 32 | (uint32_t)lie.per_node),
+			          (uint64_t)(lie.slowest - t->cluster->node));
+		}
+		size_t known = t->team_classes.count;
+		while (known > 0 && t->team_classes.at[known - 1].key != own) known--;
+		if (!known) {
+			if (t->team_classes.count == MOST_VARIANTS) return too_many(err);
+			if (!lk_push(&t->team_classes)) return lk_oom(err);
+			*lk_last(&t->team_classes) = (lk_team_class){own, chain};
+			known = t->team_classes.count;
+		}
+		team_chain[chain] = t->team_classes.at[known - 1].chain;
+		if (graph->teams.count) key[chain] = mix(key[chain], own);
+	}
+	return LK_OK;
 }
 
 /* Groups across stages lie the same for all stages of a chain: looked at once. */
@@ -156,9 +262,9 @@ static void stage_keys(const lk_table_builder *t, uint32_t stage, const uint64_t
 	const lk_ranks *r = &t->graph->ranks;
 	uint32_t world = r->world;
 	for (uint32_t chain = 0; chain < r->chains; chain++) {
-		uint32_t rank = stage * r->chains + chain;
-		uint32_t next = rank + r->chains < world ? rank + r->chains : rank + r->chains - world;
-		uint32_t before = rank >= r->chains ? rank - r->chains : rank + world - r->chains;
+		uint32_t rank = rank_at(t, stage, chain), step = t->graph->traced ? 0 : r->chains;
+		uint32_t next = rank + step < world ? rank + step : rank + step - world;
+		uint32_t before = rank >= step ? rank - step : rank + world - step;
 		key[chain] = t->kind_of[rank] * 4u + (t->node_of[next] == t->node_of[rank]) * 2u +
 					 (t->node_of[before] == t->node_of[rank]);
 		key[chain] = mix(key[chain], across[chain]);
@@ -171,28 +277,30 @@ static bool stages_lie_alike(const lk_table_builder *t) {
 	const lk_ranks *r = &t->graph->ranks;
 	const lk_cluster *c = t->cluster;
 	int64_t gpus = c->node[0].gpus;
-	return c->groups == 1 && gpus > 0 && r->chains % gpus == 0 && c->nodes[0] * gpus >= r->world;
+	return !t->graph->traced && c->groups == 1 && gpus > 0 && r->chains % gpus == 0 && c->nodes[0] * gpus >= r->world;
 }
 
-static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t *key, uint64_t *across, lk_error *err) {
+static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t *key, uint64_t *across,
+                               uint32_t *team_chain, lk_error *err) {
 	const lk_ranks *r = &t->graph->ranks;
 	chain_keys(t, across);
+	LK_TRY(classify_teams(t, across, team_chain, err));
 	bool alike = stages_lie_alike(t);
 	for (uint32_t stage = 0; stage < r->stages; stage++) {
-		uint16_t *out = &variant[(size_t)stage * r->chains];
 		if (alike && stage > 0) {
-			memcpy(out, variant, r->chains * sizeof *out);
+			memcpy(&variant[(size_t)stage * r->chains], variant, r->chains * sizeof *variant);
 			continue;
 		}
 		stage_keys(t, stage, across, key);
 		for (uint32_t chain = 0; chain < r->chains; chain++) {
+			uint16_t *out = &variant[rank_at(t, stage, chain)];
 			if (chain > 0 && key[chain] == key[chain - 1]) {
-				out[chain] = out[chain - 1];
+				*out = *(out - t->chain_step);
 				continue;
 			}
 			lk_signature s;
-			signature(t, stage, chain, &s);
-			LK_TRY(variant_of(t, &s, &out[chain], err));
+			signature(t, stage, chain, team_chain[chain], &s);
+			LK_TRY(variant_of(t, &s, out, err));
 		}
 	}
 	return LK_OK;
@@ -216,10 +324,12 @@ static lk_group_shape group_shape(const lk_table_builder *t, const lk_signature 
 static void cost_variant(const lk_table_builder *t, const lk_signature *s, lk_cost *out) {
 	lk_group_shape groups[LK_GROUPS];
 	for (int kind = 0; kind < LK_GROUPS; kind++) groups[kind] = group_shape(t, s, kind);
+	for (size_t i = 0; i < t->graph->teams.count; i++) t->teams[i] = team_shape(t, &t->graph->teams.at[i], s->team_chain);
 	lk_cost_site site = {
 		.constants = t->options->constants,
 		.node = s->node,
 		.groups = groups,
+		.teams = t->teams,
 		.peer_same_node = {s->peer_same_node[0], s->peer_same_node[1]},
 		.oversubscription = t->cluster->oversubscription,
 		.cuda_graphs = t->options->cuda_graphs,
@@ -235,8 +345,10 @@ static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_e
 	if (!out->variant_of) return lk_oom(err);
 	place_ranks(t, r->world);
 	uint64_t *key = LK_ARRAY(arena, uint64_t, r->chains), *across = LK_ARRAY(arena, uint64_t, r->chains);
-	if (!key || !across) return lk_oom(err);
-	LK_TRY(find_variants(t, out->variant_of, key, across, err));
+	uint32_t *team_chain = LK_ARRAY(arena, uint32_t, r->chains);
+	t->teams = LK_ARRAY(arena, lk_group_shape, t->graph->teams.count);
+	if (!key || !across || !team_chain || !t->teams) return lk_oom(err);
+	LK_TRY(find_variants(t, out->variant_of, key, across, team_chain, err));
 	out->variants = (uint32_t)t->count;
 	out->ops = t->graph->ops.count;
 	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);
@@ -251,11 +363,14 @@ lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluste
 	if (cluster->groups > 255) return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
 	uint32_t world = graph->ranks.world;
 	lk_table_builder t = {.graph = graph, .cluster = cluster, .options = options};
+	t.stage_step = graph->traced ? 1 : graph->ranks.chains;
+	t.chain_step = graph->traced ? graph->ranks.stages : 1;
 	t.node_of = malloc(world * sizeof *t.node_of);
 	t.kind_of = malloc(world);
 	lk_status status = t.node_of && t.kind_of ? build(&t, arena, out, err) : lk_oom(err);
 	free(t.node_of);
 	free(t.kind_of);
 	free(t.known);
+	lk_vec_free(&t.team_classes);
 	return status;
 }

@@ -261,8 +261,8 @@ lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err);
 /* The most operations of a transformer layer, forward and backward together (blocks named "layer..."). */
 uint32_t lk_graph_layer_ops(const lk_graph *graph);
 
-/* Every invariant: indices in range, dependencies backward, sends matched by receives, events signalled before they are
- * waited for, allocations given back. The error names program, call and operation. */
+/* Every invariant: indices in range, dependencies backward, sends matched by receives, operations of a team issued
+ * equally often by all its members, events signalled before they are waited for, allocations given back. The error names program, call and operation. */
 lk_status lk_graph_check(const lk_graph *graph, lk_error *err);
 
 /* The file form (docs/METHOD.md, "The graph file"): JSON, readable, versioned; .gz is compressed. Reading what was written

@@ -28,11 +28,20 @@ static void print_shape(FILE *out, const lk_ops *o, uint32_t i) {
 	if (o->window[i] != 0) fprintf(out, " window %g", o->window[i]);
 }
 
-static void print_waits(FILE *out, const lk_ops *o, uint32_t i) {
+/* Streams of lifted traces mean nothing by themselves, and those beyond the known ones have no label. */
+static const char *stream_of(const lk_graph *graph, unsigned stream, char out[16]) {
+	if (!graph->traced && stream <= LK_STREAM_RECV_BACKWARD_UP) return lk_stream_label(stream);
+	snprintf(out, 16, "stream %u", stream);
+	return out;
+}
+
+static void print_waits(const lk_graph *graph, FILE *out, uint32_t i) {
+	const lk_ops *o = &graph->ops;
+	char text[16];
 	const char *before = "  joins ";
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		if (!(o->join[i] >> s & 1)) continue;
-		fprintf(out, "%s%s", before, lk_stream_label(s));
+		fprintf(out, "%s%s", before, stream_of(graph, s, text));
 		before = ", ";
 	}
 	before = "  after ";
@@ -50,9 +59,9 @@ static void print_memory(FILE *out, const char *sign, double bytes, unsigned own
 
 static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t place) {
 	const lk_ops *o = &graph->ops;
-	char name[NAME], text[32];
+	char name[NAME], text[32], stream[16];
 	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, name_of(graph, o->name[i], name),
-			lk_op_kind_name((lk_op_kind)o->kind[i]), lk_stream_label(o->stream[i]),
+			lk_op_kind_name((lk_op_kind)o->kind[i]), stream_of(graph, o->stream[i], stream),
 			lk_phase_name((lk_phase)o->phase[i]));
 	if (lk_op_is_comm(o->kind[i]) && o->group[i] == LK_GROUP_TEAM) fprintf(out, "  team %d", o->channel[i]);
 	else if (lk_op_is_collective(o->kind[i])) fprintf(out, "  group %s", lk_group_label(o->group[i]));
@@ -66,7 +75,7 @@ static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t plac
 	if (o->flags[i] & LK_OP_CAUSAL) fputs("  causal", out);
 	if (o->flags[i] & LK_OP_TRANSIENT) fputs("  transient", out);
 	if (o->flags[i] & LK_OP_OVERLAPPED) fputs("  overlapped", out);
-	print_waits(out, o, i);
+	print_waits(graph, out, i);
 	print_memory(out, "+", o->alloc[i], o->alloc_owner[i]);
 	print_memory(out, "-", o->release[i], o->release_owner[i]);
 	putc('\n', out);

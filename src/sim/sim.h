@@ -5,6 +5,9 @@
  *   events.c  contention. Ranks advance in the order of time while something overlaps on them, and run ahead while nothing
  *             does; operations that overlap slow one another (processor sharing, lk_contention_rates).
  *
+ * Lifted traces (lk_graph.traced) run on both: launches are operations, CPU threads are streams that share nothing, and
+ * the host times of costs are not looked at.
+ *
  * Folding: ranks that cannot differ are simulated once (ranks.c, colour refinement); repeated calls become one MACRO
  * operation each (fold.c), a graph -> graph function whose result runs on the same engines.
  */
@@ -16,7 +19,7 @@
 #include "graph/graph.h"
 
 typedef struct lk_straggler {
-	uint32_t rank;
+	uint32_t rank;       /* as lk_rank_of numbers them, here and below */
 	double factor;       /* compute takes so many times as long */
 } lk_straggler;
 
@@ -64,7 +67,7 @@ lk_status lk_sim_classes(const lk_graph *graph, const lk_costs *costs, const lk_
                          uint32_t *lanes, uint32_t **lane_of, uint32_t **lane_ranks, lk_error *err);
 
 /* A folded graph. Every run of calls without a partner outside its rank class becomes one MACRO operation, simulated alone
- * in its steady state; long repeats are extrapolated from their period. */
+ * in its steady state; long repeats are extrapolated from their period. A lifted trace comes back unfolded. */
 typedef struct lk_fold {
 	lk_graph *graph;         /* names are its own; ranks, wires and facts as in the source */
 	lk_costs costs;          /* owned by the arena; same variants as the source's */

@@ -710,6 +710,111 @@ static void ranks_cost_what_their_places_say(void **state)
 	}
 }
 
+/* ---- teams ---- */
+
+/* The members of a team that meet `rank`, found by asking every rank of the world. */
+static lk_group_shape counted_team(const lk_graph *graph, const lk_cluster *cluster, const lk_team *team, uint32_t rank)
+{
+	int on_node[256] = {0};
+	lk_group_shape shape = {.ranks = (int)team->ranks, .oversubscription = cluster->oversubscription, .sharing = 1};
+	for (uint32_t other = 0; other < graph->ranks.world; other++) {
+		bool same = team->across || lk_rank_chain(graph, other) == lk_rank_chain(graph, rank);
+		if (!same || lk_team_member(graph, team, lk_rank_stage(graph, other)) == UINT32_MAX) continue;
+		lk_place place = lk_cluster_place(cluster, (int)other);
+		const lk_node *node = &cluster->node[place.group];
+		if (on_node[place.node]++ == 0) shape.nodes++;
+		if (on_node[place.node] > shape.ranks_per_node) shape.ranks_per_node = on_node[place.node];
+		if (!shape.node || node_speed(node) < node_speed(shape.node)) shape.node = node;
+	}
+	if (shape.nodes > 1 && shape.node->gpus > shape.ranks_per_node) shape.sharing = shape.node->gpus / shape.ranks_per_node;
+	return shape;
+}
+
+/* Collectives of three random teams and messages of a random pair, of a lifted trace or not. */
+static lk_graph *team_graph(uint64_t *seed, uint32_t stages, uint32_t chains, bool traced)
+{
+	lk_op ops[4];
+	for (int t = 0; t < 4; t++)
+		ops[t] = (lk_op){.kind = t == 3 ? LK_OP_SEND : t ? LK_OP_ALLREDUCE : LK_OP_ALLTOALL, .stream = 9,
+		                 .group = LK_GROUP_TEAM, .channel = t, .name = "team", .bytes = 1e7};
+	lk_graph *graph = graph_of(ops, 4);
+	lay_out(graph, stages, chains);
+	graph->traced = traced;
+	for (int t = 0; t < 4; t++) {
+		uint32_t members[16], count = 0;
+		for (uint32_t s = 0; s < stages; s++)
+			if (t == 3 ? s == 0 || s == stages - 1 : uniform(seed) < 0.6) members[count++] = s;
+		if (!count) members[count++] = 0;
+		bool across = t != 3 && uniform(seed) < 0.4;
+		lk_graph_add_team(graph, "team", members, count, count * (across ? chains : 1), across);
+	}
+	return graph;
+}
+
+static void check_teams(const lk_graph *graph, const lk_cluster *cluster, const lk_costs *costs)
+{
+	for (uint32_t rank = 0; rank < graph->ranks.world; rank++)
+		for (uint32_t op = 0; op < graph->ops.count; op++) {
+			const lk_team *team = &graph->teams.at[op];
+			if (lk_team_member(graph, team, lk_rank_stage(graph, rank)) == UINT32_MAX) continue;
+			lk_group_shape teams[4] = {{0}}, none[LK_GROUPS] = {{0}};
+			teams[op] = counted_team(graph, cluster, team, rank);
+			lk_cost_site site = {.constants = &lk_default_constants, .groups = none, .teams = teams,
+			                     .node = &cluster->node[lk_cluster_place(cluster, (int)rank).group],
+			                     .oversubscription = cluster->oversubscription};
+			lk_cost wanted = lk_cost_op(graph, op, &site);
+			const lk_cost *got = lk_costs_get(costs, costs->variant_of ? costs->variant_of[rank] : 0, op);
+			assert_int_equal(got->duration_ps, wanted.duration_ps);
+			assert_true(!graph->traced || (got->host_ps == 0 && got->lead_ps == 0));
+		}
+}
+
+static void teams_cost_what_their_places_say(void **state)
+{
+	(void)state;
+	uint64_t seed = 11;
+	for (int i = 0; i < 200; i++) {
+		const struct placement *p = &placements[(size_t)i % (sizeof placements / sizeof *placements)];
+		lk_error err;
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster;
+		lk_costs costs;
+		if (lk_cluster_parse(&arena, p->cluster, &cluster, &err) != LK_OK) fail_msg("%s: %s", p->cluster, err.what);
+		uint32_t stages = 2 + (uint32_t)(uniform(&seed) * 6), chains = (uint32_t)cluster.gpus / stages;
+		lk_graph *graph = team_graph(&seed, stages, chains < 4 ? chains : 4, i % 3 > 0);
+		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
+		check_teams(graph, &cluster, &costs);
+		lk_graph_free(graph);
+		lk_arena_free(&arena);
+	}
+}
+
+/* One node of eight was traced of a run on eight nodes, or one rank of each: the others lie as these do. */
+static void missing_members_lie_as_the_others(void **state)
+{
+	(void)state;
+	static const struct { uint32_t stages, ranks; int nodes, per_node; } cases[] = {{8, 64, 8, 8}, {1, 64, 8, 8}, {1, 4, 1, 4}, {4, 12, 2, 8}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_error err;
+		lk_cluster cluster;
+		lk_costs costs;
+		lk_graph *graph = graph_of(&(lk_op){.kind = LK_OP_ALLREDUCE, .stream = 9, .group = LK_GROUP_TEAM, .name = "team", .bytes = 1e8}, 1);
+		const uint32_t members[] = {0, 1, 2, 3, 4, 5, 6, 7};
+		lay_out(graph, cases[i].stages, 1);
+		graph->traced = true;
+		lk_graph_add_team(graph, "world", members, cases[i].stages, cases[i].ranks, false);
+		assert_int_equal(lk_cluster_parse(&arena, "8 node * 8 h100-sxm", &cluster, &err), LK_OK);
+		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
+		lk_group_shape shape = {.node = &cluster.node[0], .ranks = (int)cases[i].ranks, .nodes = cases[i].nodes,
+		                        .ranks_per_node = cases[i].per_node, .sharing = 1, .oversubscription = cluster.oversubscription};
+		double wanted = lk_collective_cost(LK_COLL_ALLREDUCE, &shape, 1e8).seconds / lk_default_constants.network_efficiency;
+		assert_true(fabs((double)costs.at[0].duration_ps * 1e-12 / wanted - 1) < 1e-6);
+		lk_graph_free(graph);
+		lk_arena_free(&arena);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -732,6 +837,8 @@ int main(void)
 		cmocka_unit_test(few_blocks_suffer), cmocka_unit_test(links_are_shared_fairly),
 		cmocka_unit_test(memory_is_shared_by_demand),
 		cmocka_unit_test(ranks_cost_what_their_places_say),
+		cmocka_unit_test(teams_cost_what_their_places_say),
+		cmocka_unit_test(missing_members_lie_as_the_others),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,14 +39,14 @@ static double real(dice *d) {
 
 static const char *const op_names[] = {"qkv_proj",         "norm",  "", "a \"quoted\" name", "tab\there",
 									   "stra\xc3\x9f\x65", "x\x01y"};
-enum { NAMES = 7, EVENTS = 5, PORTS = 3, IN_STAGE = LK_GROUP_PP };
+enum { NAMES = 7, EVENTS = 5, PORTS = 3, IN_STAGE = LK_GROUP_PP, TEAMS = 3 };
 
 static lk_op random_op(dice *d, uint32_t place, uint32_t *deps) {
 	lk_op op = {
 		.phase = (uint8_t)roll(d, LK_PHASES),
 		.dtype = (uint8_t)roll(d, LK_DTYPES),
 		.flags = (uint8_t)(roll(d, 8) & ~(unsigned)LK_OP_TRANSIENT),
-		.join = (uint16_t)(roll(d, 3) ? 0 : roll(d, 65536)),
+		.join = roll(d, 3) ? 0 : (roll(d, 65536) << 16 | roll(d, 65536)) & ((1u << LK_STREAMS) - 1),
 		.name = op_names[roll(d, NAMES)],
 		.m = real(d),
 		.n = real(d),
@@ -134,6 +134,27 @@ static parts make_blocks(lk_graph *graph, dice *d) {
 	return p;
 }
 
+/* Some stages, all chains of the first one, and a pair of which one is missing; the members issue `team` in turn. */
+static void put_teams(lk_graph *graph, dice *d, uint32_t stages) {
+	uint32_t members[TEAMS][4] = {{0}}, count[TEAMS] = {0, 1, 1}, block[TEAMS];
+	for (uint32_t s = 0; s < stages; s++)
+		if (s + 1 == stages || roll(d, 2)) members[0][count[0]++] = s;
+	members[2][0] = roll(d, stages);
+	static const uint8_t kinds[TEAMS] = {LK_OP_ALLGATHER, LK_OP_ALLREDUCE, LK_OP_RECV};
+	for (uint32_t t = 0; t < TEAMS; t++) {
+		uint32_t ranks = t == 0 ? count[0] + roll(d, 3) : t == 1 ? 8 : 2;
+		uint32_t team = lk_graph_add_team(graph, op_names[roll(d, NAMES)], members[t], count[t], ranks, t == 1);
+		assert_int_equal(team, t);
+		block[t] = single(graph, "team", (lk_op){.kind = kinds[t], .stream = (uint8_t)(1 + roll(d, LK_STREAMS - 1)),
+		                                         .group = LK_GROUP_TEAM, .channel = (int32_t)t, .name = "team", .bytes = 8});
+		for (uint32_t i = 0; i < count[t]; i++) put(graph, d, members[t][i], block[t], 2, 0, 0);
+	}
+	for (uint32_t s = 0; s < stages; s++)
+		for (unsigned i = 0; i < LK_STREAMS; i++)
+			if (roll(d, 4) == 0)
+				assert_int_equal(lk_graph_name_stream(graph, s, i, op_names[roll(d, NAMES)], roll(d, 2), NULL), LK_OK);
+}
+
 static void fill_program(lk_graph *graph, dice *d, const parts *p, uint32_t stage, uint32_t stages) {
 	unsigned event = roll(d, EVENTS), times = 1 + roll(d, 3);
 	put(graph, d, stage, p->signal, 1, roll(d, 9), event);
@@ -167,6 +188,8 @@ static lk_graph *random_graph(uint64_t seed) {
 		fill_program(graph, &d, &p, s, stages);
 		if (s + 1 < stages) lk_graph_wire(graph, s, 2, s + 1, 1);
 	}
+	graph->traced = roll(&d, 2);
+	if (roll(&d, 2)) put_teams(graph, &d, stages);
 	graph->model_flops = real(&d), graph->tokens = real(&d), graph->samples = real(&d);
 	graph->peak_dtype = roll(&d, LK_DTYPES);
 	return graph;
@@ -198,6 +221,8 @@ static void same_program(const lk_graph *a, const lk_graph *b, size_t s) {
 	const lk_program *x = &a->programs.at[s], *y = &b->programs.at[s];
 	same_name(a, x->name, b, y->name);
 	assert_true(x->stage == y->stage && x->events == y->events && x->channels == y->channels);
+	assert_int_equal(x->threads, y->threads);
+	for (unsigned i = 0; i < LK_STREAMS; i++) same_name(a, x->stream_names[i], b, y->stream_names[i]);
 	for (int o = 0; o < LK_OWNERS; o++) assert_true(x->resident[o] == y->resident[o]);
 	assert_int_equal(x->calls.count, y->calls.count);
 	for (size_t i = 0; i < x->calls.count; i++) {
@@ -221,6 +246,15 @@ static void same_graph(const lk_graph *a, const lk_graph *b) {
 	assert_int_equal(a->wires.count, b->wires.count);
 	assert_memory_equal(a->wires.at, b->wires.at, a->wires.count * sizeof *a->wires.at);
 	assert_int_equal(a->channels, b->channels);
+	assert_int_equal(a->traced, b->traced);
+	assert_int_equal(a->teams.count, b->teams.count);
+	for (size_t i = 0; i < a->teams.count; i++) {
+		const lk_team *x = &a->teams.at[i], *y = &b->teams.at[i];
+		same_name(a, x->name, b, y->name);
+		assert_true(x->begin == y->begin && x->end == y->end && x->ranks == y->ranks && x->across == y->across);
+	}
+	assert_int_equal(a->team_stages.count, b->team_stages.count);
+	for (size_t i = 0; i < a->team_stages.count; i++) assert_int_equal(a->team_stages.at[i], b->team_stages.at[i]);
 	assert_memory_equal(&a->ranks, &b->ranks, sizeof a->ranks);
 	assert_true(a->model_flops == b->model_flops && a->tokens == b->tokens && a->samples == b->samples);
 	assert_int_equal(a->peak_dtype, b->peak_dtype);
@@ -277,7 +311,7 @@ static void test_print(void **state) {
 
 /* ---- planted faults ---- */
 
-/* Two stages; blocks: 0 compute (4 operations), 1 send, 2 receive, 3 norm, 4 take, 5 give, 6 signal, 7 wait. */
+/* Two stages; blocks: 0 compute (4 operations), 1 send, 2 receive, 3 norm, 4 take, 5 give, 6 signal, 7 wait, 8 meet. */
 static lk_graph *small_graph(void) {
 	lk_graph *graph = lk_graph_new();
 	const uint32_t before[1] = {0};
@@ -305,12 +339,16 @@ static lk_graph *small_graph(void) {
 		   (lk_op){.kind = LK_OP_NORM, .stream = 1, .release = 5000, .release_owner = LK_OWN_LOGITS, .name = "giver"});
 	single(graph, "signal", (lk_op){.kind = LK_OP_WAIT, .stream = 1, .signal = 1, .name = "set"});
 	single(graph, "wait", (lk_op){.kind = LK_OP_WAIT, .stream = 1, .wait = 2, .name = "await"});
+	single(graph, "meet",
+		   (lk_op){.kind = LK_OP_ALLREDUCE, .stream = 20, .group = LK_GROUP_TEAM, .channel = 0, .name = "meeting"});
+	lk_graph_add_team(graph, "world", (const uint32_t[]){0, 1}, 2, 8, true);
+	lk_graph_add_team(graph, "pair", (const uint32_t[]){0, 1}, 2, 2, false);
 	assert_int_equal(lk_graph_set_programs(graph, 2, 2, NULL), LK_OK);
 	graph->ranks.chains = 4, graph->ranks.world = 8;
 	graph->ranks.group[LK_GROUP_TP].size = 2;
 	lk_graph_wire(graph, 0, 0, 1, 1);
 	for (uint32_t s = 0; s < 2; s++) {
-		static const uint32_t order[] = {0, 4, 6, 1, 7, 5, 3};
+		static const uint32_t order[] = {0, 4, 6, 1, 7, 5, 3, 8};
 		graph->programs.at[s].events = 3;
 		graph->programs.at[s].resident[LK_OWN_WEIGHTS] = 1e6;
 		for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
@@ -327,7 +365,7 @@ static lk_graph *small_graph(void) {
 
 static lk_call *call_at(lk_graph *g, size_t s, size_t i) { return &g->programs.at[s].calls.at[i]; }
 
-enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10 }; /* operations */
+enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10, MEET = 11 }; /* operations */
 
 /* FAULT(name, what is done to the graph g, place and cause that the message must name) */
 #define FAULTS(FAULT) \
@@ -355,8 +393,8 @@ enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10 }; /* operations */
 	FAULT(dep_far, g->ops.deps[0] = UINT32_MAX, "operation 1 (norm)", "later operation") \
 	FAULT(dep_list, g->ops.dep_begin[1] = 5, "step graph", "broken") \
 	FAULT(block_gap, g->blocks.at[1].begin++, "block 1 (send block)", "does not begin where") \
-	FAULT(block_end, g->blocks.at[7].end = 99, "block 7 (wait)", "beyond the last operation") \
-	FAULT(block_open, g->blocks.at[7].end--, "step graph", "begun and not ended") \
+	FAULT(block_end, g->blocks.at[8].end = 99, "block 8 (meet)", "beyond the last operation") \
+	FAULT(block_open, g->blocks.at[8].end--, "step graph", "begun and not ended") \
 	FAULT(block_name, g->blocks.at[2].name = 999, "block 2", "name") \
 	FAULT(stages, g->ranks.stages = 3, "ranks", "3 stages, but 2 programs") \
 	FAULT(world, g->ranks.world = 9, "ranks", "9 ranks are not 2 stages of 4") \
@@ -380,7 +418,7 @@ enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10 }; /* operations */
 	      "call 3 (receive block), operation 0 (receive)", "does not have") \
 	FAULT(program_events, g->programs.at[1].events = 65537, "program 1 (stage 1)", "65537 events") \
 	FAULT(resident, g->programs.at[1].resident[0] = -1, "program 1 (stage 1)", "resident") \
-	FAULT(call_block, call_at(g, 1, 0)->block = 8, "program 1 (stage 1), call 0", "does not exist") \
+	FAULT(call_block, call_at(g, 1, 0)->block = 9, "program 1 (stage 1), call 0", "does not exist") \
 	FAULT(call_repeat, call_at(g, 1, 0)->repeat = 0, "program 1 (stage 1), call 0 (compute)", "no times") \
 	FAULT(call_microbatch, call_at(g, 1, 0)->microbatch = -2, "call 0 (compute)", "micro-batch") \
 	FAULT(call_layer, call_at(g, 1, 0)->layer = -2, "call 0 (compute)", "layer") \
@@ -412,6 +450,22 @@ enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10 }; /* operations */
 	FAULT(cross_stage, call_at(g, 1, 6)->repeat = 2, \
 	      "program 1 (stage 1)", "2 collectives of group model, but program 0 has 1") \
 	FAULT(too_long, (call_at(g, 0, 0)->repeat = UINT32_MAX, many(g)), "program 0 (stage 0)", "runs") \
+	FAULT(join, g->ops.join[1] = 1u << LK_STREAMS, "operation 1 (norm)", "joins a stream") \
+	FAULT(team, g->ops.channel[MEET] = 2, "block 8 (meet), operation 0 (meeting)", "team that does not exist") \
+	FAULT(team_negative, g->ops.channel[MEET] = -1, "operation 0 (meeting)", "team that does not exist") \
+	FAULT(team_size, g->ranks.group[LK_GROUP_TEAM].size = 4, "process group team", "listed") \
+	FAULT(team_name, g->teams.at[1].name = 999, "team 1", "name") \
+	FAULT(team_empty, g->teams.at[1].end = g->teams.at[1].begin, "team 1 (pair)", "no members") \
+	FAULT(team_end, g->teams.at[1].end = 5, "team 1 (pair)", "no members") \
+	FAULT(team_stage, g->team_stages.at[3] = 2, "team 1 (pair)", "no program") \
+	FAULT(team_order, g->team_stages.at[2] = 1, "team 1 (pair)", "out of order") \
+	FAULT(team_ranks, g->teams.at[0].ranks = 7, "team 0 (world)", "more members than ranks") \
+	FAULT(team_missing, call_at(g, 1, 7)->block = 0, "team 0 (world)", "0 operations of program 1, but 1 of program 0") \
+	FAULT(team_twice, call_at(g, 0, 7)->repeat = 2, "team 0 (world)", "1 operations of program 1, but 2 of program 0") \
+	FAULT(team_outside, g->teams.at[0].end = 1, "program 1 (stage 1), call 7 (meet), operation 0 (meeting)", "no member") \
+	FAULT(team_send, g->ops.kind[MEET] = LK_OP_SEND, "call 7 (meet), operation 0 (meeting)", "no pair") \
+	FAULT(stream_name, g->programs.at[1].stream_names[3] = 999, "program 1 (stage 1)", "stream whose name") \
+	FAULT(thread, g->programs.at[1].threads = 1u << LK_STREAMS, "program 1 (stage 1)", "thread on a stream") \
 	FAULT(no_programs, g->programs.count = 0, "step graph", "no program")
 
 /* Adds calls until the program is longer than any that ends. */
@@ -510,6 +564,27 @@ static void test_small_file(void **state) {
 	lk_graph_free(graph);
 }
 
+/* A file without teams, streams and "traced" is written without them, one with them is read; and its queues stay. */
+static void test_traced_file(void **state) {
+	(void)state;
+	lk_graph *graph = NULL;
+	lk_error err = {0};
+	const char *text = "{\"lockstep_graph\":1,\"traced\":true,\"teams\":[{\"ranks\":16,\"across\":true,\"members\":[0],\"name\":\"w\"}],"
+	                   BLOCK(OP "},{\"name\":\"r\",\"kind\":\"all_reduce\",\"stream\":0,\"group\":\"team\",\"deps\":[0]}")
+	                   "\"programs\":[{\"name\":\"rank 0\",\"stage\":0,\"streams\":[{\"stream\":\"host\",\"name\":\"main\",\"thread\":true},"
+	                   "{\"stream\":30,\"name\":\"nccl\"}],\"calls\":[[0,1,-1,-1,0,\"forward\"]]}],"
+	                   "\"ranks\":{\"world\":3,\"stages\":1,\"chains\":3}}";
+	accept(read_text(text, &graph, &err), &err);
+	assert_true(graph->traced && graph->teams.at[0].across && graph->teams.at[0].ranks == 16);
+	assert_int_equal(graph->programs.at[0].threads, 1);
+	assert_string_equal(lk_graph_stream(graph, 0, 0), "main");
+	assert_string_equal(lk_graph_stream(graph, 0, 30), "nccl");
+	assert_string_equal(lk_graph_stream(graph, 0, 1), "compute");
+	assert_int_equal(lk_rank_of(graph, 0, 2), 2);
+	assert_int_equal(lk_graph_one_queue(graph, &err), LK_ERR_INPUT);
+	lk_graph_free(graph);
+}
+
 static void test_wrong_files(void **state) {
 	(void)state;
 	static const struct {
@@ -529,6 +604,11 @@ static void test_wrong_files(void **state) {
 		{HEAD "\"channels\":3,\"wires\":[[0,0,0,1],[0,2,0,1]]," BLOCK(OP "}") PROGRAM "}",
 		 "g.json", "has a wire already", ""},
 		{HEAD "\"channels\":1,\"wires\":[[0,0,0,0]]," BLOCK(OP "}") PROGRAM "}", "g.json: program 0", "leads back", ""},
+		{HEAD "\"teams\":[{\"name\":\"t\",\"members\":[],\"ranks\":1}]," BLOCK(OP "}") PROGRAM "}", "g.json:1:", "elements", ""},
+		{HEAD "\"teams\":[{\"name\":\"t\",\"members\":[0]}]," BLOCK(OP "}") PROGRAM "}", "g.json:1:", "\"ranks\" is missing", ""},
+		{HEAD "\"teams\":[{\"name\":\"t\",\"members\":[1],\"ranks\":2}]," BLOCK(OP "}") PROGRAM "}",
+		 "g.json: team 0 (t)", "no program", ""},
+		{HEAD "\"traced\":1," BLOCK(OP "}") PROGRAM "}", "g.json:1:", "true or false", ""},
 		{HEAD "\"wires\":[[0,0,0]]," BLOCK(OP "}") PROGRAM "}", "g.json:1:", "4 to 4 elements", ""},
 		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gem\",\"stream\":\"compute\"}") PROGRAM "}",
 		 "g.json:1:", "\"gem\"", "\"gemm\""},
@@ -607,7 +687,7 @@ static void test_cut_files(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_print), cmocka_unit_test(test_faults),
-		cmocka_unit_test(test_slack), cmocka_unit_test(test_large), cmocka_unit_test(test_small_file),
+		cmocka_unit_test(test_slack), cmocka_unit_test(test_large), cmocka_unit_test(test_small_file), cmocka_unit_test(test_traced_file),
 		cmocka_unit_test(test_wrong_files), cmocka_unit_test(test_cut_files),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

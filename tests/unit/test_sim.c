@@ -163,36 +163,42 @@ static void same_event(const lk_sim_event *a, const lk_sim_event *b) {
 }
 
 /* Rank folding is exact to the picosecond, with and without contention, whatever tells ranks apart. */
+static void check_folding(world *w, dice *d, bool record, uint32_t *lanes, uint32_t *chains) {
+	lk_straggler slow[2];
+	lk_sim_options options = noise(d, w, slow);
+	options.jitter = 0;
+	uint32_t *list = every_rank(w);
+	options.record = list;
+	options.record_count = record ? w->graph->ranks.stages * w->graph->ranks.chains : 0;
+	for (int contention = 0; contention < 2; contention++) {
+		options.contention = contention;
+		options.all_ranks = true;
+		lk_sim_result all = run(w, options, LK_OK);
+		options.all_ranks = false;
+		lk_sim_result folded = run(w, options, LK_OK);
+		same_finish(w, &all, &folded);
+		assert_int_equal(all.events.count, folded.events.count);
+		for (size_t i = 0; i < all.events.count; i++) same_event(&all.events.at[i], &folded.events.at[i]);
+		*lanes += folded.lanes, *chains += w->graph->ranks.chains;
+		lk_sim_result_free(&all);
+		lk_sim_result_free(&folded);
+	}
+	free(list);
+}
+
 static void test_rank_folding(void **state) {
 	(void)state;
-	uint32_t lanes = 0, chains = 0;
+	uint32_t lanes[2] = {0}, chains[2] = {0};
 	for (int seed = 0; seed < rounds(600); seed++) {
 		world w;
-		lk_straggler slow[2];
 		dice d = {(uint64_t)seed};
-		flowing_world((uint64_t)seed, &w);
-		lk_sim_options options = noise(&d, &w, slow);
-		options.jitter = 0;
-		uint32_t *list = every_rank(&w);
-		options.record = list;
-		options.record_count = seed % 2 ? 0 : w.graph->ranks.stages * w.graph->ranks.chains;
-		for (int contention = 0; contention < 2; contention++) {
-			options.contention = contention;
-			options.all_ranks = true;
-			lk_sim_result all = run(&w, options, LK_OK);
-			options.all_ranks = false;
-			lk_sim_result folded = run(&w, options, LK_OK);
-			same_finish(&w, &all, &folded);
-			assert_int_equal(all.events.count, folded.events.count);
-			for (size_t i = 0; i < all.events.count; i++) same_event(&all.events.at[i], &folded.events.at[i]);
-			lanes += folded.lanes, chains += w.graph->ranks.chains;
-			lk_sim_result_free(&all);
-			lk_sim_result_free(&folded);
-		}
-		free(list);
+		bool traced = seed % 3 == 0;
+		if (traced) random_traced((uint64_t)seed, false, &w);
+		else flowing_world((uint64_t)seed, &w);
+		check_folding(&w, &d, seed % 2 == 0, &lanes[traced], &chains[traced]);
 		free_world(&w);
 	}
-	assert_true(lanes < chains); /* something was folded */
+	assert_true(lanes[0] < chains[0] && lanes[1] < chains[1]); /* something was folded */
 }
 
 /* Contention delays every rank or leaves it; twice the same is the same. */
@@ -201,7 +207,8 @@ static void test_contention_slows(void **state) {
 	int slower = 0;
 	for (int seed = 0; seed < rounds(600); seed++) {
 		world w;
-		flowing_world((uint64_t)seed, &w);
+		if (seed % 3) flowing_world((uint64_t)seed, &w);
+		else random_traced((uint64_t)seed, false, &w);
 		lk_sim_result plain = run(&w, (lk_sim_options){.all_ranks = true}, LK_OK);
 		lk_sim_result shared = run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
 		lk_sim_result again = run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
@@ -215,6 +222,55 @@ static void test_contention_slows(void **state) {
 		free_world(&w);
 	}
 	assert_true(slower > rounds(600) / 4);
+}
+
+/* What a CPU thread does takes as long as it takes alone, whatever the device does beside it. */
+static void test_threads_share_nothing(void **state) {
+	(void)state;
+	size_t slowed = 0;
+	for (int seed = 0; seed < rounds(200); seed++) {
+		world w;
+		random_traced((uint64_t)seed, false, &w);
+		uint32_t *list = every_rank(&w);
+		lk_sim_result r = run(&w, (lk_sim_options){.contention = true, .all_ranks = true, .record = list,
+		                                           .record_count = w.graph->ranks.world}, LK_OK);
+		for (size_t i = 0; i < r.events.count; i++) {
+			const lk_sim_event *e = &r.events.at[i];
+			const lk_ops *ops = &w.graph->ops;
+			uint32_t stage = lk_rank_stage(w.graph, e->record);
+			if (lk_op_is_comm(ops->kind[e->op]) || ops->kind[e->op] == LK_OP_WAIT) continue;
+			int64_t alone = lk_costs_get(&w.costs, w.costs.variant_of ? w.costs.variant_of[e->record] : 0, e->op)->duration_ps;
+			bool device = !(w.graph->programs.at[stage].threads >> ops->stream[e->op] & 1) && ops->kind[e->op] != LK_OP_HOST;
+			if (device) slowed += e->end_ps - e->start_ps > alone;
+			else assert_int_equal(e->end_ps - e->start_ps, alone);
+		}
+		lk_sim_result_free(&r);
+		free(list);
+		free_world(&w);
+	}
+	assert_true(slowed > 0);
+}
+
+/* A lifted trace is not folded: the graph comes back as it was, and takes as long. */
+static void test_traced_unfolded(void **state) {
+	(void)state;
+	for (int seed = 0; seed < rounds(30); seed++) {
+		world w;
+		lk_fold *fold;
+		lk_error err = {0};
+		random_traced((uint64_t)seed, false, &w);
+		if (lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		world folded = {.graph = fold->graph, .costs = fold->costs};
+		lk_sim_result exact = run(&w, (lk_sim_options){.contention = seed % 2}, LK_OK);
+		lk_sim_result same = run(&folded, (lk_sim_options){.contention = seed % 2}, LK_OK);
+		assert_int_equal(exact.step_ps, same.step_ps);
+		assert_int_equal(exact.operations, same.operations);
+		assert_int_equal(fold->graph->programs.at[0].threads, w.graph->programs.at[0].threads);
+		lk_sim_result_free(&exact);
+		lk_sim_result_free(&same);
+		lk_fold_free(fold);
+		free_world(&w);
+	}
 }
 
 /* A slow rank delays all or leaves them; the step is at least what any one rank computes. */
@@ -670,6 +726,63 @@ static void test_deadlock(void **state) {
 	free_world(&w);
 }
 
+typedef struct meeting {
+	int32_t team;
+	uint8_t stream;
+} meeting;
+
+/* Two ranks in one step: a meeting, `between` kernels behind nothing, another meeting, so many kernels behind that. */
+static void new_pair(const meeting order[2][2], uint32_t between, world *w) {
+	lk_graph *g = w->graph = lk_graph_new();
+	uint32_t pair[] = {0, 1}, id = 0;
+	lk_graph_set_programs(g, 2, 0, NULL);
+	g->traced = true, g->ranks.chains = 1, g->ranks.world = 2;
+	lk_graph_add_team(g, "a", pair, 2, 2, false);
+	lk_graph_add_team(g, "b", pair, 2, 2, false);
+	for (uint32_t s = 0; s < 2; s++) {
+		lk_graph_begin_block(g, "step");
+		for (int half = 0; half < 2; half++) {
+			const meeting *m = &order[s][half];
+			uint32_t meet = lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = m->stream, .group = LK_GROUP_TEAM,
+			                                         .channel = m->team, .name = m->team ? "meet b" : "meet a"});
+			lk_op kernel = {.kind = LK_OP_GEMM, .stream = 7, .name = "gemm", .deps = &meet, .dep_count = 1};
+			for (uint32_t i = 0; i < between; i++) lk_graph_add(g, &kernel), kernel.dep_count = 0;
+		}
+		lk_graph_end_block(g, &id, NULL);
+		lk_graph_call(g, s, &(lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1}, NULL);
+	}
+	w->costs = (lk_costs){.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof(lk_cost))};
+	for (uint32_t i = 0; i < g->ops.count; i++) w->costs.at[i].duration_ps = w->costs.at[i].tail_ps = 10;
+}
+
+/* Meetings in opposite order on streams of their own: nobody waits, though the sweep has to put all operations of a rank
+ * aside before it comes to the one that the other rank meets first. */
+static void test_far_ahead(void **state) {
+	(void)state;
+	world w;
+	new_pair((const meeting[2][2]){{{0, 3}, {1, 4}}, {{1, 4}, {0, 3}}}, 20000, &w);
+	for (int contention = 0; contention < 2; contention++) {
+		lk_sim_result r = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
+		assert_int_equal(r.step_ps, 10 + 2 * 200000);
+		lk_sim_result_free(&r);
+	}
+	free_world(&w);
+}
+
+/* The same on one stream: each rank waits at its first meeting for the other, and the error names both. */
+static void test_team_deadlock(void **state) {
+	(void)state;
+	world w;
+	lk_error err;
+	new_pair((const meeting[2][2]){{{0, 3}, {1, 3}}, {{1, 3}, {0, 3}}}, 2000, &w);
+	for (int contention = 0; contention < 2; contention++) {
+		assert_int_equal(run_error(&w, (lk_sim_options){.contention = contention}, &err), LK_ERR_INTERNAL);
+		assert_non_null(strstr(err.what, "stage 0, call 0 (step), operation 0 (meet a)"));
+		assert_non_null(strstr(err.what, "stage 1, call 0 (step), operation 0 (meet b)"));
+	}
+	free_world(&w);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_oracle),
@@ -684,6 +797,10 @@ int main(void) {
 		cmocka_unit_test(test_classes),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_deadlock),
+		cmocka_unit_test(test_threads_share_nothing),
+		cmocka_unit_test(test_traced_unfolded),
+		cmocka_unit_test(test_far_ahead),
+		cmocka_unit_test(test_team_deadlock),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
