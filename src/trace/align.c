@@ -81,8 +81,12 @@ typedef struct aligner {
 	lk_error *err;
 } aligner;
 
-static bool strong(unsigned kind) {
-	return kind == LK_OP_ALLREDUCE || kind == LK_OP_ALLGATHER || kind == LK_OP_REDUCESCATTER || kind == LK_OP_ALLTOALL;
+/* All ranks of these wait for all others, and kernels end when it is over; what the host does ends when it is noticed. */
+static bool strong(const lk_traces *t, const lk_match *m) {
+	bool all_wait = m->kind == LK_OP_ALLREDUCE || m->kind == LK_OP_ALLGATHER || m->kind == LK_OP_REDUCESCATTER ||
+	                m->kind == LK_OP_ALLTOALL;
+	lk_match_member first = t->members.at[m->begin];
+	return all_wait && t->capture[first.capture]->kind[first.event] == LK_EVENT_KERNEL;
 }
 
 static double own_end(const lk_traces *t, lk_match_member m) {
@@ -129,7 +133,7 @@ static bool room_for(table *b, size_t rows, size_t columns, size_t cells) {
 static bool used(const aligner *a, uint32_t match, bool weak) {
 	const lk_match *m = &a->t->matches.at[match];
 	if (m->end - m->begin < 2 || (a->folds && match % a->folds == a->skip)) return false;
-	return weak || strong(m->kind);
+	return weak || strong(a->t, m);
 }
 
 /* Cells by row (collective), and their numbers by column (member). */
@@ -498,26 +502,36 @@ static size_t aligned_ends(const aligner *a, const lk_match *m, double *out) {
 	return n;
 }
 
-static lk_status measure_residuals(const aligner *a, lk_traces *t) {
-	double *ends = malloc((t->count + 1) * sizeof *ends), *sorted = malloc((t->count + 1) * sizeof *sorted);
-	double *left = malloc((t->members.count + 1) * sizeof *left);
+/* |end - common end| of one collective's ranks; the number of them. */
+static size_t residuals_of(const aligner *a, const lk_match *m, double *ends, double *sorted, double *out) {
+	size_t ranks = aligned_ends(a, m, ends);
+	if (ranks < 2) return 0;
+	memcpy(sorted, ends, ranks * sizeof *ends);
+	double common = ranks == 2 ? (ends[0] + ends[1]) / 2 : lk_select_median(sorted, ranks);
+	for (size_t k = 0; k < ranks; k++) out[k] = fabs(ends[k] - common);
+	return ranks;
+}
+
+static size_t all_residuals(const aligner *a, lk_traces *t, bool weak, double *ends, double *left) {
 	size_t n = 0;
-	for (size_t i = 0; ends && sorted && left && i < t->matches.count; i++) {
-		if (!strong(t->matches.at[i].kind)) continue;
-		size_t ranks = aligned_ends(a, &t->matches.at[i], ends);
-		if (ranks < 2) continue;
-		memcpy(sorted, ends, ranks * sizeof *ends);
-		double common = ranks == 2 ? (ends[0] + ends[1]) / 2 : lk_select_median(sorted, ranks);
-		for (size_t k = 0; k < ranks; k++) {
-			left[n] = fabs(ends[k] - common);
-			t->residual_max_ns = fmax(t->residual_max_ns, left[n++]);
-		}
-		t->anchors++;
+	for (size_t i = 0; i < t->matches.count; i++) {
+		if (!weak && !strong(t, &t->matches.at[i])) continue;
+		size_t ranks = residuals_of(a, &t->matches.at[i], ends, ends + t->count, left + n);
+		t->anchors += ranks > 0;
+		n += ranks;
 	}
+	return n;
+}
+
+static lk_status measure_residuals(const aligner *a, lk_traces *t) {
+	double *ends = malloc((2 * (size_t)t->count + 1) * sizeof *ends);
+	double *left = malloc((t->members.count + 1) * sizeof *left);
+	bool room = ends && left;
+	size_t n = room ? all_residuals(a, t, false, ends, left) : 0;
+	if (room && !n) n = all_residuals(a, t, true, ends, left);
+	for (size_t i = 0; i < n; i++) t->residual_max_ns = fmax(t->residual_max_ns, left[i]);
 	if (n) t->residual_ns = lk_select_median(left, n);
-	bool room = ends && sorted && left;
 	free(ends);
-	free(sorted);
 	free(left);
 	return room ? LK_OK : lk_oom(a->err);
 }
@@ -610,7 +624,7 @@ static lk_status predict_fold(prediction *p, uint32_t fold, uint32_t folds) {
 	double slope;
 	LK_TRY(fit_clocks(&p->a, &slope));
 	for (uint32_t m = fold; m < t->matches.count; m += folds)
-		if (strong(t->matches.at[m].kind)) predict_ends(p, m);
+		if (strong(t, &t->matches.at[m])) predict_ends(p, m);
 	return LK_OK;
 }
 

@@ -304,33 +304,38 @@ static void free_places(spans *s) {
 	for (size_t i = 0; i < s->count; i++) free(s->at[i].places), s->at[i].places = NULL;
 }
 
+/* The capture of a rank; LK_NONE if there is none. */
+static uint32_t capture_of(const lk_traces *t, long rank) {
+	uint32_t low = 0, high = t->count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (t->capture[middle]->rank < rank) low = middle + 1;
+		else high = middle;
+	}
+	return low < t->count && t->capture[low]->rank == rank ? low : LK_NONE;
+}
+
+static int by_number(const void *a, const void *b) {
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return x < y ? -1 : x > y;
+}
+
 /* Ranks of the list that were captured and have no call at all. */
 static void say_absent(matcher *m, const lk_run_group *g) {
-	if (g->ranks[0] != '[' || strstr(g->ranks, "...") || !g->count) return;
+	if (g->ranks[0] != '[' || strstr(g->ranks, "...")) return;
 	size_t used = 0, absent = 0;
-	char text[160] = "";
-	uint32_t k = 0;
-	for (const char *at = g->ranks + 1; *at;) {
-		char *end;
+	char text[160] = "", *end;
+	for (const char *at = g->ranks + 1; *at; at = end) {
 		long rank = strtol(at, &end, 10);
 		if (end == at) break;
-		/* Lists are ascending, as captures are; for others the search begins anew. */
-		if (k >= m->t->count || m->t->capture[k]->rank > rank) k = 0;
-		while (k < m->t->count && m->t->capture[k]->rank < rank) k++;
-		bool captured = k < m->t->count && m->t->capture[k]->rank == rank, has = false;
-		for (uint32_t low = 0, high = captured ? g->count : 0; low < high && !has;) {
-			uint32_t middle = low + (high - low) / 2;
-			has = g->captures[middle] == k;
-			if (g->captures[middle] < k) low = middle + 1;
-			else high = middle;
-		}
-		if (captured && !has && absent++ < RANKS_NAMED)
-			used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);
-		while (*end == ',' || *end == ' ') end++;
-		at = end;
+		end += strspn(end, ", ");
+		uint32_t capture = capture_of(m->t, rank);
+		if (capture == LK_NONE || bsearch(&capture, g->captures, g->count, sizeof capture, by_number)) continue;
+		if (absent++ < RANKS_NAMED) used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);
 	}
-	if (absent) lk_traces_problem(m->t, "group %s %s: no collective at all on captured rank%s%s%s", g->name, g->ranks,
-		absent > 1 ? "s" : "", text, absent > RANKS_NAMED ? " and more" : "");
+	if (absent)
+		lk_traces_problem(m->t, "group %s %s: no collective at all on captured rank%s%s%s", g->name, g->ranks,
+		                  absent > 1 ? "s" : "", text, absent > RANKS_NAMED ? " and more" : "");
 }
 
 static lk_status match_group(matcher *m, uint32_t group) {
@@ -346,8 +351,7 @@ static lk_status match_group(matcher *m, uint32_t group) {
 	LK_TRY(list_captures(m, group));
 	LK_TRY(make_matches(m, group, e));
 	free_places(&m->of.at[group]);
-	/* A channel's partner of a list of many is no member of it. */
-	if (!strchr(m->t->groups.at[group].name, '(')) say_absent(m, &m->t->groups.at[group]);
+	say_absent(m, &m->t->groups.at[group]);
 	return LK_OK;
 }
 

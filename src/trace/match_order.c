@@ -176,21 +176,19 @@ static trial try_offset(walk *w, int64_t offset) {
 	return (trial){offset, (double)w->agreed - 4.0 * w->edits, jitter(w), w->edits};
 }
 
-/* Of the trials that agree well, the steady ones; of those the one with most in common. */
+/* Of the trials that agree well, the steady ones; of those the ones with the fewest differences; of those the one with most
+ * in common. */
 static int64_t best_of(const trial *t, size_t n) {
 	double top = -INFINITY, steadiest = INFINITY;
 	for (size_t i = 0; i < n; i++) top = fmax(top, t[i].score);
 	double enough = top > 0 ? top / 2 : top;
-	uint32_t edits = UINT32_MAX;
 	for (size_t i = 0; i < n; i++)
-		if (t[i].score >= enough && t[i].edits < edits) edits = t[i].edits;
-	for (size_t i = 0; i < n; i++)
-		if (t[i].score >= enough && t[i].edits == edits && t[i].jitter < steadiest) steadiest = t[i].jitter;
+		if (t[i].score >= enough) steadiest = fmin(steadiest, t[i].jitter);
 	double limit = fmax(STEADY_NS, 2 * steadiest);
 	const trial *best = NULL;
 	for (size_t i = 0; i < n; i++) {
-		if (t[i].score < enough || t[i].edits != edits || (t[i].jitter > limit && isfinite(steadiest))) continue;
-		if (!best || t[i].score > best->score) best = &t[i];
+		if (t[i].score < enough || t[i].jitter > limit) continue;
+		if (!best || t[i].edits < best->edits || (t[i].edits == best->edits && t[i].score > best->score)) best = &t[i];
 	}
 	return best ? best->offset : 0;
 }

@@ -321,6 +321,62 @@ static void test_one_anchor(void **state) {
 	lk_traces_free(t);
 }
 
+/* ---- messages ---- */
+
+/* Rank 0 sends to 1, 1 to 2; a message ends 3 us later where it is received. */
+static lk_traces *make_pipeline(bool peers, int lost) {
+	static const world w = {.seed = 111};
+	lk_capture *captures[3];
+	for (int r = 0; r < 3; r++) {
+		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
+		c->rank = r, c->world = 3, c->absolute = true;
+		uint32_t lane = lk_capture_lane(c, true, 0, 20), name = lk_intern_id(c->names, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
+		for (int k = 0; k < 60; k++) {
+			int from = k % 2;
+			if ((r != from && r != from + 1) || (r == 2 && k == lost)) continue;
+			int64_t end = START + (int64_t)true_end(&w, k) + (r == from ? 0 : 3000) + r * 1000000;
+			uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = end - 50000, .dur_ns = 50000, .lane = lane,
+				.name = name, .value = -1});
+			assert_true(lk_push(&c->comms));
+			*lk_last(&c->comms) = (lk_comm_note){.event = event, .kind = r == from ? LK_OP_SEND : LK_OP_RECV, .element_bytes = 2,
+				.group = lk_intern_id(c->names, "pp"), .ranks = lk_intern_id(c->names, "[0, 1, 2]"), .group_size = 3,
+				.peer = !peers ? -1 : r == from ? from + 1 : from, .in_elements = 1024 << k / 2 % 5, .out_elements = -1};
+		}
+		assert_ok(lk_capture_finish(c, &err));
+	}
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 3, &t, &err));
+	check_whole(t);
+	return t;
+}
+
+static void test_messages(void **state) {
+	(void)state;
+	lk_traces *t = make_pipeline(true, -1);
+	print_problems(t);
+	assert_int_equal(t->groups.count, 2);
+	assert_string_equal(t->groups.at[0].name, "pp (0 to 1)");
+	assert_string_equal(t->groups.at[1].name, "pp (1 to 2)");
+	assert_int_equal(t->matches.count, 60);
+	assert_int_equal(t->members.count, 120);
+	assert_int_equal(t->problems.count, 0);
+	assert_int_equal(t->anchors, 60);
+	for (int r = 0; r < 3; r++) {
+		int64_t clock = t->shift_ns[r] - (t->capture[r]->origin_ns - t->capture[0]->origin_ns);
+		assert_true(llabs(clock + r * 1000000 + r * 3000) < 10);
+	}
+	lk_traces_free(t);
+	t = make_pipeline(true, 21);
+	assert_int_equal(t->problems.count, 1);
+	assert_non_null(strstr(t->problems.at[0], "group pp (1 to 2), number 10"));
+	assert_non_null(strstr(t->problems.at[0], "rank 2") ? t->problems.at[0] : strstr(t->problems.at[0], "rank 1"));
+	lk_traces_free(t);
+	t = make_pipeline(false, -1);
+	assert_int_equal(t->matches.count, 0);
+	assert_int_equal(t->warnings.count, 5); /* three files whose partners are not said, two clocks that nothing ties */
+	lk_traces_free(t);
+}
+
 /* ---- faults are named ---- */
 
 static void expect_problem(const world *w, fault f, const char *part, size_t most) {
@@ -679,7 +735,7 @@ int main(void) {
 		cmocka_unit_test(test_arrivals),      cmocka_unit_test(test_large),          cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_noise),         cmocka_unit_test(test_single),         cmocka_unit_test(test_ranks_of_files),
 		cmocka_unit_test(test_parallel),      cmocka_unit_test(test_dlrm),           cmocka_unit_test(test_dlrm_table),
-		cmocka_unit_test(test_threads_agree), cmocka_unit_test(test_single_files),   cmocka_unit_test(test_sampled),
+		cmocka_unit_test(test_threads_agree), cmocka_unit_test(test_single_files),   cmocka_unit_test(test_sampled),        cmocka_unit_test(test_messages),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
