@@ -284,6 +284,14 @@ static void test_drift(void **state) {
 		assert_true(t->residual_max_ns < 15e3);
 		lk_traces_free(t);
 	}
+	/* Over several groups: drift is joined as shifts are. */
+	world many = {.ranks = 16, .collectives = 800, .told = true, .noise_ns = 2e3, .group_size = 4, .seed = 33};
+	random_offsets(&many, 1e6);
+	many.drift_ppm[6] = -200;
+	lk_traces *m = make_run(&many, no_fault);
+	for (int r = 0; r < 16; r++) assert_true(fabs(m->drift_ppm[r] - (r == 6 ? 200 : 0)) < 15);
+	assert_true(clock_error(&many, m) < 4e3);
+	lk_traces_free(m);
 	world still = {.ranks = 8, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 32};
 	lk_traces *t = make_run(&still, no_fault);
 	for (int r = 0; r < 8; r++) assert_true(t->drift_ppm[r] == 0);
