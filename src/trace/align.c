@@ -1,6 +1,6 @@
-/* align.c: one clock for all ranks. Each process group ties the clocks of its members (align_group.c), groups that overlap
- * are joined (align_net.c). Slopes of what remains, where they are clear, are joined in the same way and taken out, and
- * the shifts found again. */
+/* align.c: one clock for all ranks. Each process group ties the clocks of its members (align_group.c), groups that
+ * overlap are joined (align_net.c). Slopes of what remains, where they are clear, are joined in the same way and taken
+ * out, and the shifts found again. */
 #include "trace/align_parts.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ static const double CLEAR_DRIFT_NS = 5e3, CLEAR_ERRORS = 6;
 int64_t lk_clock_base(const lk_traces *t, uint32_t capture) {
 	const lk_capture *first = t->capture[0], *c = t->capture[capture];
 	int64_t apart;
-	if (lk_clock_told(first) != lk_clock_told(c) || __builtin_sub_overflow(c->origin_ns, first->origin_ns, &apart)) return 0;
+	if (lk_clock_told(first) != lk_clock_told(c) || __builtin_sub_overflow(c->origin_ns, first->origin_ns, &apart))
+		return 0;
 	/* Beyond a hundred days doubles round; no run is compared over that. */
 	return apart > -(1LL << 53) && apart < 1LL << 53 ? apart : 0;
 }
@@ -68,7 +69,8 @@ static void find_middles(lk_aligner *a) {
 		a->fit[c].middle = fmin(a->fit[c].middle, end);
 		last[c] = fmax(last[c], end);
 	}
-	for (uint32_t c = 0; c < t->count; c++) a->fit[c].middle = isnan(a->fit[c].middle) ? 0 : (a->fit[c].middle + last[c]) / 2;
+	for (uint32_t c = 0; c < t->count; c++)
+		a->fit[c].middle = isnan(a->fit[c].middle) ? 0 : (a->fit[c].middle + last[c]) / 2;
 }
 
 /* Adds the slopes that are clear; false if none is. What is clear but small is only noted. */
@@ -181,12 +183,14 @@ static void take_clocks(const lk_aligner *a, lk_traces *t, double largest_slope)
 		bool told = lk_clock_told(t->capture[c]);
 		if (tied(a, c)) low = fmin(low, f->shift), high = fmax(high, f->shift);
 		t->shift_ns[c] = lk_add_saturated((int64_t)a->base[c], (int64_t)llround(f->shift));
-		if (f->component != 0 && !told) t->shift_ns[c] = (int64_t)llround(a->base[c] - a->base[f->component] + f->shift);
+		if (f->component != 0 && !told)
+			t->shift_ns[c] = (int64_t)llround(a->base[c] - a->base[f->component] + f->shift);
 		t->drift_ppm[c] = f->slope * 1e6;
 		t->middle_ns[c] = (int64_t)f->middle;
 		if (f->slope != 0)
 			lk_traces_warn(t, "rank %d: its clock runs %.2f ppm %s than rank %d's; times are corrected for that",
-			               t->capture[c]->rank, fabs(f->slope) * 1e6, f->slope > 0 ? "slower" : "faster", t->capture[0]->rank);
+						   t->capture[c]->rank, fabs(f->slope) * 1e6, f->slope > 0 ? "slower" : "faster",
+						   t->capture[0]->rank);
 	}
 	t->skew_ns = high - low;
 }
@@ -200,8 +204,11 @@ static void warn_of_loose_clocks(const lk_aligner *a, lk_traces *t) {
 		if (with != c)
 			lk_traces_warn(t, "rank %d: collectives tie its clock to rank %d, but nothing to rank %d", own->rank,
 			               t->capture[with]->rank, first->rank);
-		else lk_traces_warn(t, "rank %d: fewer than %d collectives in common with ranks tied to rank %d; %s", own->rank, FEWEST_ANCHORS,
-			first->rank, told ? "its clock is taken as the file has it" : "it is drawn as if it began together with it");
+		else
+			lk_traces_warn(t, "rank %d: fewer than %d collectives in common with ranks tied to rank %d; %s", own->rank,
+						   FEWEST_ANCHORS, first->rank,
+						   told ? "its clock is taken as the file has it"
+								: "it is drawn as if it began together with it");
 	}
 }
 

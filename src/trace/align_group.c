@@ -1,6 +1,6 @@
-/* align_group.c: the clocks of one process group. Member r ends collective k at T_k - e_r by its own clock: medians over
- * ranks give T_k, medians over collectives give e_r, in turns. A clock that runs fast shows as a slope of T_k - (end + e_r)
- * over time. */
+/* align_group.c: the clocks of one process group. Member r ends collective k at T_k - e_r by its own clock: medians
+ * over ranks give T_k, medians over collectives give e_r, in turns. A clock that runs fast shows as a slope of T_k -
+ * (end + e_r) over time. */
 #include <math.h>
 
 #include "graph/graph.h"
@@ -50,8 +50,8 @@ static bool room_for(table *b, size_t rows, size_t columns, size_t cells) {
 	b->early = LK_ARRAY(&b->arena, double, columns);
 	b->scratch = LK_ARRAY(&b->arena, double, rows > columns ? rows : columns);
 	b->known = LK_ARRAY(&b->arena, bool, columns);
-	return b->row_begin && b->column && b->column_begin && b->cell && b->row && b->end && b->own && b->common && b->early &&
-	       b->scratch && b->known;
+	return b->row_begin && b->column && b->column_begin && b->cell && b->row && b->end && b->own && b->common &&
+		   b->early && b->scratch && b->known;
 }
 
 static bool used(const lk_aligner *a, uint32_t match, bool weak) {
@@ -159,7 +159,8 @@ static double column_slope(const table *b, uint32_t c, lk_clock_fit *fit) {
 		b->scratch[k] = fabs(b->scratch[k] - b->early[c] - slope * (b->own[b->cell[begin + k]] - (first + last) / 2));
 	/* 1.4826 MAD is a deviation, a median of m has 1.2533 / sqrt(m) of it; two thirds are compared. */
 	double span = b->own[b->cell[begin + n - 1]] - b->own[b->cell[begin]];
-	fit->error = fmin(fit->error, 1.4826 * 1.2533 * sqrt(2.0 / third) * lk_select_median(b->scratch, n) * span / (last - first));
+	fit->error =
+		fmin(fit->error, 1.4826 * 1.2533 * sqrt(2.0 / third) * lk_select_median(b->scratch, n) * span / (last - first));
 	return slope;
 }
 
@@ -177,7 +178,8 @@ static lk_status tie_member(lk_aligner *a, table *b, uint32_t group, uint32_t c,
 	fit->anchors += n;
 	fit->span = fmax(fit->span, last - first);
 	if (!lk_push(&a->ties)) return lk_oom(a->err);
-	*lk_last(&a->ties) = (lk_tie){group, capture, n, b->early[c], column_slope(b, c, fit), fmin(n, MOST_WEIGHT) * (weak ? WEAK : 1)};
+	*lk_last(&a->ties) =
+		(lk_tie){group, capture, n, b->early[c], column_slope(b, c, fit), fmin(n, MOST_WEIGHT) * (weak ? WEAK : 1)};
 	return LK_OK;
 }
 

@@ -1,6 +1,6 @@
 /* align_net.c: the clocks of overlapping process groups. A shift s_r per rank and a constant c_g per group shall give
- * s_r = e_gr + c_g for every tie, weighted by how many collectives stand behind e_gr: first by a walk over the groups, then
- * by relaxation, with ties that are far off weighted down. */
+ * s_r = e_gr + c_g for every tie, weighted by how many collectives stand behind e_gr: first by a walk over the groups,
+ * then by relaxation, with ties that are far off weighted down. */
 #include <math.h>
 #include <string.h>
 

@@ -34,8 +34,8 @@ bool lk_all_wait(const lk_traces *traces, const lk_match *match);
 
 /* Ties of one group's members, whose matches are begin .. end-1, behind those there are (align_group.c). */
 lk_status lk_tie_group(lk_aligner *a, uint32_t begin, uint32_t end);
-/* One value per capture that fits the ties' shifts best, 0 at the first capture of each component (align_net.c). What is
- * further off than `usual` and most others counts less. */
+/* One value per capture that fits the ties' shifts best, 0 at the first capture of each component (align_net.c). What
+ * is further off than `usual` and most others counts less. */
 lk_status lk_join_ties(lk_aligner *a, double *value, double usual);
 
 lk_status lk_aligner_open(lk_aligner *a, const lk_traces *traces, lk_error *err);

@@ -1,6 +1,6 @@
-/* comm_calls.c: the communication calls of every rank, and the process group of each. Newer traces name the group with its
- * ranks at each kernel. Older ones have the kernel's name alone: then kind and size come from the annotation around the
- * launch ("nccl:all_reduce", Input Dims), and a group is guessed to be what runs on one stream. */
+/* comm_calls.c: the communication calls of every rank, and the process group of each. Newer traces name the group with
+ * its ranks at each kernel. Older ones have the kernel's name alone: then kind and size come from the annotation around
+ * the launch ("nccl:all_reduce", Input Dims), and a group is guessed to be what runs on one stream. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,14 @@ typedef struct finder {
 	/* of the capture at hand */
 	uint32_t capture;
 	const lk_capture *c;
-	uint8_t *name_kind;  /* [names]: 1 + lk_op_kind of a communication kernel's name, with HOST_CALL of an annotation; 0 */
+	uint8_t *name_kind;  /* [names]: 1 + lk_op_kind of a communication kernel's name; + HOST_CALL of a host's; else 0 */
 	bool launched;       /* every kernel has its launch, so that launches order them */
 	LK_VEC(int64_t) streams; /* that communicate, ascending */
-	struct { uint32_t name, ranks, group; int32_t peer; uint8_t direction; } last; /* asked for; group LK_NONE: nothing */
+	struct {
+		uint32_t name, ranks, group;
+		int32_t peer;
+		uint8_t direction;
+	} last; /* asked for; group LK_NONE: nothing */
 	lk_error *err;
 } finder;
 
@@ -91,7 +95,8 @@ static void take_note(said *s, const lk_comm_note *note) {
 	if (s->kind == LK_OP_COUNT) s->kind = note->kind;
 	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
 	int64_t bytes;
-	if (s->bytes < 0 && elements >= 0 && note->element_bytes && !__builtin_mul_overflow(elements, note->element_bytes, &bytes))
+	if (s->bytes < 0 && elements >= 0 && note->element_bytes &&
+		!__builtin_mul_overflow(elements, note->element_bytes, &bytes))
 		s->bytes = bytes;
 }
 
@@ -106,7 +111,9 @@ static void take_annotation(said *s, const lk_capture *c, uint32_t event) {
 /* From the event itself, then from what encloses it or its launch. */
 static said ask(const finder *f, uint32_t event) {
 	const lk_capture *c = f->c;
-	said s = {.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1}, .kind = LK_OP_COUNT, .bytes = -1};
+	said s = {.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
+			  .kind = LK_OP_COUNT,
+			  .bytes = -1};
 	bool device = c->kind[event] == LK_EVENT_KERNEL;
 	const lk_comm_note *own = lk_capture_comm(c, event);
 	if (own) take_note(&s, own);
@@ -210,7 +217,8 @@ static lk_status told_group(finder *f, const said *s, uint32_t *out) {
 	    f->last.peer != note->peer || f->last.direction != direction) {
 		f->last.group = LK_NONE;
 		LK_TRY(new_told_group(f, s, &f->last.group));
-		f->last.name = note->group, f->last.ranks = note->ranks, f->last.peer = note->peer, f->last.direction = direction;
+		f->last.name = note->group, f->last.ranks = note->ranks, f->last.peer = note->peer,
+		f->last.direction = direction;
 	}
 	*out = f->last.group;
 	return LK_OK;
@@ -227,7 +235,8 @@ static lk_status stream_group(finder *f, uint32_t event, uint32_t *out) {
 	if (!lane->stream) {
 		snprintf(name, sizeof name, "host");
 	} else if (f->by_place) {
-		int64_t *at = f->streams.count ? bsearch(&lane->thread, f->streams.at, f->streams.count, sizeof *at, ascending) : NULL;
+		int64_t *at =
+			f->streams.count ? bsearch(&lane->thread, f->streams.at, f->streams.count, sizeof *at, ascending) : NULL;
 		snprintf(name, sizeof name, "communication stream %td", at ? at - f->streams.at + 1 : (ptrdiff_t)0);
 	} else snprintf(name, sizeof name, "stream %lld", (long long)lane->thread);
 	snprintf(key, sizeof key, "\x1f%s", name);

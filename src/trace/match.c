@@ -1,5 +1,5 @@
-/* match.c: the calls of a process group, rank by rank, as collectives. All ranks are laid against the one whose calls most
- * others share; who differs is named. Of groups that are only guessed, ranks whose ends do not keep step belong to
+/* match.c: the calls of a process group, rank by rank, as collectives. All ranks are laid against the one whose calls
+ * most others share; who differs is named. Of groups that are only guessed, ranks whose ends do not keep step belong to
  * different groups and are taken apart. */
 #include <math.h>
 #include <stdlib.h>
@@ -102,10 +102,13 @@ static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) 
 
 /* ---- problems in words ---- */
 
+/* " 3", "s 3, 5": behind "rank". */
 static void rank_list(const matcher *m, const lk_order_note *notes, size_t n, char *out, size_t size) {
-	size_t used = 0;
-	for (size_t i = 0; i < n && i < RANKS_NAMED && used < size; i++)
-		used += (size_t)snprintf(out + used, size - used, "%s%d", i ? ", " : n > 1 ? "s " : " ", m->t->capture[notes[i].capture]->rank);
+	size_t used = (size_t)snprintf(out, size, n > 1 ? "s" : "");
+	for (size_t i = 0; i < n && i < RANKS_NAMED && used < size; i++) {
+		int rank = m->t->capture[notes[i].capture]->rank;
+		used += (size_t)snprintf(out + used, size - used, "%s %d", i ? "," : "", rank);
+	}
 	if (n > RANKS_NAMED && used < size) snprintf(out + used, size - used, " and %zu more", n - RANKS_NAMED);
 }
 
@@ -117,8 +120,8 @@ static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t siz
 }
 
 /* Ranks of one collective that all differ in the same way. */
-static void say(const matcher *m, const lk_run_group *g, int64_t first, const lk_comm_call *expected, const lk_order_note *notes,
-                size_t n) {
+static void say(const matcher *m, const lk_run_group *g, int64_t first, const lk_comm_call *expected,
+				const lk_order_note *notes, size_t n) {
 	char ranks[160], own[96], other[96];
 	rank_list(m, notes, n, ranks, sizeof ranks);
 	call_text(notes->kind, notes->bytes, own, sizeof own);
@@ -129,16 +132,16 @@ static void say(const matcher *m, const lk_run_group *g, int64_t first, const lk
 		lk_traces_problem(m->t, "group %s, number %lld: %s is missing on rank%s", g->name, number, other, ranks);
 		break;
 	case LK_CALL_EXTRA:
-		lk_traces_problem(m->t, "group %s, before number %lld (%s): rank%s has %s that the other ranks have not", g->name, number,
-		                  other, ranks, own);
+		lk_traces_problem(m->t, "group %s, before number %lld (%s): rank%s has %s that the other ranks have not",
+						  g->name, number, other, ranks, own);
 		break;
 	case LK_CALL_OTHER_KIND:
-		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: desynchronised", g->name, number, ranks,
-		                  own, other);
+		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: desynchronised", g->name,
+						  number, ranks, own, other);
 		break;
 	case LK_CALL_OTHER_SIZE:
-		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ", g->name, number, ranks,
-		                  own, other);
+		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ", g->name,
+						  number, ranks, own, other);
 		break;
 	}
 }
@@ -162,7 +165,8 @@ static void say_all(matcher *m, uint32_t group, lk_call_list reference, int64_t 
 	qsort(notes->at, notes->count, sizeof *notes->at, by_place);
 	for (size_t begin = 0, end; begin < notes->count; begin = end) {
 		for (end = begin; end < notes->count && alike(&notes->at[begin], &notes->at[end]);) end++;
-		int64_t place = notes->at[begin].place < reference.count ? notes->at[begin].place : (int64_t)reference.count - 1;
+		int64_t place =
+			notes->at[begin].place < reference.count ? notes->at[begin].place : (int64_t)reference.count - 1;
 		say(m, &m->t->groups.at[group], first, &reference.at[place], notes->at + begin, end - begin);
 	}
 }

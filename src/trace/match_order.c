@@ -1,6 +1,7 @@
 /* match_order.c: which call of one rank is which call of another. Profiling begins and ends at different calls, so the
- * sequences are laid over each other at several offsets; at each a walk counts where kinds or sizes differ. Steps repeat,
- * so that many offsets agree equally well: then the right one is where the ends of both differ by a steady amount. */
+ * sequences are laid over each other at several offsets; at each a walk counts where kinds or sizes differ. Steps
+ * repeat, so that many offsets agree equally well: then the right one is where the ends of both differ by a steady
+ * amount. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,8 @@ static bool same_kind(const lk_comm_call *a, const lk_comm_call *b) {
 bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
 	if (!same_kind(a, b)) return false;
 	/* Splits of an all-to-all differ by rank. */
-	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->kind == LK_OP_ALLTOALL || b->kind == LK_OP_ALLTOALL;
+	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->kind == LK_OP_ALLTOALL ||
+		   b->kind == LK_OP_ALLTOALL;
 }
 
 /* Agreement from here on, for CONFIRM calls or up to the end of one. */
@@ -176,8 +178,8 @@ static trial try_offset(walk *w, int64_t offset) {
 	return (trial){offset, (double)w->agreed - 4.0 * w->edits, jitter(w), w->edits};
 }
 
-/* Of the trials that agree well, the steady ones; of those the ones with the fewest differences; of those the one with most
- * in common. */
+/* Of the trials that agree well, the steady ones; of those the ones with the fewest differences; of those the one with
+ * most in common. */
 static int64_t best_of(const trial *t, size_t n) {
 	double top = -INFINITY, steadiest = INFINITY;
 	for (size_t i = 0; i < n; i++) top = fmax(top, t[i].score);
