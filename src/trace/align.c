@@ -43,7 +43,7 @@ static lk_status make_ties(lk_aligner *a) {
 	a->ties.count = 0;
 	for (uint32_t c = 0; c < t->count; c++) {
 		lk_clock_fit *f = &a->fit[c];
-		f->anchors = 0, f->span = 0, f->error = INFINITY;
+		f->anchors = 0, f->span = 0, f->error = f->doubt = INFINITY;
 	}
 	for (uint32_t begin = 0, end; begin < t->matches.count; begin = end) {
 		for (end = begin; end < t->matches.count && t->matches.at[end].group == t->matches.at[begin].group;) end++;
@@ -88,6 +88,15 @@ static bool add_slopes(lk_aligner *a, const double *slope, double *largest) {
 	return any;
 }
 
+/* Clocks of files that agree better than collectives can tell stay as they are. */
+static void leave_good_clocks(lk_aligner *a) {
+	for (uint32_t c = 0; c < a->t->count; c++) {
+		lk_clock_fit *f = &a->fit[c];
+		bool told = lk_clock_told(a->t->capture[c]) && lk_clock_told(a->t->capture[f->component]);
+		if (told && f->slope == 0 && fabs(f->shift) < f->doubt + a->fit[f->component].doubt) f->shift = 0;
+	}
+}
+
 /* Shifts, then slopes of what is left, then shifts again, as long as slopes are clear. */
 lk_status lk_clocks_fit(lk_aligner *a, double *largest_slope) {
 	double *value = calloc((size_t)a->t->count + 1, sizeof *value);
@@ -104,6 +113,7 @@ lk_status lk_clocks_fit(lk_aligner *a, double *largest_slope) {
 		status = lk_join_ties(a, value, USUAL_SLOPE);
 		if (status != LK_OK || !add_slopes(a, value, largest_slope)) break;
 	}
+	leave_good_clocks(a);
 	free(value);
 	return status;
 }

@@ -9,6 +9,7 @@
 enum {
 	TURNS = 8,             /* of medians; they settle after two or three */
 	FEWEST_FOR_DRIFT = 24, /* collectives: eight at each end */
+	FEW = 8,
 	MOST_WEIGHT = 1000,    /* more collectives than this say nothing new */
 };
 /* Sender and receiver end apart by what is buffered: they tie ranks only where nothing better does. */
@@ -164,6 +165,18 @@ static double column_slope(const table *b, uint32_t c, lk_clock_fit *fit) {
 	return slope;
 }
 
+/* Standard error of e, by the median deviation; of few values, of which medians say little, by the mean one. */
+static double column_doubt(const table *b, uint32_t c) {
+	size_t n = column_values(b, c, b->scratch);
+	double sum = 0;
+	for (size_t k = 0; k < n; k++) {
+		b->scratch[k] = fabs(b->scratch[k] - b->early[c]);
+		sum += b->scratch[k];
+	}
+	double deviation = n < FEW ? sum / (double)n * 1.2533 : 1.4826 * lk_select_median(b->scratch, n);
+	return 1.2533 * deviation / sqrt((double)n);
+}
+
 static lk_status tie_member(lk_aligner *a, table *b, uint32_t group, uint32_t c, bool weak) {
 	uint32_t capture = a->t->groups.at[group].captures[c], n = 0;
 	double first = INFINITY, last = -INFINITY;
@@ -176,6 +189,7 @@ static lk_status tie_member(lk_aligner *a, table *b, uint32_t group, uint32_t c,
 	if (!b->known[c] || !n) return LK_OK;
 	lk_clock_fit *fit = &a->fit[capture];
 	fit->anchors += n;
+	fit->doubt = fmin(fit->doubt, column_doubt(b, c));
 	fit->span = fmax(fit->span, last - first);
 	if (!lk_push(&a->ties)) return lk_oom(a->err);
 	*lk_last(&a->ties) =

@@ -9,6 +9,7 @@ typedef struct lk_clock_fit {
 	double shift, slope;     /* common = own + base + shift + slope (own - middle); slope 0 if not clear */
 	double middle;
 	double span, error;      /* own time from first to last anchor; standard error of slope * span */
+	double doubt;            /* standard error of the shift against its group, the least over groups */
 	uint32_t anchors;
 	uint32_t component;      /* capture that all its ties lead to */
 } lk_clock_fit;
@@ -21,9 +22,9 @@ typedef struct lk_tie {
 
 typedef struct lk_aligner {
 	const lk_traces *t;
-	lk_clock_fit *fit;          /* [captures] */
+	lk_clock_fit *fit;       /* [captures] */
 	double *base;
-	LK_VEC(lk_tie) ties;        /* by group */
+	LK_VEC(lk_tie) ties;     /* by group */
 	uint32_t *column_of;     /* [captures] scratch */
 	uint32_t skip, folds;    /* anchors numbered skip modulo folds are left out; folds 0: none */
 	lk_error *err;

@@ -245,6 +245,29 @@ static void test_late_and_early(void **state) {
 	}
 }
 
+/* Steps without any variation: kinds, sizes and distances agree at every offset; the clocks of the files decide. */
+static void test_regular(void **state) {
+	(void)state;
+	lk_capture *captures[3];
+	for (int r = 0; r < 3; r++) {
+		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
+		c->rank = r, c->absolute = true;
+		for (int k = 3 * r; k < 40 - r; k++)
+			lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = START + k * 20000000ll + r * 700000, .dur_ns = 1000000,
+				.lane = lk_capture_lane(c, true, 0, 20), .name = lk_intern_id(c->names, kernel_name(LK_OP_ALLREDUCE)), .value = -1});
+		assert_ok(lk_capture_finish(c, &err));
+	}
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 3, &t, &err));
+	check_whole(t);
+	assert_int_equal(t->matches.count, 40);
+	for (int r = 0; r < 3; r++) {
+		int64_t files = t->capture[r]->origin_ns - t->capture[0]->origin_ns;
+		assert_int_equal(t->shift_ns[r] - files, -700000 * r);
+	}
+	lk_traces_free(t);
+}
+
 /* Whole groups overlap: neighbours often, across seldom. Clocks of all must still agree. */
 static void test_many_groups(void **state) {
 	(void)state;
@@ -644,7 +667,21 @@ static void test_ranks_of_files(void **state) {
 	assert_int_equal(system(command), 0);
 }
 
-/* ---- threads ---- */
+/* ---- threads, medians ---- */
+
+static void test_median(void **state) {
+	(void)state;
+	for (uint64_t round = 0; round < 3000; round++) {
+		double x[40], sorted[40];
+		size_t n = 1 + lk_hash64(round) % 40;
+		/* Few different values, so that many are equal. */
+		for (size_t i = 0; i < n; i++) x[i] = sorted[i] = (double)(lk_hash64(round * 64 + i) % (1 + round % 50));
+		qsort(sorted, n, sizeof *sorted, lk_ascending);
+		assert_true(lk_select_median(x, n) == sorted[(n - 1) / 2]);
+		qsort(x, n, sizeof *x, lk_ascending);
+		assert_memory_equal(x, sorted, n * sizeof *x);
+	}
+}
 
 static lk_status square(void *context, size_t job, lk_error *e) {
 	((uint64_t *)context)[job] = job * job;
@@ -792,6 +829,8 @@ static void test_sampled(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_regular),
+		cmocka_unit_test(test_median),
 		cmocka_unit_test(test_offsets),        cmocka_unit_test(test_late_and_early),
 		cmocka_unit_test(test_many_groups),    cmocka_unit_test(test_guessed_groups),
 		cmocka_unit_test(test_drift),          cmocka_unit_test(test_outliers),
