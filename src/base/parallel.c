@@ -1,5 +1,5 @@
-/* parallel.c: a counter of jobs that threads take from. Jobs are taken in order, so when one fails every earlier one has
- * been taken already and will finish: the first error in order is the same with any number of threads. */
+/* parallel.c: a counter of jobs that threads take from. Jobs are taken in order, so when one fails every earlier one
+ * has been taken already and will finish: the first error in order is the same with any number of threads. */
 #include "base/parallel.h"
 
 #include <pthread.h>

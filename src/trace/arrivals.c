@@ -57,7 +57,8 @@ static void make_mean(lk_arrival *a) {
 }
 
 /* Moves the rows of a group out of the scratch row of all captures. */
-static lk_status close_group(const lk_traces *t, uint32_t group, lk_arrival *of_group, lk_arrivals *out, lk_error *err) {
+static lk_status close_group(const lk_traces *t, uint32_t group, lk_arrival *of_group, lk_arrivals *out,
+							 lk_error *err) {
 	const lk_run_group *g = &t->groups.at[group];
 	for (uint32_t i = 0; i < g->count; i++) {
 		lk_arrival *a = &of_group[g->captures[i]];

@@ -1,5 +1,5 @@
-/* arrivals.h: who is late. Wall time per rank cannot show a straggler, for whoever comes early waits inside the collective:
- * all take as long. What shows it is who arrives last. */
+/* arrivals.h: who is late. Wall time per rank cannot show a straggler, for whoever comes early waits inside the
+ * collective: all take as long. What shows it is who arrives last. */
 #ifndef LK_TRACE_ARRIVALS_H
 #define LK_TRACE_ARRIVALS_H
 
@@ -13,7 +13,7 @@ typedef struct lk_arrival {
 	uint32_t last;           /* times it was the last to arrive */
 	double late_ns;          /* mean time it came after the first one */
 	double late_max_ns;
-	double caused_ns;        /* sum, where it was last, of its time after the last but one: what all would save without it */
+	double caused_ns; /* sum, where it was last, of its time after the last but one: what all would save without it */
 	double waited_ns;        /* sum of the time from its arrival to the last one's */
 } lk_arrival;
 

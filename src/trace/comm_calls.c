@@ -1,6 +1,6 @@
-/* comm_calls.c: the communication calls of every rank, and the process group of each. Newer traces name the group with its
- * ranks at each kernel. Older ones have the kernel's name alone: then kind and size come from the annotation around the
- * launch ("nccl:all_reduce", Input Dims), and a group is guessed to be what runs on one stream. */
+/* comm_calls.c: the communication calls of every rank, and the process group of each. Newer traces name the group with
+ * its ranks at each kernel. Older ones have the kernel's name alone: then kind and size come from the annotation around
+ * the launch ("nccl:all_reduce", Input Dims), and a group is guessed to be what runs on one stream. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,14 @@ typedef struct finder {
 	/* of the capture at hand */
 	uint32_t capture;
 	const lk_capture *c;
-	uint8_t *name_kind;  /* [names]: 1 + lk_op_kind of a communication kernel's name, with HOST_CALL of an annotation; 0 */
+	uint8_t *name_kind;  /* [names]: 1 + lk_op_kind of a communication kernel's name; + HOST_CALL of a host's; else 0 */
 	bool launched;       /* every kernel has its launch, so that launches order them */
 	LK_VEC(int64_t) streams; /* that communicate, ascending */
-	struct { uint32_t name, ranks, group; int32_t peer; uint8_t direction; } last; /* asked for; group LK_NONE: nothing */
+	struct {
+		uint32_t name, ranks, group;
+		int32_t peer;
+		uint8_t direction;
+	} last; /* asked for; group LK_NONE: nothing */
 	lk_error *err;
 } finder;
 
@@ -91,7 +95,8 @@ static void take_note(said *s, const lk_comm_note *note) {
 	if (s->kind == LK_OP_COUNT) s->kind = note->kind;
 	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
 	int64_t bytes;
-	if (s->bytes < 0 && elements >= 0 && note->element_bytes && !__builtin_mul_overflow(elements, note->element_bytes, &bytes))
+	if (s->bytes < 0 && elements >= 0 && note->element_bytes &&
+		!__builtin_mul_overflow(elements, note->element_bytes, &bytes))
 		s->bytes = bytes;
 }
 
@@ -106,7 +111,9 @@ static void take_annotation(said *s, const lk_capture *c, uint32_t event) {
 /* From the event itself, then from what encloses it or its launch. */
 static said ask(const finder *f, uint32_t event) {
 	const lk_capture *c = f->c;
-	said s = {.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1}, .kind = LK_OP_COUNT, .bytes = -1};
+	said s = {.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
+			  .kind = LK_OP_COUNT,
+			  .bytes = -1};
 	bool device = c->kind[event] == LK_EVENT_KERNEL;
 	const lk_comm_note *own = lk_capture_comm(c, event);
 	if (own) take_note(&s, own);
@@ -163,37 +170,58 @@ static lk_status group_of_key(finder *f, const char *key, const char *name, cons
 	return g->name && g->ranks ? LK_OK : lk_oom(f->err);
 }
 
-/* Messages between two ranks are matched on their own: "0 (2 to 3)", or, where the partner is not said, all of the group
- * together, which is right for two ranks. */
-static void channel_text(const finder *f, const said *s, char *out, size_t size) {
-	int32_t mine = f->c->rank, peer = s->note.peer;
-	out[0] = '\0';
-	if (s->kind != LK_OP_SEND && s->kind != LK_OP_RECV) return;
-	if (peer < 0) snprintf(out, size, " (send and receive)");
-	else snprintf(out, size, " (%d to %d)", s->kind == LK_OP_SEND ? mine : peer, s->kind == LK_OP_SEND ? peer : mine);
+static bool message(const said *s) {
+	return s->kind == LK_OP_SEND || s->kind == LK_OP_RECV;
 }
 
-static lk_status told_group(finder *f, const said *s, uint32_t *out) {
+static int32_t told_size(const finder *f, const said *s) {
+	return s->note.group_size > 0 ? s->note.group_size : list_size(ranks_of(f->c, &s->note));
+}
+
+/* Whom a message goes to or comes from must be said, unless there are but two. */
+static bool can_be_matched(const finder *f, const said *s) {
+	bool told = s->note.group || s->note.ranks;
+	return !message(s) || (told && (s->note.peer >= 0 || told_size(f, s) == 2));
+}
+
+/* Messages between two ranks are a group of their own: "0 (2 to 3)". */
+static char *channel(const finder *f, const said *s, lk_arena *arena, const char **ranks) {
+	int32_t mine = f->c->rank, peer = s->note.peer;
+	if (!message(s)) return lk_arena_strdup(arena, "");
+	if (peer < 0) return lk_arena_strdup(arena, " (send and receive)");
+	*ranks = lk_arena_printf(arena, "[%d, %d]", mine < peer ? mine : peer, mine < peer ? peer : mine);
+	bool send = s->kind == LK_OP_SEND;
+	return *ranks ? lk_arena_printf(arena, " (%d to %d)", send ? mine : peer, send ? peer : mine) : NULL;
+}
+
+static lk_status new_told_group(finder *f, const said *s, uint32_t *out) {
 	const lk_capture *c = f->c;
-	const lk_comm_note *note = &s->note;
-	uint8_t direction = s->kind == LK_OP_SEND ? 1 : s->kind == LK_OP_RECV ? 2 : 0;
-	if (f->last.group != LK_NONE && f->last.name == note->group && f->last.ranks == note->ranks &&
-	    f->last.peer == note->peer && f->last.direction == direction)
-		return *out = f->last.group, LK_OK;
-	const char *name = lk_capture_text(c, note->group), *text = lk_capture_text(c, note->group_text);
-	const char *ranks = ranks_of(c, note);
-	char channel[64];
-	channel_text(f, s, channel, sizeof channel);
+	const char *name = lk_capture_text(c, s->note.group), *text = lk_capture_text(c, s->note.group_text);
+	const char *ranks = ranks_of(c, &s->note);
 	const char *shown = *text && strcmp(text, "undefined") != 0 ? text : *name ? name : "unnamed";
 	lk_arena scratch = LK_ARENA_INIT;
-	char *key = lk_arena_printf(&scratch, "%s\x1f%s\x1f%s", name, ranks, channel);
-	char *full = lk_arena_printf(&scratch, "%s%s", shown, channel);
-	int32_t size = note->group_size > 0 ? note->group_size : list_size(ranks);
+	char *between = channel(f, s, &scratch, &ranks);
+	char *key = between ? lk_arena_printf(&scratch, "%s\x1f%s\x1f%s", name, ranks, between) : NULL;
+	char *full = between ? lk_arena_printf(&scratch, "%s%s", shown, between) : NULL;
+	int32_t size = message(s) ? 2 : told_size(f, s);
 	lk_status status = key && full ? group_of_key(f, key, full, ranks, size, true, out) : lk_oom(f->err);
 	lk_arena_free(&scratch);
-	f->last.name = note->group, f->last.ranks = note->ranks, f->last.peer = note->peer;
-	f->last.direction = direction, f->last.group = status == LK_OK ? *out : LK_NONE;
 	return status;
+}
+
+/* Calls of one group mostly come in a row. */
+static lk_status told_group(finder *f, const said *s, uint32_t *out) {
+	const lk_comm_note *note = &s->note;
+	uint8_t direction = s->kind == LK_OP_SEND ? 1 : s->kind == LK_OP_RECV ? 2 : 0;
+	if (f->last.group == LK_NONE || f->last.name != note->group || f->last.ranks != note->ranks ||
+	    f->last.peer != note->peer || f->last.direction != direction) {
+		f->last.group = LK_NONE;
+		LK_TRY(new_told_group(f, s, &f->last.group));
+		f->last.name = note->group, f->last.ranks = note->ranks, f->last.peer = note->peer,
+		f->last.direction = direction;
+	}
+	*out = f->last.group;
+	return LK_OK;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -207,7 +235,8 @@ static lk_status stream_group(finder *f, uint32_t event, uint32_t *out) {
 	if (!lane->stream) {
 		snprintf(name, sizeof name, "host");
 	} else if (f->by_place) {
-		int64_t *at = f->streams.count ? bsearch(&lane->thread, f->streams.at, f->streams.count, sizeof *at, ascending) : NULL;
+		int64_t *at =
+			f->streams.count ? bsearch(&lane->thread, f->streams.at, f->streams.count, sizeof *at, ascending) : NULL;
 		snprintf(name, sizeof name, "communication stream %td", at ? at - f->streams.at + 1 : (ptrdiff_t)0);
 	} else snprintf(name, sizeof name, "stream %lld", (long long)lane->thread);
 	snprintf(key, sizeof key, "\x1f%s", name);
@@ -257,10 +286,15 @@ static lk_status find_calls(finder *f) {
 	const lk_capture *c = f->c;
 	lk_comm_calls *list = &f->calls->of[f->capture];
 	int64_t base = lk_clock_base(f->t, f->capture);
+	uint32_t loose = 0;
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (!is_call(f, i)) continue;
 		said s = ask(f, i);
 		uint32_t group;
+		if (!can_be_matched(f, &s)) {
+			loose++;
+			continue;
+		}
 		if (s.note.group || s.note.ranks) LK_TRY(told_group(f, &s, &group));
 		else LK_TRY(stream_group(f, i, &group));
 		if (!lk_push(list)) return lk_oom(f->err);
@@ -269,6 +303,8 @@ static lk_status find_calls(finder *f) {
 			.issued = device && f->launched ? c->start_ns[c->launch[i]] : c->start_ns[i],
 			.end = lk_add_saturated(base, lk_event_end(c, i))};
 	}
+	if (loose && f->t->count > 1)
+		lk_traces_warn(f->t, "%s: %u sends and receives are not matched: their partner is not said", c->path, loose);
 	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_group);
 	return LK_OK;
 }

@@ -1,5 +1,5 @@
-/* match.c: the calls of a process group, rank by rank, as collectives. All ranks are laid against the one whose calls most
- * others share; who differs is named. Of groups that are only guessed, ranks whose ends do not keep step belong to
+/* match.c: the calls of a process group, rank by rank, as collectives. All ranks are laid against the one whose calls
+ * most others share; who differs is named. Of groups that are only guessed, ranks whose ends do not keep step belong to
  * different groups and are taken apart. */
 #include <math.h>
 #include <stdlib.h>
@@ -102,10 +102,13 @@ static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) 
 
 /* ---- problems in words ---- */
 
+/* " 3", "s 3, 5": behind "rank". */
 static void rank_list(const matcher *m, const lk_order_note *notes, size_t n, char *out, size_t size) {
-	size_t used = 0;
-	for (size_t i = 0; i < n && i < RANKS_NAMED && used < size; i++)
-		used += (size_t)snprintf(out + used, size - used, "%s%d", i ? ", " : n > 1 ? "s " : " ", m->t->capture[notes[i].capture]->rank);
+	size_t used = (size_t)snprintf(out, size, n > 1 ? "s" : "");
+	for (size_t i = 0; i < n && i < RANKS_NAMED && used < size; i++) {
+		int rank = m->t->capture[notes[i].capture]->rank;
+		used += (size_t)snprintf(out + used, size - used, "%s %d", i ? "," : "", rank);
+	}
 	if (n > RANKS_NAMED && used < size) snprintf(out + used, size - used, " and %zu more", n - RANKS_NAMED);
 }
 
@@ -117,8 +120,8 @@ static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t siz
 }
 
 /* Ranks of one collective that all differ in the same way. */
-static void say(const matcher *m, const lk_run_group *g, int64_t first, const lk_comm_call *expected, const lk_order_note *notes,
-                size_t n) {
+static void say(const matcher *m, const lk_run_group *g, int64_t first, const lk_comm_call *expected,
+				const lk_order_note *notes, size_t n) {
 	char ranks[160], own[96], other[96];
 	rank_list(m, notes, n, ranks, sizeof ranks);
 	call_text(notes->kind, notes->bytes, own, sizeof own);
@@ -129,16 +132,16 @@ static void say(const matcher *m, const lk_run_group *g, int64_t first, const lk
 		lk_traces_problem(m->t, "group %s, number %lld: %s is missing on rank%s", g->name, number, other, ranks);
 		break;
 	case LK_CALL_EXTRA:
-		lk_traces_problem(m->t, "group %s, before number %lld (%s): rank%s has %s that the other ranks have not", g->name, number,
-		                  other, ranks, own);
+		lk_traces_problem(m->t, "group %s, before number %lld (%s): rank%s has %s that the other ranks have not",
+						  g->name, number, other, ranks, own);
 		break;
 	case LK_CALL_OTHER_KIND:
-		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: desynchronised", g->name, number, ranks,
-		                  own, other);
+		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: desynchronised", g->name,
+						  number, ranks, own, other);
 		break;
 	case LK_CALL_OTHER_SIZE:
-		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ", g->name, number, ranks,
-		                  own, other);
+		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ", g->name,
+						  number, ranks, own, other);
 		break;
 	}
 }
@@ -162,7 +165,8 @@ static void say_all(matcher *m, uint32_t group, lk_call_list reference, int64_t 
 	qsort(notes->at, notes->count, sizeof *notes->at, by_place);
 	for (size_t begin = 0, end; begin < notes->count; begin = end) {
 		for (end = begin; end < notes->count && alike(&notes->at[begin], &notes->at[end]);) end++;
-		int64_t place = notes->at[begin].place < reference.count ? notes->at[begin].place : (int64_t)reference.count - 1;
+		int64_t place =
+			notes->at[begin].place < reference.count ? notes->at[begin].place : (int64_t)reference.count - 1;
 		say(m, &m->t->groups.at[group], first, &reference.at[place], notes->at + begin, end - begin);
 	}
 }
@@ -304,33 +308,38 @@ static void free_places(spans *s) {
 	for (size_t i = 0; i < s->count; i++) free(s->at[i].places), s->at[i].places = NULL;
 }
 
+/* The capture of a rank; LK_NONE if there is none. */
+static uint32_t capture_of(const lk_traces *t, long rank) {
+	uint32_t low = 0, high = t->count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (t->capture[middle]->rank < rank) low = middle + 1;
+		else high = middle;
+	}
+	return low < t->count && t->capture[low]->rank == rank ? low : LK_NONE;
+}
+
+static int by_number(const void *a, const void *b) {
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return x < y ? -1 : x > y;
+}
+
 /* Ranks of the list that were captured and have no call at all. */
 static void say_absent(matcher *m, const lk_run_group *g) {
-	if (g->ranks[0] != '[' || strstr(g->ranks, "...") || !g->count) return;
+	if (g->ranks[0] != '[' || strstr(g->ranks, "...")) return;
 	size_t used = 0, absent = 0;
-	char text[160] = "";
-	uint32_t k = 0;
-	for (const char *at = g->ranks + 1; *at;) {
-		char *end;
+	char text[160] = "", *end;
+	for (const char *at = g->ranks + 1; *at; at = end) {
 		long rank = strtol(at, &end, 10);
 		if (end == at) break;
-		/* Lists are ascending, as captures are; for others the search begins anew. */
-		if (k >= m->t->count || m->t->capture[k]->rank > rank) k = 0;
-		while (k < m->t->count && m->t->capture[k]->rank < rank) k++;
-		bool captured = k < m->t->count && m->t->capture[k]->rank == rank, has = false;
-		for (uint32_t low = 0, high = captured ? g->count : 0; low < high && !has;) {
-			uint32_t middle = low + (high - low) / 2;
-			has = g->captures[middle] == k;
-			if (g->captures[middle] < k) low = middle + 1;
-			else high = middle;
-		}
-		if (captured && !has && absent++ < RANKS_NAMED)
-			used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);
-		while (*end == ',' || *end == ' ') end++;
-		at = end;
+		end += strspn(end, ", ");
+		uint32_t capture = capture_of(m->t, rank);
+		if (capture == LK_NONE || bsearch(&capture, g->captures, g->count, sizeof capture, by_number)) continue;
+		if (absent++ < RANKS_NAMED) used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);
 	}
-	if (absent) lk_traces_problem(m->t, "group %s %s: no collective at all on captured rank%s%s%s", g->name, g->ranks,
-		absent > 1 ? "s" : "", text, absent > RANKS_NAMED ? " and more" : "");
+	if (absent)
+		lk_traces_problem(m->t, "group %s %s: no collective at all on captured rank%s%s%s", g->name, g->ranks,
+		                  absent > 1 ? "s" : "", text, absent > RANKS_NAMED ? " and more" : "");
 }
 
 static lk_status match_group(matcher *m, uint32_t group) {
@@ -346,8 +355,7 @@ static lk_status match_group(matcher *m, uint32_t group) {
 	LK_TRY(list_captures(m, group));
 	LK_TRY(make_matches(m, group, e));
 	free_places(&m->of.at[group]);
-	/* A channel's partner of a list of many is no member of it. */
-	if (!strchr(m->t->groups.at[group].name, '(')) say_absent(m, &m->t->groups.at[group]);
+	say_absent(m, &m->t->groups.at[group]);
 	return LK_OK;
 }
 

@@ -56,8 +56,8 @@ typedef LK_VEC(lk_order_note) lk_order_notes;
 #define LK_NO_PLACE INT64_MIN
 
 /* Finds the place of every call of `b` among the calls of `a` (before and behind them too: negative, or >= a.count), so
- * that kinds and sizes agree, and where several ways agree, so that the distance of the two clocks is steady. `jitter_ns`:
- * median change of that distance from call to call, NAN where less than two calls are common. */
+ * that kinds and sizes agree, and where several ways agree, so that the distance of the two clocks is steady.
+ * `jitter_ns`: median change of that distance from call to call, NAN where less than two calls are common. */
 lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_order_notes *notes, double *jitter_ns,
                         lk_error *err);
 /* Whether they can be the same collective. */

@@ -1,6 +1,7 @@
 /* match_order.c: which call of one rank is which call of another. Profiling begins and ends at different calls, so the
- * sequences are laid over each other at several offsets; at each a walk counts where kinds or sizes differ. Steps repeat,
- * so that many offsets agree equally well: then the right one is where the ends of both differ by a steady amount. */
+ * sequences are laid over each other at several offsets; at each a walk counts where kinds or sizes differ. Steps
+ * repeat, so that many offsets agree equally well: then the right one is where the ends of both differ by a steady
+ * amount. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@ enum {
 };
 /* Ends of one collective agree within about 10 us (perf-model section 4); twice that is steady. */
 static const double STEADY_NS = 20e3;
+/* Clocks of hosts that NTP sets differ by a few milliseconds at most. */
+static const double NEAR_NS = 5e6;
 
 static uint8_t shape_of(uint8_t kind) {
 	return kind == LK_OP_RECV ? LK_OP_SEND : kind;
@@ -30,7 +33,8 @@ static bool same_kind(const lk_comm_call *a, const lk_comm_call *b) {
 bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
 	if (!same_kind(a, b)) return false;
 	/* Splits of an all-to-all differ by rank. */
-	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->kind == LK_OP_ALLTOALL || b->kind == LK_OP_ALLTOALL;
+	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->kind == LK_OP_ALLTOALL ||
+		   b->kind == LK_OP_ALLTOALL;
 }
 
 /* Agreement from here on, for CONFIRM calls or up to the end of one. */
@@ -169,28 +173,41 @@ typedef struct trial {
 	int64_t offset;
 	double score, jitter; /* score: calls that agree, less four for each that does not */
 	uint32_t edits;
+	bool near;            /* the clocks of the files agree as those of hosts do */
 } trial;
+
+static bool near_in_time(const walk *w) {
+	double apart[SAMPLES];
+	size_t n = 0;
+	uint32_t stride = w->b.count / SAMPLES + 1;
+	for (uint32_t j = 0; j < w->b.count && n < SAMPLES; j += stride)
+		if (common(w, j)) apart[n++] = fabs(between(w, j));
+	return n && lk_select_median(apart, n) < NEAR_NS;
+}
 
 static trial try_offset(walk *w, int64_t offset) {
 	walk_from(w, offset);
-	return (trial){offset, (double)w->agreed - 4.0 * w->edits, jitter(w), w->edits};
+	return (trial){offset, (double)w->agreed - 4.0 * w->edits, jitter(w), w->edits, near_in_time(w)};
 }
 
-/* Of the trials that agree well, the steady ones; of those the one with most in common. */
+/* Fewer differences, then clocks that agree, then more in common. */
+static bool better_trial(const trial *x, const trial *y) {
+	if (x->edits != y->edits) return x->edits < y->edits;
+	return x->near != y->near ? x->near : x->score > y->score;
+}
+
+/* Of the trials that agree well, the steady ones; of those the best. */
 static int64_t best_of(const trial *t, size_t n) {
 	double top = -INFINITY, steadiest = INFINITY;
 	for (size_t i = 0; i < n; i++) top = fmax(top, t[i].score);
 	double enough = top > 0 ? top / 2 : top;
-	uint32_t edits = UINT32_MAX;
 	for (size_t i = 0; i < n; i++)
-		if (t[i].score >= enough && t[i].edits < edits) edits = t[i].edits;
-	for (size_t i = 0; i < n; i++)
-		if (t[i].score >= enough && t[i].edits == edits && t[i].jitter < steadiest) steadiest = t[i].jitter;
+		if (t[i].score >= enough) steadiest = fmin(steadiest, t[i].jitter);
 	double limit = fmax(STEADY_NS, 2 * steadiest);
 	const trial *best = NULL;
 	for (size_t i = 0; i < n; i++) {
-		if (t[i].score < enough || t[i].edits != edits || (t[i].jitter > limit && isfinite(steadiest))) continue;
-		if (!best || t[i].score > best->score) best = &t[i];
+		if (t[i].score < enough || t[i].jitter > limit) continue;
+		if (!best || better_trial(&t[i], best)) best = &t[i];
 	}
 	return best ? best->offset : 0;
 }

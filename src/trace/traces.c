@@ -1,5 +1,5 @@
-/* traces.c: files and folders as the captures of one run: which rank each is, that they belong together, matched and on one
- * clock. */
+/* traces.c: files and folders as the captures of one run: which rank each is, that they belong together, matched and on
+ * one clock. */
 #include "trace/traces.h"
 
 #include <ctype.h>
@@ -111,7 +111,8 @@ static lk_status list_files(const char *const *paths, uint32_t count, names *out
 			lk_fail(err, LK_ERR_INPUT, "-", "standard input cannot be one of several traces");
 			return lk_hint(err, "write it to a file first");
 		}
-		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode)) LK_TRY(list_folder(paths[i], out, err));
+		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode))
+			LK_TRY(list_folder(paths[i], out, err));
 		else LK_TRY(add_name(out, strdup(paths[i]), err));
 	}
 	return out->count ? LK_OK : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
@@ -171,7 +172,8 @@ static lk_status number_rest(lk_traces *t, lk_error *err) {
 			if (taken[at] == next) next++;
 		t->capture[i]->rank = next++;
 		if (t->count > 1)
-			lk_traces_warn(t, "%s: neither the file nor its name says which rank it is; taken as rank %d", t->capture[i]->path, next - 1);
+			lk_traces_warn(t, "%s: neither the file nor its name says which rank it is; taken as rank %d",
+						   t->capture[i]->path, next - 1);
 	}
 	free(taken);
 	return LK_OK;
@@ -203,7 +205,8 @@ static lk_status find_world(lk_traces *t, lk_error *err) {
 		const lk_capture *c = t->capture[i];
 		if (c->world <= 0) continue;
 		if (said && said->world != c->world) {
-			lk_fail(err, LK_ERR_INPUT, c->path, "is of a run with %d ranks, but %s of one with %d", c->world, said->path, said->world);
+			lk_fail(err, LK_ERR_INPUT, c->path, "is of a run with %d ranks, but %s of one with %d", c->world,
+					said->path, said->world);
 			return lk_hint(err, "give the traces of one run");
 		}
 		said = c;
@@ -243,7 +246,8 @@ static lk_status make_index(lk_traces *t, lk_error *err) {
 const lk_match *lk_traces_match(const lk_traces *t, uint32_t capture, uint32_t event) {
 	const struct lk_match_index *x = t->index;
 	struct place key = {.event = event};
-	struct place *at = bsearch(&key, x->place + x->begin[capture], x->begin[capture + 1] - x->begin[capture], sizeof key, by_event);
+	struct place *at =
+		bsearch(&key, x->place + x->begin[capture], x->begin[capture + 1] - x->begin[capture], sizeof key, by_event);
 	return at ? &t->matches.at[at->match] : NULL;
 }
 
@@ -312,7 +316,8 @@ static lk_status read_one(void *context, size_t job, lk_error *err) {
 	return lk_capture_read(r->files->at[job], r->limits, &r->captures[job], err);
 }
 
-static lk_status read_all(const names *files, const lk_read_limits *limits, int threads, lk_traces **out, lk_error *err) {
+static lk_status read_all(const names *files, const lk_read_limits *limits, int threads, lk_traces **out,
+						  lk_error *err) {
 	lk_capture **captures = calloc(files->count, sizeof *captures);
 	if (!captures) return lk_oom(err);
 	reading r = {files, limits, captures};
@@ -323,8 +328,8 @@ static lk_status read_all(const names *files, const lk_read_limits *limits, int 
 	return status;
 }
 
-lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads, lk_traces **out,
-                         lk_error *err) {
+lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
+						 lk_traces **out, lk_error *err) {
 	names files = {0};
 	lk_status status = list_files(paths, count, &files, err);
 	if (status == LK_OK) status = read_all(&files, limits, threads, out, err);

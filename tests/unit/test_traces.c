@@ -98,7 +98,8 @@ static team make_team(const world *w, lk_capture *c, int rank, bool peers) {
 	if (w->group_size && !peers) first = rank / w->group_size * w->group_size, n = w->group_size;
 	else if (w->group_size) first = rank % w->group_size, step = w->group_size, n = w->ranks / w->group_size;
 	size_t used = 1;
-	for (int i = 0; i < n; i++) used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", i ? ", " : "", first + i * step);
+	for (int i = 0; i < n; i++)
+		used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", i ? ", " : "", first + i * step);
 	snprintf(ranks + used, sizeof ranks - used, "]");
 	const char *name = !w->group_size ? "world" : peers ? "dp" : "tp";
 	return (team){lk_intern_id(c->names, name), lk_intern_id(c->names, ranks), n};
@@ -109,15 +110,27 @@ static void add_collective(const world *w, lk_capture *c, int rank, const team *
 	double start = end - 20e3 - 100e3 * lk_uniform(w->seed ^ 99, (uint64_t)k * 1024 + (uint64_t)rank);
 	double slow = 1 + w->drift_ppm[rank] * 1e-6;
 	lk_op_kind kind = kind_of(w, as);
-	int64_t from = START + (int64_t)(start * slow + w->offset_ns[rank]), to = START + (int64_t)(end * slow + w->offset_ns[rank]);
+	int64_t from = START + (int64_t)(start * slow + w->offset_ns[rank]),
+			to = START + (int64_t)(end * slow + w->offset_ns[rank]);
 	uint32_t lane = lk_capture_lane(c, true, rank % 8, across(w, k) ? 24 : 20);
-	uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = from, .dur_ns = to - from, .lane = lane,
-		.name = lk_intern_id(c->names, kernel_name(kind)), .value = -1});
+	uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL,
+												   .start_ns = from,
+												   .dur_ns = to - from,
+												   .lane = lane,
+												   .name = lk_intern_id(c->names, kernel_name(kind)),
+												   .value = -1});
 	assert_int_not_equal(event, LK_NONE);
 	if (!w->told) return;
 	assert_true(lk_push(&c->comms));
-	*lk_last(&c->comms) = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .element_bytes = 4, .group = of->name, .ranks = of->ranks,
-		.group_size = of->size, .peer = -1, .in_elements = elements, .out_elements = elements};
+	*lk_last(&c->comms) = (lk_comm_note){.event = event,
+										 .kind = (uint8_t)kind,
+										 .element_bytes = 4,
+										 .group = of->name,
+										 .ranks = of->ranks,
+										 .group_size = of->size,
+										 .peer = -1,
+										 .in_elements = elements,
+										 .out_elements = elements};
 }
 
 static lk_capture *make_rank(const world *w, int rank, fault f) {
@@ -134,7 +147,8 @@ static lk_capture *make_rank(const world *w, int rank, fault f) {
 		int64_t elements = elements_of(w, as);
 		if (struck == FAULT_RESIZED && k == f.at) elements += 17;
 		add_collective(w, c, rank, &teams[across(w, k)], k, as, elements);
-		if (struck == FAULT_EXTRA && k == f.at) add_collective(w, c, rank, &teams[across(w, k)], k, k, elements * 3 + 1);
+		if (struck == FAULT_EXTRA && k == f.at)
+			add_collective(w, c, rank, &teams[across(w, k)], k, k, elements * 3 + 1);
 	}
 	assert_ok(lk_capture_finish(c, &err));
 	return c;
@@ -160,7 +174,8 @@ static double clock_error(const world *w, const lk_traces *t) {
 	for (uint32_t c = 0; c < t->count; c++)
 		for (int i = 0; i <= 4; i++) {
 			double when = true_end(w, w->collectives * i / 4), slow0 = 1 + w->drift_ppm[0] * 1e-6;
-			double own = when * (1 + w->drift_ppm[c] * 1e-6) + w->offset_ns[c] - (double)(t->capture[c]->origin_ns - START);
+			double own =
+				when * (1 + w->drift_ppm[c] * 1e-6) + w->offset_ns[c] - (double)(t->capture[c]->origin_ns - START);
 			double expected = when * slow0 + w->offset_ns[0] - (double)(t->capture[0]->origin_ns - START);
 			worst = fmax(worst, fabs((double)lk_traces_time(t, c, (int64_t)own) - expected));
 		}
@@ -222,12 +237,35 @@ static void test_late_and_early(void **state) {
 		print_problems(t);
 		check_whole(t);
 		assert_int_equal(t->problems.count, 0);
-		print_message("variant %d: %zu matches, clocks wrong by %.1f us, residual %.1f us\n", variant, t->matches.count, clock_error(&w, t) * 1e-3,
-			t->residual_max_ns * 1e-3);
+		print_message("variant %d: %zu matches, clocks wrong by %.1f us, residual %.1f us\n", variant, t->matches.count,
+					  clock_error(&w, t) * 1e-3, t->residual_max_ns * 1e-3);
 		assert_int_equal(t->matches.count, 120);
 		assert_true(clock_error(&w, t) < 1e3);
 		lk_traces_free(t);
 	}
+}
+
+/* Steps without any variation: kinds, sizes and distances agree at every offset; the clocks of the files decide. */
+static void test_regular(void **state) {
+	(void)state;
+	lk_capture *captures[3];
+	for (int r = 0; r < 3; r++) {
+		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
+		c->rank = r, c->absolute = true;
+		for (int k = 3 * r; k < 40 - r; k++)
+			lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = START + k * 20000000ll + r * 700000, .dur_ns = 1000000,
+				.lane = lk_capture_lane(c, true, 0, 20), .name = lk_intern_id(c->names, kernel_name(LK_OP_ALLREDUCE)), .value = -1});
+		assert_ok(lk_capture_finish(c, &err));
+	}
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 3, &t, &err));
+	check_whole(t);
+	assert_int_equal(t->matches.count, 40);
+	for (int r = 0; r < 3; r++) {
+		int64_t files = t->capture[r]->origin_ns - t->capture[0]->origin_ns;
+		assert_int_equal(t->shift_ns[r] - files, -700000 * r);
+	}
+	lk_traces_free(t);
 }
 
 /* Whole groups overlap: neighbours often, across seldom. Clocks of all must still agree. */
@@ -284,6 +322,14 @@ static void test_drift(void **state) {
 		assert_true(t->residual_max_ns < 15e3);
 		lk_traces_free(t);
 	}
+	/* Over several groups: drift is joined as shifts are. */
+	world many = {.ranks = 16, .collectives = 800, .told = true, .noise_ns = 2e3, .group_size = 4, .seed = 33};
+	random_offsets(&many, 1e6);
+	many.drift_ppm[6] = -200;
+	lk_traces *m = make_run(&many, no_fault);
+	for (int r = 0; r < 16; r++) assert_true(fabs(m->drift_ppm[r] - (r == 6 ? 200 : 0)) < 15);
+	assert_true(clock_error(&many, m) < 4e3);
+	lk_traces_free(m);
 	world still = {.ranks = 8, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 32};
 	lk_traces *t = make_run(&still, no_fault);
 	for (int r = 0; r < 8; r++) assert_true(t->drift_ppm[r] == 0);
@@ -321,6 +367,75 @@ static void test_one_anchor(void **state) {
 	lk_traces_free(t);
 }
 
+/* ---- messages ---- */
+
+/* Rank 0 sends to 1, 1 to 2; a message ends 3 us later where it is received. */
+static lk_traces *make_pipeline(bool peers, int lost) {
+	static const world w = {.seed = 111};
+	lk_capture *captures[3];
+	for (int r = 0; r < 3; r++) {
+		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
+		c->rank = r, c->world = 3, c->absolute = true;
+		uint32_t lane = lk_capture_lane(c, true, 0, 20),
+				 name = lk_intern_id(c->names, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
+		for (int k = 0; k < 60; k++) {
+			int from = k % 2;
+			if ((r != from && r != from + 1) || (r == 2 && k == lost)) continue;
+			int64_t end = START + (int64_t)true_end(&w, k) + (r == from ? 0 : 3000) + r * 1000000;
+			uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL,
+														   .start_ns = end - 50000,
+														   .dur_ns = 50000,
+														   .lane = lane,
+														   .name = name,
+														   .value = -1});
+			assert_true(lk_push(&c->comms));
+			*lk_last(&c->comms) = (lk_comm_note){.event = event,
+												 .kind = r == from ? LK_OP_SEND : LK_OP_RECV,
+												 .element_bytes = 2,
+												 .group = lk_intern_id(c->names, "pp"),
+												 .ranks = lk_intern_id(c->names, "[0, 1, 2]"),
+												 .group_size = 3,
+												 .peer = !peers      ? -1
+														 : r == from ? from + 1
+																	 : from,
+												 .in_elements = 1024 << k / 2 % 5,
+												 .out_elements = -1};
+		}
+		assert_ok(lk_capture_finish(c, &err));
+	}
+	lk_traces *t = NULL;
+	assert_ok(lk_traces_make(captures, 3, &t, &err));
+	check_whole(t);
+	return t;
+}
+
+static void test_messages(void **state) {
+	(void)state;
+	lk_traces *t = make_pipeline(true, -1);
+	print_problems(t);
+	assert_int_equal(t->groups.count, 2);
+	assert_string_equal(t->groups.at[0].name, "pp (0 to 1)");
+	assert_string_equal(t->groups.at[1].name, "pp (1 to 2)");
+	assert_int_equal(t->matches.count, 60);
+	assert_int_equal(t->members.count, 120);
+	assert_int_equal(t->problems.count, 0);
+	assert_int_equal(t->anchors, 60);
+	for (int r = 0; r < 3; r++) {
+		int64_t clock = t->shift_ns[r] - (t->capture[r]->origin_ns - t->capture[0]->origin_ns);
+		assert_true(llabs(clock + r * 1000000 + r * 3000) < 10);
+	}
+	lk_traces_free(t);
+	t = make_pipeline(true, 21);
+	assert_int_equal(t->problems.count, 1);
+	assert_non_null(strstr(t->problems.at[0], "group pp (1 to 2), number 10"));
+	assert_non_null(strstr(t->problems.at[0], "rank 2") ? t->problems.at[0] : strstr(t->problems.at[0], "rank 1"));
+	lk_traces_free(t);
+	t = make_pipeline(false, -1);
+	assert_int_equal(t->matches.count, 0);
+	assert_int_equal(t->warnings.count, 5); /* three files whose partners are not said, two clocks that nothing ties */
+	lk_traces_free(t);
+}
+
 /* ---- faults are named ---- */
 
 static void expect_problem(const world *w, fault f, const char *part, size_t most) {
@@ -349,8 +464,8 @@ static void test_faults(void **state) {
 		snprintf(part, sizeof part, "number %d: rank %d has %s of %lld bytes where", at, rank,
 			lk_op_kind_name(kind_of(&w, at + 1)), (long long)elements_of(&w, at + 1) * 4);
 		expect_problem(&w, (fault){FAULT_SWAPPED, rank, at}, part, 2);
-		snprintf(part, sizeof part, "number %d: rank %d has %s of %lld bytes where", at, rank, lk_op_kind_name(kind_of(&w, at)),
-			(long long)(elements_of(&w, at) + 17) * 4);
+		snprintf(part, sizeof part, "number %d: rank %d has %s of %lld bytes where", at, rank,
+				 lk_op_kind_name(kind_of(&w, at)), (long long)(elements_of(&w, at) + 17) * 4);
 		expect_problem(&w, (fault){FAULT_RESIZED, rank, at}, part, 1);
 		snprintf(part, sizeof part, "before number %d", at + 1);
 		expect_problem(&w, (fault){FAULT_EXTRA, rank, at}, part, 1);
@@ -392,7 +507,8 @@ static void test_arrivals(void **state) {
 	for (int r = 0; r < 4; r++) {
 		assert_int_equal(a.all.at[r].last, r == 2 ? 50 : 0);
 		assert_int_equal(a.all.at[r].collectives, 50);
-		assert_memory_equal(&a.all.at[r].collectives, &a.by_group.at[r].collectives, sizeof a.all.at[r] - offsetof(lk_arrival, collectives));
+		assert_memory_equal(&a.all.at[r].collectives, &a.by_group.at[r].collectives,
+							sizeof a.all.at[r] - offsetof(lk_arrival, collectives));
 		waited += a.all.at[r].waited_ns;
 	}
 	assert_true(a.all.at[2].waited_ns == 0 && waited > 0);
@@ -414,7 +530,8 @@ static void test_large(void **state) {
 	lk_traces *t = NULL;
 	clock_t began = clock();
 	assert_ok(lk_traces_make(captures, 256, &t, &err));
-	print_message("256 ranks, 2,000 collectives: matched and aligned in %.2f s\n", (double)(clock() - began) / CLOCKS_PER_SEC);
+	print_message("256 ranks, 2,000 collectives: matched and aligned in %.2f s\n",
+				  (double)(clock() - began) / CLOCKS_PER_SEC);
 	assert_int_equal(t->matches.count, 2000);
 	assert_int_equal(t->problems.count, 1);
 	assert_true(clock_error(&w, t) < 1e3);
@@ -431,13 +548,24 @@ static void test_hostile(void **state) {
 			uint64_t random = lk_hash64((uint64_t)(r * 10000 + i));
 			char group[32];
 			snprintf(group, sizeof group, "group %d", i % 1500);
-			uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .lane = lk_capture_lane(c, true, 0, i % 7),
-				.start_ns = random % 5 ? (int64_t)random : INT64_MIN, .dur_ns = i % 3 ? INT64_MAX : 0, .value = -1,
-				.name = lk_intern_id(c->names, kernel_name(i % 2 ? LK_OP_ALLREDUCE : LK_OP_ALLGATHER))});
+			uint32_t event = lk_capture_add(
+				c, &(lk_event){.kind = LK_EVENT_KERNEL,
+							   .lane = lk_capture_lane(c, true, 0, i % 7),
+							   .start_ns = random % 5 ? (int64_t)random : INT64_MIN,
+							   .dur_ns = i % 3 ? INT64_MAX : 0,
+							   .value = -1,
+							   .name = lk_intern_id(c->names, kernel_name(i % 2 ? LK_OP_ALLREDUCE : LK_OP_ALLGATHER))});
 			assert_true(lk_push(&c->comms));
-			*lk_last(&c->comms) = (lk_comm_note){.event = event, .kind = LK_OP_COUNT, .peer = -1, .element_bytes = 255, .in_elements = INT64_MAX,
-				.out_elements = -1, .group = i % 11 ? lk_intern_id(c->names, group) : 0, .ranks = i % 13 ? 0 : lk_intern_id(c->names, "[9999999999999999999999, 3"),
-				.group_size = -5};
+			*lk_last(&c->comms) =
+				(lk_comm_note){.event = event,
+							   .kind = LK_OP_COUNT,
+							   .peer = -1,
+							   .element_bytes = 255,
+							   .in_elements = INT64_MAX,
+							   .out_elements = -1,
+							   .group = i % 11 ? lk_intern_id(c->names, group) : 0,
+							   .ranks = i % 13 ? 0 : lk_intern_id(c->names, "[9999999999999999999999, 3"),
+							   .group_size = -5};
 		}
 		assert_ok(lk_capture_finish(c, &err));
 	}
@@ -492,10 +620,15 @@ static void test_ranks_of_files(void **state) {
 	(void)state;
 	char folder[] = "/tmp/lockstep-traces-XXXXXX";
 	assert_non_null(mkdtemp(folder));
-	const char *event = "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2}]}";
-	static const struct { const char *name; int rank; } files[] = {
-		{"rank_10.json", 10}, {"trace_rank-2.json", 2}, {"worker4_step_12.1694128201545.pt.trace.json", 4}, {"run.5.json", 5}, {"a.json", 0},
-		{"b.json", 1}};
+	const char *event =
+		"{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2}]}";
+	static const struct { const char *name; int rank;
+	} files[] = {{"rank_10.json", 10},
+				 {"trace_rank-2.json", 2},
+				 {"worker4_step_12.1694128201545.pt.trace.json", 4},
+				 {"run.5.json", 5},
+				 {"a.json", 0},
+				 {"b.json", 1}};
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) write_text(folder, files[i].name, event);
 	write_text(folder, "notes.txt", "no trace");
 	lk_traces *t = NULL;
@@ -505,7 +638,8 @@ static void test_ranks_of_files(void **state) {
 	assert_int_equal(t->world, 11);
 	for (uint32_t i = 0; i < t->count; i++)
 		for (size_t k = 0; k < sizeof files / sizeof *files; k++)
-			if (lk_same_name(strrchr(t->capture[i]->path, '/') + 1, files[k].name)) assert_int_equal(t->capture[i]->rank, files[k].rank);
+			if (lk_same_name(strrchr(t->capture[i]->path, '/') + 1, files[k].name))
+				assert_int_equal(t->capture[i]->rank, files[k].rank);
 	size_t guessed = 0;
 	for (size_t i = 0; i < t->warnings.count; i++) guessed += strstr(t->warnings.at[i], "neither the file") != NULL;
 	assert_int_equal(guessed, 2);
@@ -533,7 +667,21 @@ static void test_ranks_of_files(void **state) {
 	assert_int_equal(system(command), 0);
 }
 
-/* ---- threads ---- */
+/* ---- threads, medians ---- */
+
+static void test_median(void **state) {
+	(void)state;
+	for (uint64_t round = 0; round < 3000; round++) {
+		double x[40], sorted[40];
+		size_t n = 1 + lk_hash64(round) % 40;
+		/* Few different values, so that many are equal. */
+		for (size_t i = 0; i < n; i++) x[i] = sorted[i] = (double)(lk_hash64(round * 64 + i) % (1 + round % 50));
+		qsort(sorted, n, sizeof *sorted, lk_ascending);
+		assert_true(lk_select_median(x, n) == sorted[(n - 1) / 2]);
+		qsort(x, n, sizeof *x, lk_ascending);
+		assert_memory_equal(x, sorted, n * sizeof *x);
+	}
+}
 
 static lk_status square(void *context, size_t job, lk_error *e) {
 	((uint64_t *)context)[job] = job * job;
@@ -575,13 +723,14 @@ static void test_dlrm(void **state) {
 	assert_int_equal(t->problems.count, 0);
 	assert_int_equal(t->matches.count, 8);
 	assert_int_equal(t->members.count, 64);
-	print_message("DLRM, 8 ranks: %u anchors, ends apart by %.1f us (median), %.1f us (most); clocks of the files by %.1f us\n", t->anchors,
-		t->residual_ns * 1e-3, t->residual_max_ns * 1e-3, t->skew_ns * 1e-3);
+	print_message(
+		"DLRM, 8 ranks: %u anchors, ends apart by %.1f us (median), %.1f us (most); clocks of the files by %.1f us\n",
+		t->anchors, t->residual_ns * 1e-3, t->residual_max_ns * 1e-3, t->skew_ns * 1e-3);
 	assert_true(t->skew_ns < 15e3); /* one host: the clocks agree already */
 	lk_barrier_error b;
 	assert_ok(lk_traces_barrier_error(t, &b, &err));
-	print_message("rule of barriers: %u ends, error %.1f us (median), %.1f us (most, rank %u)\n", b.ends, b.median_ns * 1e-3, b.max_ns * 1e-3,
-		b.worst_capture);
+	print_message("rule of barriers: %u ends, error %.1f us (median), %.1f us (most, rank %u)\n", b.ends,
+				  b.median_ns * 1e-3, b.max_ns * 1e-3, b.worst_capture);
 	assert_int_equal(b.ends, 64);
 	assert_true(b.max_ns < 15e3);
 	lk_traces_free(t);
@@ -599,7 +748,8 @@ static void test_dlrm_table(void **state) {
 	while (fgets(line, sizeof line, f)) {
 		int rank, place, stream;
 		double start, duration;
-		if (sscanf(line, "%d,%d,record_param_comms,%d,%lf,%lf", &rank, &place, &stream, &start, &duration) != 5) continue;
+		if (sscanf(line, "%d,%d,record_param_comms,%d,%lf,%lf", &rank, &place, &stream, &start, &duration) != 5)
+			continue;
 		const lk_match *m = &t->matches.at[place];
 		lk_match_member member = t->members.at[m->begin + (uint32_t)rank];
 		const lk_capture *c = t->capture[member.capture];
@@ -617,7 +767,9 @@ static void test_dlrm_table(void **state) {
 	static const int64_t reduced[] = {394241 * 4, 112 * 4, 226960 * 4};
 	int n = 0;
 	for (size_t i = 0; i < t->matches.count; i++)
-		if (t->matches.at[i].kind == LK_OP_ALLREDUCE) n += t->matches.at[i].bytes == reduced[0] || t->matches.at[i].bytes == reduced[1] || t->matches.at[i].bytes == reduced[2];
+		if (t->matches.at[i].kind == LK_OP_ALLREDUCE)
+			n += t->matches.at[i].bytes == reduced[0] || t->matches.at[i].bytes == reduced[1] ||
+				 t->matches.at[i].bytes == reduced[2];
 	assert_int_equal(n, 3);
 	lk_traces_free(t);
 }
@@ -641,8 +793,9 @@ static void test_threads_agree(void **state) {
 /* Every other public capture, alone. */
 static void test_single_files(void **state) {
 	(void)state;
-	static const char *const files[] = {"a100_nccl_args_rank0of2", "a100_rec_rank3of8", "cpu_only_rank34", "mi250_minitoy", "simple_add",
-		"rtx2080ti_resnet", "v100_resnet_rank0of1", "no_distributed_info"};
+	static const char *const files[] = {"a100_nccl_args_rank0of2", "a100_rec_rank3of8",  "cpu_only_rank34",
+										"mi250_minitoy",           "simple_add",         "rtx2080ti_resnet",
+										"v100_resnet_rank0of1",    "no_distributed_info"};
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		char name[100];
 		snprintf(name, sizeof name, "traces/kineto/%s.json.gz", files[i]);
@@ -651,35 +804,44 @@ static void test_single_files(void **state) {
 		lk_traces *t = NULL;
 		assert_ok(lk_traces_read(&path, 1, NULL, 1, &t, &err));
 		check_whole(t);
-		print_message("%s: %zu collectives in %zu groups; run of %d ranks\n", files[i], t->matches.count, t->groups.count, t->world);
+		print_message("%s: %zu collectives in %zu groups; run of %d ranks\n", files[i], t->matches.count,
+					  t->groups.count, t->world);
 		lk_traces_free(t);
 	}
 }
 
 static void test_sampled(void **state) {
 	(void)state;
-	const char *paths[] = {data_path("traces/kineto/sampled_rank0of128.json.gz"), data_path("traces/kineto/sampled_rank1of128.json.gz")};
+	const char *paths[] = {data_path("traces/kineto/sampled_rank0of128.json.gz"),
+						   data_path("traces/kineto/sampled_rank1of128.json.gz")};
 	if (access(paths[0], R_OK) != 0) skip();
 	lk_traces *t = NULL;
 	assert_ok(lk_traces_read(paths, 2, NULL, 0, &t, &err));
 	check_whole(t);
 	print_problems(t);
-	for (size_t g = 0; g < t->groups.count; g++) print_message("group %s of %u\n", t->groups.at[g].name, t->groups.at[g].count);
-	print_message("2 of 128: %zu matches, %u anchors, residual %.1f us, most %.1f us, skew %.1f us\n", t->matches.count, t->anchors,
-		t->residual_ns * 1e-3, t->residual_max_ns * 1e-3, t->skew_ns * 1e-3);
+	for (size_t g = 0; g < t->groups.count; g++)
+		print_message("group %s of %u\n", t->groups.at[g].name, t->groups.at[g].count);
+	print_message("2 of 128: %zu matches, %u anchors, residual %.1f us, most %.1f us, skew %.1f us\n", t->matches.count,
+				  t->anchors, t->residual_ns * 1e-3, t->residual_max_ns * 1e-3, t->skew_ns * 1e-3);
 	assert_int_equal(t->world, 128);
 	lk_traces_free(t);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_offsets),       cmocka_unit_test(test_late_and_early), cmocka_unit_test(test_many_groups),
-		cmocka_unit_test(test_guessed_groups), cmocka_unit_test(test_drift),         cmocka_unit_test(test_outliers),
-		cmocka_unit_test(test_one_anchor),    cmocka_unit_test(test_faults),         cmocka_unit_test(test_absent_rank),
-		cmocka_unit_test(test_arrivals),      cmocka_unit_test(test_large),          cmocka_unit_test(test_hostile),
-		cmocka_unit_test(test_noise),         cmocka_unit_test(test_single),         cmocka_unit_test(test_ranks_of_files),
-		cmocka_unit_test(test_parallel),      cmocka_unit_test(test_dlrm),           cmocka_unit_test(test_dlrm_table),
-		cmocka_unit_test(test_threads_agree), cmocka_unit_test(test_single_files),   cmocka_unit_test(test_sampled),
+		cmocka_unit_test(test_regular),
+		cmocka_unit_test(test_median),
+		cmocka_unit_test(test_offsets),        cmocka_unit_test(test_late_and_early),
+		cmocka_unit_test(test_many_groups),    cmocka_unit_test(test_guessed_groups),
+		cmocka_unit_test(test_drift),          cmocka_unit_test(test_outliers),
+		cmocka_unit_test(test_one_anchor),     cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_absent_rank),    cmocka_unit_test(test_arrivals),
+		cmocka_unit_test(test_large),          cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_noise),          cmocka_unit_test(test_single),
+		cmocka_unit_test(test_ranks_of_files), cmocka_unit_test(test_parallel),
+		cmocka_unit_test(test_dlrm),           cmocka_unit_test(test_dlrm_table),
+		cmocka_unit_test(test_threads_agree),  cmocka_unit_test(test_single_files),
+		cmocka_unit_test(test_sampled),        cmocka_unit_test(test_messages),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
