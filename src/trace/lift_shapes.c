@@ -58,6 +58,15 @@ static bool idle_alone(const char *name) {
 	return name[length] && length >= 8 && strncmp(name + length - 8, "Backward", 8) == 0 && !strchr(name, ':');
 }
 
+/* Operations of other libraries launch kernels of their own, whatever parts they have besides. */
+static bool foreign(const char *name) {
+	static const char *const own[] = {"aten::", "c10d::", "autograd::engine::", "torch::autograd::AccumulateGrad", "torch::distributed::",
+		"torch.distributed"};
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		if (strncmp(name, own[i], strlen(own[i])) == 0) return false;
+	return strstr(name, "::");
+}
+
 /* A copy between host and device passes over PCIe; the host waits for one that it will read. */
 static uint8_t transfer(const shapes *s, uint32_t work, lk_op *op) {
 	const lk_tensor *to = &s->w->tensors.at[s->w->tensor_begin[work]];
@@ -82,8 +91,9 @@ static uint8_t classify(const shapes *s, uint32_t work, lk_op *op, bool *whole) 
 	                                          lk_works_text(w, w->outputs[work]), op);
 	*whole = known != LK_SHAPES_UNKNOWN;
 	if (known == LK_SHAPES_NOTHING) return NONE;
-	if (known == LK_SHAPES_UNKNOWN) return !device || s->parts[work] || idle_alone(op->name) ? NONE : UNKNOWN;
 	if (!device) return NONE;
+	if (known == LK_SHAPES_UNKNOWN)
+		return foreign(op->name) || !(s->parts[work] || idle_alone(op->name)) ? UNKNOWN : NONE;
 	if (host && strcmp(op->name, "aten::copy_") == 0) return transfer(s, work, op);
 	return known == LK_SHAPES_SYNC ? SYNC : PIECE;
 }

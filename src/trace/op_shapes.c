@@ -365,7 +365,7 @@ static const struct {
 	{"triu*", map, LK_OP_ELEMENTWISE, 0}, {"constant_pad_nd", map, LK_OP_ELEMENTWISE, 0}, {"repeat_interleave", map, LK_OP_ELEMENTWISE, 0},
 	{"_local_scalar_dense", fill, LK_OP_COPY, 1}, {"nonzero", map, LK_OP_ELEMENTWISE, 1}, {"masked_select", map, LK_OP_ELEMENTWISE, 1},
 	{"fbgemm::permute_*", map, LK_OP_PERMUTE, 0}, {"fbgemm::asynchronous_*_cumsum", map, LK_OP_NORM, 0},
-	{"fbgemm::bounds_check_indices", map, LK_OP_ELEMENTWISE, 0}, {"fbgemm::*lookup_function", pooled, LK_OP_EMBEDDING, 0},
+	{"fbgemm::bounds_check_indices", map, LK_OP_ELEMENTWISE, 0}, {"fbgemm::*_function", pooled, LK_OP_EMBEDDING, 0},
 };
 
 /* Allocations, views, and questions: names without "aten::". */
