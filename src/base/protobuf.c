@@ -81,6 +81,11 @@ size_t lk_proto_encode(unsigned char *at, uint64_t value) {
 	return used;
 }
 
+void lk_proto_put_varint(lk_proto_out *o, uint64_t value) {
+	unsigned char *at = room(o, VARINT);
+	if (at) o->bytes.count += lk_proto_encode(at, value);
+}
+
 void lk_proto_put_integer(lk_proto_out *o, unsigned field, uint64_t value) {
 	unsigned char *at = room(o, 2 * VARINT);
 	if (!at) return;
@@ -106,7 +111,7 @@ void lk_proto_put_double(lk_proto_out *o, unsigned field, double value) {
 size_t lk_proto_begin(lk_proto_out *o, unsigned field) {
 	unsigned char *at = room(o, 2 * VARINT);
 	if (!at) return 0;
-	o->bytes.count += lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_BYTES) + 1;
+	o->bytes.count += (field ? lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_BYTES) : 0) + 1;
 	return o->bytes.count;
 }
 

@@ -44,12 +44,14 @@ typedef struct lk_proto_out {
 /* One number into `at`, which has room for LK_PROTO_VARINT bytes; how many it took. */
 enum { LK_PROTO_VARINT = 10 };
 size_t lk_proto_encode(unsigned char *at, uint64_t value);
+void lk_proto_put_varint(lk_proto_out *out, uint64_t value); /* an element of a packed list */
 void lk_proto_put_integer(lk_proto_out *out, unsigned field, uint64_t value);
 void lk_proto_put_fixed64(lk_proto_out *out, unsigned field, uint64_t bits);
 void lk_proto_put_double(lk_proto_out *out, unsigned field, double value);
 /* Text fields of protobuf are UTF-8; bytes that are not become U+FFFD. */
 void lk_proto_put_text(lk_proto_out *out, unsigned field, const char *text);
-/* A message within the message: what is put between begin and end; end takes what begin gave. */
+/* A message within the message, or with field 0 a record of a stream, which has its length before it and no tag: what is put
+ * between begin and end; end takes what begin gave. */
 size_t lk_proto_begin(lk_proto_out *out, unsigned field);
 void lk_proto_end(lk_proto_out *out, size_t begun);
 
