@@ -271,6 +271,9 @@ lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err)
 lk_status lk_graph_read(const char *path, lk_graph **out, lk_error *err);
 lk_status lk_graph_read_stream(lk_stream *in, lk_graph **out, lk_error *err);
 
+/* DIR/lockstep.RANK.et for every rank: Chakra's execution traces, for simulators. Makes the folder. */
+lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error *err);
+
 /* A listing for people: blocks with their operations, programs with their calls. */
 void lk_graph_print(const lk_graph *graph, FILE *out);
 

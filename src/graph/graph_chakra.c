@@ -1,0 +1,277 @@
+/* graph_chakra.c: a step graph as Chakra's execution traces (MLCommons, et_def.proto), one file a rank, for ASTRA-sim and
+ * other simulators: records of protobuf with their length before them, a GlobalMetadata and then a Node for each operation.
+ *
+ * Dependencies are all data dependencies here, and lead to nodes with smaller ids: the operation before on the stream, those
+ * that the operation waits for, and of graphs that were not traced the host's last operation before its launch. Durations
+ * are those that the graph states (measured, or host work) in whole microseconds; num_ops and tensor_size are what a
+ * simulator needs for the rest. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/protobuf.h"
+#include "graph/graph.h"
+
+/* Chakra's numbers */
+enum { NODE_ID = 1, NODE_NAME, NODE_TYPE, NODE_CONTROL, NODE_DATA, NODE_START, NODE_DURATION, NODE_ATTRIBUTE = 10 };
+enum { TYPE_COMP = 4, TYPE_SEND, TYPE_RECV, TYPE_COLLECTIVE };
+enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_INT32 = 7, ATTRIBUTE_INT64 = 9, ATTRIBUTE_UINT64 = 13, ATTRIBUTE_BOOL = 27, ATTRIBUTE_TEXT = 29 };
+enum { METADATA_VERSION = 1 };
+
+static const char version[] = "0.0.4";
+
+enum { FLUSH = 1 << 16 };
+/* Nodes of all files together: beyond it a disk is full before it is of use to anyone. */
+#define MOST_NODES 2e9
+
+typedef struct writer {
+	const lk_graph *graph;
+	lk_sink *sink;
+	lk_proto_out out;
+	uint32_t stage, chain;
+	uint64_t next;                /* id of the next node; ids begin at 1 */
+	uint64_t last[LK_STREAMS];    /* node that is last on the stream; 0 none */
+	uint64_t *events;             /* [program's events] node that set it */
+	uint64_t *placed;             /* [largest block] nodes of the call's operations */
+	LK_VEC(uint64_t) deps;
+	lk_error *err;
+} writer;
+
+static uint32_t rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
+	return graph->traced ? chain * graph->ranks.stages + stage : stage * graph->ranks.chains + chain;
+}
+
+/* ---- attributes ---- */
+
+static void put_whole(writer *w, unsigned form, const char *name, uint64_t value) {
+	size_t attribute = lk_proto_begin(&w->out, NODE_ATTRIBUTE);
+	lk_proto_put_text(&w->out, ATTRIBUTE_NAME, name);
+	lk_proto_put_integer(&w->out, form, value);
+	lk_proto_end(&w->out, attribute);
+}
+
+static void put_text(writer *w, const char *name, const char *text) {
+	size_t attribute = lk_proto_begin(&w->out, NODE_ATTRIBUTE);
+	lk_proto_put_text(&w->out, ATTRIBUTE_NAME, name);
+	lk_proto_put_text(&w->out, ATTRIBUTE_TEXT, text);
+	lk_proto_end(&w->out, attribute);
+}
+
+static uint64_t whole(double real) { return real > 0 ? real < 9e18 ? (uint64_t)(real + .5) : (uint64_t)9e18 : 0; }
+
+static bool across_stages(unsigned group) {
+	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
+}
+
+/* A name that the members of a group share and nobody else has: its kind, its stage unless it leads across them, and which
+ * one it is among the chains. */
+static void group_name(const writer *w, const lk_op *op, char *out, size_t size) {
+	const lk_ranks *r = &w->graph->ranks;
+	if (op->group == LK_GROUP_TEAM && op->channel >= 0 && (size_t)op->channel < w->graph->teams.count) {
+		const lk_team *team = &w->graph->teams.at[op->channel];
+		const char *name = lk_intern_text(w->graph->names, team->name);
+		snprintf(out, size, team->across ? "%.200s" : "%.200s/%u", name, w->chain);
+		return;
+	}
+	/* pipelines and their ends are one for each chain */
+	bool chain = op->group == LK_GROUP_PP || op->group == LK_GROUP_EMBEDDING || op->group == LK_GROUP_NONE;
+	uint64_t members = chain ? 1 : r->group[op->group].size, stride = chain ? 1 : r->group[op->group].stride;
+	uint64_t index = w->chain / (members * stride) * stride + w->chain % stride;
+	if (across_stages(op->group)) snprintf(out, size, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);
+	else snprintf(out, size, "%s.%u.%llu", lk_group_label(op->group), w->stage, (unsigned long long)index);
+}
+
+static uint64_t group_size(const lk_graph *graph, const lk_op *op) {
+	uint64_t size = graph->ranks.group[op->group].size;
+	if (op->group == LK_GROUP_TEAM && op->channel >= 0 && (size_t)op->channel < graph->teams.count)
+		return graph->teams.at[op->channel].ranks;
+	return op->group == LK_GROUP_MODEL ? size * graph->ranks.stages : size;
+}
+
+static void put_collective(writer *w, const lk_op *op) {
+	static const uint8_t types[] = { /* CollectiveCommType */
+		[LK_OP_ALLREDUCE - LK_OP_ALLREDUCE] = 0, [LK_OP_ALLGATHER - LK_OP_ALLREDUCE] = 2, [LK_OP_REDUCESCATTER - LK_OP_ALLREDUCE] = 7,
+		[LK_OP_ALLTOALL - LK_OP_ALLREDUCE] = 6, [LK_OP_BROADCAST - LK_OP_ALLREDUCE] = 5,
+	};
+	char name[256];
+	group_name(w, op, name, sizeof name);
+	put_whole(w, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
+	put_whole(w, ATTRIBUTE_INT64, "comm_size", whole(op->bytes));
+	put_text(w, "pg_name", name);
+	put_whole(w, ATTRIBUTE_INT64, "pg_size", group_size(w->graph, op));
+}
+
+/* Both ends of a wire have its smaller number as tag; the k-th send with a tag meets the k-th receive. */
+static void put_message(writer *w, const lk_op *op) {
+	const lk_graph *graph = w->graph;
+	size_t here = (size_t)w->stage * graph->channels + (size_t)op->channel;
+	lk_wire to = graph->wires.at[here];
+	size_t there = (size_t)to.stage * graph->channels + to.channel;
+	uint32_t self = rank_of(graph, w->stage, w->chain), peer = rank_of(graph, to.stage, w->chain);
+	bool sends = op->kind == LK_OP_SEND;
+	put_whole(w, ATTRIBUTE_INT64, "comm_size", whole(op->bytes));
+	put_whole(w, ATTRIBUTE_INT32, "comm_src", sends ? self : peer);
+	put_whole(w, ATTRIBUTE_INT32, "comm_dst", sends ? peer : self);
+	put_whole(w, ATTRIBUTE_INT32, "comm_tag", (uint64_t)((here < there ? here : there) & INT32_MAX));
+}
+
+/* ---- dependencies ---- */
+
+static bool depend(writer *w, uint64_t node) {
+	if (!node) return true;
+	if (!lk_push(&w->deps)) return false;
+	*lk_last(&w->deps) = node;
+	return true;
+}
+
+static int ascending(const void *a, const void *b) {
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static bool find_deps(writer *w, const lk_op *op, const lk_call *call) {
+	w->deps.count = 0;
+	bool good = depend(w, w->last[op->stream]);
+	for (unsigned s = 0; s < LK_STREAMS && good; s++)
+		if (op->join & LK_JOIN(s)) good = depend(w, w->last[s]);
+	for (uint32_t i = 0; i < op->dep_count && good; i++) good = depend(w, w->placed[op->deps[i]]);
+	if (op->wait && good) good = depend(w, w->events[call->arg[op->wait - 1]]);
+	if (!w->graph->traced && good) good = depend(w, w->last[LK_STREAM_HOST]);
+	if (w->deps.count) qsort(w->deps.at, w->deps.count, sizeof *w->deps.at, ascending);
+	return good;
+}
+
+static void put_deps(writer *w) {
+	if (!w->deps.count) return;
+	size_t list = lk_proto_begin(&w->out, NODE_DATA);
+	for (size_t i = 0; i < w->deps.count; i++)
+		if (!i || w->deps.at[i] != w->deps.at[i - 1]) lk_proto_put_varint(&w->out, w->deps.at[i]);
+	lk_proto_end(&w->out, list);
+}
+
+/* ---- nodes ---- */
+
+static bool on_host(const writer *w, const lk_op *op) {
+	return op->kind == LK_OP_HOST || op->kind == LK_OP_WAIT || (w->graph->programs.at[w->stage].threads >> op->stream & 1) ||
+	       op->stream == LK_STREAM_HOST;
+}
+
+static double micros(const lk_op *op) {
+	if (op->measured_ps > 0) return (double)op->measured_ps * 1e-6;
+	return op->kind == LK_OP_HOST ? op->m * 1e6 : 0;
+}
+
+static lk_status flush(writer *w, size_t above) {
+	if (w->out.lost) return lk_oom(w->err);
+	if (w->out.bytes.count <= above) return LK_OK;
+	LK_TRY(lk_sink_write(w->sink, w->out.bytes.at, w->out.bytes.count, w->err));
+	w->out.bytes.count = 0;
+	return LK_OK;
+}
+
+static lk_status put_node(writer *w, const lk_op *op, const lk_call *call, uint64_t *id) {
+	bool host = on_host(w, op), collective = lk_op_is_collective(op->kind);
+	bool message = op->kind == LK_OP_SEND || op->kind == LK_OP_RECV;
+	*id = w->next++;
+	if (!find_deps(w, op, call)) return lk_oom(w->err);
+	size_t record = lk_proto_begin(&w->out, 0);
+	lk_proto_put_integer(&w->out, NODE_ID, *id);
+	lk_proto_put_text(&w->out, NODE_NAME, op->name);
+	lk_proto_put_integer(&w->out, NODE_TYPE, collective ? TYPE_COLLECTIVE : !message ? TYPE_COMP : op->kind == LK_OP_SEND ? TYPE_SEND : TYPE_RECV);
+	put_deps(w);
+	if (whole(micros(op))) lk_proto_put_integer(&w->out, NODE_DURATION, whole(micros(op)));
+	put_whole(w, ATTRIBUTE_BOOL, "is_cpu_op", host);
+	put_whole(w, ATTRIBUTE_INT64, host ? "tid" : "stream", op->stream);
+	if (collective) put_collective(w, op);
+	else if (message) put_message(w, op);
+	else {
+		put_whole(w, ATTRIBUTE_INT64, "num_ops", whole(op->flops));
+		put_whole(w, ATTRIBUTE_UINT64, "tensor_size", whole(op->bytes));
+	}
+	lk_proto_end(&w->out, record);
+	return flush(w, FLUSH);
+}
+
+static lk_status put_call(writer *w, const lk_call *call) {
+	const lk_block *block = &w->graph->blocks.at[call->block];
+	for (uint32_t at = block->begin; at < block->end; at++) {
+		lk_op op = lk_graph_op(w->graph, at);
+		uint64_t id;
+		LK_TRY(put_node(w, &op, call, &id));
+		w->last[op.stream] = id;
+		w->placed[at - block->begin] = id;
+		if (op.signal) w->events[call->arg[op.signal - 1]] = id;
+	}
+	return LK_OK;
+}
+
+static lk_status put_program(writer *w) {
+	const lk_program *program = &w->graph->programs.at[w->stage];
+	size_t head = lk_proto_begin(&w->out, 0);
+	lk_proto_put_text(&w->out, METADATA_VERSION, version);
+	lk_proto_end(&w->out, head);
+	for (size_t c = 0; c < program->calls.count; c++)
+		for (uint32_t r = 0; r < program->calls.at[c].repeat; r++) LK_TRY(put_call(w, &program->calls.at[c]));
+	return flush(w, 0);
+}
+
+/* ---- files ---- */
+
+static lk_status write_rank(writer *w, const char *dir) {
+	char path[4096];
+	int length = snprintf(path, sizeof path, "%s/lockstep.%u.et", dir, rank_of(w->graph, w->stage, w->chain));
+	if (length < 0 || (size_t)length >= sizeof path) return lk_fail(w->err, LK_ERR_INPUT, "folder", "its name is too long");
+	w->next = 1;
+	w->out.bytes.count = 0;
+	memset(w->last, 0, sizeof w->last);
+	LK_TRY(lk_sink_open(path, &w->sink, w->err));
+	lk_status status = put_program(w);
+	if (status == LK_OK) return lk_sink_commit(w->sink, w->err);
+	lk_sink_abandon(w->sink);
+	return status;
+}
+
+static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *events, lk_error *err) {
+	double nodes = 0;
+	*longest = *events = 0;
+	for (uint32_t s = 0; s < graph->ranks.stages; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		if (program->events > *events) *events = program->events;
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			if (block->end - block->begin > *longest) *longest = block->end - block->begin;
+			nodes += (double)program->calls.at[c].repeat * (block->end - block->begin) * graph->ranks.chains;
+		}
+	}
+	if (nodes <= MOST_NODES) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "Chakra traces", "the step has %.3g operations on all ranks together, too many to write out", nodes);
+	return lk_hint(err, "give fewer ranks or micro-batches");
+}
+
+static lk_status write_ranks(writer *w, const char *dir) {
+	for (w->stage = 0; w->stage < w->graph->ranks.stages; w->stage++)
+		for (w->chain = 0; w->chain < w->graph->ranks.chains; w->chain++) LK_TRY(write_rank(w, dir));
+	return LK_OK;
+}
+
+lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error *err) {
+	writer w = {.graph = graph, .err = err};
+	size_t longest;
+	uint32_t events;
+	LK_TRY(lk_graph_check(graph, err));
+	LK_TRY(check_size(graph, &longest, &events, err));
+	if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
+		lk_fail(err, LK_ERR_IO, dir, "cannot make the folder: %s", strerror(errno));
+		return lk_hint(err, "does the folder above it exist, and may you write there?");
+	}
+	w.events = calloc((size_t)events + 1, sizeof *w.events);
+	w.placed = calloc(longest + 1, sizeof *w.placed);
+	lk_status status = w.events && w.placed ? write_ranks(&w, dir) : lk_oom(err);
+	free(w.events);
+	free(w.placed);
+	lk_vec_free(&w.deps);
+	lk_vec_free(&w.out.bytes);
+	return status;
+}
