@@ -30,13 +30,13 @@ bool lk_lift_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream) 
 	return program->stream_names[*stream] != UINT32_MAX;
 }
 
-bool lk_works_depend(lk_lifter *l, uint32_t op) {
+bool lk_lifter_depend(lk_lifter *l, uint32_t op) {
 	if (!lk_push(&l->deps)) return false;
 	*lk_last(&l->deps) = op;
 	return true;
 }
 
-uint32_t lk_works_add(lk_lifter *l, lk_op *op) {
+uint32_t lk_lifter_add(lk_lifter *l, lk_op *op) {
 	op->deps = l->deps.at;
 	op->dep_count = (uint32_t)l->deps.count;
 	l->deps.count = 0;

@@ -24,9 +24,9 @@ typedef struct lk_lifter {
 
 /* The graph's stream of a CPU thread, or of a stream of the device; the last one serves those beyond the limit. */
 bool lk_lift_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream);
-bool lk_works_depend(lk_lifter *l, uint32_t op);
+bool lk_lifter_depend(lk_lifter *l, uint32_t op);
 /* Adds with the collected dependencies, which are forgotten. */
-uint32_t lk_works_add(lk_lifter *l, lk_op *op);
+uint32_t lk_lifter_add(lk_lifter *l, lk_op *op);
 /* The collective of a note: kind, team, bytes. */
 void lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op);
 bool lk_lift_unpriced(lk_lifter *l, uint32_t work);

@@ -146,8 +146,8 @@ static double overhead(shapes *s, int term, const char *name) {
 }
 
 static bool add_host(shapes *s, const char *name, double seconds, uint32_t join) {
-	if (s->host != LK_NONE && !lk_works_depend(s->l, s->host)) return false;
-	s->host = lk_works_add(s->l, &(lk_op){.kind = LK_OP_HOST, .stream = s->host_stream, .phase = LK_PHASE_OTHER, .name = name, .m = seconds, .join = join});
+	if (s->host != LK_NONE && !lk_lifter_depend(s->l, s->host)) return false;
+	s->host = lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_HOST, .stream = s->host_stream, .phase = LK_PHASE_OTHER, .name = name, .m = seconds, .join = join});
 	return true;
 }
 
@@ -156,7 +156,7 @@ static bool await_tensors(shapes *s, uint32_t work) {
 	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++)
 		for (uint32_t i = 0; i < OPEN && i < s->opened; i++) {
 			if (s->open[i].storage < 0 || s->open[i].storage != s->w->tensors.at[t].storage) continue;
-			if (!lk_works_depend(s->l, s->open[i].op)) return false;
+			if (!lk_lifter_depend(s->l, s->open[i].op)) return false;
 			s->open[i].storage = -1; /* what follows on the stream is behind it */
 		}
 	return true;
@@ -177,11 +177,11 @@ static bool await_sequence(shapes *s, uint32_t work) {
 	for (uint32_t i = 0; i < OPEN && i < s->opened; i++) {
 		if (s->open[i].sequence != sequence || s->open[i].storage < 0) continue;
 		s->open[i].storage = -1;
-		if (!lk_works_depend(s->l, s->open[i].op)) return false;
+		if (!lk_lifter_depend(s->l, s->open[i].op)) return false;
 	}
 	if (!s->l->deps.count) return true;
-	if (s->host != LK_NONE && !lk_works_depend(s->l, s->host)) return false;
-	lk_works_add(s->l, &(lk_op){.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = LK_PHASE_OTHER, .name = "wait for the collective"});
+	if (s->host != LK_NONE && !lk_lifter_depend(s->l, s->host)) return false;
+	lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = LK_PHASE_OTHER, .name = "wait for the collective"});
 	return true;
 }
 
@@ -204,15 +204,15 @@ static bool add_piece(shapes *s, uint32_t work, double before) {
 	if (!add_host(s, call, overhead(s, LK_T4, call), 0)) return false;
 	if (does == UNKNOWN) guess(s, work, &op);
 	op.stream = LK_STREAM_COMPUTE, op.phase = LK_PHASE_OTHER;
-	if (!lk_works_depend(s->l, s->host)) return false;
+	if (!lk_lifter_depend(s->l, s->host)) return false;
 	if (does != COLLECTIVE) {
 		if (!await_tensors(s, work)) return false;
-		lk_works_add(s->l, &op);
+		lk_lifter_add(s->l, &op);
 		return does != SYNC || add_host(s, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
 	}
 	lk_lift_comm(s->l, lk_works_comm(s->w, work), &op);
 	op.stream = s->comm_stream, op.join = LK_JOIN(LK_STREAM_COMPUTE);
-	open_collective(s, work, lk_works_add(s->l, &op));
+	open_collective(s, work, lk_lifter_add(s->l, &op));
 	return true;
 }
 

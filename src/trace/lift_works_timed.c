@@ -66,7 +66,7 @@ static bool put_all_in_order(timed *t, bool control) {
 static bool depend(timed *t, uint32_t work) {
 	for (uint32_t i = 0, on; (on = dependency(t->w, work, i, true)) != LK_NONE; i++)
 		if (t->place[on] == LK_NONE) t->l->report->dropped++;
-		else if (!lk_works_depend(t->l, t->place[on])) return false;
+		else if (!lk_lifter_depend(t->l, t->place[on])) return false;
 	return true;
 }
 
@@ -107,7 +107,7 @@ static bool add(timed *t, uint32_t work) {
 		op.measured_ps = ns > 0 && ns < INT64_MAX / 1000 ? ns * 1000 : device;
 	} else if (collective) t->l->report->priced++;
 	else if (device && !price(t, work, &op)) return false;
-	t->place[work] = lk_works_add(t->l, &op);
+	t->place[work] = lk_lifter_add(t->l, &op);
 	return true;
 }
 
