@@ -15,6 +15,7 @@ typedef struct lifter {
 	lk_lifted *out;
 	bool *meets;            /* [matches] all members are inside their stretches, and at least two */
 	lk_lift_stretch *stretch; /* [captures] */
+	lk_work_kinds kinds;    /* of the rank that is being added */
 	int64_t origin_ns;      /* earliest start, in common time */
 	uint32_t *team;         /* [groups + 1] of the graph, the last for communication of no known group */
 	lk_error *err;
@@ -165,7 +166,7 @@ static lk_status fill(lifter *l, uint32_t capture, const lk_lifted_op *op, lk_ph
 	case LK_LIFTED_PEERS: out->name = "peers"; break;
 	case LK_LIFTED_END: out->name = "end of step"; break;
 	default:
-		lk_lift_kind(c, op->event, out, l->out);
+		lk_work_kind(c, &l->kinds, op->event, out);
 		if (op->what != LK_LIFTED_COMM) break;
 		const lk_match *match = lk_traces_match(l->traces, capture, op->event);
 		if (match && match->bytes > 0) out->bytes = (double)match->bytes;
@@ -224,13 +225,30 @@ static lk_status name_streams(lifter *l, uint32_t capture) {
 	return LK_OK;
 }
 
+/* The kernels of unknown shape of the first rank: those of others are alike. */
+static lk_status keep_unknown(lifter *l, uint32_t capture) {
+	const lk_capture *c = l->traces->capture[capture];
+	l->out->known_ns += l->kinds.known_ns, l->out->device_ns += l->kinds.device_ns;
+	for (size_t i = 0; i < l->kinds.unknown.count && capture == 0; i++) {
+		const struct lk_unknown_work *u = &l->kinds.unknown.at[i];
+		const char *text = lk_arena_printf(&l->out->arena, "%u times, %.3f ms: %s", u->count, u->ns * 1e-6, lk_capture_text(c, u->name));
+		if (!text || !lk_push(&l->out->unknown)) return lk_oom(l->err);
+		*lk_last(&l->out->unknown) = text;
+	}
+	return LK_OK;
+}
+
 static lk_status add_rank(lifter *l, uint32_t capture) {
 	lk_graph *graph = l->out->graph;
 	char name[32];
 	uint32_t block;
 	snprintf(name, sizeof name, "rank %d", (int)l->traces->capture[capture]->rank);
 	lk_graph_begin_block(graph, name);
-	LK_TRY(add_ops(l, capture));
+	LK_TRY(lk_work_kinds_find(l->traces->capture[capture], &l->kinds, l->err));
+	lk_status status = add_ops(l, capture);
+	if (status == LK_OK) status = keep_unknown(l, capture);
+	lk_work_kinds_free(&l->kinds);
+	LK_TRY(status);
 	LK_TRY(lk_graph_end_block(graph, &block, l->err));
 	LK_TRY(name_streams(l, capture));
 	graph->programs.at[capture].name = lk_intern_id(graph->names, name);

@@ -2,10 +2,24 @@
 #ifndef LK_TRACE_LIFT_KINDS_H
 #define LK_TRACE_LIFT_KINDS_H
 
-#include "trace/lift.h"
+#include "trace/capture.h"
 
-/* Fills name, kind, shape, bytes, flops and number format of device work, from the operation that launched it where its shapes
- * are known, else its kind from the kernel's name. Counts what is known and lists what is not in `lifted`. */
-void lk_lift_kind(const lk_capture *capture, uint32_t event, lk_op *out, lk_lifted *lifted);
+/* Which operation's shapes a piece of device work carries. Of all that an operation launches, the longest piece stands for what
+ * the operation computes; the others (a reduction of split sums, a fill) are only streams of bytes. */
+typedef struct lk_work_kinds {
+	uint32_t *owner;         /* [events] of device work: the operation it stands for; LK_NONE */
+	double known_ns, device_ns; /* device time whose shape is known, and all */
+	LK_VEC(struct lk_unknown_work {
+		uint32_t name;
+		uint32_t count;
+		double ns;
+	}) unknown;              /* by time, the most first */
+} lk_work_kinds;
+
+lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_error *err);
+void lk_work_kinds_free(lk_work_kinds *kinds);
+/* Fills name, kind, shape, bytes, flops and number format of device work: by the shapes of its owner, else its kind from the
+ * kernel's name. */
+void lk_work_kind(const lk_capture *capture, const lk_work_kinds *kinds, uint32_t event, lk_op *out);
 
 #endif
