@@ -11,7 +11,7 @@ enum { MOST_THREADS = 256 };
 typedef struct queue {
 	pthread_mutex_t lock;
 	size_t next, count;
-	lk_job *job;
+	lk_parallel_job *job;
 	void *context;
 	size_t failed; /* first job that failed; count: none */
 	lk_status status;
@@ -47,7 +47,7 @@ static void *work(void *argument) {
 	}
 }
 
-lk_status lk_parallel(size_t count, int threads, lk_job *job, void *context, lk_error *err) {
+lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context, lk_error *err) {
 	if (threads <= 0) threads = lk_cores();
 	if (threads > MOST_THREADS) threads = MOST_THREADS;
 	if ((size_t)threads > count) threads = count ? (int)count : 1;

@@ -6,13 +6,13 @@
 #include "lockstep/error.h"
 
 /* Job number `job`; writes only to what is its own. */
-typedef lk_status lk_job(void *context, size_t job, lk_error *err);
+typedef lk_status lk_parallel_job(void *context, size_t job, lk_error *err);
 
 /* Processors that this process may use, 1 at least. */
 int lk_cores(void);
 
 /* Runs jobs 0 .. count-1, handed out in this order to up to `threads` threads (0: lk_cores()), of which the caller is
  * one. Of failed jobs the first in order is reported; jobs behind a failed one may not have run. */
-lk_status lk_parallel(size_t count, int threads, lk_job *job, void *context, lk_error *err);
+lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context, lk_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/parallel.h"
 #include "base/stats.h"
 #include "trace/comm_names.h"
 #include "trace/lift_kinds.h"
@@ -180,9 +181,8 @@ static lk_status fill(lifter *l, uint32_t capture, const lk_lifted_op *op, lk_ph
 /* Every stream of a rank begins when its stretch does. */
 static uint32_t add_starts(lifter *l, uint32_t capture) {
 	const lk_lifted_rank *rank = &l->out->rank[capture];
-	int64_t offset = lk_traces_time(l->traces, capture, rank->from_ns) - l->origin_ns;
+	int64_t offset = l->out->begin_ps[capture] / PS_PER_NS;
 	uint32_t starts = 0;
-	l->out->begin_ps[capture] = offset * PS_PER_NS;
 	for (unsigned s = 0; s < LK_STREAMS && offset > 0; s++) {
 		if (!(rank->streams >> s & 1)) continue;
 		lk_graph_add(l->out->graph, &(lk_op){.kind = LK_OP_HOST, .stream = (uint8_t)s, .name = "begin", .measured_ps = ps(offset),
@@ -289,30 +289,44 @@ static lk_status set_up(lifter *l, uint32_t step, uint32_t but) {
 		int64_t start = lk_traces_time(t, r, l->stretch[r].from_ns);
 		if (start < l->origin_ns) l->origin_ns = start;
 	}
+	for (uint32_t r = 0; r < t->count; r++)
+		l->out->begin_ps[r] = (lk_traces_time(t, r, l->stretch[r].from_ns) - l->origin_ns) * PS_PER_NS;
 	return LK_OK;
 }
 
-static lk_status lift_all(lifter *l, uint32_t step, uint32_t but) {
-	LK_TRY(set_up(l, step, but));
-	find_meetings(l);
-	for (uint32_t r = 0; r < l->traces->count; r++) {
-		matched_context context = {l, r};
-		l->stretch[r].matched = matched, l->stretch[r].context = &context;
-		LK_TRY(lk_lift_rank(l->traces->capture[r], &l->stretch[r], &l->out->rank[r], l->err));
-		LK_TRY(set_meetings(l, r));
-	}
-	return build(l);
+static lk_status lift_rank(void *context, size_t rank, lk_error *err) {
+	lifter l = *(lifter *)context;
+	uint32_t r = (uint32_t)rank;
+	matched_context matching = {&l, r};
+	lk_lift_stretch stretch = l.stretch[r];
+	l.err = err;
+	stretch.matched = matched, stretch.context = &matching;
+	LK_TRY(lk_lift_rank(l.traces->capture[r], &stretch, &l.out->rank[r], err));
+	return set_meetings(&l, r);
 }
 
-lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out, lk_error *err) {
+static lk_status lift(const lk_traces *traces, uint32_t step, uint32_t but, bool graph, lk_lifted **out, lk_error *err) {
 	lk_lifted *lifted = calloc(1, sizeof *lifted);
 	if (!lifted) return lk_oom(err);
 	lifted->traces = traces;
 	lifter l = {.traces = traces, .out = lifted, .err = err};
-	lk_status status = lift_all(&l, step, but);
+	lk_status status = set_up(&l, step, but);
+	if (status == LK_OK) {
+		find_meetings(&l);
+		status = lk_parallel(traces->count, 0, lift_rank, &l, err);
+	}
+	if (status == LK_OK && graph) status = build(&l);
 	if (status != LK_OK) lk_lifted_free(lifted);
 	else *out = lifted;
 	return status;
+}
+
+lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out, lk_error *err) {
+	return lift(traces, step, but, true, out, err);
+}
+
+lk_status lk_lift_ranks(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out, lk_error *err) {
+	return lift(traces, step, but, false, out, err);
 }
 
 void lk_lifted_free(lk_lifted *lifted) {

@@ -77,7 +77,7 @@ void lk_lifted_rank_free(lk_lifted_rank *rank);
 
 /* All ranks as a step graph: a program and a block for each. */
 typedef struct lk_lifted {
-	lk_graph *graph;
+	lk_graph *graph;                 /* NULL after lk_lift_ranks */
 	const lk_traces *traces;
 	lk_lifted_rank *rank;            /* [traces->count] */
 	uint32_t *first_op;              /* [traces->count] the rank's first operation in the graph */
@@ -90,6 +90,8 @@ typedef struct lk_lifted {
 /* `step` counts the steps of each capture from 0; LK_NONE: everything from the first step's start to the last one's end. How long
  * transfers take is not learned from step `but`, unless that is LK_NONE. */
 lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out, lk_error *err);
+/* The same without the graph. */
+lk_status lk_lift_ranks(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out, lk_error *err);
 void lk_lifted_free(lk_lifted *lifted);
 /* Writes the times of operations anew: `time` gives picoseconds of operation `op` of rank `rank`; negative: as measured. */
 typedef int64_t lk_lift_time(const void *context, const lk_lifted *lifted, uint32_t rank, uint32_t op);
