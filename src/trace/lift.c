@@ -132,8 +132,10 @@ static lk_status team_of(lifter *l, uint32_t capture, const lk_lifted_op *op, in
 	return LK_OK;
 }
 
-static int64_t ps(int64_t ns) {
-	return ns > 0 ? ns * PS_PER_NS : 1; /* 0 would mean: not measured */
+/* Of device work 0 would mean that it was not measured; host time that was not measured is none. */
+static int64_t ps_of(const lk_lifted_op *op, int64_t ns) {
+	bool device = op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM || op->what == LK_LIFTED_CARRIED;
+	return ns > 0 ? ns * PS_PER_NS : device ? 1 : 0;
 }
 
 /* The longest piece names a stretch of host time. */
@@ -185,7 +187,7 @@ static uint32_t add_starts(lifter *l, uint32_t capture) {
 	uint32_t starts = 0;
 	for (unsigned s = 0; s < LK_STREAMS && offset > 0; s++) {
 		if (!(rank->streams >> s & 1)) continue;
-		lk_graph_add(l->out->graph, &(lk_op){.kind = LK_OP_HOST, .stream = (uint8_t)s, .name = "begin", .measured_ps = ps(offset),
+		lk_graph_add(l->out->graph, &(lk_op){.kind = LK_OP_HOST, .stream = (uint8_t)s, .name = "begin", .measured_ps = offset * PS_PER_NS,
 		                                     .phase = LK_PHASE_OTHER});
 		starts++;
 	}
@@ -199,11 +201,10 @@ static lk_status add_ops(lifter *l, uint32_t capture) {
 	lk_phase phase = LK_PHASE_FORWARD;
 	for (uint32_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
-		lk_op add = {.stream = op->stream, .measured_ps = ps(lk_lifted_own(rank, i)), .deps = deps};
+		lk_op add = {.stream = op->stream, .measured_ps = ps_of(op, lk_lifted_own(rank, i)), .deps = deps};
 		for (uint32_t d = op->dep_begin; d < op->dep_end && add.dep_count < 1024; d++)
 			deps[add.dep_count++] = starts + rank->deps.at[d];
 		LK_TRY(fill(l, capture, op, &phase, &add));
-		if (op->what == LK_LIFTED_WAIT) add.measured_ps = 0;
 		lk_graph_add(l->out->graph, &add);
 	}
 	return LK_OK;
@@ -339,15 +340,15 @@ void lk_lifted_free(lk_lifted *lifted) {
 }
 
 int64_t lk_lifted_time(const lk_lifted *lifted, uint32_t rank, uint32_t op) {
-	return ps(lk_lifted_own(&lifted->rank[rank], op));
+	return ps_of(&lifted->rank[rank].ops.at[op], lk_lifted_own(&lifted->rank[rank], op));
 }
 
 void lk_lift_retime(lk_lifted *lifted, lk_lift_time *time, const void *context) {
 	for (uint32_t r = 0; r < lifted->traces->count; r++) {
 		for (uint32_t i = 0; i < lifted->rank[r].ops.count; i++) {
 			int64_t set = time ? time(context, lifted, r, i) : -1;
-			if (lifted->rank[r].ops.at[i].what == LK_LIFTED_WAIT) continue;
-			lifted->graph->ops.measured_ps[lifted->first_op[r] + i] = set < 0 ? lk_lifted_time(lifted, r, i) : set > 0 ? set : 1;
+			lifted->graph->ops.measured_ps[lifted->first_op[r] + i] =
+				set < 0 ? lk_lifted_time(lifted, r, i) : ps_of(&lifted->rank[r].ops.at[i], set / PS_PER_NS);
 		}
 	}
 }
