@@ -14,6 +14,8 @@ static const double USUAL_NS = 10e3;
 static const double USUAL_SLOPE = 1e-6;
 /* Drift is corrected when over the capture it exceeds this and six standard errors. */
 static const double CLEAR_DRIFT_NS = 5e3, CLEAR_ERRORS = 6;
+/* Clocks of computers drift by up to 100 ppm; ten times that is something else. */
+static const double MOST_SLOPE = 1e-3;
 
 int64_t lk_clock_base(const lk_traces *t, uint32_t capture) {
 	const lk_capture *first = t->capture[0], *c = t->capture[capture];
@@ -79,7 +81,7 @@ static bool add_slopes(lk_aligner *a, const double *slope, double *largest) {
 	for (uint32_t c = 0; c < a->t->count; c++) {
 		lk_clock_fit *f = &a->fit[c];
 		double over = fabs(slope[c]) * f->span;
-		if (!isfinite(f->error) || over < CLEAR_ERRORS * f->error) continue;
+		if (!isfinite(f->error) || over < CLEAR_ERRORS * f->error || fabs(slope[c] + f->slope) > MOST_SLOPE) continue;
 		*largest = fmax(*largest, fabs(slope[c] + f->slope));
 		if (over < CLEAR_DRIFT_NS) continue;
 		f->slope += slope[c];
@@ -185,6 +187,12 @@ static lk_status measure_residuals(const lk_aligner *a, lk_traces *t) {
 	return room ? LK_OK : lk_oom(a->err);
 }
 
+/* Within 36 years, so that sums with times of events do not overflow. */
+static int64_t bounded(double ns) {
+	const double most = (double)(1LL << 60);
+	return (int64_t)round(fmax(-most, fmin(most, ns)));
+}
+
 static void take_clocks(const lk_aligner *a, lk_traces *t, double largest_slope) {
 	double low = 0, high = 0;
 	t->largest_drift_ppm = largest_slope * 1e6;
@@ -192,9 +200,9 @@ static void take_clocks(const lk_aligner *a, lk_traces *t, double largest_slope)
 		const lk_clock_fit *f = &a->fit[c];
 		bool told = lk_clock_told(t->capture[c]);
 		if (tied(a, c)) low = fmin(low, f->shift), high = fmax(high, f->shift);
-		t->shift_ns[c] = lk_add_saturated((int64_t)a->base[c], (int64_t)llround(f->shift));
+		t->shift_ns[c] = bounded(a->base[c] + f->shift);
 		if (f->component != 0 && !told)
-			t->shift_ns[c] = (int64_t)llround(a->base[c] - a->base[f->component] + f->shift);
+			t->shift_ns[c] = bounded(a->base[c] - a->base[f->component] + f->shift);
 		t->drift_ppm[c] = f->slope * 1e6;
 		t->middle_ns[c] = (int64_t)f->middle;
 		if (f->slope != 0)

@@ -28,19 +28,19 @@ static order order_of(const lk_traces *t, const lk_match *m) {
 }
 
 static void add(lk_arrival *a, const order *o, int64_t at, bool last) {
-	double late = (double)(at - o->first);
+	double late = (double)at - (double)o->first;
 	a->collectives++;
 	a->late_ns += late;
 	if (late > a->late_max_ns) a->late_max_ns = late;
-	a->waited_ns += (double)(o->last - at);
+	a->waited_ns += (double)o->last - (double)at;
 	if (!last) return;
 	a->last++;
-	a->caused_ns += (double)(o->last - o->second_last);
+	a->caused_ns += (double)o->last - (double)o->second_last;
 }
 
 static void count_match(const lk_traces *t, const lk_match *m, lk_arrivals *out, lk_arrival *of_group) {
 	order o = order_of(t, m);
-	double spread = (double)(o.last - o.first);
+	double spread = (double)o.last - (double)o.first;
 	out->collectives++;
 	out->spread_ns += spread;
 	if (spread > out->spread_max_ns) out->spread_max_ns = spread;

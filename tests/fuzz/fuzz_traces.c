@@ -17,8 +17,8 @@ static const char *const names[] = {"ncclKernel_AllReduce_RING_LL_Sum_float",
 static const char *const ranks[] = {"", "[0, 1, 2, 3, 4]", "[0, 1", "[4, 0]"};
 
 static void add_call(lk_capture *c, const uint8_t *byte, int64_t *now) {
-	*now += byte[2] < 250 ? byte[2] * 1000 : INT64_MAX / 300 * (byte[2] - 249);
-	if (*now < 0) *now = INT64_MAX;
+	int64_t step = byte[2] < 250 ? byte[2] * 1000 : INT64_MAX / 300 * (byte[2] - 249);
+	if (__builtin_add_overflow(*now, step, now)) *now = INT64_MAX;
 	uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL,
 												   .start_ns = *now,
 												   .dur_ns = byte[2] * 100,
