@@ -53,44 +53,57 @@ static const key categories[] = {
 
 /* ---- keys by hash ---- */
 
-/* The text must have 8 readable bytes, which the window's pad sees to. */
-static unsigned hash_of(const char *text, size_t length) {
+/* The first 8 bytes of a text. So many must be readable, which the window's pad sees to. */
+static inline uint64_t word_of(const char *text, size_t length) {
 	uint64_t word;
 	memcpy(&word, text, sizeof word);
-	if (length < 8) word &= (UINT64_C(1) << 8 * length) - 1;
-	return (unsigned)((word ^ length * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93) >> 40);
+	return length < 8 ? word & ((UINT64_C(1) << 8 * length) - 1) : word;
 }
 
-static void put(uint8_t *slots, unsigned mask, const key *keys, size_t count) {
+static inline size_t hash_of(uint64_t word, size_t length) {
+	return (word ^ length * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93) >> 40;
+}
+
+static void put(lk_key_slot *slots, size_t mask, const key *keys, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		char text[64] = "";
 		memcpy(text, keys[i].name, keys[i].length);
-		unsigned at = hash_of(text, keys[i].length) & mask;
-		while (slots[at]) at = (at + 1) & mask;
-		slots[at] = (uint8_t)(i + 1);
+		uint64_t word = word_of(text, keys[i].length);
+		size_t at = hash_of(word, keys[i].length) & mask;
+		while (slots[at].number) at = (at + 1) & mask;
+		slots[at] = (lk_key_slot){word, keys[i].length, (uint8_t)(i + 1)};
 	}
 }
 
-static int find(const uint8_t *slots, unsigned mask, const key *keys, lk_slice word) {
-	char plain[64] = "";
-	const char *text = word.at;
-	size_t length = word.length;
-	if (!word.plain) text = plain, length = lk_slice_text(word, plain, sizeof plain);
-	for (unsigned at = hash_of(text, length) & mask; slots[at]; at = (at + 1) & mask) {
-		const key *k = &keys[slots[at] - 1];
-		if (k->length == length && memcmp(k->name, text, length) == 0) return slots[at] - 1;
+static inline int find(const lk_key_slot *slots, size_t mask, const key *keys, const char *text, size_t length) {
+	uint64_t word = word_of(text, length);
+	for (size_t at = hash_of(word, length) & mask; slots[at].number; at = (at + 1) & mask) {
+		if (slots[at].word != word || slots[at].length != length) continue;
+		int i = slots[at].number - 1;
+		if (length <= 8 || memcmp(keys[i].name + 8, text + 8, length - 8) == 0) return i;
 	}
 	return -1;
 }
 
-#define COUNT(keys) (sizeof(keys) / sizeof *(keys))
-#define FIND(slots, keys, word) find(slots, sizeof(slots) - 1, keys, word)
+/* A key with escapes in it: no profiler writes one, but it is JSON. */
+static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size_t mask, const key *keys, lk_slice text) {
+	char plain[64] = "";
+	size_t length = lk_slice_text(text, plain, sizeof plain - 8);
+	return find(slots, mask, keys, plain, length);
+}
+
+static inline int find_slice(const lk_key_slot *slots, size_t mask, const key *keys, lk_slice text) {
+	return text.plain ? find(slots, mask, keys, text.at, text.length) : find_escaped(slots, mask, keys, text);
+}
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define FIND(slots, keys, text) find_slice(slots, COUNT(slots) - 1, keys, text)
 
 void lk_keys_open(lk_keys *k) {
 	memset(k, 0, sizeof *k);
-	put(k->event, sizeof k->event - 1, event_keys, COUNT(event_keys));
-	put(k->args, sizeof k->args - 1, argument_keys, COUNT(argument_keys));
-	put(k->category, sizeof k->category - 1, categories, COUNT(categories));
+	put(k->event, COUNT(k->event) - 1, event_keys, COUNT(event_keys));
+	put(k->args, COUNT(k->args) - 1, argument_keys, COUNT(argument_keys));
+	put(k->category, COUNT(k->category) - 1, categories, COUNT(categories));
 }
 
 bool lk_keys_event(const lk_keys *k, const char *text, size_t length) {
@@ -146,10 +159,28 @@ static inline bool read_text(cursor *c, lk_slice *out) {
 	return true;
 }
 
+/* The next byte that ends a number or word: white space, a separator, a quote. */
+static inline const char *bare_stop(const char *p) {
+#ifdef __SSE2__
+	for (;; p += 16) {
+		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p), space = _mm_set1_epi8(' ');
+		__m128i bracket = _mm_or_si128(x, space); /* ']' as '}' */
+		__m128i stop = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8(',')), _mm_cmpeq_epi8(bracket, _mm_set1_epi8('}')));
+		stop = _mm_or_si128(stop, _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8(':'))));
+		stop = _mm_or_si128(stop, _mm_cmpeq_epi8(_mm_min_epu8(x, space), x));
+		unsigned mask = (unsigned)_mm_movemask_epi8(stop);
+		if (mask) return p + __builtin_ctz(mask);
+	}
+#else
+	while ((unsigned char)*p > ' ' && *p != ',' && (*p | 0x20) != '}' && *p != '"' && *p != ':') p++;
+	return p;
+#endif
+}
+
 /* What is neither text nor list: up to the next separator. */
 static inline bool read_bare(cursor *c, lk_slice *out) {
 	const char *first = c->p;
-	while ((unsigned char)*c->p > ' ' && *c->p != ',' && *c->p != '}' && *c->p != ']' && *c->p != '"' && *c->p != ':') c->p++;
+	c->p = bare_stop(first);
 	*out = (lk_slice){first, (uint32_t)(c->p - first), true};
 	if (c->p >= c->end) return stop(c, LK_EVENT_SHORT);
 	return c->p > first || stop(c, LK_EVENT_DAMAGED);
@@ -179,7 +210,17 @@ static bool read_number(cursor *c, lk_slice *out) {
 	return true;
 }
 
-static bool read_whole(cursor *c, int64_t *out) {
+static inline const char *read_digits(const char *p, int64_t *value) {
+	for (unsigned digit; (digit = (unsigned)((unsigned char)*p - '0')) < 10; p++) *value = (int64_t)((uint64_t)*value * 10 + digit);
+	return p;
+}
+
+/* Whether a number ends at `p` and not at the end of the window. */
+static inline bool number_ends(const cursor *c, const char *p) {
+	return (*p == ',' || *p == '}' || *p == ']' || (unsigned char)*p <= ' ') && p < c->end;
+}
+
+static bool read_whole_slowly(cursor *c, int64_t *out) {
 	lk_slice slice;
 	if (!read_number(c, &slice)) return false;
 	int64_t value = lk_slice_whole(slice);
@@ -187,11 +228,42 @@ static bool read_whole(cursor *c, int64_t *out) {
 	return true;
 }
 
-static bool read_time(cursor *c, int64_t *out) {
+/* Plain digits, as nearly all numbers are, are read where they stand; all else goes the slow way. */
+static inline bool read_whole(cursor *c, int64_t *out) {
+	const char *first = c->p + (*c->p == '-');
+	int64_t value = 0;
+	const char *p = read_digits(first, &value);
+	if (p == first || p - first > 18 || !number_ends(c, p)) return read_whole_slowly(c, out);
+	*out = first > c->p ? -value : value;
+	c->p = p;
+	return true;
+}
+
+static bool read_time_slowly(cursor *c, int64_t *out) {
 	lk_slice slice;
 	if (!read_number(c, &slice)) return false;
 	if (slice.length && (unsigned char)(slice.at[slice.at[0] == '-' && slice.length > 1] - '0') < 10)
 		*out = lk_slice_nanoseconds(slice);
+	return true;
+}
+
+/* Microseconds with at most three decimals. */
+static inline bool read_time(cursor *c, int64_t *out) {
+	static const int thousandths[] = {1000, 100, 10, 1};
+	int64_t value = 0;
+	const char *p = read_digits(c->p, &value);
+	ptrdiff_t digits = p - c->p, decimals = 0;
+	if (*p == '.') {
+		const char *point = p + 1;
+		p = read_digits(point, &value);
+		decimals = p - point;
+	}
+	/* 15 digits of microseconds are within the limits of times */
+	if (!digits || digits > 16 || decimals > 3 || !number_ends(c, p)) return read_time_slowly(c, out);
+	value *= thousandths[decimals];
+	if (value > LK_MOST_NS) return read_time_slowly(c, out);
+	*out = value;
+	c->p = p;
 	return true;
 }
 
@@ -201,20 +273,42 @@ static bool read_place(cursor *c, int64_t *out, lk_slice *text) {
 	return read_text(c, text);
 }
 
-static bool read_three(cursor *c, int64_t *out) {
+static int64_t product_of(int64_t x, int64_t y, int64_t z) {
+	double product = x > 0 && y > 0 && z > 0 ? (double)x * (double)y * (double)z : 0;
+	return product < 4e9 ? (int64_t)product : 4000000000;
+}
+
+static bool read_three_slowly(cursor *c, int64_t *out) {
 	lk_slice list;
 	bool is_list = *c->p == '[';
 	if (!read_value(c, &list)) return false;
 	if (!is_list) return true;
-	double product = 1;
 	const char *p = list.at + 1, *end = list.at + list.length;
+	int64_t n[3];
 	for (int i = 0; i < 3; i++) {
 		while (p < end && ((unsigned char)*p <= ' ' || *p == ',')) p++;
-		int64_t n = lk_slice_whole((lk_slice){p, (uint32_t)(end - p), true});
+		n[i] = lk_slice_whole((lk_slice){p, (uint32_t)(end - p), true});
 		while (p < end && *p != ',') p++;
-		product *= n > 0 ? (double)n : 0;
 	}
-	*out = product < 4e9 ? (int64_t)product : 4000000000;
+	*out = product_of(n[0], n[1], n[2]);
+	return true;
+}
+
+/* "[512, 1, 1]" */
+static bool read_three(cursor *c, int64_t *out) {
+	const char *p = c->p;
+	int64_t n[3] = {0};
+	for (int i = 0; i < 3; i++) {
+		if (*p != (i ? ',' : '[')) return read_three_slowly(c, out);
+		p++;
+		if (*p == ' ') p++;
+		const char *first = p;
+		p = read_digits(p, &n[i]);
+		if (p == first || p - first > 15) return read_three_slowly(c, out);
+	}
+	if (*p != ']' || p >= c->end) return read_three_slowly(c, out);
+	*out = product_of(n[0], n[1], n[2]);
+	c->p = p + 1;
 	return true;
 }
 

@@ -19,6 +19,9 @@ enum { LK_KINETO_UNKNOWN = LK_EVENT_KINDS, LK_KINETO_USELESS };
 /* A number that was not said. */
 #define LK_UNSAID INT64_MIN
 
+/* Times are kept far from where the sum of two could overflow. */
+#define LK_MOST_NS (INT64_C(1) << 61)
+
 typedef struct lk_kineto_fields {
 	char ph;
 	uint8_t kind;            /* lk_event_kind, LK_KINETO_UNKNOWN or _USELESS */
@@ -45,9 +48,14 @@ typedef enum lk_event_state {
 	LK_EVENT_NESTED,         /* no event: an object that holds a list `traceEvents`; `at` stands before that key */
 } lk_event_state;
 
-/* Finds keys by their bytes: a hash of length and first bytes into a table of places. */
+/* Finds keys by their bytes: a hash of length and first bytes into a table. */
+typedef struct lk_key_slot {
+	uint64_t word;           /* the first 8 bytes */
+	uint8_t length, number;  /* index + 1 into a table of kineto_event.c; 0: free */
+} lk_key_slot;
+
 typedef struct lk_keys {
-	uint8_t event[64], args[256], category[128]; /* index + 1 into the tables of kineto_event.c */
+	lk_key_slot event[64], args[256], category[128];
 } lk_keys;
 void lk_keys_open(lk_keys *keys);
 /* Whether a text is a key of events: what the search for the next sound event goes by. */

@@ -6,9 +6,6 @@
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Far from where sums of two times could overflow. */
-static const int64_t most_ns = INT64_C(1) << 61;
-
 static int64_t clamped(double x, double most) {
 	return x > most ? (int64_t)most : x < -most ? -(int64_t)most : (int64_t)x;
 }
@@ -49,7 +46,7 @@ int64_t lk_slice_nanoseconds(lk_slice slice) {
 	const char *first = p;
 	int64_t ns = 0;
 	while (p < end && is_digit(*p) && p - first < 16) ns = ns * 10 + (*p++ - '0');
-	if (ns > most_ns / 1000) return negative ? -most_ns : most_ns;
+	if (ns > LK_MOST_NS / 1000) return negative ? -LK_MOST_NS : LK_MOST_NS;
 	ns *= 1000;
 	if (p < end && *p == '.') {
 		int64_t unit = 100;
@@ -62,7 +59,7 @@ int64_t lk_slice_nanoseconds(lk_slice slice) {
 		}
 		while (p < end && is_digit(*p)) p++;
 	}
-	if (p < end) return clamped(round(slowly(slice) * 1000), (double)most_ns);
+	if (p < end) return clamped(round(slowly(slice) * 1000), (double)LK_MOST_NS);
 	return negative ? -ns : ns;
 }
 
@@ -126,16 +123,24 @@ size_t lk_slice_text(lk_slice slice, char *out, size_t size) {
 	return used;
 }
 
+/* White space and quotes outside texts are left out. */
+static char compacted(char c) {
+	return (unsigned char)c <= ' ' ? '\0' : c == '{' ? '[' : c == '}' ? ']' : c;
+}
+
 size_t lk_slice_compact(lk_slice slice, char *out, size_t size) {
 	size_t used = 0;
-	bool in_text = false;
 	if (slice.length >= size) return SIZE_MAX;
 	for (const char *p = slice.at, *end = p + slice.length; p < end; p++) {
-		char c = *p;
-		if (c == '"') in_text = !in_text;
-		else if (in_text && c == '\\' && p + 1 < end) out[used++] = escaped(*++p);
-		else if (in_text) out[used++] = c ? c : ' ';
-		else if ((unsigned char)c > ' ') out[used++] = c == '{' ? '[' : c == '}' ? ']' : c;
+		if (*p != '"') {
+			out[used] = compacted(*p);
+			used += out[used] != '\0';
+			continue;
+		}
+		for (p++; p < end && *p != '"'; p++) {
+			if (*p == '\\' && p + 1 < end) out[used++] = escaped(*++p);
+			else out[used++] = *p ? *p : ' ';
+		}
 	}
 	out[used] = '\0';
 	return used;
