@@ -112,10 +112,11 @@ bool lk_keys_event(const lk_keys *k, const char *text, size_t length) {
 
 static uint8_t kind_of(const lk_keys *k, lk_slice category) {
 	int i = FIND(k->category, categories, category);
-	char small[32] = "";
-	if (i < 0 && category.length < sizeof small - 8) {
-		for (size_t j = 0; j < category.length; j++) small[j] = (char)tolower((unsigned char)category.at[j]);
-		i = FIND(k->category, categories, ((lk_slice){small, category.length, true}));
+	if (i < 0) {
+		char small[40] = "";
+		size_t length = lk_slice_text(category, small, sizeof small - 8);
+		for (size_t j = 0; j < length; j++) small[j] = (char)tolower((unsigned char)small[j]);
+		i = FIND(k->category, categories, ((lk_slice){small, (uint32_t)length, true}));
 	}
 	return i < 0 ? LK_KINETO_USELESS : (uint8_t)categories[i].where;
 }
@@ -258,11 +259,9 @@ static inline bool read_time(cursor *c, int64_t *out) {
 		p = read_digits(point, &value);
 		decimals = p - point;
 	}
-	/* 15 digits of microseconds are within the limits of times */
 	if (!digits || digits > 16 || decimals > 3 || !number_ends(c, p)) return read_time_slowly(c, out);
-	value *= thousandths[decimals];
-	if (value > LK_MOST_NS) return read_time_slowly(c, out);
-	*out = value;
+	uint64_t ns = (uint64_t)value * (uint64_t)thousandths[decimals]; /* 19 digits at most */
+	*out = ns < (uint64_t)LK_MOST_NS ? (int64_t)ns : LK_MOST_NS;
 	c->p = p;
 	return true;
 }
@@ -314,6 +313,15 @@ static bool read_three(cursor *c, int64_t *out) {
 
 /* ---- members ---- */
 
+static bool read_phase(cursor *c, char *out) {
+	lk_slice slice;
+	char plain[4];
+	if (!read_value(c, &slice)) return false;
+	*out = slice.length == 1 ? *slice.at : '?';
+	if (!slice.plain && lk_slice_text(slice, plain, sizeof plain) == 1) *out = plain[0];
+	return true;
+}
+
 /* Whether the phase and category so far tell that nothing is kept of an event. Metadata name lanes; B and E stand for a
  * call and its return, and the E has no category. */
 static bool useless(const lk_kineto_fields *f) {
@@ -327,10 +335,7 @@ static bool read_member(cursor *c, const key *k) {
 	lk_slice slice;
 	void *where = (char *)c->f + k->where;
 	switch ((how)k->how) {
-	case PHASE:
-		if (!read_value(c, &slice)) return false;
-		c->f->ph = slice.length == 1 ? *slice.at : '?';
-		return true;
+	case PHASE: return read_phase(c, where);
 	case CATEGORY:
 		if (!read_value(c, &slice)) return false;
 		if (c->f->kind == LK_KINETO_UNKNOWN) c->f->kind = kind_of(c->keys, slice);

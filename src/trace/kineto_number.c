@@ -27,15 +27,16 @@ int64_t lk_slice_whole(lk_slice slice) {
 	p += negative;
 	if (p == end || !is_digit(*p)) return LK_UNSAID;
 	const char *first = p;
-	int64_t value = 0;
-	while (p < end && is_digit(*p) && p - first < 18) value = value * 10 + (*p++ - '0');
+	uint64_t value = 0; /* 19 digits fit */
+	while (p < end && is_digit(*p) && p - first < 19) value = value * 10 + (uint64_t)(*p++ - '0');
 	bool more = p < end && (is_digit(*p) || *p == 'e' || *p == 'E');
 	if (p < end && *p == '.') {
 		while (++p < end && is_digit(*p)) {}
 		more = p < end && (*p == 'e' || *p == 'E');
 	}
 	if (more) return clamped(slowly(slice), 9.2e18);
-	return negative ? -value : value;
+	if (value > INT64_MAX) value = INT64_MAX;
+	return negative ? -(int64_t)value : (int64_t)value;
 }
 
 /* A double holds 1.7e15 us only to a quarter of a microsecond, so the digits are read one by one. */
