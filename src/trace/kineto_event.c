@@ -49,6 +49,10 @@ static const key categories[] = {
 	CATEGORY_OF("gpu_memcpy", LK_EVENT_MEMCPY),        CATEGORY_OF("memcpy", LK_EVENT_MEMCPY),
 	CATEGORY_OF("gpu_memset", LK_EVENT_MEMSET),        CATEGORY_OF("memset", LK_EVENT_MEMSET),
 	CATEGORY_OF("cuda_sync", LK_EVENT_SYNC),
+	/* What is no use here; other categories are none either, these are the frequent ones. */
+	CATEGORY_OF("python_function", LK_KINETO_USELESS), CATEGORY_OF("ac2g", LK_KINETO_USELESS),
+	CATEGORY_OF("fwdbwd", LK_KINETO_USELESS),          CATEGORY_OF("gpu_user_annotation", LK_KINETO_USELESS),
+	CATEGORY_OF("cpu_instant_event", LK_KINETO_USELESS), CATEGORY_OF("Trace", LK_KINETO_USELESS),
 };
 
 /* ---- keys by hash ---- */

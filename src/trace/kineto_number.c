@@ -124,24 +124,26 @@ size_t lk_slice_text(lk_slice slice, char *out, size_t size) {
 	return used;
 }
 
-/* White space and quotes outside texts are left out. */
-static char compacted(char c) {
-	return (unsigned char)c <= ' ' ? '\0' : c == '{' ? '[' : c == '}' ? ']' : c;
+/* A text inside a list, without its quotes; returns where it ends. */
+static const char *compact_text(const char *p, const char *end, char *out, size_t *used) {
+	for (; p < end && *p != '"'; p++) {
+		if (*p == '\\' && p + 1 < end) out[(*used)++] = escaped(*++p);
+		else out[(*used)++] = *p ? *p : ' ';
+	}
+	return p;
 }
 
 size_t lk_slice_compact(lk_slice slice, char *out, size_t size) {
 	size_t used = 0;
 	if (slice.length >= size) return SIZE_MAX;
 	for (const char *p = slice.at, *end = p + slice.length; p < end; p++) {
-		if (*p != '"') {
-			out[used] = compacted(*p);
-			used += out[used] != '\0';
+		if (*p == '"') {
+			p = compact_text(p + 1, end, out, &used);
 			continue;
 		}
-		for (p++; p < end && *p != '"'; p++) {
-			if (*p == '\\' && p + 1 < end) out[used++] = escaped(*++p);
-			else out[used++] = *p ? *p : ' ';
-		}
+		/* Every byte is stored; white space is stored over. '{' and '}' are '[' and ']' and one more bit. */
+		out[used] = *p > 'z' ? (char)(*p & ~0x20) : *p;
+		used += (unsigned char)*p > ' ';
 	}
 	out[used] = '\0';
 	return used;

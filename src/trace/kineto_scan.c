@@ -130,6 +130,7 @@ static lk_skip_state skip_slowly(lk_skip *s, const char **at, const char *end) {
 
 /* Where among the brackets of a block the last open one is closed: a bit number, 64 if nowhere. */
 static int closing(lk_skip *s, uint64_t open, uint64_t close) {
+	if (!(open | close)) return 64;
 	if (__builtin_popcountll(close) < s->depth) {
 		s->depth += __builtin_popcountll(open) - __builtin_popcountll(close);
 		return 64;
