@@ -142,41 +142,46 @@ static void run(writer *w, const work *k, int layer) {
 	kernel(w, k->kernel, 7, k->blocks, 256, "", start.compute, dur.compute);
 }
 
-/* A collective of all ranks: it starts on each when its device comes to it, and ends for all together. */
-static void collective(writer *w, const char *name, const char *title, const char *kernel_name, int64_t elements, int64_t device) {
-	clocks start, dur;
-	char dims[64], more[600], ranks[MOST_RANKS * 5] = "[";
-	advance(w, 30000, 500, &start, &dur);
-	int64_t last = 0, begun = 0;
+/* "[0, 1, ...]", as the arguments write it: the first 16 at most. */
+static void rank_list(const writer *w, char *out, size_t size) {
+	size_t used = (size_t)snprintf(out, size, "[");
+	for (int r = 0; r < w->o.ranks && r < 16; r++) used += (size_t)snprintf(out + used, size - used, "%s%d", r ? ", " : "", r);
+	snprintf(out + used, size - used, "%s]", w->o.ranks > 16 ? ", ..." : "");
+}
+
+/* Each rank's communication stream comes to the collective behind its compute stream; all leave it together. */
+static void meet(writer *w, int64_t device, int64_t *start, int64_t *dur) {
+	int64_t last = 0;
 	for (int r = 0; r < w->o.ranks; r++) {
 		clocks *c = &w->rank[r];
 		if (c->comm < c->compute) c->comm = c->compute;
-		if (r == w->o.rank) begun = c->comm;
 		if (c->comm > last) last = c->comm;
-		snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", r ? ", " : "", r);
-		if (r == 15 && w->o.ranks > 16) {
-			strcat(ranks, ", ...");
-			for (r++; r < w->o.ranks; r++) {
-				c = &w->rank[r];
-				if (c->comm < c->compute) c->comm = c->compute;
-				if (r == w->o.rank) begun = c->comm;
-				if (c->comm > last) last = c->comm;
-			}
-		}
 	}
+	*start = w->rank[w->o.rank].comm;
 	last += about(w, 0, device);
+	*dur = last - *start;
 	for (int r = 0; r < w->o.ranks; r++) w->rank[r].comm = last;
+}
+
+/* A collective of all ranks: the operation that enqueues it, its annotation, the launch, the kernel. */
+static void collective(writer *w, const char *name, const char *title, const char *kernel_name, int64_t elements, int64_t device) {
+	clocks start, dur;
+	char dims[64], more[700], ranks[128];
+	int64_t at, lasts;
+	advance(w, 30000, 500, &start, &dur);
+	meet(w, device, &at, &lasts);
+	rank_list(w, ranks, sizeof ranks);
 	snprintf(dims, sizeof dims, "[[%" PRId64 "]]", elements);
 	snprintf(more, sizeof more, ", \"Collective name\": \"%s\", \"In msg nelems\": %" PRId64 ", \"Out msg nelems\": %" PRId64 ", \"Group size\": %d, "
 	         "\"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \"Process Group Name\": \"0\", "
-	         "\"Process Group Description\": \"default_pg\", \"Process Group Ranks\": \"%s]\"", name, elements, elements, w->o.ranks, ranks);
+	         "\"Process Group Description\": \"default_pg\", \"Process Group Ranks\": \"%s\"", name, elements, elements, w->o.ranks, ranks);
 	w->correlation += 3;
 	cpu_op(w, "record_param_comms", dims, "[\"c10::BFloat16\"]", start.host + 1000, dur.host - 2000);
 	begin(w, 'X', "user_annotation", title, PROCESS + w->o.rank, PROCESS + w->o.rank, start.host + 2000, dur.host - 4000);
 	PUT("\"External id\": %u, \"Record function id\": 0, \"Input Dims\": %s, \"Input type\": [\"c10::BFloat16\"]", w->external, dims);
 	end(w);
 	runtime(w, "cudaLaunchKernelExC", 430, start.host + dur.host / 2, dur.host / 5);
-	kernel(w, kernel_name, 20, 24, 544, more, begun, last - begun);
+	kernel(w, kernel_name, 20, 24, 544, more, at, lasts);
 }
 
 /* What follows computes with the result: the compute stream waits. */

@@ -6,7 +6,7 @@
 #include "base/stats.h"
 #include "trace/capture_comms.h"
 
-enum { MOST_LANES = 65000, MOST_WARNINGS = 64 };
+enum { MOST_WARNINGS = 64 };
 
 lk_capture *lk_capture_new(const char *path, const char *format) {
 	lk_capture *c = calloc(1, sizeof *c);
@@ -64,7 +64,7 @@ uint32_t lk_capture_lane(lk_capture *c, bool stream, int64_t process, int64_t th
 	uint32_t *number = lk_lane_map_at(&c->lane_map, (lk_lane_key){process, thread, stream});
 	if (!number) return LK_NONE;
 	if (*number == LK_NONE) {
-		if (c->lanes.count == MOST_LANES || !lk_push(&c->lanes)) return LK_NONE;
+		if (c->lanes.count == LK_MOST_LANES || !lk_push(&c->lanes)) return LK_NONE;
 		*lk_last(&c->lanes) = (lk_lane){.process = process, .thread = thread, .stream = stream};
 		*number = (uint32_t)c->lanes.count - 1;
 	}

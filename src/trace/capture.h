@@ -31,6 +31,7 @@ static inline bool lk_event_on_device(unsigned kind) { return kind >= LK_EVENT_K
 
 /* No such event, lane or thing. */
 #define LK_NONE UINT32_MAX
+enum { LK_MOST_LANES = 65000 };
 
 /* A CPU thread or a device stream. */
 typedef struct lk_lane {

@@ -62,8 +62,8 @@ static int64_t stream_of(int64_t number) {
 static lk_status lane_of(lk_kineto *r, bool stream, int64_t process, int64_t thread, uint32_t *out) {
 	*out = lk_capture_lane(r->c, stream, process, thread);
 	if (*out != LK_NONE) return LK_OK;
-	if (r->c->lanes.count < 65000) return lk_oom(r->err);
-	lk_fail(r->err, LK_ERR_INPUT, r->c->path, "more than 65,000 threads and streams");
+	if (r->c->lanes.count < LK_MOST_LANES) return lk_oom(r->err);
+	lk_fail(r->err, LK_ERR_INPUT, r->c->path, "more than %d threads and streams", LK_MOST_LANES);
 	return lk_hint(r->err, "is this a trace of one rank?");
 }
 
