@@ -4,14 +4,14 @@
 # Usage: bench/run.sh [--markdown | --write] [FIGURE...]
 #   --markdown   the table as Markdown, as docs/FIGURES.md holds it
 #   --write      puts that in place of the table in docs/FIGURES.md
-#   FIGURE       1 to 7; without one, all. Figure 5 comes out of the runs of 2 and 3.
+#   FIGURE       1 to 8; without one, all. Figure 5 comes out of the runs of 2 and 3.
 # LOCKSTEP_DATA (default ../shared/data) holds measured/llm_runs.csv for figure 6. hyperfine and valgrind are used where
 # they are installed, for a second clock and for counts of instructions; nothing needs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
-	echo "usage: bench/run.sh [--markdown | --write] [FIGURE...], figures 1 to 7" >&2
+	echo "usage: bench/run.sh [--markdown | --write] [FIGURE...], figures 1 to 8" >&2
 	exit 2
 }
 
@@ -20,8 +20,8 @@ case ${1:-} in
 --markdown | --write) form=${1#--} && shift ;;
 -*) usage ;;
 esac
-[ $# -gt 0 ] || set -- 1 2 3 4 5 6 7
-for figure in "$@"; do [[ $figure == [1-7] ]] || usage; done
+[ $# -gt 0 ] || set -- 1 2 3 4 5 6 7 8
+for figure in "$@"; do [[ $figure == [1-8] ]] || usage; done
 
 export LC_ALL=C
 program=build/release/lockstep
@@ -169,6 +169,43 @@ figure_7() {
 	$cc -std=c11 -O2 -D_GNU_SOURCE -Iinclude -Isrc -o $work/engine bench/engine.c build/release/liblockstep.a -lm
 	engine sweep "engine alone, 1024 ranks, precedence" 100e6
 	engine events "engine alone, 1024 ranks, contention" 10e6
+}
+
+# reading WHAT BAR FILE: JSON read per second, of the file and of what it holds unpacked. Sets peak and events.
+reading() {
+	local rate
+	measure -r 5 -R 15 -s 10 $work/read_trace "$3"
+	read -r events bytes _ < <($work/read_trace "$3")
+	rate=$(awk -v b="$bytes" -v s="$wall" 'BEGIN { printf "%.0f", b / s }')
+	row 8 "$1" "$(rate "$bytes" "$wall")" "> $(rate "$2" 1)" "$(above "$rate" "$2")" "$(rate "$bytes" "$mean")" "$(rate "$bytes" "$cpu")" "${4:--}"
+	command_of 8 "$work/read_trace $3"
+}
+rate() { awk -v b="$1" -v s="$2" 'BEGIN { printf "%.0f MB/s", b / s / 1e6 }'; }
+
+# Instructions per byte of JSON, counted on a smaller trace of the same kind.
+per_byte() {
+	command -v valgrind > /dev/null || return 0
+	$work/make_trace -s 20M -r 8 -k 1 > $work/small.json
+	valgrind --tool=callgrind --callgrind-out-file=/dev/null $work/read_trace $work/small.json 2>&1 > /dev/null |
+		sed -n 's/.*Collected : \([0-9]*\).*/\1/p' | awk -v b="$(stat -c %s $work/small.json)" '{ printf "%.1f a byte", $1 / b }'
+}
+
+# LOCKSTEP_TRACE_SIZE is what make_trace -s takes.
+figure_8() {
+	local libs='-lz -lzstd -lsqlite3 -lexpat -lm -lpthread -ldl' size=${LOCKSTEP_TRACE_SIZE:-1G} events bytes each
+	nm build/release/liblockstep.a 2> /dev/null | grep -q ' U isal_inflate$' && libs="$libs -lisal"
+	$cc -std=c11 -O2 -D_GNU_SOURCE -o $work/make_trace bench/make_trace.c
+	# shellcheck disable=SC2086 # several words
+	$cc -std=c11 -O2 -D_GNU_SOURCE -Iinclude -Isrc -o $work/read_trace bench/read_trace.c build/release/liblockstep.a $libs
+	command_of 8 "$work/make_trace -s $size -r 8 -k 1 > $work/rank1.json"
+	$work/make_trace -s "$size" -r 8 -k 1 > $work/rank1.json
+	reading "trace of $size, plain JSON" 500e6 $work/rank1.json "$(per_byte)"
+	each=$(awk -v p="$peak" -v n="$events" 'BEGIN { printf "%.0f", p / n }')
+	row 8 "trace of $size, peak memory per event" "$each bytes" "< 100 bytes" "$(below "$each" 100)"
+	gzip -6 < $work/rank1.json > $work/rank1.json.gz
+	rm $work/rank1.json
+	reading "trace of $size, JSON out of gzip" 300e6 $work/rank1.json.gz
+	rm $work/rank1.json.gz
 }
 
 # --- the table -------------------------------------------------------------------------------------------------------

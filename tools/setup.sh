@@ -11,6 +11,8 @@ fail() {
 }
 
 packages=(gcc make pkg-config zlib1g-dev libzstd-dev libsqlite3-dev libexpat1-dev)
+# Where Debian has it; without it zlib unpacks gzip.
+case $(uname -m) in x86_64 | aarch64) packages+=(libisal-dev) ;; esac
 check_only=
 for word in "$@"; do
 	case $word in

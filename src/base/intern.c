@@ -1,5 +1,6 @@
 /* intern.c: names as small numbers. Open addressing with linear probing over slots of (hash, id + 1); the texts lie in
- * an arena. The table doubles when it is half full. */
+ * an arena. The table doubles when it is half full. The hash begins with a number that differs from process to process,
+ * so that no file can be made whose names all meet in one slot; ids do not depend on it. */
 #include "base/intern.h"
 
 #include <stdlib.h>
@@ -14,27 +15,34 @@ typedef struct slot {
 struct lk_intern {
 	lk_arena arena;
 	LK_VEC(const char *) texts;
+	uint64_t seed;
 	slot *slots;
 	size_t slot_count; /* a power of two */
 };
 
 enum { FIRST_SLOTS = 256 };
 
-static uint32_t hash_of(const char *text, size_t length) {
-	uint64_t h = length;
-	for (; length >= 8; text += 8, length -= 8) {
-		uint64_t word;
-		memcpy(&word, text, 8);
-		h = lk_hash64(h ^ word);
+/* The two halves of a product, folded: every bit of both factors reaches every bit of the result. */
+static uint64_t fold(uint64_t a, uint64_t b) {
+	unsigned __int128 product = (unsigned __int128)a * b;
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint32_t hash_of(const lk_intern *t, const char *text, size_t length) {
+	uint64_t h = t->seed ^ length, word[2] = {0, 0};
+	for (; length >= 16; text += 16, length -= 16) {
+		memcpy(word, text, 16);
+		h = fold(h ^ word[0], 0x9e3779b97f4a7c15u ^ word[1]) + h;
 	}
-	uint64_t word = 0;
-	memcpy(&word, text, length);
-	return (uint32_t)(lk_hash64(h ^ word) >> 32);
+	word[0] = word[1] = 0;
+	memcpy(word, text, length);
+	return (uint32_t)(fold(h ^ word[0], 0x94d049bb133111ebu ^ word[1]) + h);
 }
 
 lk_intern *lk_intern_new(void) {
 	lk_intern *t = calloc(1, sizeof *t);
 	if (!t) return NULL;
+	t->seed = lk_hash64((uint64_t)(uintptr_t)t);
 	t->slot_count = FIRST_SLOTS;
 	t->slots = calloc(t->slot_count, sizeof *t->slots);
 	if (!t->slots || lk_intern_id(t, "") != 0) {
@@ -52,12 +60,14 @@ void lk_intern_free(lk_intern *table) {
 	free(table);
 }
 
-/* The slot that holds `text`, or the free one where it belongs. */
-static slot *find(const lk_intern *t, const char *text, uint32_t hash) {
+/* The slot that holds the text, or the free one where it belongs. Texts end with '\0' and hold no other. */
+static slot *find(const lk_intern *t, const char *text, size_t length, uint32_t hash) {
 	for (size_t i = hash & (t->slot_count - 1);; i = (i + 1) & (t->slot_count - 1)) {
 		slot *s = &t->slots[i];
 		if (!s->id_plus_1) return s;
-		if (s->hash == hash && strcmp(t->texts.at[s->id_plus_1 - 1], text) == 0) return s;
+		if (s->hash != hash) continue;
+		const char *known = t->texts.at[s->id_plus_1 - 1];
+		if (strncmp(known, text, length) == 0 && known[length] == '\0') return s;
 	}
 }
 
@@ -77,15 +87,14 @@ static bool grow(lk_intern *t) {
 	return true;
 }
 
-uint32_t lk_intern_id(lk_intern *table, const char *text) {
-	size_t length = strlen(text);
-	uint32_t hash = hash_of(text, length);
-	slot *s = find(table, text, hash);
+uint32_t lk_intern_bytes(lk_intern *table, const char *text, size_t length) {
+	uint32_t hash = hash_of(table, text, length);
+	slot *s = find(table, text, length, hash);
 	if (s->id_plus_1) return s->id_plus_1 - 1;
 	if (table->texts.count >= UINT32_MAX - 1) return UINT32_MAX;
 	if (table->texts.count >= table->slot_count / 2) {
 		if (!grow(table)) return UINT32_MAX;
-		s = find(table, text, hash);
+		s = find(table, text, length, hash);
 	}
 	const char *copy = lk_arena_strndup(&table->arena, text, length);
 	if (!copy || !lk_push(&table->texts)) return UINT32_MAX;
@@ -94,8 +103,13 @@ uint32_t lk_intern_id(lk_intern *table, const char *text) {
 	return (uint32_t)table->texts.count - 1;
 }
 
+uint32_t lk_intern_id(lk_intern *table, const char *text) {
+	return lk_intern_bytes(table, text, strlen(text));
+}
+
 uint32_t lk_intern_find(const lk_intern *table, const char *text) {
-	const slot *s = find(table, text, hash_of(text, strlen(text)));
+	size_t length = strlen(text);
+	const slot *s = find(table, text, length, hash_of(table, text, length));
 	return s->id_plus_1 ? s->id_plus_1 - 1 : UINT32_MAX;
 }
 
@@ -105,4 +119,8 @@ const char *lk_intern_text(const lk_intern *table, uint32_t id) {
 
 uint32_t lk_intern_count(const lk_intern *table) {
 	return (uint32_t)table->texts.count;
+}
+
+size_t lk_intern_bytes_used(const lk_intern *table) {
+	return table->arena.used;
 }

@@ -11,8 +11,11 @@ lk_intern *lk_intern_new(void); /* NULL when memory is out */
 void lk_intern_free(lk_intern *table);
 /* The id of `text`; UINT32_MAX when memory is out. */
 uint32_t lk_intern_id(lk_intern *table, const char *text);
+/* The same for a text of `length` bytes, none of them '\0'; it is copied. */
+uint32_t lk_intern_bytes(lk_intern *table, const char *text, size_t length);
 uint32_t lk_intern_find(const lk_intern *table, const char *text); /* UINT32_MAX if absent */
 const char *lk_intern_text(const lk_intern *table, uint32_t id);
 uint32_t lk_intern_count(const lk_intern *table);
+size_t lk_intern_bytes_used(const lk_intern *table); /* by the texts */
 
 #endif

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 #include <zstd.h>
+#include "base/inflate.h"
 #include "base/text.h"
 
 enum { BUFFER = 1 << 17 };
@@ -27,7 +27,7 @@ struct lk_stream {
 	coding coding;
 	bool open_frame; /* a gzip member or zstd frame has begun and not ended */
 	bool padding;    /* zero bytes follow the last gzip member */
-	z_stream gzip;
+	lk_inflate *gzip;
 	ZSTD_DStream *zstd;
 };
 
@@ -79,7 +79,7 @@ static lk_status next_member(lk_stream *s, bool *more, lk_error *err) {
 		s->at++;
 	}
 	if (s->padding || *s->at != 0x1f) return damaged(s, "is followed by other bytes", err);
-	if (inflateReset(&s->gzip) != Z_OK) return lk_oom(err);
+	lk_inflate_next(s->gzip);
 	s->open_frame = *more = true;
 	return LK_OK;
 }
@@ -94,17 +94,12 @@ static lk_status read_gzip(lk_stream *s, unsigned char *to, size_t size, size_t 
 		}
 		LK_TRY(refill(s, err));
 		if (s->at == s->end) return damaged(s, "ends early", err);
-		size_t room = size - *got;
-		s->gzip.next_in = (unsigned char *)s->at; /* zlib does not write to it */
-		s->gzip.avail_in = s->end - s->at < BUFFER ? (uInt)(s->end - s->at) : BUFFER;
-		s->gzip.next_out = to + *got;
-		s->gzip.avail_out = room < (1u << 30) ? (uInt)room : 1u << 30;
-		int result = inflate(&s->gzip, Z_NO_FLUSH);
-		s->at = s->gzip.next_in;
-		*got = (size_t)(s->gzip.next_out - to);
-		if (result == Z_STREAM_END) s->open_frame = false;
-		else if (result == Z_MEM_ERROR) return lk_oom(err);
-		else if (result != Z_OK && result != Z_BUF_ERROR) return damaged(s, "is damaged", err);
+		unsigned char *next = to + *got;
+		lk_inflate_state state = lk_inflate_some(s->gzip, &s->at, s->end, &next, to + size);
+		*got = (size_t)(next - to);
+		if (state == LK_INFLATE_END) s->open_frame = false;
+		else if (state == LK_INFLATE_MEMORY) return lk_oom(err);
+		else if (state == LK_INFLATE_DAMAGED) return damaged(s, "is damaged", err);
 	}
 	return LK_OK;
 }
@@ -116,13 +111,13 @@ static lk_status read_zstd(lk_stream *s, unsigned char *to, size_t size, size_t 
 		if (s->at == s->end && (stalled || !s->open_frame)) break;
 		ZSTD_inBuffer in = {s->at, (size_t)(s->end - s->at), 0};
 		size_t before = out.pos, result = ZSTD_decompressStream(s->zstd, &out, &in);
+		*got = out.pos;
 		if (ZSTD_isError(result)) return damaged(s, ZSTD_getErrorName(result), err);
 		s->at += in.pos;
 		s->open_frame = result != 0;
 		stalled = in.pos == 0 && out.pos == before;
 		if (stalled && s->at < s->end) return damaged(s, "is damaged", err);
 	}
-	*got = out.pos;
 	return *got < size && s->open_frame ? damaged(s, "ends early", err) : LK_OK;
 }
 
@@ -131,9 +126,9 @@ static lk_status read_plain(lk_stream *s, unsigned char *to, size_t size, size_t
 	if (first) memcpy(to, s->at, first);
 	s->at += first;
 	*got = 0;
-	if (first < size) LK_TRY(read_file(s, to + first, size - first, got, err));
+	lk_status status = first < size ? read_file(s, to + first, size - first, got, err) : LK_OK;
 	*got += first;
-	return LK_OK;
+	return status;
 }
 
 lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err) {
@@ -152,7 +147,8 @@ static lk_status detect(lk_stream *s, lk_error *err) {
 	bool skippable = n >= 4 && (s->at[0] & 0xf0) == 0x50 && memcmp(s->at + 1, "\x2a\x4d\x18", 3) == 0;
 	bool zstd = n >= 4 && (memcmp(s->at, "\x28\xb5\x2f\xfd", 4) == 0 || skippable);
 	if (gzip) {
-		if (inflateInit2(&s->gzip, 15 + 16) != Z_OK) return lk_oom(err); /* the largest window; gzip only */
+		s->gzip = lk_inflate_new();
+		if (!s->gzip) return lk_oom(err);
 		s->coding = GZIP;
 		s->open_frame = true;
 	} else if (zstd) {
@@ -221,7 +217,7 @@ const char *lk_stream_name(const lk_stream *s) {
 
 void lk_stream_close(lk_stream *s) {
 	if (!s) return;
-	if (s->coding == GZIP) inflateEnd(&s->gzip);
+	lk_inflate_free(s->gzip);
 	ZSTD_freeDStream(s->zstd);
 	if (s->fd > STDERR_FILENO) close(s->fd);
 	free(s->buffer);

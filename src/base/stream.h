@@ -12,7 +12,8 @@ typedef struct lk_stream lk_stream;
 lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err);
 /* Reads from memory (borrowed); `name` stands in error messages. */
 lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_stream **out, lk_error *err);
-/* `size` bytes into `buffer`; fewer only at the end of the input, 0 when nothing is left. */
+/* `size` bytes into `buffer`; fewer only at the end of the input, 0 when nothing is left. After an error, *got bytes that
+ * were sound stand there. */
 lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err);
 const char *lk_stream_name(const lk_stream *s);
 void lk_stream_close(lk_stream *s);

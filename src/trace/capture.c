@@ -3,8 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/stats.h"
+#include "trace/capture_comms.h"
 
-enum { MOST_LANES = 65000, MOST_WARNINGS = 64 };
+enum { MOST_WARNINGS = 64 };
 
 lk_capture *lk_capture_new(const char *path, const char *format) {
 	lk_capture *c = calloc(1, sizeof *c);
@@ -39,6 +41,7 @@ void lk_capture_free(lk_capture *c) {
 	lk_vec_free(&c->syncs);
 	lk_vec_free(&c->groups);
 	lk_vec_free(&c->warnings);
+	lk_lane_map_free(&c->lane_map);
 	lk_intern_free(c->names);
 	lk_arena_free(&c->arena);
 	free(c);
@@ -52,15 +55,20 @@ size_t lk_capture_bytes(const lk_capture *c) {
 	return each * c->capacity;
 }
 
+/* Files mostly repeat the lane of the event before. */
 uint32_t lk_capture_lane(lk_capture *c, bool stream, int64_t process, int64_t thread) {
-	/* Files repeat the lane of the event before, or have few. */
-	for (size_t i = c->lanes.count; i-- > 0;) {
-		const lk_lane *lane = &c->lanes.at[i];
-		if (lane->thread == thread && lane->process == process && lane->stream == stream) return (uint32_t)i;
+	if (c->last_lane < c->lanes.count) {
+		const lk_lane *lane = &c->lanes.at[c->last_lane];
+		if (lane->thread == thread && lane->process == process && lane->stream == stream) return c->last_lane;
 	}
-	if (c->lanes.count == MOST_LANES || !lk_push(&c->lanes)) return LK_NONE;
-	*lk_last(&c->lanes) = (lk_lane){.process = process, .thread = thread, .stream = stream};
-	return (uint32_t)c->lanes.count - 1;
+	uint32_t *number = lk_lane_map_at(&c->lane_map, (lk_lane_key){process, thread, stream});
+	if (!number) return LK_NONE;
+	if (*number == LK_NONE) {
+		if (c->lanes.count == LK_MOST_LANES || !lk_push(&c->lanes)) return LK_NONE;
+		*lk_last(&c->lanes) = (lk_lane){.process = process, .thread = thread, .stream = stream};
+		*number = (uint32_t)c->lanes.count - 1;
+	}
+	return c->last_lane = *number;
 }
 
 static bool grow(lk_capture *c) {
@@ -123,21 +131,35 @@ static void rebase(lk_capture *c) {
 	for (uint32_t i = 0; i < c->count; i++) c->start_ns[i] -= first;
 }
 
-static int by_time(const void *a, const void *b, void *context) {
-	const lk_capture *c = context;
-	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	if (c->start_ns[i] != c->start_ns[j]) return c->start_ns[i] < c->start_ns[j] ? -1 : 1;
-	if (c->dur_ns[i] != c->dur_ns[j]) return c->dur_ns[i] > c->dur_ns[j] ? -1 : 1;
+/* Whether event i belongs behind event j on their lane. */
+static bool behind(const lk_capture *c, uint32_t i, uint32_t j) {
+	if (c->start_ns[i] != c->start_ns[j]) return c->start_ns[i] > c->start_ns[j];
+	if (c->dur_ns[i] != c->dur_ns[j]) return c->dur_ns[i] < c->dur_ns[j];
 	/* Of equal extent, what encloses others comes first. */
 	static const uint8_t rank[LK_EVENT_KINDS] = {[LK_EVENT_NOTE] = 0, [LK_EVENT_OP] = 1, [LK_EVENT_RUNTIME] = 2};
-	if (rank[c->kind[i]] != rank[c->kind[j]]) return rank[c->kind[i]] < rank[c->kind[j]] ? -1 : 1;
-	return i < j ? -1 : i > j;
+	if (rank[c->kind[i]] != rank[c->kind[j]]) return rank[c->kind[i]] > rank[c->kind[j]];
+	return i > j;
 }
 
-/* Counting sort by lane, then each lane by time; files mostly are in order already. */
+/* Merge sort. Files are long stretches in order, so most halves need no merging. `spare` holds half of them. */
+static void sort_events(const lk_capture *c, uint32_t *events, size_t count, uint32_t *spare) {
+	if (count < 2) return;
+	size_t half = count / 2;
+	sort_events(c, events, half, spare);
+	sort_events(c, events + half, count - half, spare);
+	if (!behind(c, events[half - 1], events[half])) return;
+	memcpy(spare, events, half * sizeof *spare);
+	size_t left = 0, right = half, to = 0;
+	while (left < half && right < count)
+		events[to++] = behind(c, spare[left], events[right]) ? events[right++] : spare[left++];
+	memcpy(events + to, spare + left, (half - left) * sizeof *spare);
+}
+
+/* Counting sort by lane, then each lane by time. */
 static bool sort_lanes(lk_capture *c) {
 	c->order = malloc((c->count + 1) * sizeof *c->order);
-	if (!c->order) return false;
+	uint32_t *spare = malloc((c->count / 2 + 1) * sizeof *spare);
+	if (!c->order || !spare) return free(spare), false;
 	for (uint32_t i = 0; i < c->count; i++) c->lanes.at[c->lane[i]].end++;
 	uint32_t begin = 0;
 	for (size_t l = 0; l < c->lanes.count; l++) {
@@ -146,14 +168,9 @@ static bool sort_lanes(lk_capture *c) {
 		begin += count;
 	}
 	for (uint32_t i = 0; i < c->count; i++) c->order[c->lanes.at[c->lane[i]].end++] = i;
-	for (size_t l = 0; l < c->lanes.count; l++) {
-		uint32_t *first = c->order + c->lanes.at[l].begin, *end = c->order + c->lanes.at[l].end;
-		for (uint32_t *at = first; at + 1 < end; at++) {
-			if (by_time(at, at + 1, c) <= 0) continue;
-			qsort_r(first, (size_t)(end - first), sizeof *first, by_time, c);
-			break;
-		}
-	}
+	for (size_t l = 0; l < c->lanes.count; l++)
+		sort_events(c, c->order + c->lanes.at[l].begin, c->lanes.at[l].end - c->lanes.at[l].begin, spare);
+	free(spare);
 	return true;
 }
 
@@ -179,32 +196,60 @@ typedef struct launch_slot {
 	uint32_t correlation, event;
 } launch_slot;
 
-/* Hashes the calls by correlation, then asks for every device event. */
-static bool join_launches(lk_capture *c) {
-	c->launch = malloc((c->count + 1) * sizeof *c->launch);
-	uint32_t calls = 0;
-	for (uint32_t i = 0; i < c->count; i++) calls += c->kind[i] == LK_EVENT_RUNTIME && c->correlation[i];
-	size_t slots = 16;
-	while (slots < (size_t)calls * 2) slots *= 2;
-	launch_slot *slot = calloc(slots, sizeof *slot);
-	if (!c->launch || !slot) return free(slot), false;
+/* The calls by correlation. A profiler counts these numbers up, so most files need no hash: the number says the place, and
+ * neighbours in time are neighbours in memory. */
+typedef struct launch_table {
+	launch_slot *slots;
+	size_t count;            /* a power of two */
+	uint32_t least;
+	bool dense;
+} launch_table;
+
+static bool is_launch(const lk_capture *c, uint32_t i) {
+	return c->kind[i] == LK_EVENT_RUNTIME && c->correlation[i];
+}
+
+static launch_slot *launch_at(const launch_table *t, uint32_t correlation) {
+	size_t at = t->dense ? correlation - t->least : lk_hash64(correlation);
+	for (at &= t->count - 1; t->slots[at].correlation && t->slots[at].correlation != correlation;) at = (at + 1) & (t->count - 1);
+	return &t->slots[at];
+}
+
+static bool collect_launches(const lk_capture *c, launch_table *t) {
+	uint32_t calls = 0, least = UINT32_MAX, most = 0;
 	for (uint32_t i = 0; i < c->count; i++) {
-		c->launch[i] = LK_NONE;
-		if (c->kind[i] != LK_EVENT_RUNTIME || !c->correlation[i]) continue;
-		size_t at = c->correlation[i] * 2654435761u & (slots - 1);
-		while (slot[at].correlation) at = (at + 1) & (slots - 1);
-		slot[at] = (launch_slot){c->correlation[i], i};
+		if (!is_launch(c, i)) continue;
+		calls++;
+		if (c->correlation[i] < least) least = c->correlation[i];
+		if (c->correlation[i] > most) most = c->correlation[i];
 	}
+	*t = (launch_table){.count = 16, .least = least};
+	while (t->count < (size_t)calls * 2) t->count *= 2;
+	t->dense = calls && most - least < t->count;
+	t->slots = calloc(t->count, sizeof *t->slots);
+	if (!t->slots) return false;
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (!is_launch(c, i)) continue;
+		launch_slot *slot = launch_at(t, c->correlation[i]);
+		if (!slot->correlation) *slot = (launch_slot){c->correlation[i], i};
+	}
+	return true;
+}
+
+static bool join_launches(lk_capture *c) {
+	launch_table table = {0};
+	c->launch = malloc((c->count + 1) * sizeof *c->launch);
+	if (!c->launch || !collect_launches(c, &table)) return false;
+	memset(c->launch, 0xff, (c->count + 1) * sizeof *c->launch); /* LK_NONE */
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (!lk_event_on_device(c->kind[i]) || !c->correlation[i]) continue;
-		size_t at = c->correlation[i] * 2654435761u & (slots - 1);
-		while (slot[at].correlation && slot[at].correlation != c->correlation[i]) at = (at + 1) & (slots - 1);
-		if (!slot[at].correlation) continue;
-		uint32_t call = slot[at].event;
+		const launch_slot *slot = launch_at(&table, c->correlation[i]);
+		if (!slot->correlation) continue;
+		uint32_t call = slot->event;
 		c->launch[i] = call;
 		if (c->launch[call] == LK_NONE || c->start_ns[i] < c->start_ns[c->launch[call]]) c->launch[call] = i;
 	}
-	free(slot);
+	free(table.slots);
 	return true;
 }
 
@@ -221,6 +266,7 @@ static int by_sync_event(const void *a, const void *b) {
 lk_status lk_capture_finish(lk_capture *c, lk_error *err) {
 	rebase(c);
 	if (!sort_lanes(c) || !nest(c) || !join_launches(c)) return lk_oom(err);
+	LK_TRY(lk_capture_join_comms(c, err));
 	if (c->comms.count) qsort(c->comms.at, c->comms.count, sizeof *c->comms.at, by_comm_event);
 	if (c->syncs.count) qsort(c->syncs.at, c->syncs.count, sizeof *c->syncs.at, by_sync_event);
 	return LK_OK;

@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "graph/graph.h"
 #include "lockstep/error.h"
+#include "trace/lane_map.h"
 
 /* What an event is. */
 typedef enum lk_event_kind {
@@ -30,6 +31,7 @@ static inline bool lk_event_on_device(unsigned kind) { return kind >= LK_EVENT_K
 
 /* No such event, lane or thing. */
 #define LK_NONE UINT32_MAX
+enum { LK_MOST_LANES = 65000 };
 
 /* A CPU thread or a device stream. */
 typedef struct lk_lane {
@@ -101,6 +103,8 @@ typedef struct lk_capture {
 	uint32_t *launch;        /* device work: the RUNTIME event that launched it; RUNTIME: the first work launched; LK_NONE */
 
 	LK_VEC(lk_lane) lanes;
+	lk_lane_map lane_map;    /* finds them */
+	uint32_t last_lane;      /* the one asked for last */
 	LK_VEC(lk_comm_note) comms;      /* by event, after finishing */
 	LK_VEC(lk_sync_note) syncs;      /* likewise */
 	LK_VEC(lk_capture_group) groups;

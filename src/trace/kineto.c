@@ -1,379 +1,369 @@
-/* kineto.c: the JSON of PyTorch's profiler (Kineto) and of Chrome's trace viewer, streamed: an object of head fields and
- * `traceEvents`, or the older bare list. */
+/* kineto.c: the JSON of PyTorch's profiler (Kineto) and of Chrome's trace viewer, streamed: an object of head fields and a
+ * list `traceEvents`, or the older bare list. Events are read one by one from a sliding window (kineto_event.c); what
+ * nobody needs is skipped without being looked at. A damaged file gives the events that can be read, and warnings. */
 #include "trace/kineto.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include "base/json.h"
-#include "base/text.h"
-#include "trace/comm_names.h"
+#include "trace/kineto_reader.h"
 
-/* What is kept of one event until it is complete. */
-typedef struct fields {
-	char ph;
-	bool duration;
-	lk_event event;
-	char category[32];
-	char name[512];
-	int64_t process, thread;
-	/* arguments */
-	int64_t stream, device, bytes, wait_stream, record;
-	int64_t grid[3], block[3];
-	lk_comm_note comm;
-	bool has_comm;
-	char sync_kind[32];
-} fields;
+enum { NESTED_LISTS = 16, NESTED_HEADS = 8, LOOKAHEAD = 64 };
 
-typedef struct reader {
-	lk_json *json;
-	lk_capture *c;
-	const lk_read_limits *limits;
-	fields f;
-	lk_error *err;
-} reader;
+static const lk_read_limits defaults = {.bytes = UINT64_C(64) << 30, .events = 1000000000, .names = 16000000};
 
-static lk_status next(reader *r, lk_json_token *token) {
-	return lk_json_next(r->json, token, r->err);
-}
+/* ---- moving through the document ---- */
 
-static void copy_text(char *out, size_t size, const char *text, size_t length) {
-	if (length >= size) length = size - 1;
-	memcpy(out, text, length);
-	out[length] = '\0';
-}
-
-static lk_status read_text(reader *r, char *out, size_t size) {
-	lk_json_token token;
-	LK_TRY(next(r, &token));
-	size_t length;
-	const char *text = lk_json_text(r->json, &length);
-	out[0] = '\0';
-	if (token == LK_JSON_STRING || token == LK_JSON_NUMBER) copy_text(out, size, text, length);
-	return LK_OK;
-}
-
-static lk_status skip_rest(reader *r, lk_json_token token) {
-	int depth = token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
-	while (depth) {
-		LK_TRY(next(r, &token));
-		depth += token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
-		depth -= token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END;
+/* The next window. *there says whether it has bytes that were not there before; a file that has none is cut off, unless
+ * the window is full. */
+static lk_status more(lk_kineto *r, bool *there) {
+	lk_window_state state = lk_window_more(&r->window);
+	*there = state == LK_WINDOW_MORE;
+	r->full = state == LK_WINDOW_FULL;
+	if (state == LK_WINDOW_MEMORY) return lk_oom(r->err);
+	if (state == LK_WINDOW_LIMIT) {
+		lk_fail(r->err, LK_ERR_INPUT, r->c->path, "more than %llu bytes of JSON", (unsigned long long)r->limits.bytes);
+		return lk_hint(r->err, "profile fewer steps, or without Python stacks and memory events");
 	}
 	return LK_OK;
 }
 
-/* A number, also in quotes; 0 for anything else. */
-static lk_status read_number(reader *r, double *out) {
-	lk_json_token token;
-	LK_TRY(next(r, &token));
-	*out = 0;
-	if (token == LK_JSON_NUMBER) *out = lk_json_number(r->json);
-	else if (token == LK_JSON_STRING) *out = strtod(lk_json_text(r->json, NULL), NULL);
-	else return skip_rest(r, token);
-	if (!isfinite(*out)) *out = 0;
+/* The next byte that is no white space, not yet consumed; -1 at the end. */
+static lk_status peek(lk_kineto *r, int *out) {
+	lk_window *w = &r->window;
+	for (bool there = true; there;) {
+		while (w->at < w->end && (unsigned char)*w->at <= ' ') w->at++;
+		if (w->at < w->end) return *out = (unsigned char)*w->at, LK_OK;
+		LK_TRY(more(r, &there));
+	}
+	r->cut = true;
+	*out = -1;
 	return LK_OK;
 }
 
-static int64_t whole(double x) {
-	return x > 9.2e18 ? INT64_MAX : x < -9.2e18 ? INT64_MIN : (int64_t)x;
+static lk_status too_deep(lk_kineto *r) {
+	char where[240];
+	snprintf(where, sizeof where, "%s:%llu", r->c->path, (unsigned long long)lk_window_line(&r->window, r->window.at));
+	lk_fail(r->err, LK_ERR_INPUT, where, "nested more than %d levels deep", LK_SCAN_DEPTH);
+	return lk_hint(r->err, "no profiler writes that; is the file damaged?");
 }
 
-static lk_status read_whole(reader *r, int64_t *out) {
-	double number;
-	LK_TRY(read_number(r, &number));
-	*out = whole(number);
+/* Leaves `depth` open brackets behind, through as many windows as it takes. */
+static lk_status skip_out(lk_kineto *r, int64_t depth) {
+	lk_window *w = &r->window;
+	lk_skip skip = {.depth = depth};
+	for (bool there = true; there;) {
+		lk_skip_state state = lk_skip_on(&skip, &w->at, w->end);
+		if (state == LK_SKIP_DONE) return LK_OK;
+		if (state == LK_SKIP_DEEP) return too_deep(r);
+		LK_TRY(more(r, &there));
+	}
+	r->cut = true;
 	return LK_OK;
 }
 
-/* Microseconds with decimals as nanoseconds, without the rounding of a double (1.7e15 us have no room for them). */
-static int64_t nanoseconds(const char *text) {
-	bool negative = *text == '-';
-	text += negative;
-	int64_t ns = 0;
-	for (; *text >= '0' && *text <= '9'; text++) {
-		if (ns > INT64_MAX / 20000) return INT64_MAX / 2;
-		ns = ns * 10 + (*text - '0');
+static lk_status skip_text(lk_kineto *r) {
+	lk_window *w = &r->window;
+	bool escaped = false;
+	w->at++;
+	for (bool there = true; there;) {
+		for (; w->at < w->end; w->at++) {
+			if (escaped) escaped = false;
+			else if (*w->at == '\\') escaped = true;
+			else if (*w->at == '"') return w->at++, LK_OK;
+		}
+		LK_TRY(more(r, &there));
 	}
-	ns *= 1000;
-	if (*text == 'e' || *text == 'E') return 0;
-	int64_t unit = 100;
-	if (*text == '.')
-		for (text++; *text >= '0' && *text <= '9' && unit; text++, unit /= 10) ns += (*text - '0') * unit;
-	return negative ? -ns : ns;
-}
-
-static lk_status read_time(reader *r, int64_t *out) {
-	char text[64];
-	LK_TRY(read_text(r, text, sizeof text));
-	*out = nanoseconds(text);
+	r->cut = true;
 	return LK_OK;
 }
 
-static lk_status read_three(reader *r, int64_t out[3]) {
-	lk_json_token token;
-	LK_TRY(next(r, &token));
-	if (token != LK_JSON_ARRAY) return skip_rest(r, token);
-	for (int i = 0;; i++) {
-		LK_TRY(next(r, &token));
-		if (token == LK_JSON_ARRAY_END) return LK_OK;
-		if (token == LK_JSON_NUMBER && i < 3) out[i] = whole(lk_json_number(r->json));
-		else LK_TRY(skip_rest(r, token));
+static lk_status skip_bare(lk_kineto *r) {
+	lk_window *w = &r->window;
+	for (bool there = true; there;) {
+		for (; w->at < w->end; w->at++)
+			if (*w->at == ',' || *w->at == '}' || *w->at == ']' || *w->at == '"') return LK_OK;
+		LK_TRY(more(r, &there));
 	}
-}
-
-/* A value as compact JSON text, interned: "[[512,13],[],[]]". */
-static lk_status read_shape(reader *r, uint32_t *out) {
-	char text[1024];
-	size_t used = 0;
-	int depth = 0;
-	bool comma = false;
-	do {
-		lk_json_token token;
-		LK_TRY(next(r, &token));
-		bool close = token == LK_JSON_ARRAY_END || token == LK_JSON_OBJECT_END;
-		if (close) depth--;
-		if (comma && !close && used < sizeof text - 1) text[used++] = ',';
-		size_t length;
-		const char *part = lk_json_text(r->json, &length);
-		if (token == LK_JSON_ARRAY || token == LK_JSON_OBJECT) part = "[", length = 1, depth++;
-		if (close) part = "]", length = 1;
-		if (length > sizeof text - 1 - used) length = sizeof text - 1 - used;
-		memcpy(text + used, part, length);
-		used += length;
-		comma = !(token == LK_JSON_ARRAY || token == LK_JSON_OBJECT || token == LK_JSON_KEY);
-	} while (depth);
-	text[used] = '\0';
-	*out = lk_intern_id(r->c->names, text);
-	return *out == UINT32_MAX ? lk_oom(r->err) : LK_OK;
-}
-
-static lk_status read_interned(reader *r, uint32_t *out) {
-	char text[512];
-	LK_TRY(read_text(r, text, sizeof text));
-	*out = lk_intern_id(r->c->names, text);
-	return *out == UINT32_MAX ? lk_oom(r->err) : LK_OK;
-}
-
-static lk_status read_id(reader *r, uint32_t *out) {
-	int64_t number;
-	LK_TRY(read_whole(r, &number));
-	*out = (uint32_t)number;
+	r->cut = true;
 	return LK_OK;
 }
 
-static lk_status read_argument(reader *r, const char *key) {
-	fields *f = &r->f;
-	double number;
-	if (strcmp(key, "External id") == 0 || strcmp(key, "external id") == 0) return read_id(r, &f->event.external);
-	if (strcmp(key, "correlation") == 0) return read_id(r, &f->event.correlation);
-	if (strcmp(key, "Record function id") == 0) return read_id(r, &f->event.record);
-	if (strcmp(key, "Sequence number") == 0) return read_whole(r, &f->event.value);
-	if (strcmp(key, "stream") == 0) return read_whole(r, &f->stream);
-	if (strcmp(key, "device") == 0) return read_whole(r, &f->device);
-	if (strcmp(key, "bytes") == 0) return read_whole(r, &f->bytes);
-	if (strcmp(key, "grid") == 0) return read_three(r, f->grid);
-	if (strcmp(key, "block") == 0) return read_three(r, f->block);
-	if (r->limits->shapes && (strcmp(key, "Input Dims") == 0 || strcmp(key, "Input dims") == 0))
-		return read_shape(r, &f->event.shape);
-	if (r->limits->shapes && strcmp(key, "Input type") == 0) return read_shape(r, &f->event.types);
-	if (strcmp(key, "cuda_sync_kind") == 0) return read_text(r, f->sync_kind, sizeof f->sync_kind);
-	if (strcmp(key, "wait_on_stream") == 0) return read_whole(r, &f->wait_stream);
-	if (strcmp(key, "wait_on_cuda_event_record_corr_id") == 0) return read_whole(r, &f->record);
-	if (strcmp(key, "Collective name") == 0) {
-		char text[64];
-		LK_TRY(read_text(r, text, sizeof text));
-		f->has_comm = true;
-		f->comm.kind = (uint8_t)lk_comm_kind(text);
-		return LK_OK;
-	}
-	if (strcmp(key, "In msg nelems") == 0) return read_whole(r, &f->comm.in_elements);
-	if (strcmp(key, "Out msg nelems") == 0) return read_whole(r, &f->comm.out_elements);
-	if (strcmp(key, "Group size") == 0) {
-		LK_TRY(read_number(r, &number));
-		f->comm.group_size = number > 0 && number < 1e9 ? (int32_t)number : 0;
-		return LK_OK;
-	}
-	if (strcmp(key, "dtype") == 0) {
-		char text[64];
-		LK_TRY(read_text(r, text, sizeof text));
-		f->comm.element_bytes = (uint8_t)lk_comm_element_bytes(text);
-		f->comm.dtype = lk_intern_id(r->c->names, text);
-		return LK_OK;
-	}
-	if (strcmp(key, "Process Group Name") == 0) return read_interned(r, &f->comm.group);
-	if (strcmp(key, "Process Group Description") == 0) return read_interned(r, &f->comm.group_text);
-	if (strcmp(key, "Process Group Ranks") == 0) return read_interned(r, &f->comm.ranks);
-	return lk_json_skip(r->json, r->err);
+static lk_status skip_value(lk_kineto *r) {
+	int c;
+	LK_TRY(peek(r, &c));
+	if (c < 0) return LK_OK;
+	if (c == '"') return skip_text(r);
+	return c == '{' || c == '[' ? skip_out(r, 0) : skip_bare(r);
 }
 
-static lk_status read_arguments(reader *r) {
-	lk_json_token token;
-	LK_TRY(next(r, &token));
-	if (token != LK_JSON_OBJECT) return skip_rest(r, token);
+/* ---- finding the way after damage ---- */
+
+/* Whether an event begins with the '{' at `p`: a key of events follows. */
+static bool begins_event(const lk_kineto *r, const char *p) {
+	const char *end = p + LOOKAHEAD;
+	for (p++; p < end && (unsigned char)*p <= ' '; p++) {}
+	if (*p != '"') return false;
+	const char *key = ++p;
+	while (p < end && *p != '"') p++;
+	return p < end && lk_keys_event(&r->keys, key, (size_t)(p - key));
+}
+
+/* Moves to the next place that looks like the beginning of an event. */
+static lk_status find_event(lk_kineto *r) {
+	lk_window *w = &r->window;
+	for (bool there = true;;) {
+		const char *p = w->at < w->end ? memchr(w->at, '{', (size_t)(w->end - w->at)) : NULL;
+		w->at = p ? p : w->end;
+		if (p && (w->end - p >= LOOKAHEAD || !there)) {
+			if (begins_event(r, p)) return LK_OK;
+			w->at++;
+			continue;
+		}
+		if (!there) break;
+		LK_TRY(more(r, &there));
+	}
+	r->cut = true;
+	return LK_OK;
+}
+
+static lk_status recover(lk_kineto *r, const char *at) {
+	lk_kineto_odd(r, LK_ODD_DAMAGED, at);
+	return find_event(r);
+}
+
+/* ---- the document ---- */
+
+static lk_status read_members(lk_kineto *r, int depth);
+static lk_status read_list(lk_kineto *r, int depth);
+
+/* What is longer than any window may be is skipped unread. */
+static lk_status skip_long_event(lk_kineto *r) {
+	lk_kineto_odd(r, LK_ODD_LONG, r->window.at);
+	r->c->dropped++;
+	r->window.at++;
+	return skip_out(r, 1);
+}
+
+/* The event at the window's begin; again with a longer stretch of the file where it does not end in the window. */
+static lk_status read_event(lk_kineto *r, int depth) {
+	lk_window *w = &r->window;
 	for (;;) {
-		char key[64];
-		LK_TRY(next(r, &token));
-		if (token == LK_JSON_OBJECT_END) return LK_OK;
-		size_t length;
-		const char *text = lk_json_text(r->json, &length);
-		copy_text(key, sizeof key, text, length);
-		LK_TRY(read_argument(r, key));
+		const char *at = w->at;
+		int open = 0;
+		lk_event_state state = lk_kineto_event(&r->f, &r->keys, &at, w->end, &open);
+		const char *begin = w->at;
+		if (state != LK_EVENT_SHORT && state != LK_EVENT_DEEP) w->at = at;
+		if (state == LK_EVENT_DONE) return lk_kineto_keep(r, begin);
+		if (state == LK_EVENT_USELESS) return r->c->dropped++, skip_out(r, open);
+		if (state == LK_EVENT_DAMAGED) return recover(r, at);
+		if (state == LK_EVENT_DEEP) return too_deep(r);
+		if (state == LK_EVENT_NESTED) return depth < NESTED_LISTS ? read_members(r, depth + 1) : skip_out(r, 1);
+		bool there;
+		LK_TRY(more(r, &there));
+		if (r->full) return skip_long_event(r);
+		if (!there) return r->cut = true, LK_OK;
 	}
 }
 
-static lk_status read_field(reader *r, const char *key) {
-	fields *f = &r->f;
-	char text[64];
-	if (strcmp(key, "ph") == 0) {
-		LK_TRY(read_text(r, text, sizeof text));
-		f->ph = text[0];
-		return LK_OK;
+/* From behind '[' to behind ']'. Lists inside the list are read as if their events stood there. */
+static lk_status read_list(lk_kineto *r, int depth) {
+	bool comma = false;
+	r->found = true;
+	while (!r->cut) {
+		int c = (unsigned char)*r->window.at;
+		if (c != '{') LK_TRY(peek(r, &c));
+		if (c < 0) break;
+		if (c == '{') LK_TRY(read_event(r, depth));
+		else if (c == ',') r->window.at++;
+		else if (c == ']') {
+			if (comma) lk_kineto_odd(r, LK_ODD_COMMA, r->window.at);
+			r->window.at++;
+			return LK_OK;
+		} else if (c == '[' && depth < NESTED_LISTS) {
+			r->window.at++;
+			LK_TRY(read_list(r, depth + 1));
+		} else if (c == '[') LK_TRY(skip_out(r, 0));
+		else LK_TRY(recover(r, r->window.at));
+		comma = c == ',';
 	}
-	if (strcmp(key, "cat") == 0) return read_text(r, f->category, sizeof f->category);
-	if (strcmp(key, "name") == 0) return read_text(r, f->name, sizeof f->name);
-	if (strcmp(key, "ts") == 0) return read_time(r, &f->event.start_ns);
-	if (strcmp(key, "dur") == 0) return f->duration = true, read_time(r, &f->event.dur_ns);
-	if (strcmp(key, "pid") == 0) return read_whole(r, &f->process);
-	if (strcmp(key, "tid") == 0) return read_whole(r, &f->thread);
-	if (strcmp(key, "args") == 0) return read_arguments(r);
-	return lk_json_skip(r->json, r->err);
+	return LK_OK;
 }
 
-static const struct {
-	const char *category;
-	lk_event_kind kind;
-} categories[] = {
-	{"cpu_op", LK_EVENT_OP},           {"operator", LK_EVENT_OP},          {"user_annotation", LK_EVENT_NOTE},
-	{"cuda_runtime", LK_EVENT_RUNTIME}, {"cuda_driver", LK_EVENT_RUNTIME},  {"runtime", LK_EVENT_RUNTIME},
-	{"hip_runtime", LK_EVENT_RUNTIME}, {"kernel", LK_EVENT_KERNEL},        {"gpu_memcpy", LK_EVENT_MEMCPY},
-	{"memcpy", LK_EVENT_MEMCPY},       {"gpu_memset", LK_EVENT_MEMSET},    {"memset", LK_EVENT_MEMSET},
-	{"cuda_sync", LK_EVENT_SYNC},
+/* A value of the head that is wanted: all of it has to lie in the window. */
+static lk_status read_head(lk_kineto *r, const char *key) {
+	lk_window *w = &r->window;
+	for (;;) {
+		const char *begin = w->at, *end = begin;
+		lk_skip skip = {0};
+		lk_skip_state state = LK_SKIP_SHORT;
+		if (*begin == '{' || *begin == '[') state = lk_skip_on(&skip, &end, w->end);
+		else {
+			while (end < w->end && *end != ',' && *end != '}') end++;
+			if (end < w->end) state = LK_SKIP_DONE;
+		}
+		if (state == LK_SKIP_DEEP) return too_deep(r);
+		if (state == LK_SKIP_DONE) return w->at = end, lk_head_read(r, key, begin, (size_t)(end - begin));
+		bool there;
+		LK_TRY(more(r, &there));
+		if (r->full) return lk_kineto_odd(r, LK_ODD_HEAD, w->at), skip_value(r);
+		if (!there) return r->cut = true, LK_OK;
+	}
+}
+
+static bool is(const char *key, const char *name) { return strcmp(key, name) == 0; }
+
+static lk_status read_member(lk_kineto *r, const char *key, int depth) {
+	const char *wanted = lk_head_wants(key, strlen(key));
+	int c;
+	LK_TRY(peek(r, &c));
+	if (c < 0) return LK_OK;
+	if (wanted) return read_head(r, wanted);
+	if (c == '[' && is(key, "traceEvents")) return r->window.at++, read_list(r, depth);
+	if (c == '{' && depth < NESTED_HEADS) return r->window.at++, read_members(r, depth + 1);
+	return skip_value(r);
+}
+
+/* A key of the head, at most size - 1 bytes of it; longer ones are of no interest. */
+static lk_status read_key(lk_kineto *r, char *out, size_t size) {
+	lk_window *w = &r->window;
+	bool there = true;
+	while (w->end - w->at < LOOKAHEAD && there) LK_TRY(more(r, &there));
+	const char *first = w->at + 1;
+	size_t length = 0;
+	while (length < size - 1 && first + length < w->end && first[length] != '"') length++;
+	memcpy(out, first, length);
+	out[length] = '\0';
+	return skip_text(r);
+}
+
+/* From behind '{' (or before a later key) to behind '}'. */
+static lk_status read_members(lk_kineto *r, int depth) {
+	bool comma = false;
+	while (!r->cut) {
+		char key[LOOKAHEAD - 8];
+		int c;
+		LK_TRY(peek(r, &c));
+		if (c == '"') {
+			LK_TRY(read_key(r, key, sizeof key));
+			LK_TRY(peek(r, &c));
+			if (c == ':') r->window.at++;
+			LK_TRY(read_member(r, key, depth));
+		} else if (c == ',') r->window.at++;
+		else if (c == '}') {
+			if (comma) lk_kineto_odd(r, LK_ODD_COMMA, r->window.at);
+			return r->window.at++, LK_OK;
+		} else if (c >= 0) {
+			lk_kineto_odd(r, LK_ODD_DAMAGED, r->window.at);
+			if (!r->found) return LK_OK;
+			r->window.at++;
+		}
+		comma = c == ',';
+	}
+	return LK_OK;
+}
+
+/* Whether anything but white space is left. */
+static lk_status read_end(lk_kineto *r) {
+	int c;
+	LK_TRY(peek(r, &c));
+	r->cut = false;
+	if (c >= 0) lk_kineto_odd(r, LK_ODD_BEHIND, r->window.at);
+	return LK_OK;
+}
+
+static lk_status no_trace(lk_kineto *r, const char *what) {
+	char where[240];
+	snprintf(where, sizeof where, "%s:%llu", r->c->path, (unsigned long long)lk_window_line(&r->window, r->window.at));
+	lk_fail(r->err, LK_ERR_INPUT, where, "no trace: %s", what);
+	return lk_hint(r->err, "give what torch.profiler's export_chrome_trace wrote: JSON with a list traceEvents, plain, gzip or zstd");
+}
+
+static lk_status read_document(lk_kineto *r) {
+	lk_window *w = &r->window;
+	bool there;
+	int c;
+	LK_TRY(more(r, &there));
+	if (w->end - w->at >= 3 && memcmp(w->at, "\xef\xbb\xbf", 3) == 0) w->at += 3;
+	LK_TRY(peek(r, &c));
+	if (c < 0) return w->broken != LK_OK ? LK_OK : no_trace(r, "the file is empty");
+	if (c != '{' && c != '[') return no_trace(r, "it begins neither with { nor with [");
+	w->at++;
+	LK_TRY(c == '[' ? read_list(r, 0) : read_members(r, 0));
+	if (!r->cut && (r->found || !r->odd[LK_ODD_DAMAGED].count)) LK_TRY(read_end(r));
+	if (r->found) return LK_OK;
+	if (w->broken != LK_OK) return LK_OK;
+	if (r->odd[LK_ODD_DAMAGED].count) return no_trace(r, "this is no JSON");
+	return no_trace(r, r->cut ? "it is cut off before its events" : "it has no list traceEvents");
+}
+
+/* ---- warnings ---- */
+
+static const char *const odd_texts[LK_ODD_COUNT] = {
+	[LK_ODD_DAMAGED] = "damaged places, left out up to the next event",
+	[LK_ODD_LONG] = "events of more than 32 MiB, left out",
+	[LK_ODD_NO_TIME] = "events without a time (ts), left out",
+	[LK_ODD_NO_DURATION] = "events without a duration (dur), left out",
+	[LK_ODD_NEGATIVE] = "events with a negative duration, taken as 0",
+	[LK_ODD_TWICE] = "events with a key that stands twice, of which the last counts",
+	[LK_ODD_CONTROLS] = "events with control characters in texts",
+	[LK_ODD_NOT_FINITE] = "events with NaN or Infinity, taken as not said",
+	[LK_ODD_COMMA] = "commas with nothing behind them",
+	[LK_ODD_NOT_BEGUN] = "ends (ph E) without a begin, left out",
+	[LK_ODD_LONG_SHAPE] = "lists of shapes of more than 64 KiB, left out",
+	[LK_ODD_HEAD] = "head fields that could not be read",
 };
 
-static bool kind_of(const char *category, lk_event_kind *kind) {
-	for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
-		if (strcasecmp(category, categories[i].category) == 0) return *kind = categories[i].kind, true;
-	return false;
-}
-
-static uint32_t saturated(const int64_t n[3]) {
-	double product = (double)n[0] * (double)n[1] * (double)n[2];
-	return product > 0 ? product < 4e9 ? (uint32_t)product : 4000000000u : 0;
-}
-
-static bool add_sync(reader *r, uint32_t event) {
-	const fields *f = &r->f;
-	if (!lk_push(&r->c->syncs)) return false;
-	lk_sync_note *note = lk_last(&r->c->syncs);
-	*note = (lk_sync_note){.event = event, .kind = LK_SYNC_EVENT, .stream = LK_NONE, .on = LK_NONE};
-	if (strcmp(f->sync_kind, "Stream Sync") == 0 || strcmp(f->sync_kind, "Stream Synchronize") == 0)
-		note->kind = LK_SYNC_STREAM;
-	else if (strstr(f->sync_kind, "Wait")) note->kind = LK_SYNC_STREAM_WAITS;
-	else if (strstr(f->sync_kind, "Context") || strstr(f->sync_kind, "Device")) note->kind = LK_SYNC_DEVICE;
-	if (f->stream >= 0) note->stream = lk_capture_lane(r->c, true, f->device, f->stream);
-	if (f->wait_stream >= 0) note->on = lk_capture_lane(r->c, true, f->device, f->wait_stream);
-	if (f->record > 0) note->record = (uint32_t)f->record;
-	return true;
-}
-
-static lk_status keep(reader *r) {
-	fields *f = &r->f;
+static void warn(lk_kineto *r) {
 	lk_capture *c = r->c;
-	lk_event_kind kind;
-	if (f->ph != 'X' || !f->duration || !kind_of(f->category, &kind)) return c->dropped++, LK_OK;
-	bool device = lk_event_on_device(kind) || kind == LK_EVENT_SYNC;
-	f->event.kind = kind;
-	f->event.name = lk_intern_id(c->names, f->name);
-	if (device) f->event.lane = lk_capture_lane(c, true, f->device >= 0 ? f->device : f->process, f->stream >= 0 ? f->stream : f->thread);
-	else f->event.lane = lk_capture_lane(c, false, f->process, f->thread);
-	if (kind == LK_EVENT_KERNEL) f->event.shape = saturated(f->grid), f->event.types = saturated(f->block);
-	if (device) f->event.value = f->bytes;
-	uint32_t event = f->event.lane == LK_NONE || f->event.name == UINT32_MAX ? LK_NONE : lk_capture_add(c, &f->event);
-	if (event == LK_NONE) return lk_oom(r->err);
-	if (f->has_comm) {
-		if (!lk_push(&c->comms)) return lk_oom(r->err);
-		f->comm.event = event;
-		*lk_last(&c->comms) = f->comm;
-	}
-	return kind != LK_EVENT_SYNC || add_sync(r, event) ? LK_OK : lk_oom(r->err);
+	unsigned long long line = lk_window_line(&r->window, r->window.at);
+	char text[600];
+	if (r->window.broken != LK_OK)
+		lk_capture_warn(c, "%s; the %u events before that are kept", lk_error_text(&r->window.cause, text, sizeof text), c->count);
+	else if (r->cut) lk_capture_warn(c, "cut off in line %llu; the %u events before that are kept", line, c->count);
+	for (int i = 0; i < LK_ODD_COUNT; i++)
+		if (r->odd[i].count && odd_texts[i])
+			lk_capture_warn(c, "%s: %llu, first in line %llu", odd_texts[i], (unsigned long long)r->odd[i].count,
+			                (unsigned long long)r->odd[i].line);
+	if (r->odd[LK_ODD_NOT_ENDED].count)
+		lk_capture_warn(c, "calls that began (ph B) and never ended, left out: %llu", (unsigned long long)r->odd[LK_ODD_NOT_ENDED].count);
+	if (r->odd[LK_ODD_BEHIND].count)
+		lk_capture_warn(c, "behind the end of the JSON, in line %llu, stands more; it is not read", (unsigned long long)r->odd[LK_ODD_BEHIND].line);
 }
 
-static lk_status read_event(reader *r) {
-	lk_json_token token;
-	r->f = (fields){.event.value = -1, .stream = -1, .device = -1, .bytes = -1, .wait_stream = -1, .process = -1,
-	                .comm = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1}};
-	for (;;) {
-		char key[64];
-		LK_TRY(next(r, &token));
-		if (token == LK_JSON_OBJECT_END) return keep(r);
-		size_t length;
-		const char *text = lk_json_text(r->json, &length);
-		copy_text(key, sizeof key, text, length);
-		LK_TRY(read_field(r, key));
-	}
+static lk_read_limits limits_of(const lk_read_limits *given) {
+	lk_read_limits l = *given;
+	if (!l.bytes) l.bytes = defaults.bytes;
+	if (!l.events) l.events = defaults.events;
+	if (!l.names) l.names = defaults.names;
+	return l;
 }
 
-static lk_status read_events(reader *r) {
-	lk_json_token token;
-	for (;;) {
-		LK_TRY(next(r, &token));
-		if (token == LK_JSON_ARRAY_END) return LK_OK;
-		if (token == LK_JSON_OBJECT) LK_TRY(read_event(r));
-		else LK_TRY(skip_rest(r, token));
+static lk_status read_all(lk_kineto *r) {
+	LK_TRY(read_document(r));
+	/* Nothing came of a stream that broke: its own error says it best. */
+	if (r->window.broken != LK_OK && !r->c->count) {
+		if (r->err) *r->err = r->window.cause;
+		return r->window.broken;
 	}
-}
-
-static lk_status read_distributed(reader *r) {
-	lk_json_token token;
-	LK_TRY(next(r, &token));
-	if (token != LK_JSON_OBJECT) return skip_rest(r, token);
-	for (;;) {
-		char key[64];
-		int64_t number;
-		LK_TRY(next(r, &token));
-		if (token == LK_JSON_OBJECT_END) return LK_OK;
-		copy_text(key, sizeof key, lk_json_text(r->json, NULL), strlen(lk_json_text(r->json, NULL)));
-		if (strcmp(key, "rank") == 0) {
-			LK_TRY(read_whole(r, &number));
-			r->c->rank = number >= 0 && number < 1 << 30 ? (int32_t)number : -1;
-		} else if (strcmp(key, "world_size") == 0) {
-			LK_TRY(read_whole(r, &number));
-			r->c->world = number > 0 && number < 1 << 30 ? (int32_t)number : 0;
-		}
-		else if (strcmp(key, "backend") == 0) LK_TRY(read_interned(r, &r->c->backend));
-		else LK_TRY(lk_json_skip(r->json, r->err));
-	}
-}
-
-static lk_status read_document(reader *r) {
-	lk_json_token token;
-	LK_TRY(next(r, &token));
-	if (token == LK_JSON_ARRAY) return read_events(r);
-	if (token != LK_JSON_OBJECT) return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(r->json), "no trace: neither an object nor a list");
-	for (;;) {
-		char key[64];
-		LK_TRY(next(r, &token));
-		if (token == LK_JSON_OBJECT_END) return LK_OK;
-		copy_text(key, sizeof key, lk_json_text(r->json, NULL), strlen(lk_json_text(r->json, NULL)));
-		if (strcmp(key, "traceEvents") == 0) {
-			LK_TRY(next(r, &token));
-			if (token == LK_JSON_ARRAY) LK_TRY(read_events(r));
-			else LK_TRY(skip_rest(r, token));
-		} else if (strcmp(key, "distributedInfo") == 0) LK_TRY(read_distributed(r));
-		else if (strcmp(key, "baseTimeNanoseconds") == 0) {
-			LK_TRY(read_whole(r, &r->c->origin_ns));
-			r->c->absolute = true;
-		} else LK_TRY(lk_json_skip(r->json, r->err));
-	}
+	LK_TRY(lk_kineto_finish(r));
+	warn(r);
+	return LK_OK;
 }
 
 lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture, lk_error *err) {
-	reader *r = calloc(1, sizeof *r);
+	lk_kineto *r = calloc(1, sizeof *r);
 	if (!r) return lk_oom(err);
-	*r = (reader){.json = lk_json_open(in), .c = capture, .limits = limits, .err = err};
-	lk_status status = r->json ? read_document(r) : lk_oom(err);
-	lk_json_close(r->json);
+	r->c = capture;
+	r->limits = limits_of(limits);
+	r->err = err;
+	r->free_call = LK_NONE;
+	lk_keys_open(&r->keys);
+	lk_status status = lk_window_open(&r->window, in, r->limits.bytes) ? read_all(r) : lk_oom(err);
+	capture->bytes_read = r->window.read;
+	lk_window_close(&r->window);
+	lk_lane_map_free(&r->open_on);
+	lk_vec_free(&r->open);
+	lk_vec_free(&r->labels);
+	lk_vec_free(&r->devices);
 	free(r);
 	return status;
 }
