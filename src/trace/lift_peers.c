@@ -1,33 +1,53 @@
-/* lift_peers.c: how long collectives take once all have come: the shortest time of those alike, that is of one kernel called from
- * the same operations on as many elements. */
+/* lift_peers.c: how long collectives take once all have come. Of one kernel in one group, the fastest one tells the rate and the
+ * shortest one the latency: none needs longer than both together, and none longer than the shortest of those alike (called from
+ * the same operations on as many elements). What it took longer was waiting. */
 #include <stdlib.h>
 
 #include "base/stats.h"
 #include "trace/lift_parts.h"
 
+/* Those alike, or all of a class. */
+typedef struct transfer {
+	uint64_t key;    /* 0: free */
+	int64_t ns;      /* the shortest */
+	double rate;     /* of a class: most elements a nanosecond; 0 not known */
+	uint32_t count;
+} transfer;
+
 typedef struct lk_transfers {
-	struct {
-		uint64_t key; /* 0: free */
-		int64_t ns;
-	} *slots;
+	transfer *slots;
 	size_t size;
 } lk_transfers;
 
-static uint64_t key_of(const lk_capture *c, uint32_t event) {
-	uint64_t key = lk_hash64(c->name[event]);
+static uint64_t class_of(const lk_capture *c, uint32_t event) {
 	const lk_comm_note *note = lk_capture_comm(c, event);
-	if (note) key = lk_hash64(key ^ (uint64_t)note->in_elements) ^ note->group;
+	return lk_hash64(c->name[event] * 2u ^ (uint64_t)(note ? note->group : 0) << 40) | 1;
+}
+
+static int64_t elements_of(const lk_capture *c, uint32_t event) {
+	const lk_comm_note *note = lk_capture_comm(c, event);
+	return note ? note->in_elements : -1;
+}
+
+static uint64_t alike(const lk_capture *c, uint32_t event) {
+	uint64_t key = class_of(c, event) ^ lk_hash64((uint64_t)elements_of(c, event));
 	uint32_t at = c->launch[event] == LK_NONE ? LK_NONE : c->parent[c->launch[event]];
 	for (; at != LK_NONE; at = c->parent[at])
 		if (c->kind[at] == LK_EVENT_OP) key = lk_hash64(key ^ c->name[at]) ^ c->shape[at];
 	return key | 1;
 }
 
-static int64_t *find(const lk_transfers *t, uint64_t key) {
+static transfer *find(const lk_transfers *t, uint64_t key) {
 	size_t at = key >> 1 & (t->size - 1);
 	while (t->slots[at].key && t->slots[at].key != key) at = (at + 1) & (t->size - 1);
-	if (!t->slots[at].key) t->slots[at].key = key, t->slots[at].ns = INT64_MAX;
-	return &t->slots[at].ns;
+	if (!t->slots[at].key) t->slots[at] = (transfer){.key = key, .ns = INT64_MAX};
+	return &t->slots[at];
+}
+
+static void learn(transfer *known, int64_t ns, int64_t elements) {
+	if (ns < known->ns) known->ns = ns;
+	if (ns > 0 && (double)elements / (double)ns > known->rate) known->rate = (double)elements / (double)ns;
+	known->count++;
 }
 
 lk_status lk_lift_transfers(lk_lifting *l) {
@@ -37,13 +57,13 @@ lk_status lk_lift_transfers(lk_lifting *l) {
 	if (!t) return lk_oom(l->err);
 	size_t count = 0;
 	for (uint32_t i = 0; i < c->count; i++) count += lk_lift_communicates(c, i);
-	for (t->size = 64; t->size < count * 2; t->size *= 2) {}
+	for (t->size = 64; t->size < count * 4; t->size *= 2) {}
 	t->slots = calloc(t->size, sizeof *t->slots);
 	if (!t->slots) return lk_oom(l->err);
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (!lk_lift_communicates(c, i) || (c->start_ns[i] >= s->skip_from_ns && c->start_ns[i] < s->skip_to_ns)) continue;
-		int64_t *ns = find(t, key_of(c, i));
-		if (c->dur_ns[i] < *ns) *ns = c->dur_ns[i];
+		learn(find(t, alike(c, i)), c->dur_ns[i], elements_of(c, i));
+		learn(find(t, class_of(c, i)), c->dur_ns[i], elements_of(c, i));
 	}
 	return LK_OK;
 }
@@ -54,6 +74,10 @@ void lk_lift_transfers_free(lk_lifting *l) {
 }
 
 int64_t lk_lift_transfer(const lk_lifting *l, uint32_t event) {
-	int64_t ns = *find(l->transfers, key_of(l->c, event));
-	return ns < l->c->dur_ns[event] ? ns : l->c->dur_ns[event];
+	const transfer *same = find(l->transfers, alike(l->c, event)), *all = find(l->transfers, class_of(l->c, event));
+	int64_t ns = l->c->dur_ns[event], elements = elements_of(l->c, event);
+	if (same->count && same->ns < ns) ns = same->ns;
+	if (!all->count || all->rate <= 0 || elements < 0) return ns;
+	double most = (double)all->ns + (double)elements / all->rate;
+	return most < (double)ns ? (int64_t)most : ns;
 }
