@@ -92,6 +92,8 @@ static const struct limit {
 	{"overlap", NULL, "displacement", 0, 100},
 	{"overlap", NULL, "latency", 0, 1e6},
 	{"overlap", NULL, "slower", -0.99, 1e9},
+	{"overlap", NULL, "spread", 0, 100},
+	{"overlap", NULL, "missed", 0, 1e9},
 	{"overlap", NULL, "time", -1e12, 1e12},
 	{"overlap", NULL, "compute", -1e12, 1e12},
 	{"overlap", NULL, "memory", -1e12, 1e12},
@@ -106,6 +108,8 @@ static const struct limit {
 	{"range", "peak-memory", "low", -100, 100},
 	{"range", "peak-memory", "high", -100, 100},
 	{"range", NULL, "half", 0, 200},
+	{"range", NULL, "usual", 0, 100},
+	{"range", NULL, "times", 0, 1e6},
 	{"range", NULL, "width", 0, 1e18},
 	{"range", NULL, "unseen_width", 0, 1e18},
 };
