@@ -1,5 +1,5 @@
-/* calibrate_collectives.c: measured collectives to the numbers of fabrics, their curves, and to the widths of their ranges: the 80 %
- * quantile of |ln(predicted / measured)| among cross-validated rows, by fabric and size class. */
+/* calibrate_collectives.c: measured collectives to the numbers of fabrics, their curves, and to the widths of their
+ * ranges: the 80 % quantile of |ln(predicted / measured)| among cross-validated rows, by fabric and size class. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

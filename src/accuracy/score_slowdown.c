@@ -37,7 +37,8 @@ static bool beside(const lk_slowdown_row *row) {
 static double width_of(const lk_overlap *model, const lk_overlap_kernel *kernel) {
 	const char *class = lk_overlap_class_names[lk_overlap_class_of(kernel)];
 	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "range", "slowdown", class);
-	return lk_calibration_value(row, "times", 2) * lk_overlap_spread(model, kernel, lk_calibration_value(row, "usual", 0.1));
+	double usual = lk_calibration_value(row, "usual", 0.1);
+	return lk_calibration_value(row, "times", 2) * lk_overlap_spread(model, kernel, usual);
 }
 
 

@@ -78,7 +78,8 @@ void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *f
 /* Groups that share their NICs, and fabrics with fewer links above the nodes, are not what was measured. */
 static bool is_of(const lk_curve *curve, lk_coll_kind kind, const lk_group_shape *group) {
 	bool alone = group->nodes < 2 || (group->sharing < 2 && group->oversubscription <= 1);
-	return curve->kind == kind && curve->gpus == group->ranks && curve->nodes == (group->nodes < 1 ? 1 : group->nodes) && alone;
+	int nodes = group->nodes < 1 ? 1 : group->nodes;
+	return alone && curve->kind == kind && curve->gpus == group->ranks && curve->nodes == nodes;
 }
 
 double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group, double bytes) {
