@@ -1,5 +1,5 @@
-/* calibrate_collectives.c: measured collectives to the numbers of fabrics, and to the widths of their ranges: the 80 %
- * quantile of |ln(predicted / measured)| among cross-validated rows, by fabric and size class. */
+/* calibrate_collectives.c: measured collectives to the numbers of fabrics, their curves, and to the widths of their
+ * ranges: the 80 % quantile of |ln(predicted / measured)| among cross-validated rows, by fabric and size class. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +52,32 @@ static lk_status put_fabric(task *t, const char *name, const lk_fabric *fabric, 
 	return LK_OK;
 }
 
+static lk_status put_curve(task *t, const char *name, const lk_curve *curve, lk_error *err) {
+	char variant[80];
+	snprintf(variant, sizeof variant, "%s %d on %d", lk_coll_name(curve->kind), curve->gpus, curve->nodes);
+	lk_calibration_row *row = add_row(t, "curve", name, variant);
+	if (!row) return lk_oom(err);
+	for (int k = 0; k < LK_CURVE_KNOTS; k++)
+		if (curve->measured[k]) lk_calibration_put(row, lk_curve_knot_name(k), exp(curve->correction[k]));
+	for (size_t i = 0; i < t->picked_count; i++) {
+		const lk_coll_row *one = t->picked[i];
+		row->points += one->kind == curve->kind && one->gpus == curve->gpus && one->nodes == curve->nodes;
+	}
+	return LK_OK;
+}
+
+/* A fabric's own rows: numbers, then the curves that they leave something of. */
+static lk_status put_measured(task *t, const char *name, const lk_fabric *start, lk_error *err) {
+	lk_fabric fabric;
+	lk_curves curves;
+	double error;
+	lk_fabric_fit(t->picked, t->picked_count, start, &fabric, &error);
+	LK_TRY(put_fabric(t, name, &fabric, error, err));
+	lk_coll_curves_fit(t->picked, t->picked_count, &fabric, &curves);
+	for (int i = 0; i < curves.count; i++) LK_TRY(put_curve(t, name, &curves.at[i], err));
+	return LK_OK;
+}
+
 /* ---- fabrics ---- */
 
 static void pick(task *t, const char *fabric) {
@@ -80,11 +106,8 @@ static lk_status put_default(task *t, lk_error *err) {
 
 static lk_status put_fabrics(task *t, lk_error *err) {
 	for (size_t f = 0; f < t->fabrics.count; f++) {
-		lk_fabric fabric;
-		double error;
 		pick(t, t->fabrics.at[f]);
-		lk_fabric_fit(t->picked, t->picked_count, &lk_fabric_plain, &fabric, &error);
-		LK_TRY(put_fabric(t, t->fabrics.at[f], &fabric, error, err));
+		LK_TRY(put_measured(t, t->fabrics.at[f], &lk_fabric_plain, err));
 	}
 	return LK_OK;
 }
@@ -183,10 +206,7 @@ static lk_status calibrate_log(task *t, lk_stream *in, lk_error *err) {
 	t->picked = picked;
 	for (size_t i = 0; i < t->rows.count; i++)
 		if (!*t->rows.at[i].refused) picked[t->picked_count++] = &t->rows.at[i];
-	lk_fabric fabric;
-	double error;
-	lk_fabric_fit(picked, t->picked_count, lk_fabric_default(), &fabric, &error);
-	return put_fabric(t, "default", &fabric, error, err);
+	return put_measured(t, "default", lk_fabric_default(), err);
 }
 
 /* ---- the whole ---- */

@@ -8,6 +8,7 @@
 #include "accuracy/collective_rows.h"
 #include "accuracy/nccl_log.h"
 #include "base/text.h"
+#include "cost/curve.h"
 #include "cost/fabric.h"
 #include "cost/host_collective.h"
 #include "hw/hw.h"
@@ -24,6 +25,7 @@ typedef struct work {
 	lk_nccl_runs runs;
 	lk_cluster cluster;
 	lk_fabric fabric;
+	lk_curves curves;
 	lk_group_shape group;
 	lk_coll_kind kind;
 	LK_VEC(lk_collective_row) rows;
@@ -146,6 +148,8 @@ static lk_status find_fabric(work *w, lk_error *err) {
 	}
 	if (!row) row = lk_calibration_find(calibration, "collective", "default", "");
 	w->fabric = lk_fabric_of(row);
+	lk_curves_of(calibration, row, &w->curves);
+	w->fabric.curves = &w->curves;
 	w->result.fabric = name ? name : "default";
 	if (w->request->library != LK_LIBRARY_NCCL) return LK_OK;
 	return add_note(w,

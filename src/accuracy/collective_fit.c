@@ -24,7 +24,7 @@ typedef struct fit {
 
 static double mean_error(const double *x, void *context) {
 	const fit *f = context;
-	lk_fabric fabric;
+	lk_fabric fabric = {0};
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(&fabric, i) = x[i];
 	double sum = 0, moved = 0;
 	for (size_t i = 0; i < f->count; i++) sum += fabs(log(lk_coll_row_time(f->rows[i], &fabric) / f->rows[i]->us));
@@ -63,14 +63,18 @@ void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *star
 	set_limits(rows, count, start, numbers);
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) f.start[i] = numbers[i].start;
 	lk_fit_simplex(numbers, LK_FABRIC_NUMBERS, EVALUATIONS, mean_error, &f, x, error);
+	*out = (lk_fabric){0};
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(out, i) = x[i];
 }
 
 lk_status lk_coll_predict_model(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
 								size_t held_count, double *us, lk_error *err) {
 	lk_fabric fabric;
+	lk_curves curves;
 	(void)err;
 	lk_fabric_fit(seen, seen_count, &lk_fabric_plain, &fabric, NULL);
+	lk_coll_curves_fit(seen, seen_count, &fabric, &curves);
+	fabric.curves = &curves;
 	for (size_t i = 0; i < held_count; i++) us[i] = lk_coll_row_time(held[i], &fabric);
 	return LK_OK;
 }

@@ -4,6 +4,7 @@
 #define LK_ACCURACY_COLLECTIVE_FIT_H
 
 #include "accuracy/collective_rows.h"
+#include "cost/curve.h"
 
 enum { LK_COLL_FIT_ROWS = 60 }; /* a fabric with fewer rows is predicted from the catalogue, not fitted */
 
@@ -16,12 +17,15 @@ typedef const lk_coll_row *lk_coll_pick; /* a row among many */
 typedef lk_status lk_coll_predictor(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
 									size_t held_count, double *us, lk_error *err);
 
-/* The model with the fabric's five numbers; one latency and rate per collective and group; NCCL's own estimate; and the
+/* The model with the fabric's five numbers and curves; one latency and rate per collective and group; NCCL's own estimate; and the
  * five scalars launch, latency factor and efficiency of each protocol on NCCL's latencies and bandwidths. */
 lk_coll_predictor lk_coll_predict_model, lk_coll_predict_alpha_beta, lk_coll_predict_raw, lk_coll_predict_scalars;
 
 /* The numbers that make mean |ln(predicted / measured)| small; what the rows say nothing of stays as in `start`. */
 void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out, double *error);
+
+/* What is left between the rows and the model with these numbers, curve by curve. */
+void lk_coll_curves_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric, lk_curves *out);
 
 /* Predicted, in us. */
 double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric);

@@ -12,19 +12,34 @@
 
 static const double usual_width = .35; /* ln of the half range where no class has rows */
 
-/* The numbers in use for a fabric: its own row of the calibration, else the default. */
-static lk_fabric fabric_in_use(const char *name, bool *own) {
-	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "collective", name, "");
-	*own = row != NULL;
-	return row ? lk_fabric_of(row) : *lk_fabric_default();
+static const lk_calibration_row *own_row(const char *fabric) {
+	return lk_calibration_find(lk_calibration_current(), "collective", fabric, "");
 }
 
+/* With the numbers in use: the fabric's own row of the calibration and its curves, else the default. */
 static void predict_in_use(const lk_coll_rows *rows, double *us) {
 	for (size_t i = 0; i < rows->count; i++) {
-		bool own;
-		lk_fabric fabric = fabric_in_use(rows->at[i].fabric, &own);
+		const lk_calibration_row *row = own_row(rows->at[i].fabric);
+		lk_fabric fabric = row ? lk_fabric_of(row) : *lk_fabric_default();
+		lk_curves curves;
+		lk_curves_of(lk_calibration_current(), row, &curves);
+		if (row) fabric.curves = &curves;
 		if (!*rows->at[i].refused) us[i] = lk_coll_row_time(&rows->at[i], &fabric);
 	}
+}
+
+/* Numbers behind the predictions of fitted fabrics. */
+static int numbers_of(const lk_coll_fabrics *fabrics) {
+	const lk_calibration *calibration = lk_calibration_current();
+	int numbers = LK_FABRIC_NUMBERS * (int)fabrics->count;
+	for (size_t f = 0; f < fabrics->count; f++) {
+		const lk_calibration_row *row = own_row(fabrics->at[f]);
+		lk_curves curves;
+		lk_curves_of(calibration, row, &curves);
+		for (int i = 0; i < curves.count; i++)
+			for (int k = 0; k < LK_CURVE_KNOTS; k++) numbers += curves.at[i].measured[k];
+	}
+	return numbers;
 }
 
 static void set_range(const lk_coll_row *row, bool fitted, bool unseen, lk_validated *out) {
@@ -59,7 +74,7 @@ static lk_status fill_row(const task *t, size_t i, double us, lk_error *err) {
 	const lk_coll_row *row = &t->rows->at[i];
 	lk_validated *out = &t->out->rows[i];
 	lk_group_shape group = lk_coll_row_group(row, NULL);
-	bool fitted = lk_coll_fitted(&t->fabrics, row), own;
+	bool fitted = lk_coll_fitted(&t->fabrics, row), own = own_row(row->fabric) != NULL;
 	out->id = row->fabric, out->where = row->where, out->gpu = row->gpu, out->gpus = row->gpus, out->unit = "us";
 	out->model = lk_coll_name(row->kind), out->measured = row->us > 0 ? row->us : NAN, out->predicted = us;
 	out->reason = reason_of(t, row);
@@ -69,7 +84,6 @@ static lk_status fill_row(const task *t, size_t i, double us, lk_error *err) {
 									  row->nodes == 1 ? "" : "s", lk_algo_name(cost.algo), lk_proto_name(cost.proto));
 		if (!out->layout) return lk_oom(err);
 	}
-	(void)fabric_in_use(row->fabric, &own);
 	set_range(row, fitted || own, t->cross && t->folds == LK_COLL_FOLDS_GPUS, out);
 	t->out->scores[i].suspect = *row->slow || (out->reason && strncmp(out->reason, "not scored", 10) == 0);
 	t->out->divisions[0].keys[i] = fitted ? (lk_score_key){"fitted", 0} : (lk_score_key){"from the catalogue", 1};
@@ -124,7 +138,7 @@ static lk_status score(task *t, lk_error *err) {
 	for (size_t d = 0; d < sizeof by / sizeof *by; d++)
 		if (!lk_scoring_divide(t->arena, t->out, by[d])) return lk_oom(err);
 	for (size_t i = 0; i < t->rows->count; i++) LK_TRY(fill_row(t, i, us[i], err));
-	t->out->parameters = LK_FABRIC_NUMBERS * (int)t->fabrics.count;
+	t->out->parameters = numbers_of(&t->fabrics);
 	t->out->unit_of_rows = "size";
 	t->out->folds = !t->cross                        ? ""
 					: t->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes"

@@ -22,6 +22,7 @@ typedef struct work {
 	size_t names;
 	bool *use;                  /* [rows] of the fit at hand */
 	double *strength;           /* [rows] */
+	double *width;              /* [rows] half the 80 % range, |ln| */
 } work;
 
 /* What one way to predict writes: [rows of the table]. */
@@ -33,12 +34,35 @@ static bool beside(const lk_slowdown_row *row) {
 
 /* ---- ways ---- */
 
+static double width_of(const lk_overlap *model, const lk_overlap_kernel *kernel) {
+	const char *class = lk_overlap_class_names[lk_overlap_class_of(kernel)];
+	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "range", "slowdown", class);
+	double usual = lk_calibration_value(row, "usual", 0.1);
+	return lk_calibration_value(row, "times", 2) * lk_overlap_spread(model, kernel, usual);
+}
+
+
 static lk_status by_model(work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
 	lk_arena arena = {0};
 	lk_overlap model;
 	bool fitted = lk_slowdown_fit(&arena, &w->table, w->use, kinds, &model);
 	for (size_t i = 0; fitted && i < w->table.count; i++)
 		if (folds[i] == fold) predicted[i] = lk_overlap_seconds(&model, &w->table.at[i].kernel);
+	lk_arena_free(&arena);
+	return fitted ? LK_OK : lk_oom(err);
+}
+
+/* Half the range of the fold's rows, from how far launches outside it were missed when they were left out. */
+static lk_status widths(work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+	lk_arena arena = {0};
+	lk_overlap model;
+	double *miss = LK_ARRAY(&arena, double, w->table.count);
+	for (size_t i = 0; miss && i < w->table.count; i++)
+		miss[i] = beside(&w->table.at[i]) ? fabs(log(predicted[i] / w->table.at[i].measured_s)) : NAN;
+	bool fitted = miss && lk_slowdown_fit(&arena, &w->table, w->use, kinds, &model) &&
+	              lk_slowdown_spreads(&arena, &w->table, w->use, miss, &model);
+	for (size_t i = 0; fitted && i < w->table.count; i++)
+		if (folds[i] == fold) w->width[i] = width_of(&model, &w->table.at[i].kernel);
 	lk_arena_free(&arena);
 	return fitted ? LK_OK : lk_oom(err);
 }
@@ -78,7 +102,8 @@ static lk_status number_folds(work *w, lk_error *err) {
 	size_t count = w->table.count;
 	w->fold = LK_ARRAY(w->arena, size_t, count), w->name_fold = LK_ARRAY(w->arena, size_t, count);
 	w->use = LK_ARRAY(w->arena, bool, count), w->strength = LK_ARRAY(w->arena, double, count);
-	if (!w->fold || !w->name_fold || !w->use || !w->strength) return lk_oom(err);
+	w->width = LK_ARRAY(w->arena, double, count);
+	if (!w->fold || !w->name_fold || !w->use || !w->strength || !w->width) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
 		size_t first = 0;
 		w->fold[i] = lk_hash64(i) % FOLDS;
@@ -123,14 +148,7 @@ static void fill_row(const lk_slowdown_row *from, double predicted, double width
 	row->id = from->id, row->where = from->where, row->model = from->name;
 	row->layout = lk_overlap_class_names[lk_overlap_class_of(&from->kernel)];
 	row->predicted = predicted, row->measured = from->measured_s;
-	row->low = predicted / width, row->high = predicted * width;
-}
-
-/* Half-width of the 80 % range of a class, as a factor. */
-static double width_of(lk_overlap_class class) {
-	const lk_calibration_row *row =
-		lk_calibration_find(lk_calibration_current(), "range", "slowdown", lk_overlap_class_names[class]);
-	return 1 + fmax(0, lk_calibration_value(row, "width", 0.3));
+	row->low = predicted * exp(-width), row->high = predicted * exp(width);
 }
 
 static lk_status fill_rows(work *w, const double *predicted, lk_scoring *out, lk_error *err) {
@@ -144,7 +162,7 @@ static lk_status fill_rows(work *w, const double *predicted, lk_scoring *out, lk
 		const lk_slowdown_row *row = &w->table.at[i];
 		if (!beside(row)) continue;
 		lk_overlap_class of = lk_overlap_class_of(&row->kernel);
-		fill_row(row, predicted[i], width_of(of), &out->rows[at]);
+		fill_row(row, predicted[i], w->width[i], &out->rows[at]);
 		class[at] = (lk_score_key){lk_overlap_class_names[of], (int)of};
 		name[at++] = (lk_score_key){row->name, 0};
 	}
@@ -157,8 +175,12 @@ static lk_status score(work *w, const lk_validate_request *request, lk_stream *i
 	LK_TRY(number_folds(w, err));
 	double *predicted = LK_ARRAY(w->arena, double, w->table.count);
 	if (!predicted || !lk_overlap_load(w->arena, lk_calibration_current(), &model)) return lk_oom(err);
-	for (size_t i = 0; i < w->table.count; i++) predicted[i] = lk_overlap_seconds(&model, &w->table.at[i].kernel);
+	for (size_t i = 0; i < w->table.count; i++) {
+		predicted[i] = lk_overlap_seconds(&model, &w->table.at[i].kernel);
+		w->width[i] = width_of(&model, &w->table.at[i].kernel);
+	}
 	if (request->cross) LK_TRY(each_fold(w, by_model, true, w->fold, FOLDS, predicted, err));
+	if (request->cross) LK_TRY(each_fold(w, widths, true, w->fold, FOLDS, predicted, err));
 	LK_TRY(fill_rows(w, predicted, out, err));
 	LK_TRY(add_baselines(w, request->cross, out, err));
 	out->folds = request->cross ? "twentieth of the launches" : "";

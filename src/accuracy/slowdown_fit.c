@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "accuracy/slowdown.h"
+#include "base/stats.h"
 
 #define RADIUS 0.8
 #define BONUS 0.5
@@ -168,6 +169,28 @@ static bool fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const boo
 	for (size_t i = 0; i < table->count; i++)
 		if (used(&g, i)) g.kind[i] = nearest(out, g.at[i], &distance2);
 	for (size_t k = 0; k < out->kind_count; k++) vote(&g, k);
+	return true;
+}
+
+/* ---- how far predictions miss ---- */
+
+bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use, const double *miss,
+                         lk_overlap *model) {
+	double *some = LK_ARRAY(arena, double, table->count), distance2;
+	size_t *kind = LK_ARRAY(arena, size_t, table->count);
+	point at;
+	if (!some || !kind) return false;
+	for (size_t i = 0; i < table->count; i++) {
+		lk_overlap_place(&table->at[i].kernel, at);
+		kind[i] = nearest(model, at, &distance2);
+	}
+	for (size_t k = 0; k < model->kind_count; k++) {
+		size_t count = 0;
+		for (size_t i = 0; i < table->count; i++)
+			if (kind[i] == k && isfinite(miss[i]) && (!use || use[i])) some[count++] = miss[i];
+		model->kinds[k].missed = (int)count;
+		model->kinds[k].spread = count ? lk_median(some, count) : 0;
+	}
 	return true;
 }
 

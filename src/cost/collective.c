@@ -5,6 +5,7 @@
  * and writes the buffer once and passes 2(n-1)/n of it through receive buffers, in and out: 2 + 4(n-1)/n; all-gather
  * and reduce-scatter 1 + 1/n + 2(n-1)/n. NVLS: buffer and staging each read and written once. */
 #include "cost/collective.h"
+#include "cost/curve.h"
 #include "cost/nccl.h"
 
 #include <math.h>
@@ -106,15 +107,24 @@ static lk_coll_cost collective(lk_coll_kind kind, const lk_nccl_site *site, doub
 	return cost;
 }
 
+/* By what was measured of this collective in this group; the choice stays. */
+static void correct(lk_coll_kind kind, const lk_group_shape *group, double bytes, lk_coll_cost *cost) {
+	const lk_fabric *fabric = group->fabric ? group->fabric : lk_fabric_default();
+	double factor = lk_curves_factor(fabric->curves, kind, group, bytes);
+	cost->seconds *= factor;
+	cost->busbw /= factor, cost->memory_rate /= factor, cost->intra_rate /= factor, cost->nic_rate /= factor;
+}
+
 lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, double bytes) {
 	lk_coll_cost cost = {.algo = LK_ALGO_RING, .proto = LK_PROTO_SIMPLE};
 	if (group->ranks < 2 || !(bytes > 0)) return cost;
-	if (kind == LK_COLL_SENDRECV)
-		return lk_nccl_sendrecv(group, bytes);
 	bytes = fmin(bytes, 1e18);
 	lk_nccl_site site;
 	lk_nccl_site_of(group, &site);
-	cost = kind == LK_COLL_ALLTOALL ? lk_nccl_alltoall(&site, bytes) : collective(kind, &site, bytes);
+	cost = kind == LK_COLL_SENDRECV   ? lk_nccl_sendrecv(group, bytes)
+	       : kind == LK_COLL_ALLTOALL ? lk_nccl_alltoall(&site, bytes)
+	                                  : collective(kind, &site, bytes);
 	cost.busbw = bytes / cost.seconds * lk_coll_busbw_factor(kind, group->ranks);
+	correct(kind, group, bytes, &cost);
 	return cost;
 }

@@ -1,5 +1,6 @@
 /* fabric.c: a fabric's numbers between rows of a calibration and the NCCL model. */
 #include "cost/fabric.h"
+#include "cost/curve.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -32,10 +33,15 @@ lk_fabric lk_fabric_of(const lk_calibration_row *row) {
 }
 
 static lk_fabric usual;
+static lk_curves usual_curves;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void load(void) {
-	usual = lk_fabric_of(lk_calibration_find(lk_calibration_current(), "collective", "default", ""));
+	const lk_calibration *calibration = lk_calibration_current();
+	const lk_calibration_row *row = lk_calibration_find(calibration, "collective", "default", "");
+	usual = lk_fabric_of(row);
+	lk_curves_of(calibration, row, &usual_curves);
+	if (usual_curves.count > 0) usual.curves = &usual_curves;
 }
 
 const lk_fabric *lk_fabric_default(void) {

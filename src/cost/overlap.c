@@ -70,14 +70,28 @@ double lk_overlap_regress(const double *kind, const double *kernel) {
 	return exp((1 - OWN_TIME) * (kind[0] - kernel[0]) / 15);
 }
 
-double lk_overlap_seconds(const lk_overlap *model, const lk_overlap_kernel *k) {
-	double at[LK_OVERLAP_FEATURES], least = REACH * REACH;
+/* NULL: none is near enough. */
+static const lk_overlap_kind *nearest_kind(const lk_overlap *model, const double *at) {
+	double least = REACH * REACH;
 	const lk_overlap_kind *nearest = NULL;
-	lk_overlap_place(k, at);
 	for (size_t i = 0; i < model->kind_count; i++) {
 		double d = lk_overlap_distance2(model->kinds[i].at, at);
 		if (d < least) least = d, nearest = &model->kinds[i];
 	}
+	return nearest;
+}
+
+double lk_overlap_spread(const lk_overlap *model, const lk_overlap_kernel *k, double usual) {
+	double at[LK_OVERLAP_FEATURES];
+	lk_overlap_place(k, at);
+	const lk_overlap_kind *kind = nearest_kind(model, at);
+	return kind ? (kind->missed * kind->spread + usual) / (kind->missed + 1) : usual;
+}
+
+double lk_overlap_seconds(const lk_overlap *model, const lk_overlap_kernel *k) {
+	double at[LK_OVERLAP_FEATURES];
+	lk_overlap_place(k, at);
+	const lk_overlap_kind *nearest = nearest_kind(model, at);
 	if (!nearest) return k->alone_s * (1 + lk_overlap_mechanism(model, k));
 	return k->alone_s * (1 + fmax(nearest->slower, -0.9)) * lk_overlap_regress(nearest->at, at);
 }
@@ -105,6 +119,8 @@ bool lk_overlap_load(lk_arena *arena, const lk_calibration *c, lk_overlap *out) 
 			for (int f = 0; f < LK_OVERLAP_FEATURES; f++)
 				kind->at[f] = lk_calibration_value(row, feature_names[f], INFINITY);
 			kind->slower = lk_calibration_value(row, "slower", 0), kind->count = row->points;
+			kind->spread = lk_calibration_value(row, "spread", 0);
+			kind->missed = (int)lk_calibration_value(row, "missed", 0);
 		} else if (strcmp(row->family, "overlap") == 0 && !*row->variant) {
 			out->displacement = lk_calibration_value(row, "displacement", 0);
 			out->latency = lk_calibration_value(row, "latency", 0);
@@ -127,6 +143,8 @@ static bool store_kind(const lk_overlap_kind *kind, size_t number, const char *d
 	if (!row) return false;
 	for (int f = 0; f < LK_OVERLAP_FEATURES; f++) lk_calibration_put(row, feature_names[f], kind->at[f]);
 	lk_calibration_put(row, "slower", kind->slower);
+	lk_calibration_put(row, "spread", kind->spread);
+	lk_calibration_put(row, "missed", kind->missed);
 	row->points = kind->count, row->date = date, row->source = source;
 	return true;
 }

@@ -19,6 +19,8 @@ enum { LK_OVERLAP_FEATURES = 9 };
 typedef struct lk_overlap_kind {
 	double at[LK_OVERLAP_FEATURES];
 	double slower;              /* overlapped / alone - 1, at the middle of the kind */
+	double spread;              /* median miss of its launches, |ln| of the time, predicted without them */
+	int missed;                 /* of so many launches */
 	int count;
 } lk_overlap_kind;
 
@@ -51,6 +53,9 @@ double lk_overlap_distance2(const double *a, const double *b);
 /* Expected overlapped / alone - 1 by the two constants; seconds beside communication, by kinds where one is near. */
 double lk_overlap_mechanism(const lk_overlap *model, const lk_overlap_kernel *kernel);
 double lk_overlap_seconds(const lk_overlap *model, const lk_overlap_kernel *kernel);
+/* How far such a kernel is usually off, |ln| of the time: its kind's spread, drawn to `usual` as if one launch more had
+ * been off by that; `usual` itself where no kind is near. */
+double lk_overlap_spread(const lk_overlap *model, const lk_overlap_kernel *kernel, double usual);
 /* How the time alone of a launch is read within a kind: partly as noise about the kind's own. Factor on the time. */
 double lk_overlap_regress(const double *kind, const double *kernel);
 

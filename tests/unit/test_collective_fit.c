@@ -46,9 +46,9 @@ static void test_numbers_are_found_again(void **state) {
 	static lk_coll_row rows[200];
 	static lk_coll_pick picks[200];
 	static const lk_fabric made[] = {
-		{4, 1.2, 1.05, .7, .05},
-		{12, .4, .9, .5, .05},
-		{7, .8, 1, .9, .05},
+		{4, 1.2, 1.05, .7, .05, NULL},
+		{12, .4, .9, .5, .05, NULL},
+		{7, .8, 1, .9, .05, NULL},
 	};
 	for (size_t m = 0; m < sizeof made / sizeof *made; m++) {
 		lk_fabric found;
@@ -63,18 +63,21 @@ static void test_numbers_are_found_again(void **state) {
 	}
 }
 
+static bool is_spoilt(const lk_coll_row *row, lk_coll_folds folds) {
+	return folds == LK_COLL_FOLDS_GPUS ? row->gpus == 8 : row->bytes == 1 << 20;
+}
+
 /* What was left out cannot change what predicts it. */
-static void test_held_rows_do_not_teach(void **state) {
-	(void)state;
+static void held_rows_do_not_teach(lk_coll_folds folds) {
 	static lk_coll_row rows[200], spoilt[200];
 	static lk_coll_pick picks[200];
 	static double clean_us[200], spoilt_us[200];
-	static const lk_fabric made = {4, 1.2, 1.05, .7, .05};
+	static const lk_fabric made = {4, 1.2, 1.05, .7, .05, NULL};
 	lk_error err;
 	size_t count = make_rows(&made, rows, picks);
 	memcpy(spoilt, rows, sizeof spoilt);
 	for (size_t i = 0; i < count; i++)
-		if (spoilt[i].gpus == 8) spoilt[i].us *= 3;
+		if (is_spoilt(&rows[i], folds)) spoilt[i].us *= 3;
 	lk_coll_rows clean_rows = {.at = rows, .count = count}, spoilt_rows = {.at = spoilt, .count = count};
 	lk_coll_fabrics fabrics = {0};
 	assert_int_equal(lk_coll_fabrics_of(&clean_rows, &fabrics, &err), LK_OK);
@@ -86,12 +89,82 @@ static void test_held_rows_do_not_teach(void **state) {
 		lk_coll_predict_scalars,
 	};
 	for (size_t p = 0; p < sizeof all / sizeof *all; p++) {
-		assert_int_equal(lk_coll_cross(&clean_rows, &fabrics, LK_COLL_FOLDS_GPUS, all[p], clean_us, &err), LK_OK);
-		assert_int_equal(lk_coll_cross(&spoilt_rows, &fabrics, LK_COLL_FOLDS_GPUS, all[p], spoilt_us, &err), LK_OK);
+		assert_int_equal(lk_coll_cross(&clean_rows, &fabrics, folds, all[p], clean_us, &err), LK_OK);
+		assert_int_equal(lk_coll_cross(&spoilt_rows, &fabrics, folds, all[p], spoilt_us, &err), LK_OK);
 		for (size_t i = 0; i < count; i++)
-			if (rows[i].gpus == 8) assert_true(clean_us[i] == spoilt_us[i]);
+			if (is_spoilt(&rows[i], folds)) assert_true(clean_us[i] == spoilt_us[i]);
 	}
 	lk_vec_free(&fabrics);
+}
+
+static void test_held_rows_do_not_teach(void **state) {
+	(void)state;
+	held_rows_do_not_teach(LK_COLL_FOLDS_GPUS);
+	held_rows_do_not_teach(LK_COLL_FOLDS_SIZE);
+}
+
+/* A curve that lies above the model by a factor that depends on the size is found, and no other curve moves. */
+static void test_curves_are_found_again(void **state) {
+	(void)state;
+	static lk_coll_row rows[200];
+	static lk_coll_pick picks[200];
+	static lk_curves curves;
+	lk_fabric fabric = {4, 1.2, 1.05, .7, .05, NULL};
+	size_t count = make_rows(&fabric, rows, picks);
+	for (size_t i = 0; i < count; i++)
+		if (rows[i].gpus == 16) rows[i].us *= 1.5 + .4 * sin(log2(rows[i].bytes));
+	lk_coll_curves_fit(picks, count, &fabric, &curves);
+	assert_int_equal(curves.count, 5);
+	fabric.curves = &curves;
+	for (size_t i = 0; i < count; i++) assert_true(fabs(lk_coll_row_time(&rows[i], &fabric) / rows[i].us - 1) < 1e-9);
+	lk_fabric none = fabric;
+	none.curves = NULL;
+	lk_group_shape group = lk_coll_row_group(&rows[0], &fabric);
+	for (double bytes = 8; bytes < 1e12; bytes *= 1.7) { /* other collectives and groups, and groups that share */
+		group.ranks = 12, group.nodes = 2, group.ranks_per_node = 6, group.sharing = 1;
+		assert_true(lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, bytes) == 1);
+		group.ranks = 16, group.ranks_per_node = 8;
+		assert_true(lk_curves_factor(&curves, LK_COLL_ALLGATHER, &group, bytes) == 1);
+		double factor = lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, bytes);
+		assert_true(factor > 1.05 && factor < 1.95);
+		group.fabric = &fabric;
+		lk_coll_cost with = lk_collective_cost(LK_COLL_ALLREDUCE, &group, bytes);
+		group.fabric = &none;
+		lk_coll_cost without = lk_collective_cost(LK_COLL_ALLREDUCE, &group, bytes);
+		assert_true(fabs(with.seconds / without.seconds / factor - 1) < 1e-12);
+		assert_true(fabs(with.busbw * factor / without.busbw - 1) < 1e-12 && with.channels == without.channels);
+		group.sharing = 8;
+		assert_true(lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, bytes) == 1);
+	}
+}
+
+/* Between what was measured a straight line, beyond it the last value; and nothing of what a row does not say. */
+static void test_curves_of_a_calibration(void **state) {
+	(void)state;
+	static const char text[] =
+		"family,subject,variant,numbers\n"
+		"curve,ours,all_reduce 8 on 1,1K=9\n" /* of no fabric yet */
+		"collective,ours,,launch_us=5\n"
+		"curve,ours,all_reduce 8 on 1,1M=2 4M=8\n"
+		"curve,others,all_reduce 4 on 1,1M=2\n"
+		"curve,ours,all_reduce 1 on 1,1M=2\ncurve,ours,scan 8 on 1,1M=2\ncurve,ours,all_reduce 8,1M=2\n";
+	static const double points[][2] = {{1, 2}, {1 << 20, 2}, {1 << 21, 4}, {1 << 22, 8}, {1e15, 8}};
+	lk_calibration calibration = {0};
+	lk_curves curves;
+	lk_stream *in;
+	lk_error err;
+	assert_int_equal(lk_stream_memory(text, strlen(text), "t.csv", &in, &err), LK_OK);
+	assert_int_equal(lk_calibration_read(in, &calibration, &err), LK_OK);
+	lk_stream_close(in);
+	lk_curves_of(&calibration, NULL, &curves);
+	assert_int_equal(curves.count, 0);
+	lk_curves_of(&calibration, lk_calibration_find(&calibration, "collective", "ours", ""), &curves);
+	assert_int_equal(curves.count, 1);
+	lk_group_shape group = {.ranks = 8, .nodes = 1, .ranks_per_node = 8, .sharing = 8, .oversubscription = 2};
+	for (size_t i = 0; i < sizeof points / sizeof *points; i++)
+		assert_true(fabs(lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, points[i][0]) / points[i][1] - 1) < 1e-12);
+	assert_true(lk_curves_factor(NULL, LK_COLL_ALLREDUCE, &group, 1e6) == 1);
+	lk_calibration_free(&calibration);
 }
 
 static lk_status calibrate(const char *text, lk_calibration *out, lk_error *err) {
@@ -116,7 +189,10 @@ static void test_a_log_gives_the_default(void **state) {
 		used += snprintf(text + used, sizeof text - (size_t)used, "%.0f %.0f float sum -1 %.2f 1 1 0 %.2f 1 1 0\n",
 						 bytes, bytes / 4, 9 + bytes / 200e3, 9 + bytes / 200e3);
 	assert_int_equal(calibrate(text, &out, &err), LK_OK);
-	assert_int_equal(out.rows.count, 1);
+	assert_int_equal(out.rows.count, 2);
+	assert_string_equal(out.rows.at[1].family, "curve");
+	assert_string_equal(out.rows.at[1].variant, "all_reduce 2 on 1");
+	assert_int_equal(out.rows.at[1].points, 7);
 	assert_string_equal(out.rows.at[0].subject, "default");
 	assert_int_equal(out.rows.at[0].count, LK_FABRIC_NUMBERS);
 	assert_true(out.rows.at[0].error < .25);
@@ -219,6 +295,7 @@ static void test_committed_calibration(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers_are_found_again), cmocka_unit_test(test_held_rows_do_not_teach),
+		cmocka_unit_test(test_curves_are_found_again),  cmocka_unit_test(test_curves_of_a_calibration),
 		cmocka_unit_test(test_a_log_gives_the_default), cmocka_unit_test(test_what_cannot_be_fitted),
 		cmocka_unit_test(test_words_of_fabrics),        cmocka_unit_test(test_committed_calibration),
 	};

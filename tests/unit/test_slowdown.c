@@ -84,6 +84,37 @@ static void left_out_rows_are_not_seen(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* A kind's spread is the median miss of its launches, without those left out; a range leans on it the more launches it
+ * has, and on what is usual where no kind is near. */
+static void spreads_follow_misses(void **state) {
+	(void)state;
+	enum { ROWS = 42, KINDS = 6, EACH = ROWS / KINDS };
+	lk_arena arena = LK_ARENA_INIT;
+	lk_slowdown_table table = {0};
+	bool use[ROWS];
+	double miss[ROWS];
+	for (size_t i = 0; i < ROWS; i++) {
+		assert_true(lk_push(&table));
+		*lk_last(&table) = row_of(i / EACH, false);
+		lk_last(&table)->measured_s = lk_last(&table)->kernel.alone_s * (1 + lk_uniform(9, i));
+		use[i] = i % EACH != 0;
+		miss[i] = !use[i] ? 99 : i % EACH == 1 ? NAN : (double)(i / EACH + 1) * (double)(i % EACH);
+	}
+	lk_overlap model;
+	assert_true(lk_slowdown_fit(&arena, &table, use, true, &model));
+	assert_true(lk_slowdown_spreads(&arena, &table, use, miss, &model));
+	assert_int_equal(model.kind_count, KINDS);
+	for (size_t i = 0; i < ROWS; i++) { /* of 2 to 6 the median is 4 */
+		double own = 4 * (double)(i / EACH + 1), usual = 0.5;
+		assert_true(fabs(lk_overlap_spread(&model, &table.at[i].kernel, usual) - (5 * own + usual) / 6) < 1e-12);
+	}
+	lk_overlap_kernel far = table.at[0].kernel;
+	far.alone_s = 1;
+	assert_true(lk_overlap_spread(&model, &far, 0.5) == 0.5);
+	lk_vec_free(&table);
+	lk_arena_free(&arena);
+}
+
 static lk_status read_text(const char *text, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_slowdown_table table = {0};
@@ -193,7 +224,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(constants_are_found_again), cmocka_unit_test(mechanisms),
 		cmocka_unit_test(left_out_rows_are_not_seen), cmocka_unit_test(wrong_tables_are_refused),
-		cmocka_unit_test(bars), cmocka_unit_test(calibration_is_of_the_table),
+		cmocka_unit_test(spreads_follow_misses), cmocka_unit_test(bars), cmocka_unit_test(calibration_is_of_the_table),
 	};
 	return cmocka_run_group_tests_name("slowdown", tests, NULL, NULL);
 }
