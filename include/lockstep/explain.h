@@ -126,6 +126,7 @@ typedef struct lk_explain_comm {
 	int group_size;                      /* 0 not said */
 	uint64_t count;                      /* kernels */
 	double bytes;                        /* of their messages; NAN not said */
+	bool host;                           /* by hosts: exposed_ns is then its union; what it hides behind is not known */
 	int64_t kernel_ns, exposed_ns;
 	/* of the kernels that were matched across ranks */
 	uint64_t matched;

@@ -151,6 +151,29 @@ static lk_status measure_steps(lk_explain_work *w, lk_error *err) {
 	return good ? LK_OK : lk_oom(err);
 }
 
+/* Steps that profiling cut off, or that warmed something up, spoil means. */
+static const double ODD_STEP = 1.3;
+
+static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
+	const lk_explanation *x = &w->result;
+	lk_timed *all = malloc(((size_t)x->step_rows + 1) * sizeof *all);
+	if (!all) return lk_oom(err);
+	for (int i = 0; i < x->step_rows; i++) all[i] = (lk_timed){(uint64_t)x->steps[i].dur_ns, (uint32_t)i};
+	bool good = lk_timed_sort(all, (size_t)x->step_rows);
+	double median = good ? lk_stats_of(all, (size_t)x->step_rows).median_ns : NAN;
+	free(all);
+	int odd = 0, first = 0;
+	for (int i = x->step_rows; i-- > 0;) {
+		double ratio = (double)x->steps[i].dur_ns / median;
+		if (ratio < ODD_STEP && ratio > 1 / ODD_STEP) continue;
+		odd++, first = i;
+	}
+	if (!odd || x->step_rows < 3) return good ? LK_OK : lk_oom(err);
+	return lk_explain_warn(w, err, "%d of %d steps differ from the median by more than 30 %%: step %lld takes %.2f times as long; "
+	                               "--steps A-B leaves some out", odd, x->step_rows, (long long)x->steps[first].number,
+	                       (double)x->steps[first].dur_ns / median);
+}
+
 /* ---- the question ---- */
 
 static lk_status check_rank(const lk_explain_work *w, int rank, lk_error *err) {
@@ -181,6 +204,7 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	LK_TRY(lk_explain_comms(w, err));
 	LK_TRY(take_warnings(w, err));
 	LK_TRY(warn_alone(w, err));
+	LK_TRY(warn_odd_steps(w, err));
 	LK_TRY(lk_explain_stalls(w, err));
 	w->result.warnings = w->warnings.at;
 	w->result.warning_count = (int)w->warnings.count;

@@ -45,19 +45,37 @@ static bool add_comm(lk_rank_work *w, uint32_t event, int64_t *claimed) {
 }
 
 /* Without a device: what backends of the host say. Nothing is known of what computes beside it. */
-static lk_status host_comms(lk_rank_work *w, lk_error *err) {
+static bool find_host_comms(lk_rank_work *w, lk_timed_list *calls) {
 	const lk_capture *c = w->c;
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (c->kind[i] != LK_EVENT_NOTE && c->kind[i] != LK_EVENT_OP) continue;
 		bool said = c->kind[i] == LK_EVENT_NOTE && (lk_name_class(w, c->name[i]) & LK_NAME_HOST_COMM);
-		if (!said && !lk_capture_comm(c, i)) continue;
-		if (!lk_in_windows(w, c->start_ns[i])) continue;
-		if (!lk_push(&w->comms)) return lk_oom(err);
-		lk_last(&w->comms)->event = i;
-		arrival(w, lk_last(&w->comms));
+		if ((!said && !lk_capture_comm(c, i)) || !lk_in_windows(w, c->start_ns[i])) continue;
+		if (!lk_push(calls)) return false;
+		*lk_last(calls) = (lk_timed){(uint64_t)c->start_ns[i], i};
+	}
+	return lk_timed_sort(calls->at, calls->count);
+}
+
+static lk_status host_comms(lk_rank_work *w, lk_error *err) {
+	lk_timed_list calls = {0};
+	int64_t claimed = INT64_MIN;
+	bool good = find_host_comms(w, &calls);
+	for (size_t i = 0; good && i < calls.count; i++) {
+		uint32_t event = calls.at[i].item;
+		int64_t start = w->c->start_ns[event], end = lk_event_end(w->c, event);
+		good = lk_push(&w->comms);
+		if (!good) break;
+		lk_rank_comm *comm = lk_last(&w->comms);
+		comm->event = event;
+		arrival(w, comm);
+		if (start < claimed) start = claimed;
+		if (end > claimed) claimed = end;
+		comm->exposed_ns = lk_times_between(&w->windows, start, end);
 		w->host_comms = true;
 	}
-	return LK_OK;
+	lk_vec_free(&calls);
+	return good ? LK_OK : lk_oom(err);
 }
 
 lk_status lk_rank_comms(lk_rank_work *w, lk_error *err) {
@@ -135,6 +153,7 @@ static void add_to(comm_row *row, const lk_rank_work *w, const lk_rank_comm *com
 	int64_t start = w->c->start_ns[comm->event], end = lk_event_end(w->c, comm->event);
 	lk_explain_comm *sum = &row->sum;
 	sum->count++;
+	sum->host = w->host_comms;
 	sum->kernel_ns += end - start;
 	sum->exposed_ns += comm->exposed_ns;
 	if (id->size > sum->group_size) sum->group_size = id->size;

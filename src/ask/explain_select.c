@@ -94,7 +94,7 @@ lk_status lk_rank_select(lk_rank_work *w, const char *steps, lk_error *err) {
 	size_t found = w->steps.count;
 	w->annotated = found > 1 || w->steps.at[0].event != LK_NONE;
 	lk_capture_step first = w->steps.at[0], last = w->steps.at[found - 1];
-	if (all) {
+	if (all || !w->annotated) {
 		w->steps.count = 1;
 		w->steps.at[0] = everything(c);
 	}

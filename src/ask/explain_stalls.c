@@ -159,7 +159,7 @@ static lk_status host_communication(lk_explain_work *w, const lk_explain_comm *c
 	const char *what = *c->group ? lk_arena_printf(&w->arena, "%s of %.80s", c->kind, c->group) : c->kind;
 	const char *evidence = lk_arena_printf(&w->arena, "%.1f a step on the host; what runs beside it is not in the trace",
 	                                       (double)c->count / steps);
-	return add(w, err, "communication", (double)c->kernel_ns * 1e-9 / steps, what, evidence,
+	return add(w, err, "communication", (double)c->exposed_ns * 1e-9 / steps, what, evidence,
 	           "fewer, larger messages; NCCL where there are devices");
 }
 

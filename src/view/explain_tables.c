@@ -1,6 +1,7 @@
 /* explain_tables.c: the tables of an explanation. Names of columns are those of HTA and of `nsys stats`. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "view/explain_view.h"
@@ -27,6 +28,20 @@ void lk_put_pctg(lk_table *t, double part, double whole) {
 void lk_put_count(lk_table *t, double count) {
 	char text[32];
 	lk_table_number(t, count, lk_format_thousands(count, text, sizeof text));
+}
+
+void lk_put_name(lk_table *t, const char *name, bool people) {
+	enum { WIDTH = 72 };
+	char text[WIDTH + 8];
+	if (!people || strlen(name) <= WIDTH) {
+		lk_table_text(t, name);
+		return;
+	}
+	size_t length = 0;
+	for (size_t step; length < WIDTH && (step = lk_utf8_length(name + length, strlen(name + length))); length += step)
+		if (length + step > WIDTH) break;
+	snprintf(text, sizeof text, "%.*s...", (int)length, name);
+	lk_table_text(t, text);
 }
 
 static void put_plain(lk_table *t, double number) {
@@ -149,7 +164,7 @@ static lk_table *communication(const lk_explanation *x) {
 		lk_table_row(t);
 		lk_table_text(t, c->kind), lk_table_text(t, *c->group ? c->group : NULL);
 		put_plain(t, c->group_size ? c->group_size : NAN), lk_put_count(t, (double)c->count), put_bytes(t, c->bytes);
-		lk_put_ns(t, all), lk_put_ns(t, (double)c->exposed_ns), lk_put_pctg(t, all - (double)c->exposed_ns, all);
+		lk_put_ns(t, all), lk_put_ns(t, (double)c->exposed_ns), lk_put_pctg(t, c->host ? NAN : all - (double)c->exposed_ns, all);
 		put_plain(t, (double)c->matched);
 		lk_put_ns(t, c->matched ? (double)c->wait_ns : NAN), lk_put_ns(t, c->matched ? (double)c->transfer_ns : NAN);
 		lk_put_ns(t, c->matched ? (double)c->exposed_wait_ns : NAN);
@@ -195,7 +210,7 @@ static lk_table *idle(const lk_explanation *x) {
 	return t;
 }
 
-static lk_table *kernels(const lk_explanation *x, int top) {
+static lk_table *kernels(const lk_explanation *x, int top, bool people) {
 	static const lk_column columns[] = {
 		RIGHT("time_pctg", "Time (%)"), RIGHT("total_time_ns", "Total Time"), RIGHT("instances", "Instances"), RIGHT("avg_ns", "Avg"),
 		RIGHT("med_ns", "Med"), RIGHT("min_ns", "Min"), RIGHT("max_ns", "Max"), RIGHT("stddev_ns", "StdDev"), LEFT("type", "Type"),
@@ -208,7 +223,7 @@ static lk_table *kernels(const lk_explanation *x, int top) {
 		lk_put_pctg(t, k->share, 1), lk_put_ns(t, k->time.total_ns), lk_put_count(t, (double)k->time.count);
 		lk_put_ns(t, k->time.mean_ns), lk_put_ns(t, k->time.median_ns), lk_put_ns(t, k->time.min_ns), lk_put_ns(t, k->time.max_ns);
 		lk_put_ns(t, k->time.deviation_ns);
-		lk_table_text(t, lk_explain_types[k->type]), lk_table_text(t, k->name);
+		lk_table_text(t, lk_explain_types[k->type]), lk_put_name(t, k->name, people);
 	}
 	return t;
 }
@@ -257,7 +272,8 @@ static lk_table *launches(const lk_explanation *x) {
 	return t;
 }
 
-lk_table *lk_explain_table(const lk_explanation *x, int which, int top) {
+lk_table *lk_explain_table(const lk_explanation *x, int which, bool people) {
+	int top = people ? x->top : 0;
 	switch (which) {
 	case LK_EXPLAIN_STALLS: return stalls(x, top);
 	case LK_EXPLAIN_STEPS: return steps(x);
@@ -265,7 +281,7 @@ lk_table *lk_explain_table(const lk_explanation *x, int which, int top) {
 	case LK_EXPLAIN_COMMUNICATION: return communication(x);
 	case LK_EXPLAIN_STRAGGLERS: return stragglers(x);
 	case LK_EXPLAIN_IDLE: return idle(x);
-	case LK_EXPLAIN_KERNELS: return kernels(x, top);
+	case LK_EXPLAIN_KERNELS: return kernels(x, top, people);
 	case LK_EXPLAIN_QUEUE: return queue(x);
 	case LK_EXPLAIN_LAUNCHES: return launches(x);
 	default: return breakdown(x);

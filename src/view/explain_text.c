@@ -66,7 +66,7 @@ static void put_shares(const lk_explanation *x, FILE *out) {
 	double whole = TOTAL(x, kernel_time_ns), comm = TOTAL(x, communication_ns);
 	char text[32];
 	fprintf(out, "%-19s", "");
-	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) fprintf(out, "  %*s", (int)strlen(shares[i].title) + 0, shares[i].title);
+	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
 	fprintf(out, "\n%-19s", "share of GPU time");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
 		fprintf(out, "  %*s", (int)strlen(shares[i].title), lk_percent(shares[i].ns / whole, text, sizeof text));
@@ -120,7 +120,7 @@ static lk_status put_critical(const lk_explanation *x, bool colour, FILE *out, l
 /* ---- tables in the report ---- */
 
 static lk_status put_table(const lk_explanation *x, int which, const char *heading, bool colour, FILE *out, lk_error *err) {
-	lk_table *t = lk_explain_table(x, which, x->top);
+	lk_table *t = lk_explain_table(x, which, true);
 	if (!t) return lk_oom(err);
 	lk_status status = LK_OK;
 	if (lk_table_rows(t)) {

@@ -43,7 +43,7 @@ static void put_critical(lk_json_writer *w, const lk_critical_path *path) {
 static lk_status put_tables(lk_json_writer *w, const asked *a, lk_error *err) {
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++) {
 		if (a->table != LK_EXPLAIN_ALL && a->table != i) continue;
-		lk_table *t = lk_explain_table(a->x, i, 0);
+		lk_table *t = lk_explain_table(a->x, i, false);
 		if (!t) return lk_oom(err);
 		lk_json_put_table(w, lk_explain_tables[i], t);
 		lk_table_free(t);
@@ -72,7 +72,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
 	const asked *a = what;
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++) {
-		lk_table *t = lk_explain_table(a->x, i, a->x->top);
+		lk_table *t = lk_explain_table(a->x, i, true);
 		if (!t) return lk_oom(err);
 		lk_status status = LK_OK;
 		if (lk_table_rows(t)) {
@@ -88,7 +88,7 @@ static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_err
 
 static lk_status write_sqlite(const lk_writing *w, const asked *a, lk_error *err) {
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++)
-		if (a->table == LK_EXPLAIN_ALL || a->table == i) LK_TRY(lk_write_table(w, lk_explain_table(a->x, i, 0), err));
+		if (a->table == LK_EXPLAIN_ALL || a->table == i) LK_TRY(lk_write_table(w, lk_explain_table(a->x, i, false), err));
 	return LK_OK;
 }
 
@@ -105,5 +105,5 @@ lk_status lk_explain_print(const lk_explanation *explanation, int format, int ta
 	/* People get the top; programs get everything. */
 	bool people = format == LK_FORMAT_TEXT || format == LK_FORMAT_MD;
 	int which = table == LK_EXPLAIN_ALL ? LK_EXPLAIN_BREAKDOWN : table;
-	return lk_write_table(&w, lk_explain_table(explanation, which, people ? explanation->top : 0), err);
+	return lk_write_table(&w, lk_explain_table(explanation, which, people), err);
 }
