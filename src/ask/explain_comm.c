@@ -13,18 +13,22 @@
 
 /* ---- of one rank ---- */
 
+static int64_t arrival_of(const lk_traces *t, const lk_match_member *m) {
+	return lk_common_ns(t, m->capture, t->capture[m->capture]->start_ns[m->event]);
+}
+
 /* When the last of the captured ranks arrived, on this rank's clock. Of send and receive, both arrive as well. */
 static void arrival(const lk_rank_work *w, lk_rank_comm *comm) {
 	const lk_traces *t = w->traces;
 	const lk_match *m = lk_traces_match(t, w->index, comm->event);
 	comm->last_ns = INT64_MIN;
 	if (!m || m->end - m->begin < 2) return;
+	int64_t own = w->c->start_ns[comm->event], common = lk_common_ns(t, w->index, own);
 	for (uint32_t i = m->begin; i < m->end; i++) {
-		const lk_match_member *member = &t->members.at[i];
-		int64_t at = t->capture[member->capture]->start_ns[member->event] + t->shift_ns[member->capture];
-		if (at - t->shift_ns[w->index] <= comm->last_ns) continue;
-		comm->last_ns = at - t->shift_ns[w->index];
-		comm->last_capture = member->capture;
+		int64_t at = arrival_of(t, &t->members.at[i]) - common + own;
+		if (at <= comm->last_ns) continue;
+		comm->last_ns = at;
+		comm->last_capture = t->members.at[i].capture;
 	}
 }
 
@@ -218,7 +222,7 @@ static void count_last(const lk_explain_work *w, const lk_match *m, lk_explain_s
 	uint32_t who = 0;
 	for (uint32_t i = m->begin; i < m->end; i++) {
 		const lk_match_member *member = &t->members.at[i];
-		int64_t at = t->capture[member->capture]->start_ns[member->event] + t->shift_ns[member->capture];
+		int64_t at = arrival_of(t, member);
 		rows[member->capture].collectives++;
 		if (at > last) before = last, last = at, who = member->capture;
 		else if (at > before) before = at;

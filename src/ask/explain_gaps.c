@@ -48,7 +48,7 @@ static lk_status stream_gaps(lk_rank_work *w, const lk_lane *lane, lk_error *err
 /* Time by name: of annotations and of operations. */
 typedef struct blame {
 	int64_t *note, *op;
-	lk_rank_blame *most;
+	uint64_t gaps;
 } blame;
 
 /* The outermost annotation and operation around a call. Steps and the loader say nothing that is not known. */
@@ -65,11 +65,24 @@ static void place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op) 
 static void blame_add(lk_rank_work *w, blame *b, uint32_t call, int64_t ns) {
 	uint32_t note, op;
 	place(w, call, &note, &op);
-	b->most->gaps++;
-	b->note[note] += ns;
+	b->gaps++;
+	if (note) b->note[note] += ns;
 	b->op[op] += ns;
-	if (note && b->note[note] > b->most->note_ns) b->most->note = note, b->most->note_ns = b->note[note];
-	if (b->op[op] > b->most->op_ns) b->most->op = op, b->most->op_ns = b->op[op];
+}
+
+static lk_rank_places worst_places(const int64_t *ns, size_t names) {
+	lk_rank_places out = {0};
+	for (size_t name = 1; name < names; name++) {
+		if (ns[name] <= out.ns[LK_PLACES - 1]) continue;
+		int at = LK_PLACES - 1;
+		for (; at > 0 && ns[name] > out.ns[at - 1]; at--) out.name[at] = out.name[at - 1], out.ns[at] = out.ns[at - 1];
+		out.name[at] = (uint32_t)name, out.ns[at] = ns[name];
+	}
+	return out;
+}
+
+static lk_rank_blame summary(const blame *b, size_t names) {
+	return (lk_rank_blame){b->gaps, worst_places(b->note, names), worst_places(b->op, names)};
 }
 
 /* The wait that the host was in at a moment; moments ascend. Waits do not nest, but threads have one each: the one that lasts
@@ -124,9 +137,11 @@ lk_status lk_rank_gaps(lk_rank_work *w, lk_error *err) {
 	size_t names = (size_t)lk_intern_count(w->c->names) + 1;
 	int64_t *counters = calloc(names * 4, sizeof *counters);
 	if (!counters) return lk_oom(err);
-	blame late = {counters, counters + names, &w->late}, sync = {counters + 2 * names, counters + 3 * names, &w->sync};
+	blame late = {counters, counters + names, 0}, sync = {counters + 2 * names, counters + 3 * names, 0};
 	if (w->device.count) device_gaps(w, &late, &sync);
 	else w->result.idle_other_ns = w->result.idle_ns;
+	w->late = summary(&late, names);
+	w->sync = summary(&sync, names);
 	free(counters);
 	return LK_OK;
 }

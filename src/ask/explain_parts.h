@@ -62,11 +62,17 @@ typedef struct lk_rank_comm {
 	uint32_t last_capture;   /* whose it is */
 } lk_rank_comm;
 
-/* What a rank waited for, and where in the program. Interned names; 0 none. */
+/* Where in the program something is lost: the names with the most of it, the worst first; interned, 0 none. */
+enum { LK_PLACES = 3 };
+typedef struct lk_rank_places {
+	uint32_t name[LK_PLACES];
+	int64_t ns[LK_PLACES];
+} lk_rank_places;
+
+/* Gaps of the device, and the annotations and outermost operations around the calls that are to blame. */
 typedef struct lk_rank_blame {
 	uint64_t gaps;
-	uint32_t note, op;       /* annotation and outermost operation that most of it lies in */
-	int64_t note_ns, op_ns;
+	lk_rank_places notes, ops;
 } lk_rank_blame;
 
 struct lk_rank_work {
@@ -112,6 +118,11 @@ static inline bool lk_in_windows(const lk_rank_work *w, int64_t time) {
 }
 
 /* ---- all ranks ---- */
+
+/* A capture's own time on the run's common clock. */
+static inline int64_t lk_common_ns(const lk_traces *traces, uint32_t capture, int64_t own_ns) {
+	return own_ns + traces->shift_ns[capture];
+}
 
 typedef struct lk_explain_work {
 	lk_explanation result;   /* first: the result is the work */

@@ -164,7 +164,7 @@ static lk_status step_rows(lk_rank_work *w, lk_error *err) {
 		int64_t a = s->start_ns, b = s->end_ns;
 		if (!lk_push(&w->step_rows)) return lk_oom(err);
 		*lk_last(&w->step_rows) = (lk_explain_step){
-			.rank = w->result.rank, .number = s->number, .start_ns = a + w->traces->shift_ns[w->index], .dur_ns = b - a,
+			.rank = w->result.rank, .number = s->number, .start_ns = lk_common_ns(w->traces, w->index, a), .dur_ns = b - a,
 			.compute_ns = lk_times_between(&w->compute, a, b), .exposed_communication_ns = lk_times_between(&w->exposed, a, b),
 			.exposed_memory_ns = lk_times_between(&w->exposed_memory, a, b), .idle_ns = lk_times_between(&w->idle, a, b),
 			.data_loading_ns = lk_times_between(&w->loading, a, b),

@@ -56,21 +56,37 @@ static spread spread_of(const lk_explain_work *w, size_t field) {
 }
 #define SPREAD(w, field) spread_of(w, offsetof(lk_explain_rank, field))
 
-/* "; most on rank 3: 12 ms", where ranks differ. */
+/* "; most on rank 3: 12 ms", where ranks differ; without memory nothing, for the sentence around it fails as well. */
 static const char *worst(lk_explain_work *w, const spread *s) {
 	char time[32];
 	if (w->result.rank_count < 2 || s->most_s < 1.1 * s->mean_s) return "";
-	return lk_arena_printf(&w->arena, "; most on rank %d: %s a step", s->most->result.rank, ms(s->most_s, time));
+	const char *text = lk_arena_printf(&w->arena, "; most on rank %d: %s a step", s->most->result.rank, ms(s->most_s, time));
+	return text ? text : "";
 }
 
-/* ", most in Optimizer.step#SGD.step (41 %), aten::add_ (12 %)" */
+/* What autograd's operations have in front of their names. */
+static const char *without_prefix(const char *name) {
+	static const char prefix[] = "autograd::engine::evaluate_function: ";
+	return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
+}
+
+/* "Optimizer.step#SGD.step 41 %, ## forward ## 12 %" */
+static const char *places(lk_explain_work *w, const lk_rank_work *rank, const lk_rank_places *p, int64_t all) {
+	const char *text = "";
+	for (int i = 0; text && i < LK_PLACES && p->ns[i] > 0; i++) {
+		double share = 100.0 * (double)p->ns[i] / (double)all;
+		if (i && share < 5) break;
+		const char *name = without_prefix(lk_capture_text(rank->c, p->name[i]));
+		text = lk_arena_printf(&w->arena, "%s%s%.60s %.0f %%", text, i ? ", " : "", name, share);
+	}
+	return text;
+}
+
+/* "; in: Optimizer.step#SGD.step 41 %; at: aten::add_ 12 %" */
 static const char *where(lk_explain_work *w, const lk_rank_work *rank, const lk_rank_blame *b, int64_t all) {
-	const lk_capture *c = rank->c;
-	if (!b->op || all <= 0) return "";
-	double op = 100.0 * (double)b->op_ns / (double)all, note = 100.0 * (double)b->note_ns / (double)all;
-	if (!b->note) return lk_arena_printf(&w->arena, ", most in %.80s (%.0f %%)", lk_capture_text(c, b->op), op);
-	return lk_arena_printf(&w->arena, ", most in %.80s (%.0f %%), at %.80s (%.0f %%)", lk_capture_text(c, b->note), note,
-	                       lk_capture_text(c, b->op), op);
+	const char *notes = places(w, rank, &b->notes, all), *ops = places(w, rank, &b->ops, all);
+	if (!notes || !ops) return NULL;
+	return lk_arena_printf(&w->arena, "%s%s%s%s", *notes ? "; in: " : "", notes, *ops ? "; at: " : "", ops);
 }
 
 /* ---- the idle device ---- */
@@ -88,9 +104,10 @@ static lk_status synchronisation(lk_explain_work *w, lk_error *err) {
 	spread idle = SPREAD(w, idle_sync_ns);
 	const lk_rank_work *r = idle.most;
 	if (!r || !r->result.idle_sync_ns) return LK_OK;
-	const char *evidence = lk_arena_printf(
-		&w->arena, "after %.1f calls a step that wait for the device it runs dry%s%s", (double)r->sync_calls / r->result.steps,
-		where(w, r, &r->sync, r->result.idle_sync_ns), worst(w, &idle));
+	const char *at = where(w, r, &r->sync, r->result.idle_sync_ns), *most = worst(w, &idle);
+	if (!at) return lk_oom(err);
+	const char *evidence = lk_arena_printf(&w->arena, "%.1f calls a step wait for the device, which then runs dry%s%s",
+	                                       (double)r->sync_calls / r->result.steps, at, most);
 	return add(w, err, "sync", idle.mean_s, "host waits for device", evidence,
 	           "no .item(), .cpu() or print of tensors in the loop; copies with non_blocking=True from pinned memory");
 }
@@ -101,12 +118,13 @@ static lk_status launching(lk_explain_work *w, lk_error *err) {
 	const lk_rank_work *r = idle.most;
 	if (!r || !r->result.idle_host_ns) return LK_OK;
 	const lk_explain_launch *l = &r->launch;
+	const char *at = where(w, r, &r->late, r->result.idle_host_ns), *most = worst(w, &idle);
+	if (!at) return lk_oom(err);
 	const char *evidence = lk_arena_printf(
 		&w->arena, "%.0f gaps a step end with a late launch; launch call %s and kernel %s (medians), %.0f %% of kernels shorter than their launch%s%s",
 		(double)r->late.gaps / r->result.steps, ms(l->cpu_duration.median_ns * 1e-9, call),
 		ms(l->gpu_duration.median_ns * 1e-9, kernel),
-		l->cpu_duration.count ? 100.0 * (double)l->short_kernels / (double)l->cpu_duration.count : 0,
-		where(w, r, &r->late, r->result.idle_host_ns), worst(w, &idle));
+		l->cpu_duration.count ? 100.0 * (double)l->short_kernels / (double)l->cpu_duration.count : 0, at, most);
 	return add(w, err, "launch", idle.mean_s, "host launches too late", evidence,
 	           "CUDA graphs or torch.compile, fused optimizers and layers, larger micro-batches");
 }

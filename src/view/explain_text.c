@@ -76,14 +76,34 @@ static void put_shares(const lk_explanation *x, FILE *out) {
 
 /* ---- what costs time ---- */
 
+/* A sentence in lines of some 75 signs behind the columns of figures. */
+static lk_status put_sentence(const char *sentence, const char *first, FILE *out, lk_error *err) {
+	enum { WIDTH = 75 };
+	const char *lead = first;
+	while (*sentence) {
+		size_t length = strlen(sentence), end = length;
+		if (length > WIDTH) {
+			for (end = WIDTH; end > 0 && sentence[end] != ' ';) end--;
+			if (!end) end = strcspn(sentence, " ");
+		}
+		char line[600];
+		snprintf(line, sizeof line, "%.*s", (int)(end < sizeof line ? end : sizeof line - 1), sentence);
+		fprintf(out, "\n%25s%s", "", lead);
+		LK_TRY(lk_put_safe(line, out, err));
+		sentence += end;
+		while (*sentence == ' ') sentence++;
+		lead = *first ? "   " : "";
+	}
+	return LK_OK;
+}
+
 static lk_status put_stall(const lk_explain_stall *s, int number, FILE *out, lk_error *err) {
 	char lost[32], share_text[32], gain[32];
 	fprintf(out, "%2d  %9s  %6s  %s: ", number, lk_format_seconds(s->lost_s, lost, sizeof lost),
 	        lk_percent(s->share, share_text, sizeof share_text), s->kind);
 	LK_TRY(lk_put_safe(s->what, out, err));
-	fputs("\n                         ", out);
-	LK_TRY(lk_put_safe(s->evidence, out, err));
-	fprintf(out, "\n                         -> %s", s->remedy);
+	LK_TRY(put_sentence(s->evidence, "", out, err));
+	LK_TRY(put_sentence(s->remedy, "-> ", out, err));
 	if (!isnan(s->gain_s)) fprintf(out, " (simulated: %s a step)", lk_format_seconds(s->gain_s, gain, sizeof gain));
 	fputc('\n', out);
 	return LK_OK;
