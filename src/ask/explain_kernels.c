@@ -26,10 +26,11 @@ static bool operations(lk_rank_work *w) {
 }
 
 static bool kernels(lk_rank_work *w) {
+	if (!lk_reserve(&w->durations, w->device.count)) return false;
 	for (size_t i = 0; i < w->device.count; i++) {
 		uint32_t event = w->device.at[i].item;
 		if (!lk_in_windows(w, w->c->start_ns[event])) continue;
-		if (!add(&w->durations, (uint64_t)w->c->dur_ns[event], event)) return false;
+		lk_timed_put(&w->durations, (uint64_t)w->c->dur_ns[event], event);
 	}
 	return true;
 }

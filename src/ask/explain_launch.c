@@ -4,7 +4,7 @@
 
 #include "ask/explain_parts.h"
 
-/* CUDA takes up this many launches before a launch call waits (measured by HTA's authors; their max_queue_length). */
+/* CUDA takes up this many launches of a stream before a launch call waits (HTA's documentation of queue lengths). */
 enum { QUEUE_FULL = 1024 };
 
 /* How long the queue had each length; the last bin holds all that is full. */
@@ -64,14 +64,14 @@ static lk_status launched_work(const lk_rank_work *w, const lk_lane *lane, lk_ti
                                lk_error *err) {
 	const lk_capture *c = w->c;
 	launches->count = begins->count = 0;
+	if (!lk_reserve(launches, lane->end - lane->begin) || !lk_reserve(begins, lane->end - lane->begin)) return lk_oom(err);
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
 		uint32_t event = c->order[at], call = c->launch[event];
 		if (!lk_event_on_device(c->kind[event]) || call == LK_NONE) continue;
 		/* Clocks of host and device may disagree a little: nothing begins before it is launched. */
 		int64_t begin = c->start_ns[event] > c->start_ns[call] ? c->start_ns[event] : c->start_ns[call];
-		if (!lk_push(launches) || !lk_push(begins)) return lk_oom(err);
-		*lk_last(launches) = (lk_timed){(uint64_t)c->start_ns[call], call};
-		*lk_last(begins) = (lk_timed){(uint64_t)begin, event};
+		lk_timed_put(launches, (uint64_t)c->start_ns[call], call);
+		lk_timed_put(begins, (uint64_t)begin, event);
 	}
 	bool sorted = lk_timed_sort(launches->at, launches->count) && lk_timed_sort(begins->at, begins->count);
 	return sorted ? LK_OK : lk_oom(err);
@@ -107,22 +107,19 @@ static lk_status queues(lk_rank_work *w, lk_error *err) {
 
 /* ---- what launches cost ---- */
 
-static bool add(lk_timed_list *list, int64_t ns, uint32_t event) {
-	if (!lk_push(list)) return false;
-	*lk_last(list) = (lk_timed){ns > 0 ? (uint64_t)ns : 0, event};
-	return true;
-}
-
 static bool costs(lk_rank_work *w, lk_timed_list *cpu, lk_timed_list *gpu, lk_timed_list *delay) {
 	const lk_capture *c = w->c;
-	for (size_t i = 0; i < w->device.count; i++) {
+	size_t most = w->device.count;
+	if (!lk_reserve(cpu, most) || !lk_reserve(gpu, most) || !lk_reserve(delay, most)) return false;
+	for (size_t i = 0; i < most; i++) {
 		uint32_t event = w->device.at[i].item, call = c->launch[event];
 		/* Of a graph's kernels the launch speaks for the first alone. */
 		if (call == LK_NONE || c->launch[call] != event || !lk_in_windows(w, c->start_ns[event])) continue;
 		w->launch.short_kernels += c->dur_ns[event] < c->dur_ns[call];
-		if (!add(cpu, c->dur_ns[call], call) || !add(gpu, c->dur_ns[event], event) ||
-		    !add(delay, c->start_ns[event] - lk_event_end(c, call), event))
-			return false;
+		int64_t wait = c->start_ns[event] - lk_event_end(c, call); /* below 0 where it began before the call returned */
+		lk_timed_put(cpu, (uint64_t)c->dur_ns[call], call);
+		lk_timed_put(gpu, (uint64_t)c->dur_ns[event], event);
+		lk_timed_put(delay, wait > 0 ? (uint64_t)wait : 0, event);
 	}
 	return lk_timed_sort(cpu->at, cpu->count) && lk_timed_sort(gpu->at, gpu->count) && lk_timed_sort(delay->at, delay->count);
 }

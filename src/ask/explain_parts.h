@@ -29,6 +29,10 @@ typedef struct lk_timed {
 	uint32_t item;
 } lk_timed;
 typedef LK_VEC(lk_timed) lk_timed_list;
+/* Appends where lk_reserve has made room. */
+static inline void lk_timed_put(lk_timed_list *list, uint64_t key, uint32_t item) {
+	list->at[list->count++] = (lk_timed){key, item};
+}
 /* By key, stable, in linear time. False: memory is out. */
 bool lk_timed_sort(lk_timed *at, size_t count);
 
@@ -114,6 +118,8 @@ lk_status lk_rank_comms(lk_rank_work *w, lk_error *err);
 lk_status lk_rank_durations(lk_rank_work *w, lk_error *err);
 
 static inline bool lk_in_windows(const lk_rank_work *w, int64_t time) {
+	const lk_intervals *set = &w->windows.set;
+	if (set->count == 1) return time >= set->at[0].start && time < set->at[0].end; /* steps mostly touch */
 	return time < INT64_MAX && lk_times_between(&w->windows, time, time + 1) > 0;
 }
 

@@ -33,13 +33,13 @@ static bool communicates(lk_rank_work *w, uint32_t event) {
 static bool collect(lk_rank_work *w, const lk_lane *lane) {
 	const lk_capture *c = w->c;
 	const lk_interval *first = w->windows.set.at, *last = lk_last(&w->windows.set);
+	if (!lk_reserve(&w->device, lane->end - lane->begin)) return false;
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
 		uint32_t event = c->order[at];
 		if (c->start_ns[event] >= last->end) break;
 		if (!lk_event_on_device(c->kind[event])) continue;
 		if (c->start_ns[event] < first->start && lk_event_end(c, event) <= first->start) continue;
-		if (!lk_push(&w->device)) return false;
-		*lk_last(&w->device) = (lk_timed){(uint64_t)c->start_ns[event], event};
+		lk_timed_put(&w->device, (uint64_t)c->start_ns[event], event);
 	}
 	return true;
 }
