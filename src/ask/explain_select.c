@@ -84,12 +84,26 @@ static lk_status nothing(const lk_capture *c, lk_error *err) {
 	return lk_hint(err, "explain reads what a profiler recorded: Kineto's JSON of torch.profiler (with activities CPU and CUDA)");
 }
 
+/* Sums of times are to stay far from overflow, and no run lasts for 18 years. */
+static const int64_t LONGEST_NS = INT64_C(1) << 59;
+
+static lk_status check_times(const lk_capture *c, lk_error *err) {
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (c->start_ns[i] >= 0 && c->start_ns[i] < LONGEST_NS && c->dur_ns[i] < LONGEST_NS) continue;
+		lk_fail(err, LK_ERR_INPUT, c->path, "\"%.80s\" begins or ends decades from the other events",
+		        lk_capture_text(c, c->name[i]));
+		return lk_hint(err, "the file is damaged, or its times are not in microseconds");
+	}
+	return LK_OK;
+}
+
 lk_status lk_rank_select(lk_rank_work *w, const char *steps, lk_error *err) {
 	const lk_capture *c = w->c;
 	range r = {0, 0};
 	bool all = steps && lk_same_name(steps, "all");
 	if (steps && !all) LK_TRY(read_range(steps, &r, err));
 	if (!c->count) return nothing(c, err);
+	LK_TRY(check_times(c, err));
 	LK_TRY(lk_capture_find_steps(c, &w->steps, err));
 	size_t found = w->steps.count;
 	w->annotated = found > 1 || w->steps.at[0].event != LK_NONE;

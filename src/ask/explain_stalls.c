@@ -121,7 +121,7 @@ static lk_status launching(lk_explain_work *w, lk_error *err) {
 	const char *at = where(w, r, &r->late, r->result.idle_host_ns), *most = worst(w, &idle);
 	if (!at) return lk_oom(err);
 	const char *evidence = lk_arena_printf(
-		&w->arena, "%.0f gaps a step end with a late launch; launch call %s and kernel %s (medians), %.0f %% of kernels shorter than their launch%s%s",
+		&w->arena, "gaps ended by a late launch: %.0f a step; launch call %s and kernel %s (medians), %.0f %% of kernels shorter than their launch%s%s",
 		(double)r->late.gaps / r->result.steps, ms(l->cpu_duration.median_ns * 1e-9, call),
 		ms(l->gpu_duration.median_ns * 1e-9, kernel),
 		l->cpu_duration.count ? 100.0 * (double)l->short_kernels / (double)l->cpu_duration.count : 0, at, most);

@@ -83,7 +83,8 @@ static lk_status put_sentence(const char *sentence, const char *first, FILE *out
 	while (*sentence) {
 		size_t length = strlen(sentence), end = length;
 		if (length > WIDTH) {
-			for (end = WIDTH; end > 0 && sentence[end] != ' ';) end--;
+			/* a number and its per cent stay together */
+			for (end = WIDTH; end > 0 && (sentence[end] != ' ' || sentence[end + 1] == '%');) end--;
 			if (!end) end = strcspn(sentence, " ");
 		}
 		char line[600];

@@ -92,7 +92,7 @@ static lk_capture *random_capture(uint64_t seed, bitmap *b) {
 	int k = 0;
 	add(c, LK_EVENT_OP, 1, "first", 0, 1, 0);
 	for (int64_t at = draw(seed, k++, 500), step = 0; at < NS - 500 && step < 4; step++) {
-		char name[32];
+		char name[48];
 		int64_t end = at + 100 + draw(seed, k++, 900);
 		if (end > NS) end = NS;
 		snprintf(name, sizeof name, "ProfilerStep#%lld", (long long)step + 3);
