@@ -50,6 +50,7 @@ typedef struct lk_diff {
 	const lk_diff_row *kernels; /* the largest change first */
 	int kernel_count;
 	int top;
+	const char *reproduce;      /* the command that asks again; NULL where the runs were not read from files */
 	void *memory_owner;
 } lk_diff;
 

@@ -198,6 +198,7 @@ typedef struct lk_explanation {
 	const char *const *warnings;         /* numbered sentences */
 	int warning_count;
 	int top;                             /* of the request */
+	const char *reproduce;               /* the command that asks again */
 	void *memory_owner;
 } lk_explanation;
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/explain_parts.h"
 #include "base/arena.h"
 #include "base/intern.h"
 #include "base/vec.h"
@@ -234,5 +235,11 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 		lk_explain_free(before);
 		return status;
 	}
-	return lk_diff_make(before, after, request->top, out, err);
+	LK_TRY(lk_diff_make(before, after, request->top, out, err));
+	const char *const files[] = {request->before, request->after};
+	work *w = (*out)->memory_owner;
+	w->result.reproduce = lk_traces_command(&w->arena, "diff", files, 2, request->steps, request->rank);
+	if (w->result.reproduce) return LK_OK;
+	lk_diff_free(*out);
+	return lk_oom(err);
 }

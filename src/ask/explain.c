@@ -198,6 +198,9 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	w->result.anchors = t->anchors;
 	w->result.residual_max_s = t->residual_max_ns * 1e-9;
 	w->result.top = request->top;
+	w->result.reproduce = lk_traces_command(&w->arena, "explain", request->traces, request->trace_count, request->steps,
+	                                        request->rank);
+	if (!w->result.reproduce) return lk_oom(err);
 	LK_TRY(join_ranks(w, err));
 	LK_TRY(measure_steps(w, err));
 	LK_TRY(lk_explain_kernels(w, err));

@@ -120,6 +120,11 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	if (d->before->warning_count + d->after->warning_count) fputc('\n', out);
 	LK_TRY(put_warnings("before", d->before, out, err));
 	LK_TRY(put_warnings("after", d->after, out, err));
+	if (d->reproduce) {
+		fputs("\nreproduce: ", out);
+		LK_TRY(lk_put_safe(d->reproduce, out, err));
+		fputc('\n', out);
+	}
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
 
@@ -165,6 +170,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 		lk_json_put_table(&w, lk_diff_tables[i], t);
 		lk_table_free(t);
 	}
+	lk_json_put_text(&w, "reproduce", a->d->reproduce);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

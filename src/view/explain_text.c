@@ -181,5 +181,8 @@ lk_status lk_explain_report(const lk_explanation *x, bool colour, FILE *out, lk_
 	if (x->straggler_count) LK_TRY(put_table(x, LK_EXPLAIN_STRAGGLERS, "who comes last", colour, out, err));
 	LK_TRY(put_kernels(x, colour, out, err));
 	LK_TRY(put_warnings(x, out, err));
+	fputs("\nreproduce: ", out);
+	LK_TRY(lk_put_safe(x->reproduce, out, err));
+	fputc('\n', out);
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }

@@ -63,6 +63,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_array(&w, "warnings");
 	for (int i = 0; i < a->x->warning_count; i++) lk_json_put_text(&w, NULL, a->x->warnings[i]);
 	lk_json_array_end(&w);
+	lk_json_put_text(&w, "reproduce", a->x->reproduce);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
