@@ -61,7 +61,8 @@ void lk_diff_defaults(lk_diff_request *request);
 lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *err);
 void lk_diff_free(lk_diff *diff);
 /* As lk_explain_print; csv and jsonl hold the kernels unless another table is asked for. */
-lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path, FILE *out, lk_error *err);
+lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path, FILE *out,
+						lk_error *err);
 
 extern const lk_verb lk_diff_verb;
 

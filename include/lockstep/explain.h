@@ -10,8 +10,8 @@
  *     lk_explain_print(answer, LK_OUTPUT_TEXT, LK_EXPLAIN_ALL, false, NULL, stdout, &err);
  *     lk_explain_free(answer);
  *
- * Everything here is measured, nothing modelled. Names and definitions of the measures are those of HolisticTraceAnalysis
- * (HTA), so that results can be checked against it:
+ * Everything here is measured, nothing modelled. Names and definitions of the measures are those of
+ * HolisticTraceAnalysis (HTA), so that results can be checked against it:
  *
  *   kernel_time       the time looked at: the steps that were asked for
  *   compute_time      the union of computation kernels
@@ -139,13 +139,13 @@ typedef struct lk_explain_straggler {
 	int rank;
 	uint64_t collectives, last;          /* matched ones it took part in; where it came last */
 	int64_t late_ns;                     /* of those: behind the one before it, in sum */
-	int64_t caused_ns;                   /* exposed waiting of the others for it */
+	int64_t caused_ns;                   /* exposed waiting for it, of the ranks asked for */
 	int64_t waited_ns;                   /* waiting of its own, exposed or not */
 	double compute_ratio;                /* its compute_time to the median of the ranks */
 } lk_explain_straggler;
 
 typedef struct lk_explain_stall {
-	const char *kind;                    /* "communication", "straggler", "launch", "sync", "data loading", "copies", ... */
+	const char *kind; /* "communication", "straggler", "launch", "sync", "data loading", "copies", ... */
 	const char *what;                    /* "all_reduce of default_pg" */
 	double lost_s;                       /* per step, mean over ranks */
 	double share;                        /* of the step */
@@ -204,8 +204,18 @@ typedef struct lk_explanation {
 
 /* The tables of an explanation, in the order of the option's choices. */
 enum {
-	LK_EXPLAIN_ALL, LK_EXPLAIN_STALLS, LK_EXPLAIN_BREAKDOWN, LK_EXPLAIN_STEPS, LK_EXPLAIN_OVERLAP, LK_EXPLAIN_COMMUNICATION,
-	LK_EXPLAIN_STRAGGLERS, LK_EXPLAIN_IDLE, LK_EXPLAIN_KERNELS, LK_EXPLAIN_QUEUE, LK_EXPLAIN_LAUNCHES, LK_EXPLAIN_TABLES,
+	LK_EXPLAIN_ALL,
+	LK_EXPLAIN_STALLS,
+	LK_EXPLAIN_BREAKDOWN,
+	LK_EXPLAIN_STEPS,
+	LK_EXPLAIN_OVERLAP,
+	LK_EXPLAIN_COMMUNICATION,
+	LK_EXPLAIN_STRAGGLERS,
+	LK_EXPLAIN_IDLE,
+	LK_EXPLAIN_KERNELS,
+	LK_EXPLAIN_QUEUE,
+	LK_EXPLAIN_LAUNCHES,
+	LK_EXPLAIN_TABLES,
 };
 extern const char *const lk_explain_tables[LK_EXPLAIN_TABLES + 1];
 
@@ -214,12 +224,13 @@ void lk_explain_defaults(lk_explain_request *request);
 lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk_error *err);
 void lk_explain_free(lk_explanation *explanation);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. `table` selects what is printed; LK_EXPLAIN_ALL is
- * the report in text, every table in md, json and sqlite, and the breakdown in csv and jsonl, which hold one table. */
-lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path, FILE *out,
-                           lk_error *err);
-/* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per thread and stream of each
- * rank, all ranks on one clock, and a track "critical path" where there is one. */
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. `table` selects what is printed;
+ * LK_EXPLAIN_ALL is the report in text, every table in md, json and sqlite, and the breakdown in csv and jsonl, which
+ * hold one table. */
+lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path,
+						   FILE *out, lk_error *err);
+/* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per thread and stream of
+ * each rank, all ranks on one clock, and a track "critical path" where there is one. */
 lk_status lk_explain_trace(const lk_explanation *explanation, const char *path, lk_error *err);
 
 extern const lk_verb lk_explain_verb;

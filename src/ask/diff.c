@@ -1,8 +1,9 @@
-/* diff.c: what changed between two runs. Each is explained on its own; here categories and kernels are laid side by side.
+/* diff.c: what changed between two runs. Each is explained on its own; here categories and kernels are laid side by
+ * side.
  *
- * Whether a change is more than noise: Welch's test of the two sets of step times at 95 % (B. L. Welch, "The generalization
- * of Student's problem", Biometrika 34, 1947). The deviation of the ratio is that of its parts, as hyperfine prints it:
- * ratio * sqrt((s1/m1)^2 + (s2/m2)^2). */
+ * Whether a change is more than noise: Welch's test of the two sets of step times at 95 % (B. L. Welch, "The
+ * generalization of Student's problem", Biometrika 34, 1947). The deviation of the ratio is that of its parts, as
+ * hyperfine prints it: ratio * sqrt((s1/m1)^2 + (s2/m2)^2). */
 #include "ask/diff.h"
 
 #include <math.h>
@@ -70,7 +71,8 @@ static lk_status judge(work *w, lk_error *err) {
 	d->before_s = a->step_s;
 	d->after_s = b->step_s;
 	d->ratio = a->step_s / b->step_s;
-	d->ratio_deviation = known ? d->ratio * hypot(a->step_deviation_s / a->step_s, b->step_deviation_s / b->step_s) : NAN;
+	d->ratio_deviation =
+		known ? d->ratio * hypot(a->step_deviation_s / a->step_s, b->step_deviation_s / b->step_s) : NAN;
 	bool faster = d->ratio >= 1;
 	/* Of the ratio turned over the relative deviation is the same. */
 	double shown = faster ? d->ratio : 1 / d->ratio, deviation = d->ratio_deviation / d->ratio * shown;
@@ -115,7 +117,8 @@ static void finish_rows(const work *w, lk_diff_row *rows, size_t count) {
 
 static double mean_of(const lk_explanation *x, size_t field) {
 	double sum = 0;
-	for (int i = 0; i < x->rank_count; i++) sum += (double)*(const int64_t *)((const char *)&x->ranks[i] + field) * 1e-9;
+	for (int i = 0; i < x->rank_count; i++)
+		sum += (double)*(const int64_t *)((const char *)&x->ranks[i] + field) * 1e-9;
 	return sum / rank_steps(x);
 }
 
@@ -136,8 +139,13 @@ static lk_status compare_categories(work *w, lk_error *err) {
 	lk_diff_row *rows = LK_ARRAY(&w->arena, lk_diff_row, PARTS);
 	if (!rows) return lk_oom(err);
 	for (int i = 0; i < PARTS; i++)
-		rows[i] = (lk_diff_row){.name = parts[i].name, .type = "", .before_s = mean_of(w->before, parts[i].field),
-		                        .after_s = mean_of(w->after, parts[i].field), .before_count = NAN, .after_count = NAN, .state = ""};
+		rows[i] = (lk_diff_row){.name = parts[i].name,
+								.type = "",
+								.before_s = mean_of(w->before, parts[i].field),
+								.after_s = mean_of(w->after, parts[i].field),
+								.before_count = NAN,
+								.after_count = NAN,
+								.state = ""};
 	finish_rows(w, rows, PARTS);
 	w->result.categories = rows;
 	w->result.category_count = PARTS;

@@ -56,7 +56,8 @@ static const char *without_number(const char *text) {
 static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
 	const lk_traces *t = w->traces;
 	uint32_t silent = 0, unmarked = 0, shown = 0;
-	for (size_t i = 0; i < t->warnings.count; i++) LK_TRY(lk_explain_warn(w, err, "%s", without_number(t->warnings.at[i])));
+	for (size_t i = 0; i < t->warnings.count; i++)
+		LK_TRY(lk_explain_warn(w, err, "%s", without_number(t->warnings.at[i])));
 	for (size_t i = 0; i < t->problems.count; i++) LK_TRY(lk_explain_warn(w, err, "%s", t->problems.at[i]));
 	for (uint32_t r = 0; r < w->count; r++) {
 		if (!w->rank[r].shown) continue;
@@ -65,8 +66,10 @@ static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
 		unmarked += !w->rank[r].annotated;
 	}
 	if (silent)
-		LK_TRY(lk_explain_warn(w, err, "no work of a device in %u of %u traces: times are those of the host; profile with "
-		                               "ProfilerActivity.CUDA to see more", silent, shown));
+		LK_TRY(lk_explain_warn(w, err,
+							   "no work of a device in %u of %u traces: times are those of the host; profile with "
+							   "ProfilerActivity.CUDA to see more",
+							   silent, shown));
 	if (unmarked)
 		LK_TRY(lk_explain_warn(w, err, "no steps are marked in %u of %u traces: the whole trace counts as one; call "
 		                               "profiler.step() in the loop", unmarked, shown));
@@ -75,12 +78,14 @@ static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
 
 static lk_status warn_alone(lk_explain_work *w, lk_error *err) {
 	if (!w->result.comm_count || w->count > 1 || w->rank[0].host_comms) return LK_OK;
-	return lk_explain_warn(w, err, "one rank alone: waiting for other ranks cannot be told from transfer; give their traces too");
+	return lk_explain_warn(
+		w, err, "one rank alone: waiting for other ranks cannot be told from transfer; give their traces too");
 }
 
 /* ---- joining ---- */
 
-/* The rows of all ranks that were asked for, one after another: X(vector in the rank, array and count in the result). */
+/* The rows of all ranks that were asked for, one after another: X(vector in the rank, array and count in the result).
+ */
 #define ROWS(X)                                    \
 	X(step_rows, lk_explain_step, steps, step_rows) \
 	X(idle_rows, lk_explain_idle, idle, idle_count) \
@@ -169,9 +174,11 @@ static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
 		odd++, first = i;
 	}
 	if (!odd || x->step_rows < 3) return good ? LK_OK : lk_oom(err);
-	return lk_explain_warn(w, err, "%d of %d steps differ from the median by more than 30 %%: step %lld takes %.2f times as long; "
-	                               "--steps A-B leaves some out", odd, x->step_rows, (long long)x->steps[first].number,
-	                       (double)x->steps[first].dur_ns / median);
+	return lk_explain_warn(
+		w, err,
+		"%d of %d steps differ from the median by more than 30 %%: step %lld takes %.2f times as long; "
+		"--steps A-B leaves some out",
+		odd, x->step_rows, (long long)x->steps[first].number, (double)x->steps[first].dur_ns / median);
 }
 
 /* ---- the question ---- */

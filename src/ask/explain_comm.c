@@ -1,7 +1,7 @@
 /* explain_comm.c: communication: what of it shows, whom it waits for, who comes last.
  *
- * A collective kernel runs from its rank's arrival to the common end. What lies before the last rank's arrival is waiting,
- * what follows is transfer; wall times alone could not tell a slow rank, for all take equally long. */
+ * A collective kernel runs from its rank's arrival to the common end. What lies before the last rank's arrival is
+ * waiting, what follows is transfer; wall times alone could not tell a slow rank, for all take equally long. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +121,8 @@ static identity identify(const lk_rank_work *w, uint32_t event) {
 	identity id = {.kind = LK_OP_COUNT, .group = "", .bytes = NAN};
 	if (note) {
 		const char *text = lk_capture_text(c, note->group_text);
-		id = (identity){note->kind, *text ? text : lk_capture_text(c, note->group), note->group_size, message_bytes(note)};
+		id = (identity){note->kind, *text ? text : lk_capture_text(c, note->group), note->group_size,
+						message_bytes(note)};
 	}
 	if (m) {
 		const lk_run_group *g = &w->traces->groups.at[m->group];
@@ -246,7 +247,7 @@ static void count_waits(const lk_rank_work *w, lk_explain_straggler *rows) {
 		int64_t start = w->c->start_ns[comm->event], end = lk_event_end(w->c, comm->event);
 		int64_t turn = comm->last_ns > end ? end : comm->last_ns;
 		if (turn > start) rows[w->index].waited_ns += turn - start;
-		rows[comm->last_capture].caused_ns += comm->exposed_wait_ns;
+		if (w->shown) rows[comm->last_capture].caused_ns += comm->exposed_wait_ns;
 	}
 }
 

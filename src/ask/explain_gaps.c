@@ -1,5 +1,5 @@
-/* explain_gaps.c: why the device is idle. Two views of it: gaps of each stream, as HTA classifies them, and gaps of the whole
- * device with what the host did meanwhile.
+/* explain_gaps.c: why the device is idle. Two views of it: gaps of each stream, as HTA classifies them, and gaps of the
+ * whole device with what the host did meanwhile.
  *
  * A gap of the device ends with some kernel. If its launch call began before the gap did, the host is not to blame. If
  * not: time in the data loader is data loading; if the host was waiting for the device when the gap began, it let the
@@ -57,7 +57,8 @@ static void place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op) 
 	*note = *op = 0;
 	for (uint32_t e = call; e != LK_NONE; e = c->parent[e]) {
 		if (c->kind[e] == LK_EVENT_OP) *op = c->name[e];
-		if (c->kind[e] == LK_EVENT_NOTE && !(lk_name_class(w, c->name[e]) & (LK_NAME_STEP | LK_NAME_LOADS))) *note = c->name[e];
+		if (c->kind[e] == LK_EVENT_NOTE && !(lk_name_class(w, c->name[e]) & (LK_NAME_STEP | LK_NAME_LOADS)))
+			*note = c->name[e];
 	}
 	if (!*op) *op = c->name[call];
 }
@@ -85,8 +86,8 @@ static lk_rank_blame summary(const blame *b, size_t names) {
 	return (lk_rank_blame){b->gaps, worst_places(b->note, names), worst_places(b->op, names)};
 }
 
-/* The wait that the host was in at a moment; moments ascend. Waits do not nest, but threads have one each: the one that lasts
- * longest counts. */
+/* The wait that the host was in at a moment; moments ascend. Waits do not nest, but threads have one each: the one that
+ * lasts longest counts. */
 typedef struct waiting {
 	size_t next;
 	uint32_t call;
@@ -102,7 +103,8 @@ static uint32_t waiting_at(const lk_rank_work *w, waiting *at, int64_t moment) {
 	return at->call != LK_NONE && at->end >= moment ? at->call : LK_NONE;
 }
 
-static void explain_gap(lk_rank_work *w, const lk_interval *gap, uint32_t next, uint32_t wait, blame *late, blame *sync) {
+static void explain_gap(lk_rank_work *w, const lk_interval *gap, uint32_t next, uint32_t wait, blame *late,
+						blame *sync) {
 	lk_explain_rank *r = &w->result;
 	int64_t length = gap->end - gap->start;
 	uint32_t launch = next == LK_NONE ? LK_NONE : w->c->launch[next];

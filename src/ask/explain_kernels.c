@@ -1,5 +1,5 @@
-/* explain_kernels.c: the table of kernels over all ranks, as `nsys stats` has it. Ranks are counted on their own, then joined
- * by name. */
+/* explain_kernels.c: the table of kernels over all ranks, as `nsys stats` has it. Ranks are counted on their own, then
+ * joined by name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +92,8 @@ static lk_status add_row(joined *j, lk_explain_work *w, size_t first, size_t end
 	for (size_t i = first; i < end; i++) {
 		const run *r = &j->runs.at[j->runs_by_name.at[i].item];
 		if (!lk_reserve(&j->durations, r->count)) return lk_oom(err);
-		memcpy(j->durations.at + j->durations.count, w->rank[r->rank].durations.at + r->first, r->count * sizeof(lk_timed));
+		memcpy(j->durations.at + j->durations.count, w->rank[r->rank].durations.at + r->first,
+			   r->count * sizeof(lk_timed));
 		j->durations.count += r->count;
 	}
 	if (!lk_timed_sort(j->durations.at, j->durations.count) || !lk_push(&j->rows)) return lk_oom(err);

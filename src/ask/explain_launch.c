@@ -60,11 +60,12 @@ static void walk(const lk_rank_work *w, const lk_timed *launch, const lk_timed *
 }
 
 /* The work of a stream whose launch is known: it, and its launch. */
-static lk_status launched_work(const lk_rank_work *w, const lk_lane *lane, lk_timed_list *launches, lk_timed_list *begins,
-                               lk_error *err) {
+static lk_status launched_work(const lk_rank_work *w, const lk_lane *lane, lk_timed_list *launches,
+							   lk_timed_list *begins, lk_error *err) {
 	const lk_capture *c = w->c;
 	launches->count = begins->count = 0;
-	if (!lk_reserve(launches, lane->end - lane->begin) || !lk_reserve(begins, lane->end - lane->begin)) return lk_oom(err);
+	if (!lk_reserve(launches, lane->end - lane->begin) || !lk_reserve(begins, lane->end - lane->begin))
+		return lk_oom(err);
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
 		uint32_t event = c->order[at], call = c->launch[event];
 		if (!lk_event_on_device(c->kind[event]) || call == LK_NONE) continue;
@@ -121,7 +122,8 @@ static bool costs(lk_rank_work *w, lk_timed_list *cpu, lk_timed_list *gpu, lk_ti
 		lk_timed_put(gpu, (uint64_t)c->dur_ns[event], event);
 		lk_timed_put(delay, wait > 0 ? (uint64_t)wait : 0, event);
 	}
-	return lk_timed_sort(cpu->at, cpu->count) && lk_timed_sort(gpu->at, gpu->count) && lk_timed_sort(delay->at, delay->count);
+	return lk_timed_sort(cpu->at, cpu->count) && lk_timed_sort(gpu->at, gpu->count) &&
+		   lk_timed_sort(delay->at, delay->count);
 }
 
 lk_status lk_rank_launches(lk_rank_work *w, lk_error *err) {

@@ -8,8 +8,9 @@ static bool begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Calls of CUDA and HIP, runtime and driver, that return when the device has done its work. Freeing memory waits for the
- * whole device too; copies that are not asynchronous wait for themselves and what is before them in their stream. */
+/* Calls of CUDA and HIP, runtime and driver, that return when the device has done its work. Freeing memory waits for
+ * the whole device too; copies that are not asynchronous wait for themselves and what is before them in their stream.
+ */
 static bool waits(const char *name) {
 	static const char *const exact[] = {"cudaMemcpy", "hipMemcpy", "cudaFree", "hipFree", "cuMemFree", "cuMemFree_v2"};
 	bool call = begins(name, "cuda") || begins(name, "hip") || begins(name, "cu");

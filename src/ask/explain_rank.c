@@ -1,5 +1,5 @@
-/* explain_rank.c: where the time of one rank's device goes. Device events in order of start become unions of intervals, one
- * per class; everything else is the algebra of these sets, so that parts add up to the whole by construction. */
+/* explain_rank.c: where the time of one rank's device goes. Device events in order of start become unions of intervals,
+ * one per class; everything else is the algebra of these sets, so that parts add up to the whole by construction. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +51,8 @@ static lk_status collect_all(lk_rank_work *w, lk_error *err) {
 	return lk_timed_sort(w->device.at, w->device.count) ? LK_OK : lk_oom(err);
 }
 
-/* The host's side: data loading, and calls that wait for the device. Of threads that also launch or annotate; the loader's
- * own processes are not in the trace. */
+/* The host's side: data loading, and calls that wait for the device. Of threads that also launch or annotate; the
+ * loader's own processes are not in the trace. */
 static lk_status collect_host(lk_rank_work *w, lk_error *err) {
 	const lk_capture *c = w->c;
 	for (uint32_t i = 0; i < c->count; i++) {
@@ -100,11 +100,12 @@ static bool without(lk_times *out, const lk_intervals *a, const lk_times *b) {
 
 static bool make_sets(lk_rank_work *w, unions *u) {
 	lk_intervals bare = {0};
-	bool good = gather(w, u) && within(&w->busy, &u->busy, &w->windows) && within(&w->compute, &u->compute, &w->windows) &&
-	            within(&w->communication, &u->communication, &w->windows) && within(&w->memory, &u->memory, &w->windows) &&
-	            without(&w->idle, &w->windows.set, &w->busy) && without(&w->exposed, &w->communication.set, &w->compute) &&
-	            lk_intervals_minus(&w->memory.set, &w->compute.set, &bare) &&
-	            without(&w->exposed_memory, &bare, &w->communication);
+	bool good =
+		gather(w, u) && within(&w->busy, &u->busy, &w->windows) && within(&w->compute, &u->compute, &w->windows) &&
+		within(&w->communication, &u->communication, &w->windows) && within(&w->memory, &u->memory, &w->windows) &&
+		without(&w->idle, &w->windows.set, &w->busy) && without(&w->exposed, &w->communication.set, &w->compute) &&
+		lk_intervals_minus(&w->memory.set, &w->compute.set, &bare) &&
+		without(&w->exposed_memory, &bare, &w->communication);
 	lk_vec_free(&bare);
 	return good;
 }
@@ -164,9 +165,14 @@ static lk_status step_rows(lk_rank_work *w, lk_error *err) {
 		int64_t a = s->start_ns, b = s->end_ns;
 		if (!lk_push(&w->step_rows)) return lk_oom(err);
 		*lk_last(&w->step_rows) = (lk_explain_step){
-			.rank = w->result.rank, .number = s->number, .start_ns = lk_common_ns(w->traces, w->index, a), .dur_ns = b - a,
-			.compute_ns = lk_times_between(&w->compute, a, b), .exposed_communication_ns = lk_times_between(&w->exposed, a, b),
-			.exposed_memory_ns = lk_times_between(&w->exposed_memory, a, b), .idle_ns = lk_times_between(&w->idle, a, b),
+			.rank = w->result.rank,
+			.number = s->number,
+			.start_ns = lk_common_ns(w->traces, w->index, a),
+			.dur_ns = b - a,
+			.compute_ns = lk_times_between(&w->compute, a, b),
+			.exposed_communication_ns = lk_times_between(&w->exposed, a, b),
+			.exposed_memory_ns = lk_times_between(&w->exposed_memory, a, b),
+			.idle_ns = lk_times_between(&w->idle, a, b),
 			.data_loading_ns = lk_times_between(&w->loading, a, b),
 		};
 	}
@@ -177,7 +183,8 @@ static lk_status step_rows(lk_rank_work *w, lk_error *err) {
 lk_status lk_rank_explain(lk_rank_work *w, const lk_traces *traces, uint32_t index, const lk_explain_request *request,
                           lk_error *err) {
 	const lk_capture *c = traces->capture[index];
-	*w = (lk_rank_work){.traces = traces, .index = index, .c = c, .name_class = calloc(lk_intern_count(c->names) + 1, 1)};
+	*w = (lk_rank_work){
+		.traces = traces, .index = index, .c = c, .name_class = calloc(lk_intern_count(c->names) + 1, 1)};
 	if (!w->name_class) return lk_oom(err);
 	w->result = (lk_explain_rank){.rank = c->rank < 0 ? (int)index : c->rank, .path = c->path, .format = c->format,
 	                              .device = lk_capture_text(c, c->device), .events = c->count};

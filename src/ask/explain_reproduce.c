@@ -2,7 +2,8 @@
 #include "ask/explain_parts.h"
 #include "model/launch.h"
 
-const char *lk_traces_command(lk_arena *arena, const char *verb, const char *const *files, int count, const char *steps, int rank) {
+const char *lk_traces_command(lk_arena *arena, const char *verb, const char *const *files, int count, const char *steps,
+							  int rank) {
 	const char *text = lk_arena_printf(arena, "lockstep %s", verb);
 	for (int i = 0; text && i < count; i++) {
 		const char *word = lk_shell_quote(arena, files[i]);

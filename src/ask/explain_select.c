@@ -44,8 +44,8 @@ static lk_capture_step everything(const lk_capture *c) {
 	return s;
 }
 
-/* A step's annotation is the host's; what it launched may still run when it ends. Between steps that is made up for by the
- * work of the step before; a step alone would lose it. */
+/* A step's annotation is the host's; what it launched may still run when it ends. Between steps that is made up for by
+ * the work of the step before; a step alone would lose it. */
 static void run_out(const lk_capture *c, lk_capture_step *s) {
 	int64_t end = s->end_ns;
 	for (uint32_t i = 0; i < c->count; i++) {
@@ -68,8 +68,8 @@ static void keep(lk_capture_steps *steps, const range *r) {
 	steps->count = kept;
 }
 
-static lk_status no_steps(const lk_rank_work *w, const lk_capture_step *first, const lk_capture_step *last, const char *text,
-                          lk_error *err) {
+static lk_status no_steps(const lk_rank_work *w, const lk_capture_step *first, const lk_capture_step *last,
+						  const char *text, lk_error *err) {
 	if (!text) {
 		lk_fail(err, LK_ERR_INPUT, w->c->path, "no event of it takes any time");
 		return lk_hint(err, "give a trace of a profiler, with times");
@@ -81,7 +81,8 @@ static lk_status no_steps(const lk_rank_work *w, const lk_capture_step *first, c
 
 static lk_status nothing(const lk_capture *c, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, c->path, "there is no event with a begin and a duration in it");
-	return lk_hint(err, "explain reads what a profiler recorded: Kineto's JSON of torch.profiler (with activities CPU and CUDA)");
+	return lk_hint(
+		err, "explain reads what a profiler recorded: Kineto's JSON of torch.profiler (with activities CPU and CUDA)");
 }
 
 /* Sums of times are to stay far from overflow, and no run lasts for 18 years. */

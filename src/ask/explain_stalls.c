@@ -1,5 +1,5 @@
-/* explain_stalls.c: what costs a step its time, ranked. Each stall has the time that it costs per step (mean over ranks), the
- * figures that show it, and what people do about it. The times of stalls are disjoint parts of the step. */
+/* explain_stalls.c: what costs a step its time, ranked. Each stall has the time that it costs per step (mean over
+ * ranks), the figures that show it, and what people do about it. The times of stalls are disjoint parts of the step. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@ static const double STRAGGLER_SHARE = 1.0 / 3;
 /* Devices of one kind differ by a few per cent in speed; beyond this one of them is slow. */
 static const double SLOW_RATIO = 1.03;
 
-static lk_status add(lk_explain_work *w, lk_error *err, const char *kind, double lost_s, const char *what, const char *evidence,
-                     const char *remedy) {
+static lk_status add(lk_explain_work *w, lk_error *err, const char *kind, double lost_s, const char *what,
+					 const char *evidence, const char *remedy) {
 	double share = lost_s / w->result.step_s;
 	if (!(share >= LEAST_SHARE)) return LK_OK;
 	if (!what || !evidence || !remedy || !lk_push(&w->stalls)) return lk_oom(err);
@@ -60,7 +60,8 @@ static spread spread_of(const lk_explain_work *w, size_t field) {
 static const char *worst(lk_explain_work *w, const spread *s) {
 	char time[32];
 	if (w->result.rank_count < 2 || s->most_s < 1.1 * s->mean_s) return "";
-	const char *text = lk_arena_printf(&w->arena, "; most on rank %d: %s a step", s->most->result.rank, ms(s->most_s, time));
+	const char *text =
+		lk_arena_printf(&w->arena, "; most on rank %d: %s a step", s->most->result.rank, ms(s->most_s, time));
 	return text ? text : "";
 }
 
@@ -94,8 +95,9 @@ static const char *where(lk_explain_work *w, const lk_rank_work *rank, const lk_
 static lk_status data_loading(lk_explain_work *w, lk_error *err) {
 	char time[32];
 	spread idle = SPREAD(w, idle_data_ns), all = SPREAD(w, data_loading_ns);
-	const char *evidence = lk_arena_printf(&w->arena, "the device idles while the host is in the data loader, %s a step%s",
-	                                       ms(all.mean_s, time), worst(w, &idle));
+	const char *evidence =
+		lk_arena_printf(&w->arena, "the device idles while the host is in the data loader, %s a step%s",
+						ms(all.mean_s, time), worst(w, &idle));
 	return add(w, err, "data loading", idle.mean_s, "data loader", evidence,
 	           "more workers (num_workers), prefetch_factor, persistent_workers; cheaper or earlier decoding");
 }
@@ -121,7 +123,9 @@ static lk_status launching(lk_explain_work *w, lk_error *err) {
 	const char *at = where(w, r, &r->late, r->result.idle_host_ns), *most = worst(w, &idle);
 	if (!at) return lk_oom(err);
 	const char *evidence = lk_arena_printf(
-		&w->arena, "gaps ended by a late launch: %.0f a step; launch call %s and kernel %s (medians), %.0f %% of kernels shorter than their launch%s%s",
+		&w->arena,
+		"gaps ended by a late launch: %.0f a step; launch call %s and kernel %s (medians), %.0f %% of kernels shorter "
+		"than their launch%s%s",
 		(double)r->late.gaps / r->result.steps, ms(l->cpu_duration.median_ns * 1e-9, call),
 		ms(l->gpu_duration.median_ns * 1e-9, kernel),
 		l->cpu_duration.count ? 100.0 * (double)l->short_kernels / (double)l->cpu_duration.count : 0, at, most);
@@ -132,8 +136,10 @@ static lk_status launching(lk_explain_work *w, lk_error *err) {
 static lk_status device_gaps(lk_explain_work *w, lk_error *err) {
 	spread idle = SPREAD(w, idle_other_ns);
 	if (!idle.most || !idle.most->device.count) return LK_OK;
-	const char *evidence = lk_arena_printf(&w->arena, "work was launched and had not begun: it waits for another stream, or "
-	                                                  "its launch was on the way%s", worst(w, &idle));
+	const char *evidence = lk_arena_printf(&w->arena,
+										   "work was launched and had not begun: it waits for another stream, or "
+										   "its launch was on the way%s",
+										   worst(w, &idle));
 	return add(w, err, "gaps", idle.mean_s, "between kernels", evidence,
 	           "fewer, larger kernels; CUDA graphs; look for events between streams");
 }
@@ -141,19 +147,22 @@ static lk_status device_gaps(lk_explain_work *w, lk_error *err) {
 static lk_status copying(lk_explain_work *w, lk_error *err) {
 	char time[32];
 	spread h2d = SPREAD(w, h2d_exposed_ns), all = SPREAD(w, h2d_ns), any = SPREAD(w, exposed_memory_ns);
-	const char *evidence = lk_arena_printf(&w->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
-	                                       ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(w, &h2d));
+	const char *evidence =
+		lk_arena_printf(&w->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
+						ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(w, &h2d));
 	LK_TRY(add(w, err, "copies", h2d.mean_s, "host to device", evidence,
 	           "pin_memory and non_blocking=True, on a stream of their own, a batch ahead"));
 	any.mean_s -= h2d.mean_s;
 	evidence = lk_arena_printf(&w->arena, "other copies and fills of memory that nothing covers%s", worst(w, &any));
-	return add(w, err, "copies", any.mean_s, "other", evidence, "avoid .cpu(), .contiguous() and zero-filling in the loop");
+	return add(w, err, "copies", any.mean_s, "other", evidence,
+			   "avoid .cpu(), .contiguous() and zero-filling in the loop");
 }
 
 /* ---- communication ---- */
 
 static const char *comm_remedy(const char *kind) {
-	if (strcmp(kind, "all_to_all") == 0) return "overlap it with dense layers (two micro-batches in turns), smaller types, experts or tables nearer";
+	if (strcmp(kind, "all_to_all") == 0)
+		return "overlap it with dense layers (two micro-batches in turns), smaller types, experts or tables nearer";
 	if (strcmp(kind, "all_gather") == 0) return "prefetch the next layer's weights earlier; larger sharding units";
 	if (strcmp(kind, "send") == 0 || strcmp(kind, "recv") == 0) return "more micro-batches, or an interleaved schedule";
 	return "begin earlier and overlap with the backward pass: smaller first buckets, a stream of its own";
@@ -175,8 +184,8 @@ static lk_status communication(lk_explain_work *w, const lk_explain_comm *c, lk_
 static lk_status host_communication(lk_explain_work *w, const lk_explain_comm *c, lk_error *err) {
 	double steps = rank_steps(w);
 	const char *what = *c->group ? lk_arena_printf(&w->arena, "%s of %.80s", c->kind, c->group) : c->kind;
-	const char *evidence = lk_arena_printf(&w->arena, "%.1f a step on the host; what runs beside it is not in the trace",
-	                                       (double)c->count / steps);
+	const char *evidence = lk_arena_printf(
+		&w->arena, "%.1f a step on the host; what runs beside it is not in the trace", (double)c->count / steps);
 	return add(w, err, "communication", (double)c->exposed_ns * 1e-9 / steps, what, evidence,
 	           "fewer, larger messages; NCCL where there are devices");
 }
@@ -186,7 +195,8 @@ static lk_status straggler(lk_explain_work *w, const lk_explain_straggler *s, lk
 	bool slow = s->compute_ratio > SLOW_RATIO;
 	const char *what = lk_arena_printf(&w->arena, "rank %d", s->rank);
 	const char *evidence = lk_arena_printf(
-		&w->arena, "last at %.0f %% of %.0f collectives, then %s behind; computes %.3f times as long as the median rank",
+		&w->arena,
+		"last at %.0f %% of %.0f collectives, then %s behind; computes %.3f times as long as the median rank",
 		100.0 * (double)s->last / (double)s->collectives, (double)s->collectives,
 		ms((double)s->late_ns * 1e-9 / (double)s->last, late), s->compute_ratio);
 	return add(w, err, "straggler", (double)s->caused_ns * 1e-9 / rank_steps(w), what, evidence,
@@ -208,8 +218,9 @@ static lk_status stragglers(lk_explain_work *w, lk_error *err) {
 		lasts += s->last > 0;
 		if ((double)s->caused_ns > most) most = (double)s->caused_ns;
 	}
-	const char *evidence = lk_arena_printf(&w->arena, "%.0f ranks come last in turn; the worst of them causes %.0f %% of it", lasts,
-	                                       left > 0 ? 100 * most / left : 0);
+	const char *evidence =
+		lk_arena_printf(&w->arena, "%.0f ranks come last in turn; the worst of them causes %.0f %% of it", lasts,
+						left > 0 ? 100 * most / left : 0);
 	return add(w, err, "arrival skew", left * 1e-9 / rank_steps(w), "ranks come at different times", evidence,
 	           "even out the work (lengths of sequences, tables), bind processes to cores");
 }
@@ -224,9 +235,10 @@ static int by_loss(const void *a, const void *b) {
 static lk_status on_hosts(lk_explain_work *w, lk_error *err) {
 	char time[32];
 	spread all = SPREAD(w, data_loading_ns);
-	const char *evidence = lk_arena_printf(&w->arena, "the main thread is in the data loader for %s a step%s", ms(all.mean_s, time),
-	                                       worst(w, &all));
-	LK_TRY(add(w, err, "data loading", all.mean_s, "data loader", evidence, "more workers (num_workers), prefetch_factor"));
+	const char *evidence = lk_arena_printf(&w->arena, "the main thread is in the data loader for %s a step%s",
+										   ms(all.mean_s, time), worst(w, &all));
+	LK_TRY(add(w, err, "data loading", all.mean_s, "data loader", evidence,
+			   "more workers (num_workers), prefetch_factor"));
 	for (int i = 0; i < w->result.comm_count; i++) LK_TRY(host_communication(w, &w->result.comm[i], err));
 	return LK_OK;
 }

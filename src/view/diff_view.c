@@ -72,9 +72,10 @@ static lk_table *table_of(const lk_diff *d, int which, bool people) {
 static void put_run(const char *name, const lk_explanation *x, FILE *out) {
 	char step[32], deviation[32], count[32];
 	fprintf(out, "%-6s  %9s", name, lk_format_seconds(x->step_s, step, sizeof step));
-	if (!isnan(x->step_deviation_s)) fprintf(out, " +- %s", lk_format_seconds(x->step_deviation_s, deviation, sizeof deviation));
-	fprintf(out, " a step  (n=%d, %d rank%s, %s kernels)\n", x->step_count, x->rank_count, x->rank_count == 1 ? "" : "s",
-	        lk_format_thousands((double)x->kernels, count, sizeof count));
+	if (!isnan(x->step_deviation_s))
+		fprintf(out, " +- %s", lk_format_seconds(x->step_deviation_s, deviation, sizeof deviation));
+	fprintf(out, " a step  (n=%d, %d rank%s, %s kernels)\n", x->step_count, x->rank_count,
+			x->rank_count == 1 ? "" : "s", lk_format_thousands((double)x->kernels, count, sizeof count));
 }
 
 static lk_status put_table(lk_table *t, lk_format format, bool colour, FILE *out, lk_error *err) {
@@ -175,11 +176,13 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path, FILE *out, lk_error *err) {
+lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path, FILE *out,
+						lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	asked a = {diff, table};
 	LK_TRY(lk_writing_check(&w, err));
-	if (table < 0 || table >= LK_DIFF_TABLES) return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
+	if (table < 0 || table >= LK_DIFF_TABLES)
+		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &a, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_MD) return lk_write_through(&w, write_markdown, &a, err);

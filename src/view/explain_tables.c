@@ -73,8 +73,9 @@ static int rows_of(int count, int top) {
 
 static lk_table *stalls(const lk_explanation *x, int top) {
 	static const lk_column columns[] = {
-		RIGHT("rank_of_stall", "#"), LEFT("kind", "kind"), LEFT("what", "what"), RIGHT("lost_s", "lost a step"),
-		RIGHT("lost_pctg", "%"), RIGHT("gain_s", "remedy gains"), LEFT("evidence", "evidence"), LEFT("remedy", "remedy"),
+		RIGHT("rank_of_stall", "#"),    LEFT("kind", "kind"),     LEFT("what", "what"),
+		RIGHT("lost_s", "lost a step"), RIGHT("lost_pctg", "%"),  RIGHT("gain_s", "remedy gains"),
+		LEFT("evidence", "evidence"),   LEFT("remedy", "remedy"),
 	};
 	lk_table *t = TABLE("stalls", columns);
 	for (int i = 0; t && i < rows_of(x->stall_count, top); i++) {
@@ -91,12 +92,29 @@ static lk_table *stalls(const lk_explanation *x, int top) {
 
 static lk_table *breakdown(const lk_explanation *x) {
 	static const lk_column columns[] = {
-		RIGHT("rank", "rank"), HIDDEN("trace"), HIDDEN("device"), RIGHT("steps", "steps"), HIDDEN("events"),
-		RIGHT("kernels", "kernels"), RIGHT("kernel_time_ns", "kernel_time"), RIGHT("compute_time_ns", "compute_time"),
-		RIGHT("compute_time_pctg", "%"), RIGHT("non_compute_time_ns", "non_compute_time"), RIGHT("non_compute_time_pctg", "%"),
-		RIGHT("idle_time_ns", "idle_time"), RIGHT("idle_time_pctg", "%"), HIDDEN("exposed_communication_ns"),
-		HIDDEN("exposed_memory_ns"), HIDDEN("idle_data_loading_ns"), HIDDEN("idle_sync_ns"), HIDDEN("idle_host_ns"),
-		HIDDEN("idle_other_ns"), HIDDEN("data_loading_ns"), HIDDEN("sync_calls_ns"), HIDDEN("h2d_ns"), HIDDEN("h2d_exposed_ns"),
+		RIGHT("rank", "rank"),
+		HIDDEN("trace"),
+		HIDDEN("device"),
+		RIGHT("steps", "steps"),
+		HIDDEN("events"),
+		RIGHT("kernels", "kernels"),
+		RIGHT("kernel_time_ns", "kernel_time"),
+		RIGHT("compute_time_ns", "compute_time"),
+		RIGHT("compute_time_pctg", "%"),
+		RIGHT("non_compute_time_ns", "non_compute_time"),
+		RIGHT("non_compute_time_pctg", "%"),
+		RIGHT("idle_time_ns", "idle_time"),
+		RIGHT("idle_time_pctg", "%"),
+		HIDDEN("exposed_communication_ns"),
+		HIDDEN("exposed_memory_ns"),
+		HIDDEN("idle_data_loading_ns"),
+		HIDDEN("idle_sync_ns"),
+		HIDDEN("idle_host_ns"),
+		HIDDEN("idle_other_ns"),
+		HIDDEN("data_loading_ns"),
+		HIDDEN("sync_calls_ns"),
+		HIDDEN("h2d_ns"),
+		HIDDEN("h2d_exposed_ns"),
 	};
 	lk_table *t = TABLE("breakdown", columns);
 	for (int i = 0; t && i < x->rank_count; i++) {
@@ -110,8 +128,16 @@ static lk_table *breakdown(const lk_explanation *x) {
 		lk_put_ns(t, (double)r->compute_ns), lk_put_pctg(t, (double)r->compute_ns, whole);
 		lk_put_ns(t, (double)r->non_compute_ns), lk_put_pctg(t, (double)r->non_compute_ns, whole);
 		lk_put_ns(t, (double)r->idle_ns), lk_put_pctg(t, (double)r->idle_ns, whole);
-		const int64_t more[] = {r->exposed_communication_ns, r->exposed_memory_ns, r->idle_data_ns, r->idle_sync_ns, r->idle_host_ns,
-		                        r->idle_other_ns, r->data_loading_ns, r->sync_ns, r->h2d_ns, r->h2d_exposed_ns};
+		const int64_t more[] = {r->exposed_communication_ns,
+								r->exposed_memory_ns,
+								r->idle_data_ns,
+								r->idle_sync_ns,
+								r->idle_host_ns,
+								r->idle_other_ns,
+								r->data_loading_ns,
+								r->sync_ns,
+								r->h2d_ns,
+								r->h2d_exposed_ns};
 		for (size_t k = 0; k < sizeof more / sizeof *more; k++) lk_put_ns(t, (double)more[k]);
 	}
 	return t;
@@ -119,8 +145,14 @@ static lk_table *breakdown(const lk_explanation *x) {
 
 static lk_table *steps(const lk_explanation *x) {
 	static const lk_column columns[] = {
-		RIGHT("rank", "rank"), RIGHT("step", "step"), HIDDEN("start_ns"), RIGHT("dur_ns", "time"), RIGHT("compute_ns", "compute"),
-		RIGHT("exposed_communication_ns", "exposed comm"), RIGHT("exposed_memory_ns", "exposed copies"), RIGHT("idle_ns", "idle"),
+		RIGHT("rank", "rank"),
+		RIGHT("step", "step"),
+		HIDDEN("start_ns"),
+		RIGHT("dur_ns", "time"),
+		RIGHT("compute_ns", "compute"),
+		RIGHT("exposed_communication_ns", "exposed comm"),
+		RIGHT("exposed_memory_ns", "exposed copies"),
+		RIGHT("idle_ns", "idle"),
 		RIGHT("data_loading_ns", "data loading"),
 	};
 	lk_table *t = TABLE("steps", columns);
@@ -137,8 +169,11 @@ static lk_table *steps(const lk_explanation *x) {
 
 static lk_table *overlap(const lk_explanation *x) {
 	static const lk_column columns[] = {
-		RIGHT("rank", "rank"), RIGHT("comp_comm_overlap_pctg", "comp_comm_overlap_pctg"), RIGHT("communication_ns", "communication"),
-		RIGHT("overlap_ns", "hidden"), RIGHT("exposed_communication_ns", "exposed"),
+		RIGHT("rank", "rank"),
+		RIGHT("comp_comm_overlap_pctg", "comp_comm_overlap_pctg"),
+		RIGHT("communication_ns", "communication"),
+		RIGHT("overlap_ns", "hidden"),
+		RIGHT("exposed_communication_ns", "exposed"),
 	};
 	lk_table *t = TABLE("overlap", columns);
 	for (int i = 0; t && i < x->rank_count; i++) {
@@ -153,9 +188,10 @@ static lk_table *overlap(const lk_explanation *x) {
 
 static lk_table *communication(const lk_explanation *x) {
 	static const lk_column columns[] = {
-		LEFT("kind", "kind"), LEFT("group", "group"), RIGHT("group_size", "ranks"), RIGHT("count", "count"), RIGHT("bytes", "bytes"),
-		RIGHT("kernel_ns", "time"), RIGHT("exposed_ns", "exposed"), RIGHT("hidden_pctg", "hidden %"), RIGHT("matched", "matched"),
-		RIGHT("wait_ns", "waiting"), RIGHT("transfer_ns", "transfer"), RIGHT("exposed_wait_ns", "exposed waiting"),
+		LEFT("kind", "kind"),           LEFT("group", "group"),           RIGHT("group_size", "ranks"),
+		RIGHT("count", "count"),        RIGHT("bytes", "bytes"),          RIGHT("kernel_ns", "time"),
+		RIGHT("exposed_ns", "exposed"), RIGHT("hidden_pctg", "hidden %"), RIGHT("matched", "matched"),
+		RIGHT("wait_ns", "waiting"),    RIGHT("transfer_ns", "transfer"), RIGHT("exposed_wait_ns", "exposed waiting"),
 	};
 	lk_table *t = TABLE("communication", columns);
 	for (int i = 0; t && i < x->comm_count; i++) {
@@ -164,7 +200,8 @@ static lk_table *communication(const lk_explanation *x) {
 		lk_table_row(t);
 		lk_table_text(t, c->kind), lk_table_text(t, *c->group ? c->group : NULL);
 		put_plain(t, c->group_size ? c->group_size : NAN), lk_put_count(t, (double)c->count), put_bytes(t, c->bytes);
-		lk_put_ns(t, all), lk_put_ns(t, (double)c->exposed_ns), lk_put_pctg(t, c->host ? NAN : all - (double)c->exposed_ns, all);
+		lk_put_ns(t, all), lk_put_ns(t, (double)c->exposed_ns),
+			lk_put_pctg(t, c->host ? NAN : all - (double)c->exposed_ns, all);
 		put_plain(t, (double)c->matched);
 		lk_put_ns(t, c->matched ? (double)c->wait_ns : NAN), lk_put_ns(t, c->matched ? (double)c->transfer_ns : NAN);
 		lk_put_ns(t, c->matched ? (double)c->exposed_wait_ns : NAN);
@@ -175,8 +212,13 @@ static lk_table *communication(const lk_explanation *x) {
 
 static lk_table *stragglers(const lk_explanation *x) {
 	static const lk_column columns[] = {
-		RIGHT("rank", "rank"), RIGHT("collectives", "collectives"), RIGHT("last", "last"), RIGHT("last_pctg", "%"),
-		RIGHT("late_ns", "behind the next to last"), RIGHT("caused_ns", "others wait, exposed"), RIGHT("waited_ns", "waits itself"),
+		RIGHT("rank", "rank"),
+		RIGHT("collectives", "collectives"),
+		RIGHT("last", "last"),
+		RIGHT("last_pctg", "%"),
+		RIGHT("late_ns", "behind the next to last"),
+		RIGHT("caused_ns", "others wait, exposed"),
+		RIGHT("waited_ns", "waits itself"),
 		RIGHT("compute_ratio", "compute / median"),
 	};
 	lk_table *t = TABLE("stragglers", columns);
@@ -212,8 +254,15 @@ static lk_table *idle(const lk_explanation *x) {
 
 static lk_table *kernels(const lk_explanation *x, int top, bool people) {
 	static const lk_column columns[] = {
-		RIGHT("time_pctg", "Time (%)"), RIGHT("total_time_ns", "Total Time"), RIGHT("instances", "Instances"), RIGHT("avg_ns", "Avg"),
-		RIGHT("med_ns", "Med"), RIGHT("min_ns", "Min"), RIGHT("max_ns", "Max"), RIGHT("stddev_ns", "StdDev"), LEFT("type", "Type"),
+		RIGHT("time_pctg", "Time (%)"),
+		RIGHT("total_time_ns", "Total Time"),
+		RIGHT("instances", "Instances"),
+		RIGHT("avg_ns", "Avg"),
+		RIGHT("med_ns", "Med"),
+		RIGHT("min_ns", "Min"),
+		RIGHT("max_ns", "Max"),
+		RIGHT("stddev_ns", "StdDev"),
+		LEFT("type", "Type"),
 		LEFT("name", "Name"),
 	};
 	lk_table *t = TABLE("kernels", columns);
@@ -221,7 +270,8 @@ static lk_table *kernels(const lk_explanation *x, int top, bool people) {
 		const lk_explain_kernel *k = &x->kernel[i];
 		lk_table_row(t);
 		lk_put_pctg(t, k->share, 1), lk_put_ns(t, k->time.total_ns), lk_put_count(t, (double)k->time.count);
-		lk_put_ns(t, k->time.mean_ns), lk_put_ns(t, k->time.median_ns), lk_put_ns(t, k->time.min_ns), lk_put_ns(t, k->time.max_ns);
+		lk_put_ns(t, k->time.mean_ns), lk_put_ns(t, k->time.median_ns), lk_put_ns(t, k->time.min_ns),
+			lk_put_ns(t, k->time.max_ns);
 		lk_put_ns(t, k->time.deviation_ns);
 		lk_table_text(t, lk_explain_types[k->type]), lk_put_name(t, k->name, people);
 	}
@@ -230,9 +280,10 @@ static lk_table *kernels(const lk_explanation *x, int top, bool people) {
 
 static lk_table *queue(const lk_explanation *x) {
 	static const lk_column columns[] = {
-		RIGHT("rank", "rank"), RIGHT("stream", "stream"), RIGHT("launches", "launches"), RIGHT("mean", "mean"), RIGHT("min", "min"),
-		RIGHT("median", "median"), RIGHT("p95", "95 %"), RIGHT("max", "max"), RIGHT("full_ns", "full (1024)"), HIDDEN("span_ns"),
-		RIGHT("full_pctg", "%"),
+		RIGHT("rank", "rank"), RIGHT("stream", "stream"), RIGHT("launches", "launches"),
+		RIGHT("mean", "mean"), RIGHT("min", "min"),       RIGHT("median", "median"),
+		RIGHT("p95", "95 %"),  RIGHT("max", "max"),       RIGHT("full_ns", "full (1024)"),
+		HIDDEN("span_ns"),     RIGHT("full_pctg", "%"),
 	};
 	lk_table *t = TABLE("queue", columns);
 	for (int i = 0; t && i < x->queue_count; i++) {
@@ -258,8 +309,16 @@ static void launch_row(lk_table *t, const lk_explain_launch *l, const char *what
 
 static lk_table *launches(const lk_explanation *x) {
 	static const lk_column columns[] = {
-		RIGHT("rank", "rank"), LEFT("measure", "measure"), RIGHT("count", "count"), RIGHT("total_ns", "total"), RIGHT("avg_ns", "avg"),
-		RIGHT("med_ns", "med"), RIGHT("p95_ns", "95 %"), RIGHT("min_ns", "min"), RIGHT("max_ns", "max"), RIGHT("stddev_ns", "stddev"),
+		RIGHT("rank", "rank"),
+		LEFT("measure", "measure"),
+		RIGHT("count", "count"),
+		RIGHT("total_ns", "total"),
+		RIGHT("avg_ns", "avg"),
+		RIGHT("med_ns", "med"),
+		RIGHT("p95_ns", "95 %"),
+		RIGHT("min_ns", "min"),
+		RIGHT("max_ns", "max"),
+		RIGHT("stddev_ns", "stddev"),
 		RIGHT("short_kernels", "short kernels"),
 	};
 	lk_table *t = TABLE("launches", columns);

@@ -1,4 +1,5 @@
-/* explain_text.c: the report of an explanation: what was read, where a step's time goes, what costs it time, which kernels. */
+/* explain_text.c: the report of an explanation: what was read, where a step's time goes, what costs it time, which
+ * kernels. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ static lk_status put_overview(const lk_explanation *x, FILE *out, lk_error *err)
 	fprintf(out, ", %s kernels", lk_format_thousands((double)x->kernels, number, sizeof number));
 	if (x->anchors)
 		fprintf(out, ", clocks aligned on %s collectives (max residual %s)",
-		        lk_format_thousands(x->anchors, number, sizeof number), lk_format_seconds(x->residual_max_s, time, sizeof time));
+				lk_format_thousands(x->anchors, number, sizeof number),
+				lk_format_seconds(x->residual_max_s, time, sizeof time));
 	if (x->rank_count && *x->ranks[0].device) {
 		fputs(", ", out);
 		LK_TRY(lk_put_safe(x->ranks[0].device, out, err));
@@ -53,7 +55,9 @@ static void put_step(const lk_explanation *x, FILE *out) {
 	char mean[32], deviation[32];
 	fprintf(out, "%s %s", x->annotated ? "step" : "trace", lk_format_seconds(x->step_s, mean, sizeof mean));
 	if (isnan(x->step_deviation_s)) fprintf(out, "  (n=%d)\n", x->step_count);
-	else fprintf(out, " +- %s  (n=%d)\n", lk_format_seconds(x->step_deviation_s, deviation, sizeof deviation), x->step_count);
+	else
+		fprintf(out, " +- %s  (n=%d)\n", lk_format_seconds(x->step_deviation_s, deviation, sizeof deviation),
+				x->step_count);
 }
 
 static void put_shares(const lk_explanation *x, FILE *out) {
@@ -66,12 +70,15 @@ static void put_shares(const lk_explanation *x, FILE *out) {
 	double whole = TOTAL(x, kernel_time_ns), comm = TOTAL(x, communication_ns);
 	char text[32];
 	fprintf(out, "%-19s", "");
-	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
+	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+		fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
 	fprintf(out, "\n%-19s", "share of GPU time");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
 		fprintf(out, "  %*s", (int)strlen(shares[i].title), lk_percent(shares[i].ns / whole, text, sizeof text));
 	fputc('\n', out);
-	if (comm > 0) fprintf(out, "overlap: %s of communication hidden behind computation\n", lk_percent(TOTAL(x, overlap_ns) / comm, text, sizeof text));
+	if (comm > 0)
+		fprintf(out, "overlap: %s of communication hidden behind computation\n",
+				lk_percent(TOTAL(x, overlap_ns) / comm, text, sizeof text));
 }
 
 /* ---- what costs time ---- */
@@ -140,7 +147,8 @@ static lk_status put_critical(const lk_explanation *x, bool colour, FILE *out, l
 
 /* ---- tables in the report ---- */
 
-static lk_status put_table(const lk_explanation *x, int which, const char *heading, bool colour, FILE *out, lk_error *err) {
+static lk_status put_table(const lk_explanation *x, int which, const char *heading, bool colour, FILE *out,
+						   lk_error *err) {
 	lk_table *t = lk_explain_table(x, which, true);
 	if (!t) return lk_oom(err);
 	lk_status status = LK_OK;
@@ -177,7 +185,8 @@ lk_status lk_explain_report(const lk_explanation *x, bool colour, FILE *out, lk_
 	LK_TRY(put_stalls(x, colour, out, err));
 	LK_TRY(put_critical(x, colour, out, err));
 	if (x->kernels && x->rank_count > 1) LK_TRY(put_table(x, LK_EXPLAIN_BREAKDOWN, "ranks", colour, out, err));
-	if (x->comm_count) LK_TRY(put_table(x, LK_EXPLAIN_COMMUNICATION, "communication, all ranks and steps", colour, out, err));
+	if (x->comm_count)
+		LK_TRY(put_table(x, LK_EXPLAIN_COMMUNICATION, "communication, all ranks and steps", colour, out, err));
 	if (x->straggler_count) LK_TRY(put_table(x, LK_EXPLAIN_STRAGGLERS, "who comes last", colour, out, err));
 	LK_TRY(put_kernels(x, colour, out, err));
 	LK_TRY(put_warnings(x, out, err));

@@ -18,7 +18,8 @@ typedef struct drawing {
 	LK_VEC(int64_t) open;    /* ends of the slices around the current one */
 } drawing;
 
-static const char *const categories[LK_EVENT_KINDS] = {"operation", "annotation", "runtime", "kernel", "copy", "fill", "sync"};
+static const char *const categories[LK_EVENT_KINDS] = {"operation", "annotation", "runtime", "kernel",
+													   "copy",      "fill",       "sync"};
 
 static uint32_t intern(drawing *d, const char *text) {
 	return lk_intern_id(d->timeline->names, text);
@@ -61,8 +62,8 @@ static lk_status draw_lane(drawing *d, uint32_t capture, const lk_lane *lane, in
 	char process[32], name[160];
 	const char *said = lk_capture_text(c, lane->name);
 	snprintf(process, sizeof process, "rank %d", rank);
-	snprintf(name, sizeof name, "%s %lld%s%.100s", lane->stream ? "stream" : "thread", (long long)lane->thread, *said ? " " : "",
-	         said);
+	snprintf(name, sizeof name, "%s %lld%s%.100s", lane->stream ? "stream" : "thread", (long long)lane->thread,
+			 *said ? " " : "", said);
 	LK_TRY(add_track(d, rank, process, name, err));
 	d->open.count = 0;
 	for (uint32_t at = lane->begin; at < lane->end; at++) LK_TRY(draw_event(d, c, c->order[at], shift, err));
@@ -87,7 +88,8 @@ static lk_status draw_path(drawing *d, lk_error *err) {
 	for (size_t i = 0; i < path->event_count; i++) {
 		const lk_critical_event *e = &path->events[i];
 		const lk_capture *c = d->traces->capture[e->capture];
-		int64_t shift = d->traces->shift_ns[e->capture], start = c->start_ns[e->event] + shift, end = lk_event_end(c, e->event) + shift;
+		int64_t shift = d->traces->shift_ns[e->capture], start = c->start_ns[e->event] + shift,
+				end = lk_event_end(c, e->event) + shift;
 		if (start < last) start = last;
 		if (end > d->to_ns) end = d->to_ns;
 		if (end <= start) continue;

@@ -89,16 +89,18 @@ static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_err
 
 static lk_status write_sqlite(const lk_writing *w, const asked *a, lk_error *err) {
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++)
-		if (a->table == LK_EXPLAIN_ALL || a->table == i) LK_TRY(lk_write_table(w, lk_explain_table(a->x, i, false), err));
+		if (a->table == LK_EXPLAIN_ALL || a->table == i)
+			LK_TRY(lk_write_table(w, lk_explain_table(a->x, i, false), err));
 	return LK_OK;
 }
 
-lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path, FILE *out,
-                           lk_error *err) {
+lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path,
+						   FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	asked a = {explanation, table, format};
 	LK_TRY(lk_writing_check(&w, err));
-	if (table < 0 || table >= LK_EXPLAIN_TABLES) return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
+	if (table < 0 || table >= LK_EXPLAIN_TABLES)
+		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
 	if (format == LK_FORMAT_SQLITE) return write_sqlite(&w, &a, err);
 	if (table == LK_EXPLAIN_ALL && format == LK_FORMAT_TEXT) return lk_write_through(&w, write_report, &a, err);

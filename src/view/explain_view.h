@@ -6,12 +6,12 @@
 #include "lockstep/explain.h"
 #include "view/output.h"
 
-/* One table of an explanation (LK_EXPLAIN_STALLS and on); NULL when memory is out. People get the top rows and the begin of
- * long names, programs everything. */
+/* One table of an explanation (LK_EXPLAIN_STALLS and on); NULL when memory is out. People get the top rows and the
+ * begin of long names, programs everything. */
 lk_table *lk_explain_table(const lk_explanation *x, int which, bool people);
 
-/* Cells: nanoseconds as a time with its unit, seconds likewise; a share as per cent (machines read per cent as well, as HTA
- * has it). NAN: empty. */
+/* Cells: nanoseconds as a time with its unit, seconds likewise; a share as per cent (machines read per cent as well, as
+ * HTA has it). NAN: empty. */
 void lk_put_ns(lk_table *t, double ns);
 void lk_put_seconds(lk_table *t, double seconds);
 void lk_put_pctg(lk_table *t, double part, double whole);

@@ -14,7 +14,8 @@ static lk_capture *read_capture(const uint8_t *data, size_t size) {
 	lk_stream *in;
 	if (lk_stream_memory(data, size, "trace", &in, &err) != LK_OK) return NULL;
 	lk_capture *capture = lk_capture_new("trace", "Kineto JSON");
-	bool good = capture && lk_kineto_read(in, &limits, capture, &err) == LK_OK && lk_capture_finish(capture, &err) == LK_OK;
+	bool good =
+		capture && lk_kineto_read(in, &limits, capture, &err) == LK_OK && lk_capture_finish(capture, &err) == LK_OK;
 	lk_stream_close(in);
 	if (good) return capture;
 	lk_capture_free(capture);

@@ -1,5 +1,5 @@
-/* test_explain.c: where a run's time goes. Random captures against a bitmap of every nanosecond, small ones whose answer is
- * known, and all public traces against Python. */
+/* test_explain.c: where a run's time goes. Random captures against a bitmap of every nanosecond, small ones whose
+ * answer is known, and all public traces against Python. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -16,6 +16,7 @@
 #include "ask/explain.h"
 #include "ask/explain_parts.h"
 #include "base/stats.h"
+#include "base/stream.h"
 
 /* ---- captures made by hand ---- */
 
@@ -105,7 +106,10 @@ static lk_capture *random_capture(uint64_t seed, bitmap *b) {
 			int64_t end = at + draw(seed, k++, 250);
 			size_t which = (size_t)draw(seed, k++, sizeof works / sizeof *works);
 			add(c, works[which].kind, s, works[which].name, at, end, 0);
-			mark(works[which].kind != LK_EVENT_KERNEL ? b->memory : strstr(works[which].name, "nccl") ? b->comm : b->compute, at, end);
+			mark(works[which].kind != LK_EVENT_KERNEL ? b->memory
+				 : strstr(works[which].name, "nccl")  ? b->comm
+													  : b->compute,
+				 at, end);
 			at = end;
 		}
 	}
@@ -288,13 +292,20 @@ static void test_sort_and_statistics(void **state) {
 static void comm_kernel(lk_capture *c, int64_t start, int64_t end) {
 	uint32_t e = add(c, LK_EVENT_KERNEL, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", start, end, 0);
 	assert_true(lk_push(&c->comms));
-	*lk_last(&c->comms) = (lk_comm_note){.event = e, .kind = LK_OP_ALLREDUCE, .element_bytes = 4, .group_size = 3, .peer = -1,
-	                                     .in_elements = 256, .out_elements = 256, .group = lk_intern_id(c->names, "0"),
-	                                     .group_text = lk_intern_id(c->names, "default_pg"),
-	                                     .ranks = lk_intern_id(c->names, "[0, 1, 2]")};
+	*lk_last(&c->comms) = (lk_comm_note){.event = e,
+										 .kind = LK_OP_ALLREDUCE,
+										 .element_bytes = 4,
+										 .group_size = 3,
+										 .peer = -1,
+										 .in_elements = 256,
+										 .out_elements = 256,
+										 .group = lk_intern_id(c->names, "0"),
+										 .group_text = lk_intern_id(c->names, "default_pg"),
+										 .ranks = lk_intern_id(c->names, "[0, 1, 2]")};
 }
 
-/* Three ranks meet 20 times; rank 1 is 300 ns late at each, the transfer takes 100 ns, rank 2 hides half of its waiting. */
+/* Three ranks meet 20 times; rank 1 is 300 ns late at each, the transfer takes 100 ns, rank 2 hides half of its
+ * waiting. */
 static void test_straggler(void **state) {
 	(void)state;
 	enum { MEETINGS = 20 };
@@ -340,6 +351,38 @@ static void test_straggler(void **state) {
 	for (int i = 0; i < x->stall_count; i++)
 		if (strcmp(x->stalls[i].kind, "straggler") == 0) named = strcmp(x->stalls[i].what, "rank 1") == 0;
 	assert_true(named);
+	lk_explain_free(x);
+}
+
+/* What another finds later is shown: the critical path as a track of its own, behind all ranks. */
+static void test_critical_path(void **state) {
+	(void)state;
+	lk_capture *c = capture(0);
+	launched(c, 7, "a", 0, 10, 100);
+	launched(c, 8, "b", 50, 120, 200);
+	lk_explanation *x = explain(c);
+	static const lk_critical_part parts[] = {{"computation", 170e-9}, {"launch", 20e-9}};
+	static const lk_critical_event events[] = {{0, 1}, {0, 3}};
+	x->critical = (lk_critical_path){parts, 2, events, 2};
+	char path[] = "/tmp/lockstep-path-XXXXXX.json", *text = NULL;
+	size_t size;
+	lk_error err = {0};
+	int file = mkstemps(path, 5);
+	assert_true(file >= 0);
+	close(file);
+	assert_int_equal(lk_explain_trace(x, path, &err), LK_OK);
+	assert_int_equal(lk_stream_slurp(path, 1 << 20, &text, &size, &err), LK_OK);
+	assert_non_null(strstr(text, "critical path"));
+	int slices = 0;
+	for (const char *at = text; (at = strstr(at, "\"X\"")); at++) slices++;
+	assert_int_equal(slices, 1 + 2 + 2); /* the part of the launch call, kernels, the path */
+	free(text);
+	assert_int_equal(lk_explain_print(x, 0, LK_EXPLAIN_ALL, false, path, stdout, &err), LK_OK);
+	assert_int_equal(lk_stream_slurp(path, 1 << 20, &text, &size, &err), LK_OK);
+	assert_non_null(strstr(text, "critical path\n"));
+	assert_non_null(strstr(text, "89.5 %  computation"));
+	free(text);
+	unlink(path);
 	lk_explain_free(x);
 }
 
@@ -419,7 +462,8 @@ static lk_diff *difference(const int64_t *before, int n, const int64_t *after, i
 
 static void test_diff(void **state) {
 	(void)state;
-	static const int64_t slow[] = {1000, 1010, 990, 1000}, fast[] = {900, 910, 890, 900}, wild[] = {500, 1500, 700, 1200};
+	static const int64_t slow[] = {1000, 1010, 990, 1000}, fast[] = {900, 910, 890, 900},
+						 wild[] = {500, 1500, 700, 1200};
 	lk_diff *d = difference(slow, 4, fast, 4);
 	assert_int_equal(d->verdict, 1);
 	assert_true(fabs(d->ratio - 1000.0 / 900) < 1e-9);
@@ -490,7 +534,8 @@ static void write_answer(const char *trace, const char *steps, const char *path)
 	lk_explain_defaults(&request);
 	request.traces = &trace, request.trace_count = 1, request.steps = steps;
 	if (lk_explain(&request, &x, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	if (lk_explain_print(x, 3, LK_EXPLAIN_ALL, false, path, stdout, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_explain_print(x, 3, LK_EXPLAIN_ALL, false, path, stdout, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	lk_explain_free(x);
 }
 
@@ -538,10 +583,12 @@ static void test_public(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bitmap),     cmocka_unit_test(test_stream_gaps), cmocka_unit_test(test_device_gaps),
-		cmocka_unit_test(test_queue),      cmocka_unit_test(test_full_queue),  cmocka_unit_test(test_sort_and_statistics),
-		cmocka_unit_test(test_straggler),  cmocka_unit_test(test_steps),       cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_diff),       cmocka_unit_test(test_diff_kernels), cmocka_unit_test(test_student),
+		cmocka_unit_test(test_bitmap),       cmocka_unit_test(test_stream_gaps),
+		cmocka_unit_test(test_device_gaps),  cmocka_unit_test(test_queue),
+		cmocka_unit_test(test_full_queue),   cmocka_unit_test(test_sort_and_statistics),
+		cmocka_unit_test(test_straggler), cmocka_unit_test(test_critical_path),   cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_nothing),      cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_diff_kernels), cmocka_unit_test(test_student),
 		cmocka_unit_test(test_public),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
