@@ -132,6 +132,8 @@ typedef struct lk_explain_comm {
 	uint64_t matched;
 	int64_t wait_ns, transfer_ns;        /* before and after the last rank's arrival; together their time */
 	int64_t exposed_wait_ns;             /* the part of exposed_ns that is waiting */
+	/* GB/s as nccl-tests define it, mean; of the transfer where all were matched, else of whole kernels, and so too low */
+	double busbw;
 } lk_explain_comm;
 
 /* Who keeps the others waiting. */

@@ -178,6 +178,24 @@ static int by_exposed(const void *a, const void *b) {
 	return strcmp(x->group, y->group);
 }
 
+/* nccl-tests, doc/PERFORMANCE.md: what a link carries for each byte of the message. */
+static double bus_factor(const char *kind, int ranks) {
+	double n = ranks;
+	if (ranks < 2) return NAN;
+	if (strcmp(kind, "all_reduce") == 0) return 2 * (n - 1) / n;
+	bool part = strcmp(kind, "all_gather") == 0 || strcmp(kind, "reduce_scatter") == 0 || strcmp(kind, "all_to_all") == 0;
+	return part ? (n - 1) / n : 1;
+}
+
+/* A row when all is counted. */
+static lk_explain_comm finish(const comm_row *row) {
+	lk_explain_comm sum = row->sum;
+	if (row->bytes_known < (double)sum.count) sum.bytes = NAN;
+	int64_t ns = sum.matched == sum.count ? sum.transfer_ns : sum.kernel_ns;
+	sum.busbw = ns > 0 ? sum.bytes / (double)ns * bus_factor(sum.kind, sum.group_size) : NAN;
+	return sum;
+}
+
 static lk_status add_rank(comm_sums *sums, const lk_rank_work *w, lk_arena *arena, lk_error *err) {
 	for (size_t i = 0; i < w->comms.count; i++) {
 		identity id = identify(w, w->comms.at[i].event);
@@ -195,10 +213,7 @@ static lk_status sum_comms(lk_explain_work *w, comm_sums *sums, lk_error *err) {
 	size_t count = sums->rows.count;
 	lk_explain_comm *out = LK_ARRAY(&w->arena, lk_explain_comm, count);
 	if (!out) return lk_oom(err);
-	for (size_t i = 0; i < count; i++) {
-		out[i] = sums->rows.at[i].sum;
-		if (sums->rows.at[i].bytes_known < (double)out[i].count) out[i].bytes = NAN;
-	}
+	for (size_t i = 0; i < count; i++) out[i] = finish(&sums->rows.at[i]);
 	if (count) qsort(out, count, sizeof *out, by_exposed);
 	w->result.comm = out;
 	w->result.comm_count = (int)count;

@@ -49,6 +49,11 @@ static void put_plain(lk_table *t, double number) {
 	lk_table_number(t, number, isnan(number) ? NULL : lk_fixed(number, 0, text, sizeof text));
 }
 
+static void put_real(lk_table *t, double number) {
+	char text[32];
+	lk_table_number(t, number, isnan(number) ? NULL : lk_fixed(number, 2, text, sizeof text));
+}
+
 static void put_ratio(lk_table *t, double number) {
 	char text[32];
 	lk_table_number(t, number, isnan(number) ? NULL : lk_fixed(number, 3, text, sizeof text));
@@ -192,6 +197,7 @@ static lk_table *communication(const lk_explanation *x) {
 		RIGHT("count", "count"),        RIGHT("bytes", "bytes"),          RIGHT("kernel_ns", "time"),
 		RIGHT("exposed_ns", "exposed"), RIGHT("hidden_pctg", "hidden %"), RIGHT("matched", "matched"),
 		RIGHT("wait_ns", "waiting"),    RIGHT("transfer_ns", "transfer"), RIGHT("exposed_wait_ns", "exposed waiting"),
+		RIGHT("busbw_GBps", "busbw GB/s"),
 	};
 	lk_table *t = TABLE("communication", columns);
 	for (int i = 0; t && i < x->comm_count; i++) {
@@ -200,11 +206,12 @@ static lk_table *communication(const lk_explanation *x) {
 		lk_table_row(t);
 		lk_table_text(t, c->kind), lk_table_text(t, *c->group ? c->group : NULL);
 		put_plain(t, c->group_size ? c->group_size : NAN), lk_put_count(t, (double)c->count), put_bytes(t, c->bytes);
-		lk_put_ns(t, all), lk_put_ns(t, (double)c->exposed_ns),
-			lk_put_pctg(t, c->host ? NAN : all - (double)c->exposed_ns, all);
+		lk_put_ns(t, all), lk_put_ns(t, (double)c->exposed_ns);
+		lk_put_pctg(t, c->host ? NAN : all - (double)c->exposed_ns, all);
 		put_plain(t, (double)c->matched);
 		lk_put_ns(t, c->matched ? (double)c->wait_ns : NAN), lk_put_ns(t, c->matched ? (double)c->transfer_ns : NAN);
 		lk_put_ns(t, c->matched ? (double)c->exposed_wait_ns : NAN);
+		put_real(t, c->busbw);
 	}
 	if (t) lk_table_hide_empty(t);
 	return t;

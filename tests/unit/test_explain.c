@@ -337,6 +337,7 @@ static void test_straggler(void **state) {
 	assert_int_equal(all->transfer_ns, 3 * 100 * MEETINGS);
 	assert_int_equal(all->exposed_wait_ns, (300 + 150) * MEETINGS);
 	assert_int_equal(all->exposed_ns, (300 + 150 + 3 * 100) * MEETINGS);
+	assert_true(fabs(all->busbw - 1024.0 / 100 * 4 / 3) < 1e-9); /* bytes a nanosecond, 2 (n - 1) / n */
 	assert_int_equal(x->straggler_count, 3);
 	for (int r = 0; r < 3; r++) {
 		const lk_explain_straggler *s = &x->stragglers[r];
