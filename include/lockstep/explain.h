@@ -109,6 +109,16 @@ typedef struct lk_explain_launch {
 	uint64_t short_kernels;              /* gpu_duration < cpu_duration: the host cannot keep ahead */
 } lk_explain_launch;
 
+/* A part of the trace in which the device is idle most of the time, for one reason. */
+typedef struct lk_explain_stretch {
+	int rank;
+	const char *cause;                   /* "launch", "sync" or "data loading" */
+	int64_t start_ns, dur_ns;            /* on the run's common clock */
+	int64_t lost_ns;                     /* of it: idle for this reason */
+	uint64_t gaps;
+	const char *annotation, *operation;  /* around the call that ends the longest gap; "" none */
+} lk_explain_stretch;
+
 enum { LK_WORK_COMPUTATION, LK_WORK_COMMUNICATION, LK_WORK_MEMORY, LK_WORK_HOST };
 extern const char *const lk_explain_types[]; /* "COMPUTATION", ...; HOST: operations, of traces without a device */
 
@@ -132,7 +142,8 @@ typedef struct lk_explain_comm {
 	uint64_t matched;
 	int64_t wait_ns, transfer_ns;        /* before and after the last rank's arrival; together their time */
 	int64_t exposed_wait_ns;             /* the part of exposed_ns that is waiting */
-	/* GB/s as nccl-tests define it, mean; of the transfer where all were matched, else of whole kernels, and so too low */
+	/* GB/s as nccl-tests define it, mean; of the transfer where all were matched, else of whole kernels, and so too low
+	 */
 	double busbw;
 } lk_explain_comm;
 
@@ -184,6 +195,8 @@ typedef struct lk_explanation {
 	int step_rows;
 	const lk_explain_idle *idle;
 	int idle_count;
+	const lk_explain_stretch *stretches; /* the costliest first; those of a thousandth of the time or more */
+	int stretch_count;
 	const lk_explain_queue *queues;
 	int queue_count;
 	const lk_explain_launch *launches;
@@ -213,6 +226,7 @@ enum {
 	LK_EXPLAIN_OVERLAP,
 	LK_EXPLAIN_COMMUNICATION,
 	LK_EXPLAIN_STRAGGLERS,
+	LK_EXPLAIN_STRETCHES,
 	LK_EXPLAIN_IDLE,
 	LK_EXPLAIN_KERNELS,
 	LK_EXPLAIN_QUEUE,

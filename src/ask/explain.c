@@ -86,9 +86,10 @@ static lk_status warn_alone(lk_explain_work *w, lk_error *err) {
 
 /* The rows of all ranks that were asked for, one after another: X(vector in the rank, array and count in the result).
  */
-#define ROWS(X)                                    \
-	X(step_rows, lk_explain_step, steps, step_rows) \
-	X(idle_rows, lk_explain_idle, idle, idle_count) \
+#define ROWS(X)                                        \
+	X(step_rows, lk_explain_step, steps, step_rows)     \
+	X(idle_rows, lk_explain_idle, idle, idle_count)     \
+	X(stretches, lk_explain_stretch, stretches, stretch_count) \
 	X(queue_rows, lk_explain_queue, queues, queue_count)
 
 static lk_status join_rows(lk_explain_work *w, lk_error *err) {
@@ -110,6 +111,7 @@ static lk_status join_rows(lk_explain_work *w, lk_error *err) {
 	}
 	ROWS(JOIN)
 #undef JOIN
+	qsort((void *)w->result.stretches, (size_t)w->result.stretch_count, sizeof *w->result.stretches, lk_stretch_order);
 	return LK_OK;
 }
 

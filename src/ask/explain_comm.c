@@ -183,7 +183,8 @@ static double bus_factor(const char *kind, int ranks) {
 	double n = ranks;
 	if (ranks < 2) return NAN;
 	if (strcmp(kind, "all_reduce") == 0) return 2 * (n - 1) / n;
-	bool part = strcmp(kind, "all_gather") == 0 || strcmp(kind, "reduce_scatter") == 0 || strcmp(kind, "all_to_all") == 0;
+	bool part =
+		strcmp(kind, "all_gather") == 0 || strcmp(kind, "reduce_scatter") == 0 || strcmp(kind, "all_to_all") == 0;
 	return part ? (n - 1) / n : 1;
 }
 

@@ -52,7 +52,7 @@ typedef struct blame {
 } blame;
 
 /* The outermost annotation and operation around a call. Steps and the loader say nothing that is not known. */
-static void place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op) {
+void lk_rank_place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op) {
 	const lk_capture *c = w->c;
 	*note = *op = 0;
 	for (uint32_t e = call; e != LK_NONE; e = c->parent[e]) {
@@ -65,7 +65,7 @@ static void place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op) 
 
 static void blame_add(lk_rank_work *w, blame *b, uint32_t call, int64_t ns) {
 	uint32_t note, op;
-	place(w, call, &note, &op);
+	lk_rank_place(w, call, &note, &op);
 	b->gaps++;
 	if (note) b->note[note] += ns;
 	b->op[op] += ns;
@@ -103,34 +103,37 @@ static uint32_t waiting_at(const lk_rank_work *w, waiting *at, int64_t moment) {
 	return at->call != LK_NONE && at->end >= moment ? at->call : LK_NONE;
 }
 
-static void explain_gap(lk_rank_work *w, const lk_interval *gap, uint32_t next, uint32_t wait, blame *late,
+/* `next` is the work that ends the gap, `wait` the call in which the host waited when it began; LK_NONE. */
+static bool explain_gap(lk_rank_work *w, const lk_interval *gap, uint32_t next, uint32_t wait, blame *late,
 						blame *sync) {
 	lk_explain_rank *r = &w->result;
-	int64_t length = gap->end - gap->start;
 	uint32_t launch = next == LK_NONE ? LK_NONE : w->c->launch[next];
 	bool host = launch != LK_NONE ? w->c->start_ns[launch] > gap->start : next == LK_NONE;
-	int64_t loading = host ? lk_times_between(&w->loading, gap->start, gap->end) : 0, rest = length - loading;
+	int64_t loading = host ? lk_times_between(&w->loading, gap->start, gap->end) : 0;
+	int64_t rest = gap->end - gap->start - loading;
 	r->idle_data_ns += loading;
+	if (!lk_stretch_add(w, LK_STRETCH_DATA, gap, loading, LK_NONE)) return false;
 	if (!host) {
 		r->idle_other_ns += rest;
-	} else if (wait != LK_NONE && rest > 0) {
-		r->idle_sync_ns += rest;
-		blame_add(w, sync, wait, rest);
-	} else {
-		r->idle_host_ns += rest;
-		if (launch != LK_NONE && rest > 0) blame_add(w, late, launch, rest);
+		return true;
 	}
+	bool waited = wait != LK_NONE;
+	*(waited ? &r->idle_sync_ns : &r->idle_host_ns) += rest;
+	uint32_t call = waited ? wait : launch;
+	if (call != LK_NONE && rest > 0) blame_add(w, waited ? sync : late, call, rest);
+	return lk_stretch_add(w, waited ? LK_STRETCH_SYNC : LK_STRETCH_LAUNCH, gap, rest, call);
 }
 
-static void device_gaps(lk_rank_work *w, blame *late, blame *sync) {
+static bool device_gaps(lk_rank_work *w, blame *late, blame *sync) {
 	waiting at = {.call = LK_NONE, .end = INT64_MIN};
 	size_t next = 0;
 	for (size_t g = 0; g < w->idle.set.count; g++) {
 		const lk_interval *gap = &w->idle.set.at[g];
 		while (next < w->device.count && w->c->start_ns[w->device.at[next].item] < gap->end) next++;
 		uint32_t event = next < w->device.count ? w->device.at[next].item : LK_NONE;
-		explain_gap(w, gap, event, waiting_at(w, &at, gap->start), late, sync);
+		if (!explain_gap(w, gap, event, waiting_at(w, &at, gap->start), late, sync)) return false;
 	}
+	return lk_stretches_end(w);
 }
 
 lk_status lk_rank_gaps(lk_rank_work *w, lk_error *err) {
@@ -140,10 +143,11 @@ lk_status lk_rank_gaps(lk_rank_work *w, lk_error *err) {
 	int64_t *counters = calloc(names * 4, sizeof *counters);
 	if (!counters) return lk_oom(err);
 	blame late = {counters, counters + names, 0}, sync = {counters + 2 * names, counters + 3 * names, 0};
-	if (w->device.count) device_gaps(w, &late, &sync);
+	bool good = true;
+	if (w->device.count) good = device_gaps(w, &late, &sync);
 	else w->result.idle_other_ns = w->result.idle_ns;
 	w->late = summary(&late, names);
 	w->sync = summary(&sync, names);
 	free(counters);
-	return LK_OK;
+	return good ? LK_OK : lk_oom(err);
 }

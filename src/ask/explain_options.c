@@ -5,8 +5,8 @@
 
 static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 const char *const lk_explain_tables[] = {
-	"all",  "stalls",  "breakdown", "steps",    "overlap", "communication", "stragglers",
-	"idle", "kernels", "queue",     "launches", NULL,
+	"all",       "stalls", "breakdown", "steps", "overlap",  "communication", "stragglers",
+	"stretches", "idle",   "kernels",   "queue", "launches", NULL,
 };
 
 static const lk_option options[] = {
@@ -20,7 +20,8 @@ static const lk_option options[] = {
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", "Output",
 	 "text, md, csv, json, jsonl or sqlite"},
 	{"table", 0, LK_OPTION_CHOICE, AT(table), false, 0, 0, lk_explain_tables, "NAME", NULL,
-	 "one table: stalls, breakdown, steps, overlap, communication, stragglers, idle, kernels, queue or launches"},
+	 "one table: stalls, breakdown, steps, overlap, communication, stragglers, stretches, idle, kernels, queue or "
+	 "launches"},
 	{"top", 0, LK_OPTION_INT, AT(top), false, 0, 1000000, NULL, "N", NULL,
 	 "so many stalls and kernels; 0 all; default 10"},
 	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},

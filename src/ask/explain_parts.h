@@ -79,6 +79,14 @@ typedef struct lk_rank_blame {
 	lk_rank_places notes, ops;
 } lk_rank_blame;
 
+/* Gaps that follow one another for the same reason (explain_stretch.c). */
+enum { LK_STRETCH_LAUNCH, LK_STRETCH_SYNC, LK_STRETCH_DATA, LK_STRETCH_CAUSES };
+typedef struct lk_stretch {
+	int64_t start, end, lost_ns, longest;
+	uint64_t gaps;           /* 0: none is open */
+	uint32_t note, op; /* around the calls that end the gaps: annotation of all, operation of the longest; 0 none */
+} lk_stretch;
+
 struct lk_rank_work {
 	const lk_traces *traces;
 	uint32_t index;
@@ -100,6 +108,8 @@ struct lk_rank_work {
 	LK_VEC(lk_explain_step) step_rows;
 	LK_VEC(lk_explain_idle) idle_rows;
 	LK_VEC(lk_explain_queue) queue_rows;
+	lk_stretch open[LK_STRETCH_CAUSES];
+	LK_VEC(lk_explain_stretch) stretches;
 	lk_explain_launch launch;
 	lk_rank_blame sync, late; /* of idle_sync_ns and idle_host_ns */
 	uint64_t sync_calls;
@@ -116,6 +126,13 @@ lk_status lk_rank_gaps(lk_rank_work *w, lk_error *err);
 lk_status lk_rank_launches(lk_rank_work *w, lk_error *err);
 lk_status lk_rank_comms(lk_rank_work *w, lk_error *err);
 lk_status lk_rank_durations(lk_rank_work *w, lk_error *err);
+
+/* The outermost annotation and operation around a call, names; 0 none. */
+void lk_rank_place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op);
+/* A gap of the device of which `lost` has this cause; gaps come in order. False: memory is out. */
+bool lk_stretch_add(lk_rank_work *w, int cause, const lk_interval *gap, int64_t lost, uint32_t call);
+bool lk_stretches_end(lk_rank_work *w);
+int lk_stretch_order(const void *a, const void *b); /* for qsort: the costliest first */
 
 static inline bool lk_in_windows(const lk_rank_work *w, int64_t time) {
 	const lk_intervals *set = &w->windows.set;

@@ -17,6 +17,7 @@ void lk_rank_free(lk_rank_work *w) {
 	lk_vec_free(&w->durations);
 	lk_vec_free(&w->step_rows);
 	lk_vec_free(&w->idle_rows);
+	lk_vec_free(&w->stretches);
 	lk_vec_free(&w->queue_rows);
 	memset(w, 0, sizeof *w);
 }

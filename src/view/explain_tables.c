@@ -240,6 +240,24 @@ static lk_table *stragglers(const lk_explanation *x) {
 	return t;
 }
 
+static lk_table *stretches(const lk_explanation *x, int top) {
+	static const lk_column columns[] = {
+		RIGHT("rank", "rank"), LEFT("cause", "idle for"), RIGHT("start_ns", "start"), RIGHT("dur_ns", "length"),
+		RIGHT("lost_ns", "lost"), RIGHT("lost_pctg", "%"), RIGHT("gaps", "gaps"), LEFT("annotation", "annotation"),
+		LEFT("operation", "operation"),
+	};
+	lk_table *t = TABLE("stretches", columns);
+	for (int i = 0; t && i < rows_of(x->stretch_count, top); i++) {
+		const lk_explain_stretch *s = &x->stretches[i];
+		lk_table_row(t);
+		put_plain(t, s->rank), lk_table_text(t, s->cause);
+		lk_put_ns(t, (double)s->start_ns), lk_put_ns(t, (double)s->dur_ns), lk_put_ns(t, (double)s->lost_ns);
+		lk_put_pctg(t, (double)s->lost_ns, (double)s->dur_ns), lk_put_count(t, (double)s->gaps);
+		lk_table_text(t, *s->annotation ? s->annotation : NULL), lk_table_text(t, *s->operation ? s->operation : NULL);
+	}
+	return t;
+}
+
 static lk_table *idle(const lk_explanation *x) {
 	static const lk_column columns[] = {
 		RIGHT("rank", "rank"), RIGHT("stream", "stream"), RIGHT("gaps", "gaps"), RIGHT("idle_time_ns", "idle_time"),
@@ -346,6 +364,7 @@ lk_table *lk_explain_table(const lk_explanation *x, int which, bool people) {
 	case LK_EXPLAIN_OVERLAP: return overlap(x);
 	case LK_EXPLAIN_COMMUNICATION: return communication(x);
 	case LK_EXPLAIN_STRAGGLERS: return stragglers(x);
+	case LK_EXPLAIN_STRETCHES: return stretches(x, top);
 	case LK_EXPLAIN_IDLE: return idle(x);
 	case LK_EXPLAIN_KERNELS: return kernels(x, top, people);
 	case LK_EXPLAIN_QUEUE: return queue(x);

@@ -216,6 +216,21 @@ static void test_device_gaps(void **state) {
 		if (strcmp(s->kind, "launch") == 0) launch = strstr(s->evidence, "Optimizer.step#SGD.step") != NULL;
 	}
 	assert_true(sync && launch);
+	/* Each reason is a stretch of its own; the late launches are too far apart to be one. */
+	static const struct {
+		const char *cause, *operation;
+		int64_t start, lost;
+	} stretches[] = {{"data loading", "", 3000, 600},
+					 {"launch", "aten::add_", 5000, 500},
+					 {"launch", "cudaLaunchKernel", 3000, 400},
+					 {"sync", "aten::item", 2000, 300}};
+	assert_int_equal(x->stretch_count, 4);
+	for (int i = 0; i < 4; i++) {
+		assert_string_equal(x->stretches[i].cause, stretches[i].cause);
+		assert_string_equal(x->stretches[i].operation, stretches[i].operation);
+		assert_int_equal(x->stretches[i].start_ns, stretches[i].start);
+		assert_int_equal(x->stretches[i].lost_ns, stretches[i].lost);
+	}
 	lk_explain_free(x);
 }
 
