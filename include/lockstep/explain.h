@@ -242,7 +242,12 @@ void lk_explain_free(lk_explanation *explanation);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output. `table` selects what is printed;
  * LK_EXPLAIN_ALL is the report in text, every table in md, json and sqlite, and the breakdown in csv and jsonl, which
- * hold one table. */
+ * hold one table.
+ *
+ * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s, step_deviation_s, kernel_count,
+ * clock_anchors, clock_residual_max_s; each table by its name, an array of objects with the columns of csv;
+ * critical_path
+ * [{kind, seconds}], warnings, reproduce. What is not known is null. */
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path,
 						   FILE *out, lk_error *err);
 /* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per thread and stream of
