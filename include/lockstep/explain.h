@@ -160,6 +160,7 @@ typedef struct lk_explain_straggler {
 typedef struct lk_explain_stall {
 	const char *kind; /* "communication", "straggler", "launch", "sync", "data loading", "copies", ... */
 	const char *what;                    /* "all_reduce of default_pg" */
+	int subject;                         /* communication: index in comm; straggler: rank; else -1 */
 	double lost_s;                       /* per step, mean over ranks */
 	double share;                        /* of the step */
 	const char *evidence, *remedy;

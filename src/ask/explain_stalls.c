@@ -15,12 +15,12 @@ static const double STRAGGLER_SHARE = 1.0 / 3;
 /* Devices of one kind differ by a few per cent in speed; beyond this one of them is slow. */
 static const double SLOW_RATIO = 1.03;
 
-static lk_status add(lk_explain_work *w, lk_error *err, const char *kind, double lost_s, const char *what,
+static lk_status add(lk_explain_work *w, lk_error *err, const char *kind, int subject, double lost_s, const char *what,
 					 const char *evidence, const char *remedy) {
 	double share = lost_s / w->result.step_s;
 	if (!(share >= LEAST_SHARE)) return LK_OK;
 	if (!what || !evidence || !remedy || !lk_push(&w->stalls)) return lk_oom(err);
-	*lk_last(&w->stalls) = (lk_explain_stall){kind, what, lost_s, share, evidence, remedy, NAN};
+	*lk_last(&w->stalls) = (lk_explain_stall){kind, what, subject, lost_s, share, evidence, remedy, NAN};
 	return LK_OK;
 }
 
@@ -98,7 +98,7 @@ static lk_status data_loading(lk_explain_work *w, lk_error *err) {
 	const char *evidence =
 		lk_arena_printf(&w->arena, "the device idles while the host is in the data loader, %s a step%s",
 						ms(all.mean_s, time), worst(w, &idle));
-	return add(w, err, "data loading", idle.mean_s, "data loader", evidence,
+	return add(w, err, "data loading", -1, idle.mean_s, "data loader", evidence,
 	           "more workers (num_workers), prefetch_factor, persistent_workers; cheaper or earlier decoding");
 }
 
@@ -110,7 +110,7 @@ static lk_status synchronisation(lk_explain_work *w, lk_error *err) {
 	if (!at) return lk_oom(err);
 	const char *evidence = lk_arena_printf(&w->arena, "%.1f calls a step wait for the device, which then runs dry%s%s",
 	                                       (double)r->sync_calls / r->result.steps, at, most);
-	return add(w, err, "sync", idle.mean_s, "host waits for device", evidence,
+	return add(w, err, "sync", -1, idle.mean_s, "host waits for device", evidence,
 	           "no .item(), .cpu() or print of tensors in the loop; copies with non_blocking=True from pinned memory");
 }
 
@@ -129,7 +129,7 @@ static lk_status launching(lk_explain_work *w, lk_error *err) {
 		(double)r->late.gaps / r->result.steps, ms(l->cpu_duration.median_ns * 1e-9, call),
 		ms(l->gpu_duration.median_ns * 1e-9, kernel),
 		l->cpu_duration.count ? 100.0 * (double)l->short_kernels / (double)l->cpu_duration.count : 0, at, most);
-	return add(w, err, "launch", idle.mean_s, "host launches too late", evidence,
+	return add(w, err, "launch", -1, idle.mean_s, "host launches too late", evidence,
 	           "CUDA graphs or torch.compile, fused optimizers and layers, larger micro-batches");
 }
 
@@ -140,7 +140,7 @@ static lk_status device_gaps(lk_explain_work *w, lk_error *err) {
 										   "work was launched and had not begun: it waits for another stream, or "
 										   "its launch was on the way%s",
 										   worst(w, &idle));
-	return add(w, err, "gaps", idle.mean_s, "between kernels", evidence,
+	return add(w, err, "gaps", -1, idle.mean_s, "between kernels", evidence,
 	           "fewer, larger kernels; CUDA graphs; look for events between streams");
 }
 
@@ -150,11 +150,11 @@ static lk_status copying(lk_explain_work *w, lk_error *err) {
 	const char *evidence =
 		lk_arena_printf(&w->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
 						ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(w, &h2d));
-	LK_TRY(add(w, err, "copies", h2d.mean_s, "host to device", evidence,
+	LK_TRY(add(w, err, "copies", -1, h2d.mean_s, "host to device", evidence,
 	           "pin_memory and non_blocking=True, on a stream of their own, a batch ahead"));
 	any.mean_s -= h2d.mean_s;
 	evidence = lk_arena_printf(&w->arena, "other copies and fills of memory that nothing covers%s", worst(w, &any));
-	return add(w, err, "copies", any.mean_s, "other", evidence,
+	return add(w, err, "copies", -1, any.mean_s, "other", evidence,
 			   "avoid .cpu(), .contiguous() and zero-filling in the loop");
 }
 
@@ -178,7 +178,7 @@ static lk_status communication(lk_explain_work *w, const lk_explain_comm *c, lk_
 		*size ? " of " : "", size, ms((double)c->kernel_ns * 1e-9 / steps, all),
 		c->kernel_ns ? 100 - 100.0 * (double)c->exposed_ns / (double)c->kernel_ns : 0,
 		c->matched ? "; waiting for late ranks not counted" : "; waiting for other ranks counted too");
-	return add(w, err, "communication", shown, what, evidence, comm_remedy(c->kind));
+	return add(w, err, "communication", (int)(c - w->result.comm), shown, what, evidence, comm_remedy(c->kind));
 }
 
 static lk_status host_communication(lk_explain_work *w, const lk_explain_comm *c, lk_error *err) {
@@ -186,7 +186,7 @@ static lk_status host_communication(lk_explain_work *w, const lk_explain_comm *c
 	const char *what = *c->group ? lk_arena_printf(&w->arena, "%s of %.80s", c->kind, c->group) : c->kind;
 	const char *evidence = lk_arena_printf(
 		&w->arena, "%.1f a step on the host; what runs beside it is not in the trace", (double)c->count / steps);
-	return add(w, err, "communication", (double)c->exposed_ns * 1e-9 / steps, what, evidence,
+	return add(w, err, "communication", (int)(c - w->result.comm), (double)c->exposed_ns * 1e-9 / steps, what, evidence,
 	           "fewer, larger messages; NCCL where there are devices");
 }
 
@@ -199,7 +199,7 @@ static lk_status straggler(lk_explain_work *w, const lk_explain_straggler *s, lk
 		"last at %.0f %% of %.0f collectives, then %s behind; computes %.3f times as long as the median rank",
 		100.0 * (double)s->last / (double)s->collectives, (double)s->collectives,
 		ms((double)s->late_ns * 1e-9 / (double)s->last, late), s->compute_ratio);
-	return add(w, err, "straggler", (double)s->caused_ns * 1e-9 / rank_steps(w), what, evidence,
+	return add(w, err, "straggler", s->rank, (double)s->caused_ns * 1e-9 / rank_steps(w), what, evidence,
 	           slow ? "its share of the work, or its device: clocks, power limit, temperature, ECC"
 	                : "its host: CPU binding, data loading, other load on the node");
 }
@@ -221,7 +221,7 @@ static lk_status stragglers(lk_explain_work *w, lk_error *err) {
 	const char *evidence =
 		lk_arena_printf(&w->arena, "%.0f ranks come last in turn; the worst of them causes %.0f %% of it", lasts,
 						left > 0 ? 100 * most / left : 0);
-	return add(w, err, "arrival skew", left * 1e-9 / rank_steps(w), "ranks come at different times", evidence,
+	return add(w, err, "arrival skew", -1, left * 1e-9 / rank_steps(w), "ranks come at different times", evidence,
 	           "even out the work (lengths of sequences, tables), bind processes to cores");
 }
 
@@ -237,7 +237,7 @@ static lk_status on_hosts(lk_explain_work *w, lk_error *err) {
 	spread all = SPREAD(w, data_loading_ns);
 	const char *evidence = lk_arena_printf(&w->arena, "the main thread is in the data loader for %s a step%s",
 										   ms(all.mean_s, time), worst(w, &all));
-	LK_TRY(add(w, err, "data loading", all.mean_s, "data loader", evidence,
+	LK_TRY(add(w, err, "data loading", -1, all.mean_s, "data loader", evidence,
 			   "more workers (num_workers), prefetch_factor"));
 	for (int i = 0; i < w->result.comm_count; i++) LK_TRY(host_communication(w, &w->result.comm[i], err));
 	return LK_OK;
