@@ -1,0 +1,72 @@
+/* diff.h: what changed between two runs: per category and per kernel, and whether it is more than noise.
+ *
+ *     lk_diff_request request;
+ *     lk_diff_defaults(&request);
+ *     request.before = "before.json.gz", request.after = "after.json.gz";
+ *     lk_diff *answer;
+ *     lk_error err;
+ *     if (lk_diff_ask(&request, &answer, &err) != LK_OK) ...
+ *     lk_diff_print(answer, LK_OUTPUT_TEXT, LK_DIFF_ALL, false, NULL, stdout, &err);
+ *     lk_diff_free(answer);
+ */
+#ifndef LOCKSTEP_DIFF_H
+#define LOCKSTEP_DIFF_H
+
+#include "lockstep/explain.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is asked. Texts are borrowed; NULL means "not said". */
+typedef struct lk_diff_request {
+	const char *before, *after; /* a trace, or a folder with those of all ranks */
+	const char *steps;          /* as in lk_explain_request, of both */
+	int rank, top, threads;     /* likewise */
+	/* output, for the program's own use */
+	int format, table;
+	const char *path;
+} lk_diff_request;
+
+/* Times are per step, mean over ranks. */
+typedef struct lk_diff_row {
+	const char *name, *type;    /* a category, "", or a kernel and its type */
+	double before_s, after_s;
+	double delta_s;             /* after - before */
+	double share;               /* delta_s as part of before's step */
+	double before_count, after_count; /* kernels per step; NAN for categories */
+	const char *state;          /* "new", "removed" or "" */
+} lk_diff_row;
+
+typedef struct lk_diff {
+	const lk_explanation *before, *after;
+	double before_s, after_s;   /* of a step */
+	double ratio;               /* before / after: above 1 the second run is faster */
+	double ratio_deviation;     /* from the step-to-step deviations of both; NAN if one has a single step */
+	int verdict;                /* 1 faster, -1 slower, 0 within noise or not known */
+	const char *sentence;       /* "1.07 +- 0.01 x faster" and how sure */
+	const lk_diff_row *categories; /* they add up to the step; the largest change first */
+	int category_count;
+	const lk_diff_row *kernels; /* the largest change first */
+	int kernel_count;
+	int top;
+	const char *reproduce;      /* the command that asks again; NULL where the runs were not read from files */
+	void *memory_owner;
+} lk_diff;
+
+enum { LK_DIFF_ALL, LK_DIFF_CATEGORIES, LK_DIFF_KERNELS, LK_DIFF_TABLES };
+extern const char *const lk_diff_tables[LK_DIFF_TABLES + 1];
+
+void lk_diff_defaults(lk_diff_request *request);
+lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *err);
+void lk_diff_free(lk_diff *diff);
+/* As lk_explain_print; csv and jsonl hold the kernels unless another table is asked for. */
+lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path, FILE *out,
+						lk_error *err);
+
+extern const lk_verb lk_diff_verb;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

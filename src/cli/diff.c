@@ -1,0 +1,22 @@
+/* diff.c: `lockstep diff`: what changed between two runs. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "lockstep/diff.h"
+
+static int run(lk_args *args) {
+	lk_diff_request request;
+	lk_diff *answer = NULL;
+	lk_error err = {0};
+	lk_diff_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	if (request.path && cli_check_place(request.path, &err) != LK_OK) return cli_fail(&err);
+	request.before = args->operands[0];
+	request.after = args->operands[1];
+	if (lk_diff_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
+	lk_status status = lk_diff_print(answer, request.format, request.table, cli_colour(), request.path, stdout, &err);
+	lk_diff_free(answer);
+	return status == LK_OK ? CLI_OK : cli_fail(&err);
+}
+
+const cli_command cli_diff = {&lk_diff_verb, run};

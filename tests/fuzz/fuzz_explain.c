@@ -1,0 +1,57 @@
+/* fuzz_explain.c: any bytes are a trace that can be explained or an error; parts of the time add up to the whole. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ask/explain.h"
+#include "trace/kineto.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static lk_capture *read_capture(const uint8_t *data, size_t size) {
+	static const lk_read_limits limits = {.events = 10000, .names = 10000};
+	lk_error err = {0};
+	lk_stream *in;
+	if (lk_stream_memory(data, size, "trace", &in, &err) != LK_OK) return NULL;
+	lk_capture *capture = lk_capture_new("trace", "Kineto JSON");
+	bool good =
+		capture && lk_kineto_read(in, &limits, capture, &err) == LK_OK && lk_capture_finish(capture, &err) == LK_OK;
+	lk_stream_close(in);
+	if (good) return capture;
+	lk_capture_free(capture);
+	return NULL;
+}
+
+static void check(const lk_explanation *x) {
+	for (int i = 0; i < x->rank_count; i++) {
+		const lk_explain_rank *r = &x->ranks[i];
+		if (r->idle_ns + r->compute_ns + r->non_compute_ns != r->kernel_time_ns) abort();
+		if (r->exposed_communication_ns + r->exposed_memory_ns != r->non_compute_ns) abort();
+		if (r->idle_data_ns + r->idle_sync_ns + r->idle_host_ns + r->idle_other_ns != r->idle_ns) abort();
+		if (r->idle_data_ns < 0 || r->idle_sync_ns < 0 || r->idle_host_ns < 0 || r->idle_other_ns < 0) abort();
+	}
+	for (int i = 0; i < x->step_rows; i++) {
+		const lk_explain_step *s = &x->steps[i];
+		if (s->compute_ns + s->exposed_communication_ns + s->exposed_memory_ns + s->idle_ns != s->dur_ns) abort();
+	}
+	for (int i = 0; i < x->stall_count; i++)
+		if (!(x->stalls[i].lost_s > 0) || !*x->stalls[i].evidence) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+	lk_capture *capture = read_capture(data, size);
+	lk_explain_request request;
+	lk_traces *traces;
+	lk_explanation *x;
+	lk_error err = {0};
+	lk_explain_defaults(&request);
+	if (!capture || lk_traces_make(&capture, 1, &traces, &err) != LK_OK) return 0;
+	if (lk_explain_make(traces, &request, &x, &err) != LK_OK) return 0;
+	check(x);
+	FILE *nowhere = fopen("/dev/null", "w");
+	for (int format = 0; nowhere && format < 5; format++)
+		if (lk_explain_print(x, format, LK_EXPLAIN_ALL, false, NULL, nowhere, &err) != LK_OK) abort();
+	if (nowhere) fclose(nowhere);
+	lk_explain_free(x);
+	return 0;
+}
