@@ -1,0 +1,145 @@
+/* edit_shape.c: larger batches and other number formats: edits that change what operations work on.
+ *
+ * Batch. With f times the samples on a rank, products have f times the rows of tokens: `m` of a forward product and of an
+ * input's gradient, `k` of a weight's gradient, whose `m` is a width of the network. Which one it is shows in the sizes:
+ * rows of tokens are the `m` that forward products have. Bytes of a product grow by what its operands grow by. Attention
+ * has f times the heads, memory-bound kernels f times the bytes. The optimizer, weights, gradients and their communication
+ * do not depend on the batch.
+ *
+ * Formats. Operands of products are read in the new format. Tensors in memory are stored in 16 bits for 8-bit and 4-bit
+ * formats too, so activations and gradients change with 16 against 32 bits alone. The conversions that 8-bit products need
+ * are not added. */
+#include "graph/edit.h"
+
+#include <math.h>
+
+static bool multiplies(unsigned kind) {
+	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
+}
+
+static bool is_attention(unsigned kind) { return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD; }
+
+static bool streams(unsigned kind) { return kind >= LK_OP_SOFTMAX && kind <= LK_OP_OPTIMIZER; }
+
+/* ---- batch ---- */
+
+enum { MOST_ROWS = 64 };
+
+/* Different numbers of token rows: those of the forward products, most of a model's layers alike. */
+typedef struct rows {
+	double at[MOST_ROWS];
+	int count;
+} rows;
+
+static bool has(const rows *r, double m) {
+	for (int i = 0; i < r->count; i++)
+		if (r->at[i] == m) return true;
+	return false;
+}
+
+static void find_rows(const lk_graph *graph, rows *out) {
+	out->count = 0;
+	for (uint32_t i = 0; i < graph->ops.count && out->count < MOST_ROWS; i++) {
+		bool forward = graph->ops.phase[i] == LK_PHASE_FORWARD && multiplies(graph->ops.kind[i]);
+		if (forward && graph->ops.m[i] > 0 && !has(out, graph->ops.m[i])) out->at[out->count++] = graph->ops.m[i];
+	}
+}
+
+/* A gradient whose rows are tokens too may be of a weight: then the sum runs over tokens, and `m` is the width that the
+ * name says nothing of. Where both could be tokens, names decide. */
+static bool sums_tokens(const lk_graph *graph, uint32_t i, const rows *r) {
+	const lk_ops *ops = &graph->ops;
+	if (ops->phase[i] == LK_PHASE_FORWARD || ops->phase[i] == LK_PHASE_RECOMPUTE) return false;
+	if (ops->phase[i] == LK_PHASE_WEIGHT) return true;
+	const char *name = lk_intern_text(graph->names, ops->name[i]);
+	if (lk_glob("*weight*", name) || lk_glob("*wgrad*", name)) return true;
+	return !has(r, ops->m[i]) && has(r, ops->k[i]);
+}
+
+static double elements(const lk_ops *ops, uint32_t i) {
+	double m = ops->m[i], n = ops->n[i], k = ops->k[i];
+	return fmax(ops->batch[i], 1) * (m * k + k * n + m * n);
+}
+
+static void grow_product(lk_edit *edit, uint32_t i, const rows *r, double f) {
+	lk_ops *ops = &edit->graph->ops;
+	double before = elements(ops, i);
+	if (sums_tokens(edit->graph, i, r)) ops->k[i] *= f;
+	else ops->m[i] *= f;
+	double size = ops->dtype[i] >= LK_FP8 ? 2 : lk_dtype_bytes((lk_dtype)ops->dtype[i]);
+	if (ops->bytes[i] > 0) ops->bytes[i] = fmax(0, ops->bytes[i] + size * (elements(ops, i) - before));
+	ops->flops[i] *= f;
+}
+
+static void grow_memory(lk_ops *ops, uint32_t i, double f) {
+	unsigned taken = ops->alloc_owner[i], back = ops->release_owner[i];
+	if (taken == LK_OWN_ACTIVATIONS || taken == LK_OWN_LOGITS) ops->alloc[i] *= f;
+	if (back == LK_OWN_ACTIVATIONS || back == LK_OWN_LOGITS) ops->release[i] *= f;
+}
+
+static bool of_weights(const lk_graph *graph, uint32_t i, const bool *mask) {
+	const lk_ops *ops = &graph->ops;
+	return ops->phase[i] == LK_PHASE_OPTIMIZER || ops->kind[i] == LK_OP_OPTIMIZER ||
+	       (lk_op_is_comm(ops->kind[i]) && lk_edit_is_data_parallel(graph, i, mask)) || ops->group[i] == LK_GROUP_EMBEDDING ||
+	       ops->group[i] == LK_GROUP_MODEL;
+}
+
+static bool grows(lk_edit *edit, uint32_t i, const rows *r, double f) {
+	lk_ops *ops = &edit->graph->ops;
+	unsigned kind = ops->kind[i];
+	if (kind == LK_OP_HOST || kind == LK_OP_WAIT || kind == LK_OP_MACRO) return false;
+	if (multiplies(kind)) grow_product(edit, i, r, f);
+	else if (is_attention(kind) && ops->batch[i] > 0) ops->batch[i] *= f, ops->flops[i] *= f, ops->bytes[i] *= f;
+	else ops->bytes[i] *= f, ops->flops[i] *= f;
+	return true;
+}
+
+void lk_edit_batch(lk_edit *edit, double factor) {
+	lk_graph *graph = edit->graph;
+	bool mask[256] = {0};
+	rows r;
+	edit->changed = 0;
+	find_rows(graph, &r);
+	const bool *teams = graph->teams.count <= 256 ? (lk_edit_data_parallel(graph, mask), mask) : NULL;
+	for (uint32_t i = 0; i < edit->op.count; i++) {
+		grow_memory(&graph->ops, i, factor);
+		if (!of_weights(graph, i, teams)) edit->changed += grows(edit, i, &r, factor);
+	}
+	graph->model_flops *= factor, graph->tokens *= factor, graph->samples *= factor;
+}
+
+/* ---- number formats ---- */
+
+/* Bytes of a stored activation. */
+static double stored(lk_dtype dtype) { return dtype >= LK_FP8 ? 2 : lk_dtype_bytes(dtype); }
+
+static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
+	lk_ops *ops = &edit->graph->ops;
+	lk_dtype old = (lk_dtype)ops->dtype[i];
+	double batch = fmax(ops->batch[i], 1), k = ops->k[i];
+	double operands = batch * k * (ops->m[i] + ops->n[i]), result = batch * ops->m[i] * ops->n[i];
+	double less = operands * (lk_dtype_bytes(old) - lk_dtype_bytes(dtype)) + result * (stored(old) - stored(dtype));
+	if (ops->bytes[i] > 0) ops->bytes[i] = fmax(0, ops->bytes[i] - less);
+	ops->dtype[i] = (uint8_t)dtype;
+}
+
+void lk_edit_dtype(lk_edit *edit, lk_dtype dtype) {
+	lk_graph *graph = edit->graph;
+	lk_ops *ops = &graph->ops;
+	double size = stored(dtype) / stored((lk_dtype)graph->peak_dtype);
+	edit->changed = 0;
+	for (uint32_t i = 0; i < edit->op.count; i++) {
+		unsigned kind = ops->kind[i];
+		if (multiplies(kind)) {
+			edit->changed += ops->dtype[i] != dtype;
+			retype_product(edit, i, dtype);
+			continue;
+		}
+		if (kind == LK_OP_OPTIMIZER || ops->phase[i] == LK_PHASE_OPTIMIZER) continue;
+		if (dtype < LK_FP8 && (is_attention(kind) || streams(kind))) ops->dtype[i] = (uint8_t)dtype;
+		if (size == 1 || !(is_attention(kind) || streams(kind) || lk_op_is_comm(kind))) continue;
+		ops->bytes[i] *= size;
+		edit->changed++;
+	}
+	graph->peak_dtype = dtype;
+}
