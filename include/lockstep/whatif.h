@@ -51,8 +51,8 @@ typedef struct lk_whatif_column {
 	const char *refused;       /* why there is no answer; NULL: there is one */
 	double step_s;
 	double change;             /* step / base - 1 */
-	double efficiency;         /* of scaling: samples (or ranks) per second and rank, against the base; NAN where the number
-	                              of ranks is the base's */
+	double efficiency;         /* of scaling: samples per second and rank, against the same changes on the base's ranks; NAN
+	                              where the number of ranks is the base's */
 	double uncertainty;        /* +- share of the step */
 	double compute_s, exposed_s, hidden_s, other_s; /* compute, communication alone, communication beside compute (no part of
 	                              the step), the rest: mean over programs */

@@ -92,18 +92,15 @@ static void free_scenario(lk_scenario *s) {
 	lk_vec_free(&s->notes);
 }
 
-static lk_status check_twice(const lk_whatif_set *sets, size_t count, lk_error *err) {
-	for (size_t a = 0; a < count; a++)
-		for (size_t b = 0; b < a; b++) {
-			if (sets[a].key->apply != sets[b].key->apply || sets[a].key->what || strcmp(sets[a].key->name, "straggler") == 0) continue;
-			lk_fail(err, LK_ERR_INPUT, "--set", "'%.80s' and '%.80s' set the same", sets[b].text, sets[a].text);
-			return lk_hint(err, "write values to try one after the other as a list: %s=A,B", sets[a].key->name);
-		}
-	return LK_OK;
+lk_status lk_whatif_check_twice(const lk_whatif_set *a, const lk_whatif_set *b, lk_error *err) {
+	if (a->key->apply != b->key->apply || a->key->what || strcmp(a->key->name, "straggler") == 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--set", "'%.80s' and '%.80s' set the same", a->text, b->text);
+	return lk_hint(err, "write values to try one after the other as a list: %s=A,B", a->key->name);
 }
 
 static lk_status apply(lk_scenario *s, const lk_whatif_set *sets, size_t count, lk_error *err) {
-	LK_TRY(check_twice(sets, count, err));
+	for (size_t a = 0; a < count; a++)
+		for (size_t b = 0; b < a; b++) LK_TRY(lk_whatif_check_twice(&sets[b], &sets[a], err));
 	for (int k = 0; k < lk_whatif_key_count; k++)
 		for (size_t i = 0; i < count; i++)
 			if (sets[i].key == &lk_whatif_keys[k]) LK_TRY(sets[i].key->apply(s, sets[i].what, sets[i].value, err));

@@ -45,6 +45,7 @@ typedef struct lk_whatif_key {
 	bool what;                       /* stands before a name: "op:NAME=0.8x" */
 	lk_status (*apply)(lk_scenario *s, const char *what, const char *value, lk_error *err);
 	const char *form, *help;
+	bool ranks;                      /* changes how many */
 } lk_whatif_key;
 extern const lk_whatif_key lk_whatif_keys[];
 extern const int lk_whatif_key_count;
@@ -59,6 +60,9 @@ typedef struct lk_whatif_set {
 /* Reads "KEY=VALUE"; of a list every value becomes a set. An unknown key is an error that names the nearest. */
 typedef LK_VEC(lk_whatif_set) lk_whatif_sets;
 lk_status lk_whatif_parse(lk_arena *arena, const char *text, lk_whatif_sets *out, lk_error *err);
+
+/* Two sets that cannot hold together because they set the same thing. */
+lk_status lk_whatif_check_twice(const lk_whatif_set *a, const lk_whatif_set *b, lk_error *err);
 
 typedef struct lk_whatif_base lk_whatif_base;
 

@@ -84,7 +84,7 @@ static lk_status set_dtype(lk_scenario *s, const char *what, const char *value, 
 	(void)what;
 	if (!lk_dtype_parse(value, &dtype)) return wrong("dtype", value, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4", err);
 	if (dtype == s->dtype) return LK_OK;
-	lk_edit_dtype(&s->edit, dtype);
+	LK_TRY(lk_edit_dtype(&s->edit, dtype, err));
 	s->dtype = dtype;
 	return LK_OK;
 }
@@ -235,25 +235,25 @@ static lk_status set_straggler(lk_scenario *s, const char *what, const char *val
 /* ---- the table ---- */
 
 const lk_whatif_key lk_whatif_keys[] = {
-	{"cluster", false, false, set_cluster, "cluster=TEXT|FILE", "another cluster, as for predict --cluster"},
-	{"gpu", true, false, set_gpu, "gpu=NAME", "other GPUs; their usual nodes where the base has its usual ones"},
-	{"nic", true, false, set_nic, "nic=2x|400g|8*400g", "faster or other NICs, each in Gbit/s (g) or GB/s"},
-	{"network", true, false, set_nic, "network=...", "the same"},
-	{"link", true, false, set_link, "link=2x|450GB/s", "faster links inside nodes, per GPU and direction"},
-	{"dtype", true, false, set_dtype, "dtype=fp8", "another number format of products"},
-	{"batch", true, false, set_batch, "batch=2x", "a larger batch on every rank"},
-	{"bucket", true, false, set_bucket, "bucket=25MB", "gradients reduced in buckets of this size"},
-	{"overlap", true, false, set_overlap, "overlap=on|off", "collectives beside compute, or not"},
-	{"fused-optimizer", true, false, set_fused, "fused-optimizer=on", "one kernel for the optimizer"},
-	{"launch", true, false, set_launch, "launch=graphs|0", "launches from CUDA graphs, or free"},
-	{"host", true, false, set_host, "host=0.5x", "a faster host"},
-	{"data-loading", true, false, set_loading, "data-loading=0.5x|off", "input read faster, or at no cost"},
-	{"op", true, true, set_op, "op:NAME=0.8x", "operations of a name (with * and ?) or kind faster or slower"},
-	{"remove", false, true, set_remove, "remove:NAME", "operations of a name or kind gone"},
-	{"gpus", true, false, set_gpus, "gpus=N", "more or fewer GPUs by data parallelism, each with its own work"},
-	{"ranks", true, false, set_gpus, "ranks=N", "the same"},
-	{"scale", true, false, set_scale, "scale=4", "so many times the GPUs"},
-	{"straggler", true, false, set_straggler, "straggler=RANK:1.3x", "compute of a rank slower"},
+	{"cluster", false, false, set_cluster, "cluster=TEXT|FILE", "another cluster, as for predict --cluster", false},
+	{"gpu", true, false, set_gpu, "gpu=NAME", "other GPUs; their usual nodes where the base has its usual ones", false},
+	{"nic", true, false, set_nic, "nic=2x|400g|8*400g", "faster or other NICs, each in Gbit/s (g) or GB/s", false},
+	{"network", true, false, set_nic, "network=...", "the same", false},
+	{"link", true, false, set_link, "link=2x|450GB/s", "faster links inside nodes, per GPU and direction", false},
+	{"dtype", true, false, set_dtype, "dtype=fp8", "another number format of products", false},
+	{"batch", true, false, set_batch, "batch=2x", "a larger batch on every rank", false},
+	{"bucket", true, false, set_bucket, "bucket=25MB", "gradients reduced in buckets of this size", false},
+	{"overlap", true, false, set_overlap, "overlap=on|off", "collectives beside compute, or not", false},
+	{"fused-optimizer", true, false, set_fused, "fused-optimizer=on", "one kernel for the optimizer", false},
+	{"launch", true, false, set_launch, "launch=graphs|0", "launches from CUDA graphs, or free", false},
+	{"host", true, false, set_host, "host=0.5x", "a faster host", false},
+	{"data-loading", true, false, set_loading, "data-loading=0.5x|off", "input read faster, or at no cost", false},
+	{"op", true, true, set_op, "op:NAME=0.8x", "operations of a name (with * and ?) or kind faster or slower", false},
+	{"remove", false, true, set_remove, "remove:NAME", "operations of a name or kind gone", false},
+	{"gpus", true, false, set_gpus, "gpus=N", "more or fewer GPUs by data parallelism, each with its own work", true},
+	{"ranks", true, false, set_gpus, "ranks=N", "the same", true},
+	{"scale", true, false, set_scale, "scale=4", "so many times the GPUs", true},
+	{"straggler", true, false, set_straggler, "straggler=RANK:1.3x", "compute of a rank slower", false},
 };
 const int lk_whatif_key_count = sizeof lk_whatif_keys / sizeof *lk_whatif_keys;
 

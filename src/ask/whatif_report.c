@@ -25,7 +25,6 @@ typedef struct answer {
 	lk_whatif_column *columns;
 	group groups[MOST_GROUPS];
 	size_t group_count;
-	double base_rate;           /* samples per second and rank */
 	double base_s;
 	uint32_t base_ranks;
 } answer;
@@ -72,7 +71,11 @@ static lk_status read_sets(answer *a, const char *sets, lk_error *err) {
 	if (sets && !copy) return lk_oom(err);
 	while ((line = strsep(&rest, "\n"))) {
 		if (a->group_count == MOST_GROUPS) return lk_fail(err, LK_ERR_INPUT, "--set", "more than %d", MOST_GROUPS);
-		LK_TRY(lk_whatif_parse(&a->arena, line, &a->groups[a->group_count++].sets, err));
+		lk_whatif_sets *sets_of = &a->groups[a->group_count].sets;
+		LK_TRY(lk_whatif_parse(&a->arena, line, sets_of, err));
+		for (size_t g = 0; g < a->group_count; g++)
+			LK_TRY(lk_whatif_check_twice(&a->groups[g].sets.at[0], &sets_of->at[0], err));
+		a->group_count++;
 	}
 	return LK_OK;
 }
@@ -111,11 +114,23 @@ static lk_status copy_notes(answer *a, const lk_whatif_outcome *from, lk_whatif_
 	return notes ? LK_OK : lk_oom(err);
 }
 
-/* Scaling efficiency: what a rank gets done in a second, against the base. */
-static double efficiency(const answer *a, const lk_whatif_column *c) {
-	if ((uint32_t)c->ranks == a->base_ranks || c->step_s <= 0) return NAN;
-	if (a->base_rate > 0) return c->samples_per_s / c->ranks / a->base_rate;
-	return a->base_s / c->step_s; /* copies of the same work */
+/* Scaling efficiency: what a rank gets done in a second, of what it does with the same changes on as many ranks as the base
+ * has. Without samples: of the step's inverse, as copies do the same work. */
+static lk_status efficiency(const answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *c, lk_error *err) {
+	lk_whatif_set others[MOST_GROUPS];
+	lk_whatif_outcome outcome;
+	size_t kept = 0;
+	c->efficiency = NAN;
+	if ((uint32_t)c->ranks == a->base_ranks || c->step_s <= 0) return LK_OK;
+	for (size_t i = 0; i < count; i++)
+		if (!sets[i].key->ranks && strcmp(sets[i].key->name, "straggler") != 0) others[kept++] = sets[i];
+	lk_status status = lk_whatif_try(a->base, others, kept, &outcome, err);
+	if (status == LK_OK && c->samples_per_s > 0)
+		c->efficiency = c->samples_per_s / c->ranks / (outcome.step.graph->samples / outcome.step.step_s / a->base_ranks);
+	else if (status == LK_OK)
+		c->efficiency = outcome.step.step_s / c->step_s;
+	lk_whatif_outcome_free(&outcome);
+	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
 static lk_status fill(answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
@@ -123,13 +138,19 @@ static lk_status fill(answer *a, const lk_whatif_outcome *from, lk_whatif_column
 	out->step_s = from->step.step_s;
 	out->ranks = (int)graph->ranks.world;
 	out->samples_per_s = out->step_s > 0 ? graph->samples / out->step_s : 0;
-	if (out == a->columns) a->base_s = out->step_s, a->base_rate = out->samples_per_s / out->ranks;
+	if (out == a->columns) a->base_s = out->step_s;
 	out->change = a->base_s > 0 ? out->step_s / a->base_s - 1 : 0;
-	out->efficiency = efficiency(a, out);
 	out->uncertainty = from->uncertainty;
 	out->compute_s = from->compute_s, out->exposed_s = from->exposed_s, out->hidden_s = from->hidden_s, out->other_s = from->other_s;
 	out->cluster = lk_arena_strdup(&a->arena, from->cluster.text);
 	return out->cluster ? copy_notes(a, from, out, err) : lk_oom(err);
+}
+
+static lk_status refuse(answer *a, const lk_error *why, lk_whatif_column *out, lk_error *err) {
+	char line[1024];
+	out->refused = lk_arena_strdup(&a->arena, lk_error_text(why, line, sizeof line));
+	out->efficiency = NAN;
+	return out->refused ? LK_OK : lk_oom(err);
 }
 
 /* A change that cannot be made is told in its column; the base must be possible. */
@@ -139,12 +160,11 @@ static lk_status ask(answer *a, const lk_whatif_set *sets, size_t count, bool ke
 	lk_error why = {0};
 	LK_TRY(label(a, sets, count, column, err));
 	lk_status status = lk_whatif_try(a->base, sets, count, &outcome, &why);
-	if (status == LK_OK) status = fill(a, &outcome, column, err);
-	else if (status == LK_ERR_INPUT && count) {
-		char line[1024];
-		column->refused = lk_arena_strdup(&a->arena, lk_error_text(&why, line, sizeof line));
-		column->efficiency = NAN;
-		status = column->refused ? LK_OK : lk_oom(err);
+	if (status == LK_OK) {
+		status = fill(a, &outcome, column, err);
+		if (status == LK_OK) status = efficiency(a, sets, count, column, err);
+	} else if (status == LK_ERR_INPUT && count) {
+		status = refuse(a, &why, column, err);
 	} else if (err) {
 		*err = why;
 	}
@@ -249,7 +269,7 @@ void lk_whatif_free(lk_whatif *whatif) {
 	answer *a = whatif->memory_owner;
 	lk_whatif_end(a->base);
 	lk_whatif_outcome_free(&a->together);
-	for (size_t g = 0; g < a->group_count; g++) lk_vec_free(&a->groups[g].sets);
+	for (size_t g = 0; g < MOST_GROUPS; g++) lk_vec_free(&a->groups[g].sets);
 	lk_arena_free(&a->arena);
 	free(a);
 }

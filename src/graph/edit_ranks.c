@@ -68,8 +68,9 @@ typedef struct growth {
 
 static lk_status no_copies(const lk_edit *edit, uint32_t ranks, const char *why, lk_error *err) {
 	const lk_ranks *r = &edit->graph->ranks;
+	uint32_t model = edit->graph->traced ? r->stages : r->world / r->group[LK_GROUP_DP].size;
 	lk_fail(err, LK_ERR_INPUT, "ranks", "%u ranks instead of %u: %s", ranks, r->world, why);
-	return lk_hint(err, "data parallelism grows by copies of all %u ranks that share a model", r->world / r->chains);
+	return lk_hint(err, "ranks come and go with whole copies of the model, of %u each", model > 0 ? model : 1);
 }
 
 static bool whole(double x) { return x >= 1 && x == floor(x); }

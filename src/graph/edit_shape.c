@@ -7,8 +7,9 @@
  * do not depend on the batch.
  *
  * Formats. Operands of products are read in the new format. Tensors in memory are stored in 16 bits for 8-bit and 4-bit
- * formats too, so activations and gradients change with 16 against 32 bits alone. The conversions that 8-bit products need
- * are not added. */
+ * formats too, so activations and gradients change with 16 against 32 bits alone. Products of 8 and 4 bits read converted
+ * rows: before each of them stands a conversion, but where a norm before it writes the format itself, and but for weights'
+ * gradients, whose operands are those of the other products. */
 #include "graph/edit.h"
 
 #include <math.h>
@@ -123,7 +124,45 @@ static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 	ops->dtype[i] = (uint8_t)dtype;
 }
 
-void lk_edit_dtype(lk_edit *edit, lk_dtype dtype) {
+/* The compute operation before it on its stream is a norm. */
+static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i) {
+	for (uint32_t b = i; b-- > block->begin;)
+		if (graph->ops.stream[b] == graph->ops.stream[i] && graph->ops.kind[b] != LK_OP_WAIT) return graph->ops.kind[b] == LK_OP_NORM;
+	return false;
+}
+
+/* Rows are read in 16 bits and written in the format. Waits for what its product waits for. */
+static void put_conversion(lk_rewrite *w, const lk_block *block, uint32_t i, lk_dtype dtype) {
+	lk_op product = lk_rewrite_op(w, block, i);
+	lk_op op = {.kind = LK_OP_ELEMENTWISE, .stream = product.stream, .phase = product.phase, .dtype = product.dtype,
+	            .join = product.join, .name = "quantize", .deps = product.deps, .dep_count = product.dep_count};
+	op.bytes = fmax(product.batch, 1) * product.m * product.k * (stored(dtype) + lk_dtype_bytes(dtype));
+	lk_rewrite_put(w, &op, &(lk_edit_op){.factor = 1});
+}
+
+typedef struct conversion {
+	lk_dtype dtype;
+	const rows *rows;
+} conversion;
+
+static void convert_block(lk_rewrite *w, const lk_block *block) {
+	const conversion *c = w->context;
+	for (uint32_t i = block->begin; i < block->end; i++) {
+		bool converts = multiplies(w->from->ops.kind[i]) && w->from->ops.dtype[i] < LK_FP8 &&
+		                !sums_tokens(w->from, i, c->rows) && !behind_norm(w->from, block, i);
+		if (converts) put_conversion(w, block, i, c->dtype);
+		lk_rewrite_copy(w, block, i);
+	}
+}
+
+static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, lk_error *err) {
+	rows r;
+	find_rows(edit->graph, &r);
+	return dtype >= LK_FP8 ? lk_edit_rewrite(edit, convert_block, NULL, &(conversion){dtype, &r}, err) : LK_OK;
+}
+
+lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {
+	LK_TRY(add_conversions(edit, dtype, err));
 	lk_graph *graph = edit->graph;
 	lk_ops *ops = &graph->ops;
 	double size = stored(dtype) / stored((lk_dtype)graph->peak_dtype);
@@ -142,4 +181,5 @@ void lk_edit_dtype(lk_edit *edit, lk_dtype dtype) {
 		edit->changed++;
 	}
 	graph->peak_dtype = dtype;
+	return LK_OK;
 }

@@ -144,6 +144,22 @@ static lk_status put_line(const char *head, const char *line, FILE *out, lk_erro
 	return LK_OK;
 }
 
+/* Combinations repeat what their parts say. */
+static bool said(const lk_whatif *w, int before, const char *note) {
+	for (int i = 0; i < before; i++)
+		for (int n = 0; n < w->columns[i].note_count; n++)
+			if (strcmp(w->columns[i].notes[n], note) == 0) return true;
+	return false;
+}
+
+static lk_status put_remarks(const lk_whatif *w, int column, FILE *out, lk_error *err) {
+	const lk_whatif_column *c = &w->columns[column];
+	if (c->refused) LK_TRY(put_line("cannot   ", c->refused, out, err));
+	for (int n = 0; n < c->note_count; n++)
+		if (!said(w, column, c->notes[n])) LK_TRY(put_line("note     ", c->notes[n], out, err));
+	return LK_OK;
+}
+
 static bool fits(const lk_whatif *w) {
 	size_t width = 24;
 	for (int i = 0; i < w->column_count; i++) width += strlen(w->columns[i].label) > 10 ? strlen(w->columns[i].label) + 2 : 12;
@@ -157,13 +173,8 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	LK_TRY(put_line("cluster  ", w->columns[0].cluster, out, err));
 	fputc('\n', out);
 	LK_TRY(fits(w) ? write_side_by_side(w, colour, out, err) : write_rows(w, colour, out, err));
-	for (int i = 0; i < w->column_count; i++) {
-		const lk_whatif_column *c = &w->columns[i];
-		if (c->refused || c->note_count) fputc('\n', out);
-		if (c->refused) LK_TRY(put_line("cannot   ", c->refused, out, err));
-		for (int n = 0; n < c->note_count; n++) LK_TRY(put_line("note     ", c->notes[n], out, err));
-	}
 	fputc('\n', out);
+	for (int i = 0; i < w->column_count; i++) LK_TRY(put_remarks(w, i, out, err));
 	for (int i = 0; t->verbose && i < w->note_count; i++) LK_TRY(put_line("basis    ", w->notes[i], out, err));
 	return put_line("reproduce: ", w->reproduce, out, err);
 }
