@@ -104,7 +104,9 @@ static lk_status apply(lk_scenario *s, const lk_whatif_set *sets, size_t count, 
 	for (int k = 0; k < lk_whatif_key_count; k++)
 		for (size_t i = 0; i < count; i++)
 			if (sets[i].key == &lk_whatif_keys[k]) LK_TRY(sets[i].key->apply(s, sets[i].what, sets[i].value, err));
-	return lk_cluster_grown(s->arena, &s->cluster, (int)s->edit.graph->ranks.world, &s->cluster, err);
+	int ranks = (int)s->edit.graph->ranks.world;
+	if (s->wired.groups) LK_TRY(lk_cluster_grown(s->arena, &s->wired, ranks, &s->wired, err));
+	return lk_cluster_grown(s->arena, &s->cluster, ranks, &s->cluster, err);
 }
 
 /* What was measured stands in the graph as the time that it was given, for files and other tools. */
@@ -185,6 +187,21 @@ static lk_status check_room(const lk_whatif_base *base, lk_error *err) {
 	return lk_hint(err, "give the cluster that it ran on, or was predicted for");
 }
 
+/* Every operation of a program may be recorded; a file can ask for any number of them. */
+static lk_status check_length(const lk_graph *graph, lk_error *err) {
+	const double most = 5e7; /* largest predicted jobs and traces have a tenth */
+	double ops = 0;
+	for (size_t s = 0; s < graph->programs.count; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			ops += (double)program->calls.at[c].repeat * (block->end - block->begin);
+		}
+	}
+	if (ops <= most) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, "step graph", "its programs run %.3g operations: at most %.0e are simulated", ops, most);
+}
+
 static lk_status learn(lk_whatif_base *base, lk_error *err) {
 	lk_costs costs = {0};
 	lk_scenario s = {
@@ -199,6 +216,7 @@ static lk_status begin(const lk_graph *graph, lk_whatif_base *base, lk_error *er
 	lk_whatif_outcome outcome;
 	LK_TRY(lk_edit_begin(graph, &base->edit, err));
 	LK_TRY(check_room(base, err));
+	LK_TRY(check_length(graph, err));
 	base->mask = LK_ARRAY(&base->arena, bool, graph->teams.count);
 	if (!base->mask) return lk_oom(err);
 	if (base->site.data_parallel) LK_TRY(name_teams(base, err));

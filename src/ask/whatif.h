@@ -30,6 +30,7 @@ typedef struct lk_scenario {
 	lk_arena *arena;
 	lk_edit edit;
 	lk_cluster cluster;
+	lk_cluster wired;                /* before its network was changed; groups 0: it was not */
 	lk_dtype dtype;                  /* that the profile is of */
 	bool cuda_graphs;
 	double launch;                   /* factor on what the host spends on launches */

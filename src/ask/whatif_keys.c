@@ -67,13 +67,19 @@ static lk_status set_gpu(lk_scenario *s, const char *what, const char *value, lk
 	return lk_cluster_with_device(s->arena, &s->cluster, device, &s->cluster, err);
 }
 
+static void keep_wired(lk_scenario *s) {
+	if (!s->wired.groups) s->wired = s->cluster;
+}
+
 static lk_status set_nic(lk_scenario *s, const char *what, const char *value, lk_error *err) {
 	(void)what;
+	keep_wired(s);
 	return lk_cluster_with_nics(s->arena, &s->cluster, value, &s->cluster, err);
 }
 
 static lk_status set_link(lk_scenario *s, const char *what, const char *value, lk_error *err) {
 	(void)what;
+	keep_wired(s);
 	return lk_cluster_with_links(s->arena, &s->cluster, value, &s->cluster, err);
 }
 
@@ -227,6 +233,7 @@ static lk_status set_straggler(lk_scenario *s, const char *what, const char *val
 	slow.rank = (uint32_t)rank;
 	if (slow.rank >= s->edit.graph->ranks.world)
 		return lk_fail(err, LK_ERR_INPUT, "straggler", "there is no rank %u; the last is %u", slow.rank, s->edit.graph->ranks.world - 1);
+	if (slow.factor == 1) return LK_OK;
 	if (!lk_push(&s->stragglers)) return lk_oom(err);
 	*lk_last(&s->stragglers) = slow;
 	return LK_OK;

@@ -4,6 +4,10 @@
  *     measured         measured * model(edited operation, new site) / model(operation as it was, old site)
  *     asked for        times the factors that were set by name
  *
+ * A network that was made faster (or slower) by rates alone never takes longer (shorter): what runs at a rate can run at a
+ * higher one. The model searches for channels as NCCL does, in steps of rates, and may find more of them, each with its
+ * start-up; so communication takes the least (most) of what it takes at rates on the way, an eighth of an octave apart.
+ *
  * Host work has no model of hardware: it stays as measured but for factors. An operation that a trace says no shape of gets
  * one: that of its kind which the model says to take as long as it was measured. What changes it later, changes it as the
  * model says of that shape: a kernel of microseconds hardly, one of milliseconds by bandwidth. */
@@ -28,13 +32,13 @@ static void constants_of(const lk_scenario *s, lk_constants *out) {
 	out->launch_s *= s->launch, out->graph_launch_s *= s->launch, out->expert_launch_s *= s->launch;
 }
 
-static lk_status model_costs(const lk_scenario *s, lk_arena *arena, lk_costs *out, lk_error *err) {
+static lk_status model_costs(const lk_scenario *s, const lk_cluster *cluster, lk_arena *arena, lk_costs *out, lk_error *err) {
 	lk_constants constants;
 	constants_of(s, &constants);
 	lk_cost_options options = {
 		.constants = &constants, .cuda_graphs = s->cuda_graphs, .compiled = s->site->compiled, .experts_eager = true,
 	};
-	return lk_costs_build(arena, s->edit.graph, &s->cluster, &options, out, err);
+	return lk_costs_build(arena, s->edit.graph, cluster, &options, out, err);
 }
 
 uint32_t lk_whatif_variant(const lk_graph *graph, const lk_costs *costs, uint32_t stage) {
@@ -90,7 +94,7 @@ static lk_status fit_shapes(lk_scenario *s, const uint32_t *op, uint32_t count, 
 	for (int round = 0; round < ROUNDS; round++) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_costs costs = {0};
-		lk_status status = model_costs(s, &arena, &costs, err);
+		lk_status status = model_costs(s, &s->cluster, &arena, &costs, err);
 		const uint32_t *variant = status == LK_OK ? variants(&arena, s->edit.graph, &costs) : NULL;
 		if (status == LK_OK && !variant) status = lk_oom(err);
 		double worst = 0;
@@ -123,6 +127,62 @@ lk_status lk_whatif_stand_in(lk_scenario *s, uint32_t *count, lk_error *err) {
 	return status;
 }
 
+/* ---- networks of other rates ---- */
+
+/* log2 of the largest change of a rate; NAN where some rates rise and others fall, or nodes differ in more. */
+static double octaves(const lk_cluster *from, const lk_cluster *to) {
+	double up = 0, down = 0;
+	for (int g = 0; g < from->groups; g++) {
+		const lk_node *a = &from->node[g], *b = &to->node[g];
+		if (from->groups != to->groups || a->nics != b->nics) return NAN;
+		double nic = a->nic_rate > 0 ? log2(b->nic_rate / a->nic_rate) : 0, link = a->intra_rate > 0 ? log2(b->intra_rate / a->intra_rate) : 0;
+		up = fmax(up, fmax(nic, link)), down = fmin(down, fmin(nic, link));
+	}
+	return up > 0 && down < 0 ? NAN : up + down;
+}
+
+/* Rates a share of the way. */
+static lk_status between(lk_arena *arena, const lk_scenario *s, double share, lk_cluster *out, lk_error *err) {
+	*out = s->wired;
+	out->node = LK_ARRAY(arena, lk_node, (size_t)out->groups);
+	if (!out->node) return lk_oom(err);
+	for (int g = 0; g < out->groups; g++) {
+		const lk_node *a = &s->wired.node[g], *b = &s->cluster.node[g];
+		out->node[g] = *a;
+		if (a->nic_rate > 0) out->node[g].nic_rate = a->nic_rate * pow(b->nic_rate / a->nic_rate, share);
+		if (a->intra_rate > 0) out->node[g].intra_rate = a->intra_rate * pow(b->intra_rate / a->intra_rate, share);
+	}
+	return LK_OK;
+}
+
+static void keep_better(const lk_graph *graph, const lk_costs *way, bool faster, lk_costs *out) {
+	for (uint32_t v = 0; v < out->variants && way->variants == out->variants; v++)
+		for (uint32_t i = 0; i < out->ops; i++) {
+			const lk_cost *there = lk_costs_get(way, v, i);
+			lk_cost *here = &out->at[(size_t)v * out->ops + i];
+			bool better = faster ? there->duration_ps < here->duration_ps : there->duration_ps > here->duration_ps;
+			if (better && lk_op_is_comm(graph->ops.kind[i])) *here = *there;
+		}
+}
+
+static lk_status along_the_way(const lk_scenario *s, lk_costs *out, lk_error *err) {
+	enum { MOST_STOPS = 32 };
+	double far = octaves(&s->wired, &s->cluster);
+	if (!(fabs(far) > 0)) return LK_OK;
+	int stops = (int)fmin(ceil(8 * fabs(far) * (1 - 1e-9)), MOST_STOPS);
+	for (int stop = 0; stop < stops; stop++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster;
+		lk_costs way = {0};
+		lk_status status = between(&arena, s, (double)stop / stops, &cluster, err);
+		if (status == LK_OK) status = model_costs(s, &cluster, &arena, &way, err);
+		if (status == LK_OK) keep_better(s->edit.graph, &way, far > 0, out);
+		lk_arena_free(&arena);
+		LK_TRY(status);
+	}
+	return LK_OK;
+}
+
 /* ---- prices ---- */
 
 static void set_duration(lk_cost *cost, double ps) {
@@ -139,7 +199,8 @@ static void price_op(const lk_edit_op *known, bool modelled, lk_cost *cost) {
 }
 
 lk_status lk_whatif_price(lk_scenario *s, bool learn, lk_costs *out, lk_error *err) {
-	LK_TRY(model_costs(s, s->arena, out, err));
+	LK_TRY(model_costs(s, &s->cluster, s->arena, out, err));
+	if (s->wired.groups) LK_TRY(along_the_way(s, out, err));
 	const lk_ops *ops = &s->edit.graph->ops;
 	const uint32_t *variant = variants(s->arena, s->edit.graph, out);
 	if (!variant) return lk_oom(err);
