@@ -104,6 +104,7 @@ static lk_status apply(lk_scenario *s, const lk_whatif_set *sets, size_t count, 
 	for (int k = 0; k < lk_whatif_key_count; k++)
 		for (size_t i = 0; i < count; i++)
 			if (sets[i].key == &lk_whatif_keys[k]) LK_TRY(sets[i].key->apply(s, sets[i].what, sets[i].value, err));
+	if (count) LK_TRY(lk_graph_check(s->edit.graph, err)); /* half of a message, one rank's part of a collective */
 	int ranks = (int)s->edit.graph->ranks.world;
 	if (s->wired.groups) LK_TRY(lk_cluster_grown(s->arena, &s->wired, ranks, &s->wired, err));
 	return lk_cluster_grown(s->arena, &s->cluster, ranks, &s->cluster, err);

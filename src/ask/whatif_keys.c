@@ -193,7 +193,7 @@ static lk_status set_remove(lk_scenario *s, const char *what, const char *value,
 	if (value) return wrong("remove", value, "write remove:NAME", err);
 	lk_edit_remove(&s->edit, what);
 	if (!s->edit.changed) return unknown_operation(s, "remove", what, err);
-	lk_status status = lk_graph_check(s->edit.graph, err); /* half of a message, one rank's part of a collective */
+	lk_status status = lk_graph_check(s->edit.graph, err);
 	return status == LK_ERR_INPUT ? lk_hint(err, "remove both ends of a message, a collective on all its ranks") : status;
 }
 
