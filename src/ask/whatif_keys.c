@@ -260,7 +260,7 @@ const lk_whatif_key lk_whatif_keys[] = {
 	{"gpus", true, false, set_gpus, "gpus=N", "more or fewer GPUs by data parallelism, each with its own work", true},
 	{"ranks", true, false, set_gpus, "ranks=N", "the same", true},
 	{"scale", true, false, set_scale, "scale=4", "so many times the GPUs", true},
-	{"straggler", true, false, set_straggler, "straggler=RANK:1.3x", "compute of a rank slower", false},
+	{"straggler", true, false, set_straggler, "straggler=RANK:1.3x", "a rank slower, all but its communication", false},
 };
 const int lk_whatif_key_count = sizeof lk_whatif_keys / sizeof *lk_whatif_keys;
 
