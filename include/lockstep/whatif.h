@@ -53,7 +53,7 @@ typedef struct lk_whatif_column {
 	double change;             /* step / base - 1 */
 	double efficiency;         /* of scaling: samples per second and rank, against the same changes on the base's ranks; NAN
 	                              where the number of ranks is the base's */
-	double uncertainty;        /* +- share of the step */
+	double uncertainty;        /* +- share of the step, an expected error: docs/METHOD.md, "What-if" */
 	double compute_s, exposed_s, hidden_s, other_s; /* compute, communication alone, communication beside compute (no part of
 	                              the step), the rest: mean over programs */
 	double samples_per_s;      /* 0 not known */

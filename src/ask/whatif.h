@@ -80,7 +80,7 @@ typedef struct lk_whatif_outcome {
 	lk_cluster cluster;              /* of step.arena */
 	double compute_s, exposed_s, hidden_s, other_s; /* of the step, mean over programs: compute, communication that nothing
 	                                                   hides, communication beside compute, the rest */
-	double uncertainty;              /* a share of the step: about two of three measurements lie within */
+	double uncertainty;              /* a share of the step: an expected error, no bound */
 	const char **notes;              /* of step.arena */
 	size_t note_count;
 } lk_whatif_outcome;
@@ -97,7 +97,7 @@ lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *
 lk_status lk_whatif_price(lk_scenario *s, bool learn, lk_costs *out, lk_error *err);
 /* Operations of traces whose shape is not known get one that takes as long: how many. */
 lk_status lk_whatif_stand_in(lk_scenario *s, uint32_t *count, lk_error *err);
-/* The rule of docs/METHOD.md, "Uncertainty of a what-if". */
+/* The rule of docs/METHOD.md, "What-if". */
 double lk_whatif_uncertainty(const lk_scenario *s, const lk_costs *costs, const lk_ranks *before, double step_s);
 /* Cost variant of a program's chain 0. */
 uint32_t lk_whatif_variant(const lk_graph *graph, const lk_costs *costs, uint32_t stage);

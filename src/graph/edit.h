@@ -64,7 +64,7 @@ lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err);
 
 /* ---- for the files of edits ---- */
 
-/* Is it a reduction of gradients: of a data-parallel group, or of a team of the mask, behind the forward pass? */
+/* Is it a reduction of gradients: of a team of the mask, or of a data-parallel group behind the forward pass? */
 bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *mask);
 bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *mask);
 /* Is the host doing nothing but waiting for the device? */

@@ -55,7 +55,9 @@ bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *ma
 }
 
 bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *mask) {
-	return reduces(graph->ops.kind[op]) && graph->ops.phase[op] != LK_PHASE_FORWARD && lk_edit_is_data_parallel(graph, op, mask);
+	bool team = graph->ops.group[op] == LK_GROUP_TEAM; /* of traces, which may know no phases: the mask has looked */
+	return reduces(graph->ops.kind[op]) && (team || graph->ops.phase[op] != LK_PHASE_FORWARD) &&
+	       lk_edit_is_data_parallel(graph, op, mask);
 }
 
 /* ---- growing ---- */
