@@ -1,5 +1,5 @@
-/* whatif.h: what would a step take on other GPUs, another network, more ranks, with other buckets? From a step graph that
- * `lockstep predict --graph` wrote or that traces were lifted to.
+/* whatif.h: what would a step take on other GPUs, another network, more ranks, with other buckets? From a step graph
+ * that `lockstep predict --graph` wrote or that traces were lifted to.
  *
  *     const char *paths[] = {"step.json"}, *sets[] = {"gpus=256", "nic=2x"};
  *     lk_whatif_request request;
@@ -27,12 +27,12 @@ extern "C" {
 
 /* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_whatif_request {
-	const char *const *paths;  /* a step graph */
+	const char *const *paths; /* a step graph */
 	int path_count;
-	const char *sets;          /* "KEY=VALUE", one a line; a comma list tries every value */
-	const char *gpu, *cluster; /* where the graph ran: a device in its usual nodes, or a cluster */
+	const char *sets;            /* "KEY=VALUE", one a line; a comma list tries every value */
+	const char *gpu, *cluster;   /* where the graph ran: a device in its usual nodes, or a cluster */
 	const char *stack, *release; /* software whose measured efficiencies hold */
-	bool cuda_graphs, compile; /* how it ran */
+	bool cuda_graphs, compile;   /* how it ran */
 	bool no_contention;
 	const char *data_parallel; /* names of the data-parallel groups of traces, comma separated */
 	const char *calibration;
@@ -45,18 +45,18 @@ typedef struct lk_whatif_request {
 
 /* The base, one change, or several together. */
 typedef struct lk_whatif_column {
-	const char *label;         /* "base", "nic=2x", "nic=2x gpus=256" */
-	const char *const *sets;   /* its parts */
+	const char *label;       /* "base", "nic=2x", "nic=2x gpus=256" */
+	const char *const *sets; /* its parts */
 	int set_count;
-	const char *refused;       /* why there is no answer; NULL: there is one */
+	const char *refused; /* why there is no answer; NULL: there is one */
 	double step_s;
-	double change;             /* step / base - 1 */
-	double efficiency;         /* of scaling: samples per second and rank, against the same changes on the base's ranks; NAN
-	                              where the number of ranks is the base's */
-	double uncertainty;        /* +- share of the step, an expected error: docs/METHOD.md, "What-if" */
-	double compute_s, exposed_s, hidden_s, other_s; /* compute, communication alone, communication beside compute (no part of
-	                              the step), the rest: mean over programs */
-	double samples_per_s;      /* 0 not known */
+	double change;      /* step / base - 1 */
+	double efficiency;  /* of scaling: samples per second and rank, against the same changes on the base's ranks; NAN
+						   where the number of ranks is the base's */
+	double uncertainty; /* +- share of the step, an expected error: docs/METHOD.md, "What-if" */
+	double compute_s, exposed_s, hidden_s, other_s; /* compute, communication alone, communication beside compute (no
+								  part of the step), the rest: mean over programs */
+	double samples_per_s;                           /* 0 not known */
 	int ranks;
 	const char *cluster;
 	const char *const *notes;
@@ -66,11 +66,11 @@ typedef struct lk_whatif_column {
 typedef struct lk_whatif {
 	const lk_whatif_column *columns; /* the base first; single changes; combinations */
 	int column_count;
-	int together;              /* the last combination, whose graph and timeline are written; 0 the base */
+	int together; /* the last combination, whose graph and timeline are written; 0 the base */
 	bool traced;
-	const char *source;        /* file */
+	const char *source; /* file */
 	const char *reproduce;
-	const char *const *notes;  /* what the numbers rest on */
+	const char *const *notes; /* what the numbers rest on */
 	int note_count;
 	void *memory_owner;
 } lk_whatif;
@@ -84,10 +84,10 @@ void lk_whatif_free(lk_whatif *whatif);
 
 /* Writes the files that the request names. */
 lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request, lk_error *err);
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. A row for each column but in text, where a few
- * stand side by side. */
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. A row for each column but in text, where a
+ * few stand side by side. */
 lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, bool colour, const char *path, FILE *out,
-                          lk_error *err);
+						  lk_error *err);
 
 extern const lk_verb lk_whatif_verb;
 

@@ -13,7 +13,7 @@
 struct lk_whatif_base {
 	lk_arena arena;
 	lk_whatif_site site;
-	lk_edit edit;            /* as it is, with what is known of each operation */
+	lk_edit edit; /* as it is, with what is known of each operation */
 	bool *mask;
 	uint32_t stand_ins;
 	double step_s;
@@ -26,13 +26,16 @@ static lk_status add_interval(lk_intervals *set, const lk_sim_event *e, lk_error
 }
 
 /* Events of one program: compute, communication alone, communication beside compute. */
-static lk_status split_program(const lk_graph *graph, const lk_sim_event *events, size_t count, double seconds[3], lk_error *err) {
+static lk_status split_program(const lk_graph *graph, const lk_sim_event *events, size_t count, double seconds[3],
+							   lk_error *err) {
 	lk_intervals compute = {0}, comm = {0}, alone = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
 		unsigned kind = graph->ops.kind[events[i].op];
-		if (lk_op_is_comm(kind)) status = add_interval(&comm, &events[i], err);
-		else if (kind <= LK_OP_OPTIMIZER) status = add_interval(&compute, &events[i], err);
+		if (lk_op_is_comm(kind))
+			status = add_interval(&comm, &events[i], err);
+		else if (kind <= LK_OP_OPTIMIZER)
+			status = add_interval(&compute, &events[i], err);
 	}
 	lk_intervals_sort(&compute);
 	lk_intervals_sort(&comm);
@@ -56,7 +59,8 @@ static lk_status split_traced(lk_whatif_outcome *out, lk_error *err) {
 		for (end = begin; end < events->count && events->at[end].record == events->at[begin].record;) end++;
 		LK_TRY(split_program(out->step.graph, events->at + begin, end - begin, seconds, err));
 	}
-	out->compute_s = seconds[0] / programs, out->exposed_s = seconds[1] / programs, out->hidden_s = seconds[2] / programs;
+	out->compute_s = seconds[0] / programs, out->exposed_s = seconds[1] / programs,
+	out->hidden_s = seconds[2] / programs;
 	return LK_OK;
 }
 
@@ -67,8 +71,10 @@ static void split_predicted(lk_whatif_outcome *out) {
 }
 
 static lk_status split(lk_whatif_outcome *out, lk_error *err) {
-	if (out->step.graph->traced) LK_TRY(split_traced(out, err));
-	else split_predicted(out);
+	if (out->step.graph->traced)
+		LK_TRY(split_traced(out, err));
+	else
+		split_predicted(out);
 	double rest = out->step.step_s - out->compute_s - out->exposed_s;
 	out->other_s = rest > 0 ? rest : 0;
 	return LK_OK;
@@ -129,7 +135,8 @@ static lk_status simulate(lk_scenario *s, const lk_ranks *before, lk_whatif_outc
 	lk_step_options options = {
 		/* What was measured has been slowed by what ran beside it already. */
 		.no_contention = s->site->no_contention || s->edit.graph->traced,
-		.stragglers = s->stragglers.at, .straggler_count = (uint32_t)s->stragglers.count,
+		.stragglers = s->stragglers.at,
+		.straggler_count = (uint32_t)s->stragglers.count,
 	};
 	LK_TRY(lk_whatif_price(s, false, &out->step.costs, err));
 	state_times(s, &out->step.costs);
@@ -147,11 +154,18 @@ static lk_status keep_notes(const lk_scenario *s, lk_whatif_outcome *out, lk_err
 	return LK_OK;
 }
 
-lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, size_t count, lk_whatif_outcome *out, lk_error *err) {
+lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, size_t count, lk_whatif_outcome *out,
+						lk_error *err) {
 	memset(out, 0, sizeof *out);
 	lk_scenario s = {
-		.site = &base->site, .before = &base->site.cluster, .arena = &out->step.arena, .cluster = base->site.cluster,
-		.dtype = (lk_dtype)base->edit.graph->peak_dtype, .cuda_graphs = base->site.cuda_graphs, .launch = 1, .mask = base->mask,
+		.site = &base->site,
+		.before = &base->site.cluster,
+		.arena = &out->step.arena,
+		.cluster = base->site.cluster,
+		.dtype = (lk_dtype)base->edit.graph->peak_dtype,
+		.cuda_graphs = base->site.cuda_graphs,
+		.launch = 1,
+		.mask = base->mask,
 	};
 	lk_status status = copy_edit(&base->edit, &s.edit, err);
 	if (status == LK_OK) status = apply(&s, sets, count, err);
@@ -184,7 +198,8 @@ static lk_status name_teams(lk_whatif_base *base, lk_error *err) {
 static lk_status check_room(const lk_whatif_base *base, lk_error *err) {
 	const lk_ranks *ranks = &base->edit.graph->ranks;
 	if ((uint32_t)base->site.cluster.gpus >= ranks->world) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the graph has %u ranks", base->site.cluster.gpus, ranks->world);
+	lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the graph has %u ranks", base->site.cluster.gpus,
+			ranks->world);
 	return lk_hint(err, "give the cluster that it ran on, or was predicted for");
 }
 
@@ -200,14 +215,20 @@ static lk_status check_length(const lk_graph *graph, lk_error *err) {
 		}
 	}
 	if (ops <= most) return LK_OK;
-	return lk_fail(err, LK_ERR_INPUT, "step graph", "its programs run %.3g operations: at most %.0e are simulated", ops, most);
+	return lk_fail(err, LK_ERR_INPUT, "step graph", "its programs run %.3g operations: at most %.0e are simulated", ops,
+				   most);
 }
 
 static lk_status learn(lk_whatif_base *base, lk_error *err) {
 	lk_costs costs = {0};
 	lk_scenario s = {
-		.site = &base->site, .arena = &base->arena, .edit = base->edit, .cluster = base->site.cluster,
-		.dtype = (lk_dtype)base->edit.graph->peak_dtype, .cuda_graphs = base->site.cuda_graphs, .launch = 1,
+		.site = &base->site,
+		.arena = &base->arena,
+		.edit = base->edit,
+		.cluster = base->site.cluster,
+		.dtype = (lk_dtype)base->edit.graph->peak_dtype,
+		.cuda_graphs = base->site.cuda_graphs,
+		.launch = 1,
 	};
 	LK_TRY(lk_whatif_stand_in(&s, &base->stand_ins, err));
 	return lk_whatif_price(&s, true, &costs, err);
@@ -220,8 +241,10 @@ static lk_status begin(const lk_graph *graph, lk_whatif_base *base, lk_error *er
 	LK_TRY(check_length(graph, err));
 	base->mask = LK_ARRAY(&base->arena, bool, graph->teams.count);
 	if (!base->mask) return lk_oom(err);
-	if (base->site.data_parallel) LK_TRY(name_teams(base, err));
-	else lk_edit_data_parallel(base->edit.graph, base->mask);
+	if (base->site.data_parallel)
+		LK_TRY(name_teams(base, err));
+	else
+		lk_edit_data_parallel(base->edit.graph, base->mask);
 	LK_TRY(learn(base, err));
 	lk_status status = lk_whatif_try(base, NULL, 0, &outcome, err);
 	base->step_s = outcome.step.step_s;
@@ -235,8 +258,10 @@ lk_status lk_whatif_begin(const lk_graph *graph, const lk_whatif_site *site, lk_
 	if (!base) return lk_oom(err);
 	base->site = *site;
 	lk_status status = begin(graph, base, err);
-	if (status == LK_OK) *out = base;
-	else lk_whatif_end(base);
+	if (status == LK_OK)
+		*out = base;
+	else
+		lk_whatif_end(base);
 	return status;
 }
 
@@ -247,8 +272,12 @@ void lk_whatif_end(lk_whatif_base *base) {
 	free(base);
 }
 
-double lk_whatif_base_seconds(const lk_whatif_base *base) { return base->step_s; }
-uint32_t lk_whatif_stand_ins(const lk_whatif_base *base) { return base->stand_ins; }
+double lk_whatif_base_seconds(const lk_whatif_base *base) {
+	return base->step_s;
+}
+uint32_t lk_whatif_stand_ins(const lk_whatif_base *base) {
+	return base->stand_ins;
+}
 
 lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *seconds, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;

@@ -1,5 +1,6 @@
-/* whatif_keys.c: the changes that `--set KEY=VALUE` names: one function and one line of the table each. They are applied in
- * the order of the table whatever the order in which they were given: first where it runs, then what runs, then how many. */
+/* whatif_keys.c: the changes that `--set KEY=VALUE` names: one function and one line of the table each. They are
+ * applied in the order of the table whatever the order in which they were given: first where it runs, then what runs,
+ * then how many. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +49,8 @@ static lk_status read_bytes(const char *key, const char *value, double *out, lk_
 	char text[32];
 	size_t length = strlen(value);
 	lk_copy(text, sizeof text, value);
-	if (length > 1 && length < sizeof text && (text[length - 1] == 'B' || text[length - 1] == 'b')) text[length - 1] = '\0';
+	if (length > 1 && length < sizeof text && (text[length - 1] == 'B' || text[length - 1] == 'b'))
+		text[length - 1] = '\0';
 	if (length < sizeof text && lk_parse_count(text, 1024, 1e15, out, key, NULL) == LK_OK) return LK_OK;
 	return wrong(key, value, "write bytes from 1024 on, as 25MB or 25MiB", err);
 }
@@ -88,7 +90,8 @@ static lk_status set_link(lk_scenario *s, const char *what, const char *value, l
 static lk_status set_dtype(lk_scenario *s, const char *what, const char *value, lk_error *err) {
 	lk_dtype dtype;
 	(void)what;
-	if (!lk_dtype_parse(value, &dtype)) return wrong("dtype", value, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4", err);
+	if (!lk_dtype_parse(value, &dtype))
+		return wrong("dtype", value, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4", err);
 	if (dtype == s->dtype) return LK_OK;
 	LK_TRY(lk_edit_dtype(&s->edit, dtype, err));
 	s->dtype = dtype;
@@ -116,14 +119,16 @@ static lk_status set_overlap(lk_scenario *s, const char *what, const char *value
 	(void)what;
 	LK_TRY(read_switch("overlap", value, &on, err));
 	LK_TRY(lk_edit_overlap(&s->edit, on, s->mask, err));
-	return say_changed(s, "overlap", on ? "gradients hold nothing up already" : "no collective runs beside compute", err);
+	return say_changed(s, "overlap", on ? "gradients hold nothing up already" : "no collective runs beside compute",
+					   err);
 }
 
 static lk_status set_fused(lk_scenario *s, const char *what, const char *value, lk_error *err) {
 	bool on;
 	(void)what;
 	LK_TRY(read_switch("fused-optimizer", value, &on, err));
-	if (!on) return wrong("fused-optimizer", value, "only on can be asked: nothing tells the parts of a fused one", err);
+	if (!on)
+		return wrong("fused-optimizer", value, "only on can be asked: nothing tells the parts of a fused one", err);
 	LK_TRY(lk_edit_fuse_optimizer(&s->edit, err));
 	return say_changed(s, "fused-optimizer", "the optimizer is one kernel, or no operation is known to be one", err);
 }
@@ -145,7 +150,8 @@ static lk_status set_launch(lk_scenario *s, const char *what, const char *value,
 		return LK_OK;
 	}
 	double factor;
-	if (read_factor("launch", value, true, &factor, NULL) != LK_OK) return wrong("launch", value, "write graphs, 0, or a factor as 0.5x", err);
+	if (read_factor("launch", value, true, &factor, NULL) != LK_OK)
+		return wrong("launch", value, "write graphs, 0, or a factor as 0.5x", err);
 	s->launch *= factor;
 	if (s->edit.graph->traced) lk_edit_host(&s->edit, factor);
 	return LK_OK;
@@ -194,13 +200,15 @@ static lk_status set_remove(lk_scenario *s, const char *what, const char *value,
 	lk_edit_remove(&s->edit, what);
 	if (!s->edit.changed) return unknown_operation(s, "remove", what, err);
 	lk_status status = lk_graph_check(s->edit.graph, err);
-	return status == LK_ERR_INPUT ? lk_hint(err, "remove both ends of a message, a collective on all its ranks") : status;
+	return status == LK_ERR_INPUT ? lk_hint(err, "remove both ends of a message, a collective on all its ranks")
+								  : status;
 }
 
 /* ---- how many ---- */
 
 static lk_status grow(lk_scenario *s, double ranks, const char *key, const char *value, lk_error *err) {
-	if (!(ranks >= 1 && ranks <= 1 << 24) || ranks != floor(ranks)) return wrong(key, value, "it must give a whole number of ranks", err);
+	if (!(ranks >= 1 && ranks <= 1 << 24) || ranks != floor(ranks))
+		return wrong(key, value, "it must give a whole number of ranks", err);
 	if (lk_edit_ranks(&s->edit, (uint32_t)ranks, s->mask, err) == LK_OK) return LK_OK;
 	if (err) lk_copy(err->where, sizeof err->where, key);
 	return err ? err->status : LK_ERR_INPUT;
@@ -226,13 +234,15 @@ static lk_status set_straggler(lk_scenario *s, const char *what, const char *val
 	lk_straggler slow;
 	char number[24];
 	(void)what;
-	if (!colon || (size_t)(colon - value) >= sizeof number) return wrong("straggler", value, "write RANK:FACTOR, as in 5:1.3", err);
+	if (!colon || (size_t)(colon - value) >= sizeof number)
+		return wrong("straggler", value, "write RANK:FACTOR, as in 5:1.3", err);
 	lk_copy(number, (size_t)(colon - value) + 1, value);
 	LK_TRY(lk_parse_int(number, 0, UINT32_MAX - 1, &rank, "straggler", err));
 	LK_TRY(read_factor("straggler", colon + 1, false, &slow.factor, err));
 	slow.rank = (uint32_t)rank;
 	if (slow.rank >= s->edit.graph->ranks.world)
-		return lk_fail(err, LK_ERR_INPUT, "straggler", "there is no rank %u; the last is %u", slow.rank, s->edit.graph->ranks.world - 1);
+		return lk_fail(err, LK_ERR_INPUT, "straggler", "there is no rank %u; the last is %u", slow.rank,
+					   s->edit.graph->ranks.world - 1);
 	if (slow.factor == 1) return LK_OK;
 	if (!lk_push(&s->stragglers)) return lk_oom(err);
 	*lk_last(&s->stragglers) = slow;

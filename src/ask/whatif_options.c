@@ -16,7 +16,8 @@ static const lk_option options[] = {
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", NULL,
 	 "software whose efficiencies apply, as for predict; default megatron"},
 	{"release", 0, LK_OPTION_TEXT, AT(release), false, 0, 0, NULL, "NUMBER", NULL, "of that software"},
-	{"cuda-graphs", 0, LK_OPTION_FLAG, AT(cuda_graphs), false, 0, 0, NULL, NULL, NULL, "it ran with launches from CUDA graphs"},
+	{"cuda-graphs", 0, LK_OPTION_FLAG, AT(cuda_graphs), false, 0, 0, NULL, NULL, NULL,
+	 "it ran with launches from CUDA graphs"},
 	{"compile", 0, LK_OPTION_FLAG, AT(compile), false, 0, 0, NULL, NULL, NULL, "it ran with torch.compile"},
 	{"no-contention", 0, LK_OPTION_FLAG, AT(no_contention), false, 0, 0, NULL, NULL, NULL,
 	 "overlapping operations do not slow one another"},
@@ -25,9 +26,12 @@ static const lk_option options[] = {
 	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
 
-	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", "Output", "write the graph with all changes (.json or .json.gz)"},
-	{"trace", 0, LK_OPTION_TEXT, AT(trace), false, 0, 0, NULL, "FILE", NULL, "its timeline for Perfetto: .pftrace, .json or .json.gz"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "text, md, csv, json, jsonl or sqlite"},
+	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", "Output",
+	 "write the graph with all changes (.json or .json.gz)"},
+	{"trace", 0, LK_OPTION_TEXT, AT(trace), false, 0, 0, NULL, "FILE", NULL,
+	 "its timeline for Perfetto: .pftrace, .json or .json.gz"},
+	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
+	 "text, md, csv, json, jsonl or sqlite"},
 	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
 	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL, "what the numbers rest on"},
 	{0},
@@ -49,16 +53,20 @@ const lk_verb lk_whatif_verb = {
 	.name = "whatif",
 	.summary = "and on other GPUs, another network, more ranks, with other buckets?",
 	.operands = "GRAPH",
-	.description =
-		"Changes a step graph, simulates it again and says what that is worth. A graph comes from lockstep predict --graph.\n"
-		"\n"
-		"Keys of --set: cluster=TEXT, gpu=NAME, nic=2x|400g|8*400g (also network=), link=2x|450GB/s; gpus=N (also ranks=) or scale=4 "
-		"by data parallelism, each rank with its own work; dtype=fp8, batch=2x; bucket=25MB, overlap=on|off; fused-optimizer=on; "
-		"launch=graphs|0, host=0.5x, data-loading=0.5x|off; op:NAME=0.8x and remove:NAME for operations by name or kind, with * and "
-		"?; straggler=RANK:1.3x.\n"
-		"\n"
-		"Where operations were measured, their times are scaled by what the models say of the change, not replaced; else they are "
-		"priced anew, as predict does. The uncertainty grows with the distance from what was measured.",
+	.description = "Changes a step graph, simulates it again and says what that is worth. A graph comes from lockstep "
+				   "predict --graph.\n"
+				   "\n"
+				   "Keys of --set: cluster=TEXT, gpu=NAME, nic=2x|400g|8*400g (also network=), link=2x|450GB/s; gpus=N "
+				   "(also ranks=) or scale=4 "
+				   "by data parallelism, each rank with its own work; dtype=fp8, batch=2x; bucket=25MB, "
+				   "overlap=on|off; fused-optimizer=on; "
+				   "launch=graphs|0, host=0.5x, data-loading=0.5x|off; op:NAME=0.8x and remove:NAME for operations by "
+				   "name or kind, with * and "
+				   "?; straggler=RANK:1.3x.\n"
+				   "\n"
+				   "Where operations were measured, their times are scaled by what the models say of the change, not "
+				   "replaced; else they are "
+				   "priced anew, as predict does. The uncertainty grows with the distance from what was measured.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_whatif_request),

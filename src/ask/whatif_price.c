@@ -4,13 +4,14 @@
  *     measured         measured * model(edited operation, new site) / model(operation as it was, old site)
  *     asked for        times the factors that were set by name
  *
- * A network that was made faster (or slower) by rates alone never takes longer (shorter): what runs at a rate can run at a
- * higher one. The model searches for channels as NCCL does, in steps of rates, and may find more of them, each with its
- * start-up; so communication takes the least (most) of what it takes at rates on the way, an eighth of an octave apart.
+ * A network that was made faster (or slower) by rates alone never takes longer (shorter): what runs at a rate can run
+ * at a higher one. The model searches for channels as NCCL does, in steps of rates, and may find more of them, each
+ * with its start-up; so communication takes the least (most) of what it takes at rates on the way, an eighth of an
+ * octave apart.
  *
- * Host work has no model of hardware: it stays as measured but for factors. An operation that a trace says no shape of gets
- * one: that of its kind which the model says to take as long as it was measured. What changes it later, changes it as the
- * model says of that shape: a kernel of microseconds hardly, one of milliseconds by bandwidth. */
+ * Host work has no model of hardware: it stays as measured but for factors. An operation that a trace says no shape of
+ * gets one: that of its kind which the model says to take as long as it was measured. What changes it later, changes it
+ * as the model says of that shape: a kernel of microseconds hardly, one of milliseconds by bandwidth. */
 #include <math.h>
 #include <string.h>
 
@@ -32,11 +33,15 @@ static void constants_of(const lk_scenario *s, lk_constants *out) {
 	out->launch_s *= s->launch, out->graph_launch_s *= s->launch, out->expert_launch_s *= s->launch;
 }
 
-static lk_status model_costs(const lk_scenario *s, const lk_cluster *cluster, lk_arena *arena, lk_costs *out, lk_error *err) {
+static lk_status model_costs(const lk_scenario *s, const lk_cluster *cluster, lk_arena *arena, lk_costs *out,
+							 lk_error *err) {
 	lk_constants constants;
 	constants_of(s, &constants);
 	lk_cost_options options = {
-		.constants = &constants, .cuda_graphs = s->cuda_graphs, .compiled = s->site->compiled, .experts_eager = true,
+		.constants = &constants,
+		.cuda_graphs = s->cuda_graphs,
+		.compiled = s->site->compiled,
+		.experts_eager = true,
 	};
 	return lk_costs_build(arena, s->edit.graph, cluster, &options, out, err);
 }
@@ -61,9 +66,15 @@ static uint32_t *variants(lk_arena *arena, const lk_graph *graph, const lk_costs
 
 /* ---- shapes that are not known ---- */
 
-static bool multiplies(unsigned kind) { return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV; }
-static bool is_attention(unsigned kind) { return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD; }
-static bool has_model(unsigned kind) { return kind != LK_OP_HOST && kind != LK_OP_WAIT && kind != LK_OP_MACRO; }
+static bool multiplies(unsigned kind) {
+	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
+}
+static bool is_attention(unsigned kind) {
+	return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD;
+}
+static bool has_model(unsigned kind) {
+	return kind != LK_OP_HOST && kind != LK_OP_WAIT && kind != LK_OP_MACRO;
+}
 
 static bool shapeless(const lk_edit *edit, uint32_t i) {
 	const lk_ops *o = &edit->graph->ops;
@@ -72,8 +83,8 @@ static bool shapeless(const lk_edit *edit, uint32_t i) {
 	return !(o->bytes[i] > 0);
 }
 
-/* `size` times as much work as before; at first the smallest of its kind: a product of 256^3, heads of 128 on 1024 tokens,
- * 64 KiB. */
+/* `size` times as much work as before; at first the smallest of its kind: a product of 256^3, heads of 128 on 1024
+ * tokens, 64 KiB. */
 static void set_shape(lk_ops *o, uint32_t i, double size, bool first) {
 	if (multiplies(o->kind[i])) {
 		double side = first ? 256 : o->m[i] * cbrt(size), element = fmax(2, lk_dtype_bytes((lk_dtype)o->dtype[i]));
@@ -135,7 +146,8 @@ static double octaves(const lk_cluster *from, const lk_cluster *to) {
 	for (int g = 0; g < from->groups; g++) {
 		const lk_node *a = &from->node[g], *b = &to->node[g];
 		if (from->groups != to->groups || a->nics != b->nics) return NAN;
-		double nic = a->nic_rate > 0 ? log2(b->nic_rate / a->nic_rate) : 0, link = a->intra_rate > 0 ? log2(b->intra_rate / a->intra_rate) : 0;
+		double nic = a->nic_rate > 0 ? log2(b->nic_rate / a->nic_rate) : 0,
+			   link = a->intra_rate > 0 ? log2(b->intra_rate / a->intra_rate) : 0;
 		up = fmax(up, fmax(nic, link)), down = fmin(down, fmin(nic, link));
 	}
 	return up > 0 && down < 0 ? NAN : up + down;
@@ -264,13 +276,15 @@ static double more_ranks(double before, double after) {
 }
 
 double lk_whatif_uncertainty(const lk_scenario *s, const lk_costs *costs, const lk_ranks *before, double step_s) {
-	/* Mean error of replays of traces: 3.3 % in Lumos (arXiv 2504.09307, abstract), where the trace does not say its own. */
+	/* Mean error of replays of traces: 3.3 % in Lumos (arXiv 2504.09307, abstract), where the trace does not say its
+	 * own. */
 	const double replay = s->site->replay_error > 0 ? s->site->replay_error : 0.033;
 	const char *const families[FAMILIES] = {"gemm", "memory", "collective"};
 	const lk_calibration_row *range = lk_calibration_find(lk_calibration_current(), "range", "step", "dense");
 	double carried[FAMILIES] = {0}, ranks = more_ranks(before->world, s->edit.graph->ranks.world);
-	double base = s->edit.graph->traced ? replay
-	                                    : (lk_calibration_value(range, "high", 1.25) - lk_calibration_value(range, "low", .8)) / 2;
+	double base = s->edit.graph->traced
+					  ? replay
+					  : (lk_calibration_value(range, "high", 1.25) - lk_calibration_value(range, "low", .8)) / 2;
 	double sum = base * base + ranks * ranks;
 	carried_time(s, costs, carried);
 	for (int f = 0; f < FAMILIES && step_s > 0; f++) {

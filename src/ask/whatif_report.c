@@ -1,5 +1,5 @@
-/* whatif_report.c: the question as the verb asks it: the base from a file, one column for every change alone and one for
- * every combination. */
+/* whatif_report.c: the question as the verb asks it: the base from a file, one column for every change alone and one
+ * for every combination. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +29,20 @@ typedef struct answer {
 	uint32_t base_ranks;
 } answer;
 
-const lk_step *lk_whatif_step(const lk_whatif *whatif) { return &((const answer *)whatif->memory_owner)->together.step; }
+const lk_step *lk_whatif_step(const lk_whatif *whatif) {
+	return &((const answer *)whatif->memory_owner)->together.step;
+}
 
 /* ---- the base ---- */
 
-static lk_status read_site(answer *a, const lk_whatif_request *r, const lk_graph *graph, lk_whatif_site *out, lk_error *err) {
-	*out = (lk_whatif_site){.stack = r->stack, .release = r->release, .cuda_graphs = r->cuda_graphs, .compiled = r->compile,
-	                        .no_contention = r->no_contention, .data_parallel = r->data_parallel};
+static lk_status read_site(answer *a, const lk_whatif_request *r, const lk_graph *graph, lk_whatif_site *out,
+						   lk_error *err) {
+	*out = (lk_whatif_site){.stack = r->stack,
+							.release = r->release,
+							.cuda_graphs = r->cuda_graphs,
+							.compiled = r->compile,
+							.no_contention = r->no_contention,
+							.data_parallel = r->data_parallel};
 	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (r->cluster) return lk_cluster_parse(&a->arena, r->cluster, &out->cluster, err);
 	if (!r->gpu) {
@@ -44,7 +51,8 @@ static lk_status read_site(answer *a, const lk_whatif_request *r, const lk_graph
 	}
 	const lk_device *device;
 	LK_TRY(lk_device_lookup(r->gpu, &device, err));
-	if (graph->ranks.world > INT32_MAX) return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", graph->ranks.world);
+	if (graph->ranks.world > INT32_MAX)
+		return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", graph->ranks.world);
 	return lk_cluster_simple(&a->arena, device, (int)graph->ranks.world, 0, 0, &out->cluster, err);
 }
 
@@ -114,9 +122,10 @@ static lk_status copy_notes(answer *a, const lk_whatif_outcome *from, lk_whatif_
 	return notes ? LK_OK : lk_oom(err);
 }
 
-/* Scaling efficiency: what a rank gets done in a second, of what it does with the same changes on as many ranks as the base
- * has. Without samples: of the step's inverse, as copies do the same work. */
-static lk_status efficiency(const answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *c, lk_error *err) {
+/* Scaling efficiency: what a rank gets done in a second, of what it does with the same changes on as many ranks as the
+ * base has. Without samples: of the step's inverse, as copies do the same work. */
+static lk_status efficiency(const answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *c,
+							lk_error *err) {
 	lk_whatif_set others[MOST_GROUPS];
 	lk_whatif_outcome outcome;
 	size_t kept = 0;
@@ -126,7 +135,8 @@ static lk_status efficiency(const answer *a, const lk_whatif_set *sets, size_t c
 		if (!sets[i].key->ranks && strcmp(sets[i].key->name, "straggler") != 0) others[kept++] = sets[i];
 	lk_status status = lk_whatif_try(a->base, others, kept, &outcome, err);
 	if (status == LK_OK && c->samples_per_s > 0)
-		c->efficiency = c->samples_per_s / c->ranks / (outcome.step.graph->samples / outcome.step.step_s / a->base_ranks);
+		c->efficiency =
+			c->samples_per_s / c->ranks / (outcome.step.graph->samples / outcome.step.step_s / a->base_ranks);
 	else if (status == LK_OK)
 		c->efficiency = outcome.step.step_s / c->step_s;
 	lk_whatif_outcome_free(&outcome);
@@ -141,7 +151,8 @@ static lk_status fill(answer *a, const lk_whatif_outcome *from, lk_whatif_column
 	if (out == a->columns) a->base_s = out->step_s;
 	out->change = a->base_s > 0 ? out->step_s / a->base_s - 1 : 0;
 	out->uncertainty = from->uncertainty;
-	out->compute_s = from->compute_s, out->exposed_s = from->exposed_s, out->hidden_s = from->hidden_s, out->other_s = from->other_s;
+	out->compute_s = from->compute_s, out->exposed_s = from->exposed_s, out->hidden_s = from->hidden_s,
+	out->other_s = from->other_s;
 	out->cluster = lk_arena_strdup(&a->arena, from->cluster.text);
 	return out->cluster ? copy_notes(a, from, out, err) : lk_oom(err);
 }
@@ -207,10 +218,14 @@ static lk_status add_notes(answer *a, lk_error *err) {
 	int count = 0;
 	if (!notes) return lk_oom(err);
 	if (a->w.traced) {
-		notes[count++] = "measured times are scaled by the ratio of the models; nothing is priced anew that was measured";
+		notes[count++] =
+			"measured times are scaled by the ratio of the models; nothing is priced anew that was measured";
 		notes[count++] = "the simulation has no contention of its own: measured times hold it";
 		uint32_t guessed = lk_whatif_stand_ins(a->base);
-		if (guessed) notes[count++] = lk_arena_printf(&a->arena, "%u operations have no shape in the trace: scaled as one of their kind that takes as long", guessed);
+		if (guessed)
+			notes[count++] = lk_arena_printf(
+				&a->arena, "%u operations have no shape in the trace: scaled as one of their kind that takes as long",
+				guessed);
 	} else {
 		notes[count++] = "operations are priced by the models, as predict prices them";
 	}
@@ -259,8 +274,10 @@ lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_er
 	if (!a) return lk_oom(err);
 	a->w.memory_owner = a;
 	lk_status status = answer_all(a, request, err);
-	if (status == LK_OK) *out = &a->w;
-	else lk_whatif_free(&a->w);
+	if (status == LK_OK)
+		*out = &a->w;
+	else
+		lk_whatif_free(&a->w);
 	return status;
 }
 

@@ -26,11 +26,11 @@ static lk_status copy_blocks(const lk_graph *graph, lk_graph *to, lk_error *err)
 	return LK_OK;
 }
 
-#define COPY_VEC(to, from)                                                            \
-	do {                                                                              \
-		if (!lk_reserve(to, (from)->count)) return lk_oom(err);                       \
-		if ((from)->count) memcpy((to)->at, (from)->at, (from)->count * sizeof *(to)->at); \
-		(to)->count = (from)->count;                                                  \
+#define COPY_VEC(to, from)                                                                                             \
+	do {                                                                                                               \
+		if (!lk_reserve(to, (from)->count)) return lk_oom(err);                                                        \
+		if ((from)->count) memcpy((to)->at, (from)->at, (from)->count * sizeof *(to)->at);                             \
+		(to)->count = (from)->count;                                                                                   \
 	} while (0)
 
 static lk_status copy_programs(const lk_graph *graph, lk_graph *to, lk_error *err) {
@@ -58,8 +58,10 @@ lk_status lk_graph_copy(const lk_graph *graph, lk_graph **out, lk_error *err) {
 	lk_status status = copy_names(graph, to, err);
 	if (status == LK_OK) status = copy_blocks(graph, to, err);
 	if (status == LK_OK) status = copy_programs(graph, to, err);
-	if (status == LK_OK) *out = to;
-	else lk_graph_free(to);
+	if (status == LK_OK)
+		*out = to;
+	else
+		lk_graph_free(to);
 	return status;
 }
 
@@ -91,10 +93,14 @@ void lk_edit_free(lk_edit *edit) {
 bool lk_glob(const char *pattern, const char *name) {
 	const char *star = NULL, *resume = NULL;
 	while (*name) {
-		if (*pattern == '*') star = pattern++, resume = name;
-		else if (*pattern == '?' || *pattern == *name) pattern++, name++;
-		else if (star) pattern = star + 1, name = ++resume;
-		else return false;
+		if (*pattern == '*')
+			star = pattern++, resume = name;
+		else if (*pattern == '?' || *pattern == *name)
+			pattern++, name++;
+		else if (star)
+			pattern = star + 1, name = ++resume;
+		else
+			return false;
 	}
 	while (*pattern == '*') pattern++;
 	return *pattern == '\0';
@@ -122,8 +128,8 @@ bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
 
 /* Of PyTorch's profiler and its relatives: "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__". */
 static bool loads_data(const lk_graph *graph, uint32_t op) {
-	static const char *const patterns[] = {"*DataLoader*", "*dataloader*", "*data_loader*", "*data loading*", "*data_loading*",
-	                                       "*DataPipe*", NULL};
+	static const char *const patterns[] = {
+		"*DataLoader*", "*dataloader*", "*data_loader*", "*data loading*", "*data_loading*", "*DataPipe*", NULL};
 	return graph->ops.kind[op] == LK_OP_HOST && matches_any(name_of(graph, op), patterns);
 }
 
@@ -159,7 +165,8 @@ void lk_edit_remove(lk_edit *edit, const char *pattern) {
 void lk_edit_host(lk_edit *edit, double factor) {
 	edit->changed = 0;
 	for (uint32_t i = 0; i < edit->op.count; i++) {
-		if (edit->graph->ops.kind[i] != LK_OP_HOST || lk_edit_waits(edit->graph, i) || loads_data(edit->graph, i)) continue;
+		if (edit->graph->ops.kind[i] != LK_OP_HOST || lk_edit_waits(edit->graph, i) || loads_data(edit->graph, i))
+			continue;
 		edit->op.at[i].factor *= factor;
 		edit->changed++;
 	}
@@ -178,8 +185,10 @@ void lk_edit_data_loading(lk_edit *edit, double factor) {
 
 uint32_t lk_rewrite_put(lk_rewrite *r, const lk_op *op, const lk_edit_op *known) {
 	uint32_t place = lk_graph_add(r->to, op);
-	if (!lk_push(&r->edit->op)) r->to->failed = true;
-	else *lk_last(&r->edit->op) = *known;
+	if (!lk_push(&r->edit->op))
+		r->to->failed = true;
+	else
+		*lk_last(&r->edit->op) = *known;
 	return place;
 }
 
@@ -209,8 +218,10 @@ static lk_status rewrite_block(lk_rewrite *r, const lk_block *block, lk_rewriter
 	r->place = LK_ARRAY(&arena, uint32_t, size);
 	r->deps = LK_ARRAY(&arena, uint32_t, (size_t)most_deps(r->from, block) + 1);
 	lk_graph_begin_block(r->to, lk_intern_text(r->from->names, block->name));
-	if (!r->place || !r->deps) r->to->failed = true;
-	else memset(r->place, 0xff, size * sizeof *r->place);
+	if (!r->place || !r->deps)
+		r->to->failed = true;
+	else
+		memset(r->place, 0xff, size * sizeof *r->place);
 	if (!r->to->failed) write(r, block);
 	lk_arena_free(&arena);
 	return lk_graph_end_block(r->to, &id, err);

@@ -1,8 +1,8 @@
 /* edit_merge.c: several operations of a block as one, or one as several: gradient buckets, and a fused optimizer.
  *
  * A run is a row of operations that may become one: alike, on one stream with nothing else of that stream between them,
- * and nothing between the first and the last that waits for one of them. The one stands where the last stood and waits for
- * all that they waited for. Its bytes are the sum; so are what was measured and what models said of the parts. */
+ * and nothing between the first and the last that waits for one of them. The one stands where the last stood and waits
+ * for all that they waited for. Its bytes are the sum; so are what was measured and what models said of the parts. */
 #include "graph/edit.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static bool plain(const lk_ops *o, uint32_t i) {
 
 static bool alike(const lk_ops *o, uint32_t a, uint32_t b) {
 	return o->kind[a] == o->kind[b] && o->group[a] == o->group[b] && o->channel[a] == o->channel[b] &&
-	       o->stream[a] == o->stream[b] && o->dtype[a] == o->dtype[b] && o->phase[a] == o->phase[b];
+		   o->stream[a] == o->stream[b] && o->dtype[a] == o->dtype[b] && o->phase[a] == o->phase[b];
 }
 
 typedef struct run {
@@ -133,9 +133,12 @@ static void merge_block(lk_rewrite *w, const lk_block *block) {
 		m->before += m->may(w->from, i, w->mask);
 		m->after += last == UINT32_MAX || last == i - block->begin ? m->may(w->from, i, w->mask) * pieces : 0;
 		if (last != UINT32_MAX && last != i - block->begin) continue;
-		if (pieces > 1) put_pieces(w, block, i, pieces);
-		else if (last != UINT32_MAX) put_run(w, block, i, m);
-		else lk_rewrite_copy(w, block, i);
+		if (pieces > 1)
+			put_pieces(w, block, i, pieces);
+		else if (last != UINT32_MAX)
+			put_run(w, block, i, m);
+		else
+			lk_rewrite_copy(w, block, i);
 	}
 	lk_arena_free(&arena);
 }
@@ -146,11 +149,12 @@ static void merge_block(lk_rewrite *w, const lk_block *block) {
 static bool is_bucket(const lk_edit *edit, const lk_call *call, const bool *mask) {
 	const lk_block *block = &edit->graph->blocks.at[call->block];
 	return call->repeat == 1 && block->end == block->begin + 1 && plain(&edit->graph->ops, block->begin) &&
-	       lk_edit_reduces_gradients(edit->graph, block->begin, mask);
+		   lk_edit_reduces_gradients(edit->graph, block->begin, mask);
 }
 
 /* A block of one operation with the bytes of several. */
-static lk_status merged_block(lk_edit *edit, uint32_t like, const lk_edit_op *known, double bytes, uint32_t *id, lk_error *err) {
+static lk_status merged_block(lk_edit *edit, uint32_t like, const lk_edit_op *known, double bytes, uint32_t *id,
+							  lk_error *err) {
 	lk_graph *graph = edit->graph;
 	lk_op op = lk_graph_op(graph, graph->blocks.at[like].begin);
 	op.bytes = bytes, op.dep_count = 0;
@@ -162,7 +166,7 @@ static lk_status merged_block(lk_edit *edit, uint32_t like, const lk_edit_op *kn
 }
 
 typedef struct bucket {
-	size_t last;       /* call */
+	size_t last; /* call */
 	uint32_t count;
 	double bytes;
 	lk_edit_op known;
@@ -186,7 +190,8 @@ static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, co
 		if (!is_bucket(edit, call, mask)) continue;
 		uint32_t op = edit->graph->blocks.at[call->block].begin;
 		double bytes = edit->graph->ops.bytes[op];
-		bool same = b.count && alike(&edit->graph->ops, op, edit->graph->blocks.at[program->calls.at[b.last].block].begin);
+		bool same =
+			b.count && alike(&edit->graph->ops, op, edit->graph->blocks.at[program->calls.at[b.last].block].begin);
 		if (b.count && (!same || b.bytes + bytes > most)) LK_TRY(end_bucket(edit, program, &b, err));
 		if (b.count) program->calls.at[b.last].repeat = 0; /* goes below */
 		const lk_edit_op *was = &edit->op.at[op];
@@ -217,7 +222,7 @@ static bool updates(const lk_graph *graph, uint32_t op, const bool *mask) {
 	unsigned kind = graph->ops.kind[op];
 	(void)mask;
 	return graph->ops.phase[op] == LK_PHASE_OPTIMIZER && (kind == LK_OP_OPTIMIZER || kind == LK_OP_ELEMENTWISE) &&
-	       !lk_glob("*norm*", lk_intern_text(graph->names, graph->ops.name[op]));
+		   !lk_glob("*norm*", lk_intern_text(graph->names, graph->ops.name[op]));
 }
 
 lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err) {
@@ -227,7 +232,8 @@ lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err) {
 	if (!edit->changed || !edit->graph->traced) return LK_OK;
 	/* The host issues as many launches less. */
 	for (uint32_t i = 0; i < edit->op.count; i++)
-		if (edit->graph->ops.kind[i] == LK_OP_HOST && edit->graph->ops.phase[i] == LK_PHASE_OPTIMIZER && !lk_edit_waits(edit->graph, i))
+		if (edit->graph->ops.kind[i] == LK_OP_HOST && edit->graph->ops.phase[i] == LK_PHASE_OPTIMIZER &&
+			!lk_edit_waits(edit->graph, i))
 			edit->op.at[i].factor *= (double)m.after / m.before;
 	return LK_OK;
 }

@@ -1,18 +1,20 @@
 /* edit_overlap.c: collectives beside compute, or not.
  *
- * Off: collectives and compute wait for one another in the order in which they are issued, as on one stream. Messages of
- * pipelines stay free: their order between ranks is not that of issue.
+ * Off: collectives and compute wait for one another in the order in which they are issued, as on one stream. Messages
+ * of pipelines stay free: their order between ranks is not that of issue.
  *
  * On, in a lifted trace: reductions of gradients get a stream of their own. Those issued behind the backward pass start
  * when their share of it has run: gradients become ready in the order and, in bytes, at the pace of backward's compute
- * time, as buckets of DistributedDataParallel do (arXiv 2006.15704, section 3.2.3). Nothing before the end of the backward
- * pass waits for them, all device work behind it does. */
+ * time, as buckets of DistributedDataParallel do (arXiv 2006.15704, section 3.2.3). Nothing before the end of the
+ * backward pass waits for them, all device work behind it does. */
 #include "graph/edit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static bool computes(unsigned kind) { return kind <= LK_OP_OPTIMIZER; }
+static bool computes(unsigned kind) {
+	return kind <= LK_OP_OPTIMIZER;
+}
 
 /* ---- off ---- */
 
@@ -34,8 +36,10 @@ static void serialise(lk_edit *edit, const lk_block *block, streams s) {
 	lk_ops *ops = &edit->graph->ops;
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		uint32_t own = LK_JOIN(ops->stream[i]), before = ops->join[i];
-		if (lk_op_is_collective(ops->kind[i])) ops->join[i] |= (s.compute | s.collective) & ~own;
-		else if (computes(ops->kind[i])) ops->join[i] |= s.collective & ~own;
+		if (lk_op_is_collective(ops->kind[i]))
+			ops->join[i] |= (s.compute | s.collective) & ~own;
+		else if (computes(ops->kind[i]))
+			ops->join[i] |= s.collective & ~own;
 		edit->changed += ops->join[i] != before;
 	}
 }
@@ -52,8 +56,8 @@ static void overlap_off(lk_edit *edit) {
 /* ---- on ---- */
 
 typedef struct plan {
-	uint32_t *start;         /* of reductions: place of the compute operation that they start behind, or UINT32_MAX */
-	uint32_t last;           /* place of the last compute of the backward pass */
+	uint32_t *start; /* of reductions: place of the compute operation that they start behind, or UINT32_MAX */
+	uint32_t last;   /* place of the last compute of the backward pass */
 	unsigned stream;
 	uint32_t changed;
 	bool any, full;
@@ -117,7 +121,8 @@ static void put_other(lk_rewrite *w, const lk_block *block, uint32_t i, const pl
 	if (i - block->begin <= p->last) {
 		uint32_t count = 0;
 		for (uint32_t d = 0; d < was.dep_count; d++)
-			if (!lk_edit_reduces_gradients(w->from, block->begin + was.deps[d], w->mask)) w->deps[count++] = w->place[was.deps[d]];
+			if (!lk_edit_reduces_gradients(w->from, block->begin + was.deps[d], w->mask))
+				w->deps[count++] = w->place[was.deps[d]];
 		op.deps = w->deps, op.dep_count = count;
 	} else if (computes(op.kind)) {
 		op.join |= LK_JOIN(p->stream);
@@ -138,9 +143,12 @@ static void overlap_block(lk_rewrite *w, const lk_block *block) {
 	bool change = p.any && p.stream < LK_STREAMS;
 	all->full |= p.any && !change;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		if (!change) lk_rewrite_copy(w, block, i);
-		else if (lk_edit_reduces_gradients(w->from, i, w->mask)) put_reduction(w, block, i, &p);
-		else put_other(w, block, i, &p);
+		if (!change)
+			lk_rewrite_copy(w, block, i);
+		else if (lk_edit_reduces_gradients(w->from, i, w->mask))
+			put_reduction(w, block, i, &p);
+		else
+			put_other(w, block, i, &p);
 	}
 	all->changed += p.changed;
 	free(p.start);
@@ -151,7 +159,8 @@ static lk_status check_predicted(const lk_edit *edit, const bool *mask, lk_error
 	const lk_graph *graph = edit->graph;
 	for (uint32_t i = 0; i < graph->ops.count; i++) {
 		if (!lk_edit_reduces_gradients(graph, i, mask) || graph->ops.phase[i] != LK_PHASE_OPTIMIZER) continue;
-		lk_fail(err, LK_ERR_INPUT, "overlap=on", "the graph was predicted with gradients reduced as a whole at the end of the step");
+		lk_fail(err, LK_ERR_INPUT, "overlap=on",
+				"the graph was predicted with gradients reduced as a whole at the end of the step");
 		return lk_hint(err, "predict with --overlap-grad-reduce and ask about that graph");
 	}
 	return LK_OK;

@@ -1,7 +1,7 @@
-/* edit_ranks.c: more or fewer ranks by data parallelism. Every rank's own work stays what it is; chains are copies of one
- * another, so a graph of c chains becomes one of c * f: groups of data parallelism hold f times the ranks, tensor, context,
- * pipeline and expert groups stay among the ranks that they had. The batch of the whole job grows with the ranks. An
- * optimizer whose states are sharded over data parallelism has the fewer to update. */
+/* edit_ranks.c: more or fewer ranks by data parallelism. Every rank's own work stays what it is; chains are copies of
+ * one another, so a graph of c chains becomes one of c * f: groups of data parallelism hold f times the ranks, tensor,
+ * context, pipeline and expert groups stay among the ranks that they had. The batch of the whole job grows with the
+ * ranks. An optimizer whose states are sharded over data parallelism has the fewer to update. */
 #include "graph/edit.h"
 
 #include <math.h>
@@ -10,7 +10,9 @@
 
 /* ---- which communication is data parallel ---- */
 
-static bool reduces(unsigned kind) { return kind == LK_OP_ALLREDUCE || kind == LK_OP_REDUCESCATTER; }
+static bool reduces(unsigned kind) {
+	return kind == LK_OP_ALLREDUCE || kind == LK_OP_REDUCESCATTER;
+}
 
 static bool behind_forward(unsigned phase) {
 	return phase == LK_PHASE_BACKWARD || phase == LK_PHASE_WEIGHT || phase == LK_PHASE_OPTIMIZER;
@@ -20,7 +22,8 @@ static bool behind_forward(unsigned phase) {
 static uint32_t team_of(const lk_graph *graph, uint32_t op) {
 	const lk_ops *ops = &graph->ops;
 	if (!lk_op_is_comm(ops->kind[op]) || ops->group[op] != LK_GROUP_TEAM) return UINT32_MAX;
-	return ops->channel[op] >= 0 && (size_t)ops->channel[op] < graph->teams.count ? (uint32_t)ops->channel[op] : UINT32_MAX;
+	return ops->channel[op] >= 0 && (size_t)ops->channel[op] < graph->teams.count ? (uint32_t)ops->channel[op]
+																				  : UINT32_MAX;
 }
 
 static uint32_t most_ranks(const lk_graph *graph) {
@@ -57,14 +60,14 @@ bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *ma
 bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *mask) {
 	bool team = graph->ops.group[op] == LK_GROUP_TEAM; /* of traces, which may know no phases: the mask has looked */
 	return reduces(graph->ops.kind[op]) && (team || graph->ops.phase[op] != LK_PHASE_FORWARD) &&
-	       lk_edit_is_data_parallel(graph, op, mask);
+		   lk_edit_is_data_parallel(graph, op, mask);
 }
 
 /* ---- growing ---- */
 
 typedef struct growth {
 	double factor;
-	uint32_t chains;     /* afterwards */
+	uint32_t chains; /* afterwards */
 	const bool *mask;
 } growth;
 
@@ -75,7 +78,9 @@ static lk_status no_copies(const lk_edit *edit, uint32_t ranks, const char *why,
 	return lk_hint(err, "ranks come and go with whole copies of the model, of %u each", model > 0 ? model : 1);
 }
 
-static bool whole(double x) { return x >= 1 && x == floor(x); }
+static bool whole(double x) {
+	return x >= 1 && x == floor(x);
+}
 
 /* Groups among the chains: those of data parallelism take part in the growth. Hybrid sharding grows by its replicas. */
 static lk_status grow_groups(lk_edit *edit, const growth *g, uint32_t ranks, lk_error *err) {
@@ -84,8 +89,8 @@ static lk_status grow_groups(lk_edit *edit, const growth *g, uint32_t ranks, lk_
 	uint32_t dp = r->group[LK_GROUP_DP].size, before = r->chains;
 	for (int kind = 1; kind < LK_GROUP_TEAM; kind++) {
 		bool grows = kind == LK_GROUP_DP || kind == LK_GROUP_EDP || (kind == LK_GROUP_SHARD && !hybrid) ||
-		             (kind == LK_GROUP_REPLICA && hybrid) ||
-		             (kind == LK_GROUP_MODEL && dp > 1 && r->group[kind].size == before);
+					 (kind == LK_GROUP_REPLICA && hybrid) ||
+					 (kind == LK_GROUP_MODEL && dp > 1 && r->group[kind].size == before);
 		double size = r->group[kind].size * g->factor;
 		if (grows && !whole(size)) return no_copies(edit, ranks, "a group would hold a part of a rank", err);
 		if (grows) r->group[kind].size = (uint32_t)size;
@@ -132,7 +137,9 @@ static lk_status grow(lk_edit *edit, uint32_t ranks, const bool *mask, lk_error 
 	lk_graph *graph = edit->graph;
 	growth g = {.factor = (double)ranks / graph->ranks.world, .mask = mask};
 	if (!whole(graph->ranks.chains * g.factor)) return no_copies(edit, ranks, "no whole number of copies", err);
-	if (!has_data_parallelism(graph, mask)) return no_copies(edit, ranks, "no collective reduces gradients, so nothing tells what copies would exchange", err);
+	if (!has_data_parallelism(graph, mask))
+		return no_copies(edit, ranks, "no collective reduces gradients, so nothing tells what copies would exchange",
+						 err);
 	g.chains = (uint32_t)(graph->ranks.chains * g.factor);
 	LK_TRY(grow_groups(edit, &g, ranks, err));
 	grow_teams(edit, &g);
@@ -149,8 +156,10 @@ lk_status lk_edit_ranks(lk_edit *edit, uint32_t ranks, const bool *mask, lk_erro
 	if (ranks == edit->graph->ranks.world) return LK_OK;
 	bool *found = LK_ARRAY(&arena, bool, edit->graph->teams.count);
 	if (!found) return lk_oom(err);
-	if (mask) memcpy(found, mask, edit->graph->teams.count * sizeof *found);
-	else lk_edit_data_parallel(edit->graph, found);
+	if (mask)
+		memcpy(found, mask, edit->graph->teams.count * sizeof *found);
+	else
+		lk_edit_data_parallel(edit->graph, found);
 	lk_status status = grow(edit, ranks, found, err);
 	lk_arena_free(&arena);
 	return status;

@@ -1,15 +1,15 @@
 /* edit_shape.c: larger batches and other number formats: edits that change what operations work on.
  *
- * Batch. With f times the samples on a rank, products have f times the rows of tokens: `m` of a forward product and of an
- * input's gradient, `k` of a weight's gradient, whose `m` is a width of the network. Which one it is shows in the sizes:
- * rows of tokens are the `m` that forward products have. Bytes of a product grow by what its operands grow by. Attention
- * has f times the heads, memory-bound kernels f times the bytes. The optimizer, weights, gradients and their communication
- * do not depend on the batch.
+ * Batch. With f times the samples on a rank, products have f times the rows of tokens: `m` of a forward product and of
+ * an input's gradient, `k` of a weight's gradient, whose `m` is a width of the network. Which one it is shows in the
+ * sizes: rows of tokens are the `m` that forward products have. Bytes of a product grow by what its operands grow by.
+ * Attention has f times the heads, memory-bound kernels f times the bytes. The optimizer, weights, gradients and their
+ * communication do not depend on the batch.
  *
  * Formats. Operands of products are read in the new format. Tensors in memory are stored in 16 bits for 8-bit and 4-bit
- * formats too, so activations and gradients change with 16 against 32 bits alone. Products of 8 and 4 bits read converted
- * rows: before each of them stands a conversion, but where a norm before it writes the format itself, and but for weights'
- * gradients, whose operands are those of the other products. */
+ * formats too, so activations and gradients change with 16 against 32 bits alone. Products of 8 and 4 bits read
+ * converted rows: before each of them stands a conversion, but where a norm before it writes the format itself, and but
+ * for weights' gradients, whose operands are those of the other products. */
 #include "graph/edit.h"
 
 #include <math.h>
@@ -18,9 +18,13 @@ static bool multiplies(unsigned kind) {
 	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
 }
 
-static bool is_attention(unsigned kind) { return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD; }
+static bool is_attention(unsigned kind) {
+	return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD;
+}
 
-static bool streams(unsigned kind) { return kind >= LK_OP_SOFTMAX && kind <= LK_OP_OPTIMIZER; }
+static bool streams(unsigned kind) {
+	return kind >= LK_OP_SOFTMAX && kind <= LK_OP_OPTIMIZER;
+}
 
 /* ---- batch ---- */
 
@@ -65,8 +69,10 @@ static double elements(const lk_ops *ops, uint32_t i) {
 static void grow_product(lk_edit *edit, uint32_t i, const rows *r, double f) {
 	lk_ops *ops = &edit->graph->ops;
 	double before = elements(ops, i);
-	if (sums_tokens(edit->graph, i, r)) ops->k[i] *= f;
-	else ops->m[i] *= f;
+	if (sums_tokens(edit->graph, i, r))
+		ops->k[i] *= f;
+	else
+		ops->m[i] *= f;
 	double size = ops->dtype[i] >= LK_FP8 ? 2 : lk_dtype_bytes((lk_dtype)ops->dtype[i]);
 	if (ops->bytes[i] > 0) ops->bytes[i] = fmax(0, ops->bytes[i] + size * (elements(ops, i) - before));
 	ops->flops[i] *= f;
@@ -81,17 +87,20 @@ static void grow_memory(lk_ops *ops, uint32_t i, double f) {
 static bool of_weights(const lk_graph *graph, uint32_t i, const bool *mask) {
 	const lk_ops *ops = &graph->ops;
 	return ops->phase[i] == LK_PHASE_OPTIMIZER || ops->kind[i] == LK_OP_OPTIMIZER ||
-	       (lk_op_is_comm(ops->kind[i]) && lk_edit_is_data_parallel(graph, i, mask)) || ops->group[i] == LK_GROUP_EMBEDDING ||
-	       ops->group[i] == LK_GROUP_MODEL;
+		   (lk_op_is_comm(ops->kind[i]) && lk_edit_is_data_parallel(graph, i, mask)) ||
+		   ops->group[i] == LK_GROUP_EMBEDDING || ops->group[i] == LK_GROUP_MODEL;
 }
 
 static bool grows(lk_edit *edit, uint32_t i, const rows *r, double f) {
 	lk_ops *ops = &edit->graph->ops;
 	unsigned kind = ops->kind[i];
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT || kind == LK_OP_MACRO) return false;
-	if (multiplies(kind)) grow_product(edit, i, r, f);
-	else if (is_attention(kind) && ops->batch[i] > 0) ops->batch[i] *= f, ops->flops[i] *= f, ops->bytes[i] *= f;
-	else ops->bytes[i] *= f, ops->flops[i] *= f;
+	if (multiplies(kind))
+		grow_product(edit, i, r, f);
+	else if (is_attention(kind) && ops->batch[i] > 0)
+		ops->batch[i] *= f, ops->flops[i] *= f, ops->bytes[i] *= f;
+	else
+		ops->bytes[i] *= f, ops->flops[i] *= f;
 	return true;
 }
 
@@ -112,7 +121,9 @@ void lk_edit_batch(lk_edit *edit, double factor) {
 /* ---- number formats ---- */
 
 /* Bytes of a stored activation. */
-static double stored(lk_dtype dtype) { return dtype >= LK_FP8 ? 2 : lk_dtype_bytes(dtype); }
+static double stored(lk_dtype dtype) {
+	return dtype >= LK_FP8 ? 2 : lk_dtype_bytes(dtype);
+}
 
 static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 	lk_ops *ops = &edit->graph->ops;
@@ -127,15 +138,22 @@ static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 /* The compute operation before it on its stream is a norm. */
 static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i) {
 	for (uint32_t b = i; b-- > block->begin;)
-		if (graph->ops.stream[b] == graph->ops.stream[i] && graph->ops.kind[b] != LK_OP_WAIT) return graph->ops.kind[b] == LK_OP_NORM;
+		if (graph->ops.stream[b] == graph->ops.stream[i] && graph->ops.kind[b] != LK_OP_WAIT)
+			return graph->ops.kind[b] == LK_OP_NORM;
 	return false;
 }
 
 /* Rows are read in 16 bits and written in the format. Waits for what its product waits for. */
 static void put_conversion(lk_rewrite *w, const lk_block *block, uint32_t i, lk_dtype dtype) {
 	lk_op product = lk_rewrite_op(w, block, i);
-	lk_op op = {.kind = LK_OP_ELEMENTWISE, .stream = product.stream, .phase = product.phase, .dtype = product.dtype,
-	            .join = product.join, .name = "quantize", .deps = product.deps, .dep_count = product.dep_count};
+	lk_op op = {.kind = LK_OP_ELEMENTWISE,
+				.stream = product.stream,
+				.phase = product.phase,
+				.dtype = product.dtype,
+				.join = product.join,
+				.name = "quantize",
+				.deps = product.deps,
+				.dep_count = product.dep_count};
 	op.bytes = fmax(product.batch, 1) * product.m * product.k * (stored(dtype) + lk_dtype_bytes(dtype));
 	lk_rewrite_put(w, &op, &(lk_edit_op){.factor = 1});
 }
@@ -149,7 +167,7 @@ static void convert_block(lk_rewrite *w, const lk_block *block) {
 	const conversion *c = w->context;
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		bool converts = multiplies(w->from->ops.kind[i]) && w->from->ops.dtype[i] < LK_FP8 &&
-		                !sums_tokens(w->from, i, c->rows) && !behind_norm(w->from, block, i);
+						!sums_tokens(w->from, i, c->rows) && !behind_norm(w->from, block, i);
 		if (converts) put_conversion(w, block, i, c->dtype);
 		lk_rewrite_copy(w, block, i);
 	}

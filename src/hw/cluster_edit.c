@@ -23,7 +23,8 @@ static lk_status seal(lk_arena *arena, lk_cluster_draft *draft, lk_status status
 
 static bool same_node(const lk_node *a, const lk_node *b) {
 	return a->device == b->device && a->gpus == b->gpus && a->intra == b->intra && a->intra_rate == b->intra_rate &&
-	       a->nics == b->nics && a->nic_rate == b->nic_rate && a->nic_latency_s == b->nic_latency_s && a->sockets == b->sockets;
+		   a->nics == b->nics && a->nic_rate == b->nic_rate && a->nic_latency_s == b->nic_latency_s &&
+		   a->sockets == b->sockets;
 }
 
 /* Nodes of one kind, the last of them perhaps with what was left: as lk_cluster_fill makes them. */
@@ -70,7 +71,8 @@ static bool usual(lk_arena *arena, const lk_cluster *c) {
 	return same;
 }
 
-lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const lk_device *device, lk_cluster *out, lk_error *err) {
+lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const lk_device *device, lk_cluster *out,
+								 lk_error *err) {
 	bool same = true;
 	for (int g = 0; g < from->groups; g++) same &= from->node[g].device == device;
 	if (same) return *out = *from, LK_OK;
@@ -127,7 +129,8 @@ static bool read_amount(const char *text, amount *out) {
 	return out->rate > 0 && out->rate <= LK_CLUSTER_RATE;
 }
 
-lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out, lk_error *err) {
+lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
+							   lk_error *err) {
 	amount a;
 	if (!read_amount(text, &a)) return not_understood("nic", text, "write 2x, 400g (Gbit/s), 50GB/s or 8*400g", err);
 	lk_cluster_draft draft = draft_like(from);
@@ -141,7 +144,8 @@ lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const ch
 	return seal(arena, &draft, status, out, err);
 }
 
-lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out, lk_error *err) {
+lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
+								lk_error *err) {
 	amount a;
 	if (!read_amount(text, &a) || a.count) return not_understood("link", text, "write 2x, or a rate as 450GB/s", err);
 	lk_cluster_draft draft = draft_like(from);

@@ -22,19 +22,25 @@ static char *signed_percent(double share, char out[CELL]) {
 }
 
 static char *change_text(const lk_whatif_column *c, bool base, char out[CELL]) {
-	if (base) lk_copy(out, CELL, "-");
-	else signed_percent(c->change, out);
+	if (base)
+		lk_copy(out, CELL, "-");
+	else
+		signed_percent(c->change, out);
 	return out;
 }
 
-static char *efficiency_text(const lk_whatif_column *c, char out[CELL]) {
-	if (isnan(c->efficiency)) lk_copy(out, CELL, "-");
-	else lk_percent(c->efficiency, out, CELL);
+static char *efficiency_text(const lk_whatif_column *c, bool base, char out[CELL]) {
+	(void)base;
+	if (isnan(c->efficiency))
+		lk_copy(out, CELL, "-");
+	else
+		lk_percent(c->efficiency, out, CELL);
 	return out;
 }
 
-static char *uncertainty_text(const lk_whatif_column *c, char out[CELL]) {
+static char *uncertainty_text(const lk_whatif_column *c, bool base, char out[CELL]) {
 	char number[CELL];
+	(void)base;
 	snprintf(out, CELL, "+-%s %%", lk_fixed(100 * c->uncertainty, 1, number, sizeof number));
 	return out;
 }
@@ -43,32 +49,39 @@ static char *uncertainty_text(const lk_whatif_column *c, char out[CELL]) {
 
 typedef char *cell_text(const lk_whatif_column *c, bool base, char out[CELL]);
 
-static char *step_cell(const lk_whatif_column *c, bool base, char out[CELL]) { return (void)base, lk_format_seconds(c->step_s, out, CELL); }
-static char *compute_cell(const lk_whatif_column *c, bool base, char out[CELL]) { return (void)base, lk_format_seconds(c->compute_s, out, CELL); }
-static char *exposed_cell(const lk_whatif_column *c, bool base, char out[CELL]) { return (void)base, lk_format_seconds(c->exposed_s, out, CELL); }
-static char *hidden_cell(const lk_whatif_column *c, bool base, char out[CELL]) { return (void)base, lk_format_seconds(c->hidden_s, out, CELL); }
-static char *other_cell(const lk_whatif_column *c, bool base, char out[CELL]) { return (void)base, lk_format_seconds(c->other_s, out, CELL); }
-static char *efficiency_cell(const lk_whatif_column *c, bool base, char out[CELL]) { return (void)base, efficiency_text(c, out); }
-static char *uncertainty_cell(const lk_whatif_column *c, bool base, char out[CELL]) { return (void)base, uncertainty_text(c, out); }
-static char *gpus_cell(const lk_whatif_column *c, bool base, char out[CELL]) {
+static char *gpus_text(const lk_whatif_column *c, bool base, char out[CELL]) {
 	(void)base;
 	snprintf(out, CELL, "%d", c->ranks);
 	return out;
 }
 
+/* A line is a text, or seconds of the column. */
 static const struct {
 	const char *title;
 	cell_text *text;
+	size_t seconds;
 } lines[] = {
-	{"GPUs", gpus_cell}, {"step", step_cell}, {"vs base", change_text}, {"scaling efficiency", efficiency_cell},
-	{"uncertainty", uncertainty_cell}, {"compute", compute_cell}, {"communication, exposed", exposed_cell},
-	{"communication, hidden", hidden_cell}, {"waiting, host, copies", other_cell},
+	{"GPUs", gpus_text, 0},
+	{"step", NULL, offsetof(lk_whatif_column, step_s)},
+	{"vs base", change_text, 0},
+	{"scaling efficiency", efficiency_text, 0},
+	{"uncertainty", uncertainty_text, 0},
+	{"compute", NULL, offsetof(lk_whatif_column, compute_s)},
+	{"communication, exposed", NULL, offsetof(lk_whatif_column, exposed_s)},
+	{"communication, hidden", NULL, offsetof(lk_whatif_column, hidden_s)},
+	{"waiting, host, copies", NULL, offsetof(lk_whatif_column, other_s)},
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
+static char *line_text(const lk_whatif_column *c, int line, bool base, char out[CELL]) {
+	if (lines[line].text) return lines[line].text(c, base, out);
+	return lk_format_seconds(*(const double *)((const char *)c + lines[line].seconds), out, CELL);
+}
+
 static lk_status write_side_by_side(const lk_whatif *w, bool colour, FILE *out, lk_error *err) {
 	lk_column columns[SIDE_BY_SIDE + 1] = {{"what", "", false, false}};
-	for (int i = 0; i < w->column_count; i++) columns[i + 1] = (lk_column){w->columns[i].label, w->columns[i].label, true, false};
+	for (int i = 0; i < w->column_count; i++)
+		columns[i + 1] = (lk_column){w->columns[i].label, w->columns[i].label, true, false};
 	lk_table *table = lk_table_new("whatif", columns, w->column_count + 1);
 	if (!table) return lk_oom(err);
 	for (int line = 0; line < LINES; line++) {
@@ -76,7 +89,7 @@ static lk_status write_side_by_side(const lk_whatif *w, bool colour, FILE *out, 
 		lk_table_text(table, lines[line].title);
 		for (int i = 0; i < w->column_count; i++) {
 			char text[CELL];
-			lk_table_text(table, w->columns[i].refused ? "n/a" : lines[line].text(&w->columns[i], i == 0, text));
+			lk_table_text(table, w->columns[i].refused ? "n/a" : line_text(&w->columns[i], line, i == 0, text));
 		}
 	}
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
@@ -87,11 +100,19 @@ static lk_status write_side_by_side(const lk_whatif *w, bool colour, FILE *out, 
 /* ---- rows ---- */
 
 static const lk_column row_columns[] = {
-	{"change", "change", false, false}, {"gpus", "GPUs", true, false}, {"step_time_s", "step", true, false},
-	{"vs_base", "vs base", true, false}, {"scaling_efficiency", "efficiency", true, false},
-	{"uncertainty", "uncertainty", true, false}, {"compute_s", "compute", true, false}, {"exposed_s", "comm. exposed", true, false},
-	{"hidden_s", "hidden", true, false}, {"other_s", "other", true, false}, {"samples_per_s", "samples/s", true, true},
-	{"cluster", "cluster", false, true}, {"refused", "refused", false, false},
+	{"change", "change", false, false},
+	{"gpus", "GPUs", true, false},
+	{"step_time_s", "step", true, false},
+	{"vs_base", "vs base", true, false},
+	{"scaling_efficiency", "efficiency", true, false},
+	{"uncertainty", "uncertainty", true, false},
+	{"compute_s", "compute", true, false},
+	{"exposed_s", "comm. exposed", true, false},
+	{"hidden_s", "hidden", true, false},
+	{"other_s", "other", true, false},
+	{"samples_per_s", "samples/s", true, true},
+	{"cluster", "cluster", false, true},
+	{"refused", "refused", false, false},
 };
 
 static void put_seconds(lk_table *t, const lk_whatif_column *c, double seconds) {
@@ -107,9 +128,10 @@ static void put_row(lk_table *t, const lk_whatif_column *c, bool base) {
 	lk_table_number(t, c->ranks + none, NULL);
 	put_seconds(t, c, c->step_s);
 	lk_table_number(t, c->change + none, change_text(c, base, text));
-	lk_table_number(t, c->efficiency + none, efficiency_text(c, text));
-	lk_table_number(t, c->uncertainty + none, uncertainty_text(c, text));
-	put_seconds(t, c, c->compute_s), put_seconds(t, c, c->exposed_s), put_seconds(t, c, c->hidden_s), put_seconds(t, c, c->other_s);
+	lk_table_number(t, c->efficiency + none, efficiency_text(c, base, text));
+	lk_table_number(t, c->uncertainty + none, uncertainty_text(c, base, text));
+	put_seconds(t, c, c->compute_s), put_seconds(t, c, c->exposed_s), put_seconds(t, c, c->hidden_s),
+		put_seconds(t, c, c->other_s);
 	lk_table_number(t, c->samples_per_s > 0 ? c->samples_per_s : NAN, NULL);
 	lk_table_text(t, c->cluster);
 	lk_table_text(t, c->refused);
@@ -162,7 +184,8 @@ static lk_status put_remarks(const lk_whatif *w, int column, FILE *out, lk_error
 
 static bool fits(const lk_whatif *w) {
 	size_t width = 24;
-	for (int i = 0; i < w->column_count; i++) width += strlen(w->columns[i].label) > 10 ? strlen(w->columns[i].label) + 2 : 12;
+	for (int i = 0; i < w->column_count; i++)
+		width += strlen(w->columns[i].label) > 10 ? strlen(w->columns[i].label) + 2 : 12;
 	return w->column_count <= SIDE_BY_SIDE && width <= 120;
 }
 
@@ -182,8 +205,10 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 /* ---- JSON ---- */
 
 static void put_number(lk_json_writer *w, const char *key, double value, bool known) {
-	if (known && isfinite(value)) lk_json_put_number(w, key, value);
-	else lk_json_put_null(w, key);
+	if (known && isfinite(value))
+		lk_json_put_number(w, key, value);
+	else
+		lk_json_put_null(w, key);
 }
 
 static void put_texts(lk_json_writer *w, const char *key, const char *const *texts, int count) {
@@ -233,7 +258,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 /* ---- the ways out ---- */
 
 lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, bool colour, const char *path, FILE *out,
-                          lk_error *err) {
+						  lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &(text){whatif, verbose}, err);

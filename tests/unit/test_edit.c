@@ -1,4 +1,5 @@
-/* test_edit.c: edits of step graphs: what they leave alone, what they conserve, and small graphs of traces edited by hand. */
+/* test_edit.c: edits of step graphs: what they leave alone, what they conserve, and small graphs of traces edited by
+ * hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,9 +23,9 @@ static void ok(lk_status status, const lk_error *err) {
 
 typedef struct shape {
 	int layers;
-	double bytes;        /* of a reduction */
-	bool late;           /* all reductions behind the backward pass */
-	bool waited;         /* the host waits for the second one half-way */
+	double bytes; /* of a reduction */
+	bool late;    /* all reductions behind the backward pass */
+	bool waited;  /* the host waits for the second one half-way */
 } shape;
 
 static uint32_t add(lk_graph *graph, lk_op op, uint32_t dep) {
@@ -33,13 +34,21 @@ static uint32_t add(lk_graph *graph, lk_op op, uint32_t dep) {
 }
 
 static uint32_t launch(lk_graph *graph, const char *name, uint8_t phase) {
-	return add(graph, (lk_op){.kind = LK_OP_HOST, .stream = CPU, .phase = phase, .name = name, .measured_ps = 5000000}, UINT32_MAX);
+	return add(graph, (lk_op){.kind = LK_OP_HOST, .stream = CPU, .phase = phase, .name = name, .measured_ps = 5000000},
+			   UINT32_MAX);
 }
 
 static uint32_t reduction(lk_graph *graph, const shape *s, uint32_t behind) {
 	uint32_t from = launch(graph, "cudaLaunchKernelExC", LK_PHASE_BACKWARD), deps[2] = {from, behind};
-	lk_op op = {.kind = LK_OP_ALLREDUCE, .stream = NET, .phase = LK_PHASE_BACKWARD, .group = LK_GROUP_TEAM, .name = "ncclDevKernel_AllReduce",
-	            .bytes = s->bytes, .measured_ps = 300000000, .deps = deps, .dep_count = 2};
+	lk_op op = {.kind = LK_OP_ALLREDUCE,
+				.stream = NET,
+				.phase = LK_PHASE_BACKWARD,
+				.group = LK_GROUP_TEAM,
+				.name = "ncclDevKernel_AllReduce",
+				.bytes = s->bytes,
+				.measured_ps = 300000000,
+				.deps = deps,
+				.dep_count = 2};
 	return lk_graph_add(graph, &op);
 }
 
@@ -47,12 +56,25 @@ static void backward(lk_graph *graph, const shape *s) {
 	uint32_t second = UINT32_MAX, gradient[64];
 	for (int l = 0; l < s->layers; l++) {
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_BACKWARD);
-		gradient[l] = add(graph, (lk_op){.kind = LK_OP_GEMM, .stream = GPU, .phase = LK_PHASE_BACKWARD, .dtype = LK_BF16, .name = "gemm",
-		                                 .m = 4096, .n = 4096, .k = 4096, .batch = 1, .bytes = 1e8, .flops = 1.4e11, .measured_ps = 400000000}, from);
+		gradient[l] = add(graph,
+						  (lk_op){.kind = LK_OP_GEMM,
+								  .stream = GPU,
+								  .phase = LK_PHASE_BACKWARD,
+								  .dtype = LK_BF16,
+								  .name = "gemm",
+								  .m = 4096,
+								  .n = 4096,
+								  .k = 4096,
+								  .batch = 1,
+								  .bytes = 1e8,
+								  .flops = 1.4e11,
+								  .measured_ps = 400000000},
+						  from);
 		if (s->late) continue;
 		uint32_t op = reduction(graph, s, gradient[l]);
 		if (l == 1) second = op;
-		if (s->waited && l == s->layers / 2) add(graph, (lk_op){.kind = LK_OP_HOST, .stream = CPU, .name = "cudaEventSynchronize"}, second);
+		if (s->waited && l == s->layers / 2)
+			add(graph, (lk_op){.kind = LK_OP_HOST, .stream = CPU, .name = "cudaEventSynchronize"}, second);
 	}
 	for (int l = 0; l < s->layers && s->late; l++) reduction(graph, s, gradient[l]);
 }
@@ -60,8 +82,13 @@ static void backward(lk_graph *graph, const shape *s) {
 static void optimizer(lk_graph *graph, int kernels) {
 	for (int k = 0; k < kernels; k++) {
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_OPTIMIZER);
-		lk_op op = {.kind = LK_OP_OPTIMIZER, .stream = GPU, .phase = LK_PHASE_OPTIMIZER, .name = "adam", .bytes = 1e6, .measured_ps = 9000000,
-		            .join = k == 0 ? LK_JOIN(NET) : 0};
+		lk_op op = {.kind = LK_OP_OPTIMIZER,
+					.stream = GPU,
+					.phase = LK_PHASE_OPTIMIZER,
+					.name = "adam",
+					.bytes = 1e6,
+					.measured_ps = 9000000,
+					.join = k == 0 ? LK_JOIN(NET) : 0};
 		add(graph, op, from);
 	}
 }
@@ -78,8 +105,19 @@ static lk_graph *captured(const shape *s, int ranks) {
 	for (int r = 0; r < ranks; r++) {
 		lk_graph_begin_block(graph, "rank");
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_FORWARD);
-		add(graph, (lk_op){.kind = LK_OP_GEMM, .stream = GPU, .dtype = LK_BF16, .name = "gemm", .m = 4096, .n = 4096, .k = 4096, .batch = 1,
-		                   .bytes = 1e8, .flops = 1.4e11, .measured_ps = 350000000}, from);
+		add(graph,
+			(lk_op){.kind = LK_OP_GEMM,
+					.stream = GPU,
+					.dtype = LK_BF16,
+					.name = "gemm",
+					.m = 4096,
+					.n = 4096,
+					.k = 4096,
+					.batch = 1,
+					.bytes = 1e8,
+					.flops = 1.4e11,
+					.measured_ps = 350000000},
+			from);
 		backward(graph, s);
 		optimizer(graph, 4);
 		ok(lk_graph_end_block(graph, &id, &err), &err);
@@ -90,7 +128,8 @@ static lk_graph *captured(const shape *s, int ranks) {
 		*lk_last(&graph->team_stages) = (uint32_t)r;
 	}
 	assert_true(lk_push(&graph->teams));
-	*lk_last(&graph->teams) = (lk_team){.name = lk_intern_id(graph->names, "default_pg"), .end = (uint32_t)ranks, .ranks = (uint32_t)ranks};
+	*lk_last(&graph->teams) =
+		(lk_team){.name = lk_intern_id(graph->names, "default_pg"), .end = (uint32_t)ranks, .ranks = (uint32_t)ranks};
 	ok(lk_graph_check(graph, &err), &err);
 	return graph;
 }
@@ -168,7 +207,8 @@ static void copies_are_equal(void **state) {
 	assert_int_equal(copy->teams.count, 1);
 	assert_int_equal(copy->team_stages.at[2], 2);
 	assert_true(copy->traced);
-	for (uint32_t i = 0; i < graph->ops.count; i++) assert_int_equal(graph->ops.measured_ps[i], copy->ops.measured_ps[i]);
+	for (uint32_t i = 0; i < graph->ops.count; i++)
+		assert_int_equal(graph->ops.measured_ps[i], copy->ops.measured_ps[i]);
 	free(a), free(b);
 	lk_graph_free(copy);
 	lk_graph_free(graph);
@@ -180,7 +220,10 @@ static void buckets_conserve_bytes(void **state) {
 	(void)state;
 	for (int trial = 0; trial < 200; trial++) {
 		uint64_t seed = lk_hash64((uint64_t)trial);
-		shape s = {.layers = 1 + (int)(seed % 20), .bytes = 1e4 + (double)(seed >> 8 & 0xffffff), .late = seed >> 40 & 1, .waited = seed >> 41 & 1};
+		shape s = {.layers = 1 + (int)(seed % 20),
+				   .bytes = 1e4 + (double)(seed >> 8 & 0xffffff),
+				   .late = seed >> 40 & 1,
+				   .waited = seed >> 41 & 1};
 		double bytes = 2e4 + (double)(seed >> 13 & 0x3ffffff);
 		lk_edit edit = edited(&s, 2);
 		lk_error err = {0};
@@ -353,16 +396,25 @@ static lk_edit with_teams(void) {
 	uint32_t id;
 	for (uint32_t t = 1; t < 3; t++) {
 		assert_true(lk_push(&graph->teams));
-		*lk_last(&graph->teams) = (lk_team){.name = lk_intern_id(graph->names, t == 1 ? "tp" : "fsdp"), .end = 2, .ranks = 2};
+		*lk_last(&graph->teams) =
+			(lk_team){.name = lk_intern_id(graph->names, t == 1 ? "tp" : "fsdp"), .end = 2, .ranks = 2};
 	}
 	static const struct {
 		uint8_t kind, phase;
 		int32_t team;
-	} ops[] = {{LK_OP_ALLREDUCE, LK_PHASE_FORWARD, 1}, {LK_OP_ALLREDUCE, LK_PHASE_BACKWARD, 1}, {LK_OP_ALLGATHER, LK_PHASE_FORWARD, 2},
-	           {LK_OP_REDUCESCATTER, LK_PHASE_BACKWARD, 2}};
+	} ops[] = {{LK_OP_ALLREDUCE, LK_PHASE_FORWARD, 1},
+			   {LK_OP_ALLREDUCE, LK_PHASE_BACKWARD, 1},
+			   {LK_OP_ALLGATHER, LK_PHASE_FORWARD, 2},
+			   {LK_OP_REDUCESCATTER, LK_PHASE_BACKWARD, 2}};
 	lk_graph_begin_block(graph, "more");
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-		lk_op op = {.kind = ops[i].kind, .phase = ops[i].phase, .channel = ops[i].team, .group = LK_GROUP_TEAM, .stream = NET, .bytes = 1e6, .name = "nccl"};
+		lk_op op = {.kind = ops[i].kind,
+					.phase = ops[i].phase,
+					.channel = ops[i].team,
+					.group = LK_GROUP_TEAM,
+					.stream = NET,
+					.bytes = 1e6,
+					.name = "nccl"};
 		lk_graph_add(graph, &op);
 	}
 	ok(lk_graph_end_block(graph, &id, &err), &err);
@@ -415,7 +467,8 @@ static void no_gradients_no_copies(void **state) {
 static void batches_grow_tokens(void **state) {
 	(void)state;
 	lk_edit edit = edited(&(shape){.layers = 2, .bytes = 1e7}, 1);
-	double reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes, states = of_kind(&edit, LK_OP_OPTIMIZER).bytes, flops = of_kind(&edit, LK_OP_GEMM).flops;
+	double reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes, states = of_kind(&edit, LK_OP_OPTIMIZER).bytes,
+		   flops = of_kind(&edit, LK_OP_GEMM).flops;
 	lk_edit_batch(&edit, 2);
 	assert_true(of_kind(&edit, LK_OP_ALLREDUCE).bytes == reduced);
 	assert_true(of_kind(&edit, LK_OP_OPTIMIZER).bytes == states);

@@ -1,5 +1,5 @@
-/* test_whatif.c: changes of steps: what changes nothing, what two ways agree on, what cannot get slower, and what measured
- * times become. */
+/* test_whatif.c: changes of steps: what changes nothing, what two ways agree on, what cannot get slower, and what
+ * measured times become. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,11 +41,26 @@ static const shape usual = {"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16
 static void predict(lk_fixture *f, const shape *s) {
 	memset(f, 0, sizeof *f);
 	f->job.model = (lk_model){
-		.name = "test", .family = "gpt2", .layers = 8, .hidden = 2048, .heads = 16, .kv_heads = 16, .head_dim = 128, .ffn = 8192,
-		.vocab = 32000, .context = 2048, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .final_norm = true, .norm_bias = true,
-		.position_rows = 2048, .lm_head = true, .moe_every = 1,
+		.name = "test",
+		.family = "gpt2",
+		.layers = 8,
+		.hidden = 2048,
+		.heads = 16,
+		.kv_heads = 16,
+		.head_dim = 128,
+		.ffn = 8192,
+		.vocab = 32000,
+		.context = 2048,
+		.norm = LK_NORM_LAYER,
+		.norms_per_layer = 2,
+		.final_norm = true,
+		.norm_bias = true,
+		.position_rows = 2048,
+		.lm_head = true,
+		.moe_every = 1,
 	};
-	f->job.gpus = s->gpus, f->job.tp = s->tp, f->job.pp = s->pp, f->job.gbs = s->gbs, f->job.mbs = s->mbs, f->job.seq = 2048;
+	f->job.gpus = s->gpus, f->job.tp = s->tp, f->job.pp = s->pp, f->job.gbs = s->gbs, f->job.mbs = s->mbs,
+	f->job.seq = 2048;
 	f->job.sharding = s->sharding, f->job.sharding_said = true;
 	f->job.dtype = s->dtype, f->job.dtype_said = true;
 	lk_step_options options = {0};
@@ -106,7 +121,9 @@ static void measure(lk_fixture *f, double times) {
 
 static void the_base_is_the_prediction(void **state) {
 	(void)state;
-	const shape shapes[] = {usual, {"h100-sxm", 8, 2, 2, 32, 1, LK_SHARD_NONE, LK_BF16}, {"a100-sxm-80", 8, 1, 1, 16, 2, LK_SHARD_ZERO3, LK_BF16}};
+	const shape shapes[] = {usual,
+							{"h100-sxm", 8, 2, 2, 32, 1, LK_SHARD_NONE, LK_BF16},
+							{"a100-sxm-80", 8, 1, 1, 16, 2, LK_SHARD_ZERO3, LK_BF16}};
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
 		lk_fixture f;
 		begin(&f, &shapes[i]);
@@ -123,11 +140,15 @@ static void nothing_changes_nothing(void **state) {
 		if (measured) measure(&f, 1.37);
 		ok(lk_whatif_begin(f.step.graph, &f.site, &f.base, &f.err), &f.err);
 		int64_t base = with(&f, "");
-		const char *const none[] = {"gpu=h100-sxm", "gpus=16", "scale=1", "ranks=16", "nic=1x", "link=1x", "dtype=bf16", "batch=1x", "op:*=1x",
-		                            "host=1x", "launch=1", "straggler=0:1", "overlap=on", "data-loading=off",
-		                            "gpu=H100-SXM scale=1 nic=1x dtype=bf16 batch=1x host=1x"};
+		const char *const none[] = {
+			"gpu=h100-sxm", "gpus=16",          "scale=1",
+			"ranks=16",     "nic=1x",           "link=1x",
+			"dtype=bf16",   "batch=1x",         "op:*=1x",
+			"host=1x",      "launch=1",         "straggler=0:1",
+			"overlap=on",   "data-loading=off", "gpu=H100-SXM scale=1 nic=1x dtype=bf16 batch=1x host=1x"};
 		for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-			if (with(&f, none[i]) != base) fail_msg("%s changes %s times", none[i], measured ? "measured" : "predicted");
+			if (with(&f, none[i]) != base)
+				fail_msg("%s changes %s times", none[i], measured ? "measured" : "predicted");
 		end(&f);
 	}
 }
@@ -139,7 +160,8 @@ static void agrees(const char *sets, const shape *from, const shape *to, double 
 	begin(&a, from);
 	predict(&b, to);
 	double got = (double)with(&a, sets), wanted = (double)b.step.sim.step_ps;
-	if (fabs(got / wanted - 1) > tolerance) fail_msg("%s: %.9g s, predicted %.9g s", sets, got / LK_PS_PER_S, wanted / LK_PS_PER_S);
+	if (fabs(got / wanted - 1) > tolerance)
+		fail_msg("%s: %.9g s, predicted %.9g s", sets, got / LK_PS_PER_S, wanted / LK_PS_PER_S);
 	end(&a);
 	end(&b);
 }
@@ -189,7 +211,8 @@ static void more_ranks_as_predicted(void **state) {
 			to.gpus = 8, to.gbs = 16;
 			agrees("gpus=8", &from, &to, 1e-12);
 		}
-	const shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16}, whole = {"h100-sxm", 32, 1, 1, 64, 1, LK_SHARD_NONE, LK_BF16};
+	const shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16},
+				whole = {"h100-sxm", 32, 1, 1, 64, 1, LK_SHARD_NONE, LK_BF16};
 	agrees("scale=8", &part, &whole, 1e-12); /* part of a node grows to usual nodes */
 }
 
@@ -215,7 +238,8 @@ static void other_formats_as_predicted(void **state) {
 static void order_does_not_matter(void **state) {
 	(void)state;
 	lk_fixture f;
-	const char *const sets[] = {"gpus=32", "nic=2x", "gpu=h200", "dtype=fp8", "batch=2x", "op:gemm=0.9x", "op:mlp_*=0.5x", "host=0.5x", "bucket=300MB"};
+	const char *const sets[] = {"gpus=32",      "nic=2x",        "gpu=h200",  "dtype=fp8",   "batch=2x",
+								"op:gemm=0.9x", "op:mlp_*=0.5x", "host=0.5x", "bucket=300MB"};
 	enum { COUNT = sizeof sets / sizeof *sets };
 	begin(&f, &usual);
 	int64_t first = 0;
@@ -246,15 +270,19 @@ static void faster_is_never_slower(void **state) {
 		f.site.no_contention = true;
 		ok(lk_whatif_begin(f.step.graph, &f.site, &f.base, &f.err), &f.err);
 		static const char *const faster[][4] = {
-			{"nic=0.25x", "nic=0.5x", "nic=2x", "nic=4x"}, {"link=0.25x", "link=0.5x", "link=2x", "link=4x"},
-			{"op:gemm=4x", "op:gemm=2x", "op:gemm=0.5x", "op:gemm=0x"}, {"host=4x", "host=2x", "host=0.5x", "host=0"},
+			{"nic=0.25x", "nic=0.5x", "nic=2x", "nic=4x"},
+			{"link=0.25x", "link=0.5x", "link=2x", "link=4x"},
+			{"op:gemm=4x", "op:gemm=2x", "op:gemm=0.5x", "op:gemm=0x"},
+			{"host=4x", "host=2x", "host=0.5x", "host=0"},
 			{"straggler=3:2", "straggler=3:1.5", "straggler=3:1.1", "straggler=3:1"},
 		};
 		for (size_t k = 0; k < sizeof faster / sizeof *faster; k++) {
 			int64_t before = INT64_MAX;
 			for (int v = 0; v < 4; v++) {
 				int64_t now = with(&f, faster[k][v]);
-				if (now > before) fail_msg("%s is slower than %s: %.9g", faster[k][v], faster[k][v - 1], (double)now / (double)before);
+				if (now > before)
+					fail_msg("%s is slower than %s: %.9g", faster[k][v], faster[k][v - 1],
+							 (double)now / (double)before);
 				before = now;
 			}
 		}
@@ -265,8 +293,8 @@ static void faster_is_never_slower(void **state) {
 
 /* ---- measured times ---- */
 
-/* A step measured at 1.25 times the models: everything that models change stays at 1.25 times. Without launches, whose time
- * the models alone know here. */
+/* A step measured at 1.25 times the models: everything that models change stays at 1.25 times. Without launches, whose
+ * time the models alone know here. */
 static void measured_times_scale_by_the_models(void **state) {
 	(void)state;
 	lk_fixture plain, measured;
@@ -276,7 +304,8 @@ static void measured_times_scale_by_the_models(void **state) {
 	plain.site.no_contention = measured.site.no_contention = true;
 	ok(lk_whatif_begin(plain.step.graph, &plain.site, &plain.base, &plain.err), &plain.err);
 	ok(lk_whatif_begin(measured.step.graph, &measured.site, &measured.base, &measured.err), &measured.err);
-	const char *const sets[] = {"launch=0", "launch=0 gpu=b200", "launch=0 gpus=64", "launch=0 nic=0.1x", "launch=0 batch=2x gpu=a100-sxm-80"};
+	const char *const sets[] = {"launch=0", "launch=0 gpu=b200", "launch=0 gpus=64", "launch=0 nic=0.1x",
+								"launch=0 batch=2x gpu=a100-sxm-80"};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
 		double ratio = (double)with(&measured, sets[i]) / (double)with(&plain, sets[i]);
 		if (fabs(ratio - 1.25) > 1e-6) fail_msg("%s: %.9g", sets[i], ratio);
@@ -297,7 +326,8 @@ static void unknown_shapes_have_stand_ins(void **state) {
 	lk_ops *o = &unknown.step.graph->ops;
 	for (uint32_t i = 0; i < o->count; i++)
 		if (o->kind[i] != LK_OP_HOST) o->m[i] = o->n[i] = o->k[i] = o->batch[i] = o->bytes[i] = o->flops[i] = 0;
-	known.site.no_contention = unknown.site.no_contention = true; /* as of traces: what they share follows from shapes */
+	known.site.no_contention = unknown.site.no_contention =
+		true; /* as of traces: what they share follows from shapes */
 	ok(lk_whatif_begin(known.step.graph, &known.site, &known.base, &known.err), &known.err);
 	ok(lk_whatif_begin(unknown.step.graph, &unknown.site, &unknown.base, &unknown.err), &unknown.err);
 	assert_true(lk_whatif_stand_ins(unknown.base) > 20);
@@ -332,7 +362,9 @@ static void uncertainty_grows_with_distance(void **state) {
 	measure(&f, 1);
 	ok(lk_whatif_begin(f.step.graph, &f.site, &f.base, &f.err), &f.err);
 	static const char *const farther[][3] = {
-		{"scale=1", "scale=2", "scale=8"}, {"gpu=h100-sxm", "gpu=h200", "gpu=b200"}, {"batch=1x", "batch=1.2x", "batch=2x"},
+		{"scale=1", "scale=2", "scale=8"},
+		{"gpu=h100-sxm", "gpu=h200", "gpu=b200"},
+		{"batch=1x", "batch=1.2x", "batch=2x"},
 		{"nic=1x", "nic=0.7x", "nic=0.1x"},
 	};
 	for (size_t i = 0; i < sizeof farther / sizeof *farther; i++) {
@@ -354,14 +386,41 @@ static void uncertainty_grows_with_distance(void **state) {
 static void slips_are_named(void **state) {
 	(void)state;
 	static const char *const slips[][2] = {
-		{"nick=2x", "did you mean nic"}, {"buckets=25MB", "did you mean bucket"}, {"zzzzzz=1", "there is no 'zzzzzz' to set"},
-		{"", "there is no '' to set"}, {"=2", "to set"}, {"gpu", "gpu=NAME"}, {"gpu=", "gpu=NAME"}, {"op=2x", "op:NAME=0.8x"},
-		{"op:=2x", "op:NAME=0.8x"}, {"op:mlp_dwn=2x", "did you mean mlp_down"}, {"op:gemm=-1x", "factor"}, {"op:gemm=nanx", "factor"},
-		{"nic=fast", "write 2x, 400g"}, {"nic=0x", "write 2x"}, {"nic=1e400x", "write 2x"}, {"nic=2.5*400g", "write 2x"}, {"link=8*400g", "450GB/s"},
-		{"gpus=0", "whole number"}, {"gpus=17", "rank"}, {"gpus=99999999999", ""}, {"scale=1.03", "whole number"}, {"dtype=int3", "fp8"},
-		{"bucket=12", "1024"}, {"bucket=25MBB", "bytes"}, {"overlap=perhaps", "on or off"}, {"batch=0", "factor"}, {"straggler=3", "RANK:FACTOR"},
-		{"straggler=99:2", "there is no rank 99"}, {"gpu=h1000", ""}, {"cluster=nonsense (", "cluster"}, {"remove:gemm=2", "remove:NAME"},
-		{"remove:nothing_at_all", "no operation"}, {"gpu=a,,b", "empty value"}, {"fused-optimizer=off", "only on"}, {"nic:x=2x", "nic=2x"},
+		{"nick=2x", "did you mean nic"},
+		{"buckets=25MB", "did you mean bucket"},
+		{"zzzzzz=1", "there is no 'zzzzzz' to set"},
+		{"", "there is no '' to set"},
+		{"=2", "to set"},
+		{"gpu", "gpu=NAME"},
+		{"gpu=", "gpu=NAME"},
+		{"op=2x", "op:NAME=0.8x"},
+		{"op:=2x", "op:NAME=0.8x"},
+		{"op:mlp_dwn=2x", "did you mean mlp_down"},
+		{"op:gemm=-1x", "factor"},
+		{"op:gemm=nanx", "factor"},
+		{"nic=fast", "write 2x, 400g"},
+		{"nic=0x", "write 2x"},
+		{"nic=1e400x", "write 2x"},
+		{"nic=2.5*400g", "write 2x"},
+		{"link=8*400g", "450GB/s"},
+		{"gpus=0", "whole number"},
+		{"gpus=17", "rank"},
+		{"gpus=99999999999", ""},
+		{"scale=1.03", "whole number"},
+		{"dtype=int3", "fp8"},
+		{"bucket=12", "1024"},
+		{"bucket=25MBB", "bytes"},
+		{"overlap=perhaps", "on or off"},
+		{"batch=0", "factor"},
+		{"straggler=3", "RANK:FACTOR"},
+		{"straggler=99:2", "there is no rank 99"},
+		{"gpu=h1000", ""},
+		{"cluster=nonsense (", "cluster"},
+		{"remove:gemm=2", "remove:NAME"},
+		{"remove:nothing_at_all", "no operation"},
+		{"gpu=a,,b", "empty value"},
+		{"fused-optimizer=off", "only on"},
+		{"nic:x=2x", "nic=2x"},
 	};
 	lk_fixture f;
 	begin(&f, &usual);

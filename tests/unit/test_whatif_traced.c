@@ -1,5 +1,5 @@
-/* test_whatif_traced.c: changes of lifted traces: a few captured ranks whose host, device and network times are known, so
- * that what a change must do to the step can be said exactly. */
+/* test_whatif_traced.c: changes of lifted traces: a few captured ranks whose host, device and network times are known,
+ * so that what a change must do to the step can be said exactly. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +18,8 @@ enum { LAYERS = 4, RANKS = 2 };
 /* Times in microseconds. */
 typedef struct times {
 	double launch, product, reduce, load;
-	bool late;           /* reductions behind the backward pass */
-	bool shapeless;      /* the trace says no shapes */
+	bool late;      /* reductions behind the backward pass */
+	bool shapeless; /* the trace says no shapes */
 } times;
 
 static void ok(lk_status status, const lk_error *err) {
@@ -27,7 +27,9 @@ static void ok(lk_status status, const lk_error *err) {
 	if (status != LK_OK) fail_msg("%s", lk_error_text(err, text, sizeof text));
 }
 
-static int64_t us(double t) { return (int64_t)(t * 1e6); }
+static int64_t us(double t) {
+	return (int64_t)(t * 1e6);
+}
 
 static uint32_t host(lk_graph *graph, const char *name, double t, unsigned phase) {
 	lk_op op = {.kind = LK_OP_HOST, .stream = CPU, .phase = (uint8_t)phase, .name = name, .measured_ps = us(t)};
@@ -42,14 +44,29 @@ static uint32_t device(lk_graph *graph, lk_op op, const times *t, uint32_t a, ui
 }
 
 static lk_op product(const times *t, unsigned phase) {
-	return (lk_op){.kind = LK_OP_GEMM, .stream = GPU, .phase = (uint8_t)phase, .name = "gemm", .dtype = LK_BF16, .m = 8192, .n = 4096, .k = 4096,
-	               .batch = 1, .flops = 2.7e11, .bytes = 1.7e8, .measured_ps = us(t->product)};
+	return (lk_op){.kind = LK_OP_GEMM,
+				   .stream = GPU,
+				   .phase = (uint8_t)phase,
+				   .name = "gemm",
+				   .dtype = LK_BF16,
+				   .m = 8192,
+				   .n = 4096,
+				   .k = 4096,
+				   .batch = 1,
+				   .flops = 2.7e11,
+				   .bytes = 1.7e8,
+				   .measured_ps = us(t->product)};
 }
 
 static void reduce(lk_graph *graph, const times *t, uint32_t gradient) {
 	uint32_t from = host(graph, "cudaLaunchKernelExC", t->launch, LK_PHASE_BACKWARD);
-	lk_op op = {.kind = LK_OP_ALLREDUCE, .stream = NET, .phase = LK_PHASE_BACKWARD, .group = LK_GROUP_TEAM, .name = "ncclAllReduce",
-	            .bytes = 25e6, .measured_ps = us(t->reduce)};
+	lk_op op = {.kind = LK_OP_ALLREDUCE,
+				.stream = NET,
+				.phase = LK_PHASE_BACKWARD,
+				.group = LK_GROUP_TEAM,
+				.name = "ncclAllReduce",
+				.bytes = 25e6,
+				.measured_ps = us(t->reduce)};
 	device(graph, op, t, from, gradient);
 }
 
@@ -57,16 +74,29 @@ static void one_rank(lk_graph *graph, const times *t) {
 	uint32_t gradient[LAYERS];
 	host(graph, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", t->load, LK_PHASE_OTHER);
 	for (int l = 0; l < LAYERS; l++)
-		device(graph, product(t, LK_PHASE_FORWARD), t, host(graph, "cudaLaunchKernel", t->launch, LK_PHASE_FORWARD), UINT32_MAX);
+		device(graph, product(t, LK_PHASE_FORWARD), t, host(graph, "cudaLaunchKernel", t->launch, LK_PHASE_FORWARD),
+			   UINT32_MAX);
 	for (int l = 0; l < LAYERS; l++) {
-		gradient[l] = device(graph, product(t, LK_PHASE_BACKWARD), t, host(graph, "cudaLaunchKernel", t->launch, LK_PHASE_BACKWARD), UINT32_MAX);
+		gradient[l] = device(graph, product(t, LK_PHASE_BACKWARD), t,
+							 host(graph, "cudaLaunchKernel", t->launch, LK_PHASE_BACKWARD), UINT32_MAX);
 		if (!t->late) reduce(graph, t, gradient[l]);
 	}
 	for (int l = 0; l < LAYERS && t->late; l++) reduce(graph, t, gradient[LAYERS - 1]);
 	uint32_t from = host(graph, "cudaLaunchKernel", t->launch, LK_PHASE_OPTIMIZER);
-	lk_op adam = {.kind = LK_OP_OPTIMIZER, .stream = GPU, .phase = LK_PHASE_OPTIMIZER, .name = "adam", .bytes = 1e8, .measured_ps = us(50), .join = LK_JOIN(NET)};
+	lk_op adam = {.kind = LK_OP_OPTIMIZER,
+				  .stream = GPU,
+				  .phase = LK_PHASE_OPTIMIZER,
+				  .name = "adam",
+				  .bytes = 1e8,
+				  .measured_ps = us(50),
+				  .join = LK_JOIN(NET)};
 	uint32_t last = device(graph, adam, t, from, UINT32_MAX);
-	lk_op sync = {.kind = LK_OP_HOST, .stream = CPU, .phase = LK_PHASE_OTHER, .name = "cudaDeviceSynchronize", .deps = &last, .dep_count = 1};
+	lk_op sync = {.kind = LK_OP_HOST,
+				  .stream = CPU,
+				  .phase = LK_PHASE_OTHER,
+				  .name = "cudaDeviceSynchronize",
+				  .deps = &last,
+				  .dep_count = 1};
 	lk_graph_add(graph, &sync);
 }
 
@@ -143,7 +173,8 @@ static bool runs(void) {
 	lk_error err = {0};
 	lk_graph *graph = captured(&t);
 	bool placed = lk_cluster_simple(&arena, lk_device_find("a100-sxm-80"), 8, 0, 0, &site.cluster, &err) == LK_OK;
-	bool good = placed && lk_whatif_begin(graph, &site, &base, &err) == LK_OK && fabs(lk_whatif_base_seconds(base) * 1e6 - 935) < 1;
+	bool good = placed && lk_whatif_begin(graph, &site, &base, &err) == LK_OK &&
+				fabs(lk_whatif_base_seconds(base) * 1e6 - 935) < 1;
 	lk_whatif_end(base);
 	lk_graph_free(graph);
 	lk_arena_free(&arena);
@@ -166,8 +197,9 @@ static void nothing_changes_nothing(void **state) {
 	for (int shapeless = 0; shapeless < 2; shapeless++) {
 		lk_fixture f;
 		begin(&f, &(times){5, 100, 80, 30, false, shapeless});
-		static const char *const none[] = {"gpu=a100-sxm-80", "scale=1", "nic=1x", "dtype=bf16", "batch=1x", "bucket=25MB", "host=1x", "launch=1",
-		                                   "data-loading=1x", "fused-optimizer=on", "op:*=1x"};
+		static const char *const none[] = {
+			"gpu=a100-sxm-80", "scale=1",  "nic=1x",          "dtype=bf16",         "batch=1x", "bucket=25MB",
+			"host=1x",         "launch=1", "data-loading=1x", "fused-optimizer=on", "op:*=1x"};
 		for (size_t i = 0; i < sizeof none / sizeof *none; i++)
 			if (!shapeless || i != 5) about(with(&f, none[i]), 965);
 		end(&f);
@@ -179,7 +211,8 @@ static void factors_are_taken_at_their_word(void **state) {
 	if (!runs()) skip();
 	lk_fixture f;
 	begin(&f, &(times){5, 100, 80, 30, false, false});
-	about(with(&f, "op:gemm=0.5x"), 30 + 5 + 8 * 50 + 4 * 80 - 3 * 50 + 50); /* reductions are the longer now: from the first gradient on */
+	about(with(&f, "op:gemm=0.5x"),
+		  30 + 5 + 8 * 50 + 4 * 80 - 3 * 50 + 50); /* reductions are the longer now: from the first gradient on */
 	about(with(&f, "op:adam=2x"), 965 + 50);
 	about(with(&f, "remove:ncclAllReduce"), 965 - 80);
 	about(with(&f, "data-loading=off"), 965 - 30);
