@@ -59,6 +59,12 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *step, lk_err
 static inline uint32_t lk_step_first_rank(const lk_graph *graph, uint32_t stage) {
 	return graph->traced ? stage : stage * graph->ranks.chains;
 }
+static inline uint32_t lk_step_stage(const lk_graph *graph, uint32_t rank) {
+	return graph->traced ? rank % graph->ranks.stages : rank / graph->ranks.chains;
+}
+static inline uint32_t lk_step_chain(const lk_graph *graph, uint32_t rank) {
+	return graph->traced ? rank / graph->ranks.stages : rank % graph->ranks.chains;
+}
 
 
 /* The graph that the events of step->sim refer to. */
