@@ -104,12 +104,30 @@ lk_status lk_whatif_check_twice(const lk_whatif_set *a, const lk_whatif_set *b, 
 	return lk_hint(err, "write values to try one after the other as a list: %s=A,B", a->key->name);
 }
 
+/* A device that has no arithmetic of a format; NULL: all have. */
+static const lk_device *lacks(const lk_cluster *cluster, lk_dtype dtype) {
+	for (int g = 0; g < cluster->groups; g++)
+		if (!(cluster->node[g].device->peak_flops[dtype] > 0)) return cluster->node[g].device;
+	return NULL;
+}
+
+/* As predict refuses it. What ran before goes on as it was. */
+static lk_status check_format(const lk_scenario *s, lk_dtype before, lk_error *err) {
+	const lk_device *device = lacks(&s->cluster, s->dtype);
+	if (!device || lacks(s->before, before)) return LK_OK;
+	const char *key = s->dtype == before ? "gpu" : "dtype";
+	lk_fail(err, LK_ERR_INPUT, key, "%s has no %s arithmetic", device->name, lk_dtype_name(s->dtype));
+	return lk_hint(err, "give another format or another GPU");
+}
+
 static lk_status apply(lk_scenario *s, const lk_whatif_set *sets, size_t count, lk_error *err) {
+	const lk_dtype before = s->dtype;
 	for (size_t a = 0; a < count; a++)
 		for (size_t b = 0; b < a; b++) LK_TRY(lk_whatif_check_twice(&sets[b], &sets[a], err));
 	for (int k = 0; k < lk_whatif_key_count; k++)
 		for (size_t i = 0; i < count; i++)
 			if (sets[i].key == &lk_whatif_keys[k]) LK_TRY(sets[i].key->apply(s, sets[i].what, sets[i].value, err));
+	LK_TRY(check_format(s, before, err));
 	if (count) LK_TRY(lk_graph_check(s->edit.graph, err)); /* half of a message, one rank's part of a collective */
 	int ranks = (int)s->edit.graph->ranks.world;
 	if (s->wired.groups) LK_TRY(lk_cluster_grown(s->arena, &s->wired, ranks, &s->wired, err));

@@ -1,6 +1,6 @@
 /* whatif_keys.c: the changes that `--set KEY=VALUE` names: one function and one line of the table each. They are
- * applied in the order of the table whatever the order in which they were given: first where it runs, then what runs,
- * then how many. */
+ * applied in the order of the table whatever the order in which they were given: where it runs, what runs, how many of
+ * it, and last what is said of operations by name. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -265,11 +265,11 @@ const lk_whatif_key lk_whatif_keys[] = {
 	{"launch", true, false, set_launch, "launch=graphs|0", "launches from CUDA graphs, or free", false},
 	{"host", true, false, set_host, "host=0.5x", "a faster host", false},
 	{"data-loading", true, false, set_loading, "data-loading=0.5x|off", "input read faster, or at no cost", false},
-	{"op", true, true, set_op, "op:NAME=0.8x", "operations of a name (with * and ?) or kind faster or slower", false},
-	{"remove", false, true, set_remove, "remove:NAME", "operations of a name or kind gone", false},
 	{"gpus", true, false, set_gpus, "gpus=N", "more or fewer GPUs by data parallelism, each with its own work", true},
 	{"ranks", true, false, set_gpus, "ranks=N", "the same", true},
 	{"scale", true, false, set_scale, "scale=4", "so many times the GPUs", true},
+	{"op", true, true, set_op, "op:NAME=0.8x", "operations of a name (with * and ?) or kind faster or slower", false},
+	{"remove", false, true, set_remove, "remove:NAME", "operations of a name or kind gone", false},
 	{"straggler", true, false, set_straggler, "straggler=RANK:1.3x", "a rank slower, all but its communication", false},
 };
 const int lk_whatif_key_count = sizeof lk_whatif_keys / sizeof *lk_whatif_keys;

@@ -56,15 +56,17 @@ static lk_status read_site(answer *a, const lk_whatif_request *r, const lk_graph
 	return lk_cluster_simple(&a->arena, device, (int)graph->ranks.world, 0, 0, &out->cluster, err);
 }
 
+static lk_status read_graph(const lk_whatif_request *r, lk_graph **out, lk_error *err) {
+	if (r->path_count == 1) return lk_graph_read(r->paths[0], out, err);
+	lk_fail(err, LK_ERR_INPUT, "whatif", r->path_count ? "%d files" : "no file", r->path_count);
+	return lk_hint(err, "give one step graph, as `lockstep predict --graph FILE` writes it");
+}
+
 static lk_status read_base(answer *a, const lk_whatif_request *r, lk_error *err) {
 	lk_graph *graph;
 	lk_whatif_site site;
-	if (r->path_count != 1) {
-		lk_fail(err, LK_ERR_INPUT, "whatif", r->path_count ? "%d files" : "no file", r->path_count);
-		return lk_hint(err, "give one step graph, as `lockstep predict --graph FILE` writes it");
-	}
 	if (r->calibration) LK_TRY(lk_calibration_use(r->calibration, err));
-	LK_TRY(lk_graph_read(r->paths[0], &graph, err));
+	LK_TRY(read_graph(r, &graph, err));
 	lk_status status = read_site(a, r, graph, &site, err);
 	if (status == LK_OK) status = lk_whatif_begin(graph, &site, &a->base, err);
 	a->base_ranks = graph->ranks.world, a->w.traced = graph->traced;

@@ -420,7 +420,7 @@ static void slips_are_named(void **state) {
 		{"remove:nothing_at_all", "no operation"},
 		{"gpu=a,,b", "empty value"},
 		{"fused-optimizer=off", "only on"},
-		{"nic:x=2x", "nic=2x"},
+		{"nic:x=2x", "nic=2x"}, {"gpu=v100-sxm-32", "has no bf16"}, {"dtype=nvfp4", "has no nvfp4"},
 	};
 	lk_fixture f;
 	begin(&f, &usual);
