@@ -14,7 +14,7 @@ static const lk_option options[] = {
 	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", "Where the graph ran", "GPU, in its usual nodes"},
 	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL, "instead: as for predict"},
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", NULL,
-	 "software whose efficiencies apply, as for predict; default megatron"},
+	 "software whose efficiencies apply, as for predict"},
 	{"release", 0, LK_OPTION_TEXT, AT(release), false, 0, 0, NULL, "NUMBER", NULL, "of that software"},
 	{"cuda-graphs", 0, LK_OPTION_FLAG, AT(cuda_graphs), false, 0, 0, NULL, NULL, NULL,
 	 "it ran with launches from CUDA graphs"},

@@ -26,7 +26,7 @@
 static void constants_of(const lk_scenario *s, lk_constants *out) {
 	lk_job job;
 	memset(&job, 0, sizeof job);
-	lk_copy(job.profile, sizeof job.profile, s->site->stack ? s->site->stack : "megatron");
+	lk_copy(job.profile, sizeof job.profile, s->site->stack);
 	lk_copy(job.release, sizeof job.release, s->site->release ? s->site->release : "");
 	job.dtype = s->dtype;
 	lk_profile_constants(&job, out);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/request.h"
 #include "ask/whatif.h"
 #include "ask/whatif_files.h"
 #include "base/text.h"
@@ -12,18 +13,13 @@
 
 enum { MOST_COLUMNS = 1000, MOST_GROUPS = 64 };
 
-/* What one --set says: one value, or a list. */
-typedef struct group {
-	lk_whatif_sets sets;
-} group;
-
 typedef struct answer {
 	lk_arena arena;
 	lk_whatif w;
 	lk_whatif_base *base;
 	lk_whatif_outcome together; /* kept for the files */
 	lk_whatif_column *columns;
-	group groups[MOST_GROUPS];
+	lk_whatif_sets groups[MOST_GROUPS]; /* what each --set says: one value, or a list */
 	size_t group_count;
 	double base_s;
 	uint32_t base_ranks;
@@ -43,6 +39,7 @@ static lk_status read_site(answer *a, const lk_whatif_request *r, const lk_graph
 							.compiled = r->compile,
 							.no_contention = r->no_contention,
 							.data_parallel = r->data_parallel};
+	LK_TRY(lk_request_check_stack(r->stack, err));
 	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (r->cluster) return lk_cluster_parse(&a->arena, r->cluster, &out->cluster, err);
 	if (!r->gpu) {
@@ -81,10 +78,10 @@ static lk_status read_sets(answer *a, const char *sets, lk_error *err) {
 	if (sets && !copy) return lk_oom(err);
 	while ((line = strsep(&rest, "\n"))) {
 		if (a->group_count == MOST_GROUPS) return lk_fail(err, LK_ERR_INPUT, "--set", "more than %d", MOST_GROUPS);
-		lk_whatif_sets *sets_of = &a->groups[a->group_count].sets;
+		lk_whatif_sets *sets_of = &a->groups[a->group_count];
 		LK_TRY(lk_whatif_parse(&a->arena, line, sets_of, err));
 		for (size_t g = 0; g < a->group_count; g++)
-			LK_TRY(lk_whatif_check_twice(&a->groups[g].sets.at[0], &sets_of->at[0], err));
+			LK_TRY(lk_whatif_check_twice(&a->groups[g].at[0], &sets_of->at[0], err));
 		a->group_count++;
 	}
 	return LK_OK;
@@ -94,8 +91,8 @@ static lk_status read_sets(answer *a, const char *sets, lk_error *err) {
 static lk_status count_columns(const answer *a, size_t *singles, size_t *combinations, lk_error *err) {
 	*singles = 0, *combinations = a->group_count > 1;
 	for (size_t g = 0; g < a->group_count; g++) {
-		*singles += a->groups[g].sets.count;
-		*combinations *= a->groups[g].sets.count;
+		*singles += a->groups[g].count;
+		*combinations *= a->groups[g].count;
 		if (*combinations > MOST_COLUMNS || *singles > MOST_COLUMNS) {
 			lk_fail(err, LK_ERR_INPUT, "--set", "more than %d combinations", MOST_COLUMNS);
 			return lk_hint(err, "give shorter lists");
@@ -190,8 +187,8 @@ static lk_status ask(answer *a, const lk_whatif_set *sets, size_t count, bool ke
 /* Combination `index`: the last list varies fastest. */
 static void combine(const answer *a, size_t index, lk_whatif_set *out) {
 	for (size_t g = a->group_count; g-- > 0;) {
-		size_t count = a->groups[g].sets.count;
-		out[g] = a->groups[g].sets.at[index % count];
+		size_t count = a->groups[g].count;
+		out[g] = a->groups[g].at[index % count];
 		index /= count;
 	}
 }
@@ -204,8 +201,8 @@ static lk_status ask_all(answer *a, size_t singles, size_t combinations, lk_erro
 	a->w.columns = a->columns;
 	LK_TRY(ask(a, NULL, 0, total == 1, err));
 	for (size_t g = 0; g < a->group_count; g++)
-		for (size_t i = 0; i < a->groups[g].sets.count; i++)
-			LK_TRY(ask(a, &a->groups[g].sets.at[i], 1, (size_t)a->w.column_count + 1 == total, err));
+		for (size_t i = 0; i < a->groups[g].count; i++)
+			LK_TRY(ask(a, &a->groups[g].at[i], 1, (size_t)a->w.column_count + 1 == total, err));
 	for (size_t i = 0; i < combinations; i++) {
 		combine(a, i, together);
 		LK_TRY(ask(a, together, a->group_count, i + 1 == combinations, err));
@@ -288,7 +285,7 @@ void lk_whatif_free(lk_whatif *whatif) {
 	answer *a = whatif->memory_owner;
 	lk_whatif_end(a->base);
 	lk_whatif_outcome_free(&a->together);
-	for (size_t g = 0; g < MOST_GROUPS; g++) lk_vec_free(&a->groups[g].sets);
+	for (size_t g = 0; g < MOST_GROUPS; g++) lk_vec_free(&a->groups[g]);
 	lk_arena_free(&a->arena);
 	free(a);
 }
