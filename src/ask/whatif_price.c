@@ -275,17 +275,25 @@ static double more_ranks(double before, double after) {
 	return deviation * (high - low);
 }
 
+static bool has_experts(const lk_graph *graph) {
+	for (uint32_t i = 0; i < graph->ops.count; i++)
+		if (graph->ops.kind[i] == LK_OP_GROUPED_GEMM) return true;
+	return false;
+}
+
+/* Of the base: a replay's mean error, 3.3 % in Lumos (arXiv 2504.09307, abstract) where the trace does not say its own;
+ * of a prediction half its 80 % range. */
+static double base_error(const lk_scenario *s) {
+	if (s->edit.graph->traced) return s->site->replay_error > 0 ? s->site->replay_error : 0.033;
+	const char *runs = has_experts(s->edit.graph) ? "experts" : "dense";
+	const lk_calibration_row *range = lk_calibration_find(lk_calibration_current(), "range", "step", runs);
+	return (lk_calibration_value(range, "high", 1.25) - lk_calibration_value(range, "low", .8)) / 2;
+}
+
 double lk_whatif_uncertainty(const lk_scenario *s, const lk_costs *costs, const lk_ranks *before, double step_s) {
-	/* Mean error of replays of traces: 3.3 % in Lumos (arXiv 2504.09307, abstract), where the trace does not say its
-	 * own. */
-	const double replay = s->site->replay_error > 0 ? s->site->replay_error : 0.033;
 	const char *const families[FAMILIES] = {"gemm", "memory", "collective"};
-	const lk_calibration_row *range = lk_calibration_find(lk_calibration_current(), "range", "step", "dense");
 	double carried[FAMILIES] = {0}, ranks = more_ranks(before->world, s->edit.graph->ranks.world);
-	double base = s->edit.graph->traced
-					  ? replay
-					  : (lk_calibration_value(range, "high", 1.25) - lk_calibration_value(range, "low", .8)) / 2;
-	double sum = base * base + ranks * ranks;
+	double base = base_error(s), sum = base * base + ranks * ranks;
 	carried_time(s, costs, carried);
 	for (int f = 0; f < FAMILIES && step_s > 0; f++) {
 		double share = fmin(1, carried[f] / step_s) * family_error(families[f]);

@@ -75,7 +75,8 @@ enum { LINES = sizeof lines / sizeof *lines };
 
 static char *line_text(const lk_whatif_column *c, int line, bool base, char out[CELL]) {
 	if (lines[line].text) return lines[line].text(c, base, out);
-	return lk_format_seconds(*(const double *)((const char *)c + lines[line].seconds), out, CELL);
+	const char *field = (const char *)c + lines[line].seconds;
+	return lk_format_seconds(*(const double *)(const void *)field, out, CELL);
 }
 
 static lk_status write_side_by_side(const lk_whatif *w, bool colour, FILE *out, lk_error *err) {
