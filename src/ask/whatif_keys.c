@@ -102,7 +102,7 @@ static lk_status set_batch(lk_scenario *s, const char *what, const char *value, 
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("batch", value, false, &factor, err));
-	if (factor != 1) lk_edit_batch(&s->edit, factor);
+	if (factor != 1) lk_edit_batch(&s->edit, factor, s->mask);
 	return LK_OK;
 }
 

@@ -42,7 +42,7 @@ void lk_edit_data_loading(lk_edit *edit, double factor);
 
 /* A batch `factor` times as large on every rank, as many steps: tokens per product, bytes of activations and of their
  * communication grow; gradients, weights and the optimizer do not. */
-void lk_edit_batch(lk_edit *edit, double factor);
+void lk_edit_batch(lk_edit *edit, double factor, const bool *mask);
 /* Products in another format; tensors that are stored in 16 or 32 bits follow, 8-bit formats leave them in 16 and
  * convert. */
 lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err);

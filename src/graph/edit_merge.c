@@ -13,6 +13,7 @@ typedef struct merge {
 	double bytes;           /* of a run at most; 0 any */
 	bool split;             /* and of a single operation */
 	uint32_t *last;         /* of the block's operations: place of the last of their run, or UINT32_MAX */
+	uint32_t *first;        /* of the last of a run: place of its first */
 	uint32_t before, after; /* operations that may be merged, and what they became */
 } merge;
 
@@ -41,9 +42,11 @@ static bool waits_for(const lk_ops *o, const lk_block *block, uint32_t i, const 
 }
 
 /* While a run is open its members carry the place of its first; when it is closed, that of its last. */
-static void close_run(const lk_block *block, run *r, uint32_t *last) {
-	for (uint32_t i = r->first; r->count && i <= r->last; i++)
-		if (last[i - block->begin] == r->first - block->begin) last[i - block->begin] = r->last - block->begin;
+static void close_run(const lk_block *block, run *r, merge *m) {
+	uint32_t first = r->first - block->begin, last = r->last - block->begin;
+	for (uint32_t i = first; r->count && i <= last; i++)
+		if (m->last[i] == first) m->last[i] = last;
+	if (r->count) m->first[last] = first;
 	r->count = 0;
 }
 
@@ -55,21 +58,22 @@ static void find_runs(lk_rewrite *w, const lk_block *block, merge *m) {
 		m->last[i - block->begin] = UINT32_MAX;
 		bool fits = r.count && member && alike(o, r.last, i) && (m->bytes <= 0 || r.bytes + o->bytes[i] <= m->bytes);
 		bool between = r.count && !member && (o->stream[i] == o->stream[r.last] || waits_for(o, block, i, &r, m->last));
-		if (between || (member && r.count && !fits)) close_run(block, &r, m->last);
+		if (between || (member && r.count && !fits)) close_run(block, &r, m);
 		if (!member) continue;
 		if (!r.count) r = (run){.first = i};
 		r.last = i, r.count++, r.bytes += o->bytes[i];
 		m->last[i - block->begin] = r.first - block->begin;
 	}
-	close_run(block, &r, m->last);
+	close_run(block, &r, m);
 }
 
 /* ---- writing ---- */
 
+/* Neighbours wait for the same: the last few are looked at for what is there already. */
 static uint32_t add_deps(lk_rewrite *w, const lk_op *op, uint32_t count) {
 	for (uint32_t d = 0; d < op->dep_count; d++) {
 		bool known = false;
-		for (uint32_t k = 0; k < count; k++) known |= w->deps[k] == w->place[op->deps[d]];
+		for (uint32_t k = count > 8 ? count - 8 : 0; k < count; k++) known |= w->deps[k] == w->place[op->deps[d]];
 		if (!known && w->place[op->deps[d]] != UINT32_MAX) w->deps[count++] = w->place[op->deps[d]];
 	}
 	return count;
@@ -80,7 +84,7 @@ static void put_run(lk_rewrite *w, const lk_block *block, uint32_t i, merge *m) 
 	lk_op op = lk_graph_op(w->from, i);
 	lk_edit_op known = {.factor = 0};
 	op.bytes = op.flops = 0;
-	for (uint32_t k = 0; k <= at; k++) {
+	for (uint32_t k = m->first[at]; k <= at; k++) {
 		if (m->last[k] != at) continue;
 		lk_op part = lk_graph_op(w->from, block->begin + k);
 		const lk_edit_op *was = &w->known[block->begin + k];
@@ -92,7 +96,7 @@ static void put_run(lk_rewrite *w, const lk_block *block, uint32_t i, merge *m) 
 	known.factor /= op.bytes;
 	op.deps = w->deps, op.dep_count = count;
 	uint32_t place = lk_rewrite_put(w, &op, &known);
-	for (uint32_t k = 0; k <= at; k++)
+	for (uint32_t k = m->first[at]; k <= at; k++)
 		if (m->last[k] == at) w->place[k] = place;
 }
 
@@ -123,8 +127,10 @@ static void merge_block(lk_rewrite *w, const lk_block *block) {
 	merge *m = w->context;
 	lk_arena arena = LK_ARENA_INIT;
 	m->last = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
-	if (!m->last) {
+	m->first = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
+	if (!m->last || !m->first) {
 		w->to->failed = true;
+		lk_arena_free(&arena);
 		return;
 	}
 	find_runs(w, block, m);
@@ -207,8 +213,21 @@ static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, co
 	return LK_OK;
 }
 
+/* Buckets of nothing would be operations without number. */
+static lk_status check_pieces(const lk_edit *edit, double bytes, const bool *mask, lk_error *err) {
+	const double most = 4e6;
+	double pieces = 0;
+	for (uint32_t i = 0; i < edit->op.count; i++)
+		if (lk_edit_reduces_gradients(edit->graph, i, mask))
+			pieces += fmin(edit->graph->ops.bytes[i] / bytes, MOST_PIECES);
+	if (pieces <= most) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "bucket", "%.3g reductions of so few bytes: at most %.0e are made", pieces, most);
+	return lk_hint(err, "give larger buckets");
+}
+
 lk_status lk_edit_buckets(lk_edit *edit, double bytes, const bool *mask, lk_error *err) {
 	merge m = {.may = lk_edit_reduces_gradients, .bytes = bytes, .split = true};
+	LK_TRY(check_pieces(edit, bytes, mask, err));
 	LK_TRY(lk_edit_rewrite(edit, merge_block, mask, &m, err));
 	edit->changed = m.before != m.after ? m.before : 0;
 	for (size_t s = 0; s < edit->graph->programs.count; s++)

@@ -104,16 +104,14 @@ static bool grows(lk_edit *edit, uint32_t i, const rows *r, double f) {
 	return true;
 }
 
-void lk_edit_batch(lk_edit *edit, double factor) {
+void lk_edit_batch(lk_edit *edit, double factor, const bool *mask) {
 	lk_graph *graph = edit->graph;
-	bool mask[256] = {0};
 	rows r;
 	edit->changed = 0;
 	find_rows(graph, &r);
-	const bool *teams = graph->teams.count <= 256 ? (lk_edit_data_parallel(graph, mask), mask) : NULL;
 	for (uint32_t i = 0; i < edit->op.count; i++) {
 		grow_memory(&graph->ops, i, factor);
-		if (!of_weights(graph, i, teams)) edit->changed += grows(edit, i, &r, factor);
+		if (!of_weights(graph, i, mask)) edit->changed += grows(edit, i, &r, factor);
 	}
 	graph->model_flops *= factor, graph->tokens *= factor, graph->samples *= factor;
 }

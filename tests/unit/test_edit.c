@@ -469,11 +469,11 @@ static void batches_grow_tokens(void **state) {
 	lk_edit edit = edited(&(shape){.layers = 2, .bytes = 1e7}, 1);
 	double reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes, states = of_kind(&edit, LK_OP_OPTIMIZER).bytes,
 		   flops = of_kind(&edit, LK_OP_GEMM).flops;
-	lk_edit_batch(&edit, 2);
+	lk_edit_batch(&edit, 2, all_teams);
 	assert_true(of_kind(&edit, LK_OP_ALLREDUCE).bytes == reduced);
 	assert_true(of_kind(&edit, LK_OP_OPTIMIZER).bytes == states);
 	assert_true(of_kind(&edit, LK_OP_GEMM).flops == 2 * flops);
-	lk_edit_batch(&edit, .5);
+	lk_edit_batch(&edit, .5, all_teams);
 	assert_true(of_kind(&edit, LK_OP_GEMM).flops == flops);
 	sound(&edit);
 	lk_edit_free(&edit);
