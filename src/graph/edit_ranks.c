@@ -87,6 +87,7 @@ static lk_status grow_groups(lk_edit *edit, const growth *g, uint32_t ranks, lk_
 	lk_ranks *r = &edit->graph->ranks;
 	bool hybrid = r->group[LK_GROUP_SHARD].size < r->group[LK_GROUP_DP].size;
 	uint32_t dp = r->group[LK_GROUP_DP].size, before = r->chains;
+	if (dp == 1) return LK_OK; /* a trace: its groups are teams */
 	for (int kind = 1; kind < LK_GROUP_TEAM; kind++) {
 		bool grows = kind == LK_GROUP_DP || kind == LK_GROUP_EDP || (kind == LK_GROUP_SHARD && !hybrid) ||
 					 (kind == LK_GROUP_REPLICA && hybrid) ||
