@@ -95,7 +95,7 @@ static lk_status grow_groups(lk_edit *edit, const growth *g, uint32_t ranks, lk_
 		double size = r->group[kind].size * g->factor;
 		if (grows && !whole(size)) return no_copies(edit, ranks, "a group would hold a part of a rank", err);
 		if (grows) r->group[kind].size = (uint32_t)size;
-		if (r->group[kind].stride == before) r->group[kind].stride = g->chains;
+		else if (r->group[kind].stride == before) r->group[kind].stride = g->chains;
 	}
 	return LK_OK;
 }
