@@ -20,6 +20,7 @@ typedef enum lk_option_kind {
 	LK_OPTION_FLAG,   /* bool; --name sets it, --no-name clears it */
 	LK_OPTION_SWITCH, /* int: 0 not said, --name makes it 1, --no-name -1 */
 	LK_OPTION_TEXT,   /* const char *, borrowed from argv */
+	LK_OPTION_LINES,  /* const char *, given any number of times: the values one a line */
 	LK_OPTION_INT,    /* int */
 	LK_OPTION_REAL,   /* double */
 	LK_OPTION_COUNT,  /* double; reads 15T, 1.5k, 64Ki */

@@ -202,11 +202,11 @@ static void take_switches(const lk_predict_request *r, lk_job *job) {
 }
 
 /* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence. */
-static lk_status check_stack(const lk_predict_request *r, lk_error *err) {
+lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 	static const char *const names[] = {"megatron",           "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed",
 										"megatron-deepspeed", "ddp",  NULL};
 	int unused = 0;
-	return take_name(&unused, r->stack, names, "--stack", err);
+	return take_name(&unused, stack, names, "--stack", err);
 }
 
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err) {
@@ -218,7 +218,7 @@ lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(take_layout(request, &out->job, err));
 	take_switches(request, &out->job);
-	LK_TRY(check_stack(request, err));
+	LK_TRY(lk_request_check_stack(request->stack, err));
 	if (out->job.model.vocab == 0 && out->job.model.lm_head && !request->model) {
 		lk_fail(err, LK_ERR_INPUT, "launch line", "it does not state the size of the vocabulary");
 		return lk_hint(err, "add --vocab-size N to it, or name the network with --model");

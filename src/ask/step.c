@@ -17,10 +17,11 @@ static double now_s(void) {
 
 /* ---- times ---- */
 
-static lk_status choose_records(const lk_step_options *options, const lk_ranks *ranks, lk_step *out, lk_error *err) {
+static lk_status choose_records(const lk_step_options *options, lk_step *out, lk_error *err) {
+	const lk_ranks *ranks = &out->graph->ranks;
 	out->record = LK_ARRAY(&out->arena, uint32_t, ranks->stages + options->record_count);
 	if (!out->record) return lk_oom(err);
-	for (uint32_t s = 0; s < ranks->stages; s++) out->record[out->record_count++] = s * ranks->chains;
+	for (uint32_t s = 0; s < ranks->stages; s++) out->record[out->record_count++] = lk_step_first_rank(out->graph, s);
 	for (uint32_t i = 0; i < options->record_count; i++) {
 		if (options->record[i] >= ranks->world)
 			return lk_fail(err, LK_ERR_INPUT, "--trace-ranks", "there is no rank %u; the last is %u",
@@ -67,25 +68,14 @@ static double program_flops(const lk_graph *graph, uint32_t stage) {
 
 /* A slow rank or noise changes compute but not communication, which a folded run holds both of: such steps are
  * simulated operation by operation, unless noise makes every chain of a very large job its own class. */
-static bool folds(const lk_step_options *options, const lk_ranks *ranks) {
-	if (options->exact || options->straggler_count > 0) return false;
-	return options->jitter <= 0 || ranks->chains > LK_STEP_NOISY_CHAINS;
+static bool folds(const lk_step_options *options, const lk_graph *graph) {
+	if (options->exact || options->straggler_count > 0 || graph->traced) return false;
+	return options->jitter <= 0 || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
 }
 
-static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
-						   lk_error *err) {
-	lk_constants constants;
-	lk_profile_constants(job, &constants);
-	lk_cost_options costing = {
-		.constants = options->constants ? options->constants : &constants,
-		.cuda_graphs = job->cuda_graphs == LK_ON,
-		.compiled = job->compile,
-		.experts_eager = job->graph_experts != LK_ON,
-	};
-	LK_TRY(lk_costs_build(&out->arena, out->graph, cluster, &costing, &out->costs, err));
-	LK_TRY(choose_records(options, &out->graph->ranks, out, err));
-	if (folds(options, &out->graph->ranks))
-		LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
+lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_error *err) {
+	LK_TRY(choose_records(options, out, err));
+	if (folds(options, out->graph)) LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
 	lk_sim_options run = {
 		.contention = !options->no_contention,
 		.all_ranks = options->all_ranks,
@@ -103,6 +93,20 @@ static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const l
 	for (uint32_t s = 0; s < out->graph->ranks.stages; s++)
 		out->executed_flops += program_flops(out->graph, s) * out->graph->ranks.chains;
 	return split_time(out, err);
+}
+
+static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
+						   lk_error *err) {
+	lk_constants constants;
+	lk_profile_constants(job, &constants);
+	lk_cost_options costing = {
+		.constants = options->constants ? options->constants : &constants,
+		.cuda_graphs = job->cuda_graphs == LK_ON,
+		.compiled = job->compile,
+		.experts_eager = job->graph_experts != LK_ON,
+	};
+	LK_TRY(lk_costs_build(&out->arena, out->graph, cluster, &costing, &out->costs, err));
+	return lk_step_simulate(options, out, err);
 }
 
 lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,

@@ -24,23 +24,35 @@ static uint32_t name_of(lk_drawing *d, const lk_graph *graph, uint32_t id) {
 }
 
 static uint32_t stage_of(const lk_drawing *d, uint32_t record) {
-	return d->step->record[record] / d->step->graph->ranks.chains;
+	return lk_step_stage(d->step->graph, d->step->record[record]);
+}
+
+/* The name that the trace has for it, or what streams of predictions are called. */
+static const char *stream_name(const lk_graph *graph, uint32_t stage, unsigned stream, char out[24]) {
+	uint32_t name = graph->programs.at[stage].stream_names[stream];
+	if (name) return lk_intern_text(graph->names, name);
+	if (!graph->traced) return lk_stream_label(stream);
+	snprintf(out, 24, "stream %u", stream);
+	return out;
 }
 
 static lk_status track_of(lk_drawing *d, uint32_t record, unsigned stream, uint32_t *track) {
 	uint32_t *known = &d->track[record * LK_STREAMS + stream];
 	if (!*known) {
-		const lk_ranks *ranks = &d->step->graph->ranks;
-		uint32_t rank = d->step->record[record], lane = d->step->sim.lane_of[rank % ranks->chains];
-		char process[96];
-		snprintf(process, sizeof process, "rank %u, stage %u (stands for %u ranks)", rank, rank / ranks->chains,
-				 d->step->sim.lane_ranks[lane]);
+		const lk_graph *graph = d->step->graph;
+		uint32_t rank = d->step->record[record], lane = d->step->sim.lane_of[lk_step_chain(graph, rank)];
+		char process[96], name[24];
+		if (graph->traced)
+			snprintf(process, sizeof process, "rank %u (stands for %u ranks)", rank, d->step->sim.lane_ranks[lane]);
+		else
+			snprintf(process, sizeof process, "rank %u, stage %u (stands for %u ranks)", rank, lk_step_stage(graph, rank),
+					 d->step->sim.lane_ranks[lane]);
 		if (!lk_push(&d->out->tracks)) return lk_oom(d->err);
 		*lk_last(&d->out->tracks) = (lk_track){
 			.rank = (int32_t)rank,
 			.ranks = (int32_t)d->step->sim.lane_ranks[lane],
 			.process = lk_intern_id(d->out->names, process),
-			.name = lk_intern_id(d->out->names, lk_stream_label(stream)),
+			.name = lk_intern_id(d->out->names, stream_name(graph, stage_of(d, record), stream, name)),
 		};
 		*known = (uint32_t)d->out->tracks.count;
 	}

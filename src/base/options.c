@@ -85,6 +85,7 @@ static lk_status convert(const lk_option *o, const char *text, void *field, lk_e
 		return LK_OK;
 	}
 	case LK_OPTION_TEXT:
+	case LK_OPTION_LINES:
 		memcpy(field, &text, sizeof text);
 		return LK_OK;
 	case LK_OPTION_INT:
@@ -195,6 +196,14 @@ static void set(parser *p, const lk_option *o, const char *text) {
 	p->args->texts[o - p->verb->options] = text;
 }
 
+/* An option given again: the last one counts, but of LINES all do. */
+static lk_status set_value(parser *p, const lk_option *o, const char *text) {
+	const char *before = p->args->texts[o - p->verb->options];
+	if (o->kind == LK_OPTION_LINES && before) text = lk_arena_printf(&p->memory->arena, "%s\n%s", before, text);
+	set(p, o, text);
+	return text ? LK_OK : lk_oom(p->err);
+}
+
 static lk_status unknown(parser *p, const char *word, size_t length) {
 	char shown[WHERE_SIZE], name[WHERE_SIZE];
 	snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1), word);
@@ -211,10 +220,7 @@ static lk_status unknown(parser *p, const char *word, size_t length) {
 
 /* The value of an option: what stands behind '=' or the letter, or the next word. */
 static lk_status take_value(parser *p, const lk_option *o, const char *attached) {
-	if (attached) {
-		set(p, o, attached);
-		return LK_OK;
-	}
+	if (attached) return set_value(p, o, attached);
 	char where[WHERE_SIZE];
 	where_of(o, where);
 	const char *next = p->at < p->argc ? p->argv[p->at] : NULL;
@@ -223,9 +229,8 @@ static lk_status take_value(parser *p, const lk_option *o, const char *attached)
 		if (next) return lk_hint(p->err, "write %s=VALUE where the value begins with -", where);
 		return lk_hint(p->err, "write %s %s", where, o->value ? o->value : "VALUE");
 	}
-	set(p, o, next);
 	p->at++;
-	return LK_OK;
+	return set_value(p, o, next);
 }
 
 static lk_status long_option(parser *p, const char *word) {

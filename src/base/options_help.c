@@ -10,7 +10,7 @@ enum { COLUMNS = 100, HELP_COLUMN = 30, LABEL_SIZE = 128, NOTE_SIZE = 512 };
 
 const char *lk_option_value(const lk_option *o) {
 	if (lk_option_is_switch(o)) return "";
-	return o->value ? o->value : o->kind == LK_OPTION_TEXT ? "TEXT" : o->kind == LK_OPTION_CHOICE ? "NAME" : "N";
+	return o->value ? o->value : o->kind == LK_OPTION_TEXT || o->kind == LK_OPTION_LINES ? "TEXT" : o->kind == LK_OPTION_CHOICE ? "NAME" : "N";
 }
 
 bool lk_option_is_path(const lk_option *o) {

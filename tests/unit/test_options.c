@@ -409,8 +409,31 @@ static void other_shells(void **state) {
 	free(fish);
 }
 
+/* Of LINES every value counts, in order; of others the last. */
+static void lines_add_up(void **state) {
+	(void)state;
+	struct {
+		const char *set, *name;
+	} got = {0};
+	const lk_option two[] = {
+		{"set", 's', LK_OPTION_LINES, 0, false, 0, 0, NULL, "KEY=VALUE", NULL, "Again and again."},
+		{"name", 'n', LK_OPTION_TEXT, sizeof got.set, false, 0, 0, NULL, "NAME", NULL, "Once."},
+		{0},
+	};
+	const lk_verb v = {.name = "lines", .summary = "", .options = two, .request_size = sizeof got};
+	const char *words[] = {"--set", "a=1,2", "-sb=2", "--name=x", "-n", "y", "--set=c,d"};
+	lk_args args;
+	lk_error err = {0};
+	assert_int_equal(lk_args_parse(&v, sizeof words / sizeof *words, words, &args, &err), LK_OK);
+	assert_int_equal(lk_args_fill(&args, 0, &got, &err), LK_OK);
+	assert_string_equal(got.set, "a=1,2\nb=2\nc,d");
+	assert_string_equal(got.name, "y");
+	lk_args_free(&args);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_add_up),
 		cmocka_unit_test(forms_of_options),
 		cmocka_unit_test(texts_are_borrowed),
 		cmocka_unit_test(operands_and_rest),

@@ -1,0 +1,291 @@
+/* whatif_report.c: the question as the verb asks it: the base from a file, one column for every change alone and one
+ * for every combination. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/request.h"
+#include "ask/whatif.h"
+#include "ask/whatif_files.h"
+#include "base/text.h"
+#include "cost/calibration.h"
+#include "model/launch.h"
+
+enum { MOST_COLUMNS = 1000, MOST_GROUPS = 64 };
+
+typedef struct answer {
+	lk_arena arena;
+	lk_whatif w;
+	lk_whatif_base *base;
+	lk_whatif_outcome together; /* kept for the files */
+	lk_whatif_column *columns;
+	lk_whatif_sets groups[MOST_GROUPS]; /* what each --set says: one value, or a list */
+	size_t group_count;
+	double base_s;
+	uint32_t base_ranks;
+} answer;
+
+const lk_step *lk_whatif_step(const lk_whatif *whatif) {
+	return &((const answer *)whatif->memory_owner)->together.step;
+}
+
+/* ---- the base ---- */
+
+static lk_status read_site(answer *a, const lk_whatif_request *r, const lk_graph *graph, lk_whatif_site *out,
+						   lk_error *err) {
+	*out = (lk_whatif_site){.stack = r->stack,
+							.release = r->release,
+							.cuda_graphs = r->cuda_graphs,
+							.compiled = r->compile,
+							.no_contention = r->no_contention,
+							.data_parallel = r->data_parallel};
+	LK_TRY(lk_request_check_stack(r->stack, err));
+	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (r->cluster) return lk_cluster_parse(&a->arena, r->cluster, &out->cluster, err);
+	if (!r->gpu) {
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "a step graph does not say on which GPU it ran");
+		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster, as for predict");
+	}
+	const lk_device *device;
+	LK_TRY(lk_device_lookup(r->gpu, &device, err));
+	if (graph->ranks.world > INT32_MAX)
+		return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", graph->ranks.world);
+	return lk_cluster_simple(&a->arena, device, (int)graph->ranks.world, 0, 0, &out->cluster, err);
+}
+
+static lk_status read_graph(const lk_whatif_request *r, lk_graph **out, lk_error *err) {
+	if (r->path_count == 1) return lk_graph_read(r->paths[0], out, err);
+	lk_fail(err, LK_ERR_INPUT, "whatif", r->path_count ? "%d files" : "no file", r->path_count);
+	return lk_hint(err, "give one step graph, as `lockstep predict --graph FILE` writes it");
+}
+
+static lk_status read_base(answer *a, const lk_whatif_request *r, lk_error *err) {
+	lk_graph *graph;
+	lk_whatif_site site;
+	if (r->calibration) LK_TRY(lk_calibration_use(r->calibration, err));
+	LK_TRY(read_graph(r, &graph, err));
+	lk_status status = read_site(a, r, graph, &site, err);
+	if (status == LK_OK) status = lk_whatif_begin(graph, &site, &a->base, err);
+	a->base_ranks = graph->ranks.world, a->w.traced = graph->traced;
+	lk_graph_free(graph);
+	return status;
+}
+
+/* ---- what is asked ---- */
+
+static lk_status read_sets(answer *a, const char *sets, lk_error *err) {
+	char *copy = sets ? lk_arena_strdup(&a->arena, sets) : NULL, *rest = copy, *line;
+	if (sets && !copy) return lk_oom(err);
+	while ((line = strsep(&rest, "\n"))) {
+		if (a->group_count == MOST_GROUPS) return lk_fail(err, LK_ERR_INPUT, "--set", "more than %d", MOST_GROUPS);
+		lk_whatif_sets *sets_of = &a->groups[a->group_count];
+		LK_TRY(lk_whatif_parse(&a->arena, line, sets_of, err));
+		for (size_t g = 0; g < a->group_count; g++)
+			LK_TRY(lk_whatif_check_twice(&a->groups[g].at[0], &sets_of->at[0], err));
+		a->group_count++;
+	}
+	return LK_OK;
+}
+
+/* Columns: the base, every value alone, every combination where there is more than one set. */
+static lk_status count_columns(const answer *a, size_t *singles, size_t *combinations, lk_error *err) {
+	*singles = 0, *combinations = a->group_count > 1;
+	for (size_t g = 0; g < a->group_count; g++) {
+		*singles += a->groups[g].count;
+		*combinations *= a->groups[g].count;
+		if (*combinations > MOST_COLUMNS || *singles > MOST_COLUMNS) {
+			lk_fail(err, LK_ERR_INPUT, "--set", "more than %d combinations", MOST_COLUMNS);
+			return lk_hint(err, "give shorter lists");
+		}
+	}
+	return LK_OK;
+}
+
+/* ---- columns ---- */
+
+static lk_status label(answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *out, lk_error *err) {
+	const char **texts = LK_ARRAY(&a->arena, const char *, count);
+	out->label = count ? "" : "base";
+	for (size_t i = 0; texts && out->label && i < count; i++) {
+		texts[i] = sets[i].text;
+		out->label = lk_arena_printf(&a->arena, "%s%s%s", out->label, i ? " " : "", sets[i].text);
+	}
+	out->sets = texts, out->set_count = (int)count;
+	return texts && out->label ? LK_OK : lk_oom(err);
+}
+
+static lk_status copy_notes(answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
+	const char **notes = LK_ARRAY(&a->arena, const char *, from->note_count);
+	for (size_t i = 0; notes && i < from->note_count; i++) notes[i] = lk_arena_strdup(&a->arena, from->notes[i]);
+	out->notes = notes, out->note_count = (int)from->note_count;
+	return notes ? LK_OK : lk_oom(err);
+}
+
+/* Scaling efficiency: what a rank gets done in a second, of what it does with the same changes on as many ranks as the
+ * base has. Without samples: of the step's inverse, as copies do the same work. */
+static lk_status efficiency(const answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *c,
+							lk_error *err) {
+	lk_whatif_set others[MOST_GROUPS];
+	lk_whatif_outcome outcome;
+	size_t kept = 0;
+	c->efficiency = NAN;
+	if ((uint32_t)c->ranks == a->base_ranks || c->step_s <= 0) return LK_OK;
+	for (size_t i = 0; i < count; i++)
+		if (!sets[i].key->ranks && strcmp(sets[i].key->name, "straggler") != 0) others[kept++] = sets[i];
+	lk_status status = lk_whatif_try(a->base, others, kept, &outcome, err);
+	if (status == LK_OK && c->samples_per_s > 0)
+		c->efficiency =
+			c->samples_per_s / c->ranks / (outcome.step.graph->samples / outcome.step.step_s / a->base_ranks);
+	else if (status == LK_OK)
+		c->efficiency = outcome.step.step_s / c->step_s;
+	lk_whatif_outcome_free(&outcome);
+	return status == LK_ERR_INPUT ? LK_OK : status;
+}
+
+static lk_status fill(answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
+	const lk_graph *graph = from->step.graph;
+	out->step_s = from->step.step_s;
+	out->ranks = (int)graph->ranks.world;
+	out->samples_per_s = out->step_s > 0 ? graph->samples / out->step_s : 0;
+	if (out == a->columns) a->base_s = out->step_s;
+	out->change = a->base_s > 0 ? out->step_s / a->base_s - 1 : 0;
+	out->uncertainty = from->uncertainty;
+	out->compute_s = from->compute_s, out->exposed_s = from->exposed_s, out->hidden_s = from->hidden_s,
+	out->other_s = from->other_s;
+	out->cluster = lk_arena_strdup(&a->arena, from->cluster.text);
+	return out->cluster ? copy_notes(a, from, out, err) : lk_oom(err);
+}
+
+static lk_status refuse(answer *a, const lk_error *why, lk_whatif_column *out, lk_error *err) {
+	char line[1024];
+	out->refused = lk_arena_strdup(&a->arena, lk_error_text(why, line, sizeof line));
+	out->efficiency = NAN;
+	return out->refused ? LK_OK : lk_oom(err);
+}
+
+/* A change that cannot be made is told in its column; the base must be possible. */
+static lk_status ask(answer *a, const lk_whatif_set *sets, size_t count, bool keep, lk_error *err) {
+	lk_whatif_column *column = &a->columns[a->w.column_count++];
+	lk_whatif_outcome outcome;
+	lk_error why = {0};
+	LK_TRY(label(a, sets, count, column, err));
+	lk_status status = lk_whatif_try(a->base, sets, count, &outcome, &why);
+	if (status == LK_OK) {
+		status = fill(a, &outcome, column, err);
+		if (status == LK_OK) status = efficiency(a, sets, count, column, err);
+	} else if (status == LK_ERR_INPUT && count) {
+		status = refuse(a, &why, column, err);
+	} else if (err) {
+		*err = why;
+	}
+	if (!keep || status != LK_OK) return lk_whatif_outcome_free(&outcome), status;
+	a->together = outcome;
+	a->w.together = a->w.column_count - 1;
+	return LK_OK;
+}
+
+/* Combination `index`: the last list varies fastest. */
+static void combine(const answer *a, size_t index, lk_whatif_set *out) {
+	for (size_t g = a->group_count; g-- > 0;) {
+		size_t count = a->groups[g].count;
+		out[g] = a->groups[g].at[index % count];
+		index /= count;
+	}
+}
+
+static lk_status ask_all(answer *a, size_t singles, size_t combinations, lk_error *err) {
+	size_t total = 1 + singles + combinations;
+	lk_whatif_set together[MOST_GROUPS];
+	a->columns = LK_ARRAY(&a->arena, lk_whatif_column, total);
+	if (!a->columns) return lk_oom(err);
+	a->w.columns = a->columns;
+	LK_TRY(ask(a, NULL, 0, total == 1, err));
+	for (size_t g = 0; g < a->group_count; g++)
+		for (size_t i = 0; i < a->groups[g].count; i++)
+			LK_TRY(ask(a, &a->groups[g].at[i], 1, (size_t)a->w.column_count + 1 == total, err));
+	for (size_t i = 0; i < combinations; i++) {
+		combine(a, i, together);
+		LK_TRY(ask(a, together, a->group_count, i + 1 == combinations, err));
+	}
+	return LK_OK;
+}
+
+/* ---- the rest of the answer ---- */
+
+static lk_status add_notes(answer *a, lk_error *err) {
+	const char **notes = LK_ARRAY(&a->arena, const char *, 4);
+	int count = 0;
+	if (!notes) return lk_oom(err);
+	if (a->w.traced) {
+		notes[count++] =
+			"measured times are scaled by the ratio of the models; nothing is priced anew that was measured";
+		notes[count++] = "the simulation has no contention of its own: measured times hold it";
+		uint32_t guessed = lk_whatif_stand_ins(a->base);
+		if (guessed)
+			notes[count++] = lk_arena_printf(
+				&a->arena, "%u operations have no shape in the trace: scaled as one of their kind that takes as long",
+				guessed);
+	} else {
+		notes[count++] = "operations are priced by the models, as predict prices them";
+	}
+	a->w.notes = notes, a->w.note_count = count;
+	return notes[count - 1] ? LK_OK : lk_oom(err);
+}
+
+static const char *spell(answer *a, const char *so_far, const char *option, const char *value) {
+	const char *quoted = value && so_far ? lk_shell_quote(&a->arena, value) : NULL;
+	if (!value || !so_far) return so_far;
+	return quoted ? lk_arena_printf(&a->arena, "%s%s%s", so_far, option, quoted) : NULL;
+}
+
+static lk_status reproduce(answer *a, const lk_whatif_request *r, lk_error *err) {
+	const char *text = spell(a, "lockstep whatif", " ", r->paths[0]);
+	text = spell(a, text, " --gpu ", r->gpu);
+	text = spell(a, text, " --cluster ", r->cluster);
+	text = spell(a, text, " --stack ", r->stack);
+	text = spell(a, text, " --release ", r->release);
+	text = spell(a, text, " --data-parallel ", r->data_parallel);
+	text = spell(a, text, " --calibration ", r->calibration);
+	if (text && r->cuda_graphs) text = lk_arena_printf(&a->arena, "%s --cuda-graphs", text);
+	if (text && r->compile) text = lk_arena_printf(&a->arena, "%s --compile", text);
+	if (text && r->no_contention) text = lk_arena_printf(&a->arena, "%s --no-contention", text);
+	char *copy = r->sets ? lk_arena_strdup(&a->arena, r->sets) : NULL, *line;
+	while (text && (line = strsep(&copy, "\n"))) text = spell(a, text, " --set ", line);
+	a->w.reproduce = text;
+	return text ? LK_OK : lk_oom(err);
+}
+
+static lk_status answer_all(answer *a, const lk_whatif_request *r, lk_error *err) {
+	size_t singles, combinations;
+	LK_TRY(read_sets(a, r->sets, err));
+	LK_TRY(count_columns(a, &singles, &combinations, err));
+	LK_TRY(read_base(a, r, err));
+	a->w.source = lk_arena_strdup(&a->arena, r->paths[0]);
+	if (!a->w.source) return lk_oom(err);
+	LK_TRY(ask_all(a, singles, combinations, err));
+	LK_TRY(add_notes(a, err));
+	return reproduce(a, r, err);
+}
+
+lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err) {
+	answer *a = calloc(1, sizeof *a);
+	*out = NULL;
+	if (!a) return lk_oom(err);
+	a->w.memory_owner = a;
+	lk_status status = answer_all(a, request, err);
+	if (status == LK_OK)
+		*out = &a->w;
+	else
+		lk_whatif_free(&a->w);
+	return status;
+}
+
+void lk_whatif_free(lk_whatif *whatif) {
+	if (!whatif) return;
+	answer *a = whatif->memory_owner;
+	lk_whatif_end(a->base);
+	lk_whatif_outcome_free(&a->together);
+	for (size_t g = 0; g < MOST_GROUPS; g++) lk_vec_free(&a->groups[g]);
+	lk_arena_free(&a->arena);
+	free(a);
+}

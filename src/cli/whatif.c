@@ -1,0 +1,40 @@
+/* whatif.c: `lockstep whatif`: a step graph with something changed. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "lockstep/whatif.h"
+
+static lk_status check_places(const lk_whatif_request *r, lk_error *err) {
+	const char *const places[] = {r->path, r->graph, r->trace};
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+		if (places[i]) LK_TRY(cli_check_place(places[i], err));
+	return LK_OK;
+}
+
+/* Exit status: a change that cannot be made is an answer beside others; where none can, it is an error. */
+static int refused(const lk_whatif *answer) {
+	for (int i = 1; i < answer->column_count; i++)
+		if (!answer->columns[i].refused) return CLI_OK;
+	if (answer->column_count == 1) return CLI_OK;
+	fprintf(stderr, "lockstep: %s\n", answer->columns[1].refused);
+	return CLI_WRONG;
+}
+
+static int run(lk_args *args) {
+	lk_whatif_request request;
+	lk_whatif *answer = NULL;
+	lk_error err = {0};
+	lk_whatif_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	if (check_places(&request, &err) != LK_OK) return cli_fail(&err);
+	request.paths = args->operands, request.path_count = args->operand_count;
+	if (lk_whatif_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
+	int result = refused(answer);
+	lk_status status = result == CLI_OK ? lk_whatif_write_files(answer, &request, &err) : LK_OK;
+	if (status == LK_OK && result == CLI_OK)
+		status = lk_whatif_print(answer, request.format, request.verbose, cli_colour(), request.path, stdout, &err);
+	lk_whatif_free(answer);
+	return status == LK_OK ? result : cli_fail(&err);
+}
+
+const cli_command cli_whatif = {&lk_whatif_verb, run};

@@ -1,0 +1,159 @@
+/* cluster_edit.c: clusters made from others: larger, of another device, with another network. */
+#include "hw/cluster_edit.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "hw/cluster.h"
+
+static lk_cluster_draft draft_like(const lk_cluster *from) {
+	lk_cluster_draft draft = LK_CLUSTER_DRAFT_INIT;
+	draft.oversubscription = from->oversubscription;
+	draft.rail_optimised = from->rail_optimised;
+	return draft;
+}
+
+static lk_status seal(lk_arena *arena, lk_cluster_draft *draft, lk_status status, lk_cluster *out, lk_error *err) {
+	if (status == LK_OK) status = lk_cluster_seal(arena, draft, out, err);
+	lk_vec_free(&draft->runs);
+	return status;
+}
+
+static bool same_node(const lk_node *a, const lk_node *b) {
+	return a->device == b->device && a->gpus == b->gpus && a->intra == b->intra && a->intra_rate == b->intra_rate &&
+		   a->nics == b->nics && a->nic_rate == b->nic_rate && a->nic_latency_s == b->nic_latency_s &&
+		   a->sockets == b->sockets;
+}
+
+/* Nodes of one kind, the last of them perhaps with what was left: as lk_cluster_fill makes them. */
+static bool filled(const lk_cluster *c) {
+	lk_cluster_draft again = LK_CLUSTER_DRAFT_INIT;
+	bool same = lk_cluster_fill(&again, &c->node[0], c->gpus, NULL) == LK_OK && again.runs.count == (size_t)c->groups;
+	for (int g = 0; same && g < c->groups; g++)
+		same = same_node(&again.runs.at[g].node, &c->node[g]) && again.runs.at[g].nodes == c->nodes[g];
+	lk_vec_free(&again.runs);
+	return same;
+}
+
+/* A cluster of one part of a usual node grows to usual nodes: `lockstep predict --gpus 4` and 16 are of one kind. */
+static lk_node whole_node(const lk_cluster *c) {
+	lk_node node = c->node[0], usual = lk_node_usual(node.device, node.device->node_gpus);
+	lk_node part = usual;
+	part.gpus = node.gpus, part.nics = node.gpus;
+	bool alone = c->groups == 1 && c->nodes[0] == 1 && node.gpus < usual.gpus;
+	return alone && same_node(&node, &part) ? usual : node;
+}
+
+lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk_cluster *out, lk_error *err) {
+	if (gpus <= from->gpus) return *out = *from, LK_OK;
+	lk_cluster_draft draft = draft_like(from);
+	lk_status status = LK_OK;
+	lk_node node = whole_node(from);
+	if (filled(from)) return seal(arena, &draft, lk_cluster_fill(&draft, &node, gpus, err), out, err);
+	const lk_node *last = &from->node[from->groups - 1];
+	for (int g = 0; g < from->groups && status == LK_OK; g++)
+		status = lk_cluster_add(&draft, &from->node[g], from->nodes[g], "cluster", err);
+	int more = (gpus - from->gpus + last->gpus - 1) / last->gpus;
+	if (status == LK_OK) status = lk_cluster_add(&draft, last, more, "cluster", err);
+	return seal(arena, &draft, status, out, err);
+}
+
+/* ---- another device ---- */
+
+static bool usual(lk_arena *arena, const lk_cluster *c) {
+	lk_cluster simple;
+	if (lk_cluster_simple(arena, c->node[0].device, c->gpus, 0, 0, &simple, NULL) != LK_OK) return false;
+	bool same = simple.groups == c->groups && simple.oversubscription == c->oversubscription;
+	for (int g = 0; same && g < c->groups; g++)
+		same = simple.nodes[g] == c->nodes[g] && same_node(&simple.node[g], &c->node[g]);
+	return same;
+}
+
+lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const lk_device *device, lk_cluster *out,
+								 lk_error *err) {
+	bool same = true;
+	for (int g = 0; g < from->groups; g++) same &= from->node[g].device == device;
+	if (same) return *out = *from, LK_OK;
+	if (usual(arena, from)) return lk_cluster_simple(arena, device, from->gpus, 0, 0, out, err);
+	lk_cluster_draft draft = draft_like(from);
+	lk_status status = LK_OK;
+	for (int g = 0; g < from->groups && status == LK_OK; g++) {
+		lk_node node = from->node[g], fresh = lk_node_usual(device, node.gpus);
+		node.device = device, node.intra = fresh.intra, node.intra_rate = fresh.intra_rate;
+		status = lk_cluster_add(&draft, &node, from->nodes[g], "cluster", err);
+	}
+	return seal(arena, &draft, status, out, err);
+}
+
+/* ---- rates ---- */
+
+/* A number that says how much: a factor, or a rate in bytes/s; before it perhaps how many. */
+typedef struct amount {
+	double factor, rate;
+	int count;
+} amount;
+
+static lk_status not_understood(const char *where, const char *text, const char *hint, lk_error *err) {
+	char shown[64];
+	lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood", lk_escape(text, shown, sizeof shown));
+	return lk_hint(err, "%s", hint);
+}
+
+/* Bytes/s of a unit; 0 unknown. "g" alone is Gbit/s, as links are sold. */
+static double unit(const char *text) {
+	static const struct {
+		const char *name;
+		double bytes;
+	} units[] = {{"g", 1e9 / 8}, {"gbit/s", 1e9 / 8}, {"gbps", 1e9 / 8}, {"gb/s", 1e9}, {"gbs", 1e9}, {"tb/s", 1e12}};
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (strcasecmp(text, units[i].name) == 0) return units[i].bytes;
+	return 0;
+}
+
+static bool read_amount(const char *text, amount *out) {
+	const char *end;
+	double number = lk_read_real(text, &end);
+	*out = (amount){0};
+	if (end == text || !(number > 0)) return false;
+	if ((*end == 'x' || *end == 'X' || *end == '*') && end[1]) {
+		if (number != floor(number) || number > LK_CLUSTER_NICS) return false;
+		out->count = (int)number;
+		text = end + 1, number = lk_read_real(text, &end);
+		if (end == text || !(number > 0)) return false;
+	} else if (strcasecmp(end, "x") == 0) {
+		return out->factor = number, number >= 1e-6 && number <= 1e6;
+	}
+	out->rate = number * unit(end);
+	return out->rate > 0 && out->rate <= LK_CLUSTER_RATE;
+}
+
+lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
+							   lk_error *err) {
+	amount a;
+	if (!read_amount(text, &a)) return not_understood("nic", text, "write 2x, 400g (Gbit/s), 50GB/s or 8*400g", err);
+	lk_cluster_draft draft = draft_like(from);
+	lk_status status = LK_OK;
+	for (int g = 0; g < from->groups && status == LK_OK; g++) {
+		lk_node node = from->node[g];
+		node.nic_rate = a.factor > 0 ? node.nic_rate * a.factor : a.rate;
+		if (a.count) node.nics = a.count;
+		status = lk_cluster_add(&draft, &node, from->nodes[g], "nic", err);
+	}
+	return seal(arena, &draft, status, out, err);
+}
+
+lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
+								lk_error *err) {
+	amount a;
+	if (!read_amount(text, &a) || a.count) return not_understood("link", text, "write 2x, or a rate as 450GB/s", err);
+	lk_cluster_draft draft = draft_like(from);
+	lk_status status = LK_OK;
+	for (int g = 0; g < from->groups && status == LK_OK; g++) {
+		lk_node node = from->node[g];
+		node.intra_rate = a.factor > 0 ? node.intra_rate * a.factor : a.rate;
+		status = lk_cluster_add(&draft, &node, from->nodes[g], "link", err);
+	}
+	return seal(arena, &draft, status, out, err);
+}
