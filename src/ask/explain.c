@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ask/explain_parts.h"
+#include "base/parallel.h"
 
 enum { WARNINGS = 200 };
 
@@ -212,15 +213,26 @@ static lk_status check_rank(const lk_explain_work *w, int rank, lk_error *err) {
 	               w->rank[0].result.rank, w->count);
 }
 
+typedef struct rank_job {
+	lk_explain_work *w;
+	const lk_explain_request *request;
+} rank_job;
+
+static lk_status explain_rank(void *context, size_t r, lk_error *err) {
+	const rank_job *job = context;
+	lk_rank_work *rank = &job->w->rank[r];
+	LK_TRY(lk_rank_explain(rank, job->w->traces, (uint32_t)r, job->request, err));
+	rank->shown = job->request->rank < 0 || rank->result.rank == job->request->rank;
+	return LK_OK;
+}
+
 static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_error *err) {
 	lk_traces *t = w->traces;
 	w->rank = calloc(t->count + 1, sizeof *w->rank);
 	if (!w->rank) return lk_oom(err);
 	w->count = t->count;
-	for (uint32_t r = 0; r < t->count; r++) {
-		LK_TRY(lk_rank_explain(&w->rank[r], t, r, request, err));
-		w->rank[r].shown = request->rank < 0 || w->rank[r].result.rank == request->rank;
-	}
+	rank_job job = {w, request};
+	LK_TRY(lk_parallel(t->count, request->threads, explain_rank, &job, err));
 	LK_TRY(check_rank(w, request->rank, err));
 	w->result.world = t->world;
 	w->result.anchors = t->anchors;
@@ -266,5 +278,8 @@ lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk
 	static const lk_read_limits limits = {.shapes = false};
 	lk_traces *traces;
 	LK_TRY(lk_traces_read(request->traces, (uint32_t)request->trace_count, &limits, request->threads, &traces, err));
-	return lk_explain_make(traces, request, out, err);
+	LK_TRY(lk_explain_make(traces, request, out, err));
+	lk_status status = lk_explain_simulate(*out, err);
+	if (status != LK_OK) lk_explain_free(*out);
+	return status;
 }

@@ -144,7 +144,7 @@ static inline bool lk_in_windows(const lk_rank_work *w, int64_t time) {
 
 /* A capture's own time on the run's common clock. */
 static inline int64_t lk_common_ns(const lk_traces *traces, uint32_t capture, int64_t own_ns) {
-	return own_ns + traces->shift_ns[capture];
+	return lk_traces_time(traces, capture, own_ns);
 }
 
 typedef struct lk_explain_work {

@@ -21,7 +21,7 @@ static lk_status choose_records(const lk_step_options *options, lk_step *out, lk
 	const lk_ranks *ranks = &out->graph->ranks;
 	out->record = LK_ARRAY(&out->arena, uint32_t, ranks->stages + options->record_count);
 	if (!out->record) return lk_oom(err);
-	for (uint32_t s = 0; s < ranks->stages; s++) out->record[out->record_count++] = lk_step_first_rank(out->graph, s);
+	for (uint32_t s = 0; s < ranks->stages; s++) out->record[out->record_count++] = lk_rank_of(out->graph, s, 0);
 	for (uint32_t i = 0; i < options->record_count; i++) {
 		if (options->record[i] >= ranks->world)
 			return lk_fail(err, LK_ERR_INPUT, "--trace-ranks", "there is no rank %u; the last is %u",

@@ -55,18 +55,6 @@ void lk_step_free(lk_step *step);
 /* The part behind graph and costs, which `step` holds: folds, simulates, splits the time. Also for graphs that no job stands
  * behind. */
 lk_status lk_step_simulate(const lk_step_options *options, lk_step *step, lk_error *err);
-/* A rank of the program of a stage: of chain 0. */
-static inline uint32_t lk_step_first_rank(const lk_graph *graph, uint32_t stage) {
-	return graph->traced ? stage : stage * graph->ranks.chains;
-}
-static inline uint32_t lk_step_stage(const lk_graph *graph, uint32_t rank) {
-	return graph->traced ? rank % graph->ranks.stages : rank / graph->ranks.chains;
-}
-static inline uint32_t lk_step_chain(const lk_graph *graph, uint32_t rank) {
-	return graph->traced ? rank / graph->ranks.stages : rank % graph->ranks.chains;
-}
-
-
 /* The graph that the events of step->sim refer to. */
 static inline const lk_graph *lk_step_simulated(const lk_step *step) { return step->fold ? step->fold->graph : step->graph; }
 

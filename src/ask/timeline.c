@@ -24,7 +24,7 @@ static uint32_t name_of(lk_drawing *d, const lk_graph *graph, uint32_t id) {
 }
 
 static uint32_t stage_of(const lk_drawing *d, uint32_t record) {
-	return lk_step_stage(d->step->graph, d->step->record[record]);
+	return lk_rank_stage(d->step->graph, d->step->record[record]);
 }
 
 /* The name that the trace has for it, or what streams of predictions are called. */
@@ -40,12 +40,12 @@ static lk_status track_of(lk_drawing *d, uint32_t record, unsigned stream, uint3
 	uint32_t *known = &d->track[record * LK_STREAMS + stream];
 	if (!*known) {
 		const lk_graph *graph = d->step->graph;
-		uint32_t rank = d->step->record[record], lane = d->step->sim.lane_of[lk_step_chain(graph, rank)];
+		uint32_t rank = d->step->record[record], lane = d->step->sim.lane_of[lk_rank_chain(graph, rank)];
 		char process[96], name[24];
 		if (graph->traced)
 			snprintf(process, sizeof process, "rank %u (stands for %u ranks)", rank, d->step->sim.lane_ranks[lane]);
 		else
-			snprintf(process, sizeof process, "rank %u, stage %u (stands for %u ranks)", rank, lk_step_stage(graph, rank),
+			snprintf(process, sizeof process, "rank %u, stage %u (stands for %u ranks)", rank, lk_rank_stage(graph, rank),
 					 d->step->sim.lane_ranks[lane]);
 		if (!lk_push(&d->out->tracks)) return lk_oom(d->err);
 		*lk_last(&d->out->tracks) = (lk_track){

@@ -47,7 +47,7 @@ static lk_status model_costs(const lk_scenario *s, const lk_cluster *cluster, lk
 }
 
 uint32_t lk_whatif_variant(const lk_graph *graph, const lk_costs *costs, uint32_t stage) {
-	return costs->variant_of ? costs->variant_of[lk_step_first_rank(graph, stage)] : 0;
+	return costs->variant_of ? costs->variant_of[lk_rank_of(graph, stage, 0)] : 0;
 }
 
 /* For every operation the variant of the first program that runs it. */

@@ -120,9 +120,11 @@ static bool matches_any(const char *name, const char *const *patterns) {
 	return false;
 }
 
-/* Calls of the CUDA and HIP runtimes that return when the device has come so far. */
+/* Calls of the CUDA and HIP runtimes that return when the device has come so far; and what lifted traces have for times that are
+ * nobody's work: ranks that were not traced, a kernel's way to its start, ranks that begin later, what was launched before. */
 bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
-	static const char *const patterns[] = {"*Synchronize*", "*synchronize*", "*StreamWait*", "*EventQuery*", NULL};
+	static const char *const patterns[] = {"*Synchronize*", "*synchronize*", "*StreamWait*", "*EventQuery*",
+	                                       "peers", "arrival", "begin", "before the trace", NULL};
 	return graph->ops.kind[op] == LK_OP_HOST && matches_any(name_of(graph, op), patterns);
 }
 

@@ -1,0 +1,156 @@
+/* explain_simulate.c: what only a simulation can say of a run: the path that a step hangs on, and what a remedy would be worth.
+ * One step is lifted: of those looked at, the one of median length. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/critical.h"
+#include "ask/explain.h"
+#include "ask/whatif.h"
+
+/* Larger steps are not simulated again and again: each remedy costs a run. */
+enum { MOST_OPERATIONS = 4000000 };
+
+/* ---- the step ---- */
+
+static int by_length(const void *a, const void *b) {
+	const lk_explain_step *x = a, *y = b;
+	return x->dur_ns < y->dur_ns ? -1 : x->dur_ns > y->dur_ns;
+}
+
+/* Number of the median step of the first rank shown. */
+static lk_status median_step(const lk_explanation *x, int64_t *number, lk_error *err) {
+	int count = 0;
+	while (count < x->step_rows && x->steps[count].rank == x->steps[0].rank) count++;
+	lk_explain_step *sorted = malloc(((size_t)count + 1) * sizeof *sorted);
+	if (!sorted) return lk_oom(err);
+	memcpy(sorted, x->steps, (size_t)count * sizeof *sorted);
+	qsort(sorted, (size_t)count, sizeof *sorted, by_length);
+	*number = count ? sorted[count / 2].number : 0;
+	free(sorted);
+	return LK_OK;
+}
+
+/* Its place among the first capture's steps; LK_NONE: it has none of that number. */
+static lk_status place_of(const lk_traces *t, int64_t number, uint32_t *place, lk_error *err) {
+	lk_capture_steps steps = {0};
+	lk_status status = lk_capture_find_steps(t->capture[0], &steps, err);
+	*place = LK_NONE;
+	for (uint32_t s = 0; status == LK_OK && s < steps.count; s++)
+		if (steps.at[s].number == number) *place = s;
+	lk_vec_free(&steps);
+	return status;
+}
+
+/* ---- the critical path ---- */
+
+static int by_seconds(const void *a, const void *b) {
+	const lk_critical_part *x = a, *y = b;
+	return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
+}
+
+/* What an operation of the chain is in the trace: device work, or the longest piece of host time. */
+static uint32_t event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
+	uint32_t best = op->event;
+	int64_t most = -1;
+	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
+		if (rank->pieces.at[p].event != LK_NONE && rank->pieces.at[p].dur_ns > most)
+			best = rank->pieces.at[p].event, most = rank->pieces.at[p].dur_ns;
+	return best;
+}
+
+static lk_status keep_path(lk_explanation *x, const lk_lifted *lifted, const lk_critical_chain *chain, lk_error *err) {
+	lk_critical_part parts[LK_CRITICALS];
+	lk_critical_path path = {.parts = parts};
+	for (int k = 0; k < LK_CRITICALS; k++)
+		if (chain->ns[k] > 0)
+			parts[path.part_count++] = (lk_critical_part){lk_critical_name((lk_critical_kind)k), chain->ns[k] * 1e-9};
+	qsort(parts, (size_t)path.part_count, sizeof *parts, by_seconds);
+	lk_critical_event *events = malloc((chain->ops.count + 1) * sizeof *events);
+	if (!events) return lk_oom(err);
+	for (size_t i = 0; i < chain->ops.count; i++) {
+		const lk_critical_op *at = &chain->ops.at[i];
+		const lk_lifted_rank *rank = &lifted->rank[at->rank];
+		uint32_t event = event_of(rank, &rank->ops.at[at->op]);
+		if (event != LK_NONE && at->end_ns > at->start_ns) events[path.event_count++] = (lk_critical_event){at->rank, event};
+	}
+	path.events = events;
+	lk_status status = lk_explain_set_path(x, &path, err);
+	free(events);
+	return status;
+}
+
+static lk_status add_path(lk_explanation *x, const lk_lifted *lifted, lk_error *err) {
+	lk_critical_chain chain;
+	lk_status status = lk_critical_find(lifted, &chain, err);
+	if (status == LK_ERR_INPUT) return LK_OK; /* ranks wait in a circle: the problems of the traces say so */
+	if (status == LK_OK) status = keep_path(x, lifted, &chain, err);
+	lk_critical_free(&chain);
+	return status;
+}
+
+/* ---- gains ---- */
+
+/* The change that stands for a remedy; NULL where none does. */
+static const char *change_for(const lk_explain_stall *stall) {
+	static const struct {
+		const char *kind, *what, *set;
+	} changes[] = {
+		{"data loading", NULL, "data-loading=off"},
+		{"launch", NULL, "launch=graphs"},
+		{"copies", "host to device", "remove:Memcpy HtoD*"},
+		{"communication", "all_reduce", "overlap=on"},
+		{"communication", "reduce_scatter", "overlap=on"},
+	};
+	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+		if (strcmp(stall->kind, changes[i].kind) != 0) continue;
+		if (!changes[i].what || strncmp(stall->what, changes[i].what, strlen(changes[i].what)) == 0) return changes[i].set;
+	}
+	return NULL;
+}
+
+/* Nothing of the hardware is changed, so any device will do where the trace's is not known. */
+static lk_status site_of(const lk_traces *t, lk_arena *arena, lk_whatif_site *out, lk_error *err) {
+	const lk_capture *c = t->capture[0];
+	const lk_device *device = c->device ? lk_device_find(lk_capture_text(c, c->device)) : NULL;
+	*out = (lk_whatif_site){0};
+	if (!device) device = lk_device_find("a100-sxm-80");
+	int ranks = t->world > (int32_t)t->count ? t->world : (int)t->count;
+	return lk_cluster_simple(arena, device, ranks, 0, 0, &out->cluster, err);
+}
+
+static lk_status add_gains(lk_explanation *x, const lk_lifted *lifted, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_whatif_site site;
+	lk_whatif_base *base = NULL;
+	lk_status status = site_of(lifted->traces, &arena, &site, err);
+	if (status == LK_OK) status = lk_whatif_begin(lifted->graph, &site, &base, err);
+	for (int i = 0; i < x->stall_count && status == LK_OK; i++) {
+		const char *change = change_for(&x->stalls[i]);
+		double seconds;
+		if (!change) continue;
+		lk_status asked = lk_whatif_worth(base, change, &seconds, err);
+		if (asked == LK_OK) lk_explain_set_gain(x, i, seconds);
+		else if (asked != LK_ERR_INPUT) status = asked;
+	}
+	lk_whatif_end(base);
+	lk_arena_free(&arena);
+	return status == LK_ERR_INPUT ? LK_OK : status;
+}
+
+lk_status lk_explain_simulate(lk_explanation *x, lk_error *err) {
+	const lk_traces *t = lk_explain_traces(x);
+	int64_t number = 0;
+	uint32_t step = LK_NONE;
+	if (!x->kernels || !x->step_rows) return LK_OK;
+	LK_TRY(median_step(x, &number, err));
+	LK_TRY(place_of(t, number, &step, err));
+	if (step == LK_NONE) return LK_OK;
+	lk_lifted *lifted;
+	lk_status status = lk_lift(t, step, LK_NONE, &lifted, err);
+	if (status == LK_ERR_INPUT) return LK_OK; /* not all ranks have the step */
+	LK_TRY(status);
+	status = add_path(x, lifted, err);
+	if (status == LK_OK && lifted->graph->ops.count <= MOST_OPERATIONS) status = add_gains(x, lifted, err);
+	lk_lifted_free(lifted);
+	return status;
+}
