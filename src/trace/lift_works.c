@@ -1,10 +1,13 @@
-/* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the operations are those of
- * lift_shapes.c or lift_timed.c. */
+/* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the operations are those
+ * of lift_shapes.c or lift_timed.c. */
 #include "trace/lift_works.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "trace/lift_parts.h"
+
+/* Beyond the streams that a graph has, threads share the last one; beyond this many they are not told apart. */
+enum { MOST_THREADS = 256 };
 
 /* ---- what both ways use ---- */
 
@@ -15,12 +18,15 @@ bool lk_lift_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream) 
 	int64_t key = key_of(device, thread);
 	for (size_t i = l->threads.count; i-- > 0;)
 		if (l->threads.at[i] == key) return *stream = l->stream_of.at[i], true;
+	if (l->threads.count >= MOST_THREADS) return *stream = LK_STREAMS - 1, true;
 	if (!lk_push(&l->threads) || !lk_push(&l->stream_of)) return false;
 	lk_program *program = &l->graph->programs.at[l->rank];
 	/* The first thread is the host's stream, the first stream the compute stream; others take what is free. */
 	bool first = true;
 	for (size_t i = 0; i + 1 < l->threads.count; i++) first &= (l->threads.at[i] & 1) != device;
-	*stream = first ? device ? LK_STREAM_COMPUTE : LK_STREAM_HOST : l->streams < LK_STREAMS - 1 ? l->streams++ : LK_STREAMS - 1;
+	*stream = first                         ? device ? LK_STREAM_COMPUTE : LK_STREAM_HOST
+			  : l->streams < LK_STREAMS - 1 ? l->streams++
+											: LK_STREAMS - 1;
 	*lk_last(&l->threads) = key;
 	*lk_last(&l->stream_of) = *stream;
 	char name[48];
@@ -119,7 +125,8 @@ static bool add_teams(lk_lifter *l, const member *list, size_t count) {
 		if (!i || (apart && new_rank)) {
 			if (!lk_push(&l->graph->teams)) return false;
 			uint32_t at = (uint32_t)l->graph->team_stages.count;
-			*lk_last(&l->graph->teams) = (lk_team){.name = list[0].name, .begin = at, .end = at, .ranks = size ? size : ranks};
+			*lk_last(&l->graph->teams) =
+				(lk_team){.name = list[0].name, .begin = at, .end = at, .ranks = size ? size : ranks};
 		}
 		if (new_rank) {
 			if (!lk_push(&l->graph->team_stages)) return false;
@@ -163,7 +170,9 @@ static lk_status lift_rank(lk_lifter *l, uint32_t rank) {
 	lk_graph_begin_block(l->graph, name);
 	LK_TRY(has_device_works(l->w) ? lk_lift_by_dependencies(l) : lk_lift_by_shapes(l));
 	LK_TRY(lk_graph_end_block(l->graph, &block, l->err));
-	return lk_graph_call(l->graph, rank, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER}, l->err);
+	return lk_graph_call(l->graph, rank,
+						 &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER},
+						 l->err);
 }
 
 static int by_count(const void *a, const void *b) {
@@ -180,7 +189,8 @@ static lk_status list_unpriced(lk_lifter *l) {
 		if (!name) return lk_oom(l->err);
 		*lk_last(&l->report->names) = (lk_unpriced){name, l->unpriced.at[i]};
 	}
-	if (l->report->names.count) qsort(l->report->names.at, l->report->names.count, sizeof *l->report->names.at, by_count);
+	if (l->report->names.count)
+		qsort(l->report->names.at, l->report->names.count, sizeof *l->report->names.at, by_count);
 	return LK_OK;
 }
 
@@ -199,7 +209,8 @@ lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_o
                         lk_works_lifted *report, lk_error *err) {
 	*out = NULL;
 	*report = (lk_works_lifted){0};
-	lk_lifter l = {.graph = lk_graph_new(), .works = works, .count = count, .overheads = overheads, .report = report, .err = err};
+	lk_lifter l = {
+		.graph = lk_graph_new(), .works = works, .count = count, .overheads = overheads, .report = report, .err = err};
 	if (!l.graph) return lk_oom(err);
 	lk_status status = lift(&l);
 	lk_vec_free(&l.unpriced);

@@ -1,5 +1,5 @@
-/* test_chakra.c: Chakra's traces: what other programs wrote, as python decodes it; every type of attribute; graphs written
- * as traces and read again, by our reader and by python. */
+/* test_chakra.c: Chakra's traces: what other programs wrote, as python decodes it; every type of attribute; graphs
+ * written as traces and read again, by our reader and by python. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -136,7 +136,8 @@ static void test_python_agrees(void **state) {
 static void test_json_form(void **state) {
 	(void)state;
 	char path[512];
-	lk_works *json = read_works(data_path("chakra.0.json.gz", path)), *wire = read_works(data_path("resnet50_ddp_rank0.et", path));
+	lk_works *json = read_works(data_path("chakra.0.json.gz", path)),
+			 *wire = read_works(data_path("resnet50_ddp_rank0.et", path));
 	assert_string_equal(json->format, "Chakra JSON");
 	assert_int_equal(json->count, wire->count);
 	assert_int_equal(json->comms.count, 7);
@@ -186,10 +187,12 @@ static void check_form(unsigned form, bool list) {
 	if (list) lk_proto_end(&out, values);
 	lk_proto_end(&out, attr);
 	lk_proto_end(&out, node);
-	if (lk_works_read_memory(out.bytes.at, out.bytes.count, "attr.et", NULL, &w, &err) != LK_OK) fail_msg("form %u: %s", form, err.what);
+	if (lk_works_read_memory(out.bytes.at, out.bytes.count, "attr.et", NULL, &w, &err) != LK_OK)
+		fail_msg("form %u: %s", form, err.what);
 	assert_int_equal(w->count, 1);
 	if (form == 27) assert_int_equal(w->kind[0], LK_WORK_OP);
-	else if (!lk_works_comm(w, 0) || lk_works_comm(w, 0)->note.in_elements != 42) fail_msg("form %u%s", form, list ? ", list" : "");
+	else if (!lk_works_comm(w, 0) || lk_works_comm(w, 0)->note.in_elements != 42)
+		fail_msg("form %u%s", form, list ? ", list" : "");
 	lk_works_free(w);
 	lk_vec_free(&out.bytes);
 }
@@ -236,19 +239,43 @@ static lk_graph *made_graph(void) {
 		uint32_t after = 1;
 		lk_graph_begin_block(g, "work");
 		lk_graph_add(g, &(lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .name = "data \xff", .m = 12.4e-6});
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "product", .m = 64, .n = 64, .k = 64, .batch = 1,
-			.flops = 524288, .bytes = 24576, .signal = 1});
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_TP, .group = LK_GROUP_TP, .name = "sum", .bytes = 4096,
-			.deps = &after, .dep_count = 1});
-		lk_graph_add(g, &(lk_op){.kind = s ? LK_OP_RECV : LK_OP_SEND, .stream = LK_STREAM_SEND_FORWARD, .name = "message", .bytes = 1e6,
-			.channel = 0, .join = LK_JOIN(LK_STREAM_COMPUTE)});
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM,
+								 .stream = LK_STREAM_COMPUTE,
+								 .name = "product",
+								 .m = 64,
+								 .n = 64,
+								 .k = 64,
+								 .batch = 1,
+								 .flops = 524288,
+								 .bytes = 24576,
+								 .signal = 1});
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+								 .stream = LK_STREAM_TP,
+								 .group = LK_GROUP_TP,
+								 .name = "sum",
+								 .bytes = 4096,
+								 .deps = &after,
+								 .dep_count = 1});
+		lk_graph_add(g, &(lk_op){.kind = s ? LK_OP_RECV : LK_OP_SEND,
+								 .stream = LK_STREAM_SEND_FORWARD,
+								 .name = "message",
+								 .bytes = 1e6,
+								 .channel = 0,
+								 .join = LK_JOIN(LK_STREAM_COMPUTE)});
 		lk_graph_end_block(g, &id, &err);
 		lk_call call = {.block = id, .repeat = 3, .microbatch = -1, .layer = -1};
 		assert_int_equal(lk_graph_call(g, s, &call, &err), LK_OK);
 		lk_graph_begin_block(g, "end");
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLGATHER, .stream = LK_STREAM_DP, .group = LK_GROUP_DP, .name = "gather", .bytes = 8192,
-			.wait = 1, .measured_ps = 7600000});
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .name = "join", .join = LK_JOIN(LK_STREAM_DP)});
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLGATHER,
+								 .stream = LK_STREAM_DP,
+								 .group = LK_GROUP_DP,
+								 .name = "gather",
+								 .bytes = 8192,
+								 .wait = 1,
+								 .measured_ps = 7600000});
+		lk_graph_add(
+			g,
+			&(lk_op){.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .name = "join", .join = LK_JOIN(LK_STREAM_DP)});
 		lk_graph_end_block(g, &id, &err);
 		call = (lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1};
 		assert_int_equal(lk_graph_call(g, s, &call, &err), LK_OK);
@@ -290,7 +317,8 @@ static void check_rank(const lk_works *w, uint32_t rank) {
 		assert_true(needs(w, at + 1, at) && needs(w, at + 2, at + 1) && needs(w, at + 3, at + 1));
 		if (r) assert_true(needs(w, at + 1, at - 3) && needs(w, at + 3, at - 1));
 	}
-	const lk_comm_note *sum = &lk_works_comm(w, 2)->note, *gather = &lk_works_comm(w, 12)->note, *message = &lk_works_comm(w, 3)->note;
+	const lk_comm_note *sum = &lk_works_comm(w, 2)->note, *gather = &lk_works_comm(w, 12)->note,
+					   *message = &lk_works_comm(w, 3)->note;
 	uint32_t stage = rank / CHAINS, chain = rank % CHAINS;
 	assert_true(sum->kind == LK_OP_ALLREDUCE && sum->in_elements == 4096 && sum->group_size == 2);
 	snprintf(wanted, sizeof wanted, "tp.%u.%u", stage, chain / 2);
@@ -331,7 +359,8 @@ static void test_there_and_back(void **state) {
 	lk_graph *g;
 	lk_error err = {0};
 	int64_t sum = 0, lifted = 0, back = 0;
-	if (lk_works_lift((const lk_works *const *)&w, 1, NULL, &g, &report, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_works_lift((const lk_works *const *)&w, 1, NULL, &g, &report, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	assert_int_equal(g->ops.count, w->count);
 	assert_int_equal(report.timed, 3507);
 	assert_int_equal(report.unpriced, 0);
@@ -381,7 +410,8 @@ static void test_damage(void **state) {
 
 static void test_circle(void **state) {
 	(void)state;
-	static const char text[] = "{\"workload_graph\": [{\"Id\": 1, \"Name\": \"a\", \"NodeType\": 4, \"data_deps\": [2], \"runtime\": 3}, "
+	static const char text[] =
+		"{\"workload_graph\": [{\"Id\": 1, \"Name\": \"a\", \"NodeType\": 4, \"data_deps\": [2], \"runtime\": 3}, "
 		"{\"Id\": 2, \"Name\": \"b\", \"NodeType\": 4, \"data_deps\": [1], \"runtime\": 3}]}";
 	lk_works *w;
 	lk_works_lifted report;
@@ -396,8 +426,8 @@ static void test_circle(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_python_agrees), cmocka_unit_test(test_json_form), cmocka_unit_test(test_attribute_types),
-		cmocka_unit_test(test_packed), cmocka_unit_test(test_written), cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_circle),
+		cmocka_unit_test(test_packed),        cmocka_unit_test(test_written),   cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_damage),        cmocka_unit_test(test_circle),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
