@@ -100,14 +100,13 @@ static bool add(timed *t, uint32_t work) {
 	/* Streams that are not said: one for computation, one for communication. */
 	int64_t thread = w->thread[work] < 0 && comm ? -2 : w->thread[work];
 	if (!lk_lift_stream(t->l, device, thread, &op.stream) || !depend(t, work)) return false;
-	bool collective = comm && lk_op_is_collective(comm->note.kind);
 	int64_t ns = w->duration_ns[work];
 	if (device) op.kind = kind_by_name(op.name);
-	if (collective) lk_lift_comm(t->l, comm, &op);
+	bool communicates = comm && lk_lift_comm(t->l, comm, &op);
 	if (w->timed) {
 		t->l->report->timed += ns >= 0;
 		op.measured_ps = ns > 0 && ns < INT64_MAX / 1000 ? ns * 1000 : device;
-	} else if (collective) t->l->report->priced++;
+	} else if (communicates) t->l->report->priced++;
 	else if (device && !price(t, work, &op)) return false;
 	t->place[work] = lk_lift_add(t->l, &op);
 	return true;

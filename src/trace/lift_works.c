@@ -55,11 +55,14 @@ static double message(const lk_comm_note *note) {
 	return elements > 0 ? (double)elements * (note->element_bytes ? note->element_bytes : 1) : 0;
 }
 
-void lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op) {
+bool lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op) {
+	uint32_t index = l->team_of[l->rank][comm - l->w->comms.at];
+	if (index == LK_NONE || comm->note.kind >= LK_OP_COUNT) return false;
 	op->kind = comm->note.kind;
-	op->group = LK_GROUP_TEAM;
-	op->channel = (int32_t)l->team_of[l->rank][comm - l->w->comms.at];
+	op->group = lk_op_is_collective(op->kind) ? LK_GROUP_TEAM : LK_GROUP_PP;
+	op->channel = (int32_t)index;
 	op->bytes = message(&comm->note);
+	return true;
 }
 
 bool lk_lift_unpriced(lk_lifter *l, uint32_t work) {
@@ -99,7 +102,7 @@ static bool list_members(lk_lifter *l, members *list) {
 		for (size_t i = 0; i < w->comms.count; i++) {
 			const lk_comm_note *note = &w->comms.at[i].note;
 			char name[256];
-			if (w->comms.at[i].waits) continue;
+			if (w->comms.at[i].waits || !lk_op_is_collective(note->kind)) continue;
 			snprintf(name, sizeof name, "%.120s%s%.100s", note->group ? lk_works_text(w, note->group) : "all ranks",
 			         note->ranks ? " " : "", lk_works_text(w, note->ranks));
 			uint32_t id = lk_intern_id(l->graph->names, name);
@@ -195,11 +198,11 @@ static lk_status list_unpriced(lk_lifter *l) {
 }
 
 static lk_status lift(lk_lifter *l) {
-	LK_TRY(lk_graph_set_programs(l->graph, l->count, 0, l->err));
 	l->graph->traced = true;
 	l->graph->ranks.world = l->count, l->graph->ranks.chains = 1;
 	for (int g = 0; g < LK_GROUPS; g++) l->graph->ranks.group[g].size = l->graph->ranks.group[g].stride = 1;
 	LK_TRY(find_teams(l));
+	LK_TRY(lk_lift_messages(l)); /* makes the programs */
 	for (uint32_t rank = 0; rank < l->count; rank++) LK_TRY(lift_rank(l, rank));
 	LK_TRY(list_unpriced(l));
 	return lk_graph_check(l->graph, l->err);

@@ -381,6 +381,39 @@ static void test_there_and_back(void **state) {
 	lk_works_lifted_free(&report);
 }
 
+/* Eight ranks' traces are one graph again: the same operations, messages that meet, groups that hold their members. */
+static void test_ranks_again(void **state) {
+	(void)state;
+	lk_graph *g = made_graph(), *again;
+	lk_works *w[STAGES * CHAINS];
+	lk_works_lifted report;
+	lk_error err = {0};
+	assert_int_equal(lk_graph_chakra_write(g, folder, &err), LK_OK);
+	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) {
+		char path[200];
+		rank_path(rank, path);
+		w[rank] = read_works(path);
+		w[rank]->timed = false; /* so that all is left to models */
+	}
+	if (lk_works_lift((const lk_works *const *)w, STAGES * CHAINS, NULL, &again, &report, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
+	assert_int_equal(again->ops.count, STAGES * CHAINS * 14);
+	assert_int_equal(again->channels, 1);
+	assert_int_equal(again->teams.count, 4 + 4); /* tp and dp, of two each */
+	for (size_t i = 0; i < again->teams.count; i++) assert_int_equal(again->teams.at[i].end - again->teams.at[i].begin, 2);
+	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++)
+		assert_int_equal(again->wires.at[rank].stage, (rank + CHAINS) % (STAGES * CHAINS));
+	uint32_t messages = 0;
+	for (uint32_t i = 0; i < again->ops.count; i++)
+		messages += again->ops.kind[i] == LK_OP_SEND || again->ops.kind[i] == LK_OP_RECV;
+	assert_int_equal(messages, STAGES * CHAINS * 3);
+	assert_int_equal(report.unpriced, 0);
+	lk_works_lifted_free(&report);
+	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) lk_works_free(w[rank]);
+	lk_graph_free(again);
+	lk_graph_free(g);
+}
+
 /* ---- damage ---- */
 
 static void test_damage(void **state) {
@@ -426,7 +459,7 @@ static void test_circle(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_python_agrees), cmocka_unit_test(test_json_form), cmocka_unit_test(test_attribute_types),
-		cmocka_unit_test(test_packed),        cmocka_unit_test(test_written),   cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_packed),        cmocka_unit_test(test_written),   cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_ranks_again),
 		cmocka_unit_test(test_damage),        cmocka_unit_test(test_circle),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
