@@ -55,7 +55,8 @@ static bool mend_text(mender *m) {
 static void mend_word(mender *m) {
 	static const struct {
 		const char *word, *instead;
-	} words[] = {{"True", "true"}, {"False", "false"}, {"None", "null"}, {"nan", "NaN"}, {"inf", "NaN"}, {"NAN", "NaN"}};
+	} words[] = {{"True", "true"}, {"False", "false"}, {"None", "null"},
+				 {"nan", "NaN"},   {"inf", "NaN"},     {"NAN", "NaN"}};
 	size_t begin = m->at;
 	while (m->at < m->size && isalpha((unsigned char)m->text[m->at])) m->at++;
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

@@ -8,7 +8,12 @@
 #include <stdint.h>
 #include "base/vec.h"
 
-typedef enum lk_wire_type { LK_WIRE_VARINT = 0, LK_WIRE_FIXED64 = 1, LK_WIRE_BYTES = 2, LK_WIRE_FIXED32 = 5 } lk_wire_type;
+typedef enum lk_wire_type {
+	LK_WIRE_VARINT = 0,
+	LK_WIRE_FIXED64 = 1,
+	LK_WIRE_BYTES = 2,
+	LK_WIRE_FIXED32 = 5
+} lk_wire_type;
 
 /* A message, or the rest of one, that is being read. */
 typedef struct lk_proto {
@@ -50,8 +55,8 @@ void lk_proto_put_fixed64(lk_proto_out *out, unsigned field, uint64_t bits);
 void lk_proto_put_double(lk_proto_out *out, unsigned field, double value);
 /* Text fields of protobuf are UTF-8; bytes that are not become U+FFFD. */
 void lk_proto_put_text(lk_proto_out *out, unsigned field, const char *text);
-/* A message within the message, or with field 0 a record of a stream, which has its length before it and no tag: what is put
- * between begin and end; end takes what begin gave. */
+/* A message within the message, or with field 0 a record of a stream, which has its length before it and no tag: what
+ * is put between begin and end; end takes what begin gave. */
 size_t lk_proto_begin(lk_proto_out *out, unsigned field);
 void lk_proto_end(lk_proto_out *out, size_t begun);
 

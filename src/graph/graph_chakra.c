@@ -1,10 +1,11 @@
-/* graph_chakra.c: a step graph as Chakra's execution traces (MLCommons, et_def.proto), one file a rank, for ASTRA-sim and
- * other simulators: records of protobuf with their length before them, a GlobalMetadata and then a Node for each operation.
+/* graph_chakra.c: a step graph as Chakra's execution traces (MLCommons, et_def.proto), one file a rank, for ASTRA-sim
+ * and other simulators: records of protobuf with their length before them, a GlobalMetadata and then a Node for each
+ * operation.
  *
- * Dependencies are all data dependencies here, and lead to nodes with smaller ids: the operation before on the stream, those
- * that the operation waits for, and of graphs that were not traced the host's last operation before its launch. Durations
- * are those that the graph states (measured, or host work) in whole microseconds; num_ops and tensor_size are what a
- * simulator needs for the rest. */
+ * Dependencies are all data dependencies here, and lead to nodes with smaller ids: the operation before on the stream,
+ * those that the operation waits for, and of graphs that were not traced the host's last operation before its launch.
+ * Durations are those that the graph states (measured, or host work) in whole microseconds; num_ops and tensor_size are
+ * what a simulator needs for the rest. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,14 @@
 /* Chakra's numbers */
 enum { NODE_ID = 1, NODE_NAME, NODE_TYPE, NODE_CONTROL, NODE_DATA, NODE_START, NODE_DURATION, NODE_ATTRIBUTE = 10 };
 enum { TYPE_COMP = 4, TYPE_SEND, TYPE_RECV, TYPE_COLLECTIVE };
-enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_INT32 = 7, ATTRIBUTE_INT64 = 9, ATTRIBUTE_UINT64 = 13, ATTRIBUTE_BOOL = 27, ATTRIBUTE_TEXT = 29 };
+enum {
+	ATTRIBUTE_NAME = 1,
+	ATTRIBUTE_INT32 = 7,
+	ATTRIBUTE_INT64 = 9,
+	ATTRIBUTE_UINT64 = 13,
+	ATTRIBUTE_BOOL = 27,
+	ATTRIBUTE_TEXT = 29
+};
 enum { METADATA_VERSION = 1 };
 
 static const char version[] = "0.0.4";
@@ -65,8 +73,8 @@ static bool across_stages(unsigned group) {
 	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
 }
 
-/* A name that the members of a group share and nobody else has: its kind, its stage unless it leads across them, and which
- * one it is among the chains. */
+/* A name that the members of a group share and nobody else has: its kind, its stage unless it leads across them, and
+ * which one it is among the chains. */
 static void group_name(const writer *w, const lk_op *op, char *out, size_t size) {
 	const lk_ranks *r = &w->graph->ranks;
 	if (op->group == LK_GROUP_TEAM && op->channel >= 0 && (size_t)op->channel < w->graph->teams.count) {
@@ -91,9 +99,11 @@ static uint64_t group_size(const lk_graph *graph, const lk_op *op) {
 }
 
 static void put_collective(writer *w, const lk_op *op) {
-	static const uint8_t types[] = { /* CollectiveCommType */
-		[LK_OP_ALLREDUCE - LK_OP_ALLREDUCE] = 0, [LK_OP_ALLGATHER - LK_OP_ALLREDUCE] = 2, [LK_OP_REDUCESCATTER - LK_OP_ALLREDUCE] = 7,
-		[LK_OP_ALLTOALL - LK_OP_ALLREDUCE] = 6, [LK_OP_BROADCAST - LK_OP_ALLREDUCE] = 5,
+	static const uint8_t types[] = {
+		/* CollectiveCommType */
+		[LK_OP_ALLREDUCE - LK_OP_ALLREDUCE] = 0,     [LK_OP_ALLGATHER - LK_OP_ALLREDUCE] = 2,
+		[LK_OP_REDUCESCATTER - LK_OP_ALLREDUCE] = 7, [LK_OP_ALLTOALL - LK_OP_ALLREDUCE] = 6,
+		[LK_OP_BROADCAST - LK_OP_ALLREDUCE] = 5,
 	};
 	char name[256];
 	group_name(w, op, name, sizeof name);
@@ -154,8 +164,8 @@ static void put_deps(writer *w) {
 /* ---- nodes ---- */
 
 static bool on_host(const writer *w, const lk_op *op) {
-	return op->kind == LK_OP_HOST || op->kind == LK_OP_WAIT || (w->graph->programs.at[w->stage].threads >> op->stream & 1) ||
-	       op->stream == LK_STREAM_HOST;
+	return op->kind == LK_OP_HOST || op->kind == LK_OP_WAIT ||
+		   (w->graph->programs.at[w->stage].threads >> op->stream & 1) || op->stream == LK_STREAM_HOST;
 }
 
 static double micros(const lk_op *op) {
@@ -171,6 +181,11 @@ static lk_status flush(writer *w, size_t above) {
 	return LK_OK;
 }
 
+static uint64_t node_type(unsigned kind) {
+	if (lk_op_is_collective(kind)) return TYPE_COLLECTIVE;
+	return kind == LK_OP_SEND ? TYPE_SEND : kind == LK_OP_RECV ? TYPE_RECV : TYPE_COMP;
+}
+
 static lk_status put_node(writer *w, const lk_op *op, const lk_call *call, uint64_t *id) {
 	bool host = on_host(w, op), collective = lk_op_is_collective(op->kind);
 	bool message = op->kind == LK_OP_SEND || op->kind == LK_OP_RECV;
@@ -179,7 +194,7 @@ static lk_status put_node(writer *w, const lk_op *op, const lk_call *call, uint6
 	size_t record = lk_proto_begin(&w->out, 0);
 	lk_proto_put_integer(&w->out, NODE_ID, *id);
 	lk_proto_put_text(&w->out, NODE_NAME, op->name);
-	lk_proto_put_integer(&w->out, NODE_TYPE, collective ? TYPE_COLLECTIVE : !message ? TYPE_COMP : op->kind == LK_OP_SEND ? TYPE_SEND : TYPE_RECV);
+	lk_proto_put_integer(&w->out, NODE_TYPE, node_type(op->kind));
 	put_deps(w);
 	if (whole(micros(op))) lk_proto_put_integer(&w->out, NODE_DURATION, whole(micros(op)));
 	put_whole(w, ATTRIBUTE_BOOL, "is_cpu_op", host);
@@ -222,7 +237,8 @@ static lk_status put_program(writer *w) {
 static lk_status write_rank(writer *w, const char *dir) {
 	char path[4096];
 	int length = snprintf(path, sizeof path, "%s/lockstep.%u.et", dir, rank_of(w->graph, w->stage, w->chain));
-	if (length < 0 || (size_t)length >= sizeof path) return lk_fail(w->err, LK_ERR_INPUT, "folder", "its name is too long");
+	if (length < 0 || (size_t)length >= sizeof path)
+		return lk_fail(w->err, LK_ERR_INPUT, "folder", "its name is too long");
 	w->next = 1;
 	w->out.bytes.count = 0;
 	memset(w->last, 0, sizeof w->last);
@@ -246,7 +262,8 @@ static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *ev
 		}
 	}
 	if (nodes <= MOST_NODES) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "Chakra traces", "the step has %.3g operations on all ranks together, too many to write out", nodes);
+	lk_fail(err, LK_ERR_INPUT, "Chakra traces",
+			"the step has %.3g operations on all ranks together, too many to write out", nodes);
 	return lk_hint(err, "give fewer ranks or micro-batches");
 }
 

@@ -1,6 +1,6 @@
-/* chakra.c: Chakra's execution traces (MLCommons, et_def.proto of 2024-05-09): records of protobuf, each with its length
- * before it, one GlobalMetadata and then Nodes; and the JSON form of its converter. Times are whole microseconds: a
- * duration of 0 is not written, and means less than one in files where other nodes have one. */
+/* chakra.c: Chakra's execution traces (MLCommons, et_def.proto of 2024-05-09): records of protobuf, each with its
+ * length before it, one GlobalMetadata and then Nodes; and the JSON form of its converter. Times are whole
+ * microseconds: a duration of 0 is not written, and means less than one in files where other nodes have one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,14 +130,18 @@ static lk_status apply(reader *r, const char *name, const value *v) {
 		const char *name;
 		size_t offset;
 	} wholes[] = {
-		{"comm_type", offsetof(reader, comm_type)}, {"comm_size", offsetof(reader, comm_size)}, {"comm_src", offsetof(reader, from)},
-		{"comm_dst", offsetof(reader, to)}, {"comm_tag", offsetof(reader, tag)}, {"stream", offsetof(reader, stream)},
-		{"tid", offsetof(reader, work.thread)}, {"seq_id", offsetof(reader, work.sequence)}, {"pg_size", offsetof(reader, group_size)},
+		{"comm_type", offsetof(reader, comm_type)}, {"comm_size", offsetof(reader, comm_size)},
+		{"comm_src", offsetof(reader, from)},       {"comm_dst", offsetof(reader, to)},
+		{"comm_tag", offsetof(reader, tag)},        {"stream", offsetof(reader, stream)},
+		{"tid", offsetof(reader, work.thread)},     {"seq_id", offsetof(reader, work.sequence)},
+		{"pg_size", offsetof(reader, group_size)},
 	};
 	for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
-		if (v->number && strcmp(name, wholes[i].name) == 0) *(int64_t *)(void *)((char *)r + wholes[i].offset) = v->whole;
+		if (v->number && strcmp(name, wholes[i].name) == 0)
+			*(int64_t *)(void *)((char *)r + wholes[i].offset) = v->whole;
 	if (v->number && strcmp(name, "is_cpu_op") == 0) r->cpu = v->whole != 0;
-	if (v->number && strcmp(name, "rf_id") == 0 && v->whole > 0 && v->whole < LK_NONE) r->work.record = (uint32_t)v->whole;
+	if (v->number && strcmp(name, "rf_id") == 0 && v->whole > 0 && v->whole < LK_NONE)
+		r->work.record = (uint32_t)v->whole;
 	if (v->number && strcmp(name, "num_ops") == 0 && v->real > 0 && isfinite(v->real)) r->work.flops = v->real;
 	if (v->number && strcmp(name, "tensor_size") == 0 && v->real > 0 && isfinite(v->real)) r->work.bytes = v->real;
 	if (v->text && strcmp(name, "pg_name") == 0) return name_bytes(r, v->bytes, &r->group);
@@ -173,7 +177,8 @@ static lk_status read_tensors(reader *r, const char *text, size_t length, bool o
 		memcpy(piece, text + at, size);
 		piece[size] = '\0';
 		/* %*[\"'] is the quote of either kind */
-		if (sscanf(piece, "[%20lld, %20lld, %20lld, %20lld, %4u, %*[\"']%15[^\"']", &id, &storage, &offset, &elements, &bytes, device) != 6)
+		if (sscanf(piece, "[%20lld, %20lld, %20lld, %20lld, %4u, %*[\"']%15[^\"']", &id, &storage, &offset, &elements,
+				   &bytes, device) != 6)
 			continue;
 		uint32_t name;
 		LK_TRY(lk_works_name(r->w, r->limits, device, &name, r->err));
@@ -203,9 +208,10 @@ static lk_status read_sides(reader *r, lk_proto message, bool output) {
 /* ---- nodes ---- */
 
 static lk_op_kind kind_of_comm(const reader *r) {
-	static const uint8_t kinds[] = { /* CollectiveCommType */
-		LK_OP_ALLREDUCE, LK_OP_ALLREDUCE, LK_OP_ALLGATHER, LK_OP_ALLGATHER, LK_OP_BROADCAST, LK_OP_BROADCAST, LK_OP_ALLTOALL,
-		LK_OP_REDUCESCATTER, LK_OP_REDUCESCATTER, LK_OP_ALLREDUCE,
+	static const uint8_t kinds[] = {
+		/* CollectiveCommType */
+		LK_OP_ALLREDUCE, LK_OP_ALLREDUCE, LK_OP_ALLGATHER,     LK_OP_ALLGATHER,     LK_OP_BROADCAST,
+		LK_OP_BROADCAST, LK_OP_ALLTOALL,  LK_OP_REDUCESCATTER, LK_OP_REDUCESCATTER, LK_OP_ALLREDUCE,
 	};
 	if (r->type == COMM_SEND) return LK_OP_SEND;
 	if (r->type == COMM_RECV) return LK_OP_RECV;
@@ -214,7 +220,8 @@ static lk_op_kind kind_of_comm(const reader *r) {
 }
 
 static lk_status add_comm(reader *r) {
-	/* On the CPU side of a collective (c10d::allreduce_) there is no collective: its device side is a node of its own. */
+	/* On the CPU side of a collective (c10d::allreduce_) there is no collective: its device side is a node of its own.
+	 */
 	bool collective = r->type >= COMM_SEND && r->type <= COMM_COLL && (r->cpu != 1 || r->comm_size >= 0);
 	if (!collective) return LK_OK;
 	int64_t peer = r->type == COMM_SEND ? r->to : r->from;
@@ -242,7 +249,8 @@ static lk_status keep(reader *r) {
 static lk_status read_ids(reader *r, const lk_proto_field *f, bool data) {
 	lk_proto list = f->bytes;
 	uint64_t id = f->value;
-	bool more = f->type == LK_WIRE_VARINT || (f->type == LK_WIRE_BYTES && list.at < list.end && lk_proto_varint(&list, &id));
+	bool more =
+		f->type == LK_WIRE_VARINT || (f->type == LK_WIRE_BYTES && list.at < list.end && lk_proto_varint(&list, &id));
 	while (more) {
 		bool good = data ? lk_push(&r->w->data_ids) : lk_push(&r->w->control_ids);
 		if (!good) return lk_oom(r->err);
@@ -302,7 +310,8 @@ static lk_status read_records(reader *r, lk_proto file) {
 		uint64_t length;
 		bool whole = lk_proto_varint(&file, &length) && length <= lk_proto_size(&file);
 		if (!whole && r->w->count) {
-			lk_works_warn(r->w, "the file ends inside of record %llu, which was left out", (unsigned long long)r->record + 1);
+			lk_works_warn(r->w, "the file ends inside of record %llu, which was left out",
+						  (unsigned long long)r->record + 1);
 			return LK_OK;
 		}
 		r->record++;
@@ -367,13 +376,15 @@ static lk_status json_ids(reader *r, lk_json *json, bool data) {
 }
 
 static lk_status json_type(reader *r, lk_json *json) {
-	static const char *const names[] = {"INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV", "COMM_COLL"};
+	static const char *const names[] = {"INVALID", "METADATA",  "MEM_LOAD",  "MEM_STORE",
+										"COMP",    "COMM_SEND", "COMM_RECV", "COMM_COLL"};
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, r->err));
 	const char *text = lk_json_text(json, NULL);
 	for (size_t i = 0; i < sizeof names / sizeof *names && token == LK_JSON_STRING; i++)
 		if (strncmp(text, names[i], strlen(names[i])) == 0) return r->type = i, LK_OK;
-	if (token != LK_JSON_NUMBER) return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(json), "a type of node is expected here");
+	if (token != LK_JSON_NUMBER)
+		return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(json), "a type of node is expected here");
 	double type = lk_json_number(json);
 	r->type = type > 0 && type < 100 ? (uint64_t)type : 0;
 	return LK_OK;
@@ -398,7 +409,8 @@ static lk_status json_member(reader *r, lk_json *json, const char *key) {
 	if (!found) return LK_OK;
 	bool positive = number >= 0 && number < 9e15;
 	if (strcmp(key, "id") == 0) r->work.id = positive ? (int64_t)number : 0;
-	else if (strcmp(key, "runtime") == 0 || strcmp(key, "durationmicros") == 0) r->work.duration_ns = positive ? (int64_t)llround(number * 1e3) : -1;
+	else if (strcmp(key, "runtime") == 0 || strcmp(key, "durationmicros") == 0)
+		r->work.duration_ns = positive ? (int64_t)llround(number * 1e3) : -1;
 	else if (strcmp(key, "iscpuop") == 0) r->cpu = number != 0;
 	else if (strcmp(key, "tid") == 0) r->work.thread = clip(number);
 	else if (strcmp(key, "stream") == 0) r->stream = clip(number);

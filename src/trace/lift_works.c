@@ -1,10 +1,13 @@
-/* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the operations are those of
- * lift_works_shapes.c or lift_works_timed.c. */
+/* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the operations are those
+ * of lift_works_shapes.c or lift_works_timed.c. */
 #include "trace/lift_works.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "trace/lift_works_parts.h"
+
+/* Beyond the streams that a graph has, threads share the last one; beyond this many they are not told apart. */
+enum { MOST_THREADS = 256 };
 
 /* ---- what both ways use ---- */
 
@@ -15,12 +18,15 @@ bool lk_lift_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream) 
 	int64_t key = key_of(device, thread);
 	for (size_t i = l->threads.count; i-- > 0;)
 		if (l->threads.at[i] == key) return *stream = l->stream_of.at[i], true;
+	if (l->threads.count >= MOST_THREADS) return *stream = LK_STREAMS - 1, true;
 	if (!lk_push(&l->threads) || !lk_push(&l->stream_of)) return false;
 	lk_program *program = &l->graph->programs.at[l->rank];
 	/* The first thread is the host's stream, the first stream the compute stream; others take what is free. */
 	bool first = true;
 	for (size_t i = 0; i + 1 < l->threads.count; i++) first &= (l->threads.at[i] & 1) != device;
-	*stream = first ? device ? LK_STREAM_COMPUTE : LK_STREAM_HOST : l->streams < LK_STREAMS - 1 ? l->streams++ : LK_STREAMS - 1;
+	*stream = first                         ? device ? LK_STREAM_COMPUTE : LK_STREAM_HOST
+			  : l->streams < LK_STREAMS - 1 ? l->streams++
+											: LK_STREAMS - 1;
 	*lk_last(&l->threads) = key;
 	*lk_last(&l->stream_of) = *stream;
 	char name[48];
@@ -49,11 +55,14 @@ static double message(const lk_comm_note *note) {
 	return elements > 0 ? (double)elements * (note->element_bytes ? note->element_bytes : 1) : 0;
 }
 
-void lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op) {
+bool lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op) {
+	uint32_t index = l->team_of[l->rank][comm - l->w->comms.at];
+	if (index == LK_NONE || comm->note.kind >= LK_OP_COUNT) return false;
 	op->kind = comm->note.kind;
-	op->group = LK_GROUP_TEAM;
-	op->channel = (int32_t)l->team_of[l->rank][comm - l->w->comms.at];
+	op->group = lk_op_is_collective(op->kind) ? LK_GROUP_TEAM : LK_GROUP_PP;
+	op->channel = (int32_t)index;
 	op->bytes = message(&comm->note);
+	return true;
 }
 
 bool lk_lift_unpriced(lk_lifter *l, uint32_t work) {
@@ -93,7 +102,7 @@ static bool list_members(lk_lifter *l, members *list) {
 		for (size_t i = 0; i < w->comms.count; i++) {
 			const lk_comm_note *note = &w->comms.at[i].note;
 			char name[256];
-			if (w->comms.at[i].waits) continue;
+			if (w->comms.at[i].waits || !lk_op_is_collective(note->kind)) continue;
 			snprintf(name, sizeof name, "%.120s%s%.100s", note->group ? lk_works_text(w, note->group) : "all ranks",
 			         note->ranks ? " " : "", lk_works_text(w, note->ranks));
 			uint32_t id = lk_intern_id(l->graph->names, name);
@@ -119,7 +128,8 @@ static bool add_teams(lk_lifter *l, const member *list, size_t count) {
 		if (!i || (apart && new_rank)) {
 			if (!lk_push(&l->graph->teams)) return false;
 			uint32_t at = (uint32_t)l->graph->team_stages.count;
-			*lk_last(&l->graph->teams) = (lk_team){.name = list[0].name, .begin = at, .end = at, .ranks = size ? size : ranks};
+			*lk_last(&l->graph->teams) =
+				(lk_team){.name = list[0].name, .begin = at, .end = at, .ranks = size ? size : ranks};
 		}
 		if (new_rank) {
 			if (!lk_push(&l->graph->team_stages)) return false;
@@ -163,7 +173,9 @@ static lk_status lift_rank(lk_lifter *l, uint32_t rank) {
 	lk_graph_begin_block(l->graph, name);
 	LK_TRY(has_device_works(l->w) ? lk_lift_by_dependencies(l) : lk_lift_by_shapes(l));
 	LK_TRY(lk_graph_end_block(l->graph, &block, l->err));
-	return lk_graph_call(l->graph, rank, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER}, l->err);
+	return lk_graph_call(l->graph, rank,
+						 &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER},
+						 l->err);
 }
 
 static int by_count(const void *a, const void *b) {
@@ -180,16 +192,17 @@ static lk_status list_unpriced(lk_lifter *l) {
 		if (!name) return lk_oom(l->err);
 		*lk_last(&l->report->names) = (lk_unpriced){name, l->unpriced.at[i]};
 	}
-	if (l->report->names.count) qsort(l->report->names.at, l->report->names.count, sizeof *l->report->names.at, by_count);
+	if (l->report->names.count)
+		qsort(l->report->names.at, l->report->names.count, sizeof *l->report->names.at, by_count);
 	return LK_OK;
 }
 
 static lk_status lift(lk_lifter *l) {
-	LK_TRY(lk_graph_set_programs(l->graph, l->count, 0, l->err));
 	l->graph->traced = true;
 	l->graph->ranks.world = l->count, l->graph->ranks.chains = 1;
 	for (int g = 0; g < LK_GROUPS; g++) l->graph->ranks.group[g].size = l->graph->ranks.group[g].stride = 1;
 	LK_TRY(find_teams(l));
+	LK_TRY(lk_lift_messages(l)); /* makes the programs */
 	for (uint32_t rank = 0; rank < l->count; rank++) LK_TRY(lift_rank(l, rank));
 	LK_TRY(list_unpriced(l));
 	return lk_graph_check(l->graph, l->err);
@@ -199,7 +212,8 @@ lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_o
                         lk_works_lifted *report, lk_error *err) {
 	*out = NULL;
 	*report = (lk_works_lifted){0};
-	lk_lifter l = {.graph = lk_graph_new(), .works = works, .count = count, .overheads = overheads, .report = report, .err = err};
+	lk_lifter l = {
+		.graph = lk_graph_new(), .works = works, .count = count, .overheads = overheads, .report = report, .err = err};
 	if (!l.graph) return lk_oom(err);
 	lk_status status = lift(&l);
 	lk_vec_free(&l.unpriced);

@@ -25,9 +25,9 @@ typedef struct lk_works_lifted {
 	lk_arena arena;
 } lk_works_lifted;
 
-/* One trace a rank, in order of ranks; `overheads` NULL: the host takes no time. The graph is traced: a program is a rank,
- * with one block, chains is 1. Process groups are teams. Threads hand over to one another: ids tell in which order works
- * began, and one that begins on another thread waits for the one before. */
+/* One trace a rank, in order of ranks; `overheads` NULL: the host takes no time. The graph is traced: a program is a
+ * rank, with one block, chains is 1. Process groups are teams. Threads hand over to one another: ids tell in which
+ * order works began, and one that begins on another thread waits for the one before. */
 lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_overheads *overheads, lk_graph **out,
                         lk_works_lifted *report, lk_error *err);
 void lk_works_lifted_free(lk_works_lifted *report);

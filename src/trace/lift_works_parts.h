@@ -11,7 +11,7 @@ typedef struct lk_lifter {
 	const lk_overheads *overheads;
 	lk_works_lifted *report;
 	LK_VEC(uint32_t) unpriced; /* by the graph's names: how often */
-	uint32_t **team_of;      /* [rank][its works->comms]: team */
+	uint32_t **team_of;      /* [rank][its works->comms]: team; of sends and receives their channel, LK_NONE no partner */
 	lk_error *err;
 	/* of the rank that is being lifted */
 	uint32_t rank;
@@ -27,10 +27,12 @@ bool lk_lift_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream);
 bool lk_lifter_depend(lk_lifter *l, uint32_t op);
 /* Adds with the collected dependencies, which are forgotten. */
 uint32_t lk_lifter_add(lk_lifter *l, lk_op *op);
-/* The collective of a note: kind, team, bytes. */
-void lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op);
+/* The collective, send or receive of a note: kind, team or channel, bytes. False: a message without a partner. */
+bool lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op);
 bool lk_lift_unpriced(lk_lifter *l, uint32_t work);
 
+/* Finds the channels of sends and receives, and makes the graph's programs with them. */
+lk_status lk_lift_messages(lk_lifter *l);
 lk_status lk_lift_by_shapes(lk_lifter *l);
 lk_status lk_lift_by_dependencies(lk_lifter *l);
 

@@ -1,13 +1,14 @@
 /* lift_works_shapes.c: a rank's execution trace without times as operations of a step graph.
  *
- * The host, as Lin et al. have it (arXiv 2404.12674, section on host overheads): a top-level operation of a thread begins T1
- * after the one before, its first launch is T2 later, a launch takes T4, between two launches pass T5, behind the last T3;
- * one that launches nothing takes T5. Top-level is what no operation but autograd's and users' annotations enclose.
+ * The host, as Lin et al. have it (arXiv 2404.12674, section on host overheads): a top-level operation of a thread
+ * begins T1 after the one before, its first launch is T2 later, a launch takes T4, between two launches pass T5, behind
+ * the last T3; one that launches nothing takes T5. Top-level is what no operation but autograd's and users' annotations
+ * enclose.
  *
- * The device: below a top-level operation, the outermost operations whose shapes say what they do are taken whole; each is
- * one kernel behind its launch, in order on the compute stream. Collectives are on a stream of their own, behind the
- * compute that was launched before them; compute waits for one where the trace has a wait, or reads or writes a tensor of
- * its. The host waits for results that it reads (aten::item, copies to host memory). */
+ * The device: below a top-level operation, the outermost operations whose shapes say what they do are taken whole; each
+ * is one kernel behind its launch, in order on the compute stream. Collectives are on a stream of their own, behind the
+ * compute that was launched before them; compute waits for one where the trace has a wait, or reads or writes a tensor
+ * of its. The host waits for results that it reads (aten::item, copies to host memory). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,8 @@ static bool encloses_only(const shapes *s, uint32_t work) {
 /* Operations that launch nothing themselves when they have no parts: conversions to what a tensor is already, steps of
  * autograd that hand a gradient on. */
 static bool idle_alone(const char *name) {
-	static const char *const names[] = {"aten::to", "aten::contiguous", "aten::type_as", "aten::dropout", "torch::autograd::AccumulateGrad",
+	static const char *const names[] = {
+		"aten::to",          "aten::contiguous", "aten::type_as", "aten::dropout", "torch::autograd::AccumulateGrad",
 		"record_param_comms"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcmp(name, names[i]) == 0) return true;
@@ -60,7 +62,8 @@ static bool idle_alone(const char *name) {
 
 /* Operations of other libraries launch kernels of their own, whatever parts they have besides. */
 static bool foreign(const char *name) {
-	static const char *const own[] = {"aten::", "c10d::", "autograd::engine::", "torch::autograd::AccumulateGrad", "torch::distributed::",
+	static const char *const own[] = {
+		"aten::",           "c10d::", "autograd::engine::", "torch::autograd::AccumulateGrad", "torch::distributed::",
 		"torch.distributed"};
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		if (strncmp(name, own[i], strlen(own[i])) == 0) return false;
@@ -87,8 +90,8 @@ static uint8_t classify(const shapes *s, uint32_t work, lk_op *op, bool *whole) 
 	if (comm) return UNKNOWN;
 	*whole = false;
 	if (encloses_only(s, work)) return NONE;
-	lk_shapes_known known = lk_op_from_shapes(op->name, lk_works_text(w, w->shape[work]), lk_works_text(w, w->types[work]),
-	                                          lk_works_text(w, w->outputs[work]), op);
+	lk_shapes_known known = lk_op_from_shapes(op->name, lk_works_text(w, w->shape[work]),
+											  lk_works_text(w, w->types[work]), lk_works_text(w, w->outputs[work]), op);
 	*whole = known != LK_SHAPES_UNKNOWN;
 	if (known == LK_SHAPES_NOTHING) return NONE;
 	if (!device) return NONE;
@@ -147,7 +150,12 @@ static double overhead(shapes *s, int term, const char *name) {
 
 static bool add_host(shapes *s, const char *name, double seconds, uint32_t join) {
 	if (s->host != LK_NONE && !lk_lifter_depend(s->l, s->host)) return false;
-	s->host = lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_HOST, .stream = s->host_stream, .phase = LK_PHASE_OTHER, .name = name, .m = seconds, .join = join});
+	s->host = lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_HOST,
+										 .stream = s->host_stream,
+										 .phase = LK_PHASE_OTHER,
+										 .name = name,
+										 .m = seconds,
+										 .join = join});
 	return true;
 }
 
@@ -181,7 +189,10 @@ static bool await_sequence(shapes *s, uint32_t work) {
 	}
 	if (!s->l->deps.count) return true;
 	if (s->host != LK_NONE && !lk_lifter_depend(s->l, s->host)) return false;
-	lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = LK_PHASE_OTHER, .name = "wait for the collective"});
+	lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_WAIT,
+							   .stream = LK_STREAM_COMPUTE,
+							   .phase = LK_PHASE_OTHER,
+							   .name = "wait for the collective"});
 	return true;
 }
 
@@ -233,7 +244,8 @@ static bool add_top(shapes *s, uint32_t top) {
 
 static lk_status walk(shapes *s) {
 	lk_program *program = &s->l->graph->programs.at[s->l->rank];
-	uint32_t compute = lk_intern_id(s->l->graph->names, "compute"), comm = lk_intern_id(s->l->graph->names, "collectives");
+	uint32_t compute = lk_intern_id(s->l->graph->names, "compute"),
+			 comm = lk_intern_id(s->l->graph->names, "collectives");
 	if (compute == UINT32_MAX || comm == UINT32_MAX) return lk_oom(s->l->err);
 	program->stream_names[LK_STREAM_COMPUTE] = compute;
 	s->comm_stream = s->l->streams++;
@@ -248,8 +260,15 @@ lk_status lk_lift_by_shapes(lk_lifter *l) {
 	size_t n = l->w->count + 1;
 	shapes *s = calloc(1, sizeof *s);
 	if (!s) return lk_oom(l->err);
-	*s = (shapes){.l = l, .w = l->w, .does = calloc(n, 1), .taken = calloc(n, 1), .parts = calloc(n, 1), .top = calloc(n, 4),
-		.first = calloc(n, 4), .last = calloc(n, 4), .next = calloc(n, 4)};
+	*s = (shapes){.l = l,
+				  .w = l->w,
+				  .does = calloc(n, 1),
+				  .taken = calloc(n, 1),
+				  .parts = calloc(n, 1),
+				  .top = calloc(n, 4),
+				  .first = calloc(n, 4),
+				  .last = calloc(n, 4),
+				  .next = calloc(n, 4)};
 	bool good = s->does && s->taken && s->parts && s->top && s->first && s->last && s->next;
 	lk_status status = good ? find_pieces(s) : lk_oom(l->err);
 	if (status == LK_OK) status = walk(s);

@@ -1,6 +1,6 @@
 /* lift_works_timed.c: a rank's works with explicit dependencies (Chakra) as operations of a step graph. Each waits for its
- * dependencies, and for the one before on its thread or stream. Durations are those of the trace where it has any; whole
- * microseconds, so that device work without one took less than that. */
+ * dependencies, and for the one before on its thread or stream. Durations are those of the trace where it has any;
+ * whole microseconds, so that device work without one took less than that. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,31 +94,37 @@ static bool add(timed *t, uint32_t work) {
 	const lk_works *w = t->w;
 	const lk_work_comm *comm = lk_works_comm(w, work);
 	bool device = w->kind[work] == LK_WORK_DEVICE || w->kind[work] == LK_WORK_MEMORY;
-	lk_op op = {.phase = LK_PHASE_OTHER, .name = lk_works_text(w, w->name[work]), .kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
+	lk_op op = {.phase = LK_PHASE_OTHER,
+				.name = lk_works_text(w, w->name[work]),
+				.kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
 	/* Streams that are not said: one for computation, one for communication. */
 	int64_t thread = w->thread[work] < 0 && comm ? -2 : w->thread[work];
 	if (!lk_lift_stream(t->l, device, thread, &op.stream) || !depend(t, work)) return false;
-	bool collective = comm && lk_op_is_collective(comm->note.kind);
 	int64_t ns = w->duration_ns[work];
 	if (device) op.kind = kind_by_name(op.name);
-	if (collective) lk_lift_comm(t->l, comm, &op);
+	bool communicates = comm && lk_lift_comm(t->l, comm, &op);
 	if (w->timed) {
 		t->l->report->timed += ns >= 0;
 		op.measured_ps = ns > 0 && ns < INT64_MAX / 1000 ? ns * 1000 : device;
-	} else if (collective) t->l->report->priced++;
+	} else if (communicates) t->l->report->priced++;
 	else if (device && !price(t, work, &op)) return false;
 	t->place[work] = lk_lifter_add(t->l, &op);
 	return true;
 }
 
 static lk_status circle(const timed *t) {
-	lk_fail(t->l->err, LK_ERR_INPUT, t->w->path, "%llu data dependencies lead back to the node that has them", (unsigned long long)t->circles);
+	lk_fail(t->l->err, LK_ERR_INPUT, t->w->path, "%llu data dependencies lead back to the node that has them",
+			(unsigned long long)t->circles);
 	return lk_hint(t->l->err, "a trace with circles cannot be run; write it again");
 }
 
 lk_status lk_lift_by_dependencies(lk_lifter *l) {
 	size_t n = l->w->count + 1;
-	timed t = {.l = l, .w = l->w, .order = malloc(n * sizeof *t.order), .place = malloc(n * sizeof *t.place), .state = malloc(n)};
+	timed t = {.l = l,
+			   .w = l->w,
+			   .order = malloc(n * sizeof *t.order),
+			   .place = malloc(n * sizeof *t.place),
+			   .state = malloc(n)};
 	bool good = t.order && t.place && t.state && put_all_in_order(&t, true);
 	if (good && t.circles) good = put_all_in_order(&t, false);
 	for (uint32_t i = 0; good && i < l->w->count; i++) t.place[i] = LK_NONE;

@@ -1,5 +1,6 @@
-/* link.c: an execution trace and a capture of the same rank and step. PyTorch gives both the same record function id (since
- * 2.0); older captures have none, and are joined by the order of equal names on a thread, which is the same in both. */
+/* link.c: an execution trace and a capture of the same rank and step. PyTorch gives both the same record function id
+ * (since 2.0); older captures have none, and are joined by the order of equal names on a thread, which is the same in
+ * both. */
 #include "trace/link.h"
 
 #include <stdlib.h>
@@ -93,7 +94,8 @@ static bool list_works(linker *l) {
 		uint32_t thread = name == UINT32_MAX ? LK_NONE : thread_index(l, l->w->thread[i]);
 		if (thread == LK_NONE) continue;
 		if (!lk_push(&l->works)) return false;
-		*lk_last(&l->works) = (seeker){name, thread, (uint32_t)l->works.count, i}; /* works are in order of their begin */
+		*lk_last(&l->works) =
+			(seeker){name, thread, (uint32_t)l->works.count, i}; /* works are in order of their begin */
 	}
 	return true;
 }
@@ -144,7 +146,8 @@ static void count_shared(linker *l) {
 	for (size_t at = 0, run; at < l->works.count; at += run) {
 		const seeker *s = &l->works.at[at];
 		run = run_of(l->works.at, l->works.count, at);
-		for (size_t e = first_of(l, s->name, 0), there; e < l->events.count && l->events.at[e].name == s->name; e += there) {
+		for (size_t e = first_of(l, s->name, 0), there; e < l->events.count && l->events.at[e].name == s->name;
+			 e += there) {
 			there = run_of(l->events.at, l->events.count, e);
 			l->shared[s->thread * l->lanes + l->events.at[e].thread] += (uint32_t)(there < run ? there : run);
 		}
@@ -236,7 +239,8 @@ static lk_status take_name(lk_capture *c, const lk_works *w, uint32_t from, uint
 	return *to == UINT32_MAX ? lk_oom(err) : LK_OK;
 }
 
-static lk_status learn(lk_capture *c, const lk_works *w, const lk_comm_note *from, lk_comm_note *to, bool *learnt, lk_error *err) {
+static lk_status learn(lk_capture *c, const lk_works *w, const lk_comm_note *from, lk_comm_note *to, bool *learnt,
+					   lk_error *err) {
 	if (to->kind == LK_OP_COUNT && from->kind != LK_OP_COUNT) to->kind = from->kind, *learnt = true;
 	/* elements and their size belong together */
 	if (to->in_elements < 0 && from->in_elements >= 0) {
@@ -262,7 +266,8 @@ static uint32_t cause_of(const lk_capture *c, const uint32_t *comm_of, uint32_t 
 static uint32_t comm_of_event(const lk_capture *c, const uint32_t *comm_of, uint32_t event, bool hosts, bool known) {
 	unsigned kind;
 	if (hosts) return comm_of[event];
-	bool comm = c->kind[event] == LK_EVENT_KERNEL && (known || lk_comm_kernel(lk_capture_text(c, c->name[event]), &kind));
+	bool comm =
+		c->kind[event] == LK_EVENT_KERNEL && (known || lk_comm_kernel(lk_capture_text(c, c->name[event]), &kind));
 	return comm && c->launch[event] != LK_NONE ? cause_of(c, comm_of, c->launch[event]) : LK_NONE;
 }
 
@@ -276,7 +281,8 @@ static lk_status fill(lk_capture *c, const lk_works *w, const uint32_t *comm_of,
 	bool hosts = true;
 	for (uint32_t e = 0; e < c->count && hosts; e++) hosts = !lk_event_on_device(c->kind[e]);
 	for (uint32_t e = 0; e < c->count; e++) {
-		lk_comm_note fresh = {.event = e, .kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1}, *to = NULL;
+		lk_comm_note fresh = {.event = e, .kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
+					 *to = NULL;
 		if (before) to = bsearch(&fresh, c->comms.at, before, sizeof fresh, by_event);
 		uint32_t from = comm_of_event(c, comm_of, e, hosts, to != NULL);
 		bool learnt = false;
@@ -291,14 +297,16 @@ static lk_status fill(lk_capture *c, const lk_works *w, const uint32_t *comm_of,
 	return LK_OK;
 }
 
-lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_link *link, uint32_t *filled, lk_error *err) {
+lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_link *link, uint32_t *filled,
+						lk_error *err) {
 	uint32_t *comm_of = malloc((capture->count + 1) * sizeof *comm_of);
 	*filled = 0;
 	if (!comm_of) return lk_oom(err);
 	for (uint32_t e = 0; e < capture->count; e++) comm_of[e] = LK_NONE;
 	for (size_t i = 0; i < works->comms.count; i++) {
 		const lk_work_comm *comm = &works->comms.at[i];
-		if (!comm->waits && link->event[comm->note.event] != LK_NONE) comm_of[link->event[comm->note.event]] = (uint32_t)i;
+		if (!comm->waits && link->event[comm->note.event] != LK_NONE)
+			comm_of[link->event[comm->note.event]] = (uint32_t)i;
 	}
 	lk_status status = fill(capture, works, comm_of, filled, err);
 	free(comm_of);

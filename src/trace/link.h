@@ -18,8 +18,9 @@ typedef struct lk_link {
 lk_status lk_link_works(const lk_works *works, const lk_capture *capture, lk_link *out, lk_error *err);
 void lk_link_free(lk_link *link);
 
-/* Kernels of collectives learn what the execution trace knows and the capture does not: kind, group, elements, type. *filled:
- * kernels (or, of hosts, operations) that learnt something. */
-lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_link *link, uint32_t *filled, lk_error *err);
+/* Kernels of collectives learn what the execution trace knows and the capture does not: kind, group, elements, type.
+ * *filled: kernels (or, of hosts, operations) that learnt something. */
+lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_link *link, uint32_t *filled,
+						lk_error *err);
 
 #endif

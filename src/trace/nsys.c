@@ -1,8 +1,9 @@
-/* nsys.c: Nsight Systems' export to SQLite (`nsys export --type sqlite`). Its tables are made when something goes into them,
- * and its columns vary by version, so that what is there is asked first; what is not there is not said.
+/* nsys.c: Nsight Systems' export to SQLite (`nsys export --type sqlite`). Its tables are made when something goes into
+ * them, and its columns vary by version, so that what is there is asked first; what is not there is not said.
  *
  * Files may come from anywhere. The database is opened read-only and defensive; only ordinary tables are read, by plain
- * scans; views, triggers, extensions and attached databases are off; the work of a scan is limited by the file's size. */
+ * scans; views, triggers, extensions and attached databases are off; the work of a scan is limited by the file's size.
+ */
 #include "trace/nsys.h"
 
 #include <sqlite3.h>
@@ -51,7 +52,8 @@ static lk_status refused(const reader *r) {
 		lk_fail(r->err, LK_ERR_INPUT, r->path, "reading takes more work than a file of its size should");
 		return lk_hint(r->err, "the database is damaged or was made to be slow; export the report again");
 	}
-	lk_status status = code == SQLITE_CANTOPEN || code == SQLITE_IOERR || code == SQLITE_PERM ? LK_ERR_IO : LK_ERR_INPUT;
+	lk_status status =
+		code == SQLITE_CANTOPEN || code == SQLITE_IOERR || code == SQLITE_PERM ? LK_ERR_IO : LK_ERR_INPUT;
 	lk_fail(r->err, status, r->path, "SQLite: %.300s", sqlite3_errmsg(r->db));
 	return lk_hint(r->err, "give a database of `nsys export --type sqlite`");
 }
@@ -60,9 +62,10 @@ static void harden(reader *r) {
 	static const struct {
 		int what, limit;
 	} limits[] = {
-		{SQLITE_LIMIT_LENGTH, 1 << 24}, {SQLITE_LIMIT_SQL_LENGTH, 1 << 17}, {SQLITE_LIMIT_COLUMN, 256}, {SQLITE_LIMIT_EXPR_DEPTH, 32},
-		{SQLITE_LIMIT_COMPOUND_SELECT, 2}, {SQLITE_LIMIT_VDBE_OP, 10000}, {SQLITE_LIMIT_FUNCTION_ARG, 8}, {SQLITE_LIMIT_ATTACHED, 0},
-		{SQLITE_LIMIT_VARIABLE_NUMBER, 16}, {SQLITE_LIMIT_TRIGGER_DEPTH, 1}, {SQLITE_LIMIT_WORKER_THREADS, 0},
+		{SQLITE_LIMIT_LENGTH, 1 << 24},  {SQLITE_LIMIT_SQL_LENGTH, 1 << 17}, {SQLITE_LIMIT_COLUMN, 256},
+		{SQLITE_LIMIT_EXPR_DEPTH, 32},   {SQLITE_LIMIT_COMPOUND_SELECT, 2},  {SQLITE_LIMIT_VDBE_OP, 10000},
+		{SQLITE_LIMIT_FUNCTION_ARG, 8},  {SQLITE_LIMIT_ATTACHED, 0},         {SQLITE_LIMIT_VARIABLE_NUMBER, 16},
+		{SQLITE_LIMIT_TRIGGER_DEPTH, 1}, {SQLITE_LIMIT_WORKER_THREADS, 0},
 	};
 	struct stat file;
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) sqlite3_limit(r->db, limits[i].what, limits[i].limit);
@@ -89,7 +92,8 @@ static int64_t whole(sqlite3_stmt *row, int column, int64_t none) {
 static lk_status has_table(reader *r, const char *table, bool *found) {
 	sqlite3_stmt *row;
 	*found = false;
-	if (sqlite3_prepare_v2(r->db, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1, &row, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(r->db, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1, &row, NULL) !=
+		SQLITE_OK)
 		return refused(r);
 	sqlite3_bind_text(row, 1, table, -1, SQLITE_STATIC);
 	int code = sqlite3_step(row);
@@ -109,7 +113,8 @@ static char *select_of(reader *r, const char *table, const char *const *columns)
 	sqlite3_str *text = sqlite3_str_new(r->db);
 	for (int i = 0; i < COLUMNS && columns[i]; i++) {
 		bool there = false;
-		for (int c = 0; c < sqlite3_column_count(all); c++) there |= sqlite3_stricmp(sqlite3_column_name(all, c), columns[i]) == 0;
+		for (int c = 0; c < sqlite3_column_count(all); c++)
+			there |= sqlite3_stricmp(sqlite3_column_name(all, c), columns[i]) == 0;
 		sqlite3_str_appendf(text, there ? "%s\"%w\"" : "%sNULL", i ? ", " : "SELECT ", columns[i]);
 	}
 	sqlite3_str_appendf(text, " FROM \"%w\"", table);
@@ -146,7 +151,8 @@ static lk_status intern(reader *r, const char *text, uint32_t *out) {
 /* "cudaLaunchKernel_v7000" is a version of cudaLaunchKernel. */
 static void drop_version(char *name) {
 	char *at = strrchr(name, '_');
-	if (at && at[1] == 'v' && at[2] && strspn(at + 2, "0123456789") == strlen(at + 2) && strncmp(name, "cu", 2) == 0) *at = '\0';
+	if (at && at[1] == 'v' && at[2] && strspn(at + 2, "0123456789") == strlen(at + 2) && strncmp(name, "cu", 2) == 0)
+		*at = '\0';
 }
 
 static lk_status read_text(reader *r, sqlite3_stmt *row) {
@@ -167,7 +173,8 @@ static int by_id(const void *a, const void *b) {
 /* A name in a column: the number of a text, or the text itself. */
 static lk_status name_in(reader *r, sqlite3_stmt *row, int column, uint32_t *out) {
 	*out = 0;
-	if (sqlite3_column_type(row, column) == SQLITE_TEXT) return intern(r, (const char *)sqlite3_column_text(row, column), out);
+	if (sqlite3_column_type(row, column) == SQLITE_TEXT)
+		return intern(r, (const char *)sqlite3_column_text(row, column), out);
 	if (sqlite3_column_type(row, column) != SQLITE_INTEGER || !r->texts.count) return LK_OK;
 	text_id key = {sqlite3_column_int64(row, column), 0};
 	const text_id *found = bsearch(&key, r->texts.at, r->texts.count, sizeof key, by_id);
@@ -209,8 +216,8 @@ static lk_status add(reader *r, const lk_event *event, uint32_t *place) {
 #define DEVICE_COLUMNS "start", "end", "deviceId", "streamId", "correlationId", "globalPid"
 enum { AT_DEVICE = 2, AT_STREAM, AT_CORRELATION, AT_PROCESS, AT_OWN };
 
-static const char *const kernel_columns[COLUMNS] = {DEVICE_COLUMNS, "demangledName", "shortName", "gridX", "gridY", "gridZ", "blockX",
-	"blockY", "blockZ"};
+static const char *const kernel_columns[COLUMNS] = {DEVICE_COLUMNS, "demangledName", "shortName", "gridX", "gridY",
+													"gridZ",        "blockX",        "blockY",    "blockZ"};
 static const char *const memcpy_columns[COLUMNS] = {DEVICE_COLUMNS, "bytes", "copyKind"};
 static const char *const memset_columns[COLUMNS] = {DEVICE_COLUMNS, "bytes"};
 static const char *const sync_columns[COLUMNS] = {DEVICE_COLUMNS, "syncType"};
@@ -246,8 +253,9 @@ static lk_status read_kernel(reader *r, sqlite3_stmt *row) {
 
 static lk_status read_memcpy(reader *r, sqlite3_stmt *row) {
 	/* CUpti_ActivityMemcpyKind */
-	static const char *const kinds[] = {"Memcpy (Unknown)", "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH", "Memcpy AtoA",
-		"Memcpy AtoD", "Memcpy DtoA", "Memcpy DtoD", "Memcpy HtoH", "Memcpy PtoP"};
+	static const char *const kinds[] = {"Memcpy (Unknown)", "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
+										"Memcpy AtoH",      "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA",
+										"Memcpy DtoD",      "Memcpy HtoH", "Memcpy PtoP"};
 	lk_event event;
 	uint32_t place;
 	int64_t kind = whole(row, AT_OWN + 1, 0);
@@ -271,8 +279,11 @@ static lk_status read_sync(reader *r, sqlite3_stmt *row) {
 	static const struct {
 		const char *name;
 		int kind;
-	} kinds[] = {{"Unknown", LK_SYNC_DEVICE}, {"Event Sync", LK_SYNC_EVENT}, {"Stream Wait Event", LK_SYNC_STREAM_WAITS},
-		{"Stream Sync", LK_SYNC_STREAM}, {"Context Sync", LK_SYNC_DEVICE}};
+	} kinds[] = {{"Unknown", LK_SYNC_DEVICE},
+				 {"Event Sync", LK_SYNC_EVENT},
+				 {"Stream Wait Event", LK_SYNC_STREAM_WAITS},
+				 {"Stream Sync", LK_SYNC_STREAM},
+				 {"Context Sync", LK_SYNC_DEVICE}};
 	lk_event event;
 	uint32_t place;
 	int64_t kind = whole(row, AT_OWN, 0);
@@ -302,7 +313,8 @@ static lk_status read_range(reader *r, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_NOTE, .value = -1};
 	uint32_t place;
 	int64_t thread = whole(row, 2, 0);
-	if (whole(row, 3, PUSH_POP) != PUSH_POP || sqlite3_column_type(row, 1) == SQLITE_NULL) return r->c->dropped++, LK_OK;
+	if (whole(row, 3, PUSH_POP) != PUSH_POP || sqlite3_column_type(row, 1) == SQLITE_NULL)
+		return r->c->dropped++, LK_OK;
 	if (other_process(r, row, 2) || !read_times(r, row, &event)) return LK_OK;
 	event.lane = lk_capture_lane(r->c, false, process_of(thread), thread_of(thread));
 	LK_TRY(name_in(r, row, 4, &event.name));
@@ -330,7 +342,8 @@ static lk_status choose_process(reader *r) {
 		if (r->processes[i].kernels > r->processes[best].kernels) best = i;
 	r->process = r->process_count > 1 ? r->processes[best].process : -1;
 	if (r->process_count > 1)
-		lk_capture_warn(r->c, "the report holds %d processes; read is process %lld, which has most kernels", r->process_count, (long long)r->process);
+		lk_capture_warn(r->c, "the report holds %d processes; read is process %lld, which has most kernels",
+						r->process_count, (long long)r->process);
 	return LK_OK;
 }
 
@@ -364,7 +377,9 @@ static lk_status read_all(reader *r) {
 }
 
 static lk_status check_found(const reader *r) {
-	if (r->strange) lk_capture_warn(r->c, "%llu rows have a start or an end that is no time; they were left out", (unsigned long long)r->strange);
+	if (r->strange)
+		lk_capture_warn(r->c, "%llu rows have a start or an end that is no time; they were left out",
+						(unsigned long long)r->strange);
 	if (r->c->count) return LK_OK;
 	lk_fail(r->err, LK_ERR_INPUT, r->path, "the database holds no kernels, calls or ranges");
 	return lk_hint(r->err, "profile with `nsys profile -t cuda,nvtx`, then `nsys export --type sqlite`");
@@ -376,7 +391,8 @@ lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_captur
 	if (!r) return lk_oom(err);
 	*r = (reader){.path = path, .limits = limits ? limits : &none, .c = capture, .err = err};
 	capture->format = "Nsight Systems SQLite";
-	int code = sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+	int code =
+		sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
 	lk_status status = code == SQLITE_OK ? LK_OK : r->db ? refused(r) : lk_oom(err);
 	if (status == LK_OK) {
 		harden(r);

@@ -1,5 +1,5 @@
-/* op_shapes.c: from operations of PyTorch to work on a device. A table says which rule holds for which name; a rule is a few
- * lines of arithmetic on shapes.
+/* op_shapes.c: from operations of PyTorch to work on a device. A table says which rule holds for which name; a rule is
+ * a few lines of arithmetic on shapes.
  *
  * Bytes are what must pass through device memory once: inputs read, results written. Flops are two for each
  * multiply-add. Matrix products of float run in fp32 (torch.backends.cuda.matmul.allow_tf32 is off by default),
@@ -36,7 +36,8 @@ typedef struct asked {
 /* One value at *at, to behind it; a tensor's dims, a list of those, or something else. False if the text is broken. */
 static bool read_value(const char **at, int depth, tensor *out) {
 	if (**at != '[') {
-		for (int open = 0; **at && (open || (**at != ',' && **at != ']')); (*at)++) open += (**at == '(') - (**at == ')');
+		for (int open = 0; **at && (open || (**at != ',' && **at != ']')); (*at)++)
+			open += (**at == '(') - (**at == ')');
 		return true;
 	}
 	double product = 1;
@@ -66,11 +67,13 @@ static bool read_value(const char **at, int depth, tensor *out) {
 	return true;
 }
 
-/* Bytes of an element, by the type's name alone or inside TensorList(...); 0 for what is no tensor ("Int", "Scalar"). */
+/* Bytes of an element, by the type's name alone or inside TensorList(...); 0 for what is no tensor ("Int", "Scalar").
+ */
 static int type_bytes(const char *type, size_t length) {
 	char name[40];
 	const char *list = "TensorList(";
-	if (length > strlen(list) && strncmp(type, list, strlen(list)) == 0) type += strlen(list), length -= strlen(list) + 1;
+	if (length > strlen(list) && strncmp(type, list, strlen(list)) == 0)
+		type += strlen(list), length -= strlen(list) + 1;
 	if (length >= sizeof name) return 0;
 	memcpy(name, type, length);
 	name[length] = '\0';
@@ -83,8 +86,9 @@ static bool floating(const char *type, size_t length, lk_dtype *out) {
 	static const struct {
 		const char *part;
 		lk_dtype dtype;
-	} types[] = {{"bfloat16", LK_BF16}, {"BFloat16", LK_BF16}, {"half", LK_FP16}, {"Half", LK_FP16}, {"float8", LK_FP8}, {"Float8", LK_FP8},
-		{"float", LK_FP32}, {"double", LK_FP32} /* there is no wider format here */};
+	} types[] = {{"bfloat16", LK_BF16}, {"BFloat16", LK_BF16}, {"half", LK_FP16},
+				 {"Half", LK_FP16},     {"float8", LK_FP8},    {"Float8", LK_FP8},
+				 {"float", LK_FP32},    {"double", LK_FP32} /* there is no wider format here */};
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (memmem(type, length, types[i].part, strlen(types[i].part))) return *out = types[i].dtype, true;
 	return false;
@@ -97,7 +101,8 @@ static void read_types(const char *types, asked *q) {
 	for (int i = 0; i < q->inputs; i++) {
 		const char *begin = at;
 		lk_dtype dtype;
-		for (int open = 0; *at && (open || (*at != ',' && *at != ']')); at++) open += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+		for (int open = 0; *at && (open || (*at != ',' && *at != ']')); at++)
+			open += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
 		size_t length = (size_t)(at - begin);
 		q->in[i].bytes = *types ? type_bytes(begin, length) : 4;
 		if (!found && q->in[i].bytes && *types && floating(begin, length, &dtype)) {
@@ -110,7 +115,7 @@ static void read_types(const char *types, asked *q) {
 }
 
 static bool read_shapes(const char *dims, const char *types, const char *outputs, asked *q) {
-	tensor past;
+	tensor past = {0};
 	*q = (asked){0};
 	if (!dims || *dims != '[') return false;
 	for (dims++; *dims && *dims != ']'; dims += *dims == ',') {
@@ -214,9 +219,12 @@ static bool linear(const asked *q, lk_op *out) {
 	return product(q, out, 1, q->in[0].elements / k, q->in[1].dim[0], k);
 }
 
-/* As implicit product: one row for each output point, the window (weight / filters) as k. `times` products of that size. */
-static bool convolve(const asked *q, lk_op *out, const tensor *result, const tensor *weight, double inputs, double times) {
-	if (result->rank < 3 || weight->rank != result->rank || !(weight->dim[0] > 0) || !(result->dim[1] > 0)) return false;
+/* As implicit product: one row for each output point, the window (weight / filters) as k. `times` products of that
+ * size. */
+static bool convolve(const asked *q, lk_op *out, const tensor *result, const tensor *weight, double inputs,
+					 double times) {
+	if (result->rank < 3 || weight->rank != result->rank || !(weight->dim[0] > 0) || !(result->dim[1] > 0))
+		return false;
 	double points = result->elements / result->dim[1];
 	if (!product(q, out, 1, points, weight->dim[0], weight->elements / weight->dim[0])) return false;
 	out->flops *= times;
@@ -279,14 +287,15 @@ static bool index_select(const asked *q, lk_op *out) {
 	return gather(q, out, 0, last);
 }
 
-/* embedding_dense_backward(gradient, indices, ...): the gradient is read and added to rows; the table is cleared before */
+/* embedding_dense_backward(gradient, indices, ...): the gradient is read and added to rows; the table is cleared before
+ */
 static bool embedding_backward(const asked *q, lk_op *out) {
 	double table = q->has_result ? q->result.elements * q->width : 0;
 	return stream(q, out, table + 3 * q->in[0].elements * q->width);
 }
 
-/* fbgemm's lookups have tables and optimizer states as flat lists, so that rows and what of them is read follow from the
- * result alone, and how many are pooled is in no shape: at least one row is read for each that is written. */
+/* fbgemm's lookups have tables and optimizer states as flat lists, so that rows and what of them is read follow from
+ * the result alone, and how many are pooled is in no shape: at least one row is read for each that is written. */
 static bool pooled(const asked *q, lk_op *out) {
 	return q->has_result && q->result.rank == 2 && stream(q, out, 2 * q->result.elements * q->width);
 }
@@ -296,105 +305,135 @@ static bool sort(const asked *q, lk_op *out) { return stream(q, out, 8 * q->in[0
 
 /* ---- the table ---- */
 
+/* Which rule holds for which names: without "aten::", divided by blanks; a '*' stands for anything. The first that fits
+ * counts. */
 static const struct {
-	const char *name;        /* without "aten::"; a '*' at the end stands for anything */
 	rule rule;
 	uint8_t kind;
 	bool sync;
+	const char *names;
 } rules[] = {
-	{"mm", mm, LK_OP_GEMM, 0}, {"_scaled_mm", mm, LK_OP_GEMM, 0}, {"matmul", mm, LK_OP_GEMM, 0}, {"addmm", addmm, LK_OP_GEMM, 0},
-	{"addmm_", addmm, LK_OP_GEMM, 0}, {"_addmm_activation", addmm, LK_OP_GEMM, 0}, {"bmm", mm, LK_OP_GEMM, 0}, {"baddbmm", addmm, LK_OP_GEMM, 0},
-	{"baddbmm_", addmm, LK_OP_GEMM, 0}, {"linear", linear, LK_OP_GEMM, 0},
-	{"conv1d", convolution, LK_OP_CONV, 0}, {"conv2d", convolution, LK_OP_CONV, 0}, {"conv3d", convolution, LK_OP_CONV, 0},
-	{"convolution", convolution, LK_OP_CONV, 0}, {"_convolution", convolution, LK_OP_CONV, 0},
-	{"cudnn_convolution", convolution, LK_OP_CONV, 0}, {"miopen_convolution", convolution, LK_OP_CONV, 0},
-	{"convolution_backward", convolution_backward, LK_OP_CONV, 0},
-	{"scaled_dot_product_attention", attention, LK_OP_ATTENTION, 0}, {"_scaled_dot_product_flash_attention", attention, LK_OP_ATTENTION, 0},
-	{"_scaled_dot_product_efficient_attention", attention, LK_OP_ATTENTION, 0},
-	{"_scaled_dot_product_cudnn_attention", attention, LK_OP_ATTENTION, 0},
-	{"_scaled_dot_product_flash_attention_backward", attention_backward, LK_OP_ATTENTION_BWD, 0},
-	{"_scaled_dot_product_efficient_attention_backward", attention_backward, LK_OP_ATTENTION_BWD, 0},
-	{"_scaled_dot_product_cudnn_attention_backward", attention_backward, LK_OP_ATTENTION_BWD, 0},
-	{"_flash_attention_forward", flash_forward, LK_OP_ATTENTION, 0}, {"_efficient_attention_forward", flash_forward, LK_OP_ATTENTION, 0},
-	{"_flash_attention_backward", flash_backward, LK_OP_ATTENTION_BWD, 0},
-	{"_efficient_attention_backward", flash_backward, LK_OP_ATTENTION_BWD, 0},
-	{"_softmax", map, LK_OP_SOFTMAX, 0}, {"_softmax_backward_data", map, LK_OP_SOFTMAX, 0}, {"_masked_softmax*", map, LK_OP_SOFTMAX, 0},
-	{"_log_softmax", map, LK_OP_LOSS, 0}, {"_log_softmax_backward_data", map, LK_OP_LOSS, 0},
-	{"nll_loss*_forward", reduce, LK_OP_LOSS, 0}, {"nll_loss*", map, LK_OP_LOSS, 0}, {"mse_loss*", map, LK_OP_LOSS, 0},
-	{"binary_cross_entropy", map, LK_OP_LOSS, 0}, {"binary_cross_entropy_backward", map, LK_OP_LOSS, 0},
-	{"native_layer_norm*", norm, LK_OP_NORM, 0}, {"native_group_norm*", norm, LK_OP_NORM, 0}, {"native_batch_norm*", norm, LK_OP_NORM, 0},
-	{"cudnn_batch_norm*", norm, LK_OP_NORM, 0}, {"miopen_batch_norm*", norm, LK_OP_NORM, 0}, {"_batch_norm_with_update*", norm, LK_OP_NORM, 0},
-	{"_fused_rms_norm*", norm, LK_OP_NORM, 0}, {"batch_norm_*", norm, LK_OP_NORM, 0},
-	{"sum", reduce, LK_OP_NORM, 0}, {"mean", reduce, LK_OP_NORM, 0}, {"amax", reduce, LK_OP_NORM, 0}, {"max", reduce, LK_OP_NORM, 0},
-	{"min", reduce, LK_OP_NORM, 0}, {"amin", reduce, LK_OP_NORM, 0}, {"argmax", reduce, LK_OP_NORM, 0}, {"norm", reduce, LK_OP_NORM, 0},
-	{"linalg_vector_norm", reduce, LK_OP_NORM, 0}, {"any", reduce, LK_OP_NORM, 0}, {"all", reduce, LK_OP_NORM, 0}, {"var*", reduce, LK_OP_NORM, 0},
-	{"std*", reduce, LK_OP_NORM, 0}, {"prod", reduce, LK_OP_NORM, 0}, {"cumsum", map, LK_OP_NORM, 0}, {"cumsum_", map, LK_OP_NORM, 0},
-	{"_foreach_norm", reduce, LK_OP_NORM, 0},
-	{"_foreach_zero_", fill, LK_OP_OPTIMIZER, 0}, {"_foreach_*", foreach, LK_OP_OPTIMIZER, 0}, {"_fused_adam*", foreach, LK_OP_OPTIMIZER, 0},
-	{"_fused_sgd*", foreach, LK_OP_OPTIMIZER, 0}, {"_amp_*", foreach, LK_OP_OPTIMIZER, 0},
-	{"embedding", embedding, LK_OP_EMBEDDING, 0}, {"index_select", index_select, LK_OP_EMBEDDING, 0}, {"gather", index_select, LK_OP_EMBEDDING, 0},
-	{"_embedding_bag*", embedding, LK_OP_EMBEDDING, 0}, {"embedding_dense_backward", embedding_backward, LK_OP_EMBEDDING, 0},
-	{"index", map, LK_OP_PERMUTE, 0}, {"index_put_", map, LK_OP_PERMUTE, 0}, {"_index_put_impl_", map, LK_OP_PERMUTE, 0},
-	{"index_add*", map, LK_OP_PERMUTE, 0}, {"scatter*", map, LK_OP_PERMUTE, 0}, {"sort", sort, LK_OP_PERMUTE, 0}, {"topk", sort, LK_OP_PERMUTE, 0},
-	{"argsort", sort, LK_OP_PERMUTE, 0}, {"roll", map, LK_OP_PERMUTE, 0}, {"flip", map, LK_OP_PERMUTE, 0},
-	{"cat", map, LK_OP_ELEMENTWISE, 0}, {"stack", map, LK_OP_ELEMENTWISE, 0}, {"copy_", copy, LK_OP_ELEMENTWISE, 0},
-	{"fill_", fill, LK_OP_ELEMENTWISE, 0}, {"zero_", fill, LK_OP_ELEMENTWISE, 0}, {"uniform_", fill, LK_OP_ELEMENTWISE, 0},
-	{"normal_", fill, LK_OP_ELEMENTWISE, 0}, {"random_", fill, LK_OP_ELEMENTWISE, 0}, {"bernoulli_", fill, LK_OP_ELEMENTWISE, 0},
-	{"exponential_", fill, LK_OP_ELEMENTWISE, 0},
-	{"max_pool2d_with_indices*", map, LK_OP_ELEMENTWISE, 0}, {"avg_pool2d*", map, LK_OP_ELEMENTWISE, 0},
-	{"_adaptive_avg_pool2d*", map, LK_OP_ELEMENTWISE, 0}, {"upsample_*", map, LK_OP_ELEMENTWISE, 0},
-	{"native_dropout*", map, LK_OP_ELEMENTWISE, 0}, {"threshold_backward", map, LK_OP_ELEMENTWISE, 0}, {"clamp*", map, LK_OP_ELEMENTWISE, 0},
-	{"relu", map, LK_OP_ELEMENTWISE, 0}, {"relu_", map, LK_OP_ELEMENTWISE, 0}, {"gelu*", map, LK_OP_ELEMENTWISE, 0},
-	{"silu*", map, LK_OP_ELEMENTWISE, 0}, {"tanh*", map, LK_OP_ELEMENTWISE, 0}, {"sigmoid*", map, LK_OP_ELEMENTWISE, 0},
-	{"elu*", map, LK_OP_ELEMENTWISE, 0}, {"leaky_relu*", map, LK_OP_ELEMENTWISE, 0}, {"hardtanh*", map, LK_OP_ELEMENTWISE, 0},
-	{"hardswish*", map, LK_OP_ELEMENTWISE, 0}, {"softplus*", map, LK_OP_ELEMENTWISE, 0}, {"glu*", map, LK_OP_ELEMENTWISE, 0},
-	{"add", map, LK_OP_ELEMENTWISE, 0}, {"add_", map, LK_OP_ELEMENTWISE, 0}, {"sub", map, LK_OP_ELEMENTWISE, 0},
-	{"sub_", map, LK_OP_ELEMENTWISE, 0}, {"rsub", map, LK_OP_ELEMENTWISE, 0}, {"mul", map, LK_OP_ELEMENTWISE, 0},
-	{"mul_", map, LK_OP_ELEMENTWISE, 0}, {"div", map, LK_OP_ELEMENTWISE, 0}, {"div_", map, LK_OP_ELEMENTWISE, 0},
-	{"pow*", map, LK_OP_ELEMENTWISE, 0}, {"neg*", map, LK_OP_ELEMENTWISE, 0}, {"exp", map, LK_OP_ELEMENTWISE, 0},
-	{"exp_", map, LK_OP_ELEMENTWISE, 0}, {"log*", map, LK_OP_ELEMENTWISE, 0}, {"sqrt*", map, LK_OP_ELEMENTWISE, 0},
-	{"rsqrt*", map, LK_OP_ELEMENTWISE, 0}, {"reciprocal*", map, LK_OP_ELEMENTWISE, 0}, {"abs*", map, LK_OP_ELEMENTWISE, 0},
-	{"sin*", map, LK_OP_ELEMENTWISE, 0}, {"cos*", map, LK_OP_ELEMENTWISE, 0}, {"erf*", map, LK_OP_ELEMENTWISE, 0},
-	{"where", map, LK_OP_ELEMENTWISE, 0}, {"masked_fill*", map, LK_OP_ELEMENTWISE, 0}, {"addcmul*", map, LK_OP_ELEMENTWISE, 0},
-	{"addcdiv*", map, LK_OP_ELEMENTWISE, 0}, {"lerp*", map, LK_OP_ELEMENTWISE, 0}, {"remainder*", map, LK_OP_ELEMENTWISE, 0},
-	{"floor*", map, LK_OP_ELEMENTWISE, 0}, {"round*", map, LK_OP_ELEMENTWISE, 0}, {"eq*", map, LK_OP_ELEMENTWISE, 0},
-	{"ne", map, LK_OP_ELEMENTWISE, 0}, {"lt*", map, LK_OP_ELEMENTWISE, 0}, {"gt*", map, LK_OP_ELEMENTWISE, 0},
-	{"le", map, LK_OP_ELEMENTWISE, 0}, {"ge", map, LK_OP_ELEMENTWISE, 0}, {"bitwise_*", map, LK_OP_ELEMENTWISE, 0},
-	{"maximum", map, LK_OP_ELEMENTWISE, 0}, {"minimum", map, LK_OP_ELEMENTWISE, 0}, {"isnan", map, LK_OP_ELEMENTWISE, 0},
-	{"isfinite", map, LK_OP_ELEMENTWISE, 0}, {"isinf", map, LK_OP_ELEMENTWISE, 0}, {"tril*", map, LK_OP_ELEMENTWISE, 0},
-	{"triu*", map, LK_OP_ELEMENTWISE, 0}, {"constant_pad_nd", map, LK_OP_ELEMENTWISE, 0}, {"repeat_interleave", map, LK_OP_ELEMENTWISE, 0},
-	{"_local_scalar_dense", fill, LK_OP_COPY, 1}, {"nonzero", map, LK_OP_ELEMENTWISE, 1}, {"masked_select", map, LK_OP_ELEMENTWISE, 1},
-	{"fbgemm::permute_*", map, LK_OP_PERMUTE, 0}, {"fbgemm::asynchronous_*_cumsum", map, LK_OP_NORM, 0},
-	{"fbgemm::bounds_check_indices", map, LK_OP_ELEMENTWISE, 0}, {"fbgemm::*_function", pooled, LK_OP_EMBEDDING, 0},
+	{mm, LK_OP_GEMM, false,
+	 "mm _scaled_mm matmul bmm"},
+	{addmm, LK_OP_GEMM, false,
+	 "addmm addmm_ _addmm_activation baddbmm baddbmm_"},
+	{linear, LK_OP_GEMM, false,
+	 "linear"},
+	{convolution, LK_OP_CONV, false,
+	 "conv1d conv2d conv3d convolution _convolution cudnn_convolution miopen_convolution"},
+	{convolution_backward, LK_OP_CONV, false,
+	 "convolution_backward"},
+	{attention, LK_OP_ATTENTION, false,
+	 "scaled_dot_product_attention _scaled_dot_product_flash_attention "
+	 "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention"},
+	{attention_backward, LK_OP_ATTENTION_BWD, false,
+	 "_scaled_dot_product_flash_attention_backward "
+	 "_scaled_dot_product_efficient_attention_backward "
+	 "_scaled_dot_product_cudnn_attention_backward"},
+	{flash_forward, LK_OP_ATTENTION, false,
+	 "_flash_attention_forward _efficient_attention_forward"},
+	{flash_backward, LK_OP_ATTENTION_BWD, false,
+	 "_flash_attention_backward _efficient_attention_backward"},
+	{map, LK_OP_SOFTMAX, false,
+	 "_softmax _softmax_backward_data _masked_softmax*"},
+	{map, LK_OP_LOSS, false,
+	 "_log_softmax _log_softmax_backward_data"},
+	{reduce, LK_OP_LOSS, false,
+	 "nll_loss*_forward"},
+	{map, LK_OP_LOSS, false,
+	 "nll_loss* mse_loss* binary_cross_entropy binary_cross_entropy_backward"},
+	{norm, LK_OP_NORM, false,
+	 "native_layer_norm* native_group_norm* native_batch_norm* cudnn_batch_norm* "
+	 "miopen_batch_norm* _batch_norm_with_update* _fused_rms_norm* batch_norm_*"},
+	{reduce, LK_OP_NORM, false,
+	 "sum mean amax max min amin argmax norm linalg_vector_norm any all var* std* prod"},
+	{map, LK_OP_NORM, false,
+	 "cumsum cumsum_"},
+	{reduce, LK_OP_NORM, false,
+	 "_foreach_norm"},
+	{fill, LK_OP_OPTIMIZER, false,
+	 "_foreach_zero_"},
+	{foreach, LK_OP_OPTIMIZER, false,
+	 "_foreach_* _fused_adam* _fused_sgd* _amp_*"},
+	{embedding, LK_OP_EMBEDDING, false,
+	 "embedding _embedding_bag*"},
+	{index_select, LK_OP_EMBEDDING, false,
+	 "index_select gather"},
+	{embedding_backward, LK_OP_EMBEDDING, false,
+	 "embedding_dense_backward"},
+	{map, LK_OP_PERMUTE, false,
+	 "index index_put_ _index_put_impl_ index_add* scatter*"},
+	{sort, LK_OP_PERMUTE, false,
+	 "sort topk argsort"},
+	{map, LK_OP_PERMUTE, false,
+	 "roll flip"},
+	{map, LK_OP_ELEMENTWISE, false,
+	 "cat stack"},
+	{copy, LK_OP_ELEMENTWISE, false,
+	 "copy_"},
+	{fill, LK_OP_ELEMENTWISE, false,
+	 "fill_ zero_ uniform_ normal_ random_ bernoulli_ exponential_"},
+	{map, LK_OP_ELEMENTWISE, false,
+	 "max_pool2d_with_indices* avg_pool2d* _adaptive_avg_pool2d* upsample_* native_dropout* "
+	 "threshold_backward clamp* relu relu_ gelu* silu* tanh* sigmoid* elu* leaky_relu* hardtanh* "
+	 "hardswish* softplus* glu* add add_ sub sub_ rsub mul mul_ div div_ pow* neg* exp exp_ log* "
+	 "sqrt* rsqrt* reciprocal* abs* sin* cos* erf* where masked_fill* addcmul* addcdiv* lerp* "
+	 "remainder* floor* round* eq* ne lt* gt* le ge bitwise_* maximum minimum isnan isfinite "
+	 "isinf tril* triu* constant_pad_nd repeat_interleave"},
+	{fill, LK_OP_COPY, true,
+	 "_local_scalar_dense"},
+	{map, LK_OP_ELEMENTWISE, true,
+	 "nonzero masked_select"},
+	{map, LK_OP_PERMUTE, false,
+	 "fbgemm::permute_*"},
+	{map, LK_OP_NORM, false,
+	 "fbgemm::asynchronous_*_cumsum"},
+	{map, LK_OP_ELEMENTWISE, false,
+	 "fbgemm::bounds_check_indices"},
+	{pooled, LK_OP_EMBEDDING, false,
+	 "fbgemm::*_function"},
 };
 
 /* Allocations, views, and questions: names without "aten::". */
-static const char *const nothing[] = {
-	"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_", "record_stream", "view", "_unsafe_view", "reshape",
-	"_reshape_alias", "view_as", "as_strided", "as_strided_", "transpose", "transpose_", "t", "t_", "numpy_T", "permute", "expand",
-	"expand_as", "squeeze", "squeeze_", "unsqueeze", "unsqueeze_", "select", "slice", "narrow", "split", "split_with_sizes", "chunk", "unbind",
-	"unfold", "diagonal", "detach", "detach_", "alias", "lift_fresh", "flatten", "unflatten", "movedim", "swapaxes", "swapdims", "result_type",
-	"is_same_size", "is_pinned", "is_nonzero", "resolve_conj", "resolve_neg", "size", "stride", "broadcast_tensors", "_nested_tensor_size", "real",
-	"view_as_real", "view_as_complex", "unsafe_split", "unsafe_chunk", "tensor_split", "mT", "matrix_H", "_has_compatible_shallow_copy_type",
-};
+static const char nothing[] =
+	"empty empty_like empty_strided new_empty new_empty_strided resize_ set_ record_stream view "
+	"_unsafe_view reshape _reshape_alias view_as as_strided as_strided_ transpose transpose_ t "
+	"t_ numpy_T permute expand expand_as squeeze squeeze_ unsqueeze unsqueeze_ select slice "
+	"narrow split split_with_sizes chunk unbind unfold diagonal detach detach_ alias lift_fresh "
+	"flatten unflatten movedim swapaxes swapdims result_type is_same_size is_pinned "
+	"resolve_conj resolve_neg size stride broadcast_tensors _nested_tensor_size real "
+	"view_as_real view_as_complex unsafe_split unsafe_chunk tensor_split mT matrix_H "
+	"_has_compatible_shallow_copy_type";
 
 /* One '*' stands for anything. */
-static bool fits(const char *pattern, const char *name) {
-	const char *star = strchr(pattern, '*');
-	if (!star) return strcmp(pattern, name) == 0;
-	size_t head = (size_t)(star - pattern), tail = strlen(star + 1), length = strlen(name);
-	return length >= head + tail && strncmp(pattern, name, head) == 0 && strcmp(name + length - tail, star + 1) == 0;
+static bool fits(const char *pattern, size_t size, const char *name) {
+	const char *star = memchr(pattern, '*', size);
+	size_t length = strlen(name);
+	if (!star) return length == size && memcmp(pattern, name, size) == 0;
+	size_t head = (size_t)(star - pattern), tail = size - head - 1;
+	return length >= head + tail && memcmp(name, pattern, head) == 0 &&
+		   memcmp(name + length - tail, star + 1, tail) == 0;
 }
 
-lk_shapes_known lk_op_from_shapes(const char *name, const char *dims, const char *types, const char *outputs, lk_op *out) {
+/* Whether one of the patterns, divided by blanks, fits. */
+static bool fits_any(const char *patterns, const char *name) {
+	while (*patterns) {
+		size_t size = strcspn(patterns, " ");
+		if (fits(patterns, size, name)) return true;
+		patterns += size + (patterns[size] == ' ');
+	}
+	return false;
+}
+
+lk_shapes_known lk_op_from_shapes(const char *name, const char *dims, const char *types, const char *outputs,
+								  lk_op *out) {
 	asked q;
 	const char *plain = strncmp(name, "aten::", 6) == 0 ? name + 6 : name;
 	if (strcmp(name, "detach") == 0 || strcmp(name, "detach_") == 0) return LK_SHAPES_NOTHING;
-	for (size_t i = 0; plain != name && i < sizeof nothing / sizeof *nothing; i++)
-		if (strcmp(plain, nothing[i]) == 0) return LK_SHAPES_NOTHING;
+	if (plain != name && fits_any(nothing, plain)) return LK_SHAPES_NOTHING;
 	if (plain == name && strncmp(name, "fbgemm::", 8) != 0) return LK_SHAPES_UNKNOWN;
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-		if (!fits(rules[i].name, plain)) continue;
+		if (!fits_any(rules[i].names, plain)) continue;
 		if (!read_shapes(dims, types, outputs, &q)) return LK_SHAPES_UNKNOWN;
 		out->kind = rules[i].kind;
 		out->dtype = (uint8_t)q.dtype;

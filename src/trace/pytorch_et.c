@@ -1,13 +1,13 @@
 /* pytorch_et.c: the nodes of PyTorch's execution trace (torch.profiler's ExecutionTraceObserver), streamed.
  *
  *   1.0.1               flat: inputs, input_shapes, input_types, rf_id, tid, ... are members of the node
- *   1.0.2 .. 1.1.1      inputs and outputs are objects of values, shapes and types; the rest is a list `attrs` of names and
- *                       values; `ctrl_deps` is the parent's id
+ *   1.0.2 .. 1.1.1      inputs and outputs are objects of values, shapes and types; the rest is a list `attrs` of names
+ * and values; `ctrl_deps` is the parent's id
  *
  * A tensor is a list [id, storage, offset, elements, bytes of an element, device]. Communication is told by
- * record_param_comms, whose inputs are, in this order: tensor or list of them, sequence number, process group (a number, or
- * [name, description]), rank, name of the collective, in-splits, out-splits, and later world size (last). Newer traces say
- * the same as attributes. */
+ * record_param_comms, whose inputs are, in this order: tensor or list of them, sequence number, process group (a
+ * number, or [name, description]), rank, name of the collective, in-splits, out-splits, and later world size (last).
+ * Newer traces say the same as attributes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,7 +239,8 @@ static lk_status read_groups(reader *r) {
 		lk_works_warn(r->w, "the description of the process groups cannot be read: %s", inner.what);
 		status = LK_OK;
 	} else if (document->kind == LK_JSON_ARRAY)
-		for (size_t i = 0; i < document->count && status == LK_OK; i++) status = add_group(r, &arena, &document->items[i]);
+		for (size_t i = 0; i < document->count && status == LK_OK; i++)
+			status = add_group(r, &arena, &document->items[i]);
 	lk_stream_close(in);
 	lk_arena_free(&arena);
 	return status;
@@ -287,10 +288,12 @@ static lk_status read_comm(reader *r) {
 	if (named >= 3 && r->items[named - 3].kind == NUMBER) comm.sequence = whole(r->items[named - 3].number);
 	if (!comm.note.group && named >= 2) LK_TRY(name_group(r, &r->items[named - 2], &comm.note.group));
 	const item *last = r->item_count ? &r->items[r->item_count - 1] : NULL;
-	if (!comm.note.group_size && named + 3 < r->item_count && last->kind == NUMBER && last->number > 0 && last->number < 1e9)
+	if (!comm.note.group_size && named + 3 < r->item_count && last->kind == NUMBER && last->number > 0 &&
+		last->number < 1e9)
 		comm.note.group_size = (int32_t)last->number;
 	/* the sizes sent to each rank are as many as there are ranks */
-	if (!comm.note.group_size && named + 1 < r->item_count && r->items[named + 1].kind == LIST && r->items[named + 1].number < 1e9)
+	if (!comm.note.group_size && named + 1 < r->item_count && r->items[named + 1].kind == LIST &&
+		r->items[named + 1].number < 1e9)
 		comm.note.group_size = (int32_t)r->items[named + 1].number;
 	return push_comm(r, &comm);
 }

@@ -1,5 +1,5 @@
-/* shape_text.h: shapes and types of an operation's inputs as compact JSON without quotes, the one form in which traces keep
- * them: "[[512,13],[13,512],[]]" and "[float,TensorList(float),Int]". */
+/* shape_text.h: shapes and types of an operation's inputs as compact JSON without quotes, the one form in which traces
+ * keep them: "[[512,13],[13,512],[]]" and "[float,TensorList(float),Int]". */
 #ifndef LK_TRACE_SHAPE_TEXT_H
 #define LK_TRACE_SHAPE_TEXT_H
 

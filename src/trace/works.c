@@ -204,7 +204,8 @@ static bool find_parents(lk_works *w) {
 		w->parent[i] = sound ? found : LK_NONE;
 		odd += !sound && found != i; /* the root is its own parent */
 	}
-	if (odd) lk_works_warn(w, "%llu nodes have a parent that began after them; they stand alone", (unsigned long long)odd);
+	if (odd)
+		lk_works_warn(w, "%llu nodes have a parent that began after them; they stand alone", (unsigned long long)odd);
 	return w->parent;
 }
 

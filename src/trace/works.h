@@ -2,7 +2,8 @@
  * they depend on, and the tensors that they read and write, in columns with interned names.
  *
  * A reader (pytorch_et.c, chakra.c) makes it, adds works and what belongs to the one added last, and finishes it;
- * after that it is constant. Finishing replaces ids by indices and sorts by id, which is the order in which works began.
+ * after that it is constant. Finishing replaces ids by indices and sorts by id, which is the order in which works
+ * began.
  */
 #ifndef LK_TRACE_WORKS_H
 #define LK_TRACE_WORKS_H
@@ -82,7 +83,8 @@ typedef struct lk_work {
 
 lk_works *lk_works_new(const char *path, const char *format); /* NULL when memory is out */
 void lk_works_free(lk_works *works);
-/* The tensors, control_ids, data_ids and comms pushed since the work before are this one's. LK_NONE when memory is out. */
+/* The tensors, control_ids, data_ids and comms pushed since the work before are this one's. LK_NONE when memory is out.
+ */
 uint32_t lk_works_add(lk_works *works, const lk_work *work);
 void lk_works_warn(lk_works *works, const char *fmt, ...) LK_PRINTF(2, 3);
 lk_status lk_works_finish(lk_works *works, lk_error *err);

@@ -37,7 +37,8 @@ static void report(lk_works *w, const lk_json_mended *m) {
 	};
 	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
 		if (odd[i].count) lk_works_warn(w, "invalid JSON: %zu %s", odd[i].count, odd[i].what);
-	if (m->closed) lk_works_warn(w, "the file ends early: its last %zu bytes are an incomplete node and were left out", m->cut);
+	if (m->closed)
+		lk_works_warn(w, "the file ends early: its last %zu bytes are an incomplete node and were left out", m->cut);
 }
 
 static lk_status no_list(const lk_json *json, lk_error *err) {
@@ -96,8 +97,8 @@ static lk_status read_json(char **text, size_t size, const lk_read_limits *limit
 	return status;
 }
 
-/* A bracket and behind it a quote or another bracket. Protobuf may begin with a bracket too (a length of 91 or 123), but
- * goes on with the tag of a field, 0x0a, and a length below 0x20. */
+/* A bracket and behind it a quote or another bracket. Protobuf may begin with a bracket too (a length of 91 or 123),
+ * but goes on with the tag of a field, 0x0a, and a length below 0x20. */
 static bool is_json(const char *text, size_t size) {
 	size_t at = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 	while (at < size && strchr(" \t\r\n", text[at]) && text[at]) at++;
@@ -106,14 +107,16 @@ static bool is_json(const char *text, size_t size) {
 	return at >= size || (text[at] && strchr("\"'{}[]0123456789-", text[at]));
 }
 
-static lk_status read_bytes(char **text, size_t size, const char *name, const lk_read_limits *limits, lk_works **out, lk_error *err) {
+static lk_status read_bytes(char **text, size_t size, const char *name, const lk_read_limits *limits, lk_works **out,
+							lk_error *err) {
 	static const lk_read_limits none = {.shapes = true};
 	lk_works *w = lk_works_new(name, "");
 	if (!w) return lk_oom(err);
 	if (!limits) limits = &none;
 	w->bytes_read = size;
 	w->rank = rank_of(name);
-	lk_status status = is_json(*text, size) ? read_json(text, size, limits, w, err) : lk_chakra_read(*text, size, limits, w, err);
+	lk_status status =
+		is_json(*text, size) ? read_json(text, size, limits, w, err) : lk_chakra_read(*text, size, limits, w, err);
 	if (status == LK_OK) status = lk_works_finish(w, err);
 	if (status != LK_OK) {
 		lk_works_free(w);

@@ -1,0 +1,28 @@
+/* fuzz_nsys.c: any bytes behind SQLite's magic are a database that can be read, or an error. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/nsys.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+	lk_read_limits limits = {.events = 10000, .names = 10000, .shapes = true};
+	lk_error err = {0};
+	char path[] = "/tmp/fuzz_nsys.XXXXXX";
+	int fd = mkstemp(path);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!file) abort();
+	fwrite(data, 1, size, file);
+	fclose(file);
+	lk_capture *c = lk_capture_new(path, "");
+	if (!c) abort();
+	lk_status status = lk_nsys_read(path, &limits, c, &err);
+	if (status == LK_OK) status = lk_capture_finish(c, &err);
+	if (status != LK_OK && err.status == LK_OK) abort();
+	lk_capture_free(c);
+	remove(path);
+	return 0;
+}

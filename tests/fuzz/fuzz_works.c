@@ -1,0 +1,52 @@
+/* fuzz_works.c: any bytes are an execution trace (PyTorch's JSON, Chakra's JSON or protobuf) whose lists stay within their
+ * bounds, or an error; and what was read can be lifted to a graph that the checker accepts, or is an error. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "trace/lift_works.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Weak, for the library has the real ones. */
+__attribute__((weak)) double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known) {
+	(void)overheads, (void)term, (void)name;
+	*known = false;
+	return NAN;
+}
+
+static void check_lists(const lk_works *w) {
+	for (uint32_t i = 0; i < w->count; i++) {
+		if (w->parent[i] != LK_NONE && w->parent[i] >= i) abort();
+		if (w->tensor_begin[i + 1] < w->tensor_begin[i] || w->tensor_begin[i + 1] > w->tensors.count) abort();
+		for (uint32_t d = w->data_begin[i]; d < w->data_begin[i + 1]; d++)
+			if (w->data[d] >= w->count) abort();
+		for (uint32_t d = w->control_begin[i]; d < w->control_begin[i + 1]; d++)
+			if (w->control[d] >= w->count) abort();
+		if (!lk_works_text(w, w->name[i]) || !lk_works_text(w, w->shape[i])) abort();
+	}
+	for (size_t i = 0; i < w->comms.count; i++)
+		if (lk_works_comm(w, w->comms.at[i].note.event) == NULL) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+	lk_read_limits limits = {.events = 10000, .names = 10000, .shapes = true};
+	lk_error err = {0};
+	lk_works *w = NULL;
+	lk_graph *graph = NULL;
+	lk_works_lifted report;
+	if (lk_works_read_memory(data, size, "fuzz", &limits, &w, &err) != LK_OK) {
+		if (w || err.status == LK_OK) abort();
+		return 0;
+	}
+	check_lists(w);
+	const lk_works *ranks[] = {w, w};
+	if (lk_works_lift(ranks, 2, (const lk_overheads *)data, &graph, &report, &err) == LK_OK) {
+		if (lk_graph_check(graph, &err) != LK_OK) abort();
+		lk_works_lifted_free(&report);
+	} else if (graph || err.status == LK_OK) {
+		abort();
+	}
+	lk_graph_free(graph);
+	lk_works_free(w);
+	return 0;
+}
