@@ -749,6 +749,44 @@ static void test_monsters(void **state) {
 	assert_int_equal(read_repeated("[", "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"ts\":1},", 100000, "]", "never ended, left out: 100000"), 0);
 }
 
+static void test_many_threads(void **state) {
+	(void)state;
+	size_t size = 0, room = (size_t)LK_MOST_LANES * 80 + 200;
+	char *file = malloc(room);
+	for (int n = 0; n <= LK_MOST_LANES; n++)
+		size += (size_t)snprintf(file + size, room - size, "%c{\"ph\":\"X\",\"cat\":\"cpu_op\",\"ts\":1,\"dur\":1,\"tid\":%d}", n ? ',' : '[', n);
+	assert_int_equal(read_limited(file, size, (lk_read_limits){0}, "threads and streams"), LK_ERR_INPUT);
+	free(file);
+}
+
+/* Calls and kernels whose numbers are few, many of one number, or far apart; whatever the numbers, the join is the same. */
+static void test_launches(void **state) {
+	(void)state;
+	for (uint64_t round = 0; round < 60; round++) {
+		uint64_t seed = round << 32, spread = round % 3 == 0 ? 8 : round % 3 == 1 ? 300 : 4000000000u;
+		text *t = calloc(1, sizeof *t);
+		put(t, "[");
+		for (int i = 0; i < 300; i++)
+			put(t, "%s{\"ph\":\"X\",\"cat\":\"%s\",\"ts\":%d,\"dur\":1,\"args\":{\"correlation\":%llu}}", i ? "," : "", draw(&seed, 2) ? "kernel" : "cuda_runtime",
+			    (int)draw(&seed, 1000), (unsigned long long)(draw(&seed, 40) * (spread / 40 + 1)));
+		put(t, "]");
+		lk_capture *c = read_text(t->bytes);
+		assert_int_equal(c->count, 300);
+		for (uint32_t i = 0; i < c->count; i++) {
+			uint32_t found = LK_NONE;
+			for (uint32_t j = 0; j < c->count && c->correlation[i]; j++) {
+				if (c->correlation[j] != c->correlation[i] || c->kind[j] == c->kind[i]) continue;
+				/* work: the first call that the file names; a call: the earliest work, if it is that first call */
+				if (found == LK_NONE || (c->kind[j] == LK_EVENT_KERNEL && c->start_ns[j] < c->start_ns[found])) found = j;
+			}
+			if (c->kind[i] == LK_EVENT_RUNTIME && found != LK_NONE && c->launch[found] != i) found = LK_NONE;
+			assert_int_equal(c->launch[i], found);
+		}
+		lk_capture_free(c);
+		free(t);
+	}
+}
+
 /* ---- packed files ---- */
 
 static size_t pack(const char *in, size_t size, unsigned char *out, size_t room) {
@@ -806,7 +844,8 @@ int main(void) {
 		cmocka_unit_test(test_damage), cmocka_unit_test(test_numbers), cmocka_unit_test(test_names), cmocka_unit_test(test_pairs),
 		cmocka_unit_test(test_nested_lists), cmocka_unit_test(test_old_and_other_profilers), cmocka_unit_test(test_head),
 		cmocka_unit_test(test_comms_of_old_traces), cmocka_unit_test(test_comms_with_arguments), cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_no_trace), cmocka_unit_test(test_limits), cmocka_unit_test(test_monsters), cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_no_trace), cmocka_unit_test(test_limits), cmocka_unit_test(test_monsters), cmocka_unit_test(test_many_threads), cmocka_unit_test(test_launches),
+		cmocka_unit_test(test_packed),
 		cmocka_unit_test(test_bomb),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
