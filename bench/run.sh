@@ -174,10 +174,12 @@ figure_7() {
 # reading WHAT BAR FILE INSTRUCTIONS: JSON read per second of processor time, for the bar is one of a core. Sets peak and
 # events.
 reading() {
+	local best
 	measure -r 5 -R 15 -s 10 $work/read_trace "$3"
 	read -r events bytes _ < <($work/read_trace "$3")
-	row 8 "$1" "$(rate "$bytes" "$cpu")" "> $(rate "$2" 1)" "$(above "$(awk -v b="$bytes" -v s="$cpu" 'BEGIN { print b / s }')" "$2")" \
-		"$(rate "$bytes" "$mean")" "$(span "$cpu")" "${4:--}"
+	best=$(awk -v b="$bytes" -v s="$cpu" 'BEGIN { printf "%.0f", b / s }')
+	row 8 "$1" "$(rate "$best" 1)" "> $(rate "$2" 1)" "$(above "$best" "$2")" "$(rate "$bytes" "$mean")" "$(span "$cpu")" \
+		"${4:--}"
 	command_of 8 "$work/read_trace $3"
 }
 rate() { awk -v b="$1" -v s="$2" 'BEGIN { printf "%.0f MB/s", b / s / 1e6 }'; }

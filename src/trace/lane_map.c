@@ -1,5 +1,5 @@
-/* lane_map.c: open addressing with linear probing; the table doubles when it is half full. The hash begins with where the
- * table lies, which differs from process to process: no file can be made whose lanes all meet in one slot. */
+/* lane_map.c: open addressing with linear probing; the table doubles when it is half full. The hash begins with where
+ * the table lies, which differs from process to process: no file can be made whose lanes all meet in one slot. */
 #include "trace/lane_map.h"
 
 #include <stdlib.h>
