@@ -218,7 +218,7 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/liblockstep.so
 	install -m 644 $(PUBLIC_H) $(DESTDIR)$(INCLUDEDIR)/lockstep/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-		-e 's|@VERSION@|$(VERSION)|' tools/lockstep.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+		-e 's|@VERSION@|$(VERSION)|' -e 's|@ISAL@|$(filter -lisal,$(LDLIBS))|' tools/lockstep.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
 	install -d $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/bash-completion/completions \
 		$(DESTDIR)$(DATADIR)/zsh/site-functions $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
 	install -m 644 build/man/*.1 $(DESTDIR)$(DATADIR)/man/man1/

@@ -1,6 +1,7 @@
-/* make_trace.c: writes the trace of one rank as PyTorch's profiler (Kineto) would of a transformer in training: operations
- * with shapes, Python functions, calls of the CUDA runtime, kernels with all their arguments, flows between them, NCCL
- * kernels with theirs. Nothing is measured; sizes, mix and form are those of real traces, so that readers can be timed.
+/* make_trace.c: writes the trace of one rank as PyTorch's profiler (Kineto) would of a transformer in training:
+ * operations with shapes, Python functions, calls of the CUDA runtime, kernels with all their arguments, flows between
+ * them, NCCL kernels with theirs. Nothing is measured; sizes, mix and form are those of real traces, so that readers
+ * can be timed.
  *
  *     make_trace [-s BYTES[k|M|G]] [-r RANKS] [-k RANK] [-l LAYERS] [-x SEED] [-P]   > rank0.json
  *
@@ -54,9 +55,10 @@ static int64_t about(const writer *w, int rank, int64_t mean) {
 #define PUT(...) (w->written += (uint64_t)printf(__VA_ARGS__))
 #define US(ns) (ns) / 1000, (int)((ns) % 1000)
 
-static void begin(writer *w, char ph, const char *category, const char *name, int pid, int tid, int64_t start, int64_t dur) {
-	PUT("%s\n  {\n    \"ph\": \"%c\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d,\n", w->first ? "" : ",", ph, category, name,
-	    pid, tid);
+static void begin(writer *w, char ph, const char *category, const char *name, int pid, int tid, int64_t start,
+                  int64_t dur) {
+	PUT("%s\n  {\n    \"ph\": \"%c\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d,\n",
+		w->first ? "" : ",", ph, category, name, pid, tid);
 	PUT("    \"ts\": %" PRId64 ".%03d, \"dur\": %" PRId64 ".%03d,\n    \"args\": {\n      ", US(start), US(dur));
 	w->first = false;
 }
@@ -78,14 +80,17 @@ static void python_function(writer *w, const char *file, int line, const char *n
 static void cpu_op(writer *w, const char *name, const char *dims, const char *types, int64_t start, int64_t dur) {
 	begin(w, 'X', "cpu_op", name, PROCESS + w->o.rank, PROCESS + w->o.rank, start, dur);
 	w->external++;
-	PUT("\"External id\": %u,\"Record function id\": %u, \"Concrete Inputs\": [\"\", \"\", \"\"], \"Input type\": %s, \"Input Dims\": %s, "
-	    "\"Sequence number\": %u, \"Fwd thread id\": 0, \"Ev Idx\": %u", w->external, w->external + 1000, types, dims, w->sequence, w->external);
+	PUT("\"External id\": %u,\"Record function id\": %u, \"Concrete Inputs\": [\"\", \"\", \"\"], \"Input type\": %s, "
+		"\"Input Dims\": %s, "
+		"\"Sequence number\": %u, \"Fwd thread id\": 0, \"Ev Idx\": %u",
+		w->external, w->external + 1000, types, dims, w->sequence, w->external);
 	end(w);
 }
 
 static void flow(writer *w, char ph, int pid, int tid, int64_t at) {
-	PUT(",\n  {\n    \"ph\": \"%c\", \"id\": %u, \"pid\": %d, \"tid\": %d, \"ts\": %" PRId64 ".%03d,\n    \"cat\": \"ac2g\", \"name\": \"ac2g\"%s\n  }", ph,
-	    w->correlation, pid, tid, US(at), ph == 'f' ? ", \"bp\": \"e\"" : "");
+	PUT(",\n  {\n    \"ph\": \"%c\", \"id\": %u, \"pid\": %d, \"tid\": %d, \"ts\": %" PRId64
+		".%03d,\n    \"cat\": \"ac2g\", \"name\": \"ac2g\"%s\n  }",
+		ph, w->correlation, pid, tid, US(at), ph == 'f' ? ", \"bp\": \"e\"" : "");
 }
 
 static void runtime(writer *w, const char *name, int cbid, int64_t start, int64_t dur) {
@@ -95,18 +100,23 @@ static void runtime(writer *w, const char *name, int cbid, int64_t start, int64_
 	flow(w, 's', PROCESS + w->o.rank, PROCESS + w->o.rank, start);
 }
 
-static void kernel(writer *w, const char *name, int stream, int blocks, int threads, const char *more, int64_t start, int64_t dur) {
+static void kernel(writer *w, const char *name, int stream, int blocks, int threads, const char *more, int64_t start,
+                   int64_t dur) {
 	int device = w->o.rank % 8;
 	begin(w, 'X', "kernel", name, device, stream, start, dur);
-	PUT("\"External id\": %u, \"queued\": 0, \"device\": %d, \"context\": 1, \"stream\": %d, \"correlation\": %u, \"registers per thread\": %d, "
-	    "\"shared memory\": %d, \"blocks per SM\": %.6f, \"warps per SM\": %.6f, \"grid\": [%d, 1, 1], \"block\": [%d, 1, 1], "
-	    "\"est. achieved occupancy %%\": %d%s", w->external, device, stream, w->correlation, 32 + blocks % 200, blocks % 7 * 16384, blocks / 132.0,
-	    blocks * (threads / 32) / 132.0, blocks, threads, blocks % 100, more);
+	PUT("\"External id\": %u, \"queued\": 0, \"device\": %d, \"context\": 1, \"stream\": %d, \"correlation\": %u, "
+		"\"registers per thread\": %d, "
+		"\"shared memory\": %d, \"blocks per SM\": %.6f, \"warps per SM\": %.6f, \"grid\": [%d, 1, 1], \"block\": [%d, "
+		"1, 1], "
+		"\"est. achieved occupancy %%\": %d%s",
+		w->external, device, stream, w->correlation, 32 + blocks % 200, blocks % 7 * 16384, blocks / 132.0,
+		blocks * (threads / 32) / 132.0, blocks, threads, blocks % 100, more);
 	end(w);
 	flow(w, 'f', device, stream, start);
 }
 
-/* Every rank's host and device go on by about these times; the rank that is written gives start and duration of both. */
+/* Every rank's host and device go on by about these times; the rank that is written gives start and duration of both.
+ */
 static void advance(writer *w, int64_t host, int64_t device, clocks *start, clocks *dur) {
 	w->draws++;
 	for (int r = 0; r < w->o.ranks; r++) {
@@ -145,7 +155,8 @@ static void run(writer *w, const work *k, int layer) {
 /* "[0, 1, ...]", as the arguments write it: the first 16 at most. */
 static void rank_list(const writer *w, char *out, size_t size) {
 	size_t used = (size_t)snprintf(out, size, "[");
-	for (int r = 0; r < w->o.ranks && r < 16; r++) used += (size_t)snprintf(out + used, size - used, "%s%d", r ? ", " : "", r);
+	for (int r = 0; r < w->o.ranks && r < 16; r++)
+		used += (size_t)snprintf(out + used, size - used, "%s%d", r ? ", " : "", r);
 	snprintf(out + used, size - used, "%s]", w->o.ranks > 16 ? ", ..." : "");
 }
 
@@ -164,7 +175,8 @@ static void meet(writer *w, int64_t device, int64_t *start, int64_t *dur) {
 }
 
 /* A collective of all ranks: the operation that enqueues it, its annotation, the launch, the kernel. */
-static void collective(writer *w, const char *name, const char *title, const char *kernel_name, int64_t elements, int64_t device) {
+static void collective(writer *w, const char *name, const char *title, const char *kernel_name, int64_t elements,
+                       int64_t device) {
 	clocks start, dur;
 	char dims[64], more[700], ranks[128];
 	int64_t at, lasts;
@@ -172,13 +184,19 @@ static void collective(writer *w, const char *name, const char *title, const cha
 	meet(w, device, &at, &lasts);
 	rank_list(w, ranks, sizeof ranks);
 	snprintf(dims, sizeof dims, "[[%" PRId64 "]]", elements);
-	snprintf(more, sizeof more, ", \"Collective name\": \"%s\", \"In msg nelems\": %" PRId64 ", \"Out msg nelems\": %" PRId64 ", \"Group size\": %d, "
-	         "\"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \"Process Group Name\": \"0\", "
-	         "\"Process Group Description\": \"default_pg\", \"Process Group Ranks\": \"%s\"", name, elements, elements, w->o.ranks, ranks);
+	snprintf(more, sizeof more,
+	         ", \"Collective name\": \"%s\", \"In msg nelems\": %" PRId64 ", \"Out msg nelems\": %" PRId64
+	         ", \"Group size\": %d, "
+	         "\"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \"Process Group Name\": "
+	         "\"0\", "
+	         "\"Process Group Description\": \"default_pg\", \"Process Group Ranks\": \"%s\"",
+	         name, elements, elements, w->o.ranks, ranks);
 	w->correlation += 3;
 	cpu_op(w, "record_param_comms", dims, "[\"c10::BFloat16\"]", start.host + 1000, dur.host - 2000);
-	begin(w, 'X', "user_annotation", title, PROCESS + w->o.rank, PROCESS + w->o.rank, start.host + 2000, dur.host - 4000);
-	PUT("\"External id\": %u, \"Record function id\": 0, \"Input Dims\": %s, \"Input type\": [\"c10::BFloat16\"]", w->external, dims);
+	begin(w, 'X', "user_annotation", title, PROCESS + w->o.rank, PROCESS + w->o.rank, start.host + 2000,
+		  dur.host - 4000);
+	PUT("\"External id\": %u, \"Record function id\": 0, \"Input Dims\": %s, \"Input type\": [\"c10::BFloat16\"]",
+		w->external, dims);
 	end(w);
 	runtime(w, "cudaLaunchKernelExC", 430, start.host + dur.host / 2, dur.host / 5);
 	kernel(w, kernel_name, 20, 24, 544, more, at, lasts);
@@ -192,46 +210,65 @@ static void wait_for_comm(writer *w) {
 
 static const work layer_work[] = {
 	{"aten::rms_norm", "aten::mul",
-	 "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float, c10::BFloat16 const*, c10::BFloat16 const*, "
+	 "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float, "
+	 "c10::BFloat16 const*, c10::BFloat16 const*, "
 	 "c10::BFloat16 const*, float*, float*, c10::BFloat16*)",
-	 "[[1, 8192, 4096], [4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\"]", "torchtitan/models/llama/model.py", 9000, 60000, 8192},
-	{"aten::linear", "aten::mm", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas",
-	 "[[8192, 4096], [6144, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"\"]", "torchtitan/models/llama/model.py", 14000, 610000, 3072},
+	 "[[1, 8192, 4096], [4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\"]",
+	 "torchtitan/models/llama/model.py", 9000, 60000, 8192},
+	{"aten::linear", "aten::mm",
+	 "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_"
+	 "cublas",
+	 "[[8192, 4096], [6144, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"\"]",
+	 "torchtitan/models/llama/model.py", 14000, 610000, 3072},
 	{"aten::_scaled_dot_product_flash_attention", "aten::_flash_attention_forward",
-	 "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, cutlass::bfloat16_t, Flash_kernel_traits<128, 128, 64, 4, "
+	 "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, cutlass::bfloat16_t, "
+	 "Flash_kernel_traits<128, 128, 64, 4, "
 	 "cutlass::bfloat16_t> >, false, true, false, false, false, true, false, false>(pytorch_flash::Flash_fwd_params)",
 	 "[[1, 32, 8192, 128], [1, 8, 8192, 128], [1, 8, 8192, 128], [], [], [], []]",
-	 "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\", \"Scalar\", \"Scalar\", \"\"]", "torch/nn/functional.py", 22000, 900000, 2048},
-	{"aten::linear", "aten::mm", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_warpgroupsize2x1x1_execute_segment_k_off_kernel__5x_cublas",
-	 "[[8192, 4096], [14336, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"\"]", "torchtitan/models/llama/model.py", 13000, 1400000, 7168},
+	 "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\", \"Scalar\", \"Scalar\", \"\"]",
+	 "torch/nn/functional.py", 22000, 900000, 2048},
+	{"aten::linear", "aten::mm",
+	 "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_warpgroupsize2x1x1_execute_segment_k_off_kernel__5x_"
+	 "cublas",
+	 "[[8192, 4096], [14336, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"\"]",
+	 "torchtitan/models/llama/model.py", 13000, 1400000, 7168},
 	{"aten::silu", "aten::silu",
-	 "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::silu_kernel(at::TensorIteratorBase&)::{lambda()#1}::operator()() "
-	 "const::{lambda()#2}::operator()() const::{lambda(c10::BFloat16)#1}, at::detail::Array<char*, 2> >(int, at::native::(anonymous namespace)::"
+	 "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous "
+	 "namespace)::silu_kernel(at::TensorIteratorBase&)::{lambda()#1}::operator()() "
+	 "const::{lambda()#2}::operator()() const::{lambda(c10::BFloat16)#1}, at::detail::Array<char*, 2> >(int, "
+	 "at::native::(anonymous namespace)::"
 	 "silu_kernel(at::TensorIteratorBase&), at::detail::Array<char*, 2>)",
 	 "[[1, 8192, 14336]]", "[\"c10::BFloat16\"]", "torch/nn/functional.py", 8000, 110000, 57344},
-	{"aten::add", "aten::add_", "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, at::detail::Array<char*, 3> >"
+	{"aten::add", "aten::add_",
+	 "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, "
+	 "at::detail::Array<char*, 3> >"
 	 "(int, at::native::CUDAFunctor_add<c10::BFloat16>, at::detail::Array<char*, 3>)",
-	 "[[1, 8192, 4096], [1, 8192, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\"]", "torchtitan/models/llama/model.py", 6000, 50000, 16384},
+	 "[[1, 8192, 4096], [1, 8192, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\"]",
+	 "torchtitan/models/llama/model.py", 6000, 50000, 16384},
 };
 
 static void step(writer *w, int number) {
 	char name[40];
 	int64_t from = w->rank[w->o.rank].host;
 	for (int layer = 0; layer < w->o.layers; layer++) {
-		collective(w, "_allgather_base", "nccl:_all_gather_base", "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+		collective(w, "_allgather_base", "nccl:_all_gather_base",
+		           "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
 		           (int64_t)HIDDEN * (HIDDEN + 3 * FFN) / w->o.ranks, 900000);
 		for (int i = 0; i < 2; i++)
 			for (size_t k = 0; k < sizeof layer_work / sizeof *layer_work; k++) run(w, &layer_work[k], layer);
 		wait_for_comm(w);
 		collective(w, "_reduce_scatter_base", "nccl:_reduce_scatter_base",
-		           "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", (int64_t)HIDDEN * (HIDDEN + 3 * FFN), 1100000);
+		           "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+		           (int64_t)HIDDEN * (HIDDEN + 3 * FFN), 1100000);
 	}
-	collective(w, "allreduce", "nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 1, 40000);
+	collective(w, "allreduce", "nccl:all_reduce",
+	           "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 1, 40000);
 	wait_for_comm(w);
 	for (int r = 0; r < w->o.ranks; r++)
 		if (w->rank[r].host < w->rank[r].compute) w->rank[r].host = w->rank[r].compute;
 	snprintf(name, sizeof name, "ProfilerStep#%d", number);
-	begin(w, 'X', "user_annotation", name, PROCESS + w->o.rank, PROCESS + w->o.rank, from, w->rank[w->o.rank].host - from);
+	begin(w, 'X', "user_annotation", name, PROCESS + w->o.rank, PROCESS + w->o.rank, from,
+		  w->rank[w->o.rank].host - from);
 	PUT("\"External id\": %u, \"Record function id\": 0, \"Ev Idx\": %u", w->external, w->external);
 	end(w);
 }
@@ -239,13 +276,18 @@ static void step(writer *w, int number) {
 static void head(writer *w) {
 	PUT("{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [");
 	for (int i = 0; i < 8; i++)
-		PUT("%s\n    {\n      \"id\": %d, \"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMem\": 85029158912,\n      \"computeMajor\": 9, \"computeMinor\": 0,\n"
-		    "      \"maxThreadsPerBlock\": 1024, \"warpSize\": 32, \"numSms\": 132\n    }", i ? "," : "", i);
-	PUT("\n  ],\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %d, \"world_size\": %d, \"pg_count\": 1, \"pg_config\": [{\"pg_name\": \"0\", "
-	    "\"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:nccl\", \"pg_size\": %d, \"ranks\": [", w->o.rank, w->o.ranks, w->o.ranks);
+		PUT("%s\n    {\n      \"id\": %d, \"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMem\": 85029158912,\n      "
+			"\"computeMajor\": 9, \"computeMinor\": 0,\n"
+			"      \"maxThreadsPerBlock\": 1024, \"warpSize\": 32, \"numSms\": 132\n    }",
+			i ? "," : "", i);
+	PUT("\n  ],\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %d, \"world_size\": %d, \"pg_count\": 1, "
+		"\"pg_config\": [{\"pg_name\": \"0\", "
+		"\"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:nccl\", \"pg_size\": %d, \"ranks\": [",
+		w->o.rank, w->o.ranks, w->o.ranks);
 	for (int r = 0; r < w->o.ranks; r++) PUT("%s%d", r ? ", " : "", r);
-	PUT("]}], \"nccl_version\": \"2.20.5\"},\n  \"record_shapes\": 1,\n  \"displayTimeUnit\": \"ms\",\n  \"baseTimeNanoseconds\": 1711964646000000000,\n"
-	    "  \"traceEvents\": [");
+	PUT("]}], \"nccl_version\": \"2.20.5\"},\n  \"record_shapes\": 1,\n  \"displayTimeUnit\": \"ms\",\n  "
+		"\"baseTimeNanoseconds\": 1711964646000000000,\n"
+		"  \"traceEvents\": [");
 	w->first = true;
 }
 
@@ -271,7 +313,8 @@ static options read_words(int argc, char **argv) {
 		else if (option == 'P') o.python = false;
 		else usage();
 	}
-	if (o.ranks < 1 || o.ranks > MOST_RANKS || o.rank < 0 || o.rank >= o.ranks || o.layers < 1 || optind != argc) usage();
+	if (o.ranks < 1 || o.ranks > MOST_RANKS || o.rank < 0 || o.rank >= o.ranks || o.layers < 1 || optind != argc)
+		usage();
 	return o;
 }
 

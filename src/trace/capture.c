@@ -184,7 +184,8 @@ static bool nest(lk_capture *c) {
 			uint32_t event = c->order[at];
 			while (open != LK_NONE && lk_event_end(c, open) < lk_event_end(c, event)) open = c->parent[open];
 			/* Clocks are rounded: an event that begins where another ends is behind it, unless both are empty. */
-			while (open != LK_NONE && lk_event_end(c, open) <= c->start_ns[event] && c->dur_ns[open] > 0) open = c->parent[open];
+			while (open != LK_NONE && lk_event_end(c, open) <= c->start_ns[event] && c->dur_ns[open] > 0)
+				open = c->parent[open];
 			c->parent[event] = open;
 			if (!c->lanes.at[l].stream) open = event;
 		}
@@ -196,8 +197,8 @@ typedef struct launch_slot {
 	uint32_t correlation, event;
 } launch_slot;
 
-/* The calls by correlation. A profiler counts these numbers up, so most files need no hash: the number says the place, and
- * neighbours in time are neighbours in memory. */
+/* The calls by correlation. A profiler counts these numbers up, so most files need no hash: the number says the place,
+ * and neighbours in time are neighbours in memory. */
 typedef struct launch_table {
 	launch_slot *slots;
 	size_t count;            /* a power of two */
@@ -211,7 +212,8 @@ static bool is_launch(const lk_capture *c, uint32_t i) {
 
 static launch_slot *launch_at(const launch_table *t, uint32_t correlation) {
 	size_t at = t->dense ? correlation - t->least : lk_hash64(correlation);
-	for (at &= t->count - 1; t->slots[at].correlation && t->slots[at].correlation != correlation;) at = (at + 1) & (t->count - 1);
+	for (at &= t->count - 1; t->slots[at].correlation && t->slots[at].correlation != correlation;)
+		at = (at + 1) & (t->count - 1);
 	return &t->slots[at];
 }
 

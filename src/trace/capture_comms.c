@@ -53,9 +53,10 @@ static int64_t elements_of(const char *dims) {
 	for (const char *p = dims; *p; p++) {
 		if (*p == '[') product = 1, inside = false;
 		else if (*p >= '0' && *p <= '9') {
-			product *= strtod(p, NULL);
+			double size = *p - '0';
+			while (p[1] >= '0' && p[1] <= '9') size = size * 10 + (*++p - '0');
+			product *= size;
 			inside = true;
-			while (p[1] >= '0' && p[1] <= '9') p++;
 		} else if (*p == ']' && inside) {
 			sum += product;
 			inside = false;
@@ -76,9 +77,12 @@ static void first_type(const char *types, char *out, size_t size) {
 /* How many elements come out where so many go in. */
 static int64_t elements_out(const lk_comm_note *n) {
 	if (n->in_elements < 0) return -1;
-	if (n->kind == LK_OP_ALLGATHER) return n->group_size > 0 && n->in_elements < INT64_MAX / n->group_size ? n->in_elements * n->group_size : -1;
-	if (n->kind == LK_OP_REDUCESCATTER) return n->group_size > 0 ? n->in_elements / n->group_size : -1;
-	return n->kind == LK_OP_SEND || n->kind == LK_OP_RECV || n->kind < LK_OP_COUNT ? n->in_elements : -1;
+	bool spreads = n->kind == LK_OP_ALLGATHER || n->kind == LK_OP_REDUCESCATTER;
+	if (n->kind == LK_OP_COUNT || (spreads && n->group_size <= 0)) return -1;
+	if (n->kind == LK_OP_REDUCESCATTER) return n->in_elements / n->group_size;
+	if (n->kind == LK_OP_ALLGATHER)
+		return n->in_elements < INT64_MAX / n->group_size ? n->in_elements * n->group_size : -1;
+	return n->in_elements;
 }
 
 static lk_status sizes_from_shapes(lk_capture *c, uint32_t event, lk_comm_note *n, lk_error *err) {

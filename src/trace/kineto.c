@@ -1,6 +1,7 @@
-/* kineto.c: the JSON of PyTorch's profiler (Kineto) and of Chrome's trace viewer, streamed: an object of head fields and a
- * list `traceEvents`, or the older bare list. Events are read one by one from a sliding window (kineto_event.c); what
- * nobody needs is skipped without being looked at. A damaged file gives the events that can be read, and warnings. */
+/* kineto.c: the JSON of PyTorch's profiler (Kineto) and of Chrome's trace viewer, streamed: an object of head fields
+ * and a list `traceEvents`, or the older bare list. Events are read one by one from a sliding window (kineto_event.c);
+ * what nobody needs is skipped without being looked at. A damaged file gives the events that can be read, and warnings.
+ */
 #include "trace/kineto.h"
 
 #include <stdlib.h>
@@ -274,7 +275,7 @@ static lk_status no_trace(lk_kineto *r, const char *what) {
 	char where[240];
 	snprintf(where, sizeof where, "%s:%llu", r->c->path, (unsigned long long)lk_window_line(&r->window, r->window.at));
 	lk_fail(r->err, LK_ERR_INPUT, where, "no trace: %s", what);
-	return lk_hint(r->err, "give what torch.profiler's export_chrome_trace wrote: JSON with a list traceEvents, plain, gzip or zstd");
+	return lk_hint(r->err, "give what export_chrome_trace of torch.profiler wrote, plain, gzip or zstd");
 }
 
 static lk_status read_document(lk_kineto *r) {
@@ -297,6 +298,7 @@ static lk_status read_document(lk_kineto *r) {
 
 /* ---- warnings ---- */
 
+/* Each is followed by a count and the line of the first. */
 static const char *const odd_texts[LK_ODD_COUNT] = {
 	[LK_ODD_DAMAGED] = "damaged places, left out up to the next event",
 	[LK_ODD_LONG] = "events of more than 32 MiB, left out",
@@ -312,21 +314,28 @@ static const char *const odd_texts[LK_ODD_COUNT] = {
 	[LK_ODD_HEAD] = "head fields that could not be read",
 };
 
-static void warn(lk_kineto *r) {
-	lk_capture *c = r->c;
-	unsigned long long line = lk_window_line(&r->window, r->window.at);
+static void warn_of_end(lk_kineto *r) {
+	lk_window *w = &r->window;
+	unsigned long long line = lk_window_line(w, w->at);
 	char text[600];
-	if (r->window.broken != LK_OK)
-		lk_capture_warn(c, "%s; the %u events before that are kept", lk_error_text(&r->window.cause, text, sizeof text), c->count);
-	else if (r->cut) lk_capture_warn(c, "cut off in line %llu; the %u events before that are kept", line, c->count);
-	for (int i = 0; i < LK_ODD_COUNT; i++)
-		if (r->odd[i].count && odd_texts[i])
-			lk_capture_warn(c, "%s: %llu, first in line %llu", odd_texts[i], (unsigned long long)r->odd[i].count,
-			                (unsigned long long)r->odd[i].line);
-	if (r->odd[LK_ODD_NOT_ENDED].count)
-		lk_capture_warn(c, "calls that began (ph B) and never ended, left out: %llu", (unsigned long long)r->odd[LK_ODD_NOT_ENDED].count);
-	if (r->odd[LK_ODD_BEHIND].count)
-		lk_capture_warn(c, "behind the end of the JSON, in line %llu, stands more; it is not read", (unsigned long long)r->odd[LK_ODD_BEHIND].line);
+	if (w->broken != LK_OK)
+		lk_capture_warn(r->c, "%s; the %u events before that are kept", lk_error_text(&w->cause, text, sizeof text),
+		                r->c->count);
+	else if (r->cut)
+		lk_capture_warn(r->c, "cut off in line %llu; the %u events before that are kept", line, r->c->count);
+}
+
+static void warn(lk_kineto *r) {
+	warn_of_end(r);
+	for (int i = 0; i < LK_ODD_COUNT; i++) {
+		unsigned long long count = r->odd[i].count, line = r->odd[i].line;
+		if (!count) continue;
+		if (i == LK_ODD_NOT_ENDED)
+			lk_capture_warn(r->c, "calls that began (ph B) and never ended, left out: %llu", count);
+		else if (i == LK_ODD_BEHIND)
+			lk_capture_warn(r->c, "behind the end, in line %llu, stands more; it is not read", line);
+		else lk_capture_warn(r->c, "%s: %llu, first in line %llu", odd_texts[i], count, line);
+	}
 }
 
 static lk_read_limits limits_of(const lk_read_limits *given) {

@@ -1,6 +1,6 @@
-/* kineto_event.c: reads one event of a JSON trace. Keys may come in any order; of a key that comes twice the last counts,
- * but the first category decides what is skipped. As soon as `ph` and `cat` tell that an event is of no use, the rest of
- * it is not looked at. */
+/* kineto_event.c: reads one event of a JSON trace. Keys may come in any order; of a key that comes twice the last
+ * counts, but the first category decides what is skipped. As soon as `ph` and `cat` tell that an event is of no use,
+ * the rest of it is not looked at. */
 #include "trace/kineto_event.h"
 
 #include <ctype.h>
@@ -90,7 +90,8 @@ static inline int find(const lk_key_slot *slots, size_t mask, const key *keys, c
 }
 
 /* A key with escapes in it: no profiler writes one, but it is JSON. */
-static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size_t mask, const key *keys, lk_slice text) {
+static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size_t mask, const key *keys,
+                                                  lk_slice text) {
 	char plain[64] = "";
 	size_t length = lk_slice_text(text, plain, sizeof plain - 8);
 	return find(slots, mask, keys, plain, length);
@@ -171,7 +172,8 @@ static inline const char *bare_stop(const char *p) {
 		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p), space = _mm_set1_epi8(' ');
 		__m128i bracket = _mm_or_si128(x, space); /* ']' as '}' */
 		__m128i stop = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8(',')), _mm_cmpeq_epi8(bracket, _mm_set1_epi8('}')));
-		stop = _mm_or_si128(stop, _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8(':'))));
+		stop = _mm_or_si128(stop,
+		                    _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8(':'))));
 		stop = _mm_or_si128(stop, _mm_cmpeq_epi8(_mm_min_epu8(x, space), x));
 		unsigned mask = (unsigned)_mm_movemask_epi8(stop);
 		if (mask) return p + __builtin_ctz(mask);
@@ -216,7 +218,9 @@ static bool read_number(cursor *c, lk_slice *out) {
 }
 
 static inline const char *read_digits(const char *p, int64_t *value) {
-	for (unsigned digit; (digit = (unsigned)((unsigned char)*p - '0')) < 10; p++) *value = (int64_t)((uint64_t)*value * 10 + digit);
+	uint64_t read = (uint64_t)*value; /* may run over; who counts the digits sees it */
+	for (unsigned digit; (digit = (unsigned)((unsigned char)*p - '0')) < 10; p++) read = read * 10 + digit;
+	*value = (int64_t)read;
 	return p;
 }
 
@@ -348,7 +352,7 @@ static bool read_member(cursor *c, const key *k) {
 	case VALUE: return read_value(c, where);
 	case TIME: return read_time(c, where);
 	case WHOLE: return read_whole(c, where);
-	case PLACE: return read_place(c, where, k->where == offsetof(lk_kineto_fields, thread) ? &c->f->thread_text : &c->f->process_text);
+	case PLACE: return read_place(c, where, where == &c->f->thread ? &c->f->thread_text : &c->f->process_text);
 	case THREE: return read_three(c, where);
 	case ARGUMENTS: return *c->p == '{' ? read_arguments(c) : read_value(c, &slice);
 	case NESTED: break;
@@ -396,9 +400,9 @@ lk_event_state lk_kineto_event(lk_kineto_fields *f, const lk_keys *keys, const c
 	cursor c = {.f = f, .keys = keys, .p = *at + 1, .end = end};
 	lk_slice name, unneeded;
 	*f = (lk_kineto_fields){
-		.kind = LK_KINETO_UNKNOWN, .start_ns = LK_UNSAID, .dur_ns = LK_UNSAID, .process = -1, .thread = -1, .sequence = -1,
-		.stream = -1, .device = -1, .bytes = -1, .wait_stream = -1, .in_elements = -1, .out_elements = -1, .source = -1,
-		.target = -1};
+		.kind = LK_KINETO_UNKNOWN, .start_ns = LK_UNSAID, .dur_ns = LK_UNSAID, .process = -1, .thread = -1,
+		.sequence = -1, .stream = -1, .device = -1, .bytes = -1, .wait_stream = -1,
+		.in_elements = -1, .out_elements = -1, .source = -1, .target = -1};
 	for (bool first = true;; first = false) {
 		const char *before = c.p;
 		if (!next_key(&c, first, &name)) break;
@@ -408,7 +412,6 @@ lk_event_state lk_kineto_event(lk_kineto_fields *f, const lk_keys *keys, const c
 		if (!(i < 0 ? read_value(&c, &unneeded) : read_member(&c, &event_keys[i]))) break;
 		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(f)) return *at = c.p, *depth = 1, LK_EVENT_USELESS;
 	}
-	if (c.state == LK_EVENT_DONE) *at = c.p;
-	else if (c.state == LK_EVENT_DAMAGED) *at = c.p;
+	if (c.state == LK_EVENT_DONE || c.state == LK_EVENT_DAMAGED) *at = c.p;
 	return c.state;
 }

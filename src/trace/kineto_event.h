@@ -1,5 +1,5 @@
-/* kineto_event.h: one event of a JSON trace, read from contiguous bytes into fields. Texts stay where they are; nothing is
- * interned before it is clear that the event is kept. */
+/* kineto_event.h: one event of a JSON trace, read from contiguous bytes into fields. Texts stay where they are; nothing
+ * is interned before it is clear that the event is kept. */
 #ifndef LK_TRACE_KINETO_EVENT_H
 #define LK_TRACE_KINETO_EVENT_H
 
@@ -66,8 +66,8 @@ lk_event_state lk_kineto_event(lk_kineto_fields *f, const lk_keys *keys, const c
 
 /* A text's characters without escapes, at most size - 1 bytes and '\0'; NUL becomes U+FFFD. Returns its length. */
 size_t lk_slice_text(lk_slice slice, char *out, size_t size);
-/* A value without white space and quotes, "[[512,13],[],[]]"; objects become lists. Its length, or SIZE_MAX if it is too
- * long. */
+/* A value without white space and quotes, "[[512,13],[],[]]"; objects become lists. Its length, or SIZE_MAX if it is
+ * too long. */
 size_t lk_slice_compact(lk_slice slice, char *out, size_t size);
 /* A number as it is written; LK_UNSAID if it is none. */
 int64_t lk_slice_whole(lk_slice slice);

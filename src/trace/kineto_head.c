@@ -1,9 +1,10 @@
-/* kineto_head.c: what a Kineto file says before and behind its events: the devices, the rank and its process groups, and
- * which time 0 is. These values are small, so they are read as documents. */
+/* kineto_head.c: what a Kineto file says before and behind its events: the devices, the rank and its process groups,
+ * and which time 0 is. These values are small, so they are read as documents. */
 #include "trace/kineto_reader.h"
 
 #include <stdlib.h>
 #include "base/json.h"
+#include "base/text.h"
 
 static const char *const wanted[] = {"deviceProperties", "distributedInfo", "baseTimeNanoseconds"};
 
@@ -15,8 +16,10 @@ const char *lk_head_wants(const char *key, size_t length) {
 
 static double number_of(const lk_value *value, double otherwise) {
 	if (value && value->kind == LK_JSON_NUMBER) return value->number;
-	if (value && value->kind == LK_JSON_STRING && *value->text >= '0' && *value->text <= '9') return strtod(value->text, NULL);
-	return otherwise;
+	if (!value || value->kind != LK_JSON_STRING) return otherwise;
+	const char *end;
+	double number = lk_read_real(value->text, &end);
+	return end > value->text ? number : otherwise;
 }
 
 static int32_t small_of(const lk_value *value, int32_t otherwise) {
@@ -34,8 +37,9 @@ static lk_status read_devices(lk_kineto *r, const lk_value *list) {
 	for (size_t i = 0; list->kind == LK_JSON_ARRAY && i < list->count && r->devices.count < LK_HEAD_DEVICES; i++) {
 		const lk_value *v = &list->items[i];
 		double bytes = number_of(lk_json_get(v, "totalGlobalMem"), 0);
-		lk_head_device d = {
-			.id = small_of(lk_json_get(v, "id"), (int32_t)i), .sms = small_of(lk_json_get(v, "numSms"), 0), .bytes = bytes > 0 ? bytes : 0};
+		lk_head_device d = {.id = small_of(lk_json_get(v, "id"), (int32_t)i),
+		                    .sms = small_of(lk_json_get(v, "numSms"), 0),
+		                    .bytes = bytes > 0 ? bytes : 0};
 		LK_TRY(intern_value(r, lk_json_get(v, "name"), &d.name));
 		if (!lk_push(&r->devices)) return lk_oom(r->err);
 		*lk_last(&r->devices) = d;
@@ -47,7 +51,8 @@ static lk_status read_devices(lk_kineto *r, const lk_value *list) {
 static lk_status intern_ranks(lk_kineto *r, lk_arena *arena, const lk_value *ranks, uint32_t *out) {
 	if (!ranks || ranks->kind != LK_JSON_ARRAY) return intern_value(r, ranks, out);
 	size_t size = 3, used = 0;
-	for (size_t i = 0; i < ranks->count; i++) size += ranks->items[i].kind == LK_JSON_NUMBER ? strlen(ranks->items[i].text) + 2 : 0;
+	for (size_t i = 0; i < ranks->count; i++)
+		if (ranks->items[i].kind == LK_JSON_NUMBER) size += strlen(ranks->items[i].text) + 2;
 	char *text = lk_arena_alloc(arena, size);
 	if (!text) return lk_oom(r->err);
 	text[used++] = '[';

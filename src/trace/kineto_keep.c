@@ -77,7 +77,8 @@ static lk_status build(lk_kineto *r, lk_event *e) {
 	LK_TRY(intern(r, f->name, &e->name));
 	if (device || f->kind == LK_EVENT_SYNC) {
 		e->value = f->bytes;
-		LK_TRY(lane_of(r, true, f->device >= 0 ? f->device : f->process, f->stream >= 0 ? f->stream : stream_of(f->thread), &e->lane));
+		LK_TRY(lane_of(r, true, f->device >= 0 ? f->device : f->process,
+		               f->stream >= 0 ? f->stream : stream_of(f->thread), &e->lane));
 	} else LK_TRY(lane_of(r, false, f->process, f->thread, &e->lane));
 	if (f->kind == LK_EVENT_KERNEL) e->shape = (uint32_t)f->grid, e->types = (uint32_t)f->block;
 	/* Sizes of communication are in the arguments of annotations, which are few. */
@@ -114,7 +115,8 @@ static lk_status add_sync(lk_kineto *r, uint32_t event) {
 	char text[64];
 	const char *kind = words(f->sync_kind, text, sizeof text);
 	int64_t device = f->device >= 0 ? f->device : f->kind == LK_EVENT_SYNC ? f->process : 0;
-	lk_sync_note n = {.event = event, .kind = LK_SYNC_EVENT, .stream = LK_NONE, .on = LK_NONE, .record = id_of(f->wait_record)};
+	lk_sync_note n = {
+		.event = event, .kind = LK_SYNC_EVENT, .stream = LK_NONE, .on = LK_NONE, .record = id_of(f->wait_record)};
 	if (strstr(kind, "Wait")) n.kind = LK_SYNC_STREAM_WAITS;
 	else if (strncmp(kind, "Stream", 6) == 0) n.kind = LK_SYNC_STREAM;
 	else if (strstr(kind, "Context") || strstr(kind, "Device")) n.kind = LK_SYNC_DEVICE;
@@ -136,7 +138,8 @@ enum { BYTES_OF_A_NAME = 64 };
 static lk_status add(lk_kineto *r, const lk_event *e, uint32_t *event) {
 	lk_capture *c = r->c;
 	if (c->count + r->open_count >= r->limits.events) return too_many(r, "events", r->limits.events);
-	if (lk_intern_count(c->names) > r->limits.names || lk_intern_bytes_used(c->names) / BYTES_OF_A_NAME > r->limits.names)
+	if (lk_intern_count(c->names) > r->limits.names ||
+		lk_intern_bytes_used(c->names) / BYTES_OF_A_NAME > r->limits.names)
 		return too_many(r, "different names", r->limits.names);
 	*event = lk_capture_add(c, e);
 	return *event == LK_NONE ? lk_oom(r->err) : LK_OK;
@@ -187,7 +190,8 @@ static lk_status keep_label(lk_kineto *r) {
 	char text[32];
 	lk_lane_label label = {.process = f->process, .thread = f->thread};
 	r->c->dropped++;
-	if (!f->label.at || r->labels.count >= MOST_LABELS || strcmp(words(f->name, text, sizeof text), "thread_name") != 0) return LK_OK;
+	if (!f->label.at || r->labels.count >= MOST_LABELS || strcmp(words(f->name, text, sizeof text), "thread_name") != 0)
+		return LK_OK;
 	LK_TRY(intern(r, f->label, &label.name));
 	if (!lk_push(&r->labels)) return lk_oom(r->err);
 	*lk_last(&r->labels) = label;

@@ -38,7 +38,8 @@ static uint64_t newlines(const char *from, const char *to) {
 		/* Each comparison takes -1 off a byte, of which four stay far from running over. */
 		__m128i sum = zero;
 		for (int i = 0; i < 4; i++)
-			sum = _mm_sub_epi8(sum, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(from + 16 * i)), newline));
+			sum = _mm_sub_epi8(
+				sum, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(from + 16 * i)), newline));
 		sum = _mm_sad_epu8(sum, zero);
 		count += (uint64_t)_mm_cvtsi128_si64(sum) + (uint64_t)_mm_cvtsi128_si64(_mm_srli_si128(sum, 8));
 		from += 64;

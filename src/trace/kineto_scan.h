@@ -1,5 +1,5 @@
-/* kineto_scan.h: the bytes of a JSON trace and how one moves over them fast: a window that slides over the file, the end
- * of a text, the end of a value that nobody needs.
+/* kineto_scan.h: the bytes of a JSON trace and how one moves over them fast: a window that slides over the file, the
+ * end of a text, the end of a value that nobody needs.
  *
  * An event is read from contiguous bytes. Where the window ends inside it, the window slides so that it begins with the
  * event, reads on, and the event is read again; it grows only for what is longer than itself. Behind what was read lie

@@ -1,4 +1,5 @@
-/* lane_map.c: open addressing with linear probing; the table doubles when it is half full. */
+/* lane_map.c: open addressing with linear probing; the table doubles when it is half full. The hash begins with where
+ * the table lies, which differs from process to process: no file can be made whose lanes all meet in one slot. */
 #include "trace/lane_map.h"
 
 #include <stdlib.h>
@@ -11,7 +12,8 @@ typedef struct lk_lane_slot {
 } lk_lane_slot;
 
 static lk_lane_slot *slot_of(const lk_lane_map *map, lk_lane_key key) {
-	uint64_t hash = lk_hash64(lk_hash64((uint64_t)key.process) ^ ((uint64_t)key.thread * 2 + key.stream));
+	uint64_t seed = (uint64_t)(uintptr_t)map->slots;
+	uint64_t hash = lk_hash64(lk_hash64((uint64_t)key.process ^ seed) ^ ((uint64_t)key.thread * 2 + key.stream));
 	for (size_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
 		lk_lane_slot *s = &map->slots[i];
 		if (!s->used) return s;

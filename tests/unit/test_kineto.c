@@ -1,6 +1,6 @@
-/* test_kineto.c: the reader of Kineto's and Chrome's JSON. Oracles: python's json on every trace at hand, and a slow reader
- * over base/json on random files. Damage of every kind gives a warning and the events that can be read; what is no trace,
- * or too much, is refused. */
+/* test_kineto.c: the reader of Kineto's and Chrome's JSON. Oracles: python's json on every trace at hand, and a slow
+ * reader over base/json on random files. Damage of every kind gives a warning and the events that can be read; what is
+ * no trace, or too much, is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@ static const lk_read_limits with_shapes = {.shapes = true};
 
 /* ---- helpers ---- */
 
-static lk_status read_bytes(const char *text, size_t size, const lk_read_limits *limits, lk_capture **out, lk_error *err) {
+static lk_status read_bytes(const char *text, size_t size, const lk_read_limits *limits, lk_capture **out,
+                            lk_error *err) {
 	lk_stream *in;
 	*out = NULL;
 	*err = (lk_error){0};
@@ -39,7 +40,8 @@ static lk_capture *read_text(const char *text) {
 	lk_capture *c;
 	lk_error err;
 	char line[1024];
-	if (read_bytes(text, strlen(text), &with_shapes, &c, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
+	if (read_bytes(text, strlen(text), &with_shapes, &c, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, line, sizeof line));
 	return c;
 }
 
@@ -61,7 +63,8 @@ static void assert_refused(const char *text, const char *words) {
 	char line[1024];
 	if (read_bytes(text, strlen(text), &with_shapes, &c, &err) == LK_OK) fail_msg("was read: %s", text);
 	lk_error_text(&err, line, sizeof line);
-	if (!strstr(line, words) || !err.where[0] || !err.hint[0]) fail_msg("\"%s\" does not say \"%s\", where and what to do", line, words);
+	if (!strstr(line, words) || !err.where[0] || !err.hint[0])
+		fail_msg("\"%s\" does not say \"%s\", where and what to do", line, words);
 }
 
 static const char *name_of(const lk_capture *c, uint32_t event) { return lk_capture_text(c, c->name[event]); }
@@ -90,10 +93,11 @@ static void print_capture(const lk_capture *c, char *out, size_t size) {
 	}
 	size_t used = 0;
 	for (int k = 0; k < LK_EVENT_KINDS; k++)
-		used += (size_t)snprintf(out + used, size - used, "%s %llu %llu %llu %llu\n", names[k], (unsigned long long)sums[k][0],
-		                         (unsigned long long)sums[k][1], (unsigned long long)sums[k][2], (unsigned long long)sums[k][3]);
-	snprintf(out + used, size - used, "joined %llu\nnccl %llu %llu %llu\n", (unsigned long long)joined, (unsigned long long)comms,
-	         (unsigned long long)elements, (unsigned long long)bytes);
+		used += (size_t)snprintf(out + used, size - used, "%s %llu %llu %llu %llu\n", names[k],
+		                         (unsigned long long)sums[k][0], (unsigned long long)sums[k][1],
+		                         (unsigned long long)sums[k][2], (unsigned long long)sums[k][3]);
+	snprintf(out + used, size - used, "joined %llu\nnccl %llu %llu %llu\n", (unsigned long long)joined,
+	         (unsigned long long)comms, (unsigned long long)elements, (unsigned long long)bytes);
 }
 
 static void compare_file(const char *path) {
@@ -192,7 +196,8 @@ static void put_key(text *t, const char *key, uint64_t *seed, bool *first) {
 }
 
 static void put_random_value(text *t, uint64_t *seed, int depth) {
-	static const char *const plain[] = {"0", "-1.5e3", "true", "null", "\"a \\\" ] } b\"", "\"\\\\\"", "[]", "{}", "12345678901234567890"};
+	static const char *const plain[] = {
+		"0", "-1.5e3", "true", "null", "\"a \\\" ] } b\"", "\"\\\\\"", "[]", "{}", "12345678901234567890"};
 	if (depth > 3 || draw(seed, 3)) {
 		put(t, "%s", plain[draw(seed, sizeof plain / sizeof *plain)]);
 		return;
@@ -215,12 +220,15 @@ static void put_number(text *t, uint64_t *seed) {
 	}
 }
 
-static const char *const some_names[] = {"aten::mm", "void f<\"x\">(int)", "a/b\\c", "\xc3\xa9t\xc3\xa9", "", "line\nline", "ProfilerStep#1"};
-static const char *const some_categories[] = {"cpu_op", "kernel", "cuda_runtime", "python_function", "user_annotation", "gpu_memcpy", "Operator",
-                                              "Kernel", "ac2g", "Trace", "gpu_memset"};
+static const char *const some_names[] = {"aten::mm", "void f<\"x\">(int)", "a/b\\c",        "\xc3\xa9t\xc3\xa9",
+                                         "",         "line\nline",         "ProfilerStep#1"};
+static const char *const some_categories[] = {
+	"cpu_op",   "kernel", "cuda_runtime", "python_function", "user_annotation", "gpu_memcpy",
+	"Operator", "Kernel", "ac2g",         "Trace",           "gpu_memset"};
 
 static void put_argument(text *t, int which, uint64_t *seed, bool *first) {
-	static const char *const numbers[] = {"External id", "correlation", "Record function id", "Sequence number", "stream", "device", "bytes"};
+	static const char *const numbers[] = {
+		"External id", "correlation", "Record function id", "Sequence number", "stream", "device", "bytes"};
 	if (which < 7) {
 		put_key(t, numbers[which], seed, first);
 		put_number(t, seed);
@@ -260,7 +268,9 @@ static void put_field(text *t, int which, uint64_t *seed, bool *first) {
 	case 2: put_text(t, some_names[draw(seed, sizeof some_names / sizeof *some_names)], seed); break;
 	case 3:
 	case 4: put(t, "%d", (int)draw(seed, 5)); break;
-	case 5: put(t, draw(seed, 2) ? "%llu" : "%llu.%03d", 1700000000000000ull + draw(seed, 100000), (int)draw(seed, 1000)); break;
+	case 5:
+		put(t, draw(seed, 2) ? "%llu" : "%llu.%03d", 1700000000000000ull + draw(seed, 100000), (int)draw(seed, 1000));
+		break;
 	case 6: put(t, draw(seed, 3) ? "%d" : "%d.5", (int)draw(seed, 1000)); break;
 	case 7: put_arguments(t, seed); break;
 	default: put_random_value(t, seed, 0); break;
@@ -271,7 +281,8 @@ static void put_random_event(text *t, uint64_t *seed) {
 	bool first = true;
 	put(t, "{");
 	/* 4 and 9 have no common factor: every key once, in an order of their own */
-	for (int i = 0, at = (int)draw(seed, 9), by = draw(seed, 2) ? 4 : 1; i < 9; i++, at = (at + by) % 9) put_field(t, at, seed, &first);
+	for (int i = 0, at = (int)draw(seed, 9), by = draw(seed, 2) ? 4 : 1; i < 9; i++, at = (at + by) % 9)
+		put_field(t, at, seed, &first);
 	put_space(t, seed);
 	put(t, "}");
 }
@@ -316,9 +327,15 @@ static void compact(const lk_value *v, char *out) {
 }
 
 static int slow_kind(const char *category) {
-	static const struct { const char *name; int kind; } kinds[] = {
-		{"cpu_op", LK_EVENT_OP}, {"Operator", LK_EVENT_OP}, {"user_annotation", LK_EVENT_NOTE}, {"cuda_runtime", LK_EVENT_RUNTIME},
-		{"kernel", LK_EVENT_KERNEL}, {"Kernel", LK_EVENT_KERNEL}, {"gpu_memcpy", LK_EVENT_MEMCPY}, {"gpu_memset", LK_EVENT_MEMSET}};
+	static const struct { const char *name; int kind;
+	} kinds[] = {{"cpu_op", LK_EVENT_OP},
+	             {"Operator", LK_EVENT_OP},
+	             {"user_annotation", LK_EVENT_NOTE},
+	             {"cuda_runtime", LK_EVENT_RUNTIME},
+	             {"kernel", LK_EVENT_KERNEL},
+	             {"Kernel", LK_EVENT_KERNEL},
+	             {"gpu_memcpy", LK_EVENT_MEMCPY},
+	             {"gpu_memset", LK_EVENT_MEMSET}};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (strcmp(kinds[i].name, category) == 0) return kinds[i].kind;
 	return -1;
@@ -453,7 +470,8 @@ static void test_truncation(void **state) {
 
 /* ---- what files are odd in ---- */
 
-#define OP(name, ts, dur) "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":2,\"ts\":" ts ",\"dur\":" dur "}"
+#define OP(name, ts, dur)                                                                                              \
+	"{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":2,\"ts\":" ts ",\"dur\":" dur "}"
 #define FILE_OF(events) "{\"traceEvents\":[" events "]}"
 
 /* Reads, expects so many events and a warning (NULL: none). */
@@ -479,7 +497,8 @@ static void test_damage(void **state) {
 	check(FILE_OF(OP("a", "-Infinity", "1")), 0, "without a time");
 	check(FILE_OF(OP("a", "1", "-5")), 1, "negative duration");
 	check(FILE_OF("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1}"), 0, "without a duration");
-	check(FILE_OF("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"name\":\"l\",\"ts\":1,\"dur\":1}"), 1, "stands twice");
+	check(FILE_OF("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"name\":\"l\",\"ts\":1,\"dur\":1}"), 1,
+		  "stands twice");
 	check(FILE_OF(OP("a", "1", "2")) " {", 1, "behind the end");
 	/* an unescaped quote, a missing comma, a missing brace, bytes of nothing: the events around are kept */
 	check(FILE_OF(OP("a", "1", "2") "," OP("b\"c", "1", "2") "," OP("d", "1", "2")), 2, "damaged places");
@@ -491,13 +510,24 @@ static void test_damage(void **state) {
 
 static void test_numbers(void **state) {
 	(void)state;
-	static const struct { const char *us; int64_t ns; } times[] = {
-		{"0", 0}, {"1", 1000}, {"1712195495505637.5", 1712195495505637500}, {"1712195495505637.123456", 1712195495505637123},
-		{"0.0005", 1}, {"0.00049", 0}, {"2.9999", 3000}, {"1e3", 1000000}, {"1.5E-2", 15}, {"\"12.25\"", 12250}, {"9999999999999999999999", INT64_C(1) << 61},
-		{"1e400", INT64_C(1) << 61}, {"9999999999999999", INT64_C(1) << 61}};
+	static const struct { const char *us; int64_t ns;
+	} times[] = {{"0", 0},
+	             {"1", 1000},
+	             {"1712195495505637.5", 1712195495505637500},
+	             {"1712195495505637.123456", 1712195495505637123},
+	             {"0.0005", 1},
+	             {"0.00049", 0},
+	             {"2.9999", 3000},
+	             {"1e3", 1000000},
+	             {"1.5E-2", 15},
+	             {"\"12.25\"", 12250},
+	             {"9999999999999999999999", INT64_C(1) << 61},
+	             {"1e400", INT64_C(1) << 61},
+	             {"9999999999999999", INT64_C(1) << 61}};
 	for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
 		char file[400];
-		snprintf(file, sizeof file, "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":0,\"dur\":%s}]", times[i].us);
+		snprintf(file, sizeof file, "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":0,\"dur\":%s}]",
+		         times[i].us);
 		lk_capture *c = read_text(file);
 		assert_int_equal(c->count, 1);
 		if (c->dur_ns[0] != times[i].ns) fail_msg("%s us are not %lld ns", times[i].us, (long long)c->dur_ns[0]);
@@ -507,7 +537,8 @@ static void test_numbers(void **state) {
 
 static void test_names(void **state) {
 	(void)state;
-	lk_capture *c = read_text("[" OP("\\u00e9\\ud83d\\ude00\\n\\/", "1", "2") "," OP("\\ud83d x\\u0000", "1", "2") "," OP("\xc3\xa9\xf0\x9f\x98\x80\\n/", "1", "2") "]");
+	lk_capture *c = read_text("[" OP("\\u00e9\\ud83d\\ude00\\n\\/", "1", "2") "," OP(
+		"\\ud83d x\\u0000", "1", "2") "," OP("\xc3\xa9\xf0\x9f\x98\x80\\n/", "1", "2") "]");
 	assert_string_equal(name_of(c, 0), "\xc3\xa9\xf0\x9f\x98\x80\n/");
 	assert_string_equal(name_of(c, 1), "\xef\xbf\xbd x\xef\xbf\xbd");
 	assert_int_equal(c->name[0], c->name[2]);
@@ -516,13 +547,14 @@ static void test_names(void **state) {
 
 static void test_pairs(void **state) {
 	(void)state;
-	lk_capture *c = read_text(FILE_OF(
-		"{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"outer\",\"pid\":1,\"tid\":1,\"ts\":10},"
-		"{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"other\",\"pid\":1,\"tid\":2,\"ts\":11},"
-		"{\"ph\":\"B\",\"cat\":\"python_function\",\"name\":\"dropped\",\"pid\":1,\"tid\":1,\"ts\":12},"
-		"{\"ph\":\"B\",\"cat\":\"user_annotation\",\"name\":\"inner\",\"pid\":1,\"tid\":1,\"ts\":13},"
-		"{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":14.5},{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":15},{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":20},"
-		"{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":21}"));
+	lk_capture *c = read_text(
+		FILE_OF("{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"outer\",\"pid\":1,\"tid\":1,\"ts\":10},"
+		        "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"other\",\"pid\":1,\"tid\":2,\"ts\":11},"
+		        "{\"ph\":\"B\",\"cat\":\"python_function\",\"name\":\"dropped\",\"pid\":1,\"tid\":1,\"ts\":12},"
+		        "{\"ph\":\"B\",\"cat\":\"user_annotation\",\"name\":\"inner\",\"pid\":1,\"tid\":1,\"ts\":13},"
+		        "{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":14.5},{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":15},{\"ph\":"
+		        "\"E\",\"pid\":1,\"tid\":1,\"ts\":20},"
+		        "{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":21}"));
 	assert_int_equal(c->count, 2);
 	assert_string_equal(name_of(c, 0), "inner");
 	assert_int_equal(c->dur_ns[0], 1500);
@@ -544,10 +576,14 @@ static void test_nested_lists(void **state) {
 static void test_old_and_other_profilers(void **state) {
 	(void)state;
 	/* capitals; ROCm, where the process is the GPU and the arguments are texts; "stream 7" as the thread */
-	lk_capture *c = read_text("[{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"o\",\"pid\":\"10\",\"tid\":\"11\",\"ts\":1,\"dur\":9},"
-		"{\"ph\":\"X\",\"cat\":\"Runtime\",\"name\":\"hipLaunchKernel\",\"pid\":10,\"tid\":11,\"ts\":2,\"dur\":1,\"args\":{\"correlation\":\"5\",\"stream\":\"0x0\"}},"
-		"{\"ph\":\"X\",\"cat\":\"Kernel\",\"name\":\"k\",\"pid\":2,\"tid\":\"stream 7\",\"ts\":4,\"dur\":1,\"args\":{\"correlation\":5}},"
-		"{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\",\"pid\":\"Spans\",\"tid\":\"PyTorch Profiler\",\"ts\":0,\"dur\":99},"
+	lk_capture *c = read_text(
+		"[{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"o\",\"pid\":\"10\",\"tid\":\"11\",\"ts\":1,\"dur\":9},"
+		"{\"ph\":\"X\",\"cat\":\"Runtime\",\"name\":\"hipLaunchKernel\",\"pid\":10,\"tid\":11,\"ts\":2,\"dur\":1,"
+		"\"args\":{\"correlation\":\"5\",\"stream\":\"0x0\"}},"
+		"{\"ph\":\"X\",\"cat\":\"Kernel\",\"name\":\"k\",\"pid\":2,\"tid\":\"stream "
+		"7\",\"ts\":4,\"dur\":1,\"args\":{\"correlation\":5}},"
+		"{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\",\"pid\":\"Spans\",\"tid\":\"PyTorch "
+		"Profiler\",\"ts\":0,\"dur\":99},"
 		"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":10,\"tid\":11,\"args\":{\"name\":\"main\"}},"
 		"{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"p\",\"pid\":\"host\",\"tid\":\"loop\",\"ts\":1,\"dur\":9}]");
 	assert_int_equal(c->count, 4);
@@ -567,10 +603,14 @@ static void test_old_and_other_profilers(void **state) {
 
 static void test_head(void **state) {
 	(void)state;
-	lk_capture *c = read_text("{\"baseTimeNanoseconds\": 1711964646000000123, \"deviceProperties\": [{\"id\":0,\"name\":\"A\",\"numSms\":1},"
-		"{\"id\":1,\"name\":\"B\",\"numSms\":80,\"totalGlobalMem\":1000}], \"traceEvents\":[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,"
-		"\"args\":{\"device\":1,\"stream\":3}}], \"distributedInfo\": {\"backend\":\"nccl\",\"rank\":3,\"world_size\":8,\"pg_config\":"
-		"[{\"pg_name\":\"0\",\"pg_desc\":\"default_pg\",\"pg_size\":2,\"ranks\":[0,1]},{\"pg_name\":\"1\",\"ranks\":[2, 3,4]}]}}");
+	lk_capture *c = read_text(
+		"{\"baseTimeNanoseconds\": 1711964646000000123, \"deviceProperties\": [{\"id\":0,\"name\":\"A\",\"numSms\":1},"
+		"{\"id\":1,\"name\":\"B\",\"numSms\":80,\"totalGlobalMem\":1000}], "
+		"\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,"
+		"\"args\":{\"device\":1,\"stream\":3}}], \"distributedInfo\": "
+		"{\"backend\":\"nccl\",\"rank\":3,\"world_size\":8,\"pg_config\":"
+		"[{\"pg_name\":\"0\",\"pg_desc\":\"default_pg\",\"pg_size\":2,\"ranks\":[0,1]},{\"pg_name\":\"1\",\"ranks\":[2,"
+		" 3,4]}]}}");
 	assert_int_equal(c->origin_ns, 1711964646000001123);
 	assert_true(c->absolute);
 	assert_int_equal(c->rank, 3);
@@ -585,29 +625,41 @@ static void test_head(void **state) {
 	assert_int_equal(c->groups.at[1].size, 3);
 	assert_string_equal(lk_capture_text(c, c->groups.at[1].ranks), "[2, 3, 4]");
 	lk_capture_free(c);
-	check("{\"distributedInfo\": {\"rank\": 1, \"x\": }, \"traceEvents\": []}", 0, "head fields that could not be read");
+	check("{\"distributedInfo\": {\"rank\": 1, \"x\": }, \"traceEvents\": []}", 0,
+		  "head fields that could not be read");
 }
 
 /* ---- communication and waits ---- */
 
-#define EVENT(cat, name, tid, ts, dur, args) \
-	"{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #tid ",\"ts\":" #ts ",\"dur\":" #dur ",\"args\":{" args "}},"
+#define EVENT(cat, name, tid, ts, dur, args)                                                                           \
+	"{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #tid ",\"ts\":" #ts ",\"dur\":" #dur  \
+	",\"args\":{" args "}},"
 
 static void test_comms_of_old_traces(void **state) {
 	(void)state;
-	lk_capture *c = read_text("[" /* size from the annotation; point-to-point named by it; two kernels of one annotation; none */
+	lk_capture *c = read_text(
+		"[" /* size from the annotation; point-to-point named by it; two kernels of one annotation; none */
 		EVENT("user_annotation", "nccl:all_reduce", 5, 10, 10, "\"Input Dims\": [[64, 2]], \"Input type\": [\"float\"]")
-		EVENT("cuda_runtime", "cudaLaunchKernel", 5, 12, 2, "\"correlation\": 1")
-		EVENT("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWork*)", 9, 20, 5, "\"stream\":9,\"device\":0,\"correlation\": 1")
-		EVENT("user_annotation", "nccl:send 0->3", 5, 30, 10, "\"Input Dims\": [[7]], \"Input type\": [\"c10::BFloat16\"]")
-		EVENT("cuda_runtime", "cudaLaunchKernel", 5, 32, 2, "\"correlation\": 2")
-		EVENT("kernel", "ncclDevKernel_SendRecv(ncclDevKernelArgs)", 9, 40, 5, "\"stream\":9,\"device\":0,\"correlation\": 2")
-		EVENT("user_annotation", "nccl:broadcast", 5, 50, 10, "\"Input Dims\": [[8], [9]], \"Input type\": [\"float\", \"float\"]")
-		EVENT("cuda_runtime", "cudaLaunchKernel", 5, 52, 2, "\"correlation\": 3")
-		EVENT("cuda_runtime", "cudaLaunchKernel", 5, 55, 2, "\"correlation\": 4")
-		EVENT("kernel", "ncclKernel_Broadcast(int)", 9, 60, 5, "\"stream\":9,\"device\":0,\"correlation\": 3")
-		EVENT("kernel", "ncclKernel_Broadcast(int)", 9, 65, 5, "\"stream\":9,\"device\":0,\"correlation\": 4")
-		"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL\",\"ts\":80,\"dur\":1}]");
+			EVENT("cuda_runtime", "cudaLaunchKernel", 5, 12, 2,
+				  "\"correlation\": 1") EVENT("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWork*)", 9, 20, 5,
+				                              "\"stream\":9,\"device\":0,\"correlation\": 1")
+				EVENT("user_annotation", "nccl:send 0->3", 5, 30, 10,
+					  "\"Input Dims\": [[7]], \"Input type\": [\"c10::BFloat16\"]")
+					EVENT("cuda_runtime", "cudaLaunchKernel", 5, 32, 2,
+						  "\"correlation\": 2") EVENT("kernel", "ncclDevKernel_SendRecv(ncclDevKernelArgs)", 9, 40, 5,
+						                              "\"stream\":9,\"device\":0,\"correlation\": 2")
+						EVENT("user_annotation", "nccl:broadcast", 5, 50, 10,
+							  "\"Input Dims\": [[8], [9]], \"Input type\": [\"float\", \"float\"]")
+							EVENT("cuda_runtime", "cudaLaunchKernel", 5, 52, 2, "\"correlation\": 3")
+								EVENT("cuda_runtime", "cudaLaunchKernel", 5, 55, 2,
+									  "\"correlation\": 4") EVENT("kernel", "ncclKernel_Broadcast(int)", 9, 60, 5,
+									                              "\"stream\":9,\"device\":0,\"correlation\": 3")
+									EVENT("kernel", "ncclKernel_Broadcast(int)", 9, 65, 5,
+										  "\"stream\":9,\"device\":0,\"correlation\": 4") "{\"ph\":\"X\",\"cat\":"
+										                                                  "\"kernel\",\"name\":"
+										                                                  "\"ncclDevKernel_"
+										                                                  "ReduceScatter_Sum_bf16_RING_"
+										                                                  "LL\",\"ts\":80,\"dur\":1}]");
 	assert_int_equal(c->comms.count, 5);
 	const lk_comm_note *n = lk_capture_comm(c, 2);
 	assert_int_equal(n->kind, LK_OP_ALLREDUCE);
@@ -630,12 +682,15 @@ static void test_comms_of_old_traces(void **state) {
 static void test_comms_with_arguments(void **state) {
 	(void)state;
 	/* what enqueued it is not counted again; on a host the annotation is the communication */
-	lk_capture *c = read_text("["
-		EVENT("cpu_op", "record_param_comms", 5, 9, 12, "\"Collective name\": \"allreduce\", \"In msg nelems\": 10, \"Out msg nelems\": 10, \"Group size\": 2, "
-		      "\"dtype\": \"Float\", \"Process Group Name\": \"7\", \"Process Group Description\": \"dp\", \"Process Group Ranks\": \"[0, 1]\"")
-		EVENT("user_annotation", "nccl:all_reduce", 5, 10, 10, "")
-		EVENT("cuda_runtime", "cudaLaunchKernel", 5, 12, 2, "\"correlation\": 1")
-		"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclArgs)\",\"ts\":80,\"dur\":1,\"args\":{\"correlation\":1}}]");
+	lk_capture *c = read_text(
+		"[" EVENT(
+			"cpu_op", "record_param_comms", 5, 9, 12,
+			"\"Collective name\": \"allreduce\", \"In msg nelems\": 10, \"Out msg nelems\": 10, \"Group size\": 2, "
+			"\"dtype\": \"Float\", \"Process Group Name\": \"7\", \"Process Group Description\": \"dp\", \"Process "
+			"Group Ranks\": \"[0, 1]\"") EVENT("user_annotation", "nccl:all_reduce", 5, 10, 10, "")
+			EVENT("cuda_runtime", "cudaLaunchKernel", 5, 12, 2,
+				  "\"correlation\": 1") "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_AllReduce_Sum_f32_"
+				                        "RING_LL(ncclArgs)\",\"ts\":80,\"dur\":1,\"args\":{\"correlation\":1}}]");
 	assert_int_equal(c->comms.count, 1);
 	const lk_comm_note *n = lk_capture_comm(c, 3);
 	assert_non_null(n);
@@ -645,9 +700,10 @@ static void test_comms_with_arguments(void **state) {
 	assert_string_equal(lk_capture_text(c, n->group_text), "dp");
 	assert_string_equal(lk_capture_text(c, n->ranks), "[0, 1]");
 	lk_capture_free(c);
-	c = read_text("["
-		EVENT("cpu_op", "record_param_comms", 5, 9, 2, "\"Collective name\": \"allreduce\", \"In msg nelems\": 10")
-		EVENT("user_annotation", "gloo:all_reduce", 6, 10, 10, "\"Input Dims\": [[321271]], \"Input type\": [\"float\"]") "]");
+	c = read_text(
+		"[" EVENT("cpu_op", "record_param_comms", 5, 9, 2, "\"Collective name\": \"allreduce\", \"In msg nelems\": 10")
+			EVENT("user_annotation", "gloo:all_reduce", 6, 10, 10,
+				  "\"Input Dims\": [[321271]], \"Input type\": [\"float\"]") "]");
 	assert_int_equal(c->comms.count, 1);
 	assert_int_equal(lk_capture_comm(c, 1)->in_elements, 321271);
 	assert_int_equal(lk_capture_comm(c, 1)->kind, LK_OP_ALLREDUCE);
@@ -656,13 +712,17 @@ static void test_comms_with_arguments(void **state) {
 
 static void test_waits(void **state) {
 	(void)state;
-	lk_capture *c = read_text("["
-		EVENT("cuda_sync", "Stream Wait Event", 24, 10, 2, "\"cuda_sync_kind\": \"Stream Wait Event\", \"wait_on_stream\": 20, "
-		      "\"wait_on_cuda_event_record_corr_id\": 1385, \"stream\": 24, \"correlation\": 1389, \"device\": 0")
-		EVENT("cuda_sync", "Context Sync", -1, 20, 9, "\"cuda_sync_kind\": \"Context Sync\", \"stream\": 4294967295, \"device\": 0")
-		EVENT("cuda_sync", "Stream Sync", 7, 30, 9, "\"cuda_sync_kind\": \"Stream Sync\", \"stream\": 7, \"device\": 0")
-		EVENT("cuda_runtime", "cudaStreamWaitEvent", 2, 40, 9, "\"wait_on_stream\": 20, \"stream\": 24, \"cuda_sync_kind\": \"Stream Wait Event\"")
-		EVENT("cuda_runtime", "cudaLaunchKernel", 2, 50, 9, "\"stream\": 24") "]");
+	lk_capture *c = read_text(
+		"[" EVENT("cuda_sync", "Stream Wait Event", 24, 10, 2,
+		          "\"cuda_sync_kind\": \"Stream Wait Event\", \"wait_on_stream\": 20, "
+		          "\"wait_on_cuda_event_record_corr_id\": 1385, \"stream\": 24, \"correlation\": 1389, \"device\": 0")
+			EVENT("cuda_sync", "Context Sync", -1, 20, 9,
+				  "\"cuda_sync_kind\": \"Context Sync\", \"stream\": 4294967295, \"device\": 0")
+				EVENT("cuda_sync", "Stream Sync", 7, 30, 9,
+					  "\"cuda_sync_kind\": \"Stream Sync\", \"stream\": 7, \"device\": 0")
+					EVENT("cuda_runtime", "cudaStreamWaitEvent", 2, 40, 9,
+						  "\"wait_on_stream\": 20, \"stream\": 24, \"cuda_sync_kind\": \"Stream Wait Event\"")
+						EVENT("cuda_runtime", "cudaLaunchKernel", 2, 50, 9, "\"stream\": 24") "]");
 	assert_int_equal(c->syncs.count, 4);
 	const lk_sync_note *n = lk_capture_sync(c, 0);
 	assert_int_equal(n->kind, LK_SYNC_STREAM_WAITS);
@@ -705,9 +765,12 @@ static void test_limits(void **state) {
 	(void)state;
 	static const char file[] = FILE_OF(OP("a", "1", "2") "," OP("b", "1", "2") "," OP("c", "1", "2"));
 	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.events = 3}, NULL), LK_OK);
-	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.events = 2}, "more than 2 events"), LK_ERR_INPUT);
-	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.names = 2}, "more than 2 different names"), LK_ERR_INPUT);
-	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.bytes = 50}, "more than 50 bytes"), LK_ERR_INPUT);
+	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.events = 2}, "more than 2 events"),
+	                 LK_ERR_INPUT);
+	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.names = 2}, "more than 2 different names"),
+	                 LK_ERR_INPUT);
+	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.bytes = 50}, "more than 50 bytes"),
+	                 LK_ERR_INPUT);
 	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.bytes = sizeof file - 1}, NULL), LK_OK);
 }
 
@@ -741,12 +804,57 @@ static void test_monsters(void **state) {
 	assert_int_equal(read_repeated("[{\"ph\":\"X\",\"args\":{\"x\":", "[", MANY, "", "levels deep"), -1);
 	/* a text longer than any window, in an event that is kept, in one that is not, in the head */
 	snprintf(tail, sizeof tail, "\"},%s]", event);
-	assert_int_equal(read_repeated("[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"", "a", LONG, tail, "more than 32 MiB"), 1);
+	assert_int_equal(
+		read_repeated("[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"", "a", LONG, tail, "more than 32 MiB"), 1);
 	assert_int_equal(read_repeated("[{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"", "a", LONG, tail, NULL), 1);
 	snprintf(tail, sizeof tail, "\",\"traceEvents\":[%s]}", event);
 	assert_int_equal(read_repeated("{\"x\":\"", "\\\"", LONG / 2, tail, NULL), 1);
 	assert_int_equal(read_repeated("{\"distributedInfo\":\"", "a", LONG, tail, "head fields"), 1);
-	assert_int_equal(read_repeated("[", "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"ts\":1},", 100000, "]", "never ended, left out: 100000"), 0);
+	assert_int_equal(
+		read_repeated("[", "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"ts\":1},", 100000, "]", "never ended, left out: 100000"),
+		0);
+}
+
+static void test_many_threads(void **state) {
+	(void)state;
+	size_t size = 0, room = (size_t)LK_MOST_LANES * 80 + 200;
+	char *file = malloc(room);
+	for (int n = 0; n <= LK_MOST_LANES; n++)
+		size += (size_t)snprintf(file + size, room - size,
+		                         "%c{\"ph\":\"X\",\"cat\":\"cpu_op\",\"ts\":1,\"dur\":1,\"tid\":%d}", n ? ',' : '[', n);
+	assert_int_equal(read_limited(file, size, (lk_read_limits){0}, "threads and streams"), LK_ERR_INPUT);
+	free(file);
+}
+
+/* Calls and kernels whose numbers are few, many of one number, or far apart; whatever the numbers, the join is the
+ * same. */
+static void test_launches(void **state) {
+	(void)state;
+	for (uint64_t round = 0; round < 60; round++) {
+		uint64_t seed = round << 32, spread = round % 3 == 0 ? 8 : round % 3 == 1 ? 300 : 4000000000u;
+		text *t = calloc(1, sizeof *t);
+		put(t, "[");
+		for (int i = 0; i < 300; i++)
+			put(t, "%s{\"ph\":\"X\",\"cat\":\"%s\",\"ts\":%d,\"dur\":1,\"args\":{\"correlation\":%llu}}", i ? "," : "",
+				draw(&seed, 2) ? "kernel" : "cuda_runtime", (int)draw(&seed, 1000),
+				(unsigned long long)(draw(&seed, 40) * (spread / 40 + 1)));
+		put(t, "]");
+		lk_capture *c = read_text(t->bytes);
+		assert_int_equal(c->count, 300);
+		for (uint32_t i = 0; i < c->count; i++) {
+			uint32_t found = LK_NONE;
+			for (uint32_t j = 0; j < c->count && c->correlation[i]; j++) {
+				if (c->correlation[j] != c->correlation[i] || c->kind[j] == c->kind[i]) continue;
+				/* work: the first call that the file names; a call: the earliest work, if it is that first call */
+				if (found == LK_NONE || (c->kind[j] == LK_EVENT_KERNEL && c->start_ns[j] < c->start_ns[found]))
+					found = j;
+			}
+			if (c->kind[i] == LK_EVENT_RUNTIME && found != LK_NONE && c->launch[found] != i) found = LK_NONE;
+			assert_int_equal(c->launch[i], found);
+		}
+		lk_capture_free(c);
+		free(t);
+	}
 }
 
 /* ---- packed files ---- */
@@ -767,7 +875,8 @@ static void test_packed(void **state) {
 	(void)state;
 	static const char one[] = "[" OP("a", "1", "2") ",", two[] = OP("b", "1", "2") "]";
 	unsigned char packed[1000];
-	size_t first = pack(one, sizeof one - 1, packed, 500), size = first + pack(two, sizeof two - 1, packed + first, 500);
+	size_t first = pack(one, sizeof one - 1, packed, 500),
+		   size = first + pack(two, sizeof two - 1, packed + first, 500);
 	lk_capture *c;
 	lk_error err;
 	assert_int_equal(read_bytes((char *)packed, size, &with_shapes, &c, &err), LK_OK);
@@ -796,17 +905,33 @@ static void test_bomb(void **state) {
 	blank[0] = '[';
 	size_t size = pack(blank, SIZE, packed, 100000);
 	free(blank);
-	assert_int_equal(read_limited((char *)packed, size, (lk_read_limits){.bytes = 10000000}, "more than 10000000 bytes"), LK_ERR_INPUT);
+	assert_int_equal(
+		read_limited((char *)packed, size, (lk_read_limits){.bytes = 10000000}, "more than 10000000 bytes"),
+		LK_ERR_INPUT);
 	free(packed);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_python_agrees), cmocka_unit_test(test_random_files), cmocka_unit_test(test_truncation),
-		cmocka_unit_test(test_damage), cmocka_unit_test(test_numbers), cmocka_unit_test(test_names), cmocka_unit_test(test_pairs),
-		cmocka_unit_test(test_nested_lists), cmocka_unit_test(test_old_and_other_profilers), cmocka_unit_test(test_head),
-		cmocka_unit_test(test_comms_of_old_traces), cmocka_unit_test(test_comms_with_arguments), cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_no_trace), cmocka_unit_test(test_limits), cmocka_unit_test(test_monsters), cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_python_agrees),
+		cmocka_unit_test(test_random_files),
+		cmocka_unit_test(test_truncation),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_pairs),
+		cmocka_unit_test(test_nested_lists),
+		cmocka_unit_test(test_old_and_other_profilers),
+		cmocka_unit_test(test_head),
+		cmocka_unit_test(test_comms_of_old_traces),
+		cmocka_unit_test(test_comms_with_arguments),
+		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_no_trace),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_monsters),
+		cmocka_unit_test(test_many_threads),
+		cmocka_unit_test(test_launches),
+		cmocka_unit_test(test_packed),
 		cmocka_unit_test(test_bomb),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
