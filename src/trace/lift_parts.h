@@ -59,6 +59,9 @@ lk_status lk_lift_runs(lk_lifting *l);
 /* lift_waits.c: what a call waits for, or makes a stream wait for. */
 /* The operations that a synchronising call waits for are added as dependencies of `op`; *until_ns is the latest end among them. */
 lk_status lk_lift_sync(lk_lifting *l, uint32_t call, const lk_lift_thread *thread, uint32_t op, int64_t *until_ns);
+/* A gap of a thread that ends just when device work is over waited for it, by a call that the trace does not show: a dependency
+ * of `op`; *until_ns is the work's end, or stays. */
+lk_status lk_lift_unsaid_sync(lk_lifting *l, const lk_run *gap, uint32_t op, int64_t *until_ns);
 /* Stream waits that precede the device work `event` on a stream: an operation WAIT ahead of it where one is found. */
 lk_status lk_lift_stream_waits(lk_lifting *l, lk_lift_thread *thread, uint32_t event, uint8_t stream);
 /* Device work that starts long after everything that it is known to wait for (*ready_ns), just when work of another stream is over:

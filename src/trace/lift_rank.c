@@ -309,7 +309,12 @@ static lk_status add_run(lk_lifting *l, lk_run *run) {
 	if (run->kind == LK_RUN_CALL && piece->call == LK_CALL_SYNC) return synchronise(l, run);
 	if (run->kind == LK_RUN_CALL) thread->wait_calls++, thread->wait_event = piece->event;
 	LK_TRY(add_host(l, run, run->begin, run->end, run->order_ns, run->end_ns, &run->op));
-	return run->after == LK_NONE ? LK_OK : lk_lift_depend(l, run->op, l->runs.at[run->after].op);
+	if (run->after != LK_NONE) return lk_lift_depend(l, run->op, l->runs.at[run->after].op);
+	if (run->kind != LK_RUN_GAP) return LK_OK;
+	int64_t until = INT64_MIN;
+	LK_TRY(lk_lift_unsaid_sync(l, run, run->op, &until));
+	if (until > run->start_ns) l->out->pieces.at[run->begin].dur_ns = run->end_ns - until;
+	return LK_OK;
 }
 
 /* ---- the whole ---- */

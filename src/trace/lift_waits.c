@@ -7,6 +7,9 @@
 /* Clocks of host and device are converted: that far an effect may seem to come before its cause. */
 #define SLACK_NS 3000
 
+/* So long after the device a call of the host returns, at most (3 to 15 us in traces that show such calls). */
+#define RETURN_NS 20000
+
 /* A lag longer than the first that ends within the second of another stream's work is no coincidence: streams of kernels of a few
  * microseconds leave one such end in some hundred microseconds. */
 #define UNSAID_NS 30000
@@ -72,6 +75,17 @@ lk_status lk_lift_sync(lk_lifting *l, uint32_t call, const lk_lift_thread *threa
 	if (names(l, call, "EventSync")) return wait_for(l, op, awaited_event(l, start, end), until);
 	unsigned s = sync_stream(l, note, thread, end);
 	return s < LK_STREAMS && l->stream[s].last != LK_NONE ? wait_for(l, op, over_by(l, (uint8_t)s, end), until) : LK_OK;
+}
+
+/* A call that waits for a stream waits for all that was launched there: work with more behind it is not what ended the gap. */
+lk_status lk_lift_unsaid_sync(lk_lifting *l, const lk_run *gap, uint32_t op, int64_t *until) {
+	uint32_t on = LK_NONE;
+	for (unsigned s = 0; s < LK_STREAMS; s++) {
+		uint32_t last = l->stream[s].last;
+		if (last == LK_NONE || op_at(l, last)->end_ns <= gap->start_ns || op_at(l, last)->end_ns > gap->end_ns) continue;
+		if (on == LK_NONE || op_at(l, last)->end_ns > op_at(l, on)->end_ns) on = last;
+	}
+	return on != LK_NONE && gap->end_ns - op_at(l, on)->end_ns <= RETURN_NS ? wait_for(l, op, on, until) : LK_OK;
 }
 
 /* Among the other streams that were not waited for yet, the work that was over last by `time`. An event is recorded behind what

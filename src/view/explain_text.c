@@ -112,7 +112,8 @@ static lk_status put_stall(const lk_explain_stall *s, int number, FILE *out, lk_
 	LK_TRY(lk_put_safe(s->what, out, err));
 	LK_TRY(put_sentence(s->evidence, "", out, err));
 	LK_TRY(put_sentence(s->remedy, "-> ", out, err));
-	if (!isnan(s->gain_s)) fprintf(out, " (simulated: %s a step)", lk_format_seconds(s->gain_s, gain, sizeof gain));
+	if (s->gain_s > 0) fprintf(out, " (simulated: %s a step less)", lk_format_seconds(s->gain_s, gain, sizeof gain));
+	else if (!isnan(s->gain_s)) fputs(" (simulated: no gain)", out);
 	fputc('\n', out);
 	return LK_OK;
 }
