@@ -27,10 +27,11 @@ extern "C" {
 
 /* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_whatif_request {
-	const char *const *paths; /* a step graph */
+	const char *const *paths; /* a step graph, or traces: files and folders */
 	int path_count;
 	const char *sets;            /* "KEY=VALUE", one a line; a comma list tries every value */
-	const char *gpu, *cluster;   /* where the graph ran: a device in its usual nodes, or a cluster */
+	const char *step;          /* of traces: the number of the step, as annotated; NULL: the one of median length */
+	const char *gpu, *cluster; /* where it ran: a device in its usual nodes, or a cluster; NULL: what the traces name */
 	const char *stack, *release; /* software whose measured efficiencies hold */
 	bool cuda_graphs, compile;   /* how it ran */
 	bool no_contention;

@@ -5,6 +5,7 @@
 
 #include "ask/critical.h"
 #include "ask/explain.h"
+#include "ask/traced_step.h"
 #include "ask/whatif.h"
 
 /* Larger steps are not simulated again and again: each remedy costs a run. */
@@ -28,17 +29,6 @@ static lk_status median_step(const lk_explanation *x, int64_t *number, lk_error 
 	*number = count ? sorted[count / 2].number : 0;
 	free(sorted);
 	return LK_OK;
-}
-
-/* Its place among the first capture's steps; LK_NONE: it has none of that number. */
-static lk_status place_of(const lk_traces *t, int64_t number, uint32_t *place, lk_error *err) {
-	lk_capture_steps steps = {0};
-	lk_status status = lk_capture_find_steps(t->capture[0], &steps, err);
-	*place = LK_NONE;
-	for (uint32_t s = 0; status == LK_OK && s < steps.count; s++)
-		if (steps.at[s].number == number) *place = s;
-	lk_vec_free(&steps);
-	return status;
 }
 
 /* ---- the critical path ---- */
@@ -110,8 +100,7 @@ static const char *change_for(const lk_explain_stall *stall) {
 
 /* Nothing of the hardware is changed, so any device will do where the trace's is not known. */
 static lk_status site_of(const lk_traces *t, lk_arena *arena, lk_whatif_site *out, lk_error *err) {
-	const lk_capture *c = t->capture[0];
-	const lk_device *device = c->device ? lk_device_find(lk_capture_text(c, c->device)) : NULL;
+	const lk_device *device = lk_traced_device(t);
 	*out = (lk_whatif_site){0};
 	if (!device) device = lk_device_find("a100-sxm-80");
 	int ranks = t->world > (int32_t)t->count ? t->world : (int)t->count;
@@ -143,12 +132,11 @@ lk_status lk_explain_simulate(lk_explanation *x, lk_error *err) {
 	uint32_t step = LK_NONE;
 	if (!x->kernels || !x->step_rows) return LK_OK;
 	LK_TRY(median_step(x, &number, err));
-	LK_TRY(place_of(t, number, &step, err));
-	if (step == LK_NONE) return LK_OK;
-	lk_lifted *lifted;
-	lk_status status = lk_lift(t, step, LK_NONE, &lifted, err);
+	lk_status status = lk_traced_usual_step(t, number, &step, err);
 	if (status == LK_ERR_INPUT) return LK_OK; /* not all ranks have the step */
 	LK_TRY(status);
+	lk_lifted *lifted;
+	LK_TRY(lk_lift(t, step, LK_NONE, &lifted, err));
 	status = add_path(x, lifted, err);
 	if (status == LK_OK && lifted->graph->ops.count <= MOST_OPERATIONS) status = add_gains(x, lifted, err);
 	lk_lifted_free(lifted);

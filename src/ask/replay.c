@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/replay.h"
 #include "ask/replay_parts.h"
 #include "base/stats.h"
 
@@ -257,6 +258,11 @@ static lk_status ask(lk_replaying *r, lk_overheads **table, lk_replay *out, lk_e
 	return write_graphs(r, err);
 }
 
+static void end(lk_replaying *r) {
+	for (uint32_t i = 0; r->found && i < r->traces->count; i++) lk_vec_free(&r->found[i]);
+	for (uint32_t s = 0; s < LK_REPLAY_STEPS; s++) lk_lifted_free(r->base[s]);
+}
+
 lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_error *err) {
 	answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
@@ -264,12 +270,37 @@ lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_er
 	lk_overheads *table = NULL;
 	lk_replaying r = {.request = request, .arena = &a->arena};
 	lk_status status = ask(&r, &table, &a->replay, err);
-	for (uint32_t i = 0; r.found && i < r.traces->count; i++) lk_vec_free(&r.found[i]);
-	for (uint32_t s = 0; s < LK_REPLAY_STEPS; s++) lk_lifted_free(r.base[s]);
+	end(&r);
 	lk_traces_free(r.traces);
 	lk_overheads_free(table);
 	if (status != LK_OK) lk_replay_free(&a->replay);
 	else *out = &a->replay;
+	return status;
+}
+
+static lk_status predict_error(lk_replaying *r, double *error, lk_error *err) {
+	lk_replay scored = {0};
+	LK_TRY(find_steps(r, err));
+	LK_TRY(lift_steps(r, err));
+	r->hold_out = choose(r);
+	if (!r->used || r->hold_out == LK_HOLD_NONE) return LK_OK;
+	LK_TRY(new_ranks(r, err));
+	LK_TRY(predict_all(r, err));
+	scored.ranks = r->ranks, scored.rank_count = r->traces->count;
+	score_steps(&scored);
+	*error = scored.geomean_error;
+	return LK_OK;
+}
+
+lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err) {
+	lk_replay_request request;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_replay_defaults(&request);
+	lk_replaying r = {.request = &request, .arena = &arena, .traces = traces};
+	*error = 0;
+	lk_status status = predict_error(&r, error, err);
+	end(&r);
+	lk_arena_free(&arena);
 	return status;
 }
 

@@ -1,6 +1,7 @@
 /* whatif.c: a change of a step asked: the base graph copied, the sets applied in the order of their table, priced,
  * simulated. */
 #include "ask/whatif.h"
+#include "ask/traced_step.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,21 +22,23 @@ struct lk_whatif_base {
 
 /* ---- where a step's time goes ---- */
 
-static lk_status add_interval(lk_intervals *set, const lk_sim_event *e, lk_error *err) {
-	return lk_intervals_add(set, e->start_ps, e->end_ps) ? LK_OK : lk_oom(err);
+/* What lies within the step. */
+static lk_status add_interval(lk_intervals *set, const lk_sim_event *e, int64_t step_ps, lk_error *err) {
+	int64_t end = e->end_ps < step_ps ? e->end_ps : step_ps;
+	return e->start_ps >= end || lk_intervals_add(set, e->start_ps, end) ? LK_OK : lk_oom(err);
 }
 
 /* Events of one program: compute, communication alone, communication beside compute. */
-static lk_status split_program(const lk_graph *graph, const lk_sim_event *events, size_t count, double seconds[3],
-							   lk_error *err) {
+static lk_status split_program(const lk_graph *graph, const lk_sim_event *events, size_t count, int64_t step_ps,
+							   double seconds[3], lk_error *err) {
 	lk_intervals compute = {0}, comm = {0}, alone = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
 		unsigned kind = graph->ops.kind[events[i].op];
 		if (lk_op_is_comm(kind))
-			status = add_interval(&comm, &events[i], err);
+			status = add_interval(&comm, &events[i], step_ps, err);
 		else if (kind <= LK_OP_OPTIMIZER)
-			status = add_interval(&compute, &events[i], err);
+			status = add_interval(&compute, &events[i], step_ps, err);
 	}
 	lk_intervals_sort(&compute);
 	lk_intervals_sort(&comm);
@@ -57,7 +60,7 @@ static lk_status split_traced(lk_whatif_outcome *out, lk_error *err) {
 	double programs = (double)out->step.graph->programs.count, seconds[3] = {0};
 	for (size_t begin = 0, end; begin < events->count; begin = end) {
 		for (end = begin; end < events->count && events->at[end].record == events->at[begin].record;) end++;
-		LK_TRY(split_program(out->step.graph, events->at + begin, end - begin, seconds, err));
+		LK_TRY(split_program(out->step.graph, events->at + begin, end - begin, out->step.sim.step_ps, seconds, err));
 	}
 	out->compute_s = seconds[0] / programs, out->exposed_s = seconds[1] / programs,
 	out->hidden_s = seconds[2] / programs;
@@ -160,6 +163,10 @@ static lk_status simulate(lk_scenario *s, const lk_ranks *before, lk_whatif_outc
 	state_times(s, &out->step.costs);
 	out->step.graph = s->edit.graph;
 	lk_status status = lk_step_simulate(&options, &out->step, err);
+	if (status == LK_OK && out->step.graph->traced) {
+		out->step.sim.step_ps = lk_traced_step_ps(out->step.graph, &out->step.sim.events, out->step.sim.step_ps);
+		out->step.step_s = (double)out->step.sim.step_ps / LK_PS_PER_S;
+	}
 	if (status == LK_OK) out->uncertainty = lk_whatif_uncertainty(s, &out->step.costs, before, out->step.step_s);
 	s->edit.graph = NULL; /* the step's now */
 	return status == LK_OK ? split(out, err) : status;

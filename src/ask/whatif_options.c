@@ -11,7 +11,10 @@ static const lk_option options[] = {
 	{"set", 's', LK_OPTION_LINES, AT(sets), false, 0, 0, NULL, "KEY=VALUE", "What changes",
 	 "a change, any number of times: each is shown alone, and all together; KEY=A,B tries both"},
 
-	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", "Where the graph ran", "GPU, in its usual nodes"},
+	{"step", 0, LK_OPTION_TEXT, AT(step), false, 0, 0, NULL, "N", "What ran, and where",
+	 "of traces: the step with this number (ProfilerStep#N); else the one of median length"},
+	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", NULL,
+	 "GPU, in its usual nodes; of traces, the one that they name"},
 	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL, "instead: as for predict"},
 	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", NULL,
 	 "software whose efficiencies apply, as for predict"},
@@ -52,9 +55,9 @@ static const char *const examples[] = {
 const lk_verb lk_whatif_verb = {
 	.name = "whatif",
 	.summary = "and on other GPUs, another network, more ranks, with other buckets?",
-	.operands = "GRAPH",
-	.description = "Changes a step graph, simulates it again and says what that is worth. A graph comes from lockstep "
-				   "predict --graph.\n"
+	.operands = "TRACES...|GRAPH",
+	.description = "Changes a step, simulates it again and says what that is worth. The step is lifted from traces of one or "
+				   "many ranks (files and folders, as for explain), or is a graph of lockstep predict --graph or replay --graph.\n"
 				   "\n"
 				   "Keys of --set: cluster=TEXT, gpu=NAME, nic=2x|400g|8*400g (also network=), link=2x|450GB/s; gpus=N "
 				   "(also ranks=) or scale=4 "

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/replay.h"
 #include "ask/request.h"
+#include "ask/traced_step.h"
 #include "ask/whatif.h"
 #include "ask/whatif_files.h"
 #include "base/text.h"
@@ -31,42 +33,93 @@ const lk_step *lk_whatif_step(const lk_whatif *whatif) {
 
 /* ---- the base ---- */
 
-static lk_status read_site(answer *a, const lk_whatif_request *r, const lk_graph *graph, lk_whatif_site *out,
-						   lk_error *err) {
+/* What a graph comes with where it was lifted from traces. */
+typedef struct origin {
+	const lk_device *device; /* NULL not said */
+	uint32_t ranks;          /* of the run, traced or not */
+	double replay_error;     /* 0 not known */
+} origin;
+
+static lk_status read_site(answer *a, const lk_whatif_request *r, const origin *from, lk_whatif_site *out, lk_error *err) {
 	*out = (lk_whatif_site){.stack = r->stack,
 							.release = r->release,
 							.cuda_graphs = r->cuda_graphs,
 							.compiled = r->compile,
 							.no_contention = r->no_contention,
-							.data_parallel = r->data_parallel};
+							.data_parallel = r->data_parallel,
+							.replay_error = from->replay_error};
 	LK_TRY(lk_request_check_stack(r->stack, err));
 	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (r->cluster) return lk_cluster_parse(&a->arena, r->cluster, &out->cluster, err);
-	if (!r->gpu) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "a step graph does not say on which GPU it ran");
+	const lk_device *device = from->device;
+	if (r->gpu) LK_TRY(lk_device_lookup(r->gpu, &device, err));
+	if (!device) {
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s not say on which GPU it ran", a->w.traced ? "the traces do" : "a step graph does");
 		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster, as for predict");
 	}
-	const lk_device *device;
-	LK_TRY(lk_device_lookup(r->gpu, &device, err));
-	if (graph->ranks.world > INT32_MAX)
-		return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", graph->ranks.world);
-	return lk_cluster_simple(&a->arena, device, (int)graph->ranks.world, 0, 0, &out->cluster, err);
+	if (from->ranks > INT32_MAX) return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", from->ranks);
+	return lk_cluster_simple(&a->arena, device, (int)from->ranks, 0, 0, &out->cluster, err);
 }
 
-static lk_status read_graph(const lk_whatif_request *r, lk_graph **out, lk_error *err) {
-	if (r->path_count == 1) return lk_graph_read(r->paths[0], out, err);
-	lk_fail(err, LK_ERR_INPUT, "whatif", r->path_count ? "%d files" : "no file", r->path_count);
-	return lk_hint(err, "give one step graph, as `lockstep predict --graph FILE` writes it");
+/* How well the run's steps predict one another says how far its base can be trusted; of long traces it would take long. */
+static lk_status trust(lk_traces *traces, origin *out, lk_error *err) {
+	enum { MOST_EVENTS = 3000000 };
+	uint64_t events = 0;
+	for (uint32_t i = 0; i < traces->count; i++) events += traces->capture[i]->count;
+	return events <= MOST_EVENTS ? lk_replay_error(traces, &out->replay_error, err) : LK_OK;
+}
+
+static lk_status nothing_there(const lk_traces *traces, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, traces->capture[0]->path, "there is nothing to change: the step has no operations");
+	return lk_hint(err, "profile with CPU and CUDA activities");
+}
+
+static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *r, lk_graph **out, origin *from, lk_error *err) {
+	lk_lifted *lifted;
+	uint32_t step = 0;
+	LK_TRY(lk_traced_usual_step(traces, r->step ? strtoll(r->step, NULL, 10) : -1, &step, err));
+	LK_TRY(lk_lift(traces, step, LK_NONE, &lifted, err));
+	from->device = lk_traced_device(traces);
+	from->ranks = traces->world > (int32_t)traces->count ? (uint32_t)traces->world : traces->count;
+	*out = lifted->graph;
+	lifted->graph = NULL;
+	bool empty = lifted->rank[0].ops.count <= 1;
+	lk_lifted_free(lifted);
+	lk_status status = empty ? nothing_there(traces, err) : trust(traces, from, err);
+	if (status != LK_OK) lk_graph_free(*out);
+	return status;
+}
+
+static lk_status read_traces(const lk_whatif_request *r, lk_graph **out, origin *from, lk_error *err) {
+	lk_read_limits limits = {.shapes = true};
+	lk_traces *traces;
+	LK_TRY(lk_traces_read(r->paths, (uint32_t)r->path_count, &limits, 0, &traces, err));
+	lk_status status = lift_traces(traces, r, out, from, err);
+	lk_traces_free(traces);
+	return status;
+}
+
+static lk_status read_graph(const lk_whatif_request *r, lk_graph **out, origin *from, lk_error *err) {
+	if (r->path_count == 1 && lk_is_graph_file(r->paths[0])) {
+		if (r->step) return lk_fail(err, LK_ERR_INPUT, "--step", "a graph holds one step");
+		LK_TRY(lk_graph_read(r->paths[0], out, err));
+		from->ranks = (*out)->ranks.world;
+		return LK_OK;
+	}
+	if (r->path_count > 0) return read_traces(r, out, from, err);
+	lk_fail(err, LK_ERR_INPUT, "whatif", "no file");
+	return lk_hint(err, "give traces, or a step graph as `lockstep predict --graph FILE` writes it");
 }
 
 static lk_status read_base(answer *a, const lk_whatif_request *r, lk_error *err) {
-	lk_graph *graph;
+	lk_graph *graph = NULL;
 	lk_whatif_site site;
+	origin from = {0};
 	if (r->calibration) LK_TRY(lk_calibration_use(r->calibration, err));
-	LK_TRY(read_graph(r, &graph, err));
-	lk_status status = read_site(a, r, graph, &site, err);
-	if (status == LK_OK) status = lk_whatif_begin(graph, &site, &a->base, err);
+	LK_TRY(read_graph(r, &graph, &from, err));
 	a->base_ranks = graph->ranks.world, a->w.traced = graph->traced;
+	lk_status status = read_site(a, r, &from, &site, err);
+	if (status == LK_OK) status = lk_whatif_begin(graph, &site, &a->base, err);
 	lk_graph_free(graph);
 	return status;
 }
@@ -239,7 +292,9 @@ static const char *spell(answer *a, const char *so_far, const char *option, cons
 }
 
 static lk_status reproduce(answer *a, const lk_whatif_request *r, lk_error *err) {
-	const char *text = spell(a, "lockstep whatif", " ", r->paths[0]);
+	const char *text = "lockstep whatif";
+	for (int i = 0; i < r->path_count; i++) text = spell(a, text, " ", r->paths[i]);
+	text = spell(a, text, " --step ", r->step);
 	text = spell(a, text, " --gpu ", r->gpu);
 	text = spell(a, text, " --cluster ", r->cluster);
 	text = spell(a, text, " --stack ", r->stack);

@@ -1,0 +1,84 @@
+/* traced_step.c: which step of a traced run is looked at, and when it is over. */
+#include "ask/traced_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/stream.h"
+
+bool lk_is_graph_file(const char *path) {
+	enum { HEAD = 4096 };
+	char head[HEAD + 1];
+	size_t got = 0;
+	lk_stream *in;
+	lk_error unused;
+	if (strcmp(path, "-") == 0 || lk_stream_open(path, &in, &unused) != LK_OK) return false;
+	lk_status status = lk_stream_read(in, head, HEAD, &got, &unused);
+	lk_stream_close(in);
+	head[got] = '\0';
+	return status == LK_OK && strstr(head, "\"lockstep_graph\"");
+}
+
+typedef struct length {
+	int64_t ns;
+	uint32_t place;
+} length;
+
+static int by_length(const void *a, const void *b) {
+	const length *x = a, *y = b;
+	if (x->ns != y->ns) return x->ns < y->ns ? -1 : 1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* Steps that every capture has. */
+static lk_status common_steps(const lk_traces *t, uint32_t *count, lk_error *err) {
+	*count = UINT32_MAX;
+	for (uint32_t r = 0; r < t->count; r++) {
+		lk_capture_steps steps = {0};
+		lk_status status = lk_capture_find_steps(t->capture[r], &steps, err);
+		if (status == LK_OK && steps.count < *count) *count = (uint32_t)steps.count;
+		lk_vec_free(&steps);
+		LK_TRY(status);
+	}
+	return LK_OK;
+}
+
+static lk_status no_step(const lk_traces *t, const lk_capture_steps *steps, int64_t number, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, t->capture[0]->path, "there is no step %lld", (long long)number);
+	if (!steps->count) return LK_ERR_INPUT;
+	return lk_hint(err, "it has the steps %lld to %lld", (long long)steps->at[0].number, (long long)lk_last(steps)->number);
+}
+
+lk_status lk_traced_usual_step(const lk_traces *t, int64_t number, uint32_t *place, lk_error *err) {
+	lk_capture_steps steps = {0};
+	uint32_t count = 0;
+	LK_TRY(common_steps(t, &count, err));
+	LK_TRY(lk_capture_find_steps(t->capture[0], &steps, err));
+	length *all = malloc((count + 1) * sizeof *all);
+	lk_status status = all ? LK_OK : lk_oom(err);
+	*place = LK_NONE;
+	for (uint32_t s = 0; all && s < count; s++) {
+		all[s] = (length){steps.at[s].end_ns - steps.at[s].start_ns, s};
+		if (steps.at[s].number == number) *place = s;
+	}
+	if (status == LK_OK && number < 0) {
+		qsort(all, count, sizeof *all, by_length);
+		*place = all[count / 2].place;
+	}
+	if (status == LK_OK && *place == LK_NONE) status = no_step(t, &steps, number, err);
+	free(all);
+	lk_vec_free(&steps);
+	return status;
+}
+
+const lk_device *lk_traced_device(const lk_traces *t) {
+	const lk_capture *c = t->capture[0];
+	return c->device ? lk_device_find(lk_capture_text(c, c->device)) : NULL;
+}
+
+int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, int64_t otherwise) {
+	uint32_t mark = graph->traced ? lk_intern_find(graph->names, "end of step") : UINT32_MAX;
+	int64_t over = -1;
+	for (size_t i = 0; mark != UINT32_MAX && i < events->count; i++)
+		if (graph->ops.name[events->at[i].op] == mark && events->at[i].end_ps > over) over = events->at[i].end_ps;
+	return over < 0 ? otherwise : over;
+}
