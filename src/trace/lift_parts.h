@@ -44,6 +44,7 @@ typedef struct lk_lifting {
 	uint32_t main_lane;      /* the thread on which steps are annotated, or that does most; LK_NONE */
 	uint8_t *stream_of;      /* [lanes] of the graph; LK_STREAMS: none */
 	lk_lift_stream stream[LK_STREAMS];
+	uint32_t awaited[LK_STREAMS][LK_STREAMS]; /* by stream and other: 1 + the other's operation that it waited for last */
 	LK_VEC(uint32_t) launched; /* device operations in the order of their launch */
 	uint32_t *by_launch;     /* device events sorted by the call that launched them */
 	uint32_t by_launch_count;
@@ -64,10 +65,6 @@ lk_status lk_lift_sync(lk_lifting *l, uint32_t call, const lk_lift_thread *threa
 lk_status lk_lift_unsaid_sync(lk_lifting *l, const lk_run *gap, uint32_t op, int64_t *until_ns);
 /* Stream waits that precede the device work `event` on a stream: an operation WAIT ahead of it where one is found. */
 lk_status lk_lift_stream_waits(lk_lifting *l, lk_lift_thread *thread, uint32_t event, uint8_t stream);
-/* Device work that starts long after everything that it is known to wait for (*ready_ns), just when work of another stream is over:
- * it waited for that, by an event that the trace does not show. Adds the WAIT and moves *ready_ns. */
-lk_status lk_lift_unsaid_wait(lk_lifting *l, uint32_t event, uint8_t stream, int64_t *ready_ns);
-
 /* lift_peers.c: collectives with ranks that were not captured. */
 lk_status lk_lift_transfers(lk_lifting *l);
 void lk_lift_transfers_free(lk_lifting *l);

@@ -183,7 +183,6 @@ static lk_status add_device(lk_lifting *l, uint32_t event, uint8_t stream, uint3
 	const lk_capture *c = l->c;
 	const lk_lift_stream *s = &l->stream[stream];
 	if (s->last != LK_NONE && s->end_ns > ready) ready = s->end_ns;
-	LK_TRY(lk_lift_unsaid_wait(l, event, stream, &ready));
 	lk_lifted_op op = {.what = LK_LIFTED_DEVICE, .stream = stream, .event = event, .path = path_of(c, event),
 	                   .start_ns = c->start_ns[event], .end_ns = lk_event_end(c, event),
 	                   .lag_ns = c->start_ns[event] > ready ? c->start_ns[event] - ready : 0};

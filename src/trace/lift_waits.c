@@ -10,11 +10,6 @@
 /* So long after the device a call of the host returns, at most (3 to 15 us in traces that show such calls). */
 #define RETURN_NS 20000
 
-/* A lag longer than the first that ends within the second of another stream's work is no coincidence: streams of kernels of a few
- * microseconds leave one such end in some hundred microseconds. */
-#define UNSAID_NS 30000
-#define NEAR_NS 6000
-
 static const lk_lifted_op *op_at(const lk_lifting *l, uint32_t op) {
 	return &l->out->ops.at[op];
 }
@@ -88,31 +83,56 @@ lk_status lk_lift_unsaid_sync(lk_lifting *l, const lk_run *gap, uint32_t op, int
 	return on != LK_NONE && gap->end_ns - op_at(l, on)->end_ns <= RETURN_NS ? wait_for(l, op, on, until) : LK_OK;
 }
 
-/* Among the other streams that were not waited for yet, the work that was over last by `time`. An event is recorded behind what
- * was launched last, so a stream whose last work was not over yet is asked only if no other is left. */
-static uint32_t other_work(const lk_lifting *l, uint8_t stream, int64_t time, uint32_t taken, bool newest) {
-	uint32_t best = LK_NONE;
+/* Which stream an event was recorded on is not said. Communication waits for the computation launched last; other work waits for
+ * communication that its stream has not waited for yet, else for the work of any other stream that was over last. What was not
+ * over when the work began was not waited for. */
+typedef struct choice {
+	uint32_t op;
+	int rank;        /* the higher the likelier */
+	int64_t end_ns;
+} choice;
+
+static bool is_comm(const lk_lifting *l, uint32_t op) {
+	return op_at(l, op)->what == LK_LIFTED_COMM;
+}
+
+static choice judge(const lk_lifting *l, uint8_t stream, uint8_t other, bool comm, int64_t time) {
+	uint32_t last = l->stream[other].last, op = last;
+	choice c = {.op = LK_NONE};
+	if (last == LK_NONE || other == stream) return c;
+	if (op_at(l, last)->end_ns > time) op = over_by(l, other, time);
+	if (op == LK_NONE) return c;
+	bool fresh = op == last && l->awaited[stream][other] != last + 1;
+	c = (choice){op, 0, op_at(l, op)->end_ns};
+	if (comm) c.rank = is_comm(l, last) ? 0 : fresh ? 2 : 1;
+	else c.rank = fresh && is_comm(l, last) ? 3 : fresh ? 2 : op == last ? 1 : 0;
+	return c;
+}
+
+static uint32_t other_work(const lk_lifting *l, uint8_t stream, bool comm, int64_t time, uint32_t taken) {
+	choice best = {.op = LK_NONE};
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
-		if (s == stream || (taken >> s & 1) || l->stream[s].last == LK_NONE) continue;
-		uint32_t op = newest ? l->stream[s].last : over_by(l, (uint8_t)s, time);
-		if (op != LK_NONE && op_at(l, op)->end_ns > time) continue;
-		if (op != LK_NONE && (best == LK_NONE || op_at(l, op)->end_ns > op_at(l, best)->end_ns)) best = op;
+		if (taken >> s & 1) continue;
+		choice c = judge(l, stream, (uint8_t)s, comm, time);
+		bool later = comm ? c.op > best.op : c.end_ns > best.end_ns;
+		if (c.op != LK_NONE && (best.op == LK_NONE || c.rank > best.rank || (c.rank == best.rank && later))) best = c;
 	}
-	return best;
+	return best.op;
 }
 
 lk_status lk_lift_stream_waits(lk_lifting *l, lk_lift_thread *thread, uint32_t event, uint8_t stream) {
 	uint32_t waits = thread->wait_calls, taken = 0, place = LK_NONE;
 	const lk_sync_note *note = thread->wait_event == LK_NONE ? NULL : lk_capture_sync(l->c, thread->wait_event);
+	bool comm = lk_lift_communicates(l->c, event);
+	int64_t time = l->c->start_ns[event] + SLACK_NS;
 	thread->wait_calls = 0;
 	for (; waits > 0; waits--) {
-		uint32_t on = LK_NONE;
-		int64_t time = l->c->start_ns[event] + SLACK_NS;
-		if (note && note->on != LK_NONE && l->stream_of[note->on] < LK_STREAMS) on = over_by(l, l->stream_of[note->on], time);
-		else on = other_work(l, stream, time, taken, true);
-		if (on == LK_NONE) on = other_work(l, stream, time, taken, false);
+		bool said = note && note->on != LK_NONE && l->stream_of[note->on] < LK_STREAMS;
+		uint32_t on = said ? over_by(l, l->stream_of[note->on], time) : other_work(l, stream, comm, time, taken);
 		if (on == LK_NONE) break;
-		taken |= 1u << op_at(l, on)->stream;
+		unsigned other = op_at(l, on)->stream;
+		taken |= 1u << other;
+		l->awaited[stream][other] = on + 1;
 		if (place == LK_NONE) {
 			lk_lifted_op wait = {.what = LK_LIFTED_WAIT, .stream = stream, .event = LK_NONE};
 			wait.start_ns = wait.end_ns = op_at(l, on)->end_ns;
@@ -123,16 +143,4 @@ lk_status lk_lift_stream_waits(lk_lifting *l, lk_lift_thread *thread, uint32_t e
 		LK_TRY(lk_lift_depend(l, place, on));
 	}
 	return LK_OK;
-}
-
-lk_status lk_lift_unsaid_wait(lk_lifting *l, uint32_t event, uint8_t stream, int64_t *ready) {
-	int64_t start = l->c->start_ns[event];
-	if (start - *ready <= UNSAID_NS) return LK_OK;
-	uint32_t on = other_work(l, stream, start + SLACK_NS, 0, false), place;
-	if (on == LK_NONE || start - op_at(l, on)->end_ns > NEAR_NS) return LK_OK;
-	lk_lifted_op wait = {.what = LK_LIFTED_WAIT, .stream = stream, .event = LK_NONE};
-	wait.start_ns = wait.end_ns = op_at(l, on)->end_ns;
-	LK_TRY(lk_lift_add(l, &wait, &place));
-	*ready = wait.end_ns;
-	return lk_lift_depend(l, place, on);
 }

@@ -20,6 +20,7 @@ typedef struct slot {
 typedef struct observation {
 	float value[2];
 	uint32_t older;       /* 1 + observation of the same slot */
+	uint32_t source;
 } observation;
 
 struct lk_step_times {
@@ -160,13 +161,13 @@ static slot *find(const lk_step_times *t, uint64_t key) {
 	return &t->slots[at];
 }
 
-static bool observe(lk_step_times *t, const keys *k, double first, double second) {
+static bool observe(lk_step_times *t, const keys *k, uint32_t source, double first, double second) {
 	for (int level = 0; level < LEVELS; level++) {
 		if (t->used * 2 >= t->size && !grow(t)) return false;
 		if (!lk_push(&t->seen)) return false;
 		slot *s = find(t, k->level[level]);
 		if (!s->key) s->key = k->level[level], t->used++;
-		*lk_last(&t->seen) = (observation){{(float)first, (float)second}, s->newest};
+		*lk_last(&t->seen) = (observation){{(float)first, (float)second}, s->newest, source};
 		s->newest = (uint32_t)t->seen.count;
 		s->count++;
 		s->ready = false;
@@ -174,7 +175,7 @@ static bool observe(lk_step_times *t, const keys *k, double first, double second
 	return true;
 }
 
-lk_status lk_step_times_add(lk_step_times *t, const lk_lifted_rank *rank, lk_error *err) {
+lk_status lk_step_times_add(lk_step_times *t, const lk_lifted_rank *rank, uint32_t source, lk_error *err) {
 	keyer k;
 	bool fine = keyer_begin(&k, rank);
 	for (size_t i = 0; fine && i < rank->ops.count; i++) {
@@ -182,11 +183,11 @@ lk_status lk_step_times_add(lk_step_times *t, const lk_lifted_rank *rank, lk_err
 		for (uint32_t p = op->piece_begin; fine && p < op->piece_end; p++) {
 			keys all = piece_keys(&k, &rank->pieces.at[p]);
 			if (rank->pieces.at[p].blocked) continue;
-			fine = observe(t, &all, (double)rank->pieces.at[p].dur_ns, 0);
+			fine = observe(t, &all, source, (double)rank->pieces.at[p].dur_ns, 0);
 		}
 		if (!fine || !is_device(op)) continue;
 		keys all = device_keys(&k, op);
-		fine = observe(t, &all, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns), (double)op->lag_ns);
+		fine = observe(t, &all, source, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns), (double)op->lag_ns);
 	}
 	keyer_end(&k);
 	return fine ? LK_OK : lk_oom(err);
@@ -217,12 +218,29 @@ static bool settle(lk_step_times *t, slot *s, int level) {
 	return s->ready = true;
 }
 
-static lk_known look_up(lk_step_times *t, const keys *k, double *first, double *second, bool *fine) {
+/* What is asked of a table: times of one source, if it has them. */
+typedef struct question {
+	lk_step_times *times;
+	keyer *keyer;
+	const lk_shared_overheads *shared;
+	uint32_t source;
+	bool fine;
+} question;
+
+/* The newest observation of a source, or NULL. */
+static const observation *of_source(const lk_step_times *t, const slot *s, uint32_t source) {
+	for (uint32_t o = source == LK_NONE ? 0 : s->newest; o; o = t->seen.at[o - 1].older)
+		if (t->seen.at[o - 1].source == source) return &t->seen.at[o - 1];
+	return NULL;
+}
+
+static lk_known look_up(question *q, const keys *k, double *first, double *second) {
 	for (int level = 0; level < LEVELS; level++) {
-		slot *s = find(t, k->level[level]);
+		slot *s = find(q->times, k->level[level]);
 		if (!s->key) continue;
-		if (!s->ready && !settle(t, s, level)) *fine = false;
-		*first = (double)s->mean[0], *second = (double)s->mean[1];
+		const observation *seen = level == LK_KNOWN_PLACE ? of_source(q->times, s, q->source) : NULL;
+		if (!seen && !s->ready && !settle(q->times, s, level)) q->fine = false;
+		*first = (double)(seen ? seen->value[0] : s->mean[0]), *second = (double)(seen ? seen->value[1] : s->mean[1]);
 		return (lk_known)level;
 	}
 	return LK_KNOWN_NOT;
@@ -244,14 +262,13 @@ static double shared_time(const keyer *k, const lk_host_piece *p, const lk_share
 	return us * 1e3 * shared->scale[p->term];
 }
 
-static double piece_time(lk_step_times *t, keyer *k, const lk_host_piece *p, const lk_shared_overheads *shared, lk_known *known,
-                         bool *fine) {
+static double piece_time(question *q, const lk_host_piece *p, lk_known *known) {
 	double ns = (double)p->dur_ns, unused;
-	keys all = piece_keys(k, p);
+	keys all = piece_keys(q->keyer, p);
 	bool gap = p->term == LK_T1 && p->dur_ns > LK_GAP_NS;
-	if (shared && gap) return *known = LK_KNOWN_NOT, ns;
-	if (shared && p->event != LK_NONE) return shared_time(k, p, shared, known);
-	*known = look_up(t, &all, &ns, &unused, fine);
+	if (q->shared && gap) return *known = LK_KNOWN_NOT, ns;
+	if (q->shared && p->event != LK_NONE) return shared_time(q->keyer, p, q->shared, known);
+	*known = look_up(q, &all, &ns, &unused);
 	return ns;
 }
 
@@ -269,33 +286,35 @@ int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
 	}
 }
 
-lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, const lk_shared_overheads *shared,
+static void predict_op(question *q, const lk_lifted_rank *rank, uint32_t i, lk_retimed *out) {
+	const lk_lifted_op *op = &rank->ops.at[i];
+	lk_known known;
+	double host = 0;
+	out->ns[i] = lk_lifted_own(rank, i);
+	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) {
+		double ns = piece_time(q, &rank->pieces.at[p], &known);
+		out->host_ns[known] += ns;
+		host += ns;
+	}
+	if (op->what == LK_LIFTED_HOST) out->ns[i] = llround(host);
+	if (!is_device(op)) return;
+	keys all = device_keys(q->keyer, op);
+	double lag = (double)op->lag_ns, work = (double)out->ns[i] - lag;
+	known = look_up(q, &all, &work, &lag);
+	out->device_ns[known] += work;
+	out->ns[i] = llround(work + lag);
+	out->lag_ns[i] = llround(lag);
+}
+
+lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, const lk_shared_overheads *shared, uint32_t source,
                                 lk_retimed *out, lk_error *err) {
 	keyer k;
-	bool fine = keyer_begin(&k, rank);
+	bool made = keyer_begin(&k, rank);
 	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns), .lag_ns = calloc(rank->ops.count + 1, sizeof *out->lag_ns)};
-	fine = fine && out->ns && out->lag_ns;
-	for (uint32_t i = 0; fine && i < rank->ops.count; i++) {
-		const lk_lifted_op *op = &rank->ops.at[i];
-		lk_known known;
-		out->ns[i] = lk_lifted_own(rank, i);
-		double host = 0;
-		for (uint32_t p = op->piece_begin; p < op->piece_end; p++) {
-			double ns = piece_time(t, &k, &rank->pieces.at[p], shared, &known, &fine);
-			out->host_ns[known] += ns;
-			host += ns;
-		}
-		if (op->what == LK_LIFTED_HOST) out->ns[i] = llround(host);
-		if (!is_device(op)) continue;
-		keys all = device_keys(&k, op);
-		double lag = (double)op->lag_ns, work = (double)out->ns[i] - lag;
-		known = look_up(t, &all, &work, &lag, &fine);
-		out->device_ns[known] += work;
-		out->ns[i] = llround(work + lag);
-		out->lag_ns[i] = llround(lag);
-	}
+	question q = {t, &k, shared, source, made && out->ns && out->lag_ns};
+	for (uint32_t i = 0; q.fine && i < rank->ops.count; i++) predict_op(&q, rank, i, out);
 	keyer_end(&k);
-	if (fine) return LK_OK;
+	if (q.fine) return LK_OK;
 	lk_retimed_free(out);
 	return lk_oom(err);
 }

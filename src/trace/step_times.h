@@ -19,8 +19,8 @@ typedef struct lk_step_times lk_step_times;
 
 lk_step_times *lk_step_times_new(void); /* NULL when memory is out */
 void lk_step_times_free(lk_step_times *times);
-/* Adds everything that a lifted rank measured. */
-lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, lk_error *err);
+/* Adds everything that a lifted rank measured, as coming from `source`. */
+lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source, lk_error *err);
 
 /* Nanoseconds of every operation of `rank`, from what was added; what was carried into the step stays as measured, for it is
  * of the step before. `shared`, if not NULL, gives host times instead: the overheads of another run. */
@@ -40,8 +40,10 @@ typedef struct lk_shared_overheads {
  * every event. */
 void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own, lk_shared_overheads *out);
 
+/* `source`: times of the same place come from this one where it has them; else, and with LK_NONE, means of all. Times of one source
+ * belong together: what was late in it was late all together. */
 lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank, const lk_shared_overheads *shared,
-                                lk_retimed *out, lk_error *err);
+                                uint32_t source, lk_retimed *out, lk_error *err);
 void lk_retimed_free(lk_retimed *retimed);
 
 /* Own measured time of an operation: pieces, or lag and work. */
