@@ -375,11 +375,42 @@ def describe(result, bars, published):
     result.answer = None
 
 
-def page(results):
+# --- traced runs ---------------------------------------------------------------------------------------------------
+
+def replay(program, folder, row):
+    words = [program, "replay", row["traces"], "-o", "json"] + row["options"].split()
+    made = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        sys.exit("accuracy.py: %s: %s" % (" ".join(words[1:]), made.stderr.strip()))
+    return json.loads(made.stdout)["summary"]
+
+
+def trace_section(program, folder):
+    """Held-out steps and ranks of traced runs, predicted by `lockstep replay`."""
+    rows = []
+    for row in read_csv("traces.csv"):
+        summary = replay(program, folder, row)
+        error, baseline, bar = summary["geomean_error"], summary["baseline_error"], row["bar"]
+        judged = "" if not bar else "held" if error < float(bar) else "**missed**"
+        parts = percent(summary["parts_error"]) if summary["held_out"] == "steps" else ""
+        rows.append([cell(row["what"]), "%d" % summary["predicted"], percent(error),
+                     percent(baseline) if baseline is not None else "", parts,
+                     "< " + percent(float(bar)) if bar else "", judged])
+    head = ["run", "steps", "error", "mean of the others", "parts at most", "bar", ""]
+    return ["## Traced runs", "",
+            "A step of a trace, simulated with the times of the other steps (or, of one step, of the other ranks), beside its measured "
+            "time (METHOD.md, \"Replay\"). Nothing is fitted. *Parts*: busy time of each stream, exposed communication and idle "
+            "time, summed over the steps; the largest is shown.", ""] + table_of(head, rows, 1) + [
+            "`lockstep replay TRACES [--overheads TRACES]`, in `$LOCKSTEP_DATA/traces`; `docs/accuracy/traces.csv` lists "
+            "them. Lin et al. report 5.2 % (DLRM, 4 GPUs) and 3.0 % (Transformers) with shared overheads (arXiv 2404.12674), Lumos "
+            "3.3 % (arXiv 2504.09307), on their own traces.", ""]
+
+
+def page(results, traces):
     lines = INTRO.splitlines() + [""] + short(results)
     for result in results:
         lines += result.lines
-    return "\n".join(lines + REPRODUCE.splitlines()) + "\n"
+    return "\n".join(lines + traces + REPRODUCE.splitlines()) + "\n"
 
 
 def main():
@@ -403,9 +434,12 @@ def main():
         print(percent(result.answer["summary"]["geomean_error"]) if result.answer else result.why, flush=True)
         describe(result, bars, published)
         results.append(result)
+    traces = []
+    if not args.only or "traces" in args.only:
+        traces = trace_section(os.path.abspath(args.program), os.path.join(os.path.abspath(data), "traces"))
     path = os.path.join(out, "ACCURACY.md")
     with open(path + ".part", "w", encoding="utf-8") as file:
-        file.write(page(results))
+        file.write(page(results, traces))
     os.replace(path + ".part", path)
 
 
