@@ -61,7 +61,8 @@ typedef struct lk_replay_step {
 	const char *left_out;       /* why it is not predicted; NULL */
 	const lk_replay_part *parts;
 	size_t part_count;
-	double host_known, device_known; /* share of the predicted host and device time that the same operation gave */
+	double host_known, device_known; /* share of the predicted host and device time that the same operation in the same place gave;
+	                                    with shared overheads, of the host's, one of the same name */
 } lk_replay_step;
 
 typedef struct lk_replay_rank {

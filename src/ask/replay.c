@@ -190,6 +190,26 @@ static lk_status copy_texts(lk_arena *arena, const char *const *from, size_t cou
 	return LK_OK;
 }
 
+/* Steps that do the same have their operations in the same places; where most are elsewhere, operations are missing. */
+static lk_status warn_of_gaps(lk_replaying *r, lk_replay *out, lk_error *err) {
+	const double LITTLE = 0.5;
+	double known = 0;
+	size_t steps = 0;
+	for (size_t i = 0; i < out->rank_count; i++)
+		for (size_t s = 0; s < out->ranks[i].step_count; s++)
+			if (!out->ranks[i].steps[s].left_out) known += out->ranks[i].steps[s].host_known, steps++;
+	if (r->hold_out != LK_HOLD_STEP || r->shared || !steps || known / (double)steps >= LITTLE) return LK_OK;
+	const char **texts = LK_ARRAY(r->arena, const char *, out->warning_count + 1);
+	if (!texts) return lk_oom(err);
+	if (out->warning_count) memcpy(texts, out->warnings, out->warning_count * sizeof *texts);
+	texts[out->warning_count] = lk_arena_printf(
+		r->arena, "only %.0f %% of the host's time is in operations that the other steps have in the same place: are events missing "
+		"from the trace? then the prediction is weak", 100 * known / (double)steps);
+	if (!texts[out->warning_count++]) return lk_oom(err);
+	out->warnings = texts;
+	return LK_OK;
+}
+
 static lk_status describe(lk_replaying *r, lk_replay *out, lk_error *err) {
 	static const char *const held[] = {[LK_HOLD_STEP] = "steps", [LK_HOLD_RANK] = "ranks", [LK_HOLD_NONE] = "nothing"};
 	static const char *const from[] = {
@@ -212,7 +232,8 @@ static lk_status describe(lk_replaying *r, lk_replay *out, lk_error *err) {
 	const lk_lifted *last = r->base[r->steps - 1];
 	out->uncovered_count = last->unknown.count, out->warning_count = r->traces->warnings.count;
 	LK_TRY(copy_texts(r->arena, last->unknown.at, last->unknown.count, &out->uncovered, err));
-	return copy_texts(r->arena, r->traces->warnings.at, r->traces->warnings.count, &out->warnings, err);
+	LK_TRY(copy_texts(r->arena, r->traces->warnings.at, r->traces->warnings.count, &out->warnings, err));
+	return warn_of_gaps(r, out, err);
 }
 
 /* The graph that is written: the first step that is like the others, with its own times. */

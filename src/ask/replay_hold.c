@@ -13,7 +13,7 @@ static double measured_s(const lk_lifted *lifted, uint32_t rank) {
 static double share_known(const double ns[LK_KNOWNS], bool shared) {
 	double sum = 0;
 	for (int k = 0; k < LK_KNOWNS; k++) sum += ns[k];
-	double known = ns[LK_KNOWN_PLACE] + ns[LK_KNOWN_PATH] + (shared ? ns[LK_KNOWN_NAME] : 0);
+	double known = ns[LK_KNOWN_PLACE] + (shared ? ns[LK_KNOWN_NAME] : 0);
 	return sum > 0 ? known / sum : 1;
 }
 
