@@ -176,20 +176,17 @@ static lk_status read_row(const reader *r, lk_coll_row *row, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check_columns(const lk_csv *csv, lk_stream *in, lk_error *err) {
+static lk_status check_columns(const lk_csv *csv, lk_error *err) {
 	static const char *const needed[] = {"collective", "gpu", "n_gpu", "nodes", "fabric", "size_bytes", "time_us"};
-	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-		if (lk_csv_column(csv, needed[i]) >= 0) continue;
-		lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the column %s is missing", needed[i]);
-		return lk_hint(err, "a table of collectives has collective, gpu, n_gpu, nodes, fabric, size_bytes, time_us");
-	}
-	return LK_OK;
+	enum { NEEDED = sizeof needed / sizeof *needed };
+	int at[NEEDED];
+	return lk_csv_find(csv, needed, NEEDED, NEEDED, "table of collectives", at, err);
 }
 
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err) {
 	reader r = {NULL, arena};
 	LK_TRY(lk_csv_open(in, &r.csv, err));
-	lk_status status = check_columns(r.csv, in, err);
+	lk_status status = check_columns(r.csv, err);
 	for (bool more = true; status == LK_OK;) {
 		status = lk_csv_next(r.csv, &more, err);
 		if (status != LK_OK || !more) break;

@@ -8,6 +8,7 @@
 
 enum { ROWS = 100000, GPU = 0, MODEL, BATCH, TIME, COLUMNS };
 static const char *const columns[COLUMNS] = {"gpu", "model", "batch_size", "measured_iter_ms"};
+static const char digitised_time[] = "measured_iter_ms_digitised"; /* the same, read off a figure */
 
 /* A name that is no preset is no error: the row is skipped. A file that is named must be read. */
 static lk_status find_model(lk_arena *arena, lk_dlrm_run *r, lk_error *err) {
@@ -36,13 +37,9 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 
 static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_dlrm_runs *out, lk_error *err) {
 	int at[COLUMNS];
-	for (int c = 0; c < COLUMNS; c++) {
-		at[c] = lk_csv_column(csv, columns[c]);
-		if (at[c] < 0 && c == TIME) at[c] = lk_csv_column(csv, "measured_iter_ms_digitised");
-		if (at[c] >= 0) continue;
-		lk_fail(err, LK_ERR_INPUT, file, "the column %s is missing: this is no table of recommendation models", columns[c]);
-		return lk_hint(err, "a table has gpu, model, batch_size and measured_iter_ms");
-	}
+	bool digitised = lk_csv_column(csv, digitised_time) >= 0;
+	LK_TRY(lk_csv_find(csv, columns, COLUMNS, digitised ? TIME : COLUMNS, "table of recommendation models", at, err));
+	if (at[TIME] < 0) at[TIME] = lk_csv_column(csv, digitised_time);
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) return LK_OK;

@@ -85,12 +85,7 @@ static lk_status read_row(const lk_csv *csv, const int *at, const lk_host_kind *
 
 static lk_status read_rows(lk_csv *csv, const char *file, const lk_host_kind *kind, lk_host_terms *out, lk_error *err) {
 	int at[COLUMNS];
-	for (int c = 0; c < COLUMNS; c++) {
-		at[c] = lk_csv_column(csv, columns[c]);
-		if (at[c] >= 0 || c >= NEEDED) continue;
-		lk_fail(err, LK_ERR_INPUT, file, "the column %s is missing: this is no table of host overheads", columns[c]);
-		return lk_hint(err, "a table has type, name and mean_us");
-	}
+	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "table of host overheads", at, err));
 	for (long long rows = 0;; rows++) {
 		bool more;
 		LK_TRY(lk_csv_next(csv, &more, err));

@@ -73,12 +73,7 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 
 static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_model_runs *out, lk_error *err) {
 	int at[COLUMNS];
-	for (int c = 0; c < COLUMNS; c++) {
-		at[c] = lk_csv_column(csv, columns[c]);
-		if (at[c] >= 0) continue;
-		lk_fail(err, LK_ERR_INPUT, file, "the column %s is missing: this is no table of whole networks", columns[c]);
-		return lk_hint(err, "a table has gpu, model, phase, seq, batch, mode and e2e_ms");
-	}
+	LK_TRY(lk_csv_find(csv, columns, COLUMNS, COLUMNS, "table of whole networks", at, err));
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) return LK_OK;

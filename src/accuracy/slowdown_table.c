@@ -51,14 +51,11 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *column,
 	return row->id && row->name && row->where ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *name, lk_slowdown_table *out, lk_error *err) {
+static lk_status read_rows(lk_arena *arena, lk_csv *csv, lk_slowdown_table *out, lk_error *err) {
 	int column[COLUMNS];
-	for (int c = 0; c < COLUMNS; c++) {
-		column[c] = lk_csv_column(csv, columns[c].name);
-		if (column[c] >= 0 || c >= NUMBERS) continue;
-		lk_fail(err, LK_ERR_INPUT, name, "the column %s is missing: this is no table of overlapped kernels", columns[c].name);
-		return lk_hint(err, "overlap_slowdown_a100.csv is one");
-	}
+	const char *names[COLUMNS];
+	for (int c = 0; c < COLUMNS; c++) names[c] = columns[c].name;
+	LK_TRY(lk_csv_find(csv, names, COLUMNS, NUMBERS, "table of overlapped kernels", column, err));
 	for (bool more = true;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) return LK_OK;
@@ -71,7 +68,7 @@ static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *name, lk_sl
 lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *out, lk_error *err) {
 	lk_csv *csv;
 	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(arena, csv, lk_stream_name(in), out, err);
+	lk_status status = read_rows(arena, csv, out, err);
 	lk_csv_close(csv);
 	return status;
 }

@@ -224,6 +224,22 @@ int lk_csv_column(const lk_csv *csv, const char *name) {
 	return -1;
 }
 
+lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, int needed, const char *what, int *at,
+                      lk_error *err) {
+	const char *missing = NULL;
+	char all[200] = "";
+	for (int i = 0; i < count; i++) {
+		at[i] = lk_csv_column(csv, names[i]);
+		if (i >= needed) continue;
+		if (at[i] < 0 && !missing) missing = names[i];
+		size_t used = strlen(all);
+		snprintf(all + used, sizeof all - used, "%s%s", !i ? "" : i + 1 == needed ? " and " : ", ", names[i]);
+	}
+	if (!missing) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, lk_stream_name(csv->in), "the column %s is missing: this is no %s", missing, what);
+	return lk_hint(err, "one has the columns %s", all);
+}
+
 int lk_csv_columns(const lk_csv *csv) {
 	return (int)csv->columns;
 }

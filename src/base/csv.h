@@ -15,6 +15,9 @@ void lk_csv_close(lk_csv *csv);
 lk_status lk_csv_next(lk_csv *csv, bool *more, lk_error *err);
 /* Column index by name, or -1. */
 int lk_csv_column(const lk_csv *csv, const char *name);
+/* Columns by name into at[count], -1 where there is none. The first `needed` must be there: the error says that the file is no
+ * `what` ("table of kernel times"), and which columns one has. */
+lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, int needed, const char *what, int *at, lk_error *err);
 int lk_csv_columns(const lk_csv *csv);
 /* Name of a column; valid until the reader is closed. */
 const char *lk_csv_name(const lk_csv *csv, int column);

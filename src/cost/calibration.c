@@ -59,14 +59,9 @@ static lk_status read_row(const lk_csv *csv, const int *column, lk_calibration *
 	return LK_OK;
 }
 
-static lk_status read_rows(lk_csv *csv, const char *name, lk_calibration *into, lk_error *err) {
+static lk_status read_rows(lk_csv *csv, lk_calibration *into, lk_error *err) {
 	int column[COLUMNS];
-	for (int c = 0; c < COLUMNS; c++) {
-		column[c] = lk_csv_column(csv, column_names[c]);
-		if (column[c] >= 0 || c > NUMBERS) continue;
-		lk_fail(err, LK_ERR_INPUT, name, "the column %s is missing: this is no calibration", column_names[c]);
-		return lk_hint(err, "`lockstep calibrate` writes such files");
-	}
+	LK_TRY(lk_csv_find(csv, column_names, COLUMNS, NUMBERS + 1, "calibration, as `lockstep calibrate` writes it", column, err));
 	for (bool more = true;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) return LK_OK;
@@ -77,7 +72,7 @@ static lk_status read_rows(lk_csv *csv, const char *name, lk_calibration *into, 
 lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err) {
 	lk_csv *csv;
 	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(csv, lk_stream_name(in), into, err);
+	lk_status status = read_rows(csv, into, err);
 	lk_csv_close(csv);
 	return status;
 }

@@ -146,15 +146,10 @@ static lk_status read_row(lk_overheads *o, const lk_csv *csv, const int at[5], l
 	return keep_launches(o, e, lk_csv_field(csv, at[4]), err);
 }
 
-static lk_status read_rows(lk_overheads *o, lk_csv *csv, const char *file, lk_error *err) {
+static lk_status read_rows(lk_overheads *o, lk_csv *csv, lk_error *err) {
 	static const char *const columns[5] = {"type", "name", "mean_us", "count", "launches"};
 	int at[5];
-	for (int c = 0; c < 5; c++) {
-		at[c] = lk_csv_column(csv, columns[c]);
-		if (at[c] >= 0 || c >= 3) continue;
-		lk_fail(err, LK_ERR_INPUT, file, "the column %s is missing: this is no table of host overheads", columns[c]);
-		return lk_hint(err, "a table has type (t1 to t5), name and mean_us; lockstep replay --overheads-out writes one");
-	}
+	LK_TRY(lk_csv_find(csv, columns, 5, 3, "table of host overheads", at, err));
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) return LK_OK;
@@ -168,7 +163,7 @@ lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err)
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_overheads *o = lk_overheads_new();
 	lk_status status = o ? lk_csv_open(in, &csv, err) : lk_oom(err);
-	if (status == LK_OK) status = read_rows(o, csv, path, err);
+	if (status == LK_OK) status = read_rows(o, csv, err);
 	lk_csv_close(csv);
 	lk_stream_close(in);
 	if (status != LK_OK) lk_overheads_free(o);
