@@ -243,21 +243,10 @@ static lk_status wait_for_room(lk_lifting *l, uint32_t op, uint32_t piece) {
 	return lk_lift_depend(l, op, oldest);
 }
 
-/* A call that launches: the call up to the launch, the device work, and where it goes on long after, or until the work is
- * over, the rest of it. */
-static lk_status launch(lk_lifting *l, lk_run *run) {
+/* The device work of a call whose launch is operation `op`, behind what its streams wait for. */
+static lk_status add_launched(lk_lifting *l, lk_lift_thread *thread, uint32_t first, uint32_t op) {
 	const lk_capture *c = l->c;
-	uint32_t piece = run->begin, call = l->out->pieces.at[piece].event, first = first_of(l, call), rest = LK_NONE, op;
-	uint32_t work = l->by_launch[first];
-	int64_t cut = c->start_ns[work] - LAUNCH_NS, end = run->end_ns;
-	bool synchronous = c->kind[work] == LK_EVENT_MEMCPY && lk_event_end(c, work) <= end;
-	if (synchronous && cut > run->start_ns + CALL_NS) cut = run->start_ns + CALL_NS;
-	if (cut < run->start_ns) cut = run->start_ns;
-	if (cut + LAUNCH_NS < end && (synchronous || c->start_ns[work] >= run->start_ns)) LK_TRY(split_piece(l, piece, cut, &rest));
-	LK_TRY(add_host(l, run, piece, piece + 1, run->start_ns, rest == LK_NONE ? end : cut, &op));
-	LK_TRY(wait_for_room(l, op, piece));
-	run->op = op;
-	lk_lift_thread *thread = &l->threads.at[run->thread];
+	uint32_t call = c->launch[l->by_launch[first]];
 	for (uint32_t i = first; i < l->by_launch_count && c->launch[l->by_launch[i]] == call; i++) {
 		uint32_t event = l->by_launch[i];
 		unsigned stream = l->stream_of[c->lane[event]];
@@ -269,13 +258,35 @@ static lk_status launch(lk_lifting *l, lk_run *run) {
 		LK_TRY(add_device(l, event, (uint8_t)stream, op, ready));
 		thread->last_launch = (uint32_t)l->out->ops.count - 1;
 	}
+	return LK_OK;
+}
+
+/* Where a launch call is cut: just before its work starts, if it goes on long after that; a copy that it waits for, as soon as
+ * it is queued. Its end: not at all. */
+static int64_t cut_of(const lk_lifting *l, const lk_run *run, uint32_t work, bool synchronous) {
+	int64_t start = l->c->start_ns[work], cut = start - LAUNCH_NS;
+	if (synchronous && cut > run->start_ns + CALL_NS) cut = run->start_ns + CALL_NS;
+	if (cut < run->start_ns) cut = run->start_ns;
+	bool cuts = cut + LAUNCH_NS < run->end_ns && (synchronous || start >= run->start_ns);
+	return cuts ? cut : run->end_ns;
+}
+
+/* A call that launches: the call up to the launch, the device work, and the rest of the call, which may wait for the work. */
+static lk_status launch(lk_lifting *l, lk_run *run) {
+	uint32_t piece = run->begin, first = first_of(l, l->out->pieces.at[piece].event), work = l->by_launch[first], rest = LK_NONE;
+	bool synchronous = l->c->kind[work] == LK_EVENT_MEMCPY && lk_event_end(l->c, work) <= run->end_ns;
+	int64_t cut = cut_of(l, run, work, synchronous);
+	lk_lift_thread *thread = &l->threads.at[run->thread];
+	if (cut < run->end_ns) LK_TRY(split_piece(l, piece, cut, &rest));
+	LK_TRY(add_host(l, run, piece, piece + 1, run->start_ns, cut, &run->op));
+	LK_TRY(wait_for_room(l, run->op, piece));
+	LK_TRY(add_launched(l, thread, first, run->op));
 	if (rest == LK_NONE) return LK_OK;
-	LK_TRY(add_host(l, run, rest, rest + 1, cut, end, &op));
-	run->op = op;
+	LK_TRY(add_host(l, run, rest, rest + 1, cut, run->end_ns, &run->op));
 	if (!synchronous || thread->last_launch == LK_NONE) return LK_OK;
 	int64_t over = l->out->ops.at[thread->last_launch].end_ns;
-	if (over > cut) l->out->pieces.at[rest].dur_ns = end > over ? end - over : 0;
-	return lk_lift_depend(l, op, thread->last_launch);
+	if (over > cut) l->out->pieces.at[rest].dur_ns = run->end_ns > over ? run->end_ns - over : 0;
+	return lk_lift_depend(l, run->op, thread->last_launch);
 }
 
 static lk_status synchronise(lk_lifting *l, lk_run *run) {
