@@ -41,18 +41,21 @@ static uint32_t device_ops(const lk_lifted_rank *rank) {
 /* A step with many more or fewer launches than the others is none of the same kind: a warm-up, or one that profiling cut off. */
 static lk_status judge_steps(lk_replaying *r, lk_error *err) {
 	double launches[LK_REPLAY_STEPS];
+	uint32_t filled = 0;
 	r->used = 0;
-	for (uint32_t s = 0; s < r->steps; s++) launches[s] = device_ops(&r->base[s]->rank[0]);
-	double usual = lk_median(launches, r->steps);
 	for (uint32_t s = 0; s < r->steps; s++) {
-		if (fabs(launches[s] - usual) > 0.1 * usual) {
-			r->left_out[s] = lk_arena_printf(r->arena, "%.0f kernels and copies where the others have %.0f", launches[s], usual);
-			if (!r->left_out[s]) return lk_oom(err);
-		} else if (r->base[s]->rank[0].ops.count <= 1) {
-			r->left_out[s] = "nothing happened in it";
-		} else {
-			r->used++;
-		}
+		if (r->base[s]->rank[0].ops.count <= 1) r->left_out[s] = "nothing happened in it";
+		else launches[filled++] = device_ops(&r->base[s]->rank[0]);
+	}
+	double usual = lk_median(launches, filled);
+	for (uint32_t s = 0; s < r->steps; s++) {
+		if (r->left_out[s]) continue;
+		double count = device_ops(&r->base[s]->rank[0]);
+		r->used++;
+		if (fabs(count - usual) <= 0.1 * usual) continue;
+		r->used--;
+		r->left_out[s] = lk_arena_printf(r->arena, "%.0f kernels and copies where the others have %.0f", count, usual);
+		if (!r->left_out[s]) return lk_oom(err);
 	}
 	return LK_OK;
 }
