@@ -51,9 +51,10 @@ static lk_status judge_steps(lk_replaying *r, lk_error *err) {
 	for (uint32_t s = 0; s < r->steps; s++) {
 		if (r->left_out[s]) continue;
 		double count = device_ops(&r->base[s]->rank[0]);
-		r->used++;
-		if (fabs(count - usual) <= 0.1 * usual) continue;
-		r->used--;
+		if (fabs(count - usual) <= 0.1 * usual) {
+			r->used++;
+			continue;
+		}
 		r->left_out[s] = lk_arena_printf(r->arena, "%.0f kernels and copies where the others have %.0f", count, usual);
 		if (!r->left_out[s]) return lk_oom(err);
 	}
