@@ -3,7 +3,7 @@
  * Dependencies that are found:
  *   program order   a CPU thread's pieces (host_time.h) follow one another, merged between calls to the device
  *   hand-over       a thread that did nothing for long goes on when another one has come to a point: forward, backward
- *   launch          device work waits for the call that launched it; calls wait while 1023 launches are outstanding
+ *   launch          device work waits for the call that launched it; calls wait while 1022 launches are outstanding
  *   stream order    work of a stream follows the work launched there before
  *   stream wait     cudaStreamWaitEvent: by the profiler's notes, else by what had just been launched and fits the times
  *   host sync       a synchronising call waits for a stream or an event, likewise
