@@ -71,7 +71,7 @@ UNIT := $(UNIT_C:tests/unit/%.c=$(B)/unit/%)
 REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
-.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers \
+.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check \
         mpi lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -190,7 +190,10 @@ check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1)
 layers: ## no folder includes what stands right of it
 	tools/layers.sh
 
-lint: ## cppcheck, zero warnings
+docs-check: ## ARCHITECTURE.md names every file of src/; links of documents lead somewhere
+	@tools/check_docs.sh
+
+lint: docs-check ## cppcheck, zero warnings; the documents
 	@mkdir -p build/lint
 	cppcheck --quiet --std=c11 --language=c --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
 		--suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --cppcheck-build-dir=build/lint -j2 \

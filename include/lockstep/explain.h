@@ -10,7 +10,7 @@
  *     lk_explain_print(answer, LK_OUTPUT_TEXT, LK_EXPLAIN_ALL, false, NULL, stdout, &err);
  *     lk_explain_free(answer);
  *
- * Everything here is measured, nothing modelled. Names and definitions of the measures are those of
+ * Everything is measured; the gains of remedies alone are simulated. Names and definitions of the measures are those of
  * HolisticTraceAnalysis (HTA), so that results can be checked against it:
  *
  *   kernel_time       the time looked at: the steps that were asked for
@@ -247,8 +247,7 @@ void lk_explain_free(lk_explanation *explanation);
  *
  * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s, step_deviation_s, kernel_count,
  * clock_anchors, clock_residual_max_s; each table by its name, an array of objects with the columns of csv;
- * critical_path
- * [{kind, seconds}], warnings, reproduce. What is not known is null. */
+ * critical_path [{kind, seconds}], warnings, reproduce. What is not known is null. */
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path,
 						   FILE *out, lk_error *err);
 /* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per thread and stream of

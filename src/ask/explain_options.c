@@ -49,7 +49,8 @@ const lk_verb lk_explain_verb = {
 	.description =
 		"Measures where the time of the steps goes and ranks what costs it: exposed communication, late ranks, late "
 		"launches, waits of the host for the device, data loading, copies. Times of many ranks are put on one clock by "
-		"the common ends of their collectives; waiting for the last rank is told from transfer.\n"
+		"the common ends of their collectives; waiting for the last rank is told from transfer. The step of median length "
+		"is lifted to a graph: its critical path, and by simulation what remedies would be worth.\n"
 		"\n"
 		"Reads traces of torch.profiler (Kineto JSON, also compressed); a folder stands for the traces in it.\n"
 		"\n"
