@@ -1,5 +1,6 @@
 /* explain_simulate.c: what only a simulation can say of a run: the path that a step hangs on, and what a remedy would be worth.
- * One step is lifted: of those looked at, the one of median length. */
+ * One step is lifted: of those looked at, the one nearest to the mean. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,22 +14,15 @@ enum { MOST_OPERATIONS = 4000000 };
 
 /* ---- the step ---- */
 
-static int by_length(const void *a, const void *b) {
-	const lk_explain_step *x = a, *y = b;
-	return x->dur_ns < y->dur_ns ? -1 : x->dur_ns > y->dur_ns;
-}
-
-/* Number of the median step of the first rank shown. */
-static lk_status median_step(const lk_explanation *x, int64_t *number, lk_error *err) {
-	int count = 0;
-	while (count < x->step_rows && x->steps[count].rank == x->steps[0].rank) count++;
-	lk_explain_step *sorted = malloc(((size_t)count + 1) * sizeof *sorted);
-	if (!sorted) return lk_oom(err);
-	memcpy(sorted, x->steps, (size_t)count * sizeof *sorted);
-	qsort(sorted, (size_t)count, sizeof *sorted, by_length);
-	*number = count ? sorted[count / 2].number : 0;
-	free(sorted);
-	return LK_OK;
+/* Number of the step of the first rank shown that comes nearest to the mean: what is lost a step is a mean too. */
+static int64_t typical_step(const lk_explanation *x) {
+	int64_t number = x->steps[0].number;
+	double nearest = INFINITY;
+	for (int i = 0; i < x->step_rows && x->steps[i].rank == x->steps[0].rank; i++) {
+		double off = fabs((double)x->steps[i].dur_ns * 1e-9 - x->step_s);
+		if (off < nearest) nearest = off, number = x->steps[i].number;
+	}
+	return number;
 }
 
 /* ---- the critical path ---- */
@@ -128,11 +122,9 @@ static lk_status add_gains(lk_explanation *x, const lk_lifted *lifted, lk_error 
 
 lk_status lk_explain_simulate(lk_explanation *x, lk_error *err) {
 	const lk_traces *t = lk_explain_traces(x);
-	int64_t number = 0;
 	uint32_t step = LK_NONE;
 	if (!x->kernels || !x->step_rows) return LK_OK;
-	LK_TRY(median_step(x, &number, err));
-	lk_status status = lk_traced_usual_step(t, number, &step, err);
+	lk_status status = lk_traced_usual_step(t, typical_step(x), &step, err);
 	if (status == LK_ERR_INPUT) return LK_OK; /* not all ranks have the step */
 	LK_TRY(status);
 	lk_lifted *lifted;

@@ -75,10 +75,41 @@ const lk_device *lk_traced_device(const lk_traces *t) {
 	return c->device ? lk_device_find(lk_capture_text(c, c->device)) : NULL;
 }
 
+/* One program's times; 0 where nothing of the kind ran. */
+typedef struct program_times {
+	int64_t begin, carried, device, end;
+	bool marked;
+} program_times;
+
+static void note(int64_t *latest, int64_t end) {
+	if (end > *latest) *latest = end;
+}
+
+static void look_at(const lk_graph *graph, const lk_sim_event *e, uint32_t begin, uint32_t mark, program_times *out) {
+	unsigned kind = graph->ops.kind[e->op];
+	uint32_t name = graph->ops.name[e->op];
+	if (kind == LK_OP_HOST && name == begin) note(&out->begin, e->end_ps);
+	if (kind == LK_OP_HOST && name == mark) note(&out->end, e->end_ps), out->marked = true;
+	if (kind == LK_OP_HOST || kind == LK_OP_WAIT) return;
+	note(&out->device, e->end_ps);
+	if (graph->ops.flags[e->op] & LK_OP_CARRIED) note(&out->carried, e->end_ps);
+}
+
+static int64_t period(const program_times *t) {
+	int64_t host = t->end - t->begin, since = t->carried > t->begin ? t->carried : t->begin;
+	return t->device - since > host ? t->device - since : host;
+}
+
 int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, int64_t otherwise) {
-	uint32_t mark = graph->traced ? lk_intern_find(graph->names, "end of step") : UINT32_MAX;
-	int64_t over = -1;
-	for (size_t i = 0; mark != UINT32_MAX && i < events->count; i++)
-		if (graph->ops.name[events->at[i].op] == mark && events->at[i].end_ps > over) over = events->at[i].end_ps;
-	return over < 0 ? otherwise : over;
+	uint32_t begin = lk_intern_find(graph->names, "begin"), mark = lk_intern_find(graph->names, "end of step");
+	double sum = 0;
+	uint32_t programs = 0;
+	if (!graph->traced || mark == UINT32_MAX) return otherwise;
+	for (size_t i = 0; i < events->count;) {
+		program_times times = {0};
+		uint32_t record = events->at[i].record;
+		for (; i < events->count && events->at[i].record == record; i++) look_at(graph, &events->at[i], begin, mark, &times);
+		if (times.marked) sum += (double)period(&times), programs++;
+	}
+	return programs ? (int64_t)(sum / programs + 0.5) : otherwise;
 }

@@ -15,8 +15,10 @@ lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t
 /* The device that the first capture names, or NULL. */
 const lk_device *lk_traced_device(const lk_traces *traces);
 
-/* When the step of a lifted graph is over: the last "end of step" of its programs, picoseconds. Work that the device does after
- * that is the next step's burden, as what was carried into this one was its own. `otherwise` if the graph has no such mark. */
+/* How long the step of a lifted graph takes where steps follow one another: of each program the longer of two times, and the mean
+ * over programs. The host's: from the program's begin to its "end of step". The device's: from when the work that was carried into
+ * the step is over to the end of all that the step launched, for what it leaves behind is the next step's burden. Picoseconds;
+ * `otherwise` if the graph has no such marks. */
 int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, int64_t otherwise);
 
 #endif

@@ -22,23 +22,16 @@ struct lk_whatif_base {
 
 /* ---- where a step's time goes ---- */
 
-/* What lies within the step. */
-static lk_status add_interval(lk_intervals *set, const lk_sim_event *e, int64_t step_ps, lk_error *err) {
-	int64_t end = e->end_ps < step_ps ? e->end_ps : step_ps;
-	return e->start_ps >= end || lk_intervals_add(set, e->start_ps, end) ? LK_OK : lk_oom(err);
-}
-
-/* Events of one program: compute, communication alone, communication beside compute. */
-static lk_status split_program(const lk_graph *graph, const lk_sim_event *events, size_t count, int64_t step_ps,
-							   double seconds[3], lk_error *err) {
+/* Events of one program, those of the step's own work: compute, communication alone, communication beside compute. */
+static lk_status split_program(const lk_graph *graph, const lk_sim_event *events, size_t count, double seconds[3],
+							   lk_error *err) {
 	lk_intervals compute = {0}, comm = {0}, alone = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
 		unsigned kind = graph->ops.kind[events[i].op];
-		if (lk_op_is_comm(kind))
-			status = add_interval(&comm, &events[i], step_ps, err);
-		else if (kind <= LK_OP_OPTIMIZER)
-			status = add_interval(&compute, &events[i], step_ps, err);
+		bool communicates = lk_op_is_comm(kind);
+		if ((!communicates && kind > LK_OP_OPTIMIZER) || graph->ops.flags[events[i].op] & LK_OP_CARRIED) continue;
+		if (!lk_intervals_add(communicates ? &comm : &compute, events[i].start_ps, events[i].end_ps)) status = lk_oom(err);
 	}
 	lk_intervals_sort(&compute);
 	lk_intervals_sort(&comm);
@@ -60,7 +53,7 @@ static lk_status split_traced(lk_whatif_outcome *out, lk_error *err) {
 	double programs = (double)out->step.graph->programs.count, seconds[3] = {0};
 	for (size_t begin = 0, end; begin < events->count; begin = end) {
 		for (end = begin; end < events->count && events->at[end].record == events->at[begin].record;) end++;
-		LK_TRY(split_program(out->step.graph, events->at + begin, end - begin, out->step.sim.step_ps, seconds, err));
+		LK_TRY(split_program(out->step.graph, events->at + begin, end - begin, seconds, err));
 	}
 	out->compute_s = seconds[0] / programs, out->exposed_s = seconds[1] / programs,
 	out->hidden_s = seconds[2] / programs;
@@ -123,6 +116,12 @@ static lk_status check_format(const lk_scenario *s, lk_dtype before, lk_error *e
 	return lk_hint(err, "give another format or another GPU");
 }
 
+/* Of the whole run. */
+int lk_whatif_ranks(const lk_graph *graph, uint32_t before, const lk_whatif_site *site) {
+	double each = site->run_ranks > before && before ? (double)site->run_ranks / before : 1;
+	return (int)(graph->ranks.world * each + 0.5);
+}
+
 static lk_status apply(lk_scenario *s, const lk_whatif_set *sets, size_t count, lk_error *err) {
 	const lk_dtype before = s->dtype;
 	for (size_t a = 0; a < count; a++)
@@ -132,7 +131,7 @@ static lk_status apply(lk_scenario *s, const lk_whatif_set *sets, size_t count, 
 			if (sets[i].key == &lk_whatif_keys[k]) LK_TRY(sets[i].key->apply(s, sets[i].what, sets[i].value, err));
 	LK_TRY(check_format(s, before, err));
 	if (count) LK_TRY(lk_graph_check(s->edit.graph, err)); /* half of a message, one rank's part of a collective */
-	int ranks = (int)s->edit.graph->ranks.world;
+	int ranks = lk_whatif_ranks(s->edit.graph, s->before_ranks, s->site);
 	if (s->wired.groups) LK_TRY(lk_cluster_grown(s->arena, &s->wired, ranks, &s->wired, err));
 	return lk_cluster_grown(s->arena, &s->cluster, ranks, &s->cluster, err);
 }
@@ -185,6 +184,7 @@ lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, s
 	lk_scenario s = {
 		.site = &base->site,
 		.before = &base->site.cluster,
+		.before_ranks = base->edit.graph->ranks.world,
 		.arena = &out->step.arena,
 		.cluster = base->site.cluster,
 		.dtype = (lk_dtype)base->edit.graph->peak_dtype,

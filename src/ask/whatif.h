@@ -20,6 +20,7 @@ typedef struct lk_whatif_site {
 	const char *stack, *release; /* whose profile holds; NULL: as predict decides */
 	bool cuda_graphs, compiled;
 	bool no_contention;
+	uint32_t run_ranks;        /* of the run, where a graph was lifted from traces of some of them; 0: those of the graph */
 	const char *data_parallel; /* names of teams, comma separated; NULL: found from what they do */
 	double replay_error;       /* of the base against what was measured, a share; 0 not known */
 } lk_whatif_site;
@@ -28,6 +29,7 @@ typedef struct lk_whatif_site {
 typedef struct lk_scenario {
 	const lk_whatif_site *site;
 	const lk_cluster *before;
+	uint32_t before_ranks; /* of the graph */
 	lk_arena *arena;
 	lk_edit edit;
 	lk_cluster cluster;
@@ -74,6 +76,9 @@ void lk_whatif_end(lk_whatif_base *base);
 double lk_whatif_base_seconds(const lk_whatif_base *base);
 /* Operations of the trace whose shape was not known. */
 uint32_t lk_whatif_stand_ins(const lk_whatif_base *base);
+
+/* Ranks of the whole run where a graph holds some of them; `before`: how many it held before it was changed. */
+int lk_whatif_ranks(const lk_graph *graph, uint32_t before, const lk_whatif_site *site);
 
 /* What came out. `step` holds graph, costs and events; free with lk_whatif_outcome_free in every case. */
 typedef struct lk_whatif_outcome {

@@ -206,9 +206,12 @@ static lk_status set_remove(lk_scenario *s, const char *what, const char *value,
 
 /* ---- how many ---- */
 
+/* `ranks` of the run; the graph may hold some of them, which stand for the others. */
 static lk_status grow(lk_scenario *s, double ranks, const char *key, const char *value, lk_error *err) {
+	uint32_t held = s->edit.graph->ranks.world, all = s->site->run_ranks > held ? s->site->run_ranks : held;
+	ranks = ranks * held / all;
 	if (!(ranks >= 1 && ranks <= 1 << 24) || ranks != floor(ranks))
-		return wrong(key, value, "it must give a whole number of ranks", err);
+		return wrong(key, value, held == all ? "it must give a whole number of ranks" : "it must give a whole number of copies of the traced ranks", err);
 	if (lk_edit_ranks(&s->edit, (uint32_t)ranks, s->mask, err) == LK_OK) return LK_OK;
 	if (err) lk_copy(err->where, sizeof err->where, key);
 	return err ? err->status : LK_ERR_INPUT;
@@ -225,7 +228,8 @@ static lk_status set_scale(lk_scenario *s, const char *what, const char *value, 
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("scale", value, false, &factor, err));
-	return grow(s, s->edit.graph->ranks.world * factor, "scale", value, err);
+	uint32_t held = s->edit.graph->ranks.world, all = s->site->run_ranks > held ? s->site->run_ranks : held;
+	return grow(s, all * factor, "scale", value, err);
 }
 
 static lk_status set_straggler(lk_scenario *s, const char *what, const char *value, lk_error *err) {

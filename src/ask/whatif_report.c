@@ -24,7 +24,8 @@ typedef struct answer {
 	lk_whatif_sets groups[MOST_GROUPS]; /* what each --set says: one value, or a list */
 	size_t group_count;
 	double base_s;
-	uint32_t base_ranks;
+	uint32_t base_ranks, graph_ranks; /* of the run, and those that the graph holds */
+	lk_whatif_site site;
 } answer;
 
 const lk_step *lk_whatif_step(const lk_whatif *whatif) {
@@ -46,6 +47,7 @@ static lk_status read_site(answer *a, const lk_whatif_request *r, const origin *
 							.cuda_graphs = r->cuda_graphs,
 							.compiled = r->compile,
 							.no_contention = r->no_contention,
+							.run_ranks = from->ranks,
 							.data_parallel = r->data_parallel,
 							.replay_error = from->replay_error};
 	LK_TRY(lk_request_check_stack(r->stack, err));
@@ -113,13 +115,12 @@ static lk_status read_graph(const lk_whatif_request *r, lk_graph **out, origin *
 
 static lk_status read_base(answer *a, const lk_whatif_request *r, lk_error *err) {
 	lk_graph *graph = NULL;
-	lk_whatif_site site;
 	origin from = {0};
 	if (r->calibration) LK_TRY(lk_calibration_use(r->calibration, err));
 	LK_TRY(read_graph(r, &graph, &from, err));
-	a->base_ranks = graph->ranks.world, a->w.traced = graph->traced;
-	lk_status status = read_site(a, r, &from, &site, err);
-	if (status == LK_OK) status = lk_whatif_begin(graph, &site, &a->base, err);
+	a->base_ranks = from.ranks, a->graph_ranks = graph->ranks.world, a->w.traced = graph->traced;
+	lk_status status = read_site(a, r, &from, &a->site, err);
+	if (status == LK_OK) status = lk_whatif_begin(graph, &a->site, &a->base, err);
 	lk_graph_free(graph);
 	return status;
 }
@@ -198,7 +199,7 @@ static lk_status efficiency(const answer *a, const lk_whatif_set *sets, size_t c
 static lk_status fill(answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
 	const lk_graph *graph = from->step.graph;
 	out->step_s = from->step.step_s;
-	out->ranks = (int)graph->ranks.world;
+	out->ranks = lk_whatif_ranks(graph, a->graph_ranks, &a->site);
 	out->samples_per_s = out->step_s > 0 ? graph->samples / out->step_s : 0;
 	if (out == a->columns) a->base_s = out->step_s;
 	out->change = a->base_s > 0 ? out->step_s / a->base_s - 1 : 0;

@@ -170,6 +170,7 @@ static lk_status fill(lifter *l, uint32_t capture, const lk_lifted_op *op, lk_ph
 	case LK_LIFTED_END: out->name = "end of step"; break;
 	default:
 		lk_work_kind(c, &l->kinds, op->event, out);
+		if (op->what == LK_LIFTED_CARRIED) out->flags = LK_OP_CARRIED;
 		if (op->what != LK_LIFTED_COMM) break;
 		const lk_match *match = lk_traces_match(l->traces, capture, op->event);
 		if (match && match->bytes > 0) out->bytes = (double)match->bytes;

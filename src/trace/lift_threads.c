@@ -25,7 +25,8 @@ static lk_status cut(lk_lifting *l, uint32_t thread, size_t first) {
 		if (tail && (l->stretch->all || l->threads.at[thread].lane != l->main_lane)) continue;
 		lk_run_kind kind = kind_of(p);
 		lk_run *last = i > first ? lk_last(&l->runs) : NULL;
-		if (last && kind == LK_RUN_WORK && last->kind == LK_RUN_WORK) {
+		bool same = last && pieces->at[last->begin].loading == p->loading; /* data loading is told apart from the rest */
+		if (same && kind == LK_RUN_WORK && last->kind == LK_RUN_WORK) {
 			last->end = (uint32_t)i + 1;
 			last->end_ns = p->start_ns + p->dur_ns;
 			continue;

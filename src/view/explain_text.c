@@ -127,6 +127,9 @@ static lk_status put_stalls(const lk_explanation *x, bool colour, FILE *out, lk_
 	put_heading("stalls ranked by time lost per step", colour, out);
 	for (int i = 0; i < count; i++) LK_TRY(put_stall(&x->stalls[i], i + 1, out, err));
 	if (count < x->stall_count) fprintf(out, "    and %d more (--top 0)\n", x->stall_count - count);
+	bool gains = false;
+	for (int i = 0; i < count; i++) gains |= !isnan(x->stalls[i].gain_s);
+	if (gains && x->world > x->rank_count) fprintf(out, "    gains leave the ranks without traces as they were\n");
 	return LK_OK;
 }
 

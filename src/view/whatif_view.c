@@ -17,6 +17,7 @@ enum { SIDE_BY_SIDE = 6, CELL = 64 };
 
 static char *signed_percent(double share, char out[CELL]) {
 	char number[CELL];
+	if (fabs(share) < 0.0005) share = 0; /* no sign */
 	snprintf(out, CELL, "%s%s %%", share > 0 ? "+" : "", lk_fixed(100 * share, 1, number, sizeof number));
 	return out;
 }
