@@ -211,7 +211,10 @@ static lk_status grow(lk_scenario *s, double ranks, const char *key, const char 
 	uint32_t held = s->edit.graph->ranks.world, all = s->site->run_ranks > held ? s->site->run_ranks : held;
 	ranks = ranks * held / all;
 	if (!(ranks >= 1 && ranks <= 1 << 24) || ranks != floor(ranks))
-		return wrong(key, value, held == all ? "it must give a whole number of ranks" : "it must give a whole number of copies of the traced ranks", err);
+		return wrong(key, value,
+		             held == all ? "it must give a whole number of ranks"
+		                         : "it must give a whole number of copies of the traced ranks",
+		             err);
 	if (lk_edit_ranks(&s->edit, (uint32_t)ranks, s->mask, err) == LK_OK) return LK_OK;
 	if (err) lk_copy(err->where, sizeof err->where, key);
 	return err ? err->status : LK_ERR_INPUT;

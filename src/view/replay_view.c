@@ -103,7 +103,8 @@ static void put_summary(const lk_replay *r, FILE *out) {
 	fprintf(out, "error    %s", lk_percent(r->geomean_error, error, sizeof error));
 	if (!isnan(r->baseline_error)) fprintf(out, "   (the mean of the others: %s)", lk_percent(r->baseline_error, baseline, sizeof baseline));
 	fprintf(out, "\n");
-	if (*r->worst_part && strcmp(r->held_out, "steps") == 0) fprintf(out, "parts    %s at most, %s\n", lk_percent(r->parts_error, parts, sizeof parts), r->worst_part);
+	if (*r->worst_part && strcmp(r->held_out, "steps") == 0)
+		fprintf(out, "parts    %s at most, %s\n", lk_percent(r->parts_error, parts, sizeof parts), r->worst_part);
 	fputc('\n', out);
 }
 
