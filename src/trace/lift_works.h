@@ -21,6 +21,7 @@ typedef struct lk_works_lifted {
 	uint32_t unpriced;       /* that no model covers: they stream their tensors once, which is the least they can do */
 	LK_VEC(lk_unpriced) names; /* of these, most frequent first */
 	uint32_t dropped;        /* control dependencies that contradict the data dependencies */
+	uint32_t host_times;     /* looked up in the overheads */
 	uint32_t strange_overheads; /* host times that were means over all names, for the name is not stored */
 	lk_arena arena;
 } lk_works_lifted;

@@ -144,6 +144,7 @@ static lk_status find_pieces(shapes *s) {
 static double overhead(shapes *s, int term, const char *name) {
 	bool known = true;
 	double us = s->l->overheads ? lk_overheads_mean(s->l->overheads, term, name, &known) : 0;
+	s->l->report->host_times += s->l->overheads != NULL;
 	s->l->report->strange_overheads += !known;
 	return isfinite(us) && us > 0 ? us * 1e-6 : 0;
 }
