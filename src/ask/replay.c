@@ -217,18 +217,14 @@ static lk_status describe(lk_replaying *r, lk_replay *out, lk_error *err) {
 	return copy_texts(r->arena, r->traces->warnings.at, r->traces->warnings.count, &out->warnings, err);
 }
 
-lk_status lk_replay_write_graph(const lk_replay_request *q, const lk_graph *graph, lk_error *err) {
-	if (q->graph) LK_TRY(lk_graph_write(graph, q->graph, err));
-	return q->chakra ? lk_graph_chakra_write(graph, q->chakra, err) : LK_OK;
-}
-
 /* The graph that is written: the first step that is like the others, with its own times. */
 static lk_status write_graphs(lk_replaying *r, lk_error *err) {
 	uint32_t s = 0;
 	if (!r->request->graph && !r->request->chakra) return LK_OK;
 	while (s + 1 < r->steps && r->left_out[s]) s++;
 	lk_lift_retime(r->base[s], NULL, NULL);
-	return lk_replay_write_graph(r->request, r->base[s]->graph, err);
+	if (r->request->graph) LK_TRY(lk_graph_write(r->base[s]->graph, r->request->graph, err));
+	return r->request->chakra ? lk_graph_chakra_write(r->base[s]->graph, r->request->chakra, err) : LK_OK;
 }
 
 static int choose(const lk_replaying *r) {

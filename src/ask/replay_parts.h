@@ -33,8 +33,6 @@ lk_status lk_replay_itself(lk_replaying *r, uint32_t s, lk_error *err);
 
 /* Overheads of a table, or of a trace to take them from. */
 lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err);
-/* Writes the step graph to where the request says. */
-lk_status lk_replay_write_graph(const lk_replay_request *request, const lk_graph *graph, lk_error *err);
 /* The prediction of execution traces, which have no times (replay_works.c). */
 lk_status lk_replay_works_ask(lk_replaying *r, lk_overheads **table, lk_replay *out, lk_error *err);
 

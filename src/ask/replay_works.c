@@ -266,6 +266,23 @@ static lk_status compare(asked *a, lk_replay *out, lk_error *err) {
 	return LK_OK;
 }
 
+/* ---- what is written ---- */
+
+/* A step graph is left to the models of whoever reads it. Chakra has one duration for a node: what was predicted here. */
+static lk_status write_files(asked *a, lk_error *err) {
+	const lk_replay_request *q = a->r->request;
+	lk_graph *g = a->step.graph;
+	const lk_costs *costs = &a->step.costs;
+	if (q->graph) LK_TRY(lk_graph_write(g, q->graph, err));
+	if (!q->chakra) return LK_OK;
+	for (uint32_t b = 0; b < g->blocks.count; b++) {
+		uint32_t variant = costs->variant_of ? costs->variant_of[b] : 0; /* a block is a rank */
+		for (uint32_t i = g->blocks.at[b].begin; i < g->blocks.at[b].end; i++)
+			if (g->ops.measured_ps[i] <= 0) g->ops.measured_ps[i] = lk_costs_get(costs, variant, i)->duration_ps;
+	}
+	return lk_graph_chakra_write(g, q->chakra, err);
+}
+
 /* ---- all together ---- */
 
 static lk_status run(asked *a, lk_overheads **table, lk_replay *out, lk_error *err) {
@@ -279,7 +296,7 @@ static lk_status run(asked *a, lk_overheads **table, lk_replay *out, lk_error *e
 	LK_TRY(lk_step_simulate(&options, &a->step, err));
 	LK_TRY(describe(a, out, err));
 	LK_TRY(compare(a, out, err));
-	return lk_replay_write_graph(q, a->step.graph, err);
+	return write_files(a, err);
 }
 
 lk_status lk_replay_works_ask(lk_replaying *r, lk_overheads **table, lk_replay *out, lk_error *err) {

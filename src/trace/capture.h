@@ -95,7 +95,8 @@ typedef struct lk_capture {
 	uint32_t *record;        /* OP, NOTE: record function id, which joins execution traces; 0 none */
 	uint32_t *shape, *types; /* OP: interned text of `Input Dims` and `Input type` as in the file; 0 none.
 	                            KERNEL: thread blocks and threads of a block */
-	uint32_t *outputs;       /* OP: shapes of its results, likewise, from an execution trace; 0 not said */
+	uint32_t *outputs;       /* OP: shapes of its results, likewise, where an execution trace or a convolution's
+	                            arguments tell them; 0 not said */
 	int64_t *value;          /* OP: sequence number of autograd, -1 none. MEMCPY, MEMSET: bytes, -1 not said */
 
 	/* made by lk_capture_finish */
