@@ -45,6 +45,7 @@ static int numbers(const char *list, int index, double out[MOST]) {
 	int count = 0;
 	if (!at || *at != '[') return -1;
 	for (at++; *at != ']'; at += *at == ',') {
+		while (*at == ' ') at++; /* Kineto writes the lists as texts, "[2, 2]" */
 		const char *end;
 		double value = count < MOST ? lk_read_real(at, &end) : NAN;
 		if (count == MOST || end == at || !(fabs(value) < 1e12) || value != floor(value)) return -1;
