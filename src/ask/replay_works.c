@@ -239,6 +239,7 @@ static void compare_rank(lk_replay *out, const lk_capture *c, const lk_capture_s
 		if (out->ranks[i].rank != c->rank) continue;
 		for (size_t s = 0; s < steps->count; s++) {
 			if (steps->count > 1 && steps->at[s].number != step->number) continue;
+			step->number = steps->at[s].number;
 			step->measured_s = (double)(steps->at[s].end_ns - steps->at[s].start_ns) * 1e-9;
 			if (step->measured_s > 0 && step->predicted_s > 0) *sum += fabs(log(step->predicted_s / step->measured_s)), ++*count;
 		}
