@@ -53,7 +53,7 @@ static lk_status find_ranks(asked *a, lk_error *err) {
 
 static bool all_timed(const asked *a) {
 	for (uint32_t i = 0; i < a->count; i++)
-		if (!a->works[i]->timed) return false;
+		if (!lk_works_device_timed(a->works[i])) return false;
 	return true;
 }
 

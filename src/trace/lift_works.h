@@ -31,6 +31,8 @@ typedef struct lk_works_lifted {
  * order works began, and one that begins on another thread waits for the one before. */
 lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_overheads *overheads, lk_graph **out,
                         lk_works_lifted *report, lk_error *err);
+/* Whether work of the device has durations, so that no models are needed. A trace may have those of the host alone. */
+bool lk_works_device_timed(const lk_works *works);
 void lk_works_lifted_free(lk_works_lifted *report);
 
 #endif
