@@ -245,8 +245,9 @@ static lk_status check_choice(const lk_replaying *r, lk_error *err) {
 }
 
 static lk_status check_captures(const lk_replay_request *q, lk_error *err) {
-	if (!q->gpu && !q->cluster) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, q->gpu ? "--gpu" : "--cluster", "these traces have times, which are taken instead of models");
+	const char *option = q->gpu ? "--gpu" : q->cluster ? "--cluster" : q->measured ? "--measured" : NULL;
+	if (!option) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, option, "these traces have times, which are taken instead of models");
 	return lk_hint(err, "leave it out; `lockstep whatif` predicts other hardware");
 }
 
