@@ -1,5 +1,5 @@
-/* replay_works.c: execution traces, which have no times: the host by stored overheads, the device by the cost models, together
- * simulated on a cluster. */
+/* replay_works.c: execution traces, which have no times: the host by stored overheads, the device by the cost models,
+ * together simulated on a cluster. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static lk_status find_ranks(asked *a, lk_error *err) {
 	qsort(a->works, a->count, sizeof(lk_works *), by_rank);
 	for (uint32_t i = 1; i < a->count; i++) {
 		if (a->works[i]->rank != a->works[i - 1]->rank) continue;
-		lk_fail(err, LK_ERR_INPUT, a->works[i]->path, "is of rank %d, as %.200s is", a->works[i]->rank, a->works[i - 1]->path);
+		lk_fail(err, LK_ERR_INPUT, a->works[i]->path, "is of rank %d, as %.200s is", a->works[i]->rank,
+		        a->works[i - 1]->path);
 		return lk_hint(err, "give one file per rank of one run");
 	}
 	return LK_OK;
@@ -91,7 +92,8 @@ static lk_status find_cluster(asked *a, lk_error *err) {
 	if (!q->gpu && all_timed(a)) return LK_OK;
 	if (!q->gpu) {
 		lk_fail(err, LK_ERR_INPUT, a->works[0]->path, "is a %s: it has no times", a->works[0]->format);
-		return lk_hint(err, "give --gpu NAME or --cluster TEXT to predict it, and --overheads FILE for the times of the host");
+		return lk_hint(err, "give --gpu NAME or --cluster TEXT to predict it, and --overheads FILE for the times of the "
+		                    "host");
 	}
 	LK_TRY(lk_device_lookup(q->gpu, &device, err));
 	if (ranks > INT32_MAX) return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", ranks);
@@ -108,8 +110,9 @@ static void use_known_formats(asked *a) {
 		changed += g->ops.dtype[i] != LK_TF32;
 		g->ops.dtype[i] = LK_FP32;
 	}
-	const char *text = changed ? lk_arena_printf(a->r->arena, "%u operations have a format that the device does not compute in; "
-												 "they are taken as fp32", changed) : NULL;
+	if (!changed) return;
+	const char *text = lk_arena_printf(a->r->arena, "%u operations have a format that the device does not compute in; they "
+	                                   "are taken as fp32", changed);
 	if (text) warn(a, text);
 }
 
@@ -149,7 +152,8 @@ static lk_status add_parts(asked *a, uint32_t rank, lk_replay_step *out, lk_erro
 	}
 	if (fine) {
 		double idle = all.count ? (double)(all.at[all.count - 1].end - all.at[0].start - lk_intervals_length(&all)) : 0;
-		parts[out->part_count++] = (lk_replay_part){"exposed communication", NAN, (double)lk_intervals_length(&alone) / LK_PS_PER_S};
+		double exposed = (double)lk_intervals_length(&alone);
+		parts[out->part_count++] = (lk_replay_part){"exposed communication", NAN, exposed / LK_PS_PER_S};
 		parts[out->part_count++] = (lk_replay_part){"idle", NAN, idle / LK_PS_PER_S};
 	}
 	out->parts = parts;
@@ -173,8 +177,8 @@ static lk_status fill_ranks(asked *a, lk_replay *out, lk_error *err) {
 		lk_replay_step *step = LK_NEW(a->r->arena, lk_replay_step);
 		const char *path = lk_arena_strdup(a->r->arena, a->works[i]->path);
 		if (!step || !path) return lk_oom(err);
-		*step = (lk_replay_step){.number = step_number(a->works[i]), .measured_s = NAN, .baseline_s = NAN, .host_known = NAN,
-		                         .device_known = NAN, .predicted_s = (double)a->step.sim.finish_ps[i] / LK_PS_PER_S};
+		*step = (lk_replay_step){.number = step_number(a->works[i]), .measured_s = NAN, .baseline_s = NAN,
+		                         .host_known = NAN, .device_known = NAN, .predicted_s = (double)a->step.sim.finish_ps[i] / LK_PS_PER_S};
 		LK_TRY(add_parts(a, i, step, err));
 		ranks[i] = (lk_replay_rank){a->works[i]->rank, path, step, 1};
 	}
@@ -192,8 +196,9 @@ static lk_status fill_uncovered(asked *a, lk_replay *out, lk_error *err) {
 		if (!texts[i]) return lk_oom(err);
 	}
 	const lk_works_lifted *l = &a->lifted;
-	*works = (lk_replay_works){.modelled = l->priced, .timed = l->timed, .uncovered = l->unpriced, .nothing = l->nothing,
-	                           .hosts = l->hosts, .host_times = l->host_times, .host_times_by_mean = l->strange_overheads};
+	*works = (lk_replay_works){.modelled = l->priced, .timed = l->timed, .uncovered = l->unpriced,
+	                           .nothing = l->nothing, .hosts = l->hosts, .host_times = l->host_times,
+	                           .host_times_by_mean = l->strange_overheads};
 	out->works = works;
 	out->uncovered = texts, out->uncovered_count = a->lifted.names.count;
 	return LK_OK;
@@ -233,7 +238,8 @@ static lk_status describe(asked *a, lk_replay *out, lk_error *err) {
 
 /* ---- what was measured ---- */
 
-static void compare_rank(lk_replay *out, const lk_capture *c, const lk_capture_steps *steps, double *sum, size_t *count) {
+static void compare_rank(lk_replay *out, const lk_capture *c, const lk_capture_steps *steps, double *sum,
+                         size_t *count) {
 	for (size_t i = 0; i < out->rank_count; i++) {
 		lk_replay_step *step = (lk_replay_step *)out->ranks[i].steps; /* this file made it */
 		if (out->ranks[i].rank != c->rank) continue;
@@ -241,7 +247,9 @@ static void compare_rank(lk_replay *out, const lk_capture *c, const lk_capture_s
 			if (steps->count > 1 && steps->at[s].number != step->number) continue;
 			step->number = steps->at[s].number;
 			step->measured_s = (double)(steps->at[s].end_ns - steps->at[s].start_ns) * 1e-9;
-			if (step->measured_s > 0 && step->predicted_s > 0) *sum += fabs(log(step->predicted_s / step->measured_s)), ++*count;
+			if (!(step->measured_s > 0 && step->predicted_s > 0)) continue;
+			*sum += fabs(log(step->predicted_s / step->measured_s));
+			++*count;
 		}
 	}
 }
@@ -269,7 +277,8 @@ static lk_status compare(asked *a, lk_replay *out, lk_error *err) {
 
 /* ---- what is written ---- */
 
-/* A step graph is left to the models of whoever reads it. Chakra has one duration for a node: what was predicted here. */
+/* A step graph is left to the models of whoever reads it. Chakra has one duration for a node: what was predicted
+ * here. */
 static lk_status write_files(asked *a, lk_error *err) {
 	const lk_replay_request *q = a->r->request;
 	lk_graph *g = a->step.graph;

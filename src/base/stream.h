@@ -16,8 +16,8 @@ lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_
 /* `size` bytes into `buffer`; fewer only at the end of the input, 0 when nothing is left. After an error, *got bytes that
  * were sound stand there. */
 lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err);
-/* The next bytes without taking them: up to `most`, fewer only where the input ends or is damaged, which reading finds when it
- * comes there. They hold until the next call for the stream. */
+/* The next bytes without taking them: up to `most`, fewer only where the input ends or is damaged, which reading finds
+ * when it comes there. They hold until the next call for the stream. */
 lk_status lk_stream_peek(lk_stream *s, size_t most, const char **bytes, size_t *got, lk_error *err);
 /* Whether the bytes of the source are what is read: neither gzip nor zstd. */
 bool lk_stream_plain(const lk_stream *s);

@@ -78,7 +78,8 @@ bool lk_conv_result(const char *name, const char *dims, const char *values, char
 	double in[MOST], weight[MOST], stride[MOST], padding[MOST], dilation[MOST];
 	int rank = s ? numbers(dims, 0, in) : -1;
 	if (rank < 3 || numbers(dims, 1, weight) != rank || !per_dimension(values, s->stride, rank - 2, 1, stride) ||
-		!per_dimension(values, s->padding, rank - 2, 0, padding) || !per_dimension(values, s->dilation, rank - 2, 1, dilation))
+		!per_dimension(values, s->padding, rank - 2, 0, padding) ||
+		!per_dimension(values, s->dilation, rank - 2, 1, dilation))
 		return false;
 	if (is_true(values, s->transposed)) return false;
 	int length = snprintf(out, size, "[[%.0f,%.0f", in[0], weight[0]);

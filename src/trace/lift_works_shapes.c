@@ -1,14 +1,14 @@
 /* lift_works_shapes.c: a rank's execution trace without times as operations of a step graph.
  *
- * The host, in the terms of host_time.h, at every level of nesting: a top-level operation of a thread begins T1 after the one
- * before; of any operation T2 passes before the first thing inside, T5 between two, T3 behind the last; one with nothing inside
- * takes T5. Things inside are operations and launches; that one without parts launches is told by the overheads, which know a T2
- * of it, and by its shapes.
+ * The host, in the terms of host_time.h, at every level of nesting: a top-level operation of a thread begins T1 after
+ * the one before; of any operation T2 passes before the first thing inside, T5 between two, T3 behind the last; one with
+ * nothing inside takes T5. Things inside are operations and launches; that one without parts launches is told by the
+ * overheads, which know a T2 of it, and by its shapes.
  *
  * The device: below a top-level operation, the outermost operations whose shapes say what they do are taken whole; each
- * is one kernel, behind the first launch inside, in order on the compute stream. Collectives are on a stream of their own, behind
- * the compute that was launched before them; compute waits for one where the trace has a wait, or reads or writes a tensor
- * of its. The host waits for results that it reads (aten::item, copies to host memory). */
+ * is one kernel, behind the first launch inside, in order on the compute stream. Collectives are on a stream of their
+ * own, behind the compute that was launched before them; compute waits for one where the trace has a wait, or reads or
+ * writes a tensor of its. The host waits for results that it reads (aten::item, copies to host memory). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@
 #include "trace/lift_works_parts.h"
 #include "trace/op_shapes.h"
 
-enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN, DONE = 16 }; /* what a work does to the device; | DONE: has done */
+/* What a work does to the device; | DONE: it has. */
+enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN, DONE = 16 };
 
 enum { OPEN = 64 }; /* collectives that nobody has waited for; the oldest is forgotten */
 
@@ -174,7 +175,7 @@ static bool add_host(shapes *s, const char *name, double seconds, uint32_t join)
 										 .phase = LK_PHASE_OTHER,
 										 .name = name,
 										 .m = seconds,
-										 .measured_ps = llround(fmin(seconds, 1e6) * 1e12), /* of means: eleven days are enough */
+										 .measured_ps = llround(fmin(seconds, 1e6) * 1e12), /* eleven days */
 										 .join = join});
 	return true;
 }

@@ -5,8 +5,10 @@
 #include "trace/traces.h"
 #include "trace/works.h"
 
-/* Reads a file of any format: one of *capture and *works is set, the other NULL. `works` NULL: execution traces are an error. */
-lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture, lk_works **works, lk_error *err);
+/* Reads a file of any format: one of *capture and *works is set, the other NULL. `works` NULL: execution traces are an
+ * error. */
+lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture, lk_works **works,
+                        lk_error *err);
 
 typedef struct lk_trace_files {
 	lk_capture **capture;    /* in the order of the files */

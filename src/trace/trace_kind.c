@@ -1,5 +1,5 @@
-/* trace_kind.c: SQLite by its magic, JSON by its first bracket and the names of its members, Chakra's protobuf by its first
- * record. */
+/* trace_kind.c: SQLite by its magic, JSON by its first bracket and the names of its members, Chakra's protobuf by its
+ * first record. */
 #include "trace/trace_kind.h"
 
 #include <stdint.h>
@@ -33,7 +33,8 @@ static lk_trace_kind kind_of_key(const char *key, size_t length) {
 	static const struct {
 		const char *key;
 		lk_trace_kind kind;
-	} keys[] = {{"traceEvents", LK_TRACE_KINETO}, {"nodes", LK_TRACE_PYTORCH_ET}, {"workload_graph", LK_TRACE_CHAKRA_JSON}};
+	} keys[] = {
+		{"traceEvents", LK_TRACE_KINETO}, {"nodes", LK_TRACE_PYTORCH_ET}, {"workload_graph", LK_TRACE_CHAKRA_JSON}};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (strlen(keys[i].key) == length && memcmp(keys[i].key, key, length) == 0) return keys[i].kind;
 	return LK_TRACE_OTHER_JSON;
@@ -60,8 +61,8 @@ static lk_trace_kind kind_of_json(const char *at, const char *end) {
 	return LK_TRACE_OTHER_JSON;
 }
 
-/* A record of known length whose first field is Chakra's version or an attribute (texts and records within it) or a node's number;
- * the first record may be empty. */
+/* A record of known length whose first field is Chakra's version or an attribute (texts and records within it) or a
+ * node's number; the first record may be empty. */
 static bool is_chakra(const unsigned char *at, const unsigned char *end) {
 	if (at < end && *at == 0) at++;
 	uint64_t length = 0;

@@ -1,4 +1,5 @@
-/* traces_link.c: execution traces beside captures: each is linked with the capture of its rank, which learns from it. */
+/* traces_link.c: execution traces beside captures: each is linked with the capture of its rank, which learns from
+ * it. */
 #include <stdio.h>
 
 #include "trace/link.h"
@@ -21,16 +22,16 @@ static lk_status learn(lk_traces *t, lk_capture *c, const lk_works *w, const lk_
 	uint32_t comms, shapes, joined = link->by_record + link->by_order, all = w->count - link->roots;
 	/* Of another run or step, a few names agree by chance. */
 	if (joined * 2 < all) {
-		lk_traces_warn(t, "%s: only %u of its %u works are in the capture of rank %d; it was left out; is it of the same step?",
-					   w->path, joined, all, c->rank);
+		lk_traces_warn(t, "%s: only %u of its %u works are in the capture of rank %d; it was left out; is it of the same "
+					   "step?", w->path, joined, all, c->rank);
 		return LK_OK;
 	}
 	LK_TRY(lk_link_comms(c, w, link, &comms, err));
 	LK_TRY(lk_link_shapes(c, w, link, &shapes, err));
 	char more[96] = "";
 	if (link->uncertain) snprintf(more, sizeof more, " (%u of them by order alone)", link->uncertain);
-	lk_traces_note(t, "execution trace of rank %d: %u of %u works joined%s; it told %u communication operations and the shapes of %u others",
-				   c->rank, joined, w->count, more, comms, shapes);
+	lk_traces_note(t, "execution trace of rank %d: %u of %u works joined%s; it told %u communication operations and the "
+				   "shapes of %u others", c->rank, joined, w->count, more, comms, shapes);
 	return LK_OK;
 }
 
