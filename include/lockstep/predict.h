@@ -76,6 +76,7 @@ typedef struct lk_predict_request {
 	double mtbf_hours, checkpoint_minutes; /* of the cluster; between checkpoints */
 	const char *trace;      /* file to write */
 	const char *graph;      /* file to write */
+	const char *chakra;     /* folder to write */
 	const char *trace_ranks; /* "0,8": more ranks than one per stage */
 	bool no_fixes;          /* do not look for changes that fit */
 
@@ -155,7 +156,8 @@ void lk_predict_defaults(lk_predict_request *request);
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err);
 void lk_predict_free(lk_prediction *prediction);
 
-/* Writes the files that the request names: the timeline (trace) and the step graph (graph). Nothing without them. */
+/* Writes the files that the request names: the timeline (trace), the step graph (graph) and
+ * Chakra execution traces (chakra). Nothing without them. */
 lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it. */

@@ -40,6 +40,9 @@ typedef struct lk_replay_request {
 	const char *overheads;      /* CSV of host overheads (or a trace to take them from): they replace the host's times */
 	bool as_stored;             /* their level is not adapted to the trace */
 	const char *overheads_out;  /* the host overheads of these traces are written there */
+	const char *gpu;            /* of execution traces, which have no times: what they are predicted for */
+	const char *cluster;        /* likewise, instead */
+	const char *measured;       /* of execution traces: captures of the same steps, to compare with */
 	const char *chakra;         /* folder: the lifted graph as Chakra traces */
 	const char *graph;          /* file: the lifted graph of the first whole step */
 	/* output, for the program's own use */
@@ -56,7 +59,7 @@ typedef struct lk_replay_part {
 
 typedef struct lk_replay_step {
 	int64_t number;             /* as annotated: ProfilerStep#4 */
-	double measured_s, predicted_s;
+	double measured_s, predicted_s; /* measured: NAN unknown */
 	double baseline_s;          /* mean of the others; NAN without */
 	const char *left_out;       /* why it is not predicted; NULL */
 	const lk_replay_part *parts;
@@ -72,6 +75,15 @@ typedef struct lk_replay_rank {
 	size_t step_count;
 } lk_replay_rank;
 
+/* Of execution traces: how their operations came to their times. */
+typedef struct lk_replay_works {
+	size_t modelled, timed;     /* operations by models; by durations of the trace */
+	size_t uncovered;           /* no model: they stream their tensors once */
+	size_t nothing, hosts;      /* launch nothing; work in host memory */
+	size_t host_times;          /* looked up in the overheads, ... */
+	size_t host_times_by_mean;  /* ... and of these, not known by name */
+} lk_replay_works;
+
 typedef struct lk_replay {
 	const char *held_out;       /* "steps", "ranks", "nothing" */
 	const char *times_from;     /* a sentence */
@@ -85,10 +97,14 @@ typedef struct lk_replay {
 	size_t operations;          /* of the lifted steps, mean */
 	size_t collectives;         /* matched over ranks */
 	double residual_s;          /* of the alignment of clocks */
-	const char *const *uncovered; /* device work of unknown shape, most time first */
+	double device_known_shape;  /* share of the measured device time whose work has a known shape; NAN without times */
+	const lk_replay_works *works; /* NULL: captures */
+	const char *const *uncovered; /* device work of unknown shape, most time first; operations without a model, most frequent first */
 	size_t uncovered_count;
 	const char *const *warnings;
 	size_t warning_count;
+	const char *const *notes;   /* what execution traces told */
+	size_t note_count;
 	void *memory_owner;
 } lk_replay;
 
@@ -96,8 +112,9 @@ void lk_replay_defaults(lk_replay_request *request);
 lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_error *err);
 void lk_replay_free(lk_replay *replay);
 
-/* Keys of the JSON: summary {held_out, geomean_error, baseline_error, predicted, parts_error}, ranks [{rank, path, steps
- * [{number, measured_us, predicted_us, baseline_us, left_out, parts}]}], warnings, uncovered. */
+/* Keys of the JSON: summary {held_out, geomean_error, baseline_error, predicted, parts_error, device_known_shape}, ranks [{rank,
+ * path, steps [{number, measured_us, predicted_us, baseline_us, left_out, parts}]}], uncovered, notes, warnings; of execution
+ * traces also execution_traces {modelled, timed, uncovered, nothing, hosts, host_times, host_times_by_mean}. */
 lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
 
 extern const lk_verb lk_replay_verb;

@@ -236,7 +236,7 @@ static lk_status answer(const lk_predict_request *r, lk_answer *a, lk_error *err
 	fill_layout(p, &asked.job);
 	fill_simulation(p, &asked.job, step);
 	LK_TRY(lk_note_job(&a->arena, r, &asked, p, err));
-	if (!r->trace && !r->graph) lk_step_free(step); /* a sweep keeps thousands of predictions */
+	if (!r->trace && !r->graph && !r->chakra) lk_step_free(step); /* a sweep keeps thousands of predictions */
 	return !p->fits && !r->no_fixes ? lk_find_fixes(&a->arena, &asked, p, err) : LK_OK;
 }
 

@@ -91,6 +91,8 @@ static const lk_option options[] = {
 	{"trace", 0, LK_OPTION_TEXT, AT(trace), false, 0, 0, NULL, "FILE", NULL, "timeline for Perfetto: .pftrace, .json or .json.gz"},
 	{"trace-ranks", 0, LK_OPTION_TEXT, AT(trace_ranks), false, 0, 0, NULL, "RANKS", NULL, "ranks in the timeline; default the first of each stage"},
 	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", NULL, "write the step graph (.json or .json.gz)"},
+	{"chakra", 0, LK_OPTION_TEXT, AT(chakra), false, 0, 0, NULL, "DIR", NULL,
+	 "write the step as Chakra execution traces, a file for each rank: work and messages by size, without times of kernels"},
 	{"no-fixes", 0, LK_OPTION_FLAG, AT(no_fixes), false, 0, 0, NULL, NULL, NULL, "when it does not fit, do not look for changes that would"},
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "text, md, csv, json, jsonl or sqlite"},
 	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},

@@ -76,7 +76,7 @@ static lk_status own_overheads(const lk_replaying *r, uint32_t first, uint32_t e
 }
 
 /* A table, or a trace to take them from. */
-static lk_status stored_overheads(const char *path, lk_overheads **out, lk_error *err) {
+lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err) {
 	size_t length = strlen(path);
 	if (length > 4 && strcmp(path + length - 4, ".csv") == 0) return lk_overheads_read(path, out, err);
 	lk_traces *traces;
@@ -89,7 +89,7 @@ static lk_status stored_overheads(const char *path, lk_overheads **out, lk_error
 
 static lk_status share_overheads(lk_replaying *r, lk_overheads **table, lk_error *err) {
 	if (!r->request->overheads) return LK_OK;
-	LK_TRY(stored_overheads(r->request->overheads, table, err));
+	LK_TRY(lk_replay_stored_overheads(r->request->overheads, table, err));
 	r->shared = LK_ARRAY(r->arena, lk_shared_overheads, r->traces->count);
 	if (!r->shared) return lk_oom(err);
 	for (uint32_t i = 0; i < r->traces->count; i++) {
@@ -236,6 +236,9 @@ static lk_status describe(lk_replaying *r, lk_replay *out, lk_error *err) {
 	const lk_lifted *last = r->base[r->steps - 1];
 	out->uncovered_count = last->unknown.count, out->warning_count = r->traces->warnings.count;
 	LK_TRY(copy_texts(r->arena, last->unknown.at, last->unknown.count, &out->uncovered, err));
+	out->device_known_shape = last->device_ns > 0 ? last->known_ns / last->device_ns : NAN;
+	out->note_count = r->traces->notes.count;
+	LK_TRY(copy_texts(r->arena, r->traces->notes.at, r->traces->notes.count, &out->notes, err));
 	LK_TRY(copy_texts(r->arena, r->traces->warnings.at, r->traces->warnings.count, &out->warnings, err));
 	return warn_of_gaps(r, out, err);
 }
@@ -247,7 +250,7 @@ static lk_status write_graphs(lk_replaying *r, lk_error *err) {
 	while (s + 1 < r->steps && r->left_out[s]) s++;
 	lk_lift_retime(r->base[s], NULL, NULL);
 	if (r->request->graph) LK_TRY(lk_graph_write(r->base[s]->graph, r->request->graph, err));
-	return LK_OK;
+	return r->request->chakra ? lk_graph_chakra_write(r->base[s]->graph, r->request->chakra, err) : LK_OK;
 }
 
 static int choose(const lk_replaying *r) {
@@ -267,10 +270,20 @@ static lk_status check_choice(const lk_replaying *r, lk_error *err) {
 	return lk_hint(err, "trace more of them, or use --hold-out none");
 }
 
+static lk_status check_captures(const lk_replay_request *q, lk_error *err) {
+	const char *option = q->gpu ? "--gpu" : q->cluster ? "--cluster" : q->measured ? "--measured" : NULL;
+	if (!option) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, option, "these traces have times, which are taken instead of models");
+	return lk_hint(err, "leave it out; `lockstep whatif` predicts other hardware");
+}
+
 static lk_status ask(lk_replaying *r, lk_overheads **table, lk_replay *out, lk_error *err) {
 	const lk_replay_request *q = r->request;
 	lk_read_limits limits = {.shapes = true};
-	LK_TRY(lk_traces_read(q->paths, (uint32_t)q->path_count, &limits, 0, &r->traces, err));
+	LK_TRY(lk_trace_files_read(q->paths, (uint32_t)q->path_count, &limits, 0, &r->files, err));
+	if (!r->files.captures) return lk_replay_works_ask(r, table, out, err);
+	LK_TRY(check_captures(q, err));
+	LK_TRY(lk_traces_join(&r->files, &r->traces, err));
 	LK_TRY(find_steps(r, err));
 	LK_TRY(lift_steps(r, err));
 	r->hold_out = choose(r);
@@ -297,6 +310,7 @@ lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_er
 	lk_status status = ask(&r, &table, &a->replay, err);
 	end(&r);
 	lk_traces_free(r.traces);
+	lk_trace_files_free(&r.files);
 	lk_overheads_free(table);
 	if (status != LK_OK) lk_replay_free(&a->replay);
 	else *out = &a->replay;

@@ -15,6 +15,12 @@ static const lk_option options[] = {
 	{"as-stored", 0, LK_OPTION_FLAG, AT(as_stored), false, 0, 0, NULL, NULL, NULL,
 	 "do not adapt the level of these times (five numbers, T1 to T5) to the host and the profiler of this trace"},
 
+	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", "Execution traces without times",
+	 "GPU that they are predicted for, in its usual nodes"},
+	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL, "instead: as for predict"},
+	{"measured", 0, LK_OPTION_TEXT, AT(measured), false, 0, 0, NULL, "TRACES", NULL,
+	 "file or folder with profiles of the same steps, whose measured times are put beside the predicted ones"},
+
 	{"overheads-out", 0, LK_OPTION_TEXT, AT(overheads_out), false, 0, 0, NULL, "FILE", "Output",
 	 "write the host overheads of these traces (.csv)"},
 	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", NULL,
@@ -33,6 +39,10 @@ static const char *const examples[] = {
 	"a run of several ranks: each by the overheads and kernels of the others",
 	"lockstep replay trace.json --overheads other.json.gz",
 	"with the host overheads of another run",
+	"lockstep replay kineto/ et/ -v",
+	"execution traces beside profiles: they add sizes, groups and shapes",
+	"lockstep replay et/ --overheads kineto/ --gpu h100-sxm",
+	"execution traces alone: host times of another run, kernels and collectives by the models",
 	"lockstep replay traces/ --graph step.json.gz",
 	"keep the lifted step for whatif",
 	NULL,
@@ -47,7 +57,11 @@ const lk_verb lk_replay_verb = {
 				   "that are not the step's own, and prints the predicted step beside the measured one, and beside the mean of "
 				   "the other steps.\n"
 				   "\n"
-				   "The step's structure is taken from the step itself, its times from the others; no step total is used.",
+				   "The step's structure is taken from the step itself, its times from the others; no step total is used.\n"
+				   "\n"
+				   "Execution traces (PyTorch, Chakra) may stand beside the profiles: each is joined with the profile of its rank. "
+				   "Alone, they are predicted: host times from --overheads, kernels and collectives by the models of --gpu or "
+				   "--cluster, or the durations that a Chakra trace has. Operations that no model covers are counted and listed.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_replay_request),

@@ -5,6 +5,7 @@
 #include "ask/lifted_run.h"
 #include "lockstep/replay.h"
 #include "trace/step_times.h"
+#include "trace/trace_files.h"
 
 /* A step is lifted so often at most: of longer captures the last ones are taken, for the first warm up. */
 enum { LK_REPLAY_STEPS = 16 };
@@ -12,6 +13,7 @@ enum { LK_REPLAY_STEPS = 16 };
 typedef struct lk_replaying {
 	const lk_replay_request *request;
 	lk_arena *arena;               /* of the answer */
+	lk_trace_files files;
 	lk_traces *traces;
 	uint32_t first_step, steps;    /* of every capture, from the first of them on */
 	lk_lifted *base[LK_REPLAY_STEPS]; /* each step, lifted by all that is known */
@@ -28,5 +30,10 @@ typedef struct lk_replaying {
 lk_status lk_replay_step_out(lk_replaying *r, uint32_t s, lk_error *err);
 lk_status lk_replay_rank_out(lk_replaying *r, uint32_t s, lk_error *err);
 lk_status lk_replay_itself(lk_replaying *r, uint32_t s, lk_error *err);
+
+/* Overheads of a table, or of a trace to take them from. */
+lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err);
+/* The prediction of execution traces, which have no times (replay_works.c). */
+lk_status lk_replay_works_ask(lk_replaying *r, lk_overheads **table, lk_replay *out, lk_error *err);
 
 #endif

@@ -29,6 +29,10 @@ struct lk_stream {
 	bool padding;    /* zero bytes follow the last gzip member */
 	lk_inflate *gzip;
 	ZSTD_DStream *zstd;
+	char *ahead;     /* decoded bytes that were looked at and not taken */
+	size_t ahead_at, ahead_end;
+	lk_status failed; /* behind them, and why */
+	lk_error cause;
 };
 
 static lk_status io_error(lk_stream *s, const char *did, lk_error *err) {
@@ -131,12 +135,47 @@ static lk_status read_plain(lk_stream *s, unsigned char *to, size_t size, size_t
 	return status;
 }
 
-lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err) {
+static lk_status decode(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err) {
 	*got = 0;
 	if (s->coding == GZIP) return read_gzip(s, buffer, size, got, err);
 	if (s->coding == ZSTD) return read_zstd(s, buffer, size, got, err);
 	return read_plain(s, buffer, size, got, err);
 }
+
+static lk_status go_on(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err) {
+	*got = 0;
+	if (s->failed == LK_OK) return decode(s, buffer, size, got, err);
+	if (err) *err = s->cause;
+	return s->failed;
+}
+
+lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err) {
+	size_t there = s->ahead_end - s->ahead_at, first = there < size ? there : size;
+	if (!there) return go_on(s, buffer, size, got, err);
+	memcpy(buffer, s->ahead + s->ahead_at, first);
+	s->ahead_at += first;
+	*got = 0;
+	lk_status status = first < size ? go_on(s, (char *)buffer + first, size - first, got, err) : LK_OK;
+	*got += first;
+	return status;
+}
+
+lk_status lk_stream_peek(lk_stream *s, size_t most, const char **bytes, size_t *got, lk_error *err) {
+	size_t there = s->ahead_end - s->ahead_at;
+	if (there < most && s->failed == LK_OK) {
+		char *ahead = malloc(most);
+		if (!ahead) return lk_oom(err);
+		if (there) memcpy(ahead, s->ahead + s->ahead_at, there);
+		free(s->ahead);
+		s->failed = decode(s, ahead + there, most - there, got, &s->cause);
+		s->ahead = ahead, s->ahead_at = 0, s->ahead_end = there + *got;
+	}
+	*bytes = s->ahead ? s->ahead + s->ahead_at : "";
+	*got = s->ahead_end - s->ahead_at < most ? s->ahead_end - s->ahead_at : most;
+	return LK_OK;
+}
+
+bool lk_stream_plain(const lk_stream *s) { return s->coding == PLAIN; }
 
 /* Chooses the decoder by the first bytes of the source. */
 static lk_status detect(lk_stream *s, lk_error *err) {
@@ -221,6 +260,7 @@ void lk_stream_close(lk_stream *s) {
 	ZSTD_freeDStream(s->zstd);
 	if (s->fd > STDERR_FILENO) close(s->fd);
 	free(s->buffer);
+	free(s->ahead);
 	free(s->name);
 	free(s);
 }
@@ -247,14 +287,11 @@ static lk_status slurp(lk_stream *s, size_t limit, char **text, size_t *size, lk
 	}
 }
 
-lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size, lk_error *err) {
-	lk_stream *s;
+lk_status lk_stream_rest(lk_stream *s, size_t limit, char **text, size_t *size, lk_error *err) {
 	*text = NULL;
 	*size = 0;
 	if (limit > SIZE_MAX / 4) limit = SIZE_MAX / 4;
-	LK_TRY(lk_stream_open(path, &s, err));
 	lk_status status = slurp(s, limit, text, size, err);
-	lk_stream_close(s);
 	if (status == LK_OK) {
 		(*text)[*size] = '\0';
 		return LK_OK;
@@ -262,5 +299,15 @@ lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *s
 	free(*text);
 	*text = NULL;
 	*size = 0;
+	return status;
+}
+
+lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size, lk_error *err) {
+	lk_stream *s;
+	*text = NULL;
+	*size = 0;
+	LK_TRY(lk_stream_open(path, &s, err));
+	lk_status status = lk_stream_rest(s, limit, text, size, err);
+	lk_stream_close(s);
 	return status;
 }

@@ -3,6 +3,7 @@
 #ifndef LK_BASE_STREAM_H
 #define LK_BASE_STREAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include "lockstep/error.h"
@@ -15,11 +16,18 @@ lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_
 /* `size` bytes into `buffer`; fewer only at the end of the input, 0 when nothing is left. After an error, *got bytes that
  * were sound stand there. */
 lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err);
+/* The next bytes without taking them: up to `most`, fewer only where the input ends or is damaged, which reading finds
+ * when it comes there. They hold until the next call for the stream. */
+lk_status lk_stream_peek(lk_stream *s, size_t most, const char **bytes, size_t *got, lk_error *err);
+/* Whether the bytes of the source are what is read: neither gzip nor zstd. */
+bool lk_stream_plain(const lk_stream *s);
 const char *lk_stream_name(const lk_stream *s);
 void lk_stream_close(lk_stream *s);
 /* The whole input, '\0' behind it (not counted), to be freed by the caller with free(). Over `limit` bytes is an
  * error. */
 lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size, lk_error *err);
+/* The same of what is left of an open stream. */
+lk_status lk_stream_rest(lk_stream *s, size_t limit, char **text, size_t *size, lk_error *err);
 
 /* Writing. A path that ends in .gz is compressed with gzip. "-" is standard output. */
 typedef struct lk_sink lk_sink;

@@ -82,7 +82,7 @@ static lk_status check_outputs(const lk_predict_request *r, size_t count, lk_err
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	const char *single = r->trace ? "--trace" : r->graph ? "--graph" : NULL;
+	const char *single = r->trace ? "--trace" : r->graph ? "--graph" : r->chakra ? "--chakra" : NULL;
 	if (single && count > 1) {
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/protobuf.h"
 #include "graph/graph.h"
@@ -234,11 +235,17 @@ static lk_status put_program(writer *w) {
 
 /* ---- files ---- */
 
+enum { PATH_ROOM = 4096 };
+
+static lk_status name_rank(const writer *w, const char *dir, char path[PATH_ROOM]) {
+	int length = snprintf(path, PATH_ROOM, "%s/lockstep.%u.et", dir, rank_of(w->graph, w->stage, w->chain));
+	if (length >= 0 && length < PATH_ROOM) return LK_OK;
+	return lk_fail(w->err, LK_ERR_INPUT, "folder", "its name is too long");
+}
+
 static lk_status write_rank(writer *w, const char *dir) {
-	char path[4096];
-	int length = snprintf(path, sizeof path, "%s/lockstep.%u.et", dir, rank_of(w->graph, w->stage, w->chain));
-	if (length < 0 || (size_t)length >= sizeof path)
-		return lk_fail(w->err, LK_ERR_INPUT, "folder", "its name is too long");
+	char path[PATH_ROOM];
+	LK_TRY(name_rank(w, dir, path));
 	w->next = 1;
 	w->out.bytes.count = 0;
 	memset(w->last, 0, sizeof w->last);
@@ -267,9 +274,24 @@ static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *ev
 	return lk_hint(err, "give fewer ranks or micro-batches");
 }
 
+/* All ranks or none: `count` files that were written go again. */
+static void remove_files(writer *w, const char *dir, uint64_t count) {
+	char path[PATH_ROOM];
+	for (uint64_t i = 0; i < count; i++) {
+		w->stage = (uint32_t)(i / w->graph->ranks.chains), w->chain = (uint32_t)(i % w->graph->ranks.chains);
+		if (name_rank(w, dir, path) == LK_OK) unlink(path);
+	}
+}
+
 static lk_status write_ranks(writer *w, const char *dir) {
-	for (w->stage = 0; w->stage < w->graph->ranks.stages; w->stage++)
-		for (w->chain = 0; w->chain < w->graph->ranks.chains; w->chain++) LK_TRY(write_rank(w, dir));
+	uint64_t chains = w->graph->ranks.chains, count = w->graph->ranks.stages * chains;
+	for (uint64_t i = 0; i < count; i++) {
+		w->stage = (uint32_t)(i / chains), w->chain = (uint32_t)(i % chains);
+		lk_status status = write_rank(w, dir);
+		if (status == LK_OK) continue;
+		remove_files(w, dir, i);
+		return status;
+	}
 	return LK_OK;
 }
 
@@ -279,13 +301,15 @@ lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error
 	uint32_t events;
 	LK_TRY(lk_graph_check(graph, err));
 	LK_TRY(check_size(graph, &longest, &events, err));
-	if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
+	bool made = mkdir(dir, 0777) == 0;
+	if (!made && errno != EEXIST) {
 		lk_fail(err, LK_ERR_IO, dir, "cannot make the folder: %s", strerror(errno));
 		return lk_hint(err, "does the folder above it exist, and may you write there?");
 	}
 	w.events = calloc((size_t)events + 1, sizeof *w.events);
 	w.placed = calloc(longest + 1, sizeof *w.placed);
 	lk_status status = w.events && w.placed ? write_ranks(&w, dir) : lk_oom(err);
+	if (status != LK_OK && made) rmdir(dir);
 	free(w.events);
 	free(w.placed);
 	lk_vec_free(&w.deps);

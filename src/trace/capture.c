@@ -26,7 +26,7 @@ lk_capture *lk_capture_new(const char *path, const char *format) {
 #define COLUMNS(X)                                                                                       \
 	X(int64_t, start_ns) X(int64_t, dur_ns) X(uint8_t, kind) X(uint16_t, lane) X(uint32_t, name)         \
 	X(uint32_t, correlation) X(uint32_t, external) X(uint32_t, record) X(uint32_t, shape) X(uint32_t, types) \
-	X(int64_t, value)
+	X(uint32_t, outputs) X(int64_t, value)
 
 void lk_capture_free(lk_capture *c) {
 	if (!c) return;
@@ -105,6 +105,7 @@ uint32_t lk_capture_add(lk_capture *c, const lk_event *event) {
 	c->record[i] = event->record;
 	c->shape[i] = event->shape;
 	c->types[i] = event->types;
+	c->outputs[i] = event->outputs;
 	c->value[i] = event->value;
 	return i;
 }

@@ -95,6 +95,8 @@ typedef struct lk_capture {
 	uint32_t *record;        /* OP, NOTE: record function id, which joins execution traces; 0 none */
 	uint32_t *shape, *types; /* OP: interned text of `Input Dims` and `Input type` as in the file; 0 none.
 	                            KERNEL: thread blocks and threads of a block */
+	uint32_t *outputs;       /* OP: shapes of its results, likewise, where an execution trace or a convolution's
+	                            arguments tell them; 0 not said */
 	int64_t *value;          /* OP: sequence number of autograd, -1 none. MEMCPY, MEMSET: bytes, -1 not said */
 
 	/* made by lk_capture_finish */
@@ -117,7 +119,7 @@ typedef struct lk_capture {
 typedef struct lk_event {
 	lk_event_kind kind;
 	int64_t start_ns, dur_ns;
-	uint32_t lane, name, correlation, external, record, shape, types;
+	uint32_t lane, name, correlation, external, record, shape, types, outputs;
 	int64_t value;
 } lk_event;
 

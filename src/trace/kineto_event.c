@@ -35,7 +35,7 @@ static const key argument_keys[] = {
 	KEY("dtype", TEXT, dtype),                  KEY("Process Group Name", TEXT, group),
 	KEY("Process Group Description", TEXT, group_text), KEY("Process Group Ranks", TEXT, ranks),
 	KEY("Src Rank", WHOLE, source),             KEY("Dst Rank", WHOLE, target),
-	KEY("name", TEXT, label),
+	KEY("Concrete Inputs", VALUE, values),      KEY("name", TEXT, label),
 };
 
 /* `where` is what the category means. Old files write Operator, Kernel, Runtime: small letters stand for both. */

@@ -33,7 +33,7 @@ typedef struct lk_kineto_fields {
 	int64_t grid, block;     /* products of the three dimensions */
 	int64_t wait_stream, wait_record, in_elements, out_elements, group_size, source, target;
 	lk_slice label;          /* "name": of metadata, what a process or thread is called */
-	lk_slice dims, types, sync_kind, collective, dtype, group, group_text, ranks;
+	lk_slice dims, types, values, sync_kind, collective, dtype, group, group_text, ranks;
 	/* what was odd */
 	uint64_t seen, seen_args; /* keys, as bits of the tables */
 	bool twice, controls, not_finite, comma;

@@ -2,6 +2,7 @@
 #include "trace/kineto_reader.h"
 
 #include "trace/comm_names.h"
+#include "trace/conv_shape.h"
 
 void lk_kineto_odd(lk_kineto *r, lk_odd what, const char *at) {
 	if (r->odd[what].count++ == 0) r->odd[what].line = lk_window_line(&r->window, at);
@@ -67,6 +68,19 @@ static lk_status lane_of(lk_kineto *r, bool stream, int64_t process, int64_t thr
 	return lk_hint(r->err, "is this a trace of one rank?");
 }
 
+/* Of a convolution the shape of its result, by its other arguments; nobody else needs those. */
+static lk_status intern_result(lk_kineto *r, lk_event *e) {
+	char values[256], result[128];
+	const char *name = lk_intern_text(r->c->names, e->name);
+	if (!r->f.values.at || !e->shape || !strstr(name, "conv")) return LK_OK;
+	size_t length = lk_slice_compact(r->f.values, values, sizeof values - 1);
+	if (length == SIZE_MAX) return LK_OK;
+	values[length] = '\0';
+	if (!lk_conv_result(name, lk_intern_text(r->c->names, e->shape), values, result, sizeof result)) return LK_OK;
+	e->outputs = lk_intern_id(r->c->names, result);
+	return e->outputs == LK_NONE ? lk_oom(r->err) : LK_OK;
+}
+
 /* The columns of r->f but for the duration. */
 static lk_status build(lk_kineto *r, lk_event *e) {
 	lk_kineto_fields *f = &r->f;
@@ -85,6 +99,7 @@ static lk_status build(lk_kineto *r, lk_event *e) {
 	if (f->kind == LK_EVENT_NOTE || (f->kind == LK_EVENT_OP && (r->limits.shapes || f->collective.at))) {
 		LK_TRY(intern_list(r, f->dims, &e->shape));
 		LK_TRY(intern_list(r, f->types, &e->types));
+		LK_TRY(intern_result(r, e));
 	}
 	return LK_OK;
 }

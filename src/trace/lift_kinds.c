@@ -11,29 +11,31 @@
 static bool shaped(const lk_capture *c, uint32_t op, lk_op *out) {
 	if (c->kind[op] != LK_EVENT_OP || !c->shape[op]) return false;
 	lk_shapes_known known = lk_op_from_shapes(lk_capture_text(c, c->name[op]), lk_capture_text(c, c->shape[op]),
-	                                          lk_capture_text(c, c->types[op]), NULL, out);
+	                                          lk_capture_text(c, c->types[op]), lk_capture_text(c, c->outputs[op]), out);
 	return known == LK_SHAPES_WORK || known == LK_SHAPES_SYNC;
 }
 
-/* What is known of (name, shapes, types), so that each is read once: 1 known, 2 not. */
+/* What is known of (name, shapes, types, results), so that each is read once: 1 known, 2 not. */
 typedef struct shape_memo {
 	struct {
-		uint32_t name, shape, types;
+		uint32_t name, shape, types, outputs;
 		uint8_t known; /* 0: free */
 	} *slots;
 	size_t size, used;
 } shape_memo;
 
 static bool remembered(shape_memo *memo, const lk_capture *c, uint32_t op) {
-	size_t at = (c->name[op] * 2654435761u ^ c->shape[op] * 40503u ^ c->types[op]) & (memo->size - 1);
+	size_t at = (c->name[op] * 2654435761u ^ c->shape[op] * 40503u ^ c->types[op] ^ c->outputs[op] * 69069u) & (memo->size - 1);
 	for (; memo->slots[at].known; at = (at + 1) & (memo->size - 1))
-		if (memo->slots[at].name == c->name[op] && memo->slots[at].shape == c->shape[op] && memo->slots[at].types == c->types[op])
+		if (memo->slots[at].name == c->name[op] && memo->slots[at].shape == c->shape[op] &&
+		    memo->slots[at].types == c->types[op] && memo->slots[at].outputs == c->outputs[op])
 			return memo->slots[at].known == 1;
 	lk_op unused = {0};
 	bool known = shaped(c, op, &unused);
 	if (memo->used * 2 >= memo->size) return known; /* full: asked again each time */
 	memo->used++;
 	memo->slots[at].name = c->name[op], memo->slots[at].shape = c->shape[op], memo->slots[at].types = c->types[op];
+	memo->slots[at].outputs = c->outputs[op];
 	memo->slots[at].known = known ? 1 : 2;
 	return known;
 }

@@ -21,6 +21,7 @@ typedef struct lk_works_lifted {
 	uint32_t unpriced;       /* that no model covers: they stream their tensors once, which is the least they can do */
 	LK_VEC(lk_unpriced) names; /* of these, most frequent first */
 	uint32_t dropped;        /* control dependencies that contradict the data dependencies */
+	uint32_t host_times;     /* looked up in the overheads */
 	uint32_t strange_overheads; /* host times that were means over all names, for the name is not stored */
 	lk_arena arena;
 } lk_works_lifted;
@@ -30,6 +31,8 @@ typedef struct lk_works_lifted {
  * order works began, and one that begins on another thread waits for the one before. */
 lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_overheads *overheads, lk_graph **out,
                         lk_works_lifted *report, lk_error *err);
+/* Whether work of the device has durations, so that no models are needed. A trace may have those of the host alone. */
+bool lk_works_device_timed(const lk_works *works);
 void lk_works_lifted_free(lk_works_lifted *report);
 
 #endif

@@ -1,14 +1,14 @@
 /* lift_works_shapes.c: a rank's execution trace without times as operations of a step graph.
  *
- * The host, as Lin et al. have it (arXiv 2404.12674, section on host overheads): a top-level operation of a thread
- * begins T1 after the one before, its first launch is T2 later, a launch takes T4, between two launches pass T5, behind
- * the last T3; one that launches nothing takes T5. Top-level is what no operation but autograd's and users' annotations
- * enclose.
+ * The host, in the terms of host_time.h, at every level of nesting: a top-level operation of a thread begins T1 after
+ * the one before; of any operation T2 passes before the first thing inside, T5 between two, T3 behind the last; one with
+ * nothing inside takes T5. Things inside are operations and launches; that one without parts launches is told by the
+ * overheads, which know a T2 of it, and by its shapes.
  *
  * The device: below a top-level operation, the outermost operations whose shapes say what they do are taken whole; each
- * is one kernel behind its launch, in order on the compute stream. Collectives are on a stream of their own, behind the
- * compute that was launched before them; compute waits for one where the trace has a wait, or reads or writes a tensor
- * of its. The host waits for results that it reads (aten::item, copies to host memory). */
+ * is one kernel, behind the first launch inside, in order on the compute stream. Collectives are on a stream of their
+ * own, behind the compute that was launched before them; compute waits for one where the trace has a wait, or reads or
+ * writes a tensor of its. The host waits for results that it reads (aten::item, copies to host memory). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@
 #include "trace/lift_works_parts.h"
 #include "trace/op_shapes.h"
 
-enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN }; /* what a work does to the device */
+/* What a work does to the device; | DONE: it has. */
+enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN, DONE = 16 };
 
 enum { OPEN = 64 }; /* collectives that nobody has waited for; the oldest is forgotten */
 
@@ -26,11 +27,15 @@ typedef struct shapes {
 	uint8_t *does;
 	uint8_t *taken;          /* it, or what encloses it, is taken whole */
 	uint8_t *parts;          /* it encloses others */
-	uint32_t *top;           /* its top-level operation; LK_NONE: it is none, and is in none */
-	uint32_t *first, *last, *next; /* by top-level operation: what acts on the device inside */
+	uint32_t *above;         /* the operation of the host that encloses it; LK_NONE */
+	uint32_t *first, *last, *next; /* operations of the host inside one; its next sibling */
 	/* the walk */
 	uint32_t host;           /* the last operation of a CPU thread */
 	uint8_t host_stream;
+	uint8_t *had;            /* something inside it is over */
+	uint32_t acting;         /* the innermost open work that acts on the device and has not yet; LK_NONE */
+	double pending;          /* host time that no operation of the graph has yet, seconds */
+	const char *pending_name;
 	uint8_t comm_stream;
 	struct {
 		int64_t storage, sequence;
@@ -111,10 +116,25 @@ static void count(shapes *s, uint32_t work, uint8_t does, bool whole) {
 	else s->l->report->nothing++;
 }
 
+/* What the host spends time on: operations, and annotations that stand for one (as host_time.c has them). */
+static bool of_host(const shapes *s, uint32_t work) {
+	const char *name = name_of(s, work);
+	if (s->w->kind[work] == LK_WORK_OP) return true;
+	return s->w->kind[work] == LK_WORK_NOTE &&
+		   (strncmp(name, "Optimizer.", 10) == 0 || strncmp(name, "enumerate(DataLoader)", 21) == 0);
+}
+
+/* Works are in the order of their begin, so that what encloses one has been here. */
 static void enclose(shapes *s, uint32_t work) {
-	uint32_t parent = s->w->parent[work], above = parent == LK_NONE ? LK_NONE : s->top[parent];
-	s->top[work] = above != LK_NONE ? above : encloses_only(s, work) ? LK_NONE : work;
+	uint32_t parent = s->w->parent[work];
+	uint32_t above = parent == LK_NONE ? LK_NONE : of_host(s, parent) ? parent : s->above[parent];
+	s->above[work] = above;
 	s->taken[work] = parent != LK_NONE && s->taken[parent];
+	s->first[work] = s->last[work] = s->next[work] = LK_NONE;
+	if (above == LK_NONE || !of_host(s, work)) return;
+	if (s->first[above] == LK_NONE) s->first[above] = work;
+	else s->next[s->last[above]] = work;
+	s->last[above] = work;
 }
 
 static lk_status find_pieces(shapes *s) {
@@ -124,17 +144,11 @@ static lk_status find_pieces(shapes *s) {
 		bool whole;
 		lk_op op;
 		enclose(s, i);
-		s->first[i] = s->last[i] = s->next[i] = LK_NONE;
 		if (s->taken[i]) continue;
 		s->does[i] = classify(s, i, &op, &whole);
 		s->taken[i] = whole;
 		count(s, i, s->does[i], whole);
 		if (s->does[i] == UNKNOWN && !lk_lift_unpriced(s->l, i)) return lk_oom(s->l->err);
-		uint32_t top = s->top[i];
-		if (s->does[i] == NONE || top == LK_NONE) continue;
-		if (s->first[top] == LK_NONE) s->first[top] = i;
-		else s->next[s->last[top]] = i;
-		s->last[top] = i;
 	}
 	return LK_OK;
 }
@@ -144,8 +158,14 @@ static lk_status find_pieces(shapes *s) {
 static double overhead(shapes *s, int term, const char *name) {
 	bool known = true;
 	double us = s->l->overheads ? lk_overheads_mean(s->l->overheads, term, name, &known) : 0;
+	s->l->report->host_times += s->l->overheads != NULL;
 	s->l->report->strange_overheads += !known;
 	return isfinite(us) && us > 0 ? us * 1e-6 : 0;
+}
+
+static void spend(shapes *s, int term, const char *name, const char *whose) {
+	s->pending += overhead(s, term, name);
+	s->pending_name = whose;
 }
 
 static bool add_host(shapes *s, const char *name, double seconds, uint32_t join) {
@@ -155,8 +175,16 @@ static bool add_host(shapes *s, const char *name, double seconds, uint32_t join)
 										 .phase = LK_PHASE_OTHER,
 										 .name = name,
 										 .m = seconds,
+										 .measured_ps = llround(fmin(seconds, 1e6) * 1e12), /* eleven days */
 										 .join = join});
 	return true;
+}
+
+/* What has come together since the last operation of the host. */
+static bool add_pending(shapes *s) {
+	double seconds = s->pending;
+	s->pending = 0;
+	return !(seconds > 0) || add_host(s, s->pending_name, seconds, 0);
 }
 
 /* Dependencies on the collectives whose tensors a work uses. */
@@ -204,15 +232,13 @@ static void guess(const shapes *s, uint32_t work, lk_op *op) {
 		op->bytes += (double)s->w->tensors.at[t].elements * s->w->tensors.at[t].element_bytes;
 }
 
-static bool add_piece(shapes *s, uint32_t work, double before) {
+/* The launch of what a work does on the device, and that. */
+static bool add_piece(shapes *s, uint32_t work) {
 	lk_op op;
 	bool whole;
 	uint8_t does = classify(s, work, &op, &whole);
-	const char *top = name_of(s, s->top[work]);
-	if (does == AWAIT) return await_sequence(s, work);
 	const char *call = op.kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel";
-	if (before > 0 && !add_host(s, top, before, 0)) return false;
-	if (!add_host(s, call, overhead(s, LK_T4, call), 0)) return false;
+	if (!add_pending(s) || !add_host(s, call, overhead(s, LK_T4, call), 0)) return false;
 	if (does == UNKNOWN) guess(s, work, &op);
 	op.stream = LK_STREAM_COMPUTE, op.phase = LK_PHASE_OTHER;
 	if (!lk_lifter_depend(s->l, s->host)) return false;
@@ -227,19 +253,71 @@ static bool add_piece(shapes *s, uint32_t work, double before) {
 	return true;
 }
 
-static bool add_top(shapes *s, uint32_t top) {
-	const char *name = name_of(s, top);
-	uint32_t launches = 0;
-	double before = s->host == LK_NONE ? 0 : overhead(s, LK_T1, "");
-	if (!lk_lift_stream(s->l, false, s->w->thread[top], &s->host_stream)) return false;
-	for (uint32_t i = s->first[top]; i != LK_NONE; i = s->next[i]) {
-		bool waits = s->does[i] == AWAIT;
-		if (!waits) before += overhead(s, launches ? LK_T5 : LK_T2, name);
-		if (!add_piece(s, i, waits ? 0 : before)) return false;
-		if (!waits) before = 0, launches++;
+static bool acts(const shapes *s, uint32_t work) { return s->does[work] != NONE && s->does[work] != AWAIT; }
+
+/* Whether an operation without parts launches something, as far as the overheads know. */
+static bool launches(const shapes *s, uint32_t work) {
+	bool known = false, host;
+	if (!s->l->overheads || s->first[work] != LK_NONE || !lk_works_on_device(s->w, work, &host)) return false;
+	lk_overheads_mean(s->l->overheads, LK_T2, name_of(s, work), &known);
+	return known;
+}
+
+/* A launch inside `work`: the first one is of the work that acts; further ones are time of the host. */
+static bool launch(shapes *s, uint32_t work) {
+	const char *name = name_of(s, work);
+	spend(s, s->had[work] ? LK_T5 : LK_T2, name, name);
+	s->had[work] = 1;
+	if (s->acting == LK_NONE) return spend(s, LK_T4, "cudaLaunchKernel", name), true;
+	uint32_t piece = s->acting;
+	s->acting = LK_NONE;
+	s->does[piece] |= DONE;
+	return add_piece(s, piece);
+}
+
+static bool enter(shapes *s, uint32_t work) {
+	const char *name = name_of(s, work);
+	uint32_t above = s->above[work];
+	if (above != LK_NONE) {
+		spend(s, s->had[above] ? LK_T5 : LK_T2, name_of(s, above), name_of(s, above));
+		s->had[above] = 1;
+	} else if (s->host != LK_NONE) spend(s, LK_T1, name, name);
+	if (s->does[work] == AWAIT) return add_pending(s) && await_sequence(s, work);
+	if (acts(s, work)) s->acting = work;
+	return !launches(s, work) || launch(s, work);
+}
+
+static bool leave(shapes *s, uint32_t work) {
+	const char *name = name_of(s, work);
+	if (acts(s, work) && !(s->does[work] & DONE)) {
+		s->acting = work;
+		if (!launch(s, work)) return false;
 	}
-	before += overhead(s, launches ? LK_T3 : LK_T5, name);
-	return !(before > 0) || add_host(s, name, before, 0);
+	spend(s, s->had[work] ? LK_T3 : LK_T5, name, name);
+	return true;
+}
+
+/* All that is inside, without recursion: traces may be nested as deep as they like. */
+static bool add_top(shapes *s, uint32_t top) {
+	if (!lk_lift_stream(s->l, false, s->w->thread[top], &s->host_stream)) return false;
+	uint32_t at = top;
+	s->acting = LK_NONE;
+	if (!enter(s, at)) return false;
+	for (;;) {
+		if (s->first[at] != LK_NONE) {
+			at = s->first[at];
+			if (!enter(s, at)) return false;
+			continue;
+		}
+		while (at != top && s->next[at] == LK_NONE) {
+			if (!leave(s, at)) return false;
+			at = s->above[at];
+		}
+		if (!leave(s, at)) return false;
+		if (at == top) return add_pending(s);
+		at = s->next[at];
+		if (!enter(s, at)) return false;
+	}
 }
 
 static lk_status walk(shapes *s) {
@@ -252,7 +330,7 @@ static lk_status walk(shapes *s) {
 	program->stream_names[s->comm_stream] = comm;
 	s->host = LK_NONE;
 	for (uint32_t i = 0; i < s->w->count; i++)
-		if (s->top[i] == i && !add_top(s, i)) return lk_oom(s->l->err);
+		if (s->above[i] == LK_NONE && of_host(s, i) && !add_top(s, i)) return lk_oom(s->l->err);
 	return LK_OK;
 }
 
@@ -265,14 +343,15 @@ lk_status lk_lift_by_shapes(lk_lifter *l) {
 				  .does = calloc(n, 1),
 				  .taken = calloc(n, 1),
 				  .parts = calloc(n, 1),
-				  .top = calloc(n, 4),
+				  .had = calloc(n, 1),
+				  .above = calloc(n, 4),
 				  .first = calloc(n, 4),
 				  .last = calloc(n, 4),
 				  .next = calloc(n, 4)};
-	bool good = s->does && s->taken && s->parts && s->top && s->first && s->last && s->next;
+	bool good = s->does && s->taken && s->parts && s->had && s->above && s->first && s->last && s->next;
 	lk_status status = good ? find_pieces(s) : lk_oom(l->err);
 	if (status == LK_OK) status = walk(s);
-	free(s->does), free(s->taken), free(s->parts), free(s->top);
+	free(s->does), free(s->taken), free(s->parts), free(s->had), free(s->above);
 	free(s->first), free(s->last), free(s->next);
 	free(s);
 	return status;

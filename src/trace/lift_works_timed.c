@@ -10,6 +10,7 @@
 typedef struct timed {
 	lk_lifter *l;
 	const lk_works *w;
+	bool device_timed;
 	bool control;            /* control dependencies decide about the order too */
 	uint32_t *order, ordered; /* works, each behind what it depends on */
 	uint32_t *place;         /* of the operation; LK_NONE not yet */
@@ -90,10 +91,20 @@ static lk_op_kind kind_by_name(const char *name) {
 	return strstr(name, "gemm") ? LK_OP_GEMM : LK_OP_ELEMENTWISE;
 }
 
+static bool on_device(const lk_works *w, uint32_t work) {
+	return w->kind[work] == LK_WORK_DEVICE || w->kind[work] == LK_WORK_MEMORY;
+}
+
+bool lk_works_device_timed(const lk_works *w) {
+	for (uint32_t i = 0; w->timed && i < w->count; i++)
+		if (w->duration_ns[i] > 0 && on_device(w, i)) return true;
+	return false;
+}
+
 static bool add(timed *t, uint32_t work) {
 	const lk_works *w = t->w;
 	const lk_work_comm *comm = lk_works_comm(w, work);
-	bool device = w->kind[work] == LK_WORK_DEVICE || w->kind[work] == LK_WORK_MEMORY;
+	bool device = on_device(w, work);
 	lk_op op = {.phase = LK_PHASE_OTHER,
 				.name = lk_works_text(w, w->name[work]),
 				.kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
@@ -103,7 +114,7 @@ static bool add(timed *t, uint32_t work) {
 	int64_t ns = w->duration_ns[work];
 	if (device) op.kind = kind_by_name(op.name);
 	bool communicates = comm && lk_lift_comm(t->l, comm, &op);
-	if (w->timed) {
+	if (device ? t->device_timed : w->timed) {
 		t->l->report->timed += ns >= 0;
 		op.measured_ps = ns > 0 && ns < INT64_MAX / 1000 ? ns * 1000 : device;
 	} else if (communicates) t->l->report->priced++;
@@ -122,6 +133,7 @@ lk_status lk_lift_by_dependencies(lk_lifter *l) {
 	size_t n = l->w->count + 1;
 	timed t = {.l = l,
 			   .w = l->w,
+			   .device_timed = lk_works_device_timed(l->w),
 			   .order = malloc(n * sizeof *t.order),
 			   .place = malloc(n * sizeof *t.place),
 			   .state = malloc(n)};

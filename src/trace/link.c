@@ -312,3 +312,25 @@ lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_lin
 	free(comm_of);
 	return status;
 }
+
+/* ---- shapes ---- */
+
+static lk_status take_text(lk_capture *c, const lk_works *w, uint32_t from, uint32_t *to, lk_error *err) {
+	bool learnt;
+	return take_name(c, w, from, to, &learnt, err);
+}
+
+lk_status lk_link_shapes(lk_capture *c, const lk_works *w, const lk_link *link, uint32_t *filled, lk_error *err) {
+	*filled = 0;
+	for (uint32_t i = 0; i < w->count; i++) {
+		uint32_t event = link->event[i];
+		if (event == LK_NONE || c->kind[event] != LK_EVENT_OP) continue;
+		*filled += !c->shape[event] && w->shape[i];
+		/* types describe the inputs in their order: both are the trace's, or both the capture's */
+		if (!c->shape[event]) c->types[event] = 0;
+		LK_TRY(take_text(c, w, c->shape[event] ? 0 : w->types[i], &c->types[event], err));
+		LK_TRY(take_text(c, w, w->shape[i], &c->shape[event], err));
+		LK_TRY(take_text(c, w, w->outputs[i], &c->outputs[event], err));
+	}
+	return LK_OK;
+}

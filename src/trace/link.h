@@ -23,4 +23,9 @@ void lk_link_free(lk_link *link);
 lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_link *link, uint32_t *filled,
 						lk_error *err);
 
+/* Operations learn the shapes and types of their inputs where the capture has none, and the shapes of their results.
+ * *filled: operations that learnt shapes of inputs. */
+lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_link *link, uint32_t *filled,
+						 lk_error *err);
+
 #endif

@@ -76,5 +76,6 @@ static inline int64_t lk_add_saturated(int64_t a, int64_t b) {
 /* A sentence; dropped when memory is out or there are too many. */
 void lk_traces_problem(lk_traces *traces, const char *fmt, ...) LK_PRINTF(2, 3);
 void lk_traces_warn(lk_traces *traces, const char *fmt, ...) LK_PRINTF(2, 3);
+void lk_traces_note(lk_traces *traces, const char *fmt, ...) LK_PRINTF(2, 3);
 
 #endif

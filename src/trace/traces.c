@@ -1,18 +1,14 @@
-/* traces.c: files and folders as the captures of one run: which rank each is, that they belong together, matched and on
- * one clock. */
+/* traces.c: captures as those of one run: which rank each is, that they belong together, matched and on one clock. */
 #include "trace/traces.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/parallel.h"
 #include "base/text.h"
 #include "trace/align.h"
 #include "trace/match.h"
+#include "trace/trace_files.h"
 
 enum { MOST_SENTENCES = 1000 };
 
@@ -48,74 +44,11 @@ void lk_traces_warn(lk_traces *t, const char *fmt, ...) {
 	va_end(args);
 }
 
-/* ---- which files ---- */
-
-typedef LK_VEC(char *) names;
-
-static void free_names(names *n) {
-	for (size_t i = 0; i < n->count; i++) free(n->at[i]);
-	lk_vec_free(n);
-}
-
-static bool trace_name(const char *name) {
-	static const char *const endings[] = {".json", ".json.gz", ".json.zst", ".sqlite"};
-	if (name[0] == '.') return false;
-	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-		if (lk_ends_in(name, endings[i])) return true;
-	return false;
-}
-
-/* rank2 before rank10. */
-static int by_name(const void *a, const void *b) {
-	return strverscmp(*(char *const *)a, *(char *const *)b);
-}
-
-static lk_status add_name(names *n, char *name, lk_error *err) {
-	if (!name || !lk_push(n)) return free(name), lk_oom(err);
-	*lk_last(n) = name;
-	return LK_OK;
-}
-
-static char *joined(const char *folder, const char *name) {
-	char *path = NULL;
-	const char *slash = lk_ends_in(folder, "/") ? "" : "/";
-	return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
-}
-
-static lk_status list_folder(const char *folder, names *out, lk_error *err) {
-	DIR *dir = opendir(folder);
-	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	size_t before = out->count;
-	lk_status status = LK_OK;
-	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
-		if (!trace_name(e->d_name)) continue;
-		char *path = joined(folder, e->d_name);
-		struct stat info;
-		if (path && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) free(path);
-		else status = add_name(out, path, err);
-	}
-	closedir(dir);
-	LK_TRY(status);
-	if (out->count == before) {
-		lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
-		return lk_hint(err, "traces end in .json, .json.gz, .json.zst or .sqlite; folders inside are not looked into");
-	}
-	qsort(out->at + before, out->count - before, sizeof *out->at, by_name);
-	return LK_OK;
-}
-
-static lk_status list_files(const char *const *paths, uint32_t count, names *out, lk_error *err) {
-	for (uint32_t i = 0; i < count; i++) {
-		struct stat info;
-		if (strcmp(paths[i], "-") == 0 && count > 1) {
-			lk_fail(err, LK_ERR_INPUT, "-", "standard input cannot be one of several traces");
-			return lk_hint(err, "write it to a file first");
-		}
-		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode))
-			LK_TRY(list_folder(paths[i], out, err));
-		else LK_TRY(add_name(out, strdup(paths[i]), err));
-	}
-	return out->count ? LK_OK : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
+void lk_traces_note(lk_traces *t, const char *fmt, ...) {
+	va_list args;
+	va_start(args, fmt);
+	add_sentence(t, &t->notes, fmt, args);
+	va_end(args);
 }
 
 /* ---- which rank ---- */
@@ -145,7 +78,7 @@ static int32_t number_between_dots(const char *name) {
 	return -1;
 }
 
-static int32_t rank_in_name(const char *path) {
+int32_t lk_trace_rank_in_name(const char *path) {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	int32_t rank = number_after(name, "rank");
 	if (rank < 0) rank = number_after(name, "worker");
@@ -187,7 +120,7 @@ static int by_rank(const void *a, const void *b) {
 
 static lk_status find_ranks(lk_traces *t, lk_error *err) {
 	for (uint32_t i = 0; i < t->count; i++)
-		if (t->capture[i]->rank < 0) t->capture[i]->rank = rank_in_name(t->capture[i]->path);
+		if (t->capture[i]->rank < 0) t->capture[i]->rank = lk_trace_rank_in_name(t->capture[i]->path);
 	LK_TRY(number_rest(t, err));
 	qsort(t->capture, t->count, sizeof *t->capture, by_rank);
 	for (uint32_t i = 1; i < t->count; i++) {
@@ -261,9 +194,10 @@ static lk_status find_collectives(lk_traces *t, lk_error *err) {
 	return status;
 }
 
-static lk_status make(lk_traces *t, lk_error *err) {
+static lk_status make(lk_traces *t, lk_works *const *works, uint32_t work_count, lk_error *err) {
 	LK_TRY(find_ranks(t, err));
 	LK_TRY(find_world(t, err));
+	LK_TRY(lk_traces_link(t, works, work_count, err));
 	for (uint32_t i = 0; i < t->count; i++)
 		for (size_t w = 0; w < t->capture[i]->warnings.count; w++)
 			lk_traces_warn(t, "%s: %s", t->capture[i]->path, t->capture[i]->warnings.at[w]);
@@ -276,7 +210,8 @@ static lk_status make(lk_traces *t, lk_error *err) {
 	return make_index(t, err);
 }
 
-lk_status lk_traces_make(lk_capture **captures, uint32_t count, lk_traces **out, lk_error *err) {
+static lk_status make_of(lk_capture **captures, uint32_t count, lk_works *const *works, uint32_t work_count,
+                         lk_traces **out, lk_error *err) {
 	lk_traces *t = calloc(1, sizeof *t);
 	lk_capture **own = t ? LK_ARRAY(&t->arena, lk_capture *, count) : NULL;
 	if (!own) {
@@ -287,10 +222,20 @@ lk_status lk_traces_make(lk_capture **captures, uint32_t count, lk_traces **out,
 	if (count) memcpy(own, captures, count * sizeof *own);
 	t->capture = own;
 	t->count = count;
-	lk_status status = count ? make(t, err) : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
+	lk_status status = count ? make(t, works, work_count, err) : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
 	if (status == LK_OK) *out = t;
 	else lk_traces_free(t);
 	return status;
+}
+
+lk_status lk_traces_make(lk_capture **captures, uint32_t count, lk_traces **out, lk_error *err) {
+	return make_of(captures, count, NULL, 0, out, err);
+}
+
+lk_status lk_traces_join(lk_trace_files *files, lk_traces **out, lk_error *err) {
+	uint32_t count = files->captures;
+	files->captures = 0;
+	return make_of(files->capture, count, files->works, files->work_count, out, err);
 }
 
 void lk_traces_free(lk_traces *t) {
@@ -301,38 +246,7 @@ void lk_traces_free(lk_traces *t) {
 	lk_vec_free(&t->groups);
 	lk_vec_free(&t->problems);
 	lk_vec_free(&t->warnings);
+	lk_vec_free(&t->notes);
 	lk_arena_free(&t->arena);
 	free(t);
-}
-
-typedef struct reading {
-	const names *files;
-	const lk_read_limits *limits;
-	lk_capture **captures;
-} reading;
-
-static lk_status read_one(void *context, size_t job, lk_error *err) {
-	reading *r = context;
-	return lk_capture_read(r->files->at[job], r->limits, &r->captures[job], err);
-}
-
-static lk_status read_all(const names *files, const lk_read_limits *limits, int threads, lk_traces **out,
-						  lk_error *err) {
-	lk_capture **captures = calloc(files->count, sizeof *captures);
-	if (!captures) return lk_oom(err);
-	reading r = {files, limits, captures};
-	lk_status status = lk_parallel(files->count, threads, read_one, &r, err);
-	if (status == LK_OK) status = lk_traces_make(captures, (uint32_t)files->count, out, err);
-	else for (size_t i = 0; i < files->count; i++) lk_capture_free(captures[i]);
-	free(captures);
-	return status;
-}
-
-lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
-						 lk_traces **out, lk_error *err) {
-	names files = {0};
-	lk_status status = list_files(paths, count, &files, err);
-	if (status == LK_OK) status = read_all(&files, limits, threads, out, err);
-	free_names(&files);
-	return status;
 }

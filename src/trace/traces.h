@@ -48,12 +48,14 @@ typedef struct lk_traces {
 	LK_VEC(lk_run_group) groups;
 	lk_sentences problems;   /* desynchronised, missing, of another size; sentences that name rank, group and number */
 	lk_sentences warnings;   /* of all files, with their names */
+	lk_sentences notes;      /* what execution traces added to which rank */
 	struct lk_match_index *index; /* of lk_traces_match */
 	lk_arena arena;
 } lk_traces;
 
 /* Reads the files, in parallel on up to `threads` (0: as many as there are cores); folders stand for the traces in them.
- * Two files of one rank, or of different runs, are an error. */
+ * Two captures of one rank, or of different runs, are an error. Execution traces (works.h) may stand among them: the capture of
+ * the same rank learns from them what it does not say itself. trace_files.h has the two steps apart. */
 lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads, lk_traces **out,
                          lk_error *err);
 /* The same from captures that were read already; they belong to the traces from then on, or are freed when it fails. */

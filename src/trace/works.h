@@ -8,6 +8,7 @@
 #ifndef LK_TRACE_WORKS_H
 #define LK_TRACE_WORKS_H
 
+#include "base/stream.h"
 #include "trace/capture.h"
 
 typedef enum lk_work_kind {
@@ -100,6 +101,8 @@ bool lk_works_on_device(const lk_works *works, uint32_t work, bool *host);
 /* Reads a file of any format without times; told by its content. What is odd becomes a warning where a result is
  * possible. `limits` may be NULL; of `bytes` the default is 8 GiB here, for JSON is held in memory. */
 lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out, lk_error *err);
+/* The same from what is left of a stream. */
+lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out, lk_error *err);
 /* The same from memory, which is copied; `name` stands in messages. */
 lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name, const lk_read_limits *limits,
                                lk_works **out, lk_error *err);

@@ -1,8 +1,8 @@
-/* works_read.c: a file of any format without times, told by its content: JSON by its first bracket and the names of its
- * members, protobuf by what is left. */
+/* works_read.c: a file of any format without times, told by its content (trace_kind.h). */
 #include <stdlib.h>
 #include <string.h>
 #include "base/json_mend.h"
+#include "trace/trace_kind.h"
 #include "trace/works_parts.h"
 
 /* The number before the last ending or endings: "lockstep.3.et", "rank3.json.gz"; -1 none. */
@@ -97,26 +97,23 @@ static lk_status read_json(char **text, size_t size, const lk_read_limits *limit
 	return status;
 }
 
-/* A bracket and behind it a quote or another bracket. Protobuf may begin with a bracket too (a length of 91 or 123),
- * but goes on with the tag of a field, 0x0a, and a length below 0x20. */
-static bool is_json(const char *text, size_t size) {
-	size_t at = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-	while (at < size && strchr(" \t\r\n", text[at]) && text[at]) at++;
-	if (at >= size || (text[at] != '{' && text[at] != '[')) return false;
-	for (at++; at < size && text[at] && strchr(" \t\r\n", text[at]);) at++;
-	return at >= size || (text[at] && strchr("\"'{}[]0123456789-", text[at]));
+static lk_status has_times(const char *name, lk_trace_kind kind, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, name, "is %s, with times, not an execution trace", lk_trace_kind_name(kind));
+	return lk_hint(err, "read it as a profile");
 }
 
 static lk_status read_bytes(char **text, size_t size, const char *name, const lk_read_limits *limits, lk_works **out,
 							lk_error *err) {
 	static const lk_read_limits none = {.shapes = true};
+	lk_trace_kind kind = lk_trace_kind_of(*text, size);
+	if (kind == LK_TRACE_NSYS) return has_times(name, kind, err);
+	bool wire = kind == LK_TRACE_CHAKRA || kind == LK_TRACE_OTHER;
 	lk_works *w = lk_works_new(name, "");
 	if (!w) return lk_oom(err);
 	if (!limits) limits = &none;
 	w->bytes_read = size;
 	w->rank = rank_of(name);
-	lk_status status =
-		is_json(*text, size) ? read_json(text, size, limits, w, err) : lk_chakra_read(*text, size, limits, w, err);
+	lk_status status = wire ? lk_chakra_read(*text, size, limits, w, err) : read_json(text, size, limits, w, err);
 	if (status == LK_OK) status = lk_works_finish(w, err);
 	if (status != LK_OK) {
 		lk_works_free(w);
@@ -126,13 +123,22 @@ static lk_status read_bytes(char **text, size_t size, const char *name, const lk
 	return LK_OK;
 }
 
-lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out, lk_error *err) {
+lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out, lk_error *err) {
 	size_t most = limits && limits->bytes ? (size_t)limits->bytes : (size_t)8 << 30, size;
 	char *text;
 	*out = NULL;
-	LK_TRY(lk_stream_slurp(path, most, &text, &size, err));
-	lk_status status = read_bytes(&text, size, path, limits, out, err);
+	LK_TRY(lk_stream_rest(in, most, &text, &size, err));
+	lk_status status = read_bytes(&text, size, lk_stream_name(in), limits, out, err);
 	free(text);
+	return status;
+}
+
+lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out, lk_error *err) {
+	lk_stream *in;
+	*out = NULL;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_works_read_stream(in, limits, out, err);
+	lk_stream_close(in);
 	return status;
 }
 

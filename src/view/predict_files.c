@@ -1,4 +1,4 @@
-/* predict_files.c: the timeline and the step graph of a prediction as files. */
+/* predict_files.c: the timeline and the step graph of a prediction as files, in our form and in Chakra's. */
 #include "ask/predict.h"
 #include "ask/timeline.h"
 #include "view/trace.h"
@@ -15,5 +15,6 @@ static lk_status write_trace(const lk_step *step, const char *path, lk_error *er
 lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err) {
 	const lk_step *step = lk_prediction_step(prediction);
 	if (request->trace) LK_TRY(write_trace(step, request->trace, err));
-	return request->graph ? lk_graph_write(step->graph, request->graph, err) : LK_OK;
+	if (request->graph) LK_TRY(lk_graph_write(step->graph, request->graph, err));
+	return request->chakra ? lk_graph_chakra_write(step->graph, request->chakra, err) : LK_OK;
 }

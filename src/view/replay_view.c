@@ -94,12 +94,24 @@ static lk_status put_list(const char *const *texts, size_t count, size_t most, F
 	return LK_OK;
 }
 
+static void put_works(const lk_replay_works *w, FILE *out) {
+	char share[48];
+	if (!w) return;
+	fprintf(out, "%zu operations by models, %zu by durations of the trace; %zu without a model", w->modelled, w->timed, w->uncovered);
+	if (w->host_times)
+		fprintf(out, "; host times: %s not known by name",
+		        lk_percent((double)w->host_times_by_mean / (double)w->host_times, share, sizeof share));
+	fputs("\n\n", out);
+}
+
 static void put_summary(const lk_replay *r, FILE *out) {
 	char error[48], baseline[48], parts[48];
 	fprintf(out, "%zu rank%s, %zu step%s predicted, %zu operations a step", r->rank_count, r->rank_count == 1 ? "" : "s", r->predicted,
 	        r->predicted == 1 ? "" : "s", r->operations);
-	if (r->rank_count > 1) fprintf(out, ", clocks aligned on %zu collectives (median residual %.1f us)", r->collectives, r->residual_s * 1e6);
+	if (r->rank_count > 1 && !r->works) fprintf(out, ", clocks aligned on %zu collectives (median residual %.1f us)", r->collectives, r->residual_s * 1e6);
 	fprintf(out, "\n%s\n\n", r->times_from);
+	put_works(r->works, out);
+	if (isnan(r->geomean_error)) return;
 	fprintf(out, "error    %s", lk_percent(r->geomean_error, error, sizeof error));
 	if (!isnan(r->baseline_error)) fprintf(out, "   (the mean of the others: %s)", lk_percent(r->baseline_error, baseline, sizeof baseline));
 	fprintf(out, "\n");
@@ -121,8 +133,15 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 		fprintf(out, "\nparts\n");
 		for (size_t i = 0; i < r->rank_count; i++) put_parts(&r->ranks[i], out);
 	}
-	if (s->verbose && r->uncovered_count) {
-		fprintf(out, "\nkernels of unknown shape\n");
+	if (s->verbose && r->note_count) {
+		fprintf(out, "\nnotes\n");
+		LK_TRY(put_list(r->notes, r->note_count, 20, out, err));
+	}
+	if ((s->verbose || r->works) && r->uncovered_count) {
+		char share[48];
+		if (r->works) fprintf(out, "\noperations without a model\n");
+		else fprintf(out, "\nkernels of unknown shape (%s of the device time has a known one)\n",
+		             lk_percent(r->device_known_shape, share, sizeof share));
 		LK_TRY(put_list(r->uncovered, r->uncovered_count, 20, out, err));
 	}
 	if (r->warning_count) {
@@ -173,6 +192,20 @@ static void put_json_summary(lk_json_writer *w, const lk_replay *r) {
 	lk_json_put_integer(w, "operations", (long long)r->operations);
 	lk_json_put_integer(w, "collectives", (long long)r->collectives);
 	lk_json_put_number(w, "clock_residual_us", r->residual_s * 1e6);
+	lk_json_put_number(w, "device_known_shape", r->device_known_shape);
+	lk_json_object_end(w);
+}
+
+static void put_json_works(lk_json_writer *w, const lk_replay_works *works) {
+	if (!works) return;
+	lk_json_object(w, "execution_traces");
+	lk_json_put_integer(w, "modelled", (long long)works->modelled);
+	lk_json_put_integer(w, "timed", (long long)works->timed);
+	lk_json_put_integer(w, "uncovered", (long long)works->uncovered);
+	lk_json_put_integer(w, "nothing", (long long)works->nothing);
+	lk_json_put_integer(w, "hosts", (long long)works->hosts);
+	lk_json_put_integer(w, "host_times", (long long)works->host_times);
+	lk_json_put_integer(w, "host_times_by_mean", (long long)works->host_times_by_mean);
 	lk_json_object_end(w);
 }
 
@@ -183,6 +216,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
 	put_json_summary(&w, r);
+	put_json_works(&w, r->works);
 	lk_json_array(&w, "ranks");
 	for (size_t i = 0; i < r->rank_count; i++) {
 		lk_json_object(&w, NULL);
@@ -195,6 +229,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	}
 	lk_json_array_end(&w);
 	put_json_texts(&w, "uncovered", r->uncovered, r->uncovered_count);
+	put_json_texts(&w, "notes", r->notes, r->note_count);
 	put_json_texts(&w, "warnings", r->warnings, r->warning_count);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);

@@ -456,11 +456,39 @@ static void test_circle(void **state) {
 	lk_works_free(w);
 }
 
+/* Times of the host alone: work of the device is left to models, and is not over at once. */
+static void test_host_times(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"workload_graph\": [{\"Id\": 1, \"Name\": \"launch\", \"NodeType\": 4, \"runtime\": 3, \"is_cpu_op\": true}, "
+		"{\"Id\": 2, \"Name\": \"all\", \"NodeType\": 7, \"comm_type\": 0, \"comm_size\": 1000, \"data_deps\": [1], \"is_cpu_op\": false%s}]}";
+	for (int timed = 0; timed < 2; timed++) {
+		char json[600];
+		lk_works *w;
+		lk_works_lifted report;
+		lk_graph *g;
+		lk_error err = {0};
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+		snprintf(json, sizeof json, text, timed ? ", \"runtime\": 5" : "");
+#pragma GCC diagnostic pop
+		if (lk_works_read_memory(json, strlen(json), "host.json", NULL, &w, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		assert_int_equal(lk_works_device_timed(w), timed);
+		assert_int_equal(lk_works_lift((const lk_works *const *)&w, 1, NULL, &g, &report, &err), LK_OK);
+		assert_int_equal(report.timed, timed ? 2 : 1);
+		assert_int_equal(report.priced, timed ? 0 : 1);
+		assert_true(g->ops.measured_ps[0] == 3000000 && g->ops.measured_ps[1] == (timed ? 5000000 : 0));
+		lk_graph_free(g);
+		lk_works_lifted_free(&report);
+		lk_works_free(w);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_python_agrees), cmocka_unit_test(test_json_form), cmocka_unit_test(test_attribute_types),
 		cmocka_unit_test(test_packed),        cmocka_unit_test(test_written),   cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_ranks_again),
-		cmocka_unit_test(test_damage),        cmocka_unit_test(test_circle),
+		cmocka_unit_test(test_host_times), cmocka_unit_test(test_damage),        cmocka_unit_test(test_circle),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -316,9 +316,41 @@ static void refusals_are_reported(void **state) {
 	}
 }
 
+/* What is looked at is what is read, however often, and of a cut file as much as is sound. */
+static void looking_takes_nothing(void **state) {
+	(void)state;
+	uint64_t seed = 77;
+	for (int i = 0; i < 60; i++) {
+		form how = (form)(i % 3);
+		size_t size = 1 + (size_t)draw(&seed, SIZE - 1), length, got, taken = 0;
+		fill(data, size, &seed);
+		length = pack(how, data, size, packed, sizeof packed);
+		bool cut = how != PLAIN && draw(&seed, 2);
+		lk_stream *s;
+		lk_error err = {0};
+		assert_int_equal(lk_stream_memory(packed, cut ? length / 2 : length, "x", &s, &err), LK_OK);
+		assert_int_equal(lk_stream_plain(s), how == PLAIN);
+		lk_status status = LK_OK;
+		while (status == LK_OK) {
+			const char *ahead;
+			assert_int_equal(lk_stream_peek(s, 1 + (size_t)draw(&seed, 50000), &ahead, &got, &err), LK_OK);
+			assert_true(taken + got <= size);
+			assert_memory_equal(ahead, data + taken, got);
+			status = lk_stream_read(s, back, 1 + (size_t)draw(&seed, 60000), &got, &err);
+			assert_memory_equal(back, data + taken, got);
+			taken += got;
+			if (status == LK_OK && !got) break;
+		}
+		assert_int_equal(status == LK_OK, !cut);
+		if (!cut) assert_int_equal(taken, size);
+		else assert_non_null(strstr(err.what, "ends early"));
+		lk_stream_close(s);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_forms_read_back),
+		cmocka_unit_test(all_forms_read_back), cmocka_unit_test(looking_takes_nothing),
 		cmocka_unit_test(cut_input_is_an_error),
 		cmocka_unit_test(damage_is_seen),
 		cmocka_unit_test(what_follows_gzip_is_checked),

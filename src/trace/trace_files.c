@@ -1,0 +1,149 @@
+/* trace_files.c: files and folders, listed and read in parallel. */
+#include "trace/trace_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/parallel.h"
+#include "base/text.h"
+
+/* ---- which files ---- */
+
+typedef LK_VEC(char *) names;
+
+static void free_names(names *n) {
+	for (size_t i = 0; i < n->count; i++) free(n->at[i]);
+	lk_vec_free(n);
+}
+
+static bool trace_name(const char *name) {
+	static const char *const endings[] = {".json", ".json.gz", ".json.zst", ".sqlite", ".et"};
+	if (name[0] == '.') return false;
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (lk_ends_in(name, endings[i])) return true;
+	return false;
+}
+
+/* rank2 before rank10. */
+static int by_name(const void *a, const void *b) {
+	return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+static lk_status add_name(names *n, char *name, lk_error *err) {
+	if (!name || !lk_push(n)) return free(name), lk_oom(err);
+	*lk_last(n) = name;
+	return LK_OK;
+}
+
+static char *joined(const char *folder, const char *name) {
+	char *path = NULL;
+	const char *slash = lk_ends_in(folder, "/") ? "" : "/";
+	return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
+}
+
+static lk_status list_folder(const char *folder, names *out, lk_error *err) {
+	DIR *dir = opendir(folder);
+	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	size_t before = out->count;
+	lk_status status = LK_OK;
+	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
+		if (!trace_name(e->d_name)) continue;
+		char *path = joined(folder, e->d_name);
+		struct stat info;
+		if (path && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) free(path);
+		else status = add_name(out, path, err);
+	}
+	closedir(dir);
+	LK_TRY(status);
+	if (out->count == before) {
+		lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
+		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite or .et; folders inside are not looked into");
+	}
+	qsort(out->at + before, out->count - before, sizeof *out->at, by_name);
+	return LK_OK;
+}
+
+static lk_status list_files(const char *const *paths, uint32_t count, names *out, lk_error *err) {
+	for (uint32_t i = 0; i < count; i++) {
+		struct stat info;
+		if (strcmp(paths[i], "-") == 0 && count > 1) {
+			lk_fail(err, LK_ERR_INPUT, "-", "standard input cannot be one of several traces");
+			return lk_hint(err, "write it to a file first");
+		}
+		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode))
+			LK_TRY(list_folder(paths[i], out, err));
+		else LK_TRY(add_name(out, strdup(paths[i]), err));
+	}
+	return out->count ? LK_OK : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
+}
+
+/* ---- reading ---- */
+
+typedef struct reading {
+	const names *files;
+	const lk_read_limits *limits;
+	lk_trace_files *out;
+} reading;
+
+static lk_status read_one(void *context, size_t job, lk_error *err) {
+	reading *r = context;
+	return lk_trace_read(r->files->at[job], r->limits, &r->out->capture[job], &r->out->works[job], err);
+}
+
+/* Each file is in its place of both lists; here the empty places go. */
+static void close_ranks(lk_trace_files *f, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		lk_capture *capture = f->capture[i];
+		lk_works *works = f->works[i];
+		f->capture[i] = NULL, f->works[i] = NULL;
+		if (capture) f->capture[f->captures++] = capture;
+		if (works) f->works[f->work_count++] = works;
+	}
+}
+
+static lk_status read_all(const names *files, const lk_read_limits *limits, int threads, lk_trace_files *out,
+						  lk_error *err) {
+	*out = (lk_trace_files){.capture = calloc(files->count, sizeof *out->capture),
+							.works = calloc(files->count, sizeof *out->works)};
+	reading r = {.files = files, .limits = limits, .out = out};
+	lk_status status = out->capture && out->works ? lk_parallel(files->count, threads, read_one, &r, err) : lk_oom(err);
+	if (out->capture && out->works) close_ranks(out, files->count);
+	if (status != LK_OK) lk_trace_files_free(out);
+	return status;
+}
+
+lk_status lk_trace_files_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
+                              lk_trace_files *out, lk_error *err) {
+	names files = {0};
+	*out = (lk_trace_files){0};
+	lk_status status = list_files(paths, count, &files, err);
+	if (status == LK_OK) status = read_all(&files, limits, threads, out, err);
+	free_names(&files);
+	return status;
+}
+
+void lk_trace_files_free(lk_trace_files *f) {
+	for (uint32_t i = 0; i < f->captures; i++) lk_capture_free(f->capture[i]);
+	for (uint32_t i = 0; i < f->work_count; i++) lk_works_free(f->works[i]);
+	free(f->capture);
+	free(f->works);
+	*f = (lk_trace_files){0};
+}
+
+static lk_status no_times(const lk_works *w, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, w->path, "is a %s: it has no times", w->format);
+	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
+	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
+}
+
+lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
+						 lk_traces **out, lk_error *err) {
+	lk_trace_files files;
+	LK_TRY(lk_trace_files_read(paths, count, limits, threads, &files, err));
+	lk_status status = files.captures ? lk_traces_join(&files, out, err) : no_times(files.works[0], err);
+	lk_trace_files_free(&files);
+	return status;
+}
