@@ -8,8 +8,8 @@
 #include "ask/traced_step.h"
 #include "ask/whatif.h"
 
-/* Larger steps are not simulated again and again: each remedy costs a run. */
-enum { MOST_OPERATIONS = 4000000 };
+/* Larger steps are not simulated again and again: each remedy costs a run, and some 600 bytes an operation. */
+enum { MOST_OPERATIONS = 2000000 };
 
 /* ---- the step ---- */
 
