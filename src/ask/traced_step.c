@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/stream.h"
 
 bool lk_is_graph_file(const char *path) {
@@ -11,7 +12,10 @@ bool lk_is_graph_file(const char *path) {
 	size_t got = 0;
 	lk_stream *in;
 	lk_error unused;
-	if (strcmp(path, "-") == 0 || lk_stream_open(path, &in, &unused) != LK_OK) return false;
+	struct stat info;
+	/* What is read twice must be a file: a pipe's beginning would be gone. */
+	if (strcmp(path, "-") == 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+	if (lk_stream_open(path, &in, &unused) != LK_OK) return false;
 	lk_status status = lk_stream_read(in, head, HEAD, &got, &unused);
 	lk_stream_close(in);
 	head[got] = '\0';
