@@ -11,6 +11,7 @@
 
 #include "ask/explain.h"
 #include "ask/lifted_run.h"
+#include "ask/traced_step.h"
 
 static lk_error err;
 
@@ -197,10 +198,24 @@ static void test_depth(void **state) {
 	lk_traces_free(t);
 }
 
+/* Steps are marked on one rank only: the other's whole time is no step beside them. */
+static void test_unmarked(void **state) {
+	(void)state;
+	run r = new_run(2);
+	uint32_t place;
+	step(r.capture[0], 0);
+	for (uint32_t i = 0; i < 2; i++) meet(r.capture[i], LK_OP_ALLREDUCE, "0", 2, 100, 10);
+	lk_traces *t = finish(&r);
+	assert_int_equal(lk_traced_usual_step(t, -1, &place, &err), LK_ERR_INPUT);
+	assert_non_null(strstr(err.what, "no training steps are marked in it"));
+	lk_traces_free(t);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_meet), cmocka_unit_test(test_missing), cmocka_unit_test(test_hidden_launch),
 		cmocka_unit_test(test_messages), cmocka_unit_test(test_circle), cmocka_unit_test(test_months), cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_unmarked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
