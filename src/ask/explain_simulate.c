@@ -49,7 +49,7 @@ static uint32_t event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
 }
 
 static lk_status keep_path(lk_explanation *x, const lk_lifted *lifted, const lk_critical_chain *chain, lk_error *err) {
-	lk_critical_part parts[LK_CRITICALS];
+	lk_critical_part parts[LK_CRITICALS] = {0};
 	lk_critical_path path = {.parts = parts};
 	for (int k = 0; k < LK_CRITICALS; k++)
 		if (chain->ns[k] > 0)
