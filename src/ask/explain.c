@@ -65,6 +65,19 @@ lk_status lk_explain_warn(lk_explain_work *w, lk_error *err, const char *fmt, ..
 	return LK_OK;
 }
 
+lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...) {
+	lk_explain_work *w = explanation->memory_owner;
+	char text[480];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	LK_TRY(lk_explain_warn(w, err, "%s", text));
+	explanation->warnings = w->warnings.at;
+	explanation->warning_count = (int)w->warnings.count;
+	return LK_OK;
+}
+
 /* Readers number their warnings file by file; here they are numbered anew. */
 static const char *without_number(const char *text) {
 	const char *at = text;

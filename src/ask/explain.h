@@ -16,5 +16,6 @@ lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err);
 /* For those who simulate: what the remedy of a stall is worth, and the path that the step's time hangs on (copied). */
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s);
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path, lk_error *err);
+lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
 
 #endif

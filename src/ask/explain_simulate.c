@@ -9,8 +9,8 @@
 #include "ask/traced_step.h"
 #include "ask/whatif.h"
 
-/* Larger steps are not simulated again and again: each remedy costs a run. */
-enum { MOST_OPERATIONS = 4000000 };
+/* Larger steps are not simulated again and again: each remedy costs a run, and some 600 bytes an operation. */
+enum { MOST_OPERATIONS = 2000000 };
 
 /* ---- the step ---- */
 
@@ -43,7 +43,7 @@ static uint32_t event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
 }
 
 static lk_status keep_path(lk_explanation *x, const lk_lifted *lifted, const lk_critical_chain *chain, lk_error *err) {
-	lk_critical_part parts[LK_CRITICALS];
+	lk_critical_part parts[LK_CRITICALS] = {0};
 	lk_critical_path path = {.parts = parts};
 	for (int k = 0; k < LK_CRITICALS; k++)
 		if (chain->ns[k] > 0)
@@ -117,7 +117,23 @@ static lk_status add_gains(lk_explanation *x, const lk_lifted *lifted, lk_error 
 	}
 	lk_whatif_end(base);
 	lk_arena_free(&arena);
-	return status == LK_ERR_INPUT ? LK_OK : status;
+	return status;
+}
+
+/* What the input does not allow is left out, and said. */
+static lk_status left_out(lk_explanation *x, const char *what, lk_status status, const lk_error *why, lk_error *err) {
+	char text[512];
+	if (status == LK_ERR_INPUT) return lk_explain_add_warning(x, err, "%s: %s", what, lk_error_text(why, text, sizeof text));
+	if (status != LK_OK && err) *err = *why;
+	return status;
+}
+
+static lk_status ask_lifted(lk_explanation *x, const lk_lifted *lifted, lk_error *err) {
+	lk_error why;
+	LK_TRY(add_path(x, lifted, err));
+	if (lifted->graph->ops.count > MOST_OPERATIONS) return LK_OK;
+	lk_status status = add_gains(x, lifted, &why);
+	return left_out(x, "what remedies are worth cannot be simulated", status, &why, err);
 }
 
 lk_status lk_explain_simulate(lk_explanation *x, lk_error *err) {
@@ -128,9 +144,10 @@ lk_status lk_explain_simulate(lk_explanation *x, lk_error *err) {
 	if (status == LK_ERR_INPUT) return LK_OK; /* not all ranks have the step */
 	LK_TRY(status);
 	lk_lifted *lifted;
-	LK_TRY(lk_lift(t, step, LK_NONE, &lifted, err));
-	status = add_path(x, lifted, err);
-	if (status == LK_OK && lifted->graph->ops.count <= MOST_OPERATIONS) status = add_gains(x, lifted, err);
+	lk_error why;
+	status = lk_lift(t, step, LK_NONE, &lifted, &why);
+	if (status != LK_OK) return left_out(x, "no step can be simulated", status, &why, err);
+	status = ask_lifted(x, lifted, err);
 	lk_lifted_free(lifted);
 	return status;
 }

@@ -5,6 +5,7 @@
 
 #include "ask/replay.h"
 #include "ask/replay_parts.h"
+#include "ask/traced_step.h"
 #include "base/stats.h"
 
 void lk_replay_defaults(lk_replay_request *request) {
@@ -19,13 +20,12 @@ typedef struct answer {
 /* ---- steps ---- */
 
 static lk_status find_steps(lk_replaying *r, lk_error *err) {
-	uint32_t count = UINT32_MAX;
+	uint32_t count;
+	LK_TRY(lk_traced_common_steps(r->traces, &count, err));
 	r->found = LK_ARRAY(r->arena, lk_capture_steps, r->traces->count);
 	if (!r->found) return lk_oom(err);
-	for (uint32_t i = 0; i < r->traces->count; i++) {
+	for (uint32_t i = 0; i < r->traces->count; i++)
 		LK_TRY(lk_capture_find_steps(r->traces->capture[i], &r->found[i], err));
-		if (r->found[i].count < count) count = (uint32_t)r->found[i].count;
-	}
 	r->first_step = count > LK_REPLAY_STEPS ? count - LK_REPLAY_STEPS : 0;
 	r->steps = count - r->first_step;
 	return LK_OK;

@@ -8,7 +8,8 @@ static const char *const holds[] = {"auto", "step", "rank", "none", NULL};
 
 static const lk_option options[] = {
 	{"hold-out", 0, LK_OPTION_CHOICE, AT(hold_out), false, 0, 0, holds, "WHAT", "Times",
-	 "what is predicted from the others: step (each step by the other steps of its rank), rank (each rank by the other ranks), "
+	 "what is predicted from the others: step (each step by the other steps of its rank), rank (each rank by the other "
+	 "ranks; of more than 16, every n-th), "
 	 "none (each by itself); auto: steps where there are several, else ranks"},
 	{"overheads", 0, LK_OPTION_TEXT, AT(overheads), false, 0, 0, NULL, "FILE", NULL,
 	 "take the host's times from a table that --overheads-out wrote, or from another trace, by operation"},

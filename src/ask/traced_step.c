@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/stream.h"
 
 bool lk_is_graph_file(const char *path) {
@@ -11,7 +12,10 @@ bool lk_is_graph_file(const char *path) {
 	size_t got = 0;
 	lk_stream *in;
 	lk_error unused;
-	if (strcmp(path, "-") == 0 || lk_stream_open(path, &in, &unused) != LK_OK) return false;
+	struct stat info;
+	/* What is read twice must be a file: a pipe's beginning would be gone. */
+	if (strcmp(path, "-") == 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+	if (lk_stream_open(path, &in, &unused) != LK_OK) return false;
 	lk_status status = lk_stream_read(in, head, HEAD, &got, &unused);
 	lk_stream_close(in);
 	head[got] = '\0';
@@ -29,15 +33,24 @@ static int by_length(const void *a, const void *b) {
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Steps that every capture has. */
-static lk_status common_steps(const lk_traces *t, uint32_t *count, lk_error *err) {
+static lk_status unlike(const lk_capture *c, const lk_capture *first, bool marked, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, c->path, "%s steps are marked in it, but %s in %s", marked ? "training" : "no training",
+	        marked ? "none" : "some", first->path);
+	return lk_hint(err, "profile all ranks alike, or give those that are");
+}
+
+lk_status lk_traced_common_steps(const lk_traces *t, uint32_t *count, lk_error *err) {
+	bool first_marked = false;
 	*count = UINT32_MAX;
 	for (uint32_t r = 0; r < t->count; r++) {
 		lk_capture_steps steps = {0};
 		lk_status status = lk_capture_find_steps(t->capture[r], &steps, err);
+		bool marked = status == LK_OK && steps.at[0].event != LK_NONE;
 		if (status == LK_OK && steps.count < *count) *count = (uint32_t)steps.count;
 		lk_vec_free(&steps);
 		LK_TRY(status);
+		if (r == 0) first_marked = marked;
+		if (marked != first_marked) return unlike(t->capture[r], t->capture[0], marked, err);
 	}
 	return LK_OK;
 }
@@ -51,7 +64,7 @@ static lk_status no_step(const lk_traces *t, const lk_capture_steps *steps, int6
 lk_status lk_traced_usual_step(const lk_traces *t, int64_t number, uint32_t *place, lk_error *err) {
 	lk_capture_steps steps = {0};
 	uint32_t count = 0;
-	LK_TRY(common_steps(t, &count, err));
+	LK_TRY(lk_traced_common_steps(t, &count, err));
 	LK_TRY(lk_capture_find_steps(t->capture[0], &steps, err));
 	length *all = malloc((count + 1) * sizeof *all);
 	lk_status status = all ? LK_OK : lk_oom(err);

@@ -8,6 +8,10 @@
 /* A file that holds a step graph, told by its beginning; false for folders and what cannot be read. */
 bool lk_is_graph_file(const char *path);
 
+/* How many steps every capture has. It is an error if steps are marked in some captures only: the others' whole time would count
+ * as one. */
+lk_status lk_traced_common_steps(const lk_traces *traces, uint32_t *count, lk_error *err);
+
 /* The step that stands for the run: of those that every capture has, the one of median length on the first rank; or the one of
  * `number`, if that is not negative. Its place among the captures' steps. */
 lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t *place, lk_error *err);

@@ -1,5 +1,6 @@
 /* whatif_report.c: the question as the verb asks it: the base from a file, one column for every change alone and one
  * for every combination. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,9 @@ static lk_status nothing_there(const lk_traces *traces, lk_error *err) {
 static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *r, lk_graph **out, origin *from, lk_error *err) {
 	lk_lifted *lifted;
 	uint32_t step = 0;
-	LK_TRY(lk_traced_usual_step(traces, r->step ? strtoll(r->step, NULL, 10) : -1, &step, err));
+	long long number = -1;
+	if (r->step) LK_TRY(lk_parse_int(r->step, 0, LLONG_MAX, &number, "--step", err));
+	LK_TRY(lk_traced_usual_step(traces, number, &step, err));
 	LK_TRY(lk_lift(traces, step, LK_NONE, &lifted, err));
 	from->device = lk_traced_device(traces);
 	from->ranks = traces->world > (int32_t)traces->count ? (uint32_t)traces->world : traces->count;

@@ -406,7 +406,7 @@ static lk_status stuck(const lk_engine *engine, lk_error *err) {
 		last = rank->stage; /* one of each stage: the others wait at the same place, or for this one */
 		lk_sim_where(engine->sim->graph, rank->stage, call, op, where[found++], sizeof where[0]);
 	}
-	return lk_sim_deadlock(where[0], where[1], err);
+	return lk_sim_deadlock(engine->sim->graph, where[0], where[1], err);
 }
 
 /* Gives what changed in this moment its rates; false if nothing did. */

@@ -303,9 +303,9 @@ void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t o
 	         op - begin, name ? name : "");
 }
 
-lk_status lk_sim_deadlock(const char *first, const char *second, lk_error *err) {
-	if (second[0])
-		lk_fail(err, LK_ERR_INTERNAL, "simulation", "ranks wait for one another forever: %s; and %s", first, second);
-	else lk_fail(err, LK_ERR_INTERNAL, "simulation", "a rank waits forever: %s", first);
+lk_status lk_sim_deadlock(const lk_graph *graph, const char *first, const char *second, lk_error *err) {
+	lk_status status = graph->traced ? LK_ERR_INPUT : LK_ERR_INTERNAL;
+	if (second[0]) lk_fail(err, status, "simulation", "ranks wait for one another forever: %s; and %s", first, second);
+	else lk_fail(err, status, "simulation", "a rank waits forever: %s", first);
 	return lk_hint(err, "check the order of sends, receives and collectives of these programs");
 }

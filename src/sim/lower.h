@@ -91,7 +91,7 @@ lk_status lk_run_events(const lk_sim *sim, lk_sim_result *out, lk_error *err);
 
 /* "stage 3, call 17 (layer forward): qkv_proj" */
 void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out, size_t size);
-lk_status lk_sim_deadlock(const char *first, const char *second, lk_error *err);
+lk_status lk_sim_deadlock(const lk_graph *graph, const char *first, const char *second, lk_error *err);
 
 static inline bool lk_sim_jittered(const lk_sim *sim) { return sim->options->jitter > 0; }
 

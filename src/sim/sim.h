@@ -56,8 +56,8 @@ typedef struct lk_sim_result {
 	lk_sim_events events;    /* in program order per record; free with lk_sim_result_free */
 } lk_sim_result;
 
-/* Runs one step from time 0 with idle ranks. Fails with LK_ERR_INTERNAL if ranks wait for one another forever, naming the
- * first operation that each of two of them waits at, or if any operation did not run. */
+/* Runs one step from time 0 with idle ranks. Fails with LK_ERR_INTERNAL, of a lifted trace with LK_ERR_INPUT, if ranks wait for
+ * one another forever, naming the first operation that each of two of them waits at; and if any operation did not run. */
 lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options, lk_sim_result *out, lk_error *err);
 void lk_sim_result_free(lk_sim_result *result);
 

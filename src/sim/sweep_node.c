@@ -305,5 +305,5 @@ lk_status lk_sweep_stuck(const lk_sweep *sweep, lk_error *err) {
 		const lk_sweep_node *node = waiting(sweep, s);
 		if (node) lk_sim_where(sweep->sim->graph, s, node->call, node->op, where[found++], sizeof where[0]);
 	}
-	return lk_sim_deadlock(where[0], where[1], err);
+	return lk_sim_deadlock(sweep->sim->graph, where[0], where[1], err);
 }

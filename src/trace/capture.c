@@ -6,7 +6,11 @@
 #include "base/stats.h"
 #include "trace/capture_comms.h"
 
-enum { MOST_WARNINGS = 64 };
+enum {
+	MOST_WARNINGS = 64,
+	/* Profiles nest some tens deep. What is deeper hangs on the last of these, so that walking up to the top stays short. */
+	MOST_NESTED = 256,
+};
 
 lk_capture *lk_capture_new(const char *path, const char *format) {
 	lk_capture *c = calloc(1, sizeof *c);
@@ -175,22 +179,35 @@ static bool sort_lanes(lk_capture *c) {
 	return true;
 }
 
-/* What encloses what on a lane: a walk with the chain of open events, which the parents themselves hold. */
+/* What does not enclose `event` is over. Clocks are rounded: an event that begins where another ends is behind it, unless both
+ * are empty. */
+static bool is_over(const lk_capture *c, uint32_t open, uint32_t event) {
+	int64_t end = lk_event_end(c, open);
+	return end < lk_event_end(c, event) || (end <= c->start_ns[event] && c->dur_ns[open] > 0);
+}
+
+/* What encloses what on a lane: a walk with the chain of open events, which the parents themselves hold. Returns how many
+ * found the chain full. */
+static uint32_t nest_lane(lk_capture *c, const lk_lane *lane) {
+	uint32_t open = LK_NONE, depth = 0, too_deep = 0;
+	for (uint32_t at = lane->begin; at < lane->end; at++) {
+		uint32_t event = c->order[at];
+		for (; open != LK_NONE && is_over(c, open, event); depth--) open = c->parent[open];
+		c->parent[event] = open;
+		if (lane->stream) continue;
+		if (depth == MOST_NESTED) too_deep++;
+		else open = event, depth++;
+	}
+	return too_deep;
+}
+
 static bool nest(lk_capture *c) {
+	uint32_t too_deep = 0;
 	c->parent = malloc((c->count + 1) * sizeof *c->parent);
 	if (!c->parent) return false;
-	for (size_t l = 0; l < c->lanes.count; l++) {
-		uint32_t open = LK_NONE;
-		for (uint32_t at = c->lanes.at[l].begin; at < c->lanes.at[l].end; at++) {
-			uint32_t event = c->order[at];
-			while (open != LK_NONE && lk_event_end(c, open) < lk_event_end(c, event)) open = c->parent[open];
-			/* Clocks are rounded: an event that begins where another ends is behind it, unless both are empty. */
-			while (open != LK_NONE && lk_event_end(c, open) <= c->start_ns[event] && c->dur_ns[open] > 0)
-				open = c->parent[open];
-			c->parent[event] = open;
-			if (!c->lanes.at[l].stream) open = event;
-		}
-	}
+	for (size_t l = 0; l < c->lanes.count; l++) too_deep += nest_lane(c, &c->lanes.at[l]);
+	if (too_deep)
+		lk_capture_warn(c, "%u events are nested more than %d deep; they are taken as that deep", too_deep, (int)MOST_NESTED);
 	return true;
 }
 

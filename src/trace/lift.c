@@ -14,7 +14,8 @@ enum { PS_PER_NS = 1000 };
 typedef struct lifter {
 	const lk_traces *traces;
 	lk_lifted *out;
-	bool *meets;            /* [matches] all members are inside their stretches, and at least two */
+	bool *meets;            /* [matches] all captured ranks of the group, at least two, come inside their stretches */
+	uint32_t *came;         /* [matches] ranks whose program has it */
 	lk_lift_stretch *stretch; /* [captures] */
 	lk_work_kinds kinds;    /* of the rank that is being added */
 	int64_t origin_ns;      /* earliest start, in common time */
@@ -39,6 +40,19 @@ static lk_status set_stretch(lifter *l, uint32_t capture, uint32_t step, lk_lift
 	return status;
 }
 
+/* Times become picoseconds, of which 2^63 are 106 days: lag and work of one operation are to stay below. */
+static lk_status check_times(const lifter *l, uint32_t capture) {
+	const int64_t longest = INT64_C(1) << 52;
+	const lk_capture *c = l->traces->capture[capture];
+	for (uint32_t i = 0; i < c->count; i++) {
+		int64_t since = lk_traces_time(l->traces, capture, c->start_ns[i]) - l->origin_ns;
+		if (c->start_ns[i] < longest && c->dur_ns[i] < longest && since < longest && since > -longest) continue;
+		lk_fail(l->err, LK_ERR_INPUT, c->path, "\"%.80s\" begins or ends months from other events", lk_capture_text(c, c->name[i]));
+		return lk_hint(l->err, "the file is damaged or of another run, or its times are not in microseconds");
+	}
+	return LK_OK;
+}
+
 static bool inside(const lifter *l, const lk_match_member *m) {
 	const lk_capture *c = l->traces->capture[m->capture];
 	const lk_lift_stretch *s = &l->stretch[m->capture];
@@ -50,7 +64,8 @@ static bool inside(const lifter *l, const lk_match_member *m) {
 static void find_meetings(lifter *l) {
 	for (size_t m = 0; m < l->traces->matches.count; m++) {
 		const lk_match *match = &l->traces->matches.at[m];
-		bool all = match->end - match->begin > 1;
+		uint32_t count = match->end - match->begin;
+		bool all = count > 1 && count == l->traces->groups.at[match->group].count;
 		for (uint32_t i = match->begin; all && i < match->end; i++) all = inside(l, &l->traces->members.at[i]);
 		l->meets[m] = all;
 	}
@@ -109,11 +124,13 @@ static const lk_run_group *group_of(const lifter *l, uint32_t capture, const lk_
 	return match ? &l->traces->groups.at[match->group] : NULL;
 }
 
-/* The team of an operation: its group, or, where this rank meets nobody that was captured, a team of its own and its peers. */
-static lk_status team_of(lifter *l, uint32_t capture, const lk_lifted_op *op, int32_t *team) {
+/* The team of an operation: its group, or, where this rank meets nobody that was captured, a team of its own and its peers: one
+ * peer, of a message. */
+static lk_status team_of(lifter *l, uint32_t capture, const lk_lifted_op *op, bool pair, int32_t *team) {
 	uint32_t index, world = (uint32_t)l->traces->world;
 	const lk_run_group *group = group_of(l, capture, op, &index);
 	uint32_t ranks = group && group->size > 0 ? (uint32_t)group->size : world > 1 ? world : 2;
+	if (pair && op->peers) ranks = 2;
 	if (!op->peers) {
 		if (l->team[index] == LK_NONE)
 			l->team[index] = lk_graph_add_team(l->out->graph, group->name, group->captures, group->count,
@@ -171,11 +188,17 @@ static lk_status fill(lifter *l, uint32_t capture, const lk_lifted_op *op, lk_ph
 	default:
 		lk_work_kind(c, &l->kinds, op->event, out);
 		if (op->what == LK_LIFTED_CARRIED) out->flags = LK_OP_CARRIED;
-		if (op->what != LK_LIFTED_COMM) break;
+		if (op->what != LK_LIFTED_COMM) {
+			/* carried into the step: nobody is met any more */
+			if (out->kind == LK_OP_SEND || out->kind == LK_OP_RECV) out->kind = LK_OP_ALLTOALL;
+			break;
+		}
 		const lk_match *match = lk_traces_match(l->traces, capture, op->event);
 		if (match && match->bytes > 0) out->bytes = (double)match->bytes;
 		out->group = LK_GROUP_TEAM;
-		LK_TRY(team_of(l, capture, op, &out->channel));
+		LK_TRY(team_of(l, capture, op, !lk_op_is_collective(out->kind), &out->channel));
+		/* messages in which a larger group meets: an exchange among all */
+		if (!lk_op_is_collective(out->kind) && l->out->graph->teams.at[out->channel].ranks != 2) out->kind = LK_OP_ALLTOALL;
 	}
 	out->phase = (uint8_t)*phase;
 	return LK_OK;
@@ -275,12 +298,13 @@ static lk_status set_up(lifter *l, uint32_t step, uint32_t but) {
 	const lk_traces *t = l->traces;
 	lk_arena *arena = &l->out->arena;
 	l->meets = LK_ARRAY(arena, bool, t->matches.count);
+	l->came = LK_ARRAY(arena, uint32_t, t->matches.count);
 	l->stretch = LK_ARRAY(arena, lk_lift_stretch, t->count);
 	l->team = LK_ARRAY(arena, uint32_t, t->groups.count + 1);
 	l->out->rank = LK_ARRAY(arena, lk_lifted_rank, t->count);
 	l->out->first_op = LK_ARRAY(arena, uint32_t, t->count);
 	l->out->begin_ps = LK_ARRAY(arena, int64_t, t->count);
-	if (!l->meets || !l->stretch || !l->team || !l->out->rank || !l->out->first_op || !l->out->begin_ps) return lk_oom(l->err);
+	if (!l->meets || !l->came || !l->stretch || !l->team || !l->out->rank || !l->out->first_op || !l->out->begin_ps) return lk_oom(l->err);
 	for (size_t g = 0; g <= t->groups.count; g++) l->team[g] = LK_NONE;
 	l->origin_ns = INT64_MAX;
 	for (uint32_t r = 0; r < t->count; r++) {
@@ -291,6 +315,7 @@ static lk_status set_up(lifter *l, uint32_t step, uint32_t but) {
 		int64_t start = lk_traces_time(t, r, l->stretch[r].from_ns);
 		if (start < l->origin_ns) l->origin_ns = start;
 	}
+	for (uint32_t r = 0; r < t->count; r++) LK_TRY(check_times(l, r));
 	for (uint32_t r = 0; r < t->count; r++)
 		l->out->begin_ps[r] = (lk_traces_time(t, r, l->stretch[r].from_ns) - l->origin_ns) * PS_PER_NS;
 	return LK_OK;
@@ -307,16 +332,39 @@ static lk_status lift_rank(void *context, size_t rank, lk_error *err) {
 	return set_meetings(&l, r);
 }
 
+/* A rank's program may lack its part: its thread or stream found no place, its call lies inside another one. Then the others meet
+ * nobody there. */
+static bool drop_unmet(lifter *l) {
+	const lk_match *match = l->traces->matches.at;
+	bool dropped = false;
+	for (uint32_t r = 0; r < l->traces->count; r++)
+		for (size_t i = 0; i < l->out->rank[r].ops.count; i++) {
+			const lk_lifted_op *op = &l->out->rank[r].ops.at[i];
+			if (op->what == LK_LIFTED_COMM && !op->peers) l->came[lk_traces_match(l->traces, r, op->event) - match]++;
+		}
+	for (size_t m = 0; m < l->traces->matches.count; m++) {
+		if (!l->came[m] || l->came[m] == match[m].end - match[m].begin) continue;
+		l->meets[m] = false;
+		dropped = true;
+	}
+	return dropped;
+}
+
+static lk_status lift_ranks(lifter *l) {
+	find_meetings(l);
+	LK_TRY(lk_parallel(l->traces->count, 0, lift_rank, l, l->err));
+	if (!drop_unmet(l)) return LK_OK;
+	for (uint32_t r = 0; r < l->traces->count; r++) lk_lifted_rank_free(&l->out->rank[r]);
+	return lk_parallel(l->traces->count, 0, lift_rank, l, l->err);
+}
+
 static lk_status lift(const lk_traces *traces, uint32_t step, uint32_t but, bool graph, lk_lifted **out, lk_error *err) {
 	lk_lifted *lifted = calloc(1, sizeof *lifted);
 	if (!lifted) return lk_oom(err);
 	lifted->traces = traces;
 	lifter l = {.traces = traces, .out = lifted, .err = err};
 	lk_status status = set_up(&l, step, but);
-	if (status == LK_OK) {
-		find_meetings(&l);
-		status = lk_parallel(traces->count, 0, lift_rank, &l, err);
-	}
+	if (status == LK_OK) status = lift_ranks(&l);
 	if (status == LK_OK && graph) status = build(&l);
 	if (status != LK_OK) lk_lifted_free(lifted);
 	else *out = lifted;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/stats.h"
+#include "trace/comm_names.h"
 #include "trace/lift_parts.h"
 
 /* Those alike, or all of a class. */
@@ -18,6 +19,8 @@ typedef struct lk_transfers {
 	transfer *slots;
 	size_t size;
 } lk_transfers;
+
+typedef LK_VEC(uint32_t) lk_comm_events;
 
 static uint64_t class_of(const lk_capture *c, uint32_t event) {
 	const lk_comm_note *note = lk_capture_comm(c, event);
@@ -50,22 +53,44 @@ static void learn(transfer *known, int64_t ns, int64_t elements) {
 	known->count++;
 }
 
-lk_status lk_lift_transfers(lk_lifting *l) {
-	const lk_capture *c = l->c;
-	const lk_lift_stretch *s = l->stretch;
-	lk_transfers *t = l->transfers = calloc(1, sizeof *t);
-	if (!t) return lk_oom(l->err);
-	size_t count = 0;
-	for (uint32_t i = 0; i < c->count; i++) count += lk_lift_communicates(c, i);
-	for (t->size = 64; t->size < count * 4; t->size *= 2) {}
-	t->slots = calloc(t->size, sizeof *t->slots);
-	if (!t->slots) return lk_oom(l->err);
+/* All kernels that communicate. Every lift of a step asks this of the whole capture, so notes, which are in order too, are walked
+ * along and not searched for. */
+static lk_status list_comms(const lk_capture *c, lk_comm_events *out, lk_error *err) {
+	size_t note = 0;
+	unsigned kind;
 	for (uint32_t i = 0; i < c->count; i++) {
-		if (!lk_lift_communicates(c, i) || (c->start_ns[i] >= s->skip_from_ns && c->start_ns[i] < s->skip_to_ns)) continue;
-		learn(find(t, alike(c, i)), c->dur_ns[i], elements_of(c, i));
-		learn(find(t, class_of(c, i)), c->dur_ns[i], elements_of(c, i));
+		if (c->kind[i] != LK_EVENT_KERNEL) continue;
+		while (note < c->comms.count && c->comms.at[note].event < i) note++;
+		bool noted = note < c->comms.count && c->comms.at[note].event == i;
+		if (!noted && !lk_comm_kernel(lk_capture_text(c, c->name[i]), &kind)) continue;
+		if (!lk_push(out)) return lk_oom(err);
+		*lk_last(out) = i;
 	}
 	return LK_OK;
+}
+
+static void learn_all(lk_lifting *l, const lk_comm_events *events) {
+	const lk_capture *c = l->c;
+	const lk_lift_stretch *s = l->stretch;
+	for (size_t e = 0; e < events->count; e++) {
+		uint32_t i = events->at[e];
+		if (c->start_ns[i] >= s->skip_from_ns && c->start_ns[i] < s->skip_to_ns) continue;
+		learn(find(l->transfers, alike(c, i)), c->dur_ns[i], elements_of(c, i));
+		learn(find(l->transfers, class_of(c, i)), c->dur_ns[i], elements_of(c, i));
+	}
+}
+
+lk_status lk_lift_transfers(lk_lifting *l) {
+	lk_comm_events events = {0};
+	lk_transfers *t = l->transfers = calloc(1, sizeof *t);
+	if (!t) return lk_oom(l->err);
+	lk_status status = list_comms(l->c, &events, l->err);
+	for (t->size = 64; t->size < events.count * 4; t->size *= 2) {}
+	t->slots = calloc(t->size, sizeof *t->slots);
+	if (!t->slots) status = lk_oom(l->err);
+	if (status == LK_OK) learn_all(l, &events);
+	lk_vec_free(&events);
+	return status;
 }
 
 void lk_lift_transfers_free(lk_lifting *l) {
