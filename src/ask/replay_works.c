@@ -91,7 +91,7 @@ static lk_status find_cluster(asked *a, lk_error *err) {
 	}
 	if (!q->gpu && all_timed(a)) return LK_OK;
 	if (!q->gpu) {
-		lk_fail(err, LK_ERR_INPUT, a->works[0]->path, "is a %s: it has no times", a->works[0]->format);
+		lk_fail(err, LK_ERR_INPUT, a->works[0]->path, "is a %s: it does not say when things ran", a->works[0]->format);
 		return lk_hint(err, "give --gpu NAME or --cluster TEXT to predict it, and --overheads FILE for the times of the "
 		                    "host");
 	}

@@ -134,7 +134,7 @@ void lk_trace_files_free(lk_trace_files *f) {
 }
 
 static lk_status no_times(const lk_works *w, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, w->path, "is a %s: it has no times", w->format);
+	lk_fail(err, LK_ERR_INPUT, w->path, "is a %s: it does not say when things ran", w->format);
 	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
 	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
 }

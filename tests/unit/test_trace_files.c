@@ -127,10 +127,10 @@ static void test_no_times(void **state) {
 	lk_capture *capture;
 	lk_traces *traces;
 	assert_int_equal(lk_capture_read(path, NULL, &capture, &err), LK_ERR_INPUT);
-	assert_non_null(strstr(err.what, "PyTorch execution trace: it has no times"));
+	assert_non_null(strstr(err.what, "PyTorch execution trace: it does not say when things ran"));
 	assert_non_null(strstr(err.hint, "lockstep replay"));
 	assert_int_equal(lk_traces_read(&path, 1, NULL, 0, &traces, &err), LK_ERR_INPUT);
-	assert_non_null(strstr(err.what, "PyTorch execution trace: it has no times"));
+	assert_non_null(strstr(err.what, "PyTorch execution trace: it does not say when things ran"));
 }
 
 /* ---- side by side ---- */
@@ -357,7 +357,7 @@ static void test_alone_refused(void **state) {
 	data_path("dlrm8/et/rank0.json.gz", path), data_path("dlrm8/kineto/rank0.json.gz", capture);
 	lk_replay_defaults(&q);
 	replay(&q, path, LK_ERR_INPUT, &err);
-	assert_true(strstr(err.what, "no times") && strstr(err.hint, "--gpu"));
+	assert_true(strstr(err.what, "when things ran") && strstr(err.hint, "--gpu"));
 	q.gpu = "v100-sxm-32", q.hold_out = LK_HOLD_RANK;
 	replay(&q, path, LK_ERR_INPUT, &err);
 	assert_string_equal(err.where, "--hold-out");
