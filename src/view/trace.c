@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "ask/timeline.h"
 #include "view/trace_plan.h"
 
 typedef lk_status writer(const lk_trace_plan *plan, lk_trace_out *out);
@@ -60,5 +62,13 @@ lk_status lk_trace_write(const lk_timeline *timeline, const char *path, lk_error
 	lk_status status = lk_trace_plan_make(&plan, timeline, err);
 	if (status == LK_OK) status = write_plan(&plan, write, path, err);
 	lk_trace_plan_free(&plan);
+	return status;
+}
+
+lk_status lk_trace_write_step(const lk_step *step, const char *path, lk_error *err) {
+	lk_timeline *timeline;
+	LK_TRY(lk_step_timeline(step, &timeline, err));
+	lk_status status = lk_trace_write(timeline, path, err);
+	lk_timeline_free(timeline);
 	return status;
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/timeline.h"
 #include "ask/whatif_files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -268,18 +267,10 @@ lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, boo
 	return lk_write_table(&w, table_of(whatif), err);
 }
 
-static lk_status write_trace(const lk_step *step, const char *path, lk_error *err) {
-	lk_timeline *timeline;
-	LK_TRY(lk_step_timeline(step, &timeline, err));
-	lk_status status = lk_trace_write(timeline, path, err);
-	lk_timeline_free(timeline);
-	return status;
-}
-
 lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request, lk_error *err) {
 	const lk_step *step = lk_whatif_step(whatif);
 	if (!request->graph && !request->trace) return LK_OK;
 	if (!step->graph) return lk_fail(err, LK_ERR_INPUT, "--graph", "%s", whatif->columns[whatif->together].refused);
-	if (request->trace) LK_TRY(write_trace(step, request->trace, err));
+	if (request->trace) LK_TRY(lk_trace_write_step(step, request->trace, err));
 	return request->graph ? lk_graph_write(step->graph, request->graph, err) : LK_OK;
 }
