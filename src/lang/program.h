@@ -18,7 +18,7 @@
 
 enum {
 	LC_AXES = 4,       /* mesh axes of a program */
-	LC_DIMS = 32,      /* named dims of a program */
+	LC_DIMS = 36,      /* named dims of a program */
 	LC_SYMBOLS = LC_AXES + LC_DIMS,
 	LC_RANK = 6,       /* dims of a tensor */
 	LC_TERMS = 16,     /* of a dim that is a sum */
@@ -120,6 +120,7 @@ typedef struct lc_term {
 	int64_t number, divisor;
 	int8_t power[LC_SYMBOLS];
 } lc_term;
+_Static_assert(sizeof(lc_term) == 16 + LC_SYMBOLS, "terms are compared as bytes");
 
 typedef struct lc_dim_sum {
 	int count;

@@ -43,11 +43,11 @@ lk_status lc_refuse_layout(const lc_program *p, const lc_node *n, int i, int axi
 
 lk_status lc_join_dtypes(const lc_program *p, const lc_node *n, int first, int last, lc_dtype *out, lk_error *err) {
 	int strong = -1;
-	bool real = false;
+	bool real = false, weak = false;
 	char x[LC_SHOWN], y[LC_SHOWN];
 	for (int i = first; i <= last; i++) {
 		const lc_node *a = lc_in(p, n, i);
-		real |= a->dtype == LC_WEAK_REAL;
+		real |= a->dtype == LC_WEAK_REAL, weak |= lc_is_weak(a->dtype);
 		if (lc_is_weak(a->dtype)) continue;
 		if (strong >= 0 && lc_in(p, n, strong)->dtype != a->dtype) {
 			const char *to = lc_dtype_name(lc_in(p, n, strong)->dtype), *from = lc_dtype_name(a->dtype);
@@ -61,7 +61,7 @@ lk_status lc_join_dtypes(const lc_program *p, const lc_node *n, int first, int l
 		return LK_OK;
 	}
 	*out = lc_in(p, n, strong)->dtype;
-	if (lc_is_real(*out) || (lc_is_integer(*out) && !real)) return LK_OK;
+	if (lc_is_real(*out) || (lc_is_integer(*out) && !real) || (*out == LC_BOOL && !weak)) return LK_OK;
 	lc_refuse(p, n, err, "%s is %s, which a number does not fit", lc_shown(p, n->in[strong], x), lc_dtype_name(*out));
 	return lk_hint(err, "cast it first: cast(f32, %s)", x);
 }

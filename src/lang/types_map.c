@@ -50,7 +50,9 @@ static lk_status format(const lc_program *p, lc_node *n, lk_error *err) {
 	}
 	for (int i = n->op == LC_SELECT; i < n->inputs; i++) {
 		lc_dtype t = lc_in(p, n, i)->dtype;
-		if (t != LC_BOOL && (lc_is_real(t) || lc_is_weak(t) || !(needs_real(n->op) || n->op == LC_DROPOUT))) continue;
+		bool logical = n->op == LC_SELECT || n->op == LC_EQ || n->op == LC_NE; /* these take bool as well */
+		if ((t != LC_BOOL || logical) && (lc_is_real(t) || lc_is_weak(t) ||
+		                                  !(needs_real(n->op) || n->op == LC_DROPOUT))) continue;
 		lc_refuse(p, n, err, "%s is %s, which %s does not take", lc_shown(p, n->in[i], x), lc_dtype_name(t), lc_ops[n->op].name);
 		return lk_hint(err, "cast it: cast(f32, %s)", x);
 	}
