@@ -90,7 +90,7 @@ lk_status lc_dim_axis(lc_program *p, int axis, lc_dim *out, lk_error *err) {
 }
 
 lk_status lc_dim_plus(lc_program *p, lc_dim a, lc_dim b, int sign, lc_dim *out, lk_error *err) {
-	lc_term terms[2 * LC_TERMS];
+	lc_term terms[2 * LC_TERMS] = {{0}};
 	int count = 0;
 	for (int i = 0; i < p->dims.at[a].count; i++) terms[count++] = p->dims.at[a].terms[i];
 	for (int i = 0; i < p->dims.at[b].count; i++) {
@@ -117,7 +117,7 @@ static lk_status multiply(const lc_term *x, const lc_term *y, int sign, lc_term 
 }
 
 lk_status lc_dim_times(lc_program *p, lc_dim a, lc_dim b, lc_dim *out, lk_error *err) {
-	lc_term terms[LC_TERMS * LC_TERMS];
+	lc_term terms[LC_TERMS * LC_TERMS] = {{0}};
 	int count = 0;
 	for (int i = 0; i < p->dims.at[a].count; i++)
 		for (int j = 0; j < p->dims.at[b].count; j++)
@@ -126,7 +126,7 @@ lk_status lc_dim_times(lc_program *p, lc_dim a, lc_dim b, lc_dim *out, lk_error 
 }
 
 lk_status lc_dim_over(lc_program *p, lc_dim a, lc_dim b, int line, int column, lc_dim *out, lk_error *err) {
-	lc_term terms[LC_TERMS];
+	lc_term terms[LC_TERMS] = {{0}};
 	if (p->dims.at[b].count != 1) {
 		lc_wrong(p, line, column, err, "a size is divided by a sum or by zero");
 		return lk_hint(err, "divide by a number, a dim, size(axis) or a product of them");

@@ -3,7 +3,9 @@
 
 #include "lang/lexer.h"
 
-enum { WORDS = 512, DIRECTIVES = 256 }; /* names of a directive; directives of a schedule */
+enum { WORDS = 512, DIRECTIVES = 256, SCHEDULES = 256 }; /* names of a directive, directives of a schedule, schedules */
+
+typedef LK_VEC(lc_directive) directives;
 
 const char *const lc_directive_names[LC_DIRECTIVES] = {
 	[LC_SPLIT] = "split", [LC_REORDER] = "reorder", [LC_SLICE_STATE] = "slice", [LC_FUSE] = "fuse",
@@ -130,6 +132,17 @@ static lk_status find_program(lc_parser *s, lk_error *err) {
 	return lc_suggest(err, name, names, s->file->programs.count, "a schedule stands behind its program");
 }
 
+static lk_status body(lc_parser *s, directives *out, lk_error *err) {
+	LK_TRY(lc_expect(s, '{', "the schedule's name", err));
+	while (!lc_take(s, '}')) {
+		if (lc_take(s, ';')) continue;
+		if (out->count == DIRECTIVES) return lc_at(s, lc_peek(s), err, "a schedule has at most %d directives", DIRECTIVES);
+		if (!lk_push(out)) return lk_oom(err);
+		LK_TRY(directive(s, lk_last(out), err));
+	}
+	return LK_OK;
+}
+
 lk_status lc_schedule_next(lc_parser *s, lk_error *err) {
 	const lc_token *t = lc_peek(s);
 	lc_schedule schedule = {.line = t->line, .column = t->column};
@@ -140,14 +153,15 @@ lk_status lc_schedule_next(lc_parser *s, lk_error *err) {
 		lc_at(s, t, err, "%s has a schedule %s already", s->p->name, schedule.name);
 		return lk_hint(err, "choose another name");
 	}
-	LK_TRY(lc_expect(s, '{', "the name", err));
-	schedule.directives = LK_ARRAY(&s->file->arena, lc_directive, DIRECTIVES);
+	if (s->p->schedules.count == SCHEDULES) return lc_at(s, t, err, "a program has at most %d schedules", SCHEDULES);
+	directives found = {0};
+	lk_status status = body(s, &found, err);
+	schedule.count = (int)found.count;
+	schedule.directives = LK_ARRAY(&s->file->arena, lc_directive, found.count);
+	if (schedule.directives && found.count) memcpy(schedule.directives, found.at, sizeof *found.at * found.count);
+	lk_vec_free(&found);
+	LK_TRY(status);
 	if (!schedule.directives) return lk_oom(err);
-	while (!lc_take(s, '}')) {
-		if (lc_take(s, ';')) continue;
-		if (schedule.count == DIRECTIVES) return lc_at(s, lc_peek(s), err, "a schedule has at most %d directives", DIRECTIVES);
-		LK_TRY(directive(s, &schedule.directives[schedule.count++], err));
-	}
 	LK_TRY(lc_schedule_check(s->p, &schedule, err));
 	if (!lk_push(&s->p->schedules)) return lk_oom(err);
 	*lk_last(&s->p->schedules) = schedule;

@@ -63,9 +63,8 @@ char *lc_type_text(const lc_program *p, const lc_node *n, char *out, size_t size
 
 enum { COMPARED = 1, ADDED, MULTIPLIED, NEGATED, RAISED, ATOM }; /* how tightly an operation binds */
 
-static int binding(const lc_node *n) {
-	if (n->name) return ATOM;
-	switch (n->op) {
+static int binding(int op) {
+	switch (op) {
 	case LC_LT: case LC_LE: case LC_GT: case LC_GE: case LC_EQ: case LC_NE: return COMPARED;
 	case LC_ADD: case LC_SUB: return ADDED;
 	case LC_MUL: case LC_DIV: return MULTIPLIED;
@@ -86,7 +85,7 @@ typedef struct writer {
 static void put_value(writer *w, int id, int tight);
 
 static void put_operation(writer *w, const lc_node *n) {
-	int tight = binding(n);
+	int tight = binding(n->op);
 	if (n->op == LC_NEG) {
 		fputc('-', w->out);
 		put_value(w, n->in[0], NEGATED);
@@ -167,7 +166,7 @@ static void put_value(writer *w, int id, int tight) {
 		fputs("...", w->out);
 		return;
 	}
-	bool wrapped = binding(n) < tight;
+	bool wrapped = binding(n->op) < tight;
 	w->depth--;
 	if (wrapped) fputc('(', w->out);
 	put_definition(w, n);

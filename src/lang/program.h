@@ -4,6 +4,9 @@
  * format, a shape and, for each mesh axis, a layout. Shapes are those of the whole tensor; what one rank holds follows
  * from the layout. Names begin with lc_, for the step graph has programs and nodes of its own.
  *
+ * A state's update is its new version, under the same name. Values that read an older version stand before the update:
+ * the text could not name it behind (a copy can be kept there).
+ *
  * lc_add is the only way to append a value: it checks operands by the type rules and derives format, shape, layout and
  * group. The parser, rewrites and tests all build with it, so that no ill-typed program exists.
  */
@@ -23,7 +26,7 @@ enum {
 	LC_RANK = 6,       /* dims of a tensor */
 	LC_TERMS = 16,     /* of a dim that is a sum */
 	LC_INPUTS = 3,     /* operands of a value */
-	LC_VALUES = 16384, /* values of a program */
+	LC_VALUES = 4096,  /* values of a program */
 	LC_NAME = 64,      /* bytes of a name, its end included */
 	LC_PROGRAMS = 64,  /* programs of a file */
 };
@@ -273,7 +276,7 @@ lk_status lc_add(lc_program *p, const lc_node *draft, int *id, lk_error *err);
 /* ---- parse.c ---- */
 /* Reads programs and schedules; *out is set also when there is an error at a place (mistake tells where), and must be
  * freed in every case. */
-enum { LC_TEXT_LIMIT = 1 << 20 };
+enum { LC_TEXT_LIMIT = 1 << 18 };
 lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **out, lk_error *err);
 
 /* ---- schedule.c ---- */
