@@ -199,7 +199,7 @@ static void factor(const lc_program *p, int s, FILE *out) {
 static void term(const lc_program *p, const lc_term *t, bool first, FILE *out) {
 	int64_t number = t->number < 0 ? -t->number : t->number;
 	bool begun = false;
-	if (t->number < 0) fputc('-', out); /* "-N + M" does not occur: the parser takes "0 - N" */
+	if (t->number < 0) fputc('-', out); /* behind a 0 if it is the first: sizes have no sign */
 	else if (!first) fputc('+', out);
 	if (number != 1) fprintf(out, "%lld", (long long)number), begun = true;
 	for (int s = 0; s < LC_SYMBOLS; s++)
@@ -213,14 +213,17 @@ static void term(const lc_program *p, const lc_term *t, bool first, FILE *out) {
 	if (t->divisor != 1) fprintf(out, "/%lld", (long long)t->divisor);
 }
 
-char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size) {
+void lc_dim_print(const lc_program *p, lc_dim d, FILE *out) {
 	const lc_dim_sum *s = &p->dims.at[d];
+	if (s->count == 0 || s->terms[0].number < 0) fputc('0', out);
+	for (int i = 0; i < s->count; i++) term(p, &s->terms[i], i == 0, out);
+}
+
+char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size) {
 	FILE *file = fmemopen(out, size, "w");
 	out[0] = '\0';
 	if (!file) return out;
-	if (s->count == 0) fputc('0', file);
-	if (s->count && s->terms[0].number < 0) fputc('0', file);
-	for (int i = 0; i < s->count; i++) term(p, &s->terms[i], i == 0, file);
+	lc_dim_print(p, d, file);
 	fclose(file);
 	out[size - 1] = '\0';
 	return out;

@@ -12,7 +12,7 @@ char *lc_layout_text(const lc_program *p, const lc_layout *l, int axis, char *ou
 	const char *name = p->axes[axis].name;
 	switch (l->kind) {
 	case LC_S:
-		snprintf(out, size, l->turn ? "S(%d,%s)+%d" : "S(%d,%s)", l->dim, name, l->turn); /* a turn is never declared */
+		snprintf(out, size, l->turn ? "S(%d,%s) turned %+d" : "S(%d,%s)", l->dim, name, l->turn); /* a turn is never declared */
 		return out;
 	case LC_P: snprintf(out, size, "P(%s,%s)", lc_reduce_name((lc_reduce)l->reduce), name); return out;
 	case LC_ROOT: snprintf(out, size, "ROOT(%d,%s)", l->root, name); return out;
@@ -34,11 +34,13 @@ char *lc_group_text(const lc_program *p, const lc_group *g, char *out, size_t si
 }
 
 static void put_type(const lc_program *p, const lc_node *n, FILE *out) {
-	char text[512];
+	char text[256];
 	bool marked = false;
 	fputs(lc_dtype_name((lc_dtype)n->dtype), out);
-	for (int d = 0; d < n->rank; d++)
-		fprintf(out, "%c%s", d ? ',' : '[', lc_dim_text(p, n->dim[d], text, sizeof text));
+	for (int d = 0; d < n->rank; d++) {
+		fputc(d ? ',' : '[', out);
+		lc_dim_print(p, n->dim[d], out);
+	}
 	if (n->rank) fputc(']', out);
 	if (n->list >= 0) fprintf(out, " of %s", p->lists.at[n->list]);
 	for (int a = 0; a < p->axis_count; a++) {

@@ -264,6 +264,7 @@ bool lc_dim_known(const lc_program *p, lc_dim d, int64_t *value);
 /* Its value when every symbol has one; LK_ERR_INPUT if it is no whole number >= 1 or does not fit. */
 lk_status lc_dim_value(const lc_program *p, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err);
 int32_t lc_dim_list(const lc_program *p, lc_dim d); /* the list whose dims occur in it, or -1 */
+void lc_dim_print(const lc_program *p, lc_dim d, FILE *out);
 char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size);
 /* Records value % divisor == 0; an error if it is known to be wrong. */
 lk_status lc_divides(lc_program *p, lc_dim value, lc_dim divisor, int line, int column, lk_error *err);

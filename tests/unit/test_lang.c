@@ -99,6 +99,43 @@ static void test_syntax(void **state) {
 	                         "schedule t for c { hierarchical h -> (x1,x2,x3) group 2 }");
 }
 
+/* Sizes are canonical: what is equal by algebra has one id, and its text reads back as the same size. */
+static void test_dims(void **state) {
+	(void)state;
+	static const struct {
+		const char *size, *same;
+	} rows[] = {
+		{"N+M", "M+N"}, {"2*N-N", "N"}, {"(N+1)*(M+1)", "N*M+N+M+1"}, {"N*M/M", "N"}, {"6*N/4", "3*N/2"}, {"N-N+5", "5"},
+		{"N/size(a)*size(a)", "N"}, {"size(b)", "2"}, {"0-N+M+N", "M"}, {"N/2+N/2", "N"}, {"(N-M)*(N+M)", "N*N-M*M"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char text[256];
+		snprintf(text, sizeof text, "program p(mesh a, b=2) { dim N, M in x : f32[%s], y : f32[%s] out x + y }", rows[i].size, rows[i].same);
+		lc_file *file = read_ok("dims", text);
+		const lc_program *p = file->programs.at[0];
+		assert_int_equal(p->nodes.at[0].dim[0], p->nodes.at[1].dim[0]);
+		lc_file_free(file);
+		check_round_trip("dims", text);
+	}
+}
+
+static void test_dim_values(void **state) {
+	(void)state;
+	lc_file *file = read_ok("dims", "program p(mesh a) { dim N, M in x : f32[N/size(a)+3*M,N*N] @ S(1,a) out x }");
+	const lc_program *p = file->programs.at[0];
+	int64_t size[LC_SYMBOLS] = {0}, value;
+	lk_error err;
+	size[0] = 4, size[LC_AXES] = 12, size[LC_AXES + 1] = 5;
+	assert_int_equal(lc_dim_value(p, p->nodes.at[0].dim[0], size, &value, &err), LK_OK);
+	assert_int_equal(value, 12 / 4 + 15);
+	size[0] = 5;
+	assert_int_equal(lc_dim_value(p, p->nodes.at[0].dim[0], size, &value, &err), LK_ERR_INPUT);
+	size[LC_AXES] = (int64_t)1 << 40;
+	assert_int_equal(lc_dim_value(p, p->nodes.at[0].dim[1], size, &value, &err), LK_ERR_INPUT);
+	assert_int_equal(p->conditions.count, 2);
+	lc_file_free(file);
+}
+
 /* ---- random programs ---- */
 
 enum { VALUES = 40 };
@@ -434,7 +471,8 @@ int main(void) {
 		cmocka_unit_test(test_random),            cmocka_unit_test(test_rules_pointwise),
 		cmocka_unit_test(test_rules_contract),    cmocka_unit_test(test_rules_reductions),
 		cmocka_unit_test(test_rules_collectives), cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_limits),            cmocka_unit_test(test_dims),
+		cmocka_unit_test(test_dim_values),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
