@@ -79,9 +79,11 @@ void lk_compile_caret(const lk_compile *answer, FILE *out) {
 	char part[CARET_WIDTH + 1], shown[4 * CARET_WIDTH + 1];
 	size_t count = from < length ? length - from : 0;
 	if (count > CARET_WIDTH) count = CARET_WIDTH;
-	for (size_t i = 0; i < count; i++) part[i] = line[from + i] == '\t' || line[from + i] == '\0' ? ' ' : line[from + i];
+	for (size_t i = 0; i < count; i++)
+		part[i] = line[from + i] == '\t' || line[from + i] == '\0' ? ' ' : line[from + i];
 	part[count] = '\0';
-	fprintf(out, "%5d | %s\n      | %*s^\n", answer->file->mistake.line, lk_escape(part, shown, sizeof shown), (int)(column - from), "");
+	fprintf(out, "%5d | %s\n      | %*s^\n", answer->file->mistake.line, lk_escape(part, shown, sizeof shown),
+			(int)(column - from), "");
 }
 
 /* ---- check ---- */
@@ -96,8 +98,8 @@ static void check_text(const lc_file *file, FILE *out) {
 	char value[256], divisor[256];
 	for (size_t i = 0; i < file->programs.count; i++) {
 		const lc_program *p = file->programs.at[i];
-		fprintf(out, "program %s: ok, %zu values, %d updates, %d outputs\n", p->name, p->nodes.count, count_of(p, LC_UPDATE),
-		        count_of(p, LC_OUT));
+		fprintf(out, "program %s: ok, %zu values, %d updates, %d outputs\n", p->name, p->nodes.count,
+				count_of(p, LC_UPDATE), count_of(p, LC_OUT));
 		for (size_t k = 0; k < p->conditions.count; k++)
 			fprintf(out, "  needs %s %% %s == 0\n", lc_dim_text(p, p->conditions.at[k].value, value, sizeof value),
 			        lc_dim_text(p, p->conditions.at[k].divisor, divisor, sizeof divisor));
@@ -123,7 +125,8 @@ static void json_value(lk_json_writer *w, const lc_program *p, int id) {
 	for (int i = 0; i < n->rank; i++) lk_json_put_text(w, NULL, lc_dim_text(p, n->dim[i], text, sizeof text));
 	lk_json_array_end(w);
 	lk_json_array(w, "layout");
-	for (int a = 0; a < p->axis_count; a++) lk_json_put_text(w, NULL, lc_layout_text(p, &n->layout[a], a, text, sizeof text));
+	for (int a = 0; a < p->axis_count; a++)
+		lk_json_put_text(w, NULL, lc_layout_text(p, &n->layout[a], a, text, sizeof text));
 	lk_json_array_end(w);
 	if (n->op == LC_CONST) lk_json_put_number(w, "number", n->number);
 	if (n->list >= 0) lk_json_put_text(w, "list", p->lists.at[n->list]);
@@ -186,7 +189,8 @@ lk_status lk_compile_print(const lk_compile *answer, const lk_compile_request *r
 	if (request->format == LK_COMPILE_JSON) return json(file, !check, out, err);
 	if (check) check_text(file, out);
 	else if (!request->ir) lc_print_file(file, out);
-	for (size_t i = 0; i < file->programs.count && request->ir && !check; i++) lc_print_listing(file->programs.at[i], out);
+	for (size_t i = 0; i < file->programs.count && request->ir && !check; i++)
+		lc_print_listing(file->programs.at[i], out);
 	return LK_OK;
 }
 

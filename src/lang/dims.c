@@ -60,7 +60,8 @@ static lk_status intern(lc_program *p, lc_term *terms, int count, lc_dim *out, l
 		*out = (lc_dim)i;
 		return LK_OK;
 	}
-	if (p->dims.count == DIMS_LIMIT) return lk_fail(err, LK_ERR_INPUT, p->name, "more than %d different sizes", DIMS_LIMIT);
+	if (p->dims.count == DIMS_LIMIT)
+		return lk_fail(err, LK_ERR_INPUT, p->name, "more than %d different sizes", DIMS_LIMIT);
 	lc_term *copy = LK_ARRAY(&p->file->arena, lc_term, (size_t)kept);
 	if (!copy || !lk_push(&p->dims)) return lk_oom(err);
 	memcpy(copy, terms, sizeof *terms * (size_t)kept);

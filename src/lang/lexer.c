@@ -47,7 +47,9 @@ static lk_status name(lexer *l, lc_token *t, lk_error *err) {
 static lk_status number(lexer *l, lc_token *t, lk_error *err) {
 	char text[64];
 	const char *p = l->at, *end;
-	while (p < l->end && (letter(*p) || digit(*p) || *p == '.' || ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E')))) p++;
+	while (p < l->end &&
+		   (letter(*p) || digit(*p) || *p == '.' || ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E'))))
+		p++;
 	t->kind = LC_NUMBER_TOKEN, t->length = (int)(p - l->at), t->whole = true;
 	if ((size_t)t->length >= sizeof text) return wrong(l, err, "a number is too long");
 	memcpy(text, l->at, (size_t)t->length);
@@ -66,8 +68,8 @@ static lk_status sign(lexer *l, lc_token *t, lk_error *err) {
 	static const struct {
 		const char *text;
 		lc_token_kind kind;
-	} pairs[] = {{"<-", LC_ARROW_LEFT}, {"->", LC_ARROW_RIGHT}, {"<=", LC_AT_MOST}, {">=", LC_AT_LEAST}, {"==", LC_EQUAL},
-	             {"!=", LC_UNEQUAL}};
+	} pairs[] = {{"<-", LC_ARROW_LEFT}, {"->", LC_ARROW_RIGHT}, {"<=", LC_AT_MOST},
+				 {">=", LC_AT_LEAST},   {"==", LC_EQUAL},       {"!=", LC_UNEQUAL}};
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
 		if (l->end - l->at < 2 || memcmp(l->at, pairs[i].text, 2) != 0) continue;
 		t->kind = (uint8_t)pairs[i].kind, t->length = 2;

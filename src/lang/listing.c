@@ -6,7 +6,8 @@
 
 /* ---- settling ---- */
 
-enum { NESTED = 40 }; /* operations inside of one statement: below the parser's depth of 100, signs and brackets included */
+/* Operations inside of one statement: below the parser's depth of 100, signs and brackets included. */
+enum { NESTED = 40 };
 
 typedef struct use {
 	int count, by, depth;
@@ -15,7 +16,8 @@ typedef struct use {
 static lk_status name_value(lc_program *p, int id, int *next, lk_error *err) {
 	char text[LC_NAME];
 	do snprintf(text, sizeof text, "t%d", ++*next);
-	while (lc_value_find(p, text) >= 0 || lc_dim_find(p, text) >= 0 || lc_axis_find(p, text) >= 0 || lc_list_find(p, text) >= 0);
+	while (lc_value_find(p, text) >= 0 || lc_dim_find(p, text) >= 0 || lc_axis_find(p, text) >= 0 ||
+		   lc_list_find(p, text) >= 0);
 	p->nodes.at[id].name = lk_arena_strdup(&p->file->arena, text);
 	return p->nodes.at[id].name ? LK_OK : lk_oom(err);
 }
@@ -31,7 +33,8 @@ static bool crosses(const lc_program *p, int from, int to) {
 static lk_status settle(lc_program *p, use *uses, lk_error *err) {
 	int next = 0, count = (int)p->nodes.count;
 	for (int i = 0; i < count; i++)
-		for (int k = 0; k < p->nodes.at[i].inputs; k++) uses[p->nodes.at[i].in[k]].count++, uses[p->nodes.at[i].in[k]].by = i;
+		for (int k = 0; k < p->nodes.at[i].inputs; k++)
+			uses[p->nodes.at[i].in[k]].count++, uses[p->nodes.at[i].in[k]].by = i;
 	for (int i = count; i-- > 0;) {
 		lc_node *n = &p->nodes.at[i];
 		if (n->name || n->op == LC_OUT) continue;
@@ -62,8 +65,10 @@ static void put_row(const lc_program *p, int id, FILE *out) {
 	for (int i = 0; i < n->inputs; i++) used += snprintf(what + used, sizeof what - (size_t)used, " %%%d", n->in[i]);
 	if (n->op == LC_CONST) used += snprintf(what + used, sizeof what - (size_t)used, " %.17g", n->number);
 	if (n->axis >= 0) used += snprintf(what + used, sizeof what - (size_t)used, " %s", p->axes[n->axis].name);
-	if (n->op == LC_SIZE && n->axis < 0) snprintf(what + used, sizeof what - (size_t)used, " %s", p->named[n->symbol].name);
-	fprintf(out, "  %%%-4d %-12s %-28s %s\n", id, n->name ? n->name : "", what, lc_type_text(p, &plain, type, sizeof type));
+	if (n->op == LC_SIZE && n->axis < 0)
+		snprintf(what + used, sizeof what - (size_t)used, " %s", p->named[n->symbol].name);
+	fprintf(out, "  %%%-4d %-12s %-28s %s\n", id, n->name ? n->name : "", what,
+			lc_type_text(p, &plain, type, sizeof type));
 }
 
 void lc_print_listing(const lc_program *p, FILE *out) {

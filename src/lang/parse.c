@@ -11,7 +11,8 @@
 bool lc_sees(const lc_parser *s, char sign) { return lc_peek(s)->kind == LC_SIGN && lc_peek(s)->sign == sign; }
 
 static bool is_word(const lc_token *t, const char *word) {
-	return t->kind == LC_NAME_TOKEN && (size_t)t->length == strlen(word) && memcmp(t->text, word, (size_t)t->length) == 0;
+	return t->kind == LC_NAME_TOKEN && (size_t)t->length == strlen(word) &&
+		   memcmp(t->text, word, (size_t)t->length) == 0;
 }
 
 bool lc_sees_word(const lc_parser *s, const char *word) { return is_word(lc_peek(s), word); }
@@ -101,7 +102,8 @@ lk_status lc_dtype_next(lc_parser *s, lc_dtype *out, lk_error *err) {
 	*out = (lc_dtype)found;
 	if (found >= 0) return LK_OK;
 	lc_at(s, &s->tokens.at[s->at - 1], err, "there is no number format %s", name);
-	return lc_suggest(err, name, names, LC_WEAK_INT, "there are f64, f32, f16, bf16, f8, i64 to i8, u64 to u8 and bool");
+	return lc_suggest(err, name, names, LC_WEAK_INT,
+					  "there are f64, f32, f16, bf16, f8, i64 to i8, u64 to u8 and bool");
 }
 
 lk_status lc_group_next(lc_parser *s, int axis, lc_group *out, lk_error *err) {
@@ -214,7 +216,8 @@ static lk_status layout_next(lc_parser *s, lc_node *n, unsigned *seen, lk_error 
 	s->at++;
 	LK_TRY(lc_expect(s, '(', "the layout", err));
 	if (kind == LC_S || kind == LC_ROOT) {
-		LK_TRY(lc_integer(s, kind == LC_S ? "a dim" : "a rank", 0, kind == LC_S ? LC_RANK - 1 : INT32_MAX, &number, err));
+		bool slice = kind == LC_S;
+		LK_TRY(lc_integer(s, slice ? "a dim" : "a rank", 0, slice ? LC_RANK - 1 : INT32_MAX, &number, err));
 		if (kind == LC_S) l.dim = (int8_t)number;
 		else l.root = (int32_t)number;
 	} else if (kind == LC_P) {
@@ -271,7 +274,8 @@ static lk_status type(lc_parser *s, lc_node *n, lk_error *err) {
 /* ---- statements ---- */
 
 static lk_status new_name(lc_parser *s, const char *what, const char **out, lk_error *err) {
-	static const char *const reserved[] = {"program", "schedule", "mesh", "dim", "list", "scalar", "in", "state", "out", "at", "of"};
+	static const char *const reserved[] = {"program", "schedule", "mesh", "dim", "list", "scalar",
+										   "in",      "state",    "out",  "at",  "of"};
 	const lc_token *t = lc_peek(s);
 	if (lc_choice(t, reserved, sizeof reserved / sizeof *reserved) >= 0 || lc_is_call(t))
 		return lc_at(s, t, err, "%.*s is a word of the language, not %s", t->length, t->text, what);
@@ -327,7 +331,8 @@ static lk_status declare_names(lc_parser *s, bool lists, lk_error *err) {
 			return lc_suggest(err, list, s->p->lists.at, s->p->lists.count, "declare it: list NAME");
 		}
 	}
-	for (int i = 0; i < count; i++) LK_TRY(lists ? lc_list_add(s->p, names[i], err) : lc_dim_declare(s->p, names[i], of, err));
+	for (int i = 0; i < count; i++)
+		LK_TRY(lists ? lc_list_add(s->p, names[i], err) : lc_dim_declare(s->p, names[i], of, err));
 	return LK_OK;
 }
 
@@ -372,13 +377,14 @@ static lk_status define(lc_parser *s, lk_error *err) {
 	if (at.axis < 0 || lc_same_group(&at, &n->at)) return LK_OK;
 	char have[96], want[96];
 	if (n->at.axis >= 0) {
-		lc_at(s, t, err, "%s is made of what lives at %s, not at %s", name, lc_group_text(s->p, &n->at, have, sizeof have),
-		      lc_group_text(s->p, &at, want, sizeof want));
+		lc_at(s, t, err, "%s is made of what lives at %s, not at %s", name,
+			  lc_group_text(s->p, &n->at, have, sizeof have), lc_group_text(s->p, &at, want, sizeof want));
 		return lk_hint(err, "add send(..., %s: from -> to)", s->p->axes[at.axis].name);
 	}
 	n->at = at;
 	if (n->layout[at.axis].kind == LC_R) return LK_OK;
-	lc_at(s, t, err, "a value at one group of %s cannot be divided over %s", s->p->axes[at.axis].name, s->p->axes[at.axis].name);
+	lc_at(s, t, err, "a value at one group of %s cannot be divided over %s", s->p->axes[at.axis].name,
+		  s->p->axes[at.axis].name);
 	return lk_hint(err, "leave %s out of its layout", s->p->axes[at.axis].name);
 }
 
@@ -413,7 +419,8 @@ static lk_status statement(lc_parser *s, lk_error *err) {
 	char text[LC_NAME];
 	snprintf(text, sizeof text, "%.*s", lc_peek(s)->length, lc_peek(s)->text);
 	lc_at(s, lc_peek(s), err, "%s begins no statement", text);
-	return lc_suggest(err, text, words, 6, "statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, out");
+	return lc_suggest(err, text, words, 6,
+					  "statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, out");
 }
 
 /* ---- programs ---- */

@@ -15,7 +15,8 @@ static int called(const lc_token *t) {
 bool lc_is_call(const lc_token *t) { return t->kind == LC_NAME_TOKEN && called(t) >= 0; }
 
 /* [NAME =] INT; the name may be left out unless it is needed. */
-static lk_status named_integer(lc_parser *s, const char *name, bool needed, int64_t low, int64_t high, int64_t *out, lk_error *err) {
+static lk_status named_integer(lc_parser *s, const char *name, bool needed, int64_t low, int64_t high, int64_t *out,
+							   lk_error *err) {
 	char what[64];
 	snprintf(what, sizeof what, "%s%s", name, needed ? "=INTEGER" : "");
 	if (lc_take_word(s, name)) LK_TRY(lc_expect(s, '=', name, err));

@@ -48,8 +48,11 @@ static lk_status unknown(lc_parser *s, const lc_token *t, const char *name, lk_e
 	for (size_t i = s->p->nodes.count; !call && i-- > 0 && count < 512;)
 		if (s->p->nodes.at[i].name) names[count++] = s->p->nodes.at[i].name;
 	lc_at(s, t, err, call ? "there is no operation %s" : "%s is not defined", name);
-	if (!call && (lc_dim_find(s->p, name) >= 0 || lc_axis_find(s->p, name) >= 0)) return lk_hint(err, "as a number, write size(%s)", name);
-	return lc_suggest(err, name, names, count, call ? "see docs/LANGUAGE.md for the operations" : "declare it: in, state or scalar, or define it before");
+	if (!call && (lc_dim_find(s->p, name) >= 0 || lc_axis_find(s->p, name) >= 0))
+		return lk_hint(err, "as a number, write size(%s)", name);
+	return lc_suggest(err, name, names, count,
+					  call ? "see docs/LANGUAGE.md for the operations"
+						   : "declare it: in, state or scalar, or define it before");
 }
 
 static lk_status primary(lc_parser *s, int *id, lk_error *err) {

@@ -61,7 +61,8 @@ static lk_status overlap(lc_parser *s, lc_directive *d, lk_error *err) {
 	if (lc_take_word(s, "chunk")) {
 		int found = lc_choice(lc_peek(s), chunks, 2);
 		if (found >= 0) d->chunk = chunks[found], s->at++;
-		if (lc_peek(s)->kind == LC_NUMBER_TOKEN) LK_TRY(lc_integer(s, "a number of chunks", 1, 1 << 20, &d->chunks, err));
+		if (lc_peek(s)->kind == LC_NUMBER_TOKEN)
+			LK_TRY(lc_integer(s, "a number of chunks", 1, 1 << 20, &d->chunks, err));
 	}
 	if (!lc_take_word(s, "order")) return LK_OK;
 	int found = lc_choice(lc_peek(s), orders, 2);
@@ -136,7 +137,8 @@ static lk_status body(lc_parser *s, directives *out, lk_error *err) {
 	LK_TRY(lc_expect(s, '{', "the schedule's name", err));
 	while (!lc_take(s, '}')) {
 		if (lc_take(s, ';')) continue;
-		if (out->count == DIRECTIVES) return lc_at(s, lc_peek(s), err, "a schedule has at most %d directives", DIRECTIVES);
+		if (out->count == DIRECTIVES)
+			return lc_at(s, lc_peek(s), err, "a schedule has at most %d directives", DIRECTIVES);
 		if (!lk_push(out)) return lk_oom(err);
 		LK_TRY(directive(s, lk_last(out), err));
 	}

@@ -1,5 +1,5 @@
-/* print.c: a program in the language, so that reading it gives the same program. Unnamed values are written inside of the
- * statement that uses them. */
+/* print.c: a program in the language, so that reading it gives the same program. Unnamed values are written inside of
+ * the statement that uses them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@ char *lc_layout_text(const lc_program *p, const lc_layout *l, int axis, char *ou
 	const char *name = p->axes[axis].name;
 	switch (l->kind) {
 	case LC_S:
-		snprintf(out, size, l->turn ? "S(%d,%s) turned %+d" : "S(%d,%s)", l->dim, name, l->turn); /* a turn is never declared */
+		/* A turn is never declared: this is for messages and listings. */
+		snprintf(out, size, l->turn ? "S(%d,%s) turned %+d" : "S(%d,%s)", l->dim, name, l->turn);
 		return out;
 	case LC_P: snprintf(out, size, "P(%s,%s)", lc_reduce_name((lc_reduce)l->reduce), name); return out;
 	case LC_ROOT: snprintf(out, size, "ROOT(%d,%s)", l->root, name); return out;
@@ -153,7 +154,8 @@ static void put_call(writer *w, const lc_node *n) {
 static void put_definition(writer *w, const lc_node *n) {
 	char text[32];
 	if (n->op == LC_CONST) fputs(lk_format_shortest(n->number, text, sizeof text), w->out);
-	else if (n->op == LC_SIZE) fprintf(w->out, "size(%s)", n->axis >= 0 ? w->p->axes[n->axis].name : w->p->named[n->symbol].name);
+	else if (n->op == LC_SIZE)
+		fprintf(w->out, "size(%s)", n->axis >= 0 ? w->p->axes[n->axis].name : w->p->named[n->symbol].name);
 	else if (*lc_ops[n->op].arguments || n->op == LC_SEND) put_call(w, n);
 	else put_operation(w, n);
 }
@@ -225,7 +227,8 @@ static void declarations(const lc_program *p, FILE *out) {
 	for (size_t i = 0; i < p->lists.count; i++) fprintf(out, "\tlist %s\n", p->lists.at[i]);
 	for (int i = 0; i < p->named_count; i++) {
 		fprintf(out, "\tdim %s", p->named[i].name);
-		while (i + 1 < p->named_count && p->named[i + 1].list == p->named[i].list) fprintf(out, ", %s", p->named[++i].name);
+		while (i + 1 < p->named_count && p->named[i + 1].list == p->named[i].list)
+			fprintf(out, ", %s", p->named[++i].name);
 		if (p->named[i].list >= 0) fprintf(out, " of %s", p->lists.at[p->named[i].list]);
 		fputc('\n', out);
 	}

@@ -130,7 +130,8 @@ lk_status lc_axis_add(lc_program *p, const char *name, int64_t size, lk_error *e
 }
 
 lk_status lc_dim_declare(lc_program *p, const char *name, int list, lk_error *err) {
-	if (p->named_count == LC_DIMS) return lc_wrong(p, p->line, p->column, err, "a program has at most %d dims", LC_DIMS);
+	if (p->named_count == LC_DIMS)
+		return lc_wrong(p, p->line, p->column, err, "a program has at most %d dims", LC_DIMS);
 	LK_TRY(keep_name(p, name, &p->named[p->named_count].name, err));
 	p->named[p->named_count++].list = list;
 	return LK_OK;
@@ -138,7 +139,8 @@ lk_status lc_dim_declare(lc_program *p, const char *name, int list, lk_error *er
 
 lk_status lc_list_add(lc_program *p, const char *name, lk_error *err) {
 	const char *kept;
-	if (p->lists.count == LC_DIMS) return lc_wrong(p, p->line, p->column, err, "a program has at most %d lists", LC_DIMS);
+	if (p->lists.count == LC_DIMS)
+		return lc_wrong(p, p->line, p->column, err, "a program has at most %d lists", LC_DIMS);
 	LK_TRY(keep_name(p, name, &kept, err));
 	if (!lk_push(&p->lists)) return lk_oom(err);
 	*lk_last(&p->lists) = kept;
@@ -208,7 +210,8 @@ static bool same_schedule(const lc_schedule *a, const lc_schedule *b) {
 }
 
 static bool same_declarations(const lc_program *a, const lc_program *b) {
-	if (a->axis_count != b->axis_count || a->named_count != b->named_count || a->lists.count != b->lists.count) return false;
+	if (a->axis_count != b->axis_count || a->named_count != b->named_count || a->lists.count != b->lists.count)
+		return false;
 	for (int i = 0; i < a->axis_count; i++)
 		if (strcmp(a->axes[i].name, b->axes[i].name) != 0 || a->axes[i].size != b->axes[i].size) return false;
 	for (int i = 0; i < a->named_count; i++)

@@ -270,7 +270,8 @@ char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size);
 lk_status lc_divides(lc_program *p, lc_dim value, lc_dim divisor, int line, int column, lk_error *err);
 
 /* ---- types.c: a draft has op, operands, attributes, position and, if wanted, name and `at`; leaves also dtype, shape,
- * layout and list. Replicated operands that meet sliced ones are sliced by values that lc_add inserts. *id may be NULL. */
+ * layout and list. Replicated operands that meet sliced ones are sliced by values that lc_add inserts. *id may be NULL.
+ */
 lc_node lc_draft(lc_op op, int line, int column); /* with axis, list and groups set to none */
 lk_status lc_add(lc_program *p, const lc_node *draft, int *id, lk_error *err);
 

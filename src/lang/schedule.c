@@ -1,5 +1,5 @@
-/* schedule.c: whether a schedule can be meant: its names are there, a split finds one collective, what is fused is convex,
- * a state that is sliced is read nowhere in full. Whether each rewrite holds is the rewrites' matter.
+/* schedule.c: whether a schedule can be meant: its names are there, a split finds one collective, what is fused is
+ * convex, a state that is sliced is read nowhere in full. Whether each rewrite holds is the rewrites' matter.
  *
  * A name in a schedule stands for the statements that it is made of: a value for its own; the halves of a split for the
  * statement of the collective; a label for what was fused. */
@@ -54,7 +54,8 @@ static lk_status unknown(const checker *c, const lc_word *w, lk_error *err) {
 	for (int i = c->count; i-- > 0 && count < SUGGESTED / 2;) names[count++] = c->names[i].name;
 	for (size_t i = values(c); i-- > 0 && count < SUGGESTED;)
 		if (c->p->nodes.at[i].name) names[count++] = c->p->nodes.at[i].name;
-	lc_wrong(c->p, w->line, w->column, err, "%s is neither a value of %s nor introduced by a directive before", w->text, c->p->name);
+	lc_wrong(c->p, w->line, w->column, err, "%s is neither a value of %s nor introduced by a directive before", w->text,
+			 c->p->name);
 	const char *near = lk_nearest(w->text, names, count);
 	return near ? lk_hint(err, "do you mean %s?", near) : lk_hint(err, "split introduces two names, fuse a label");
 }
@@ -115,7 +116,8 @@ static lk_status reorder(checker *c, const lc_directive *d, lk_error *err) {
 	bool gather = moved != NULL;
 	for (size_t i = 0; i < values(c); i++) gather |= set[i] && c->p->nodes.at[i].op == LC_ALLGATHER;
 	if (!gather) {
-		lc_wrong(c->p, d->names[0].line, d->names[0].column, err, "%s is no gather that could be moved", d->names[0].text);
+		lc_wrong(c->p, d->names[0].line, d->names[0].column, err, "%s is no gather that could be moved",
+				 d->names[0].text);
 		return lk_hint(err, "split the allreduce first: split %s -> (rs,ag)", d->names[0].text);
 	}
 	for (int i = 1; i < d->name_count; i++) LK_TRY(resolve(c, &d->names[i], c->past, err));
@@ -127,8 +129,8 @@ static bool is_version_of(const checker *c, int value, const char *state) {
 	return (n->op == LC_STATE || n->op == LC_UPDATE) && n->name && strcmp(n->name, state) == 0;
 }
 
-/* Every use of a sliced state must itself work on slices: a gather was moved past it, or it is a part of an output, which
- * is gathered at its end. */
+/* Every use of a sliced state must itself work on slices: a gather was moved past it, or it is a part of an output,
+ * which is gathered at its end. */
 static lk_status slice_state(const checker *c, const lc_directive *d, const lc_word *w, lk_error *err) {
 	int value = lc_value_find(c->p, w->text);
 	if (value < 0) return unknown(c, w, err);
@@ -144,8 +146,13 @@ static lk_status slice_state(const checker *c, const lc_directive *d, const lc_w
 			bool own = root->op == LC_UPDATE && strcmp(root->name, w->text) == 0;
 			lc_wrong(c->p, w->line, w->column, err, "%s is read in full by %s, in line %d", w->text,
 			         root->op == LC_OUT ? "an output" : root->name ? root->name : "an expression", n->line);
-			if (root->op == LC_OUT) return lk_hint(err, "leave it out of \"%s\", or put out a value made from it", lc_directive_names[d->kind]);
-			return lk_hint(err, "move a gather past it first: reorder ag past {%s}", own ? w->text : root->name ? root->name : "...");
+			if (root->op == LC_OUT)
+				return lk_hint(err, "leave it out of \"%s\", or put out a value made from it",
+							   lc_directive_names[d->kind]);
+			return lk_hint(err, "move a gather past it first: reorder ag past {%s}",
+						   own          ? w->text
+						   : root->name ? root->name
+										: "...");
 		}
 	}
 	return LK_OK;
@@ -164,11 +171,13 @@ static lk_status fuse(checker *c, const lc_directive *d, lk_error *err) {
 			int from = n->in[k];
 			if (set[i] && left[from]) {
 				const lc_node *out = &c->p->nodes.at[c->statement[through[from]]];
-				lc_wrong(c->p, d->line, d->column, err, "what is fused depends on itself through %s, which is outside of it",
-				         out->name ? out->name : "an output");
+				lc_wrong(c->p, d->line, d->column, err,
+						 "what is fused depends on itself through %s, which is outside of it",
+						 out->name ? out->name : "an output");
 				return lk_hint(err, "add %s to the set, or fuse less", out->name ? out->name : "it");
 			}
-			if (!set[i] && (set[from] || left[from]) && !left[i]) left[i] = 1, through[i] = left[from] ? through[from] : (int)i;
+			if (!set[i] && (set[from] || left[from]) && !left[i])
+				left[i] = 1, through[i] = left[from] ? through[from] : (int)i;
 		}
 	}
 	return introduce_all(c, d, set, err);

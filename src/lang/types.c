@@ -32,7 +32,8 @@ lk_status lc_refuse_layout(const lc_program *p, const lc_node *n, int i, int axi
 		return lk_hint(err, "add broadcast(%s, %s)", x, name);
 	case LC_L:
 		lc_refuse(p, n, err, "%s is local to each rank of %s%s", x, name, why);
-		return lk_hint(err, "say what its parts are: sliced(%s, DIM, %s), or declare it partial, P(sum,%s)", x, name, name);
+		return lk_hint(err, "say what its parts are: sliced(%s, DIM, %s), or declare it partial, P(sum,%s)", x, name,
+					   name);
 	default:
 		lc_refuse(p, n, err, "%s is the same on all ranks of %s%s", x, name, why);
 		return lk_hint(err, "take its part of each rank: slice(%s, DIM, %s)", x, name);
@@ -51,7 +52,8 @@ lk_status lc_join_dtypes(const lc_program *p, const lc_node *n, int first, int l
 		if (lc_is_weak(a->dtype)) continue;
 		if (strong >= 0 && lc_in(p, n, strong)->dtype != a->dtype) {
 			const char *to = lc_dtype_name(lc_in(p, n, strong)->dtype), *from = lc_dtype_name(a->dtype);
-			lc_refuse(p, n, err, "%s is %s and %s is %s", lc_shown(p, n->in[strong], x), to, lc_shown(p, n->in[i], y), from);
+			lc_refuse(p, n, err, "%s is %s and %s is %s", lc_shown(p, n->in[strong], x), to, lc_shown(p, n->in[i], y),
+					  from);
 			return lk_hint(err, "make them equal: cast(%s, %s)", to, y);
 		}
 		if (strong < 0) strong = i;
@@ -93,7 +95,8 @@ static lk_status check_declared_layout(lc_program *p, const lc_node *n, int axis
 	}
 	if (l->dim >= n->rank || l->dim < 0) {
 		lc_refuse(p, n, err, "S(%d,%s) slices dim %d of %d", l->dim, p->axes[axis].name, l->dim, n->rank);
-		return n->rank ? lk_hint(err, "dims count from 0 to %d", n->rank - 1) : lk_hint(err, "a scalar cannot be sliced");
+		return n->rank ? lk_hint(err, "dims count from 0 to %d", n->rank - 1)
+					   : lk_hint(err, "a scalar cannot be sliced");
 	}
 	LK_TRY(lc_dim_axis(p, axis, &ranks, err));
 	return lc_divides(p, n->dim[l->dim], ranks, n->line, n->column, err);
@@ -108,7 +111,9 @@ static lk_status check_shape(const lc_program *p, lc_node *n, lk_error *err) {
 			return lk_hint(err, "dims have 1 element at least");
 		}
 		if (list < 0 || list == n->list) continue;
-		if (n->list >= 0) return lc_refuse(p, n, err, "dims of two lists, %s and %s, in one tensor", p->lists.at[n->list], p->lists.at[list]);
+		if (n->list >= 0)
+			return lc_refuse(p, n, err, "dims of two lists, %s and %s, in one tensor", p->lists.at[n->list],
+							 p->lists.at[list]);
 		n->list = list;
 	}
 	return LK_OK;
@@ -130,6 +135,21 @@ static lk_status type_leaf(lc_program *p, lc_node *n, lk_error *err) {
 	return LK_OK;
 }
 
+/* The cheapest way from the layout of a new value to that of its state, where one step does it. */
+static lk_status update_layout(const lc_program *p, const lc_node *n, int axis, const char *why, lk_error *err) {
+	const lc_layout *from = &lc_in(p, n, 1)->layout[axis], *to = &lc_in(p, n, 0)->layout[axis];
+	const char *name = p->axes[axis].name;
+	char x[LC_SHOWN];
+	lc_shown(p, n->in[1], x);
+	lc_refuse_layout(p, n, 1, axis, why, err);
+	if (to->kind != LC_S || to->turn || from->turn) return LK_ERR_INPUT;
+	if (from->kind == LC_R) return lk_hint(err, "take its part: slice(%s, %d, %s)", x, to->dim, name);
+	if (from->kind == LC_S) return lk_hint(err, "add alltoall(%s, %d, %d, %s)", x, from->dim, to->dim, name);
+	if (from->kind != LC_P) return LK_ERR_INPUT;
+	return lk_hint(err, "add reducescatter(%s, %s, %s, dim=%d)", x, lc_reduce_name((lc_reduce)from->reduce), name,
+				   to->dim);
+}
+
 static lk_status type_update(lc_program *p, lc_node *n, lk_error *err) {
 	const lc_node *t = lc_in(p, n, 0), *e = lc_in(p, n, 1);
 	char x[LC_SHOWN], have[128], want[128];
@@ -146,7 +166,7 @@ static lk_status type_update(lc_program *p, lc_node *n, lk_error *err) {
 		lc_type_text(p, &wanted, want, sizeof want);
 		char why[216];
 		snprintf(why, sizeof why, ", but the state %.63s is %.120s", t->name ? t->name : "?", want);
-		return lc_refuse_layout(p, n, 1, a, why, err);
+		return update_layout(p, n, a, why, err);
 	}
 	n->name = t->name, n->dtype = t->dtype, n->rank = t->rank;
 	memcpy(n->dim, t->dim, sizeof n->dim);
@@ -180,8 +200,8 @@ static lk_status join_lists(lc_program *p, lc_node *n, lk_error *err) {
 		char x[LC_SHOWN];
 		if (list < 0 || list == n->list) continue;
 		if (n->list >= 0) {
-			lc_refuse(p, n, err, "%s belongs to the list %s, the other operand to %s", lc_shown(p, n->in[i], x), p->lists.at[list],
-			          p->lists.at[n->list]);
+			lc_refuse(p, n, err, "%s belongs to the list %s, the other operand to %s", lc_shown(p, n->in[i], x),
+					  p->lists.at[list], p->lists.at[n->list]);
 			return lk_hint(err, "take total(...) of one, or make both of one list");
 		}
 		n->list = list;
@@ -199,7 +219,8 @@ static lk_status join_groups(lc_program *p, lc_node *n, lk_error *err) {
 		if (n->at.axis >= 0) {
 			lc_refuse(p, n, err, "%s lives at %s, the other operand at %s", lc_shown(p, n->in[i], x),
 			          lc_group_text(p, g, a, sizeof a), lc_group_text(p, &n->at, b, sizeof b));
-			return g->axis == n->at.axis ? lk_hint(err, "send one to the other's group") : lk_hint(err, "use one axis for groups");
+			return g->axis == n->at.axis ? lk_hint(err, "send one to the other's group")
+										 : lk_hint(err, "use one axis for groups");
 		}
 		n->at = *g;
 	}
@@ -207,8 +228,8 @@ static lk_status join_groups(lc_program *p, lc_node *n, lk_error *err) {
 		lc_group here = n->at;
 		n->at = wanted; /* where it goes */
 		if (here.axis < 0 || lc_same_group(&here, &n->from)) return LK_OK;
-		lc_refuse(p, n, err, "%s lives at %s and is sent from %s", lc_shown(p, n->in[0], x), lc_group_text(p, &here, a, sizeof a),
-		          lc_group_text(p, &n->from, b, sizeof b));
+		lc_refuse(p, n, err, "%s lives at %s and is sent from %s", lc_shown(p, n->in[0], x),
+				  lc_group_text(p, &here, a, sizeof a), lc_group_text(p, &n->from, b, sizeof b));
 		return lk_hint(err, "send it from where it is");
 	}
 	if (wanted.axis < 0 || lc_same_group(&wanted, &n->at)) return LK_OK;
@@ -223,7 +244,8 @@ static lk_status join_groups(lc_program *p, lc_node *n, lk_error *err) {
 
 static lk_status check_groups(const lc_program *p, const lc_node *n, lk_error *err) {
 	if (n->at.axis < 0 || n->layout[n->at.axis].kind == LC_R) return LK_OK;
-	lc_refuse(p, n, err, "a value at one group of %s cannot be divided over %s", p->axes[n->at.axis].name, p->axes[n->at.axis].name);
+	lc_refuse(p, n, err, "a value at one group of %s cannot be divided over %s", p->axes[n->at.axis].name,
+			  p->axes[n->at.axis].name);
 	return lk_hint(err, "leave %s out of its layout", p->axes[n->at.axis].name);
 }
 

@@ -1,5 +1,6 @@
-/* types.h: the type rules, one file per family of operations. Each rule gets a draft whose operands are checked to exist,
- * and fills format, shape and layouts. A rule may insert slices, so that operands are looked up again after it. */
+/* types.h: the type rules, one file per family of operations. Each rule gets a draft whose operands are checked to
+ * exist, and fills format, shape and layouts. A rule may insert slices, so that operands are looked up again after it.
+ */
 #ifndef LK_LANG_TYPES_H
 #define LK_LANG_TYPES_H
 
@@ -16,7 +17,8 @@ enum { LC_SHOWN = 48 }; /* bytes of an operand in messages */
 
 /* Replaces operand i by its slice along dim d on an axis. */
 lk_status lc_slice_operand(lc_program *p, lc_node *n, int i, int d, int axis, lk_error *err);
-/* The error "y is partial over tp" (or sliced, local, on one rank), `why` behind it, with the collective that repairs. */
+/* The error "y is partial over tp" (or sliced, local, on one rank), `why` behind it, with the collective that repairs.
+ */
 lk_status lc_refuse_layout(const lc_program *p, const lc_node *n, int i, int axis, const char *why, lk_error *err);
 /* Joins the formats of operands first .. last; the error names a cast. */
 lk_status lc_join_dtypes(const lc_program *p, const lc_node *n, int first, int last, lc_dtype *out, lk_error *err);

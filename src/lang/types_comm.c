@@ -74,7 +74,8 @@ static lk_status collective(lc_program *p, lc_node *n, lk_error *err) {
 		*to = from;
 		if (from.kind == LC_L) return LK_OK;
 		if (from.kind == LC_R) return need(p, n, LC_S, ", so that handing it round changes nothing", err);
-		if (__builtin_add_overflow(to->turn, n->shift, &to->turn)) return lc_refuse(p, n, err, "the shifts add up to too much");
+		if (__builtin_add_overflow(to->turn, n->shift, &to->turn))
+			return lc_refuse(p, n, err, "the shifts add up to too much");
 		if (p->axes[n->axis].size) to->turn = (int32_t)(to->turn % p->axes[n->axis].size);
 		return need(p, n, LC_S, ", not sliced", err);
 	case LC_LOCAL:

@@ -17,9 +17,9 @@ static lk_status same_extent(const lc_program *p, const lc_node *n, int d, int e
 	const lc_node *a = lc_in(p, n, 0), *b = lc_in(p, n, 1);
 	char x[LC_SHOWN], y[LC_SHOWN], dx[64], dy[64];
 	if (a->dim[d] == b->dim[e]) return LK_OK;
-	lc_refuse(p, n, err, "%s sums over dim %d of %s, which has %s elements, and dim %d of %s, which has %s", lc_ops[n->op].name, d,
-	          lc_shown(p, n->in[0], x), lc_dim_text(p, a->dim[d], dx, sizeof dx), e, lc_shown(p, n->in[1], y),
-	          lc_dim_text(p, b->dim[e], dy, sizeof dy));
+	lc_refuse(p, n, err, "%s sums over dim %d of %s, which has %s elements, and dim %d of %s, which has %s",
+			  lc_ops[n->op].name, d, lc_shown(p, n->in[0], x), lc_dim_text(p, a->dim[d], dx, sizeof dx), e,
+			  lc_shown(p, n->in[1], y), lc_dim_text(p, b->dim[e], dy, sizeof dy));
 	return n->op == LC_MATMUL ? lk_hint(err, "transpose with the flags ta or tb, or correct a shape")
 	                          : lk_hint(err, "x is [N,C,H,W], w is [O,C,KH,KW]");
 }
@@ -80,7 +80,8 @@ static lk_status extent(lc_program *p, lc_node *n, int d, lk_error *err) {
 }
 
 static lk_status shape_conv(lc_program *p, lc_node *n, roles *r, lk_error *err) {
-	static const roles conv = {{{0, SUMMED, FIXED, FIXED}, {1, SUMMED, FIXED, FIXED}}, {{-1, 1, -1, -1}, {-1, 1, -1, -1}}};
+	static const roles conv = {{{0, SUMMED, FIXED, FIXED}, {1, SUMMED, FIXED, FIXED}},
+							   {{-1, 1, -1, -1}, {-1, 1, -1, -1}}};
 	if (lc_in(p, n, 0)->rank != 4 || lc_in(p, n, 1)->rank != 4) {
 		lc_refuse(p, n, err, "conv2d takes an image of 4 dims and a kernel of 4");
 		return lk_hint(err, "x is [N,C,H,W], w is [O,C,KH,KW]");
@@ -117,7 +118,8 @@ static lk_status both_sliced(const lc_program *p, lc_node *n, const roles *r, in
 		                               : (lc_layout){.kind = LC_S, .dim = (int8_t)to, .turn = a->turn};
 		return LK_OK;
 	}
-	return lc_refuse_layout(p, n, 1, axis, ", and the other operand otherwise: ranks would hold blocks that do not fit", err);
+	return lc_refuse_layout(p, n, 1, axis, ", and the other operand otherwise: ranks would hold blocks that do not fit",
+							err);
 }
 
 static lk_status layout(lc_program *p, lc_node *n, const roles *r, int axis, lk_error *err) {
@@ -126,12 +128,14 @@ static lk_status layout(lc_program *p, lc_node *n, const roles *r, int axis, lk_
 	int i = a.kind != LC_R ? 0 : 1; /* the operand that is not replicated, if only one is */
 	const lc_layout l = i ? b : a, other = i ? a : b;
 	n->layout[axis] = l;
-	if (other.kind != LC_R && !(l.kind == LC_L && other.kind == LC_L) && !(l.kind == LC_ROOT && lc_same_layout(&l, &other))) {
+	if (other.kind != LC_R && !(l.kind == LC_L && other.kind == LC_L) &&
+		!(l.kind == LC_ROOT && lc_same_layout(&l, &other))) {
 		int wrong = l.kind == LC_P || other.kind != LC_P ? i : 1 - i;
 		return lc_refuse_layout(p, n, wrong, axis, ", and the other operand is not replicated", err);
 	}
 	if (l.kind == LC_S) return one_sliced(p, n, r, axis, i, err);
-	if (l.kind == LC_P && l.reduce != LC_SUM) return lc_refuse_layout(p, n, i, axis, ", and products of parts are no parts", err);
+	if (l.kind == LC_P && l.reduce != LC_SUM)
+		return lc_refuse_layout(p, n, i, axis, ", and products of parts are no parts", err);
 	return LK_OK;
 }
 
@@ -141,7 +145,8 @@ lk_status lc_type_contract(lc_program *p, lc_node *n, lk_error *err) {
 	char x[LC_SHOWN];
 	memset(&r, 0xff, sizeof r);
 	LK_TRY(lc_join_dtypes(p, n, 0, 1, &joined, err));
-	if (joined == LC_BOOL) return lc_refuse(p, n, err, "%s is bool, which %s does not take", lc_shown(p, n->in[0], x), lc_ops[n->op].name);
+	if (joined == LC_BOOL)
+		return lc_refuse(p, n, err, "%s is bool, which %s does not take", lc_shown(p, n->in[0], x), lc_ops[n->op].name);
 	n->dtype = (uint8_t)joined;
 	LK_TRY(n->op == LC_MATMUL ? shape_matmul(p, n, &r, err) : shape_conv(p, n, &r, err));
 	for (int a = 0; a < p->axis_count; a++) LK_TRY(layout(p, n, &r, a, err));
@@ -155,8 +160,10 @@ static lk_status rows_layout(lc_program *p, lc_node *n, int axis, lk_error *err)
 	bool whole = index.kind == LC_R;
 	n->layout[axis] = (lc_layout){.kind = LC_R};
 	if (table.kind == LC_L || index.kind == LC_L) {
-		if (table.kind != LC_L && table.kind != LC_R) return lc_refuse_layout(p, n, 0, axis, ", and stands beside a local value", err);
-		if (index.kind != LC_L && index.kind != LC_R) return lc_refuse_layout(p, n, 1, axis, ", and stands beside a local value", err);
+		if (table.kind != LC_L && table.kind != LC_R)
+			return lc_refuse_layout(p, n, 0, axis, ", and stands beside a local value", err);
+		if (index.kind != LC_L && index.kind != LC_R)
+			return lc_refuse_layout(p, n, 1, axis, ", and stands beside a local value", err);
 		n->layout[axis].kind = LC_L;
 		return LK_OK;
 	}
@@ -188,7 +195,8 @@ lk_status lc_type_rows(lc_program *p, lc_node *n, lk_error *err) {
 		return lk_hint(err, "the first operand is the table, the second the indices");
 	}
 	if (!lc_is_integer(index->dtype)) {
-		lc_refuse(p, n, err, "%s is %s, and indices are integers", lc_shown(p, n->in[1], x), lc_dtype_name(index->dtype));
+		lc_refuse(p, n, err, "%s is %s, and indices are integers", lc_shown(p, n->in[1], x),
+				  lc_dtype_name(index->dtype));
 		return lk_hint(err, "add cast(i32, %s)", x);
 	}
 	if (index->rank == LC_RANK) return lc_refuse(p, n, err, "a tensor has at most %d dims", LC_RANK);

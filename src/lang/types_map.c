@@ -34,7 +34,9 @@ static lk_status broadcast(const lc_program *p, lc_node *n, lk_error *err) {
 /* ---- format ---- */
 
 static bool compares(int op) { return op >= LC_LT && op <= LC_NE; }
-static bool needs_real(int op) { return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID; }
+static bool needs_real(int op) {
+	return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID;
+}
 
 static lk_status format(const lc_program *p, lc_node *n, lk_error *err) {
 	char x[LC_SHOWN];
@@ -53,7 +55,8 @@ static lk_status format(const lc_program *p, lc_node *n, lk_error *err) {
 		bool logical = n->op == LC_SELECT || n->op == LC_EQ || n->op == LC_NE; /* these take bool as well */
 		if ((t != LC_BOOL || logical) && (lc_is_real(t) || lc_is_weak(t) ||
 		                                  !(needs_real(n->op) || n->op == LC_DROPOUT))) continue;
-		lc_refuse(p, n, err, "%s is %s, which %s does not take", lc_shown(p, n->in[i], x), lc_dtype_name(t), lc_ops[n->op].name);
+		lc_refuse(p, n, err, "%s is %s, which %s does not take", lc_shown(p, n->in[i], x), lc_dtype_name(t),
+				  lc_ops[n->op].name);
 		return lk_hint(err, "cast it: cast(f32, %s)", x);
 	}
 	LK_TRY(lc_join_dtypes(p, n, n->op == LC_SELECT, n->inputs - 1, &joined, err));
@@ -70,7 +73,8 @@ static int placed(const lc_program *p, const lc_node *n, int i, int d) { return 
 static lk_status local(const lc_program *p, lc_node *n, int axis, lk_error *err) {
 	for (int i = 0; i < n->inputs; i++) {
 		int kind = lc_in(p, n, i)->layout[axis].kind;
-		if (kind != LC_L && kind != LC_R) return lc_refuse_layout(p, n, i, axis, ", and stands beside a local value", err);
+		if (kind != LC_L && kind != LC_R)
+			return lc_refuse_layout(p, n, i, axis, ", and stands beside a local value", err);
 	}
 	n->layout[axis] = (lc_layout){.kind = LC_L};
 	return LK_OK;
@@ -91,18 +95,25 @@ static lk_status partial(const lc_program *p, lc_node *n, int axis, lk_error *er
 	const char *why = "";
 	char text[160];
 	switch (n->op) {
-	case LC_CAST: fine = lc_is_real(lc_in(p, n, 0)->dtype) && lc_is_real(n->dtype); why = ", and this cast is not linear"; break;
+	case LC_CAST:
+		fine = lc_is_real(lc_in(p, n, 0)->dtype) && lc_is_real(n->dtype);
+		why = ", and this cast is not linear";
+		break;
 	case LC_COPY: fine = true; break;
 	case LC_NEG: fine = sum; break;
 	case LC_ADD: case LC_SUB:
 		fine = sum && parts == 2 && lc_in(p, n, 0)->layout[axis].reduce == LC_SUM;
 		if (!fine && parts == 1 && others_whole) {
 			char x[LC_SHOWN];
-			snprintf(text, sizeof text, "; every rank would add %s, size(%s) times in all", lc_shown(p, n->in[others], x), p->axes[axis].name);
+			snprintf(text, sizeof text, "; every rank would add %s, size(%s) times in all",
+					 lc_shown(p, n->in[others], x), p->axes[axis].name);
 			why = text;
 		}
 		break;
-	case LC_MUL: fine = sum && parts == 1 && others_whole; why = parts == 2 ? ", and so is the other factor" : ""; break;
+	case LC_MUL:
+		fine = sum && parts == 1 && others_whole;
+		why = parts == 2 ? ", and so is the other factor" : "";
+		break;
 	case LC_DIV: fine = sum && parts == 1 && which == 0 && others_whole; why = ", and so cannot be divided by"; break;
 	case LC_SELECT: fine = sum && parts == 2 && lc_in(p, n, 0)->layout[axis].kind == LC_R &&
 		lc_in(p, n, 1)->layout[axis].reduce == LC_SUM; break;

@@ -12,7 +12,8 @@ static lk_status check_operand(const lc_program *p, const lc_node *n, lk_error *
 	lc_shown(p, n->in[0], text);
 	if (x->rank == 0) {
 		lc_refuse(p, n, err, "%s is one number, and has no dims for %s", text, lc_ops[n->op].name);
-		if (n->op == LC_RED_MAX || n->op == LC_RED_MIN) return lk_hint(err, "of two values, write maximum(a, b) or minimum(a, b)");
+		if (n->op == LC_RED_MAX || n->op == LC_RED_MIN)
+			return lk_hint(err, "of two values, write maximum(a, b) or minimum(a, b)");
 		return lk_hint(err, "leave %s out", lc_ops[n->op].name);
 	}
 	for (int d = x->rank; d < 8; d++) {
@@ -48,7 +49,8 @@ static lk_status layout(const lc_program *p, lc_node *n, int axis, lk_error *err
 	n->layout[axis] = l;
 	if (l.kind == LC_P) {
 		bool alike = n->op != LC_RED_NORM && l.reduce == reduction(n->op);
-		return alike ? LK_OK : lc_refuse_layout(p, n, 0, axis, ", and this reduction of parts is no part of the result", err);
+		return alike ? LK_OK
+					 : lc_refuse_layout(p, n, 0, axis, ", and this reduction of parts is no part of the result", err);
 	}
 	if (l.kind != LC_S) return LK_OK;
 	if (!(n->dims >> l.dim & 1)) {

@@ -414,6 +414,8 @@ static void test_wrong(void **state) {
 		{IN_MESH("a = allreduce(q, sum, tp) w <- w + a out w*2\n} schedule s { split a -> (rs,ag); slice w"), "f:6:42: w is read in full by w, in line 5; move a gather past it first: reorder ag past {w}"},
 		{IN_MESH("a = allreduce(q, sum, tp) w <- w + a out w\n} schedule s { split a -> (rs,ag) reorder ag past {w} slice w"), "f:6:61: w is read in full by an output, in line 5; leave it out of \"slice\", or put out a value made from it"},
 		/* others */
+		{IN_MESH("state z : f32[N] @ S(0,tp) z <- r"), "f:5:28: r is the same on all ranks of tp, but the state z is f32[N] @ S(0,tp); take its part: slice(r, 0, tp)"},
+		{IN_MESH("state z : f32[N] @ S(0,tp) z <- q"), "f:5:28: q is partial over tp, but the state z is f32[N] @ S(0,tp); add reducescatter(q, sum, tp, dim=0)"},
 		{IN_MESH("y = sqrt(q) out y"), "f:5:5: q is partial over tp, and sqrt of parts is no part of the result; add allreduce(q, sum, tp)"},
 		{IN_MESH("out dropout(q, 0.1, key=1)"), "f:5:5: q is partial over tp, and dropout of parts would drop each part differently; add allreduce(q, sum, tp)"},
 		{IN_MESH("out norm(s)"), "f:5:5: norm over a dim that is sliced over tp: roots of parts do not add up; write sqrt(allreduce(sum(s^2), sum, tp))"},
