@@ -157,6 +157,11 @@ static lk_status type_update(lc_program *p, lc_node *n, lk_error *err) {
 		lc_refuse(p, n, err, "%s is no state and keeps its value", lc_shown(p, n->in[0], x));
 		return lk_hint(err, "declare it with state, or define a new value: NAME = ...");
 	}
+	if (!lc_same_group(&n->at, &t->at)) {
+		lc_refuse(p, n, err, "the state %s is everywhere, and its new value at %s alone", t->name ? t->name : "?",
+				  lc_group_text(p, &n->at, have, sizeof have));
+		return lk_hint(err, "declare the state at %s", have);
+	}
 	lc_node got = *e, wanted = *t;
 	got.list = wanted.list = t->list;
 	bool same = e->rank == t->rank && e->dtype == t->dtype && e->list == t->list &&

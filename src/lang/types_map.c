@@ -114,12 +114,14 @@ static lk_status partial(const lc_program *p, lc_node *n, int axis, lk_error *er
 		fine = sum && parts == 1 && others_whole;
 		why = parts == 2 ? ", and so is the other factor" : "";
 		break;
-	case LC_DIV: fine = sum && parts == 1 && which == 0 && others_whole; why = ", and so cannot be divided by"; break;
+	case LC_DIV: /* integer quotients are rounded, and so are not linear */
+		fine = sum && parts == 1 && which == 0 && others_whole && lc_is_real((lc_dtype)n->dtype);
+		why = which == 0 ? "" : ", and so cannot be divided by";
+		break;
 	case LC_SELECT: fine = sum && parts == 2 && lc_in(p, n, 0)->layout[axis].kind == LC_R &&
 		lc_in(p, n, 1)->layout[axis].reduce == LC_SUM; break;
 	default: break;
 	}
-	if (!fine && n->op == LC_DIV && which == 0) why = "";
 	if (!fine && !*why) {
 		snprintf(text, sizeof text, ", and %s of parts is no part of the result", lc_ops[n->op].name);
 		why = text;
