@@ -110,6 +110,19 @@ static void check_text(const lc_file *file, FILE *out) {
 
 /* ---- JSON ---- */
 
+/* What a printer writes, as a member. */
+static void json_printed(lk_json_writer *w, const char *key, const lc_program *p, const lc_node *n, const lc_directive *d) {
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	if (!out) return;
+	if (d) lc_print_directive(d, out);
+	else lc_print_attributes(p, n, out);
+	fclose(out);
+	if (d || (text && *text)) lk_json_put_text(w, key, text);
+	free(text);
+}
+
 static void json_value(lk_json_writer *w, const lc_program *p, int id) {
 	const lc_node *n = &p->nodes.at[id];
 	char text[256];
@@ -128,6 +141,8 @@ static void json_value(lk_json_writer *w, const lc_program *p, int id) {
 	for (int a = 0; a < p->axis_count; a++)
 		lk_json_put_text(w, NULL, lc_layout_text(p, &n->layout[a], a, text, sizeof text));
 	lk_json_array_end(w);
+	json_printed(w, "attributes", p, n, NULL);
+	if (n->op == LC_SIZE) lk_json_put_text(w, "of", n->axis >= 0 ? p->axes[n->axis].name : p->named[n->symbol].name);
 	if (n->op == LC_CONST) lk_json_put_number(w, "number", n->number);
 	if (n->list >= 0) lk_json_put_text(w, "list", p->lists.at[n->list]);
 	if (n->at.axis >= 0) lk_json_put_text(w, "at", lc_group_text(p, &n->at, text, sizeof text));
@@ -141,7 +156,10 @@ static void json_schedules(lk_json_writer *w, const lc_program *p) {
 	for (size_t i = 0; i < p->schedules.count; i++) {
 		lk_json_object(w, NULL);
 		lk_json_put_text(w, "name", p->schedules.at[i].name);
-		lk_json_put_integer(w, "directives", p->schedules.at[i].count);
+		lk_json_array(w, "directives");
+		for (int k = 0; k < p->schedules.at[i].count; k++)
+			json_printed(w, NULL, p, NULL, &p->schedules.at[i].directives[k]);
+		lk_json_array_end(w);
 		lk_json_object_end(w);
 	}
 	lk_json_array_end(w);

@@ -59,16 +59,19 @@ lk_status lc_settle(lc_program *p, lk_error *err) {
 
 static void put_row(const lc_program *p, int id, FILE *out) {
 	const lc_node *n = &p->nodes.at[id];
-	char type[512], what[256];
-	lc_node plain = *n;
-	int used = snprintf(what, sizeof what, "%s", lc_ops[n->op].name);
-	for (int i = 0; i < n->inputs; i++) used += snprintf(what + used, sizeof what - (size_t)used, " %%%d", n->in[i]);
-	if (n->op == LC_CONST) used += snprintf(what + used, sizeof what - (size_t)used, " %.17g", n->number);
-	if (n->axis >= 0) used += snprintf(what + used, sizeof what - (size_t)used, " %s", p->axes[n->axis].name);
-	if (n->op == LC_SIZE && n->axis < 0)
-		snprintf(what + used, sizeof what - (size_t)used, " %s", p->named[n->symbol].name);
-	fprintf(out, "  %%%-4d %-12s %-28s %s\n", id, n->name ? n->name : "", what,
-			lc_type_text(p, &plain, type, sizeof type));
+	char type[512], what[256] = "";
+	FILE *file = fmemopen(what, sizeof what, "w");
+	if (!file) return;
+	fputs(lc_ops[n->op].name, file);
+	for (int i = 0; i < n->inputs; i++) fprintf(file, " %%%d", n->in[i]);
+	fputc(' ', file);
+	if (n->op == LC_CONST) fprintf(file, "%.17g", n->number);
+	else if (n->op == LC_SIZE) fputs(n->axis >= 0 ? p->axes[n->axis].name : p->named[n->symbol].name, file);
+	else lc_print_attributes(p, n, file);
+	fclose(file);
+	what[sizeof what - 1] = '\0';
+	lc_type_text(p, n, type, sizeof type);
+	fprintf(out, "  %%%-4d %-12s %-32s %s\n", id, n->name ? n->name : "", what, type);
 }
 
 void lc_print_listing(const lc_program *p, FILE *out) {

@@ -150,6 +150,28 @@ static void put_call(writer *w, const lc_node *n) {
 	fputc(')', w->out);
 }
 
+void lc_print_attributes(const lc_program *p, const lc_node *n, FILE *out) {
+	writer w = {p, out, 0};
+	char from[LC_NAME + 24], to[LC_NAME + 24];
+	const char *between = "";
+	if (n->op == LC_SEND) {
+		group_index(&n->from, from, sizeof from), group_index(&n->at, to, sizeof to);
+		fprintf(out, "%s: %s->%s", p->axes[n->at.axis].name, from, to);
+	}
+	for (const char *kind = lc_ops[n->op].arguments; *kind >= 'a'; kind++) {
+		if (*kind == 'x') continue;
+		fputs(between, out);
+		put_argument(&w, n, *kind, NULL);
+		between = ", ";
+	}
+	char options[96] = "";
+	w.out = fmemopen(options, sizeof options, "w");
+	if (!w.out) return;
+	put_options(&w, n);
+	fclose(w.out);
+	fputs(options + (*options && !*between ? 2 : 0), out); /* they begin with a comma */
+}
+
 /* The value as what defines it, its name aside. */
 static void put_definition(writer *w, const lc_node *n) {
 	char text[32];
@@ -255,8 +277,8 @@ static void put_words(const lc_word *words, int count, const char *begin, const 
 	fputs(end, out);
 }
 
-static void put_directive(const lc_directive *d, FILE *out) {
-	fprintf(out, "\t%s ", lc_directive_names[d->kind]);
+void lc_print_directive(const lc_directive *d, FILE *out) {
+	fprintf(out, "%s ", lc_directive_names[d->kind]);
 	switch (d->kind) {
 	case LC_SPLIT: case LC_HIERARCHICAL:
 		fprintf(out, "%s -> ", d->names[0].text);
@@ -281,12 +303,15 @@ static void put_directive(const lc_directive *d, FILE *out) {
 		if (d->chunks) fprintf(out, " %lld", (long long)d->chunks);
 	}
 	if (d->order) fprintf(out, " order %s", d->order);
-	fputc('\n', out);
 }
 
 void lc_print_schedule(const lc_program *p, const lc_schedule *s, FILE *out) {
 	fprintf(out, "schedule %s for %s {\n", s->name, p->name);
-	for (int i = 0; i < s->count; i++) put_directive(&s->directives[i], out);
+	for (int i = 0; i < s->count; i++) {
+		fputc('\t', out);
+		lc_print_directive(&s->directives[i], out);
+		fputc('\n', out);
+	}
 	fputs("}\n", out);
 }
 

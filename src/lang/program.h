@@ -292,6 +292,9 @@ lk_status lc_schedule_check(const lc_program *p, const lc_schedule *s, lk_error 
 lk_status lc_settle(lc_program *p, lk_error *err);
 void lc_print_program(const lc_program *p, FILE *out);
 void lc_print_schedule(const lc_program *p, const lc_schedule *s, FILE *out);
+/* What a call has beside its operands: "sum, tp, dim=0"; a directive without line end. */
+void lc_print_attributes(const lc_program *p, const lc_node *n, FILE *out);
+void lc_print_directive(const lc_directive *d, FILE *out);
 void lc_print_file(const lc_file *file, FILE *out);
 /* A value as an expression, cut to `size`; returns `out`. */
 char *lc_value_text(const lc_program *p, int id, char *out, size_t size);
