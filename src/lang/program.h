@@ -4,8 +4,7 @@
  * format, a shape and, for each mesh axis, a layout. Shapes are those of the whole tensor; what one rank holds follows
  * from the layout. Names begin with lc_, for the step graph has programs and nodes of its own.
  *
- * A state's update is its new version, under the same name. Values that read an older version stand before the update:
- * the text could not name it behind (a copy can be kept there).
+ * A state's update is its new version, under the same name; values that read an older version stand before the update.
  *
  * lc_add is the only way to append a value: it checks operands by the type rules and derives format, shape, layout and
  * group. The parser, rewrites and tests all build with it, so that no ill-typed program exists.

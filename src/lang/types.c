@@ -282,9 +282,21 @@ static lk_status check_draft(const lc_program *p, const lc_node *n, lk_error *er
 	return LK_OK;
 }
 
+/* A state that was updated since could not be named in the text. */
+static lk_status check_versions(const lc_program *p, const lc_node *n, lk_error *err) {
+	for (int i = 0; i < n->inputs; i++) {
+		const lc_node *x = lc_in(p, n, i);
+		if ((x->op != LC_STATE && x->op != LC_UPDATE) || !x->name || lc_value_find(p, x->name) == n->in[i]) continue;
+		lc_refuse(p, n, err, "an older value of the state %s is read", x->name);
+		return lk_hint(err, "keep it before the update: old = copy(%s)", x->name);
+	}
+	return LK_OK;
+}
+
 lk_status lc_add(lc_program *p, const lc_node *draft, int *id, lk_error *err) {
 	lc_node n = *draft;
 	LK_TRY(check_draft(p, &n, err));
+	LK_TRY(check_versions(p, &n, err));
 	LK_TRY(join_lists(p, &n, err));
 	LK_TRY(join_groups(p, &n, err));
 	lk_status status = apply(p, &n, err);
