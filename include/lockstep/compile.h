@@ -1,0 +1,54 @@
+/* compile.h: programs of computation and communication (docs/LANGUAGE.md): read, checked, printed.
+ *
+ *     lk_compile *answer;
+ *     lk_error err;
+ *     if (lk_compile_read("adam.lk", &answer, &err) != LK_OK) lk_compile_caret(answer, stdout);
+ *     else lk_compile_print(answer, &request, stdout, &err);
+ *     lk_compile_free(answer);
+ */
+#ifndef LOCKSTEP_COMPILE_H
+#define LOCKSTEP_COMPILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include "lockstep/error.h"
+#include "lockstep/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lk_compile_action { LK_COMPILE_CHECK, LK_COMPILE_PRINT } lk_compile_action;
+typedef enum lk_compile_format { LK_COMPILE_TEXT, LK_COMPILE_JSON } lk_compile_format;
+
+typedef struct lk_compile_request {
+	int action;  /* lk_compile_action, for the program's own use */
+	int format;  /* lk_compile_format */
+	bool ir;     /* PRINT as text: the values with their types instead of the program */
+} lk_compile_request;
+
+typedef struct lk_compile lk_compile;
+
+/* Reads and checks all programs and schedules of a file ("-": standard input). *out is set as far as memory allows, also
+ * when the text is wrong, and must be freed. */
+lk_status lk_compile_read(const char *path, lk_compile **out, lk_error *err);
+/* The same of a text in memory; `name` stands in errors. */
+lk_status lk_compile_text(const char *name, const char *text, size_t size, lk_compile **out, lk_error *err);
+void lk_compile_free(lk_compile *answer); /* accepts NULL */
+
+/* The line of the text where the error is, and a caret below; nothing where it is at no place. */
+void lk_compile_caret(const lk_compile *answer, FILE *out);
+
+/* CHECK: a line per program; what must divide what. PRINT: the programs in the language, or their values. */
+lk_status lk_compile_print(const lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
+
+/* The name of an action, read; names near it are suggested. */
+lk_status lk_compile_action_find(const char *name, int *out, lk_error *err);
+
+extern const lk_verb lk_compile_verb;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,306 @@
+/* program.h: programs of computation and communication: the form that everything in lang/ reads and makes.
+ *
+ * A program is an array of values in SSA form. A value has an operation, operands (ids of earlier values), a number
+ * format, a shape and, for each mesh axis, a layout. Shapes are those of the whole tensor; what one rank holds follows
+ * from the layout. Names begin with lc_, for the step graph has programs and nodes of its own.
+ *
+ * A state's update is its new version, under the same name; values that read an older version stand before the update.
+ *
+ * lc_add is the only way to append a value: it checks operands by the type rules and derives format, shape, layout and
+ * group. The parser, rewrites and tests all build with it, so that no ill-typed program exists.
+ */
+#ifndef LK_LANG_PROGRAM_H
+#define LK_LANG_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "base/arena.h"
+#include "base/vec.h"
+
+enum {
+	LC_AXES = 4,       /* mesh axes of a program */
+	LC_DIMS = 36,      /* named dims of a program */
+	LC_SYMBOLS = LC_AXES + LC_DIMS,
+	LC_RANK = 6,       /* dims of a tensor */
+	LC_TERMS = 16,     /* of a dim that is a sum */
+	LC_INPUTS = 3,     /* operands of a value */
+	LC_VALUES = 4096,  /* values of a program */
+	LC_NAME = 64,      /* bytes of a name, its end included */
+	LC_PROGRAMS = 64,  /* programs of a file */
+};
+
+/* X(symbol, name, bits). The last two are literals and size(): they take the format of what they meet. */
+#define LC_DTYPES(X)                                                                                      \
+	X(F64, "f64", 64) X(F32, "f32", 32) X(F16, "f16", 16) X(BF16, "bf16", 16) X(F8, "f8", 8)              \
+	X(I64, "i64", 64) X(I32, "i32", 32) X(I16, "i16", 16) X(I8, "i8", 8) X(U64, "u64", 64)                \
+	X(U32, "u32", 32) X(U16, "u16", 16) X(U8, "u8", 8) X(BOOL, "bool", 8)                                 \
+	X(WEAK_INT, "integer", 0) X(WEAK_REAL, "number", 0)
+typedef enum lc_dtype {
+#define LC_SYMBOL(symbol, name, bits) LC_##symbol,
+	LC_DTYPES(LC_SYMBOL)
+#undef LC_SYMBOL
+	LC_DTYPE_COUNT,
+} lc_dtype;
+
+typedef enum lc_family {
+	LC_LEAF,     /* input, state, scalar, constant, size */
+	LC_MAP,      /* pointwise, with broadcasting */
+	LC_DROP,     /* dropout */
+	LC_CONTRACT, /* matmul, conv2d */
+	LC_ROWS,     /* gather_rows */
+	LC_RED,      /* reductions over dims */
+	LC_TOTALS,   /* the sum over a list */
+	LC_COMM,     /* collectives, and changes of layout that move nothing */
+	LC_MOVE,     /* send */
+	LC_EFFECT,   /* update, out */
+} lc_family;
+
+/* X(symbol, name, family, operands, arguments): the table of operations. Arguments of a call, in order:
+ * x operand, t dtype, p probability, k key=INT, o reduction, a axis, d dim, e other dim, r root=INT, s shift=INT,
+ * T flags ta and tb, W stride=INT and pad=INT, D dims and flag keep. "" is no call: it has a syntax of its own. */
+#define LC_OPS(X)                                                                             \
+	X(INPUT, "in", LEAF, 0, "") X(STATE, "state", LEAF, 0, "") X(SCALAR, "scalar", LEAF, 0, "") \
+	X(CONST, "constant", LEAF, 0, "") X(SIZE, "size", LEAF, 0, "")                            \
+	X(ADD, "+", MAP, 2, "") X(SUB, "-", MAP, 2, "") X(MUL, "*", MAP, 2, "") X(DIV, "/", MAP, 2, "") \
+	X(POW, "^", MAP, 2, "") X(LT, "<", MAP, 2, "") X(LE, "<=", MAP, 2, "") X(GT, ">", MAP, 2, "") \
+	X(GE, ">=", MAP, 2, "") X(EQ, "==", MAP, 2, "") X(NE, "!=", MAP, 2, "")                   \
+	X(NEG, "neg", MAP, 1, "") X(COPY, "copy", MAP, 1, "x") X(MIN, "minimum", MAP, 2, "xx")    \
+	X(MAX, "maximum", MAP, 2, "xx") X(SQRT, "sqrt", MAP, 1, "x") X(EXP, "exp", MAP, 1, "x")   \
+	X(LOG, "log", MAP, 1, "x") X(TANH, "tanh", MAP, 1, "x") X(ERF, "erf", MAP, 1, "x")        \
+	X(RELU, "relu", MAP, 1, "x") X(GELU, "gelu", MAP, 1, "x") X(SIGMOID, "sigmoid", MAP, 1, "x") \
+	X(ABS, "abs", MAP, 1, "x") X(SELECT, "select", MAP, 3, "xxx") X(CAST, "cast", MAP, 1, "tx") \
+	X(DROPOUT, "dropout", DROP, 1, "xpk")                                                     \
+	X(MATMUL, "matmul", CONTRACT, 2, "xxT") X(CONV2D, "conv2d", CONTRACT, 2, "xxW")           \
+	X(GATHER_ROWS, "gather_rows", ROWS, 2, "xx")                                              \
+	X(RED_SUM, "sum", RED, 1, "xD") X(RED_MAX, "max", RED, 1, "xD") X(RED_MIN, "min", RED, 1, "xD") \
+	X(RED_MEAN, "mean", RED, 1, "xD") X(RED_NORM, "norm", RED, 1, "xD")                       \
+	X(TOTAL, "total", TOTALS, 1, "x")                                                         \
+	X(SLICE, "slice", COMM, 1, "xda") X(ALLREDUCE, "allreduce", COMM, 1, "xoa")               \
+	X(REDUCESCATTER, "reducescatter", COMM, 1, "xoad") X(ALLGATHER, "allgather", COMM, 1, "xda") \
+	X(ALLTOALL, "alltoall", COMM, 1, "xdea") X(BROADCAST, "broadcast", COMM, 1, "xa")         \
+	X(REDUCE, "reduce", COMM, 1, "xoar") X(PERMUTE, "permute", COMM, 1, "xas")                \
+	X(LOCAL, "local", COMM, 1, "xa") X(SLICED, "sliced", COMM, 1, "xda")                      \
+	X(SEND, "send", MOVE, 1, "") X(UPDATE, "<-", EFFECT, 2, "") X(OUT, "out", EFFECT, 1, "")
+typedef enum lc_op {
+#define LC_SYMBOL(symbol, name, family, operands, arguments) LC_##symbol,
+	LC_OPS(LC_SYMBOL)
+#undef LC_SYMBOL
+	LC_OP_COUNT,
+} lc_op;
+
+typedef struct lc_op_row {
+	const char *name;
+	lc_family family;
+	int operands;
+	const char *arguments;
+} lc_op_row;
+extern const lc_op_row lc_ops[LC_OP_COUNT];
+
+typedef enum lc_reduce { LC_SUM, LC_RMAX, LC_RMIN, LC_REDUCES } lc_reduce;
+
+/* Where the elements of a tensor are, along one mesh axis. */
+typedef enum lc_layout_kind {
+	LC_R,    /* replicated: every rank holds the same */
+	LC_S,    /* sliced: rank r holds slice r + turn of dim `dim` */
+	LC_P,    /* partial: the tensor is the reduction (`reduce`) over the ranks */
+	LC_ROOT, /* rank `root` holds it, the others nothing */
+	LC_L,    /* local: every rank holds a tensor of its own */
+} lc_layout_kind;
+
+typedef struct lc_layout {
+	uint8_t kind, reduce;
+	int8_t dim;
+	int32_t root, turn;
+} lc_layout;
+
+/* A number of elements, an index into lc_program.dims: canonical, so that equal dims have equal ids. Id 0 is 1. */
+typedef int32_t lc_dim;
+
+/* number / divisor * product of symbols to powers; symbols are first the axes' sizes, then the named dims. */
+typedef struct lc_term {
+	int64_t number, divisor;
+	int8_t power[LC_SYMBOLS];
+} lc_term;
+_Static_assert(sizeof(lc_term) == 16 + LC_SYMBOLS, "terms are compared as bytes");
+
+typedef struct lc_dim_sum {
+	int count;
+	lc_term *terms; /* sorted, no two with equal powers */
+} lc_dim_sum;
+
+/* "at pp=k+1": the value lives on one group of ranks along an axis; axis -1: everywhere. */
+typedef struct lc_group {
+	int axis;
+	const char *index; /* "k", or NULL */
+	int64_t offset;
+} lc_group;
+
+typedef struct lc_node {
+	uint8_t op, dtype, rank, inputs;
+	int32_t in[LC_INPUTS];
+	lc_dim dim[LC_RANK];
+	lc_layout layout[LC_AXES];
+	lc_group at, from;     /* where it lives; SEND: where it came from */
+	int32_t list;          /* the list that its elements belong to, or -1 */
+	/* attributes, as far as the operation has them */
+	int8_t axis, d, e;     /* SIZE: axis -1 where `symbol` names a dim */
+	uint8_t reduce;        /* lc_reduce */
+	uint8_t dims, keep;    /* RED: set of dims; whether they stay as 1 */
+	uint8_t ta, tb;        /* MATMUL: operand transposed */
+	int32_t root, shift, stride, pad, symbol;
+	int64_t key;
+	double number;         /* CONST; DROPOUT: probability */
+	const char *name;      /* NULL: part of a larger expression. UPDATE: the state's */
+	int line, column;
+} lc_node;
+
+typedef struct lc_axis {
+	const char *name;
+	int64_t size;          /* 0: any */
+} lc_axis;
+
+typedef struct lc_named_dim {
+	const char *name;
+	int32_t list;          /* every element of the list has its own; -1 */
+} lc_named_dim;
+
+/* value % divisor == 0 must hold when sizes are known. */
+typedef struct lc_condition {
+	lc_dim value, divisor;
+	int line, column;
+} lc_condition;
+
+/* Schedules are kept as they were written; names in them are values, and what earlier directives introduced. */
+typedef enum lc_directive_kind {
+	LC_SPLIT, LC_REORDER, LC_SLICE_STATE, LC_FUSE, LC_OVERLAP, LC_BUCKET, LC_HIERARCHICAL, LC_DIRECTIVES
+} lc_directive_kind;
+
+typedef struct lc_word {
+	const char *text;
+	int line, column;
+} lc_word;
+
+typedef struct lc_directive {
+	lc_directive_kind kind;
+	lc_word *names;        /* what it works on; REORDER: the collective first */
+	int name_count;
+	lc_word *results;      /* SPLIT, HIERARCHICAL: the new names; FUSE, OVERLAP: the label, if any */
+	int result_count;
+	const char *chunk;     /* OVERLAP: "rows", "cols" or "" (by elements); NULL if not an overlap */
+	int64_t chunks;        /* OVERLAP: how many, 0 open */
+	const char *order;     /* OVERLAP: "ring", "linear" or NULL */
+	int64_t size;          /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group */
+	int line, column;
+} lc_directive;
+
+typedef struct lc_schedule {
+	const char *name;
+	lc_directive *directives;
+	int count;
+	int line, column;
+} lc_schedule;
+
+typedef struct lc_program {
+	struct lc_file *file;
+	const char *name;
+	lc_axis axes[LC_AXES];
+	int axis_count;
+	lc_named_dim named[LC_DIMS];
+	int named_count;
+	LK_VEC(const char *) lists;
+	LK_VEC(lc_dim_sum) dims;
+	LK_VEC(lc_node) nodes;       /* LK_VEC moves: keep ids, not pointers, across lc_add */
+	LK_VEC(lc_condition) conditions;
+	LK_VEC(lc_schedule) schedules;
+	int line, column;
+} lc_program;
+
+/* One file: programs with their schedules. */
+typedef struct lc_file {
+	lk_arena arena;              /* owns names and directives */
+	const char *path;
+	LK_VEC(lc_program *) programs;
+	struct { int line, column; } mistake; /* where an error is, after lc_parse failed; line 0 if nowhere */
+} lc_file;
+
+/* ---- program.c ---- */
+lc_file *lc_file_new(const char *path);     /* NULL when memory is out */
+void lc_file_free(lc_file *file);           /* accepts NULL */
+lc_program *lc_program_new(lc_file *file, const char *name);
+const char *lc_dtype_name(lc_dtype dtype);
+const char *lc_reduce_name(lc_reduce reduce);
+static inline bool lc_is_weak(lc_dtype t) { return t == LC_WEAK_INT || t == LC_WEAK_REAL; }
+static inline bool lc_is_real(lc_dtype t) { return t <= LC_F8 || t == LC_WEAK_REAL; }
+static inline bool lc_is_integer(lc_dtype t) { return (t >= LC_I64 && t <= LC_U8) || t == LC_WEAK_INT; }
+bool lc_same_layout(const lc_layout *a, const lc_layout *b);
+bool lc_same_group(const lc_group *a, const lc_group *b);
+/* Ids by name, -1 where there is none. Values: the newest version of a state. */
+int lc_axis_find(const lc_program *p, const char *name);
+int lc_dim_find(const lc_program *p, const char *name);
+int lc_list_find(const lc_program *p, const char *name);
+int lc_value_find(const lc_program *p, const char *name);
+/* Declares; the name must be free. `size` 0: any. `list` -1: none. */
+lk_status lc_axis_add(lc_program *p, const char *name, int64_t size, lk_error *err);
+lk_status lc_dim_declare(lc_program *p, const char *name, int list, lk_error *err);
+lk_status lc_list_add(lc_program *p, const char *name, lk_error *err);
+/* Whether a name may be given to something new; the error says what it is already. */
+lk_status lc_name_free(const lc_program *p, const char *name, int line, int column, lk_error *err);
+/* Equal but for positions in the text and conditions, which follow from the values. */
+bool lc_program_equal(const lc_program *a, const lc_program *b);
+/* An error at a place of the file, "file:line:column". */
+lk_status lc_wrong(const lc_program *p, int line, int column, lk_error *err, const char *fmt, ...) LK_PRINTF(5, 6);
+
+/* ---- dims.c ---- */
+lk_status lc_dim_number(lc_program *p, int64_t number, lc_dim *out, lk_error *err);
+lk_status lc_dim_named(lc_program *p, int named, lc_dim *out, lk_error *err);
+lk_status lc_dim_axis(lc_program *p, int axis, lc_dim *out, lk_error *err);
+lk_status lc_dim_plus(lc_program *p, lc_dim a, lc_dim b, int sign, lc_dim *out, lk_error *err);
+lk_status lc_dim_times(lc_program *p, lc_dim a, lc_dim b, lc_dim *out, lk_error *err);
+/* b must be one product; records that it divides a. */
+lk_status lc_dim_over(lc_program *p, lc_dim a, lc_dim b, int line, int column, lc_dim *out, lk_error *err);
+bool lc_dim_known(const lc_program *p, lc_dim d, int64_t *value);
+/* Its value when every symbol has one; LK_ERR_INPUT if it is no whole number >= 1 or does not fit. */
+lk_status lc_dim_value(const lc_program *p, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err);
+int32_t lc_dim_list(const lc_program *p, lc_dim d); /* the list whose dims occur in it, or -1 */
+void lc_dim_print(const lc_program *p, lc_dim d, FILE *out);
+char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size);
+/* Records value % divisor == 0; an error if it is known to be wrong. */
+lk_status lc_divides(lc_program *p, lc_dim value, lc_dim divisor, int line, int column, lk_error *err);
+
+/* ---- types.c: a draft has op, operands, attributes, position and, if wanted, name and `at`; leaves also dtype, shape,
+ * layout and list. Replicated operands that meet sliced ones are sliced by values that lc_add inserts. *id may be NULL.
+ */
+lc_node lc_draft(lc_op op, int line, int column); /* with axis, list and groups set to none */
+lk_status lc_add(lc_program *p, const lc_node *draft, int *id, lk_error *err);
+
+/* ---- parse.c ---- */
+/* Reads programs and schedules; *out is set also when there is an error at a place (mistake tells where), and must be
+ * freed in every case. */
+enum { LC_TEXT_LIMIT = 1 << 18 };
+lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **out, lk_error *err);
+
+/* ---- schedule.c ---- */
+extern const char *const lc_directive_names[LC_DIRECTIVES];
+/* Whether the names are there and the directives legal, as far as the unchanged program tells. */
+lk_status lc_schedule_check(const lc_program *p, const lc_schedule *s, lk_error *err);
+
+/* ---- print.c, listing.c ---- */
+/* Gives names to values without one that have several uses or none, so that each can be written as a statement. Parsed
+ * programs need it not. */
+lk_status lc_settle(lc_program *p, lk_error *err);
+void lc_print_program(const lc_program *p, FILE *out);
+void lc_print_schedule(const lc_program *p, const lc_schedule *s, FILE *out);
+/* What a call has beside its operands: "sum, tp, dim=0"; a directive without line end. */
+void lc_print_attributes(const lc_program *p, const lc_node *n, FILE *out);
+void lc_print_directive(const lc_directive *d, FILE *out);
+void lc_print_file(const lc_file *file, FILE *out);
+/* A value as an expression, cut to `size`; returns `out`. */
+char *lc_value_text(const lc_program *p, int id, char *out, size_t size);
+/* "f16[B,S,H] @ S(2,tp)"; returns `out`. */
+char *lc_type_text(const lc_program *p, const lc_node *n, char *out, size_t size);
+char *lc_layout_text(const lc_program *p, const lc_layout *layout, int axis, char *out, size_t size);
+char *lc_group_text(const lc_program *p, const lc_group *group, char *out, size_t size);
+void lc_print_listing(const lc_program *p, FILE *out);
+
+#endif
