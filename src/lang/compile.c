@@ -94,17 +94,27 @@ static int count_of(const lc_program *p, lc_op op) {
 	return count;
 }
 
+static void put_count(FILE *out, int count, const char *what) {
+	fprintf(out, ", %d %s%s", count, what, count == 1 ? "" : "s");
+}
+
 static void check_text(const lc_file *file, FILE *out) {
 	char value[256], divisor[256];
 	for (size_t i = 0; i < file->programs.count; i++) {
 		const lc_program *p = file->programs.at[i];
-		fprintf(out, "program %s: ok, %zu values, %d updates, %d outputs\n", p->name, p->nodes.count,
-				count_of(p, LC_UPDATE), count_of(p, LC_OUT));
+		fprintf(out, "program %s: ok", p->name);
+		put_count(out, (int)p->nodes.count, "value");
+		put_count(out, count_of(p, LC_UPDATE), "update");
+		put_count(out, count_of(p, LC_OUT), "output");
+		fputc('\n', out);
 		for (size_t k = 0; k < p->conditions.count; k++)
 			fprintf(out, "  needs %s %% %s == 0\n", lc_dim_text(p, p->conditions.at[k].value, value, sizeof value),
 			        lc_dim_text(p, p->conditions.at[k].divisor, divisor, sizeof divisor));
-		for (size_t k = 0; k < p->schedules.count; k++)
-			fprintf(out, "  schedule %s: ok, %d directives\n", p->schedules.at[k].name, p->schedules.at[k].count);
+		for (size_t k = 0; k < p->schedules.count; k++) {
+			fprintf(out, "  schedule %s: ok", p->schedules.at[k].name);
+			put_count(out, p->schedules.at[k].count, "directive");
+			fputc('\n', out);
+		}
 	}
 }
 
