@@ -137,8 +137,8 @@ static void check_path(const lk_lifted *lifted) {
 static void predict(const lk_lifted *lifted) {
 	lk_step_times *times = lk_step_times_new();
 	lk_retimed retimed;
-	if (!times || lk_step_times_add(times, &lifted->rank[0], NULL) != LK_OK) abort();
-	if (lk_step_times_predict(times, &lifted->rank[0], NULL, &retimed, NULL) != LK_OK) abort();
+	if (!times || lk_step_times_add(times, &lifted->rank[0], 0, NULL) != LK_OK) abort();
+	if (lk_step_times_predict(times, &lifted->rank[0], NULL, LK_NONE, &retimed, NULL) != LK_OK) abort();
 	for (uint32_t i = 0; i < lifted->rank[0].ops.count; i++)
 		if (retimed.ns[i] < 0 || retimed.lag_ns[i] < 0) abort();
 	lk_retimed_free(&retimed);
