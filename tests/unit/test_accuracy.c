@@ -19,6 +19,8 @@
 #include "base/csv.h"
 #include "base/json.h"
 #include "base/stats.h"
+#include "data.h"
+#include "scratch.h"
 
 static const char small[] = "tests/data/runs_small.csv";
 
@@ -208,14 +210,10 @@ static void test_python(void **state) {
 	enum { N = 400 };
 	static lk_score scores[N];
 	static char texts[N][3][16];
-	char folder[] = "/tmp/lockstep-accuracy-XXXXXX", path[64], code[64], command[200];
-	assert_non_null(mkdtemp(folder));
-	snprintf(path, sizeof path, "%s/scores.csv", folder);
-	snprintf(code, sizeof code, "%s/oracle.py", folder);
-	FILE *file = fopen(path, "w"), *script = fopen(code, "w");
-	assert_true(file && script);
-	fputs(oracle, script);
-	fclose(script);
+	char path[64], code[64], command[200];
+	FILE *file = fopen(new_file(path, ".csv"), "w");
+	assert_non_null(file);
+	write_text(new_file(code, ".py"), oracle);
 	fputs("p,m,l,h,s,g,y,q\n", file);
 	for (size_t i = 0; i < N; i++) {
 		/* few different values, so that there are ties */
@@ -242,7 +240,7 @@ static void test_python(void **state) {
 		near(ours[i], theirs);
 	}
 	assert_int_equal(pclose(answer), 0);
-	unlink(path), unlink(code), rmdir(folder);
+	unlink(path), unlink(code);
 }
 
 /* ---- ranges and defaults ---- */
@@ -608,14 +606,7 @@ static void test_wrong_questions(void **state) {
 /* The measured runs: nearly all are predicted, each skipped row says why, and no figure is missing. */
 static void test_measured(void **state) {
 	(void)state;
-	const char *folder = getenv("LOCKSTEP_DATA");
-	char path[512];
-	snprintf(path, sizeof path, "%s/measured/llm_runs.csv", folder ? folder : "../shared/data");
-	if (access(path, R_OK) != 0) {
-		print_message("%s is not there: set LOCKSTEP_DATA\n", path);
-		skip();
-	}
-	lk_validation *v = validated(path, NULL, 0);
+	lk_validation *v = validated(need_data("measured/llm_runs.csv"), NULL, 0);
 	const lk_accuracy *s = &v->summary;
 	assert_true(s->skipped * 50 <= s->rows);
 	assert_true(isfinite(s->geomean_error) && isfinite(s->macro_geomean_error) && isfinite(s->kendall_tau));

@@ -8,17 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "base/text.h"
 #include "cost/calibration.h"
 #include "lockstep/calibrate.h"
-
-static const char *data_folder(void) {
-	const char *folder = getenv("LOCKSTEP_DATA");
-	return folder && *folder ? folder : "../shared/data";
-}
+#include "data.h"
 
 static lk_calibrated *calibrate(const char *kind, const char *table, const char *name) {
 	lk_calibrate_request request;
@@ -77,9 +72,7 @@ static void check_json(const lk_calibrated *c, const char *text) {
 }
 
 static void check_table(const char *kind, const char *file) {
-	char path[1024];
-	snprintf(path, sizeof path, "%s/measured/%s", data_folder(), file);
-	if (access(path, R_OK) != 0) skip();
+	const char *path = need_data(file);
 	lk_calibrated *c = calibrate(kind, path, NULL);
 	assert_true(c->row_count > 0);
 	char *csv = printed(c, LK_CALIBRATE_CSV), *json = printed(c, LK_CALIBRATE_JSON), *text = printed(c, LK_CALIBRATE_TEXT);
@@ -96,22 +89,22 @@ static void check_table(const char *kind, const char *file) {
 
 static void test_collectives(void **state) {
 	(void)state;
-	check_table("collectives", "collectives.csv");
+	check_table("collectives", "measured/collectives.csv");
 }
 
 static void test_slowdown(void **state) {
 	(void)state;
-	check_table("slowdown", "overlap_slowdown_a100.csv");
+	check_table("slowdown", "measured/overlap_slowdown_a100.csv");
 }
 
 static void test_memory(void **state) {
 	(void)state;
-	check_table("memory", "megatron_ci_memory.csv");
+	check_table("memory", "measured/megatron_ci_memory.csv");
 }
 
 static void test_models(void **state) {
 	(void)state;
-	check_table("models", "fp32_models_e2e.csv");
+	check_table("models", "measured/fp32_models_e2e.csv");
 }
 
 int main(void) {

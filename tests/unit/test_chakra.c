@@ -5,56 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/protobuf.h"
 #include "trace/lift_works.h"
-
-__attribute__((weak)) double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known) {
-	(void)overheads, (void)name;
-	*known = true;
-	return term;
-}
-
-static char folder[64];
-
-static int make_folder(void **state) {
-	(void)state;
-	snprintf(folder, sizeof folder, "/tmp/lockstep-chakra-XXXXXX");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-	(void)state;
-	DIR *dir = opendir(folder);
-	for (struct dirent *e; dir && (e = readdir(dir));) {
-		char path[400];
-		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-		unlink(path);
-	}
-	if (dir) closedir(dir);
-	return rmdir(folder);
-}
-
-static const char *data_path(const char *name, char out[512]) {
-	const char *data = getenv("LOCKSTEP_DATA");
-	snprintf(out, 512, "%s/traces/chakra/%s", data && *data ? data : "../shared/data", name);
-	if (access(out, R_OK) == 0) return out;
-	print_message("%s is not there: skipped; set LOCKSTEP_DATA\n", out);
-	skip();
-	return NULL;
-}
-
-static lk_works *read_works(const char *path) {
-	lk_works *w;
-	lk_error err = {0};
-	if (lk_works_read(path, NULL, &w, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return w;
-}
+#include "data.h"
+#include "scratch.h"
+#include "works_read.h"
 
 /* ---- python's opinion ---- */
 
@@ -101,12 +60,10 @@ static void check_node(const lk_works *w, uint32_t i, char *line) {
 }
 
 static uint32_t compare_with_python(const char *path) {
-	char command[700], *line = NULL;
+	char *line = NULL;
 	size_t room = 0;
 	lk_works *w = read_works(path);
-	snprintf(command, sizeof command, "python3 tests/unit/works_oracle.py %s", path);
-	FILE *python = popen(command, "r");
-	assert_non_null(python);
+	FILE *python = works_by_python(path);
 	for (uint32_t i = 0; i < w->count; i++) {
 		if (getline(&line, &room, python) < 0) fail_msg("%s: python has %u nodes", path, i);
 		check_node(w, i, line);
@@ -121,23 +78,21 @@ static uint32_t compare_with_python(const char *path) {
 
 static void test_python_agrees(void **state) {
 	(void)state;
-	char path[512];
 	if (system("python3 -c '' 2>/dev/null") != 0) skip();
-	assert_int_equal(compare_with_python(data_path("resnet50_ddp_rank0.et", path)), 3664);
+	assert_int_equal(compare_with_python(need_data("traces/chakra/resnet50_ddp_rank0.et")), 3664);
 	static const char *const kinds[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
 	for (int i = 0; i < 16; i++) {
 		char name[64];
-		snprintf(name, sizeof name, "%s/%s.%d.et", kinds[i / 4], kinds[i / 4], i % 4);
-		assert_int_equal(compare_with_python(data_path(name, path)), 1);
+		snprintf(name, sizeof name, "traces/chakra/%s/%s.%d.et", kinds[i / 4], kinds[i / 4], i % 4);
+		assert_int_equal(compare_with_python(need_data(name)), 1);
 	}
 }
 
 /* The JSON form was made from the same trace. */
 static void test_json_form(void **state) {
 	(void)state;
-	char path[512];
-	lk_works *json = read_works(data_path("chakra.0.json.gz", path)),
-			 *wire = read_works(data_path("resnet50_ddp_rank0.et", path));
+	lk_works *json = read_works(need_data("traces/chakra/chakra.0.json.gz")),
+			 *wire = read_works(need_data("traces/chakra/resnet50_ddp_rank0.et"));
 	assert_string_equal(json->format, "Chakra JSON");
 	assert_int_equal(json->count, wire->count);
 	assert_int_equal(json->comms.count, 7);
@@ -286,7 +241,7 @@ static lk_graph *made_graph(void) {
 	return g;
 }
 
-static void rank_path(uint32_t rank, char out[200]) { snprintf(out, 200, "%s/lockstep.%u.et", folder, rank); }
+static void rank_path(uint32_t rank, char out[200]) { snprintf(out, 200, "%s/lockstep.%u.et", scratch, rank); }
 
 /* Ids are unique, dependencies lead back: no circles. */
 static void check_order(const lk_works *w) {
@@ -337,7 +292,7 @@ static void test_written(void **state) {
 	bool python = system("python3 -c '' 2>/dev/null") == 0;
 	lk_graph *g = made_graph();
 	lk_error err = {0};
-	if (lk_graph_chakra_write(g, folder, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_graph_chakra_write(g, scratch, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) {
 		char path[200];
 		rank_path(rank, path);
@@ -353,8 +308,8 @@ static void test_written(void **state) {
 /* A trace with times becomes a graph, and a trace again: durations, dependencies and collectives are the same. */
 static void test_there_and_back(void **state) {
 	(void)state;
-	char path[512];
-	lk_works *w = read_works(data_path("resnet50_ddp_rank0.et", path)), *again;
+	char path[200];
+	lk_works *w = read_works(need_data("traces/chakra/resnet50_ddp_rank0.et")), *again;
 	lk_works_lifted report;
 	lk_graph *g;
 	lk_error err = {0};
@@ -367,7 +322,7 @@ static void test_there_and_back(void **state) {
 	for (uint32_t i = 0; i < w->count; i++) sum += w->duration_ns[i] > 0 ? w->duration_ns[i] : 0;
 	for (uint32_t i = 0; i < g->ops.count; i++) lifted += g->ops.measured_ps[i] / 1000;
 	assert_int_equal(lifted, sum);
-	assert_int_equal(lk_graph_chakra_write(g, folder, &err), LK_OK);
+	assert_int_equal(lk_graph_chakra_write(g, scratch, &err), LK_OK);
 	rank_path(0, path);
 	again = read_works(path);
 	check_order(again);
@@ -388,7 +343,7 @@ static void test_ranks_again(void **state) {
 	lk_works *w[STAGES * CHAINS];
 	lk_works_lifted report;
 	lk_error err = {0};
-	assert_int_equal(lk_graph_chakra_write(g, folder, &err), LK_OK);
+	assert_int_equal(lk_graph_chakra_write(g, scratch, &err), LK_OK);
 	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) {
 		char path[200];
 		rank_path(rank, path);
@@ -422,7 +377,7 @@ static void test_damage(void **state) {
 	size_t size;
 	lk_graph *g = made_graph();
 	lk_error err = {0};
-	assert_int_equal(lk_graph_chakra_write(g, folder, &err), LK_OK);
+	assert_int_equal(lk_graph_chakra_write(g, scratch, &err), LK_OK);
 	rank_path(3, path);
 	assert_int_equal(lk_stream_slurp(path, 1 << 20, &bytes, &size, &err), LK_OK);
 	uint32_t most = 0;
@@ -490,5 +445,5 @@ int main(void) {
 		cmocka_unit_test(test_packed),        cmocka_unit_test(test_written),   cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_ranks_again),
 		cmocka_unit_test(test_host_times), cmocka_unit_test(test_damage),        cmocka_unit_test(test_circle),
 	};
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

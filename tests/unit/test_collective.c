@@ -15,6 +15,7 @@
 #include "base/stream.h"
 #include "cost/collective.h"
 #include "cost/nccl.h"
+#include "data.h"
 
 /* Link rates as the catalogue has them: what NCCL counts of the wire. */
 static const lk_device v100 = {.arch = LK_ARCH_VOLTA, .links = 6, .link_rate = 120e9, .pcie_rate = 12e9};
@@ -390,16 +391,10 @@ static void print_report(const report *r) {
 
 static void test_measurements(void **state) {
 	(void)state;
-	const char *data = getenv("LOCKSTEP_DATA");
-	char path[4096];
-	snprintf(path, sizeof path, "%s/measured/collectives.csv", data ? data : "../shared/data");
 	lk_stream *in = NULL;
 	lk_csv *csv = NULL;
 	lk_error err = {0};
-	if (lk_stream_open(path, &in, &err) != LK_OK) {
-		print_message("%s is not there: skipped; set LOCKSTEP_DATA\n", path);
-		skip();
-	}
+	assert_int_equal(lk_stream_open(need_data("measured/collectives.csv"), &in, &err), LK_OK);
 	assert_int_equal(lk_csv_open(in, &csv, &err), LK_OK);
 	static report r;
 	r.count = 0;

@@ -14,6 +14,7 @@
 #include "accuracy/collective_fit.h"
 #include "base/text.h"
 #include "hw/data.h"
+#include "data.h"
 
 static const char header[] = "collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\n";
 
@@ -260,16 +261,12 @@ static void test_words_of_fabrics(void **state) {
 /* data/calibration/collectives.csv is what the measurements give. */
 static void test_committed_calibration(void **state) {
 	(void)state;
-	const char *data = getenv("LOCKSTEP_DATA"), *again = getenv("LOCKSTEP_REGENERATE");
-	char path[4096], *text = NULL;
+	const char *again = getenv("LOCKSTEP_REGENERATE");
+	char *text = NULL;
 	size_t size, length;
-	snprintf(path, sizeof path, "%s/measured/collectives.csv", data ? data : "../shared/data");
 	lk_stream *in;
 	lk_error err = {0};
-	if (lk_stream_open(path, &in, &err) != LK_OK) {
-		print_message("%s is not there: skipped; set LOCKSTEP_DATA\n", path);
-		skip();
-	}
+	assert_int_equal(lk_stream_open(need_data("measured/collectives.csv"), &in, &err), LK_OK);
 	static const char source[] = "NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur data/profiling/network";
 	lk_calibration out = {0};
 	assert_int_equal(lk_calibrate_collectives(in, source, "2026-11-21", &out, &err), LK_OK);

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "cost/host_collective.h"
 #include "hw/topology_xml.h"
 #include "lockstep/collective.h"
+#include "scratch.h"
 
 /* ---- logs ---- */
 
@@ -286,10 +286,8 @@ static lk_collective *spoilt_log(double (*spoil)(double bytes, double us)) {
 	lk_collective_defaults(&r);
 	r.gpu = "a100-sxm-80", r.gpus = 8, r.begin = "1K", r.end = "1G";
 	lk_collective *model = ask(&r);
-	char path[] = "/tmp/lockstep-log-XXXXXX";
-	int fd = mkstemp(path);
-	assert_true(fd >= 0);
-	FILE *file = fdopen(fd, "w");
+	char path[64];
+	FILE *file = fopen(new_file(path, ""), "w");
 	assert_non_null(file);
 	fputs("# all_reduce_perf\n", file);
 	for (int i = 0; i < model->row_count; i++) {

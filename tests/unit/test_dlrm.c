@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
 #include "accuracy/dlrm_time.h"
 #include "base/stats.h"
@@ -16,6 +15,7 @@
 #include "cost/embedding.h"
 #include "lockstep/validate.h"
 #include "sim/sim.h"
+#include "data.h"
 
 static const char *const presets[] = {"DLRM_default", "DLRM_MLPerf", "DLRM_DDP"};
 
@@ -344,21 +344,13 @@ static void bounds_and_order(void **state) {
 
 /* ---- measurements ---- */
 
-static const char *table_path(char path[512]) {
-	const char *data = getenv("LOCKSTEP_DATA");
-	snprintf(path, 512, "%s/measured/dlrm_single_gpu_iter.csv", data && *data ? data : "../shared/data");
-	return path;
-}
-
 static void error_on_the_measured_table(void **state) {
 	(void)state;
-	char path[512];
 	lk_validate_request request;
 	lk_validation *v;
 	lk_error err = {0};
-	if (access(table_path(path), R_OK) != 0) skip();
 	lk_validate_defaults(&request);
-	request.table = path, request.dlrm = true;
+	request.table = need_data("measured/dlrm_single_gpu_iter.csv"), request.dlrm = true;
 	if (lk_validate(&request, &v, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	print_message("%d recommendation steps: error %.2f %%\n", v->row_count, 100 * v->summary.geomean_error);
 	assert_int_equal(v->summary.scored, 36);

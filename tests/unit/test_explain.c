@@ -17,6 +17,8 @@
 #include "ask/explain_parts.h"
 #include "base/stats.h"
 #include "base/stream.h"
+#include "data.h"
+#include "scratch.h"
 
 /* ---- captures made by hand ---- */
 
@@ -380,14 +382,11 @@ static void test_critical_path(void **state) {
 	static const lk_critical_part parts[] = {{"computation", 170e-9}, {"launch", 20e-9}};
 	static const lk_critical_event events[] = {{0, 1}, {0, 3}};
 	const lk_critical_path found = {parts, 2, events, 2};
-	char path[] = "/tmp/lockstep-path-XXXXXX.json", *text = NULL;
+	char path[64], *text = NULL;
 	size_t size;
 	lk_error err = {0};
 	assert_int_equal(lk_explain_set_path(x, &found, &err), LK_OK);
-	int file = mkstemps(path, 5);
-	assert_true(file >= 0);
-	close(file);
-	assert_int_equal(lk_explain_trace(x, path, &err), LK_OK);
+	assert_int_equal(lk_explain_trace(x, new_file(path, ".json"), &err), LK_OK);
 	assert_int_equal(lk_stream_slurp(path, 1 << 20, &text, &size, &err), LK_OK);
 	assert_non_null(strstr(text, "critical path"));
 	int slices = 0;
@@ -561,41 +560,31 @@ static void write_answer(const char *trace, const char *steps, const char *path)
 /* Every public trace gives an answer, and it is Python's. */
 static void check_folder(const char *folder, int *checked) {
 	DIR *dir = opendir(folder);
-	char place[] = "/tmp/lockstep-explain-XXXXXX";
-	if (!dir) {
-		print_message("%s is not there: set LOCKSTEP_DATA\n", folder);
-		return;
-	}
-	assert_non_null(mkdtemp(place));
+	char all[64], steps[64];
+	if (!has_data(folder)) return;
+	assert_non_null(dir);
+	new_file(all, ".json"), new_file(steps, ".json");
 	bool python = system("python3 -c 'import json, gzip' 2>/dev/null") == 0;
 	if (!python) print_message("python3 is not there: answers are not compared\n");
 	for (struct dirent *entry; (entry = readdir(dir));) {
-		char trace[900], all[64], steps[64], command[1200];
+		char trace[900], command[1200];
 		if (!strstr(entry->d_name, ".json")) continue;
 		snprintf(trace, sizeof trace, "%s/%s", folder, entry->d_name);
-		snprintf(all, sizeof all, "%s/all.json", place);
-		snprintf(steps, sizeof steps, "%s/steps.json", place);
 		write_answer(trace, "all", all);
 		write_answer(trace, NULL, steps);
 		snprintf(command, sizeof command, "python3 tests/unit/explain_oracle.py '%s' %s %s", trace, all, steps);
 		if (python && system(command) != 0) fail_msg("%s: python differs", trace);
 		++*checked;
-		unlink(all), unlink(steps);
 	}
 	closedir(dir);
-	rmdir(place);
+	unlink(all), unlink(steps);
 }
 
 static void test_public(void **state) {
 	(void)state;
-	const char *root = getenv("LOCKSTEP_DATA");
-	char folder[600];
 	int checked = 0;
-	static const char *const folders[] = {"kineto", "dlrm8/kineto"};
-	for (int i = 0; i < 2; i++) {
-		snprintf(folder, sizeof folder, "%s/traces/%s", root && *root ? root : "../shared/data", folders[i]);
-		check_folder(folder, &checked);
-	}
+	static const char *const folders[] = {"traces/kineto", "traces/dlrm8/kineto"};
+	for (int i = 0; i < 2; i++) check_folder(data_path(folders[i]), &checked);
 	if (!checked) skip();
 	assert_true(checked >= 21);
 }

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +19,8 @@
 #include "hw/data.h"
 #include "hw/fields.h"
 #include "hw/hw.h"
+#include "data.h"
+#include "scratch.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -29,28 +30,6 @@ static int draw(uint64_t *seed, int low, int high) {
 }
 
 /* ---- the catalogue: loading (must run first: nothing has loaded it yet) ---- */
-
-static void write_file(const char *dir, const char *name, const char *bytes, size_t size) {
-	char path[512];
-	snprintf(path, sizeof path, "%s/%s", dir, name);
-	FILE *file = fopen(path, "wb");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, size, file), size);
-	assert_int_equal(fclose(file), 0);
-}
-
-static void remove_dir(const char *dir) {
-	char path[512];
-	snprintf(path, sizeof path, "%s/devices.csv", dir);
-	unlink(path);
-	rmdir(dir);
-}
-
-static char *make_dir(char out[64]) {
-	strcpy(out, "/tmp/lockstep-hw-XXXXXX");
-	assert_non_null(mkdtemp(out));
-	return out;
-}
 
 /* A damaged catalogue is refused with file and line, and leaves nothing behind. */
 static void test_damaged_catalogue(void **state) {
@@ -72,12 +51,12 @@ static void test_damaged_catalogue(void **state) {
 		{"k99,a,,kepler,1,,,,,,,1,1,1,,1,,1,1,4,1,yes,yes,1,1,1,s\n", "link_bridge"},
 		{"k99,a,  ,kepler,1,,,,,,,1,1,1,,1,,1,1,,,,,1,1,1,s\n", "is no name"},
 	};
-	make_dir(dir);
+	new_folder(dir);
 	for (size_t i = 0; i < COUNT(cases) + 1; i++) {
 		int used = snprintf(bytes, sizeof bytes, "%.*s", (int)(row - header), header);
 		if (i < COUNT(cases)) snprintf(bytes + used, sizeof bytes - (size_t)used, "%s", cases[i].row);
 		else snprintf(bytes + used, sizeof bytes - (size_t)used, "%s\n%s\nz%s\n", row_text, row_text, row_text);
-		write_file(dir, "devices.csv", bytes, strlen(bytes));
+		write_in(dir, "devices.csv", bytes);
 		lk_error err = {0};
 		char text[1024];
 		assert_int_equal(lk_catalogue_open(dir, &err), LK_ERR_INPUT);
@@ -85,7 +64,7 @@ static void test_damaged_catalogue(void **state) {
 		const char *want = i < COUNT(cases) ? cases[i].want : "names both";
 		if (!strstr(text, want)) fail_msg("case %zu: '%s' lacks '%s'", i, text, want);
 	}
-	remove_dir(dir);
+	assert_int_equal(remove_folder(dir), 0);
 	lk_error err = {0};
 	assert_int_equal(lk_catalogue_open("/nonexistent/lockstep", &err), LK_ERR_IO);
 }
@@ -107,14 +86,14 @@ static void test_override_catalogue(void **state) {
 	char dir[64], bytes[4096];
 	snprintf(bytes, sizeof bytes, "%.*sk99,a,old one|k 99 b,kepler,1,,,,,,,1,7,1,,1,,1,1,,,,,1,1,1,s\n",
 	         (int)strcspn(header, "\n") + 1, header);
-	make_dir(dir);
-	write_file(dir, "devices.csv", bytes, strlen(bytes));
+	new_folder(dir);
+	write_in(dir, "devices.csv", bytes);
 	pid_t child = fork();
 	assert_true(child >= 0);
 	if (child == 0) _exit(use_override(dir));
 	int status;
 	assert_int_equal(waitpid(child, &status, 0), child);
-	remove_dir(dir);
+	assert_int_equal(remove_folder(dir), 0);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
@@ -367,14 +346,10 @@ static int check_table(const char *path) {
 
 static void test_spellings_of_measurements(void **state) {
 	(void)state;
-	const char *data = getenv("LOCKSTEP_DATA");
-	char dir[512], path[1024];
-	snprintf(dir, sizeof dir, "%s/measured", data ? data : "../shared/data");
+	const char *dir = need_data("measured");
+	char path[1024];
 	DIR *list = opendir(dir);
-	if (!list) {
-		print_message("skipped: no %s (set LOCKSTEP_DATA)\n", dir);
-		skip();
-	}
+	assert_non_null(list);
 	int names = 0;
 	for (struct dirent *file; (file = readdir(list));) {
 		if (!strstr(file->d_name, ".csv")) continue;
@@ -715,11 +690,8 @@ static void test_bad_json(void **state) {
 
 static void test_json_file(void **state) {
 	(void)state;
-	char path[] = "/tmp/lockstep-hw-XXXXXX.json";
-	int file = mkstemps(path, 5);
-	const char *text = "{\"nodes\": [{\"device\": \"mi300x\", \"count\": 2}]}\n";
-	assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
-	close(file);
+	char path[64];
+	write_text(new_file(path, ".json"), "{\"nodes\": [{\"device\": \"mi300x\", \"count\": 2}]}\n");
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster c;
 	lk_error err = {0};

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/stats.h"
 #include "base/vec.h"
+#include "scratch.h"
 
 typedef struct bytes {
 	char *at;
@@ -212,14 +213,6 @@ static void add_hex_line(bytes *out, const bytes *b) {
 	add_text(out, "\n");
 }
 
-static size_t write_temporary(char *path, const char *text, size_t size) {
-	int fd = mkstemp(path);
-	assert_true(fd >= 0);
-	size_t written = (size_t)write(fd, text, size);
-	close(fd);
-	return written;
-}
-
 static void reads_as_python_does(void **state) {
 	(void)state;
 	if (system("python3 -c 'import json' 2>/dev/null") != 0) {
@@ -238,9 +231,9 @@ static void reads_as_python_does(void **state) {
 		describe(b.at ? b.at : "", b.count, &ours);
 		add_text(&ours, "\n");
 	}
-	char program[] = "/tmp/lockstep-json-XXXXXX", documents[] = "/tmp/lockstep-json-XXXXXX", command[128];
-	assert_int_equal(write_temporary(program, oracle, strlen(oracle)), strlen(oracle));
-	assert_int_equal(write_temporary(documents, input.at, input.count), input.count);
+	char program[64], documents[64], command[200];
+	write_text(new_file(program, ".py"), oracle);
+	write_bytes(new_file(documents, ""), input.at, input.count);
 	snprintf(command, sizeof command, "python3 %s %s", program, documents);
 	FILE *pipe = popen(command, "r");
 	assert_non_null(pipe);

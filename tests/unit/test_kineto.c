@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/stats.h"
 #include "trace/kineto.h"
+#include "data.h"
 
 static const lk_read_limits with_shapes = {.shapes = true};
 
@@ -132,19 +133,15 @@ static int compare_folder(const char *folder) {
 
 static void test_python_agrees(void **state) {
 	(void)state;
-	const char *data = getenv("LOCKSTEP_DATA");
-	char folder[600];
 	if (system("python3 -c 'import json' 2>/dev/null") != 0 || access("tests/unit/kineto_oracle.py", R_OK) != 0) {
 		print_message("python3 or its program is not there: skipped\n");
 		skip();
 	}
-	snprintf(folder, sizeof folder, "%s/traces/kineto", data ? data : "../shared/data");
-	int files = compare_folder(folder);
-	snprintf(folder, sizeof folder, "%s/traces/dlrm8/kineto", data ? data : "../shared/data");
-	files += compare_folder(folder);
-	if (files) return;
-	print_message("no traces in %s: skipped; set LOCKSTEP_DATA\n", folder);
-	skip();
+	static const char *const folders[] = {"traces/kineto", "traces/dlrm8/kineto"};
+	int files = 0;
+	for (int i = 0; i < 2; i++)
+		if (has_data(data_path(folders[i]))) files += compare_folder(data_path(folders[i]));
+	if (!files) skip();
 }
 
 /* ---- random files, against a slow reader ---- */

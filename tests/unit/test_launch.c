@@ -5,13 +5,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/csv.h"
 #include "base/text.h"
 #include "model/job_parts.h"
 #include "model/launch.h"
 #include "model/schedule.h"
+#include "data.h"
 
 #define DATA "tests/data/launch/"
 
@@ -708,16 +708,10 @@ static char *line_of_row(lk_arena *arena, const lk_csv *csv, char names[][64], i
 
 static void megatron_runs(void **state) {
 	(void)state;
-	const char *folder = getenv("LOCKSTEP_DATA");
-	char path[512];
 	lk_stream *in;
 	lk_csv *csv;
 	lk_error err = {0};
-	snprintf(path, sizeof path, "%s/measured/megatron_ci_memory.csv", folder != NULL ? folder : "../shared/data");
-	if (lk_stream_open(path, &in, &err) != LK_OK) {
-		print_message("%s is absent\n", path);
-		skip();
-	}
+	assert_int_equal(lk_stream_open(need_data("measured/megatron_ci_memory.csv"), &in, &err), LK_OK);
 	assert_int_equal(lk_csv_open(in, &csv, &err), LK_OK);
 	static char names[80][64] = {"model",
 								 "test",

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,8 @@
 #include "base/stats.h"
 #include "lockstep/replay.h"
 #include "trace/step_times.h"
+#include "data.h"
+#include "scratch.h"
 
 static lk_error err;
 
@@ -25,34 +26,21 @@ static lk_error err;
 		if ((call) != LK_OK) fail_msg("%s", lk_error_text(&err, text_, sizeof text_));   \
 	} while (0)
 
-static const char *data_path(const char *name) {
-	static char path[8][600];
-	static int turn;
-	const char *root = getenv("LOCKSTEP_DATA");
-	char *out = path[turn++ % 8];
-	snprintf(out, sizeof path[0], "%s/traces/%s", root && *root ? root : "../shared/data", name);
-	return out;
-}
-
-static void need(const char *path) {
-	if (access(path, R_OK) == 0) return;
-	print_message("%s is not there: skipped; set LOCKSTEP_DATA\n", path);
-	skip();
-}
-
-static lk_traces *read_traces(const char *path) {
+static lk_traces *read_traces(const char *name) {
+	const char *path = need_data(name);
 	lk_traces *traces = NULL;
 	lk_read_limits limits = {.shapes = true};
-	need(path);
 	assert_ok(lk_traces_read(&path, 1, &limits, 1, &traces, &err));
 	return traces;
 }
 
 static const char *const files[] = {
-	"kineto/a100_rec_rank3of8.json.gz", "kineto/a100_nccl_args_rank0of2.json.gz", "kineto/v100_resnet_rank0of1.json.gz",
-	"kineto/a100_alexnet.json.gz", "kineto/event_sync_multi_stream.json.gz", "kineto/mi250_minitoy.json.gz",
-	"kineto/no_distributed_info.json.gz", "kineto/rtx2080ti_resnet.json.gz", "kineto/sampled_rank0of128.json.gz",
-	"kineto/simple_add.json.gz", "kineto/simple_add_with_et.json.gz", "dlrm8/kineto",
+	"traces/kineto/a100_rec_rank3of8.json.gz", "traces/kineto/a100_nccl_args_rank0of2.json.gz",
+	"traces/kineto/v100_resnet_rank0of1.json.gz", "traces/kineto/a100_alexnet.json.gz",
+	"traces/kineto/event_sync_multi_stream.json.gz", "traces/kineto/mi250_minitoy.json.gz",
+	"traces/kineto/no_distributed_info.json.gz", "traces/kineto/rtx2080ti_resnet.json.gz",
+	"traces/kineto/sampled_rank0of128.json.gz", "traces/kineto/simple_add.json.gz",
+	"traces/kineto/simple_add_with_et.json.gz", "traces/dlrm8/kineto",
 };
 enum { FILES = sizeof files / sizeof *files };
 
@@ -74,7 +62,7 @@ static void check_tiles(const lk_capture *c, uint32_t lane, int64_t from, int64_
 static void test_pieces_tile_time(void **state) {
 	(void)state;
 	for (int f = 0; f < FILES; f++) {
-		lk_traces *t = read_traces(data_path(files[f]));
+		lk_traces *t = read_traces(files[f]);
 		for (uint32_t r = 0; r < t->count; r++) {
 			const lk_capture *c = t->capture[r];
 			lk_capture_steps steps = {0};
@@ -121,7 +109,7 @@ static void check_timeline(const lk_lifted *lifted, lk_ran **ran, const char *na
 static void test_timeline(void **state) {
 	(void)state;
 	for (int f = 0; f < FILES; f++) {
-		lk_traces *t = read_traces(data_path(files[f]));
+		lk_traces *t = read_traces(files[f]);
 		lk_capture_steps steps = {0};
 		assert_ok(lk_capture_find_steps(t->capture[0], &steps, &err));
 		for (uint32_t s = 0; s < steps.count && s < 6; s++) {
@@ -155,13 +143,11 @@ static int64_t simulated_ps(const lk_graph *graph) {
 
 static void test_file(void **state) {
 	(void)state;
-	lk_traces *t = read_traces(data_path("dlrm8/kineto"));
+	lk_traces *t = read_traces("traces/dlrm8/kineto");
 	lk_lifted *lifted = NULL;
 	lk_graph *read = NULL;
-	char path[] = "/tmp/lockstep_lift_XXXXXX.json.gz";
-	int fd = mkstemps(path, 8);
-	assert_true(fd >= 0);
-	close(fd);
+	char path[64];
+	new_file(path, ".json.gz");
 	assert_ok(lk_lift(t, 0, LK_NONE, &lifted, &err));
 	assert_ok(lk_graph_write(lifted->graph, path, &err));
 	assert_ok(lk_graph_read(path, &read, &err));
@@ -390,10 +376,8 @@ static void test_overheads(void **state) {
 	assert_true(fabs(lk_overheads_mean(o, LK_T2, "aten::mm", &known) - 5) < 1e-9 && known);
 	assert_true(fabs(lk_overheads_mean(o, LK_T2, "other", &known) - 5) < 1e-9 && !known);
 	assert_true(isnan(lk_overheads_mean(o, LK_T3, "aten::mm", &known)) && !known);
-	char path[] = "/tmp/lockstep_overheads_XXXXXX.csv";
-	int fd = mkstemps(path, 4);
-	assert_true(fd >= 0);
-	close(fd);
+	char path[64];
+	new_file(path, ".csv");
 	assert_ok(lk_overheads_write(o, path, &err));
 	assert_ok(lk_overheads_read(path, &read, &err));
 	assert_true(fabs(lk_overheads_mean(read, LK_T2, "aten::mm", &known) - 5) < 1e-9 && known);
@@ -405,10 +389,10 @@ static void test_overheads(void **state) {
 
 /* ---- replay ---- */
 
-static lk_replay *replay(const char *path, int hold_out, const char *overheads) {
+static lk_replay *replay(const char *name, int hold_out, const char *overheads) {
+	const char *path = need_data(name);
 	lk_replay_request request;
 	lk_replay *out = NULL;
-	need(path);
 	lk_replay_defaults(&request);
 	request.paths = &path, request.path_count = 1, request.hold_out = hold_out, request.overheads = overheads;
 	assert_ok(lk_replay_ask(&request, &out, &err));
@@ -423,13 +407,13 @@ static void test_replay_bars(void **state) {
 		double most;      /* the bar */
 		bool beats;       /* its steps or ranks differ in what they do: the mean of the others must be worse */
 	} bars[] = {
-		{"kineto/a100_rec_rank3of8.json.gz", 0.03, false},
-		{"kineto/a100_nccl_args_rank0of2.json.gz", 0.03, false},
-		{"kineto/v100_resnet_rank0of1.json.gz", 0.03, true},
-		{"dlrm8/kineto", 0.05, true},
+		{"traces/kineto/a100_rec_rank3of8.json.gz", 0.03, false},
+		{"traces/kineto/a100_nccl_args_rank0of2.json.gz", 0.03, false},
+		{"traces/kineto/v100_resnet_rank0of1.json.gz", 0.03, true},
+		{"traces/dlrm8/kineto", 0.05, true},
 	};
 	for (size_t i = 0; i < sizeof bars / sizeof *bars; i++) {
-		lk_replay *r = replay(data_path(bars[i].file), LK_HOLD_AUTO, NULL);
+		lk_replay *r = replay(bars[i].file, LK_HOLD_AUTO, NULL);
 		print_message("%s: %.2f %%, mean of the others %.2f %%, parts %.1f %% (%s)\n", bars[i].file, 100 * r->geomean_error,
 		              100 * r->baseline_error, 100 * r->parts_error, r->worst_part);
 		assert_true(r->geomean_error < bars[i].most);
@@ -442,9 +426,10 @@ static void test_replay_bars(void **state) {
 
 static void test_shared_overheads(void **state) {
 	(void)state;
-	const char *rec = data_path("kineto/a100_rec_rank3of8.json.gz"), *args = data_path("kineto/a100_nccl_args_rank0of2.json.gz");
+	static const char rec[] = "traces/kineto/a100_rec_rank3of8.json.gz";
+	static const char args[] = "traces/kineto/a100_nccl_args_rank0of2.json.gz";
 	for (int turn = 0; turn < 2; turn++) {
-		lk_replay *r = replay(turn ? rec : args, LK_HOLD_NONE, turn ? args : rec);
+		lk_replay *r = replay(turn ? rec : args, LK_HOLD_NONE, data_path(turn ? args : rec));
 		print_message("shared overheads: %.2f %%\n", 100 * r->geomean_error);
 		assert_true(r->geomean_error < 0.10);
 		lk_replay_free(r);
@@ -454,7 +439,7 @@ static void test_shared_overheads(void **state) {
 /* By itself a step comes out as it was; steps that differ in nothing predict one another exactly. */
 static void test_replay_itself(void **state) {
 	(void)state;
-	lk_replay *r = replay(data_path("dlrm8/kineto"), LK_HOLD_NONE, NULL);
+	lk_replay *r = replay("traces/dlrm8/kineto", LK_HOLD_NONE, NULL);
 	assert_true(r->geomean_error < 1e-3);
 	lk_replay_free(r);
 }
@@ -491,8 +476,7 @@ static void test_wrong_requests(void **state) {
 	(void)state;
 	lk_replay_request request;
 	lk_replay *out = NULL;
-	const char *path = data_path("kineto/simple_add.json.gz");
-	need(path);
+	const char *path = need_data("traces/kineto/simple_add.json.gz");
 	lk_replay_defaults(&request);
 	request.paths = &path, request.path_count = 1;
 	request.hold_out = LK_HOLD_STEP;

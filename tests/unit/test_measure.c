@@ -19,6 +19,7 @@
 #include "lockstep/predict.h"
 #include "measure/kernels.h"
 #include "measure/topology.h"
+#include "scratch.h"
 
 /* ---- threads ---- */
 
@@ -214,10 +215,8 @@ static void test_host(void **state) {
 /* The file of a measurement is a cluster; its JSON holds what the table shows; a network is predicted on it. */
 static void test_round_trip(void **state) {
 	(void)state;
-	char path[] = "/tmp/lockstep-measure-XXXXXX.json";
-	int fd = mkstemps(path, 5);
-	assert_true(fd >= 0);
-	close(fd);
+	char path[64];
+	new_file(path, ".json");
 	lk_error err = {0};
 	lk_calibrated *c = measure("our machine");
 	assert_int_equal(lk_calibrate_save(c, LK_CALIBRATE_AUTO, false, path, stdout, &err), LK_OK);

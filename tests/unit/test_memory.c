@@ -7,7 +7,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,15 +17,9 @@
 #include "base/units.h"
 #include "lockstep/validate.h"
 #include "model/sizes.h"
+#include "data.h"
 
-static const char small[] = "tests/data/memory_small.csv";
-
-static const char *measured(void) {
-	static char path[1024];
-	const char *folder = getenv("LOCKSTEP_DATA");
-	snprintf(path, sizeof path, "%s/measured/megatron_ci_memory.csv", folder ? folder : "../shared/data");
-	return access(path, R_OK) == 0 ? path : NULL;
-}
+static const char small[] = "tests/data/memory_small.csv", measured[] = "measured/megatron_ci_memory.csv";
 
 static void close_to(double got, double wanted, double tolerance) {
 	if (fabs(got - wanted) > tolerance * fabs(wanted))
@@ -261,9 +254,8 @@ static void bars_hold(void **state) {
 	lk_validate_request request;
 	lk_validation *v;
 	lk_error err = {0};
-	if (!measured()) skip();
 	lk_validate_defaults(&request);
-	request.table = measured(), request.memory = request.cross = true;
+	request.table = need_data(measured), request.memory = request.cross = true;
 	assert_int_equal(lk_validate(&request, &v, &err), LK_OK);
 	const lk_accuracy *dense = part(v, "gpt without experts");
 	assert_true(v->summary.skipped + v->summary.suspect <= 0.02 * v->summary.rows);
@@ -281,12 +273,12 @@ static void bars_hold(void **state) {
 static void committed_ranges_are_those_of_the_data(void **state) {
 	(void)state;
 	static const char committed[] = "data/calibration/memory_ranges.csv";
-	if (!measured() || access(committed, R_OK) != 0) skip();
+	if (access(committed, R_OK) != 0) skip();
 	lk_calibration found = {0};
 	lk_stream *in = NULL;
 	lk_error err = {0};
 	char got[8192] = "", wanted[8192] = "";
-	assert_int_equal(lk_stream_open(measured(), &in, &err), LK_OK);
+	assert_int_equal(lk_stream_open(need_data(measured), &in, &err), LK_OK);
 	assert_int_equal(lk_calibrate_peaks(in, "Megatron-LM tests/functional_tests (megatron_ci_memory.csv)", "2026-11-21",
 										&found, &err),
 					 LK_OK);

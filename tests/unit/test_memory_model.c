@@ -19,6 +19,7 @@
 #include "base/stats.h"
 #include "hw/data.h"
 #include "lockstep/validate.h"
+#include "data.h"
 
 static const lk_device *device(const char *name) {
 	const lk_device *d = lk_device_find(name);
@@ -277,15 +278,6 @@ static void test_network_time(void **state) {
 
 /* ---- public measurements ---- */
 
-static const char *data_file(const char *name, char path[512]) {
-	const char *root = getenv("LOCKSTEP_DATA");
-	snprintf(path, 512, "%s/measured/%s", root && *root ? root : "../shared/data", name);
-	FILE *f = fopen(path, "r");
-	if (!f) return NULL;
-	fclose(f);
-	return path;
-}
-
 static lk_validation *validate(const char *path, bool models) {
 	lk_validate_request request;
 	lk_validation *v;
@@ -298,9 +290,7 @@ static lk_validation *validate(const char *path, bool models) {
 
 static void test_networks_measured(void **state) {
 	(void)state;
-	char path[512];
-	if (!data_file("fp32_models_e2e.csv", path)) skip();
-	lk_validation *v = validate(path, true);
+	lk_validation *v = validate(need_data("measured/fp32_models_e2e.csv"), true);
 	assert_true(v->summary.geomean_error < 0.10);
 	assert_true(v->summary.skipped * 50 <= v->summary.rows);
 	assert_true(v->summary.coverage > 0.7 && v->summary.coverage < 0.9);
@@ -309,9 +299,8 @@ static void test_networks_measured(void **state) {
 
 static void test_kernels_measured(void **state) {
 	(void)state;
-	char path[512];
-	if (!data_file("ops_fp32_memory.csv.gz", path) || !getenv("LOCKSTEP_LONG")) skip();
-	lk_validation *v = validate(path, false);
+	if (!getenv("LOCKSTEP_LONG")) skip();
+	lk_validation *v = validate(need_data("measured/ops_fp32_memory.csv.gz"), false);
 	assert_true(v->summary.geomean_error < 0.08);
 	assert_int_equal(v->summary.skipped, 0);
 	assert_true(v->summary.coverage > 0.7 && v->summary.coverage < 0.9);
@@ -336,16 +325,15 @@ static void test_committed(void **state) {
 	(void)state;
 	static const struct {
 		const char *table, *source;
-	} tables[] = {{"ops_fp16.csv.gz", "microsoft/vidur data/profiling"}, {"ops_fp32_memory.csv.gz", "sitar-lab/NeuSight"}};
+	} tables[] = {{"measured/ops_fp16.csv.gz", "microsoft/vidur data/profiling"},
+				{"measured/ops_fp32_memory.csv.gz", "sitar-lab/NeuSight"}};
 	if (!getenv("LOCKSTEP_LONG")) skip();
 	lk_calibration all = {0};
 	lk_error err = {0};
 	for (int i = 0; i < 2; i++) {
-		char path[512];
 		lk_stream *in;
 		lk_op_samples samples = {0};
-		if (!data_file(tables[i].table, path)) skip();
-		assert_int_equal(lk_stream_open(path, &in, &err), LK_OK);
+		assert_int_equal(lk_stream_open(need_data(tables[i].table), &in, &err), LK_OK);
 		assert_int_equal(lk_ops_read(&all.arena, in, &samples, &err), LK_OK);
 		assert_int_equal(lk_calibrate_memory(&samples, tables[i].source, "2026-11-21", &all, &err), LK_OK);
 		lk_stream_close(in);
@@ -356,12 +344,11 @@ static void test_committed(void **state) {
 
 static void test_committed_networks(void **state) {
 	(void)state;
-	char path[512];
 	lk_stream *in;
 	lk_calibration all = {0};
 	lk_error err = {0};
-	if (!getenv("LOCKSTEP_LONG") || !data_file("fp32_models_e2e.csv", path)) skip();
-	assert_int_equal(lk_stream_open(path, &in, &err), LK_OK);
+	if (!getenv("LOCKSTEP_LONG")) skip();
+	assert_int_equal(lk_stream_open(need_data("measured/fp32_models_e2e.csv"), &in, &err), LK_OK);
 	assert_int_equal(lk_calibrate_models(in, "sitar-lab/NeuSight", "2026-11-21", &all, &err), LK_OK);
 	lk_stream_close(in);
 	written(&all, "calibration/networks.csv");

@@ -16,6 +16,8 @@
 #include "base/csv.h"
 #include "hw/data.h"
 #include "model/model.h"
+#include "data.h"
+#include "scratch.h"
 
 static lk_model preset(const char *name) {
 	lk_model model;
@@ -383,17 +385,13 @@ static void test_check_extremes(void **state) {
 
 static void test_read(void **state) {
 	(void)state;
-	char folder[] = "/tmp/lk-model-XXXXXX", path[64];
-	assert_non_null(mkdtemp(folder));
-	snprintf(path, sizeof path, "%s/config.json", folder);
+	char folder[64], path[96];
+	snprintf(path, sizeof path, "%s/config.json", new_folder(folder));
 	lk_model model;
 	lk_error err = {0};
 	assert_int_not_equal(lk_model_read(folder, &model, NULL, &err), LK_OK);
 	assert_non_null(strstr(err.where, "config.json"));
-	FILE *out = fopen(path, "w");
-	assert_non_null(out);
-	fputs(LLAMA "}", out);
-	assert_int_equal(fclose(out), 0);
+	write_text(path, LLAMA "}");
 	assert_int_equal(lk_model_read(folder, &model, NULL, &err), LK_OK);
 	assert_int_equal(model.hidden, 64);
 	assert_int_equal(lk_model_read(path, &model, NULL, &err), LK_OK);
@@ -406,16 +404,12 @@ static void test_read(void **state) {
 /* ---- against the public tables ---- */
 
 static lk_csv *open_table(const char *name, lk_stream **in) {
-	const char *dir = getenv("LOCKSTEP_DATA");
-	char path[512];
+	char path[128];
 	lk_error err = {0};
 	lk_csv *csv = NULL;
-	snprintf(path, sizeof path, "%s/measured/%s", dir ? dir : "../shared/data", name);
-	if (access(path, R_OK) != 0) {
-		print_message("%s is not here: skipped\n", path);
-		skip();
-	}
-	if (lk_stream_open(path, in, &err) != LK_OK || lk_csv_open(*in, &csv, &err) != LK_OK) fail_msg("%s", err.what);
+	snprintf(path, sizeof path, "measured/%s", name);
+	if (lk_stream_open(need_data(path), in, &err) != LK_OK || lk_csv_open(*in, &csv, &err) != LK_OK)
+		fail_msg("%s", err.what);
 	return csv;
 }
 

@@ -7,19 +7,18 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "trace/nsys.h"
+#include "scratch.h"
 
 static char path[64];
 
 static int make_path(void **state) {
 	(void)state;
-	snprintf(path, sizeof path, "/tmp/lockstep-nsys-XXXXXX");
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
+	new_file(path, "");
+	return 0;
 }
 
 static int remove_path(void **state) {
@@ -30,9 +29,7 @@ static int remove_path(void **state) {
 static void make(const char *sql) {
 	sqlite3 *db;
 	char *wrong = NULL;
-	FILE *empty = fopen(path, "w");
-	assert_non_null(empty);
-	fclose(empty);
+	write_text(path, "");
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	if (sqlite3_exec(db, sql, NULL, NULL, &wrong) != SQLITE_OK) fail_msg("%s", wrong);
 	sqlite3_close(db);

@@ -14,6 +14,7 @@
 #include "base/options_text.h"
 #include "base/stats.h"
 #include "lockstep/options.h"
+#include "scratch.h"
 
 typedef struct request {
 	bool recompute, verbose;
@@ -328,11 +329,8 @@ static void man_page_is_troff(void **state) {
 	}
 	assert_non_null(strstr(text, "\\fB\\-\\-pipeline\\-parallel\\fR \\fIN\\fR"));
 	if (system("groff --version >/dev/null 2>&1") == 0) {
-		char path[] = "/tmp/lockstep-man-XXXXXX", command[128], line[256];
-		FILE *file = fdopen(mkstemp(path), "w");
-		assert_non_null(file);
-		fputs(text, file);
-		fclose(file);
+		char path[64], command[200], line[256];
+		write_text(new_file(path, ""), text);
 		snprintf(command, sizeof command, "groff -man -ww -Tutf8 -K utf8 %s 2>&1 >/dev/null", path);
 		FILE *pipe = popen(command, "r");
 		assert_non_null(pipe);
@@ -347,8 +345,8 @@ static void man_page_is_troff(void **state) {
 
 /* The completions that bash offers for a line, by running the script in bash. */
 static void completes(const char *line, const char *expected) {
-	char path[] = "/tmp/lockstep-completion-XXXXXX", *script = written("bash", false);
-	FILE *file = fdopen(mkstemp(path), "w");
+	char path[64], *script = written("bash", false);
+	FILE *file = fopen(new_file(path, ""), "w");
 	assert_non_null(file);
 	fprintf(file, "%s\nCOMP_WORDS=(%s)\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_lockstep\necho \"${COMPREPLY[*]}\"\n",
 		script, line);

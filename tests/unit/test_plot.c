@@ -14,6 +14,7 @@
 #include "base/stats.h"
 #include "base/stream.h"
 #include "view/plot.h"
+#include "scratch.h"
 
 enum { MOST = 20000 };
 
@@ -36,14 +37,12 @@ static lk_validation *invent(int count, int parts, const char *const *names, con
 }
 
 static char *drawn(const lk_validation *v, size_t *size) {
-	char folder[] = "/tmp/lockstep-plot-XXXXXX", path[64], *text;
+	char path[64], *text;
 	lk_error err = {0};
-	assert_non_null(mkdtemp(folder));
-	snprintf(path, sizeof path, "%s/p.svg", folder);
+	new_file(path, ".svg");
 	if (lk_validate_plot(v, path, &err) != LK_OK) fail_msg("%s", err.what);
 	if (lk_stream_slurp(path, 1 << 24, &text, size, &err) != LK_OK) fail_msg("%s", err.what);
 	unlink(path);
-	rmdir(folder);
 	return text;
 }
 
@@ -98,8 +97,8 @@ static void test_nothing(void **state) {
 static void test_wellformed(void **state) {
 	(void)state;
 	static const char *const hostile[] = {"<script>&amp;\"'", "\x01\x1b[31m\xff\xc3", "]]>\xef\xbf\xbe\xef\xbf\xbf", "",
-		"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"
-		"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"};
+		("\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"
+		"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e")};
 	static const struct {
 		const char *unit;
 		double low, high;

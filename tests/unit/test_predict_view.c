@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "lockstep/catalogue.h"
 #include "lockstep/view.h"
+#include "scratch.h"
 
 #define GIB 0x1p30
 
@@ -497,8 +498,8 @@ static void test_json_sweep(void **state) {
 
 static void test_files(void **state) {
 	(void)state;
-	char folder[] = "/tmp/lockstep-view-XXXXXX", path[64];
-	assert_non_null(mkdtemp(folder));
+	char folder[64], path[96];
+	new_folder(folder);
 	lk_prediction p = whole();
 	const lk_prediction *list[] = {&p};
 	lk_error err = {0};

@@ -5,14 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
 #include "accuracy/calibrate.h"
 #include "accuracy/slowdown.h"
 #include "base/stats.h"
 #include "lockstep/validate.h"
+#include "data.h"
 
 static lk_slowdown_row row_of(uint64_t seed, bool few) {
 	lk_slowdown_row row = {.id = "", .name = few ? "sums" : "product", .where = ""};
@@ -152,14 +151,7 @@ static void wrong_tables_are_refused(void **state) {
 
 /* ---- the measured table ---- */
 
-static const char *measured(void) {
-	static char path[512];
-	const char *folder = getenv("LOCKSTEP_DATA");
-	snprintf(path, sizeof path, "%s/measured/overlap_slowdown_a100.csv", folder ? folder : "../shared/data");
-	if (access(path, R_OK) == 0) return path;
-	print_message("%s is not there: set LOCKSTEP_DATA\n", path);
-	return NULL;
-}
+static const char measured[] = "measured/overlap_slowdown_a100.csv";
 
 static lk_validation *validated(const char *path, bool cross) {
 	lk_validate_request request;
@@ -174,8 +166,7 @@ static lk_validation *validated(const char *path, bool cross) {
 /* Cross-validated: more than 66 % within 5 %, less than 7 % of all time, better than every baseline; ranges hold. */
 static void bars(void **state) {
 	(void)state;
-	const char *path = measured();
-	if (!path) skip();
+	const char *path = need_data(measured);
 	lk_validation *v = validated(path, true);
 	assert_true(v->summary.within_5 > 0.66);
 	assert_true(v->summary.weighted_error < 0.07);
@@ -197,8 +188,7 @@ static void bars(void **state) {
 /* The compiled-in rows are what the table gives. */
 static void calibration_is_of_the_table(void **state) {
 	(void)state;
-	const char *path = measured();
-	if (!path) skip();
+	const char *path = need_data(measured);
 	lk_stream *in;
 	lk_error err;
 	lk_calibration made = {0};

@@ -16,6 +16,7 @@
 #include <zstd.h>
 #include "base/stats.h"
 #include "base/stream.h"
+#include "scratch.h"
 
 static uint64_t draw(uint64_t *seed, uint64_t below) {
 	return lk_hash64((*seed)++) % below;
@@ -71,19 +72,6 @@ static lk_status read_all(lk_stream *s, unsigned char *out, size_t room, size_t 
 enum { SIZE = 400000 };
 static unsigned char data[SIZE], packed[2 * SIZE], back[SIZE + 100];
 
-static char *new_folder(char *path) {
-	strcpy(path, "/tmp/lockstep-stream-XXXXXX");
-	assert_non_null(mkdtemp(path));
-	return path;
-}
-
-static void write_file(const char *path, const void *bytes, size_t size) {
-	FILE *file = fopen(path, "wb");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, size, file), size);
-	assert_int_equal(fclose(file), 0);
-}
-
 /* ---- reading ---- */
 
 static void all_forms_read_back(void **state) {
@@ -108,7 +96,7 @@ static void all_forms_read_back(void **state) {
 		}
 		lk_stream *s;
 		lk_error err;
-		if (from_file) write_file(path, packed, length);
+		if (from_file) write_bytes(path, packed, length);
 		assert_int_equal(from_file ? lk_stream_open(path, &s, &err) : lk_stream_memory(packed, length, "m", &s, &err),
 			LK_OK);
 		assert_string_equal(lk_stream_name(s), from_file ? path : "m");
@@ -206,7 +194,7 @@ static void slurp_has_a_limit(void **state) {
 	fill(data, SIZE, &seed);
 	static const size_t sizes[] = {0, 1, 16383, 16384, 16385, SIZE};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		write_file(path, data, sizes[i]);
+		write_bytes(path, data, sizes[i]);
 		assert_int_equal(lk_stream_slurp(path, sizes[i], &text, &size, &err), LK_OK);
 		assert_int_equal(size, sizes[i]);
 		assert_memory_equal(text, data, size);
@@ -241,7 +229,7 @@ static void files_are_replaced_whole(void **state) {
 	new_folder(folder);
 	snprintf(path, sizeof path, "%s/out", folder);
 	snprintf(link, sizeof link, "%s/link", folder);
-	write_file(path, "old", 3);
+	write_bytes(path, "old", 3);
 	assert_int_equal(chmod(path, 0640), 0);
 	assert_int_equal(symlink(path, link), 0);
 	assert_int_equal(lk_sink_open(link, &s, &err), LK_OK);

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <dirent.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -17,30 +16,11 @@
 #include "base/json.h"
 #include "base/stats.h"
 #include "view/table.h"
-
-static char folder[64];
-
-static int make_folder(void **state) {
-	(void)state;
-	snprintf(folder, sizeof folder, "/tmp/lockstep-table-XXXXXX");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-	(void)state;
-	DIR *dir = opendir(folder);
-	for (struct dirent *e; dir && (e = readdir(dir));) {
-		char path[400];
-		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-		unlink(path);
-	}
-	if (dir) closedir(dir);
-	return rmdir(folder);
-}
+#include "scratch.h"
 
 static const char *in_folder(const char *name) {
 	static char path[256];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
+	snprintf(path, sizeof path, "%s/%s", scratch, name);
 	return path;
 }
 
@@ -237,7 +217,7 @@ static void test_sqlite_replaces(void **state) {
 	lk_error err = {0};
 	char path[256];
 	sqlite3 *db;
-	snprintf(path, sizeof path, "%s/file:db?mode=memory.sqlite", folder);
+	snprintf(path, sizeof path, "%s/file:db?mode=memory.sqlite", scratch);
 	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL), SQLITE_OK);
 	sqlite3_exec(db, "CREATE TABLE keep (x); INSERT INTO keep VALUES (7)", NULL, NULL, NULL);
 	for (int rows = 3; rows >= 0; rows--) {
@@ -272,13 +252,11 @@ static void test_sqlite_keeps(void **state) {
 	assert_int_equal(ask(db, "SELECT k = 'old' FROM t"), 1);
 	sqlite3_close(db);
 	static const char text[] = "This is a text that is long enough to be looked at, and it is no database.";
-	FILE *file = fopen(path, "w");
-	fputs(text, file);
-	fclose(file);
+	write_text(path, text);
 	assert_int_equal(lk_table_sqlite(good, path, &err), LK_ERR_INPUT);
 	assert_string_not_equal(err.hint, "");
 	char read[128] = "";
-	file = fopen(path, "r");
+	FILE *file = fopen(path, "r");
 	assert_int_equal(fread(read, 1, sizeof read - 1, file), sizeof text - 1);
 	fclose(file);
 	assert_string_equal(read, text);
@@ -382,7 +360,7 @@ static lk_table *random_table(draw *d, FILE *truth) {
 static void write_file(const lk_table *t, int number, const char *ending, lk_format format) {
 	char path[256];
 	lk_error err = {0};
-	snprintf(path, sizeof path, "%s/%d.%s", folder, number, ending);
+	snprintf(path, sizeof path, "%s/%d.%s", scratch, number, ending);
 	FILE *file = fopen(path, "w");
 	assert_non_null(file);
 	if (lk_table_write(t, format, false, file, &err) != LK_OK) fail_msg("%s: %s", path, err.what);
@@ -401,7 +379,7 @@ static void test_python_reads(void **state) {
 	for (int i = 0; i < TABLES; i++) {
 		char path[256], command[400];
 		lk_error err = {0};
-		snprintf(path, sizeof path, "%s/%d.truth", folder, i);
+		snprintf(path, sizeof path, "%s/%d.truth", scratch, i);
 		FILE *truth = fopen(path, "w");
 		assert_non_null(truth);
 		lk_table *t = random_table(&(draw){(uint64_t)i, 0}, truth);
@@ -409,11 +387,11 @@ static void test_python_reads(void **state) {
 		write_file(t, i, "csv", LK_FORMAT_CSV);
 		write_file(t, i, "json", LK_FORMAT_JSON);
 		write_file(t, i, "jsonl", LK_FORMAT_JSONL);
-		snprintf(path, sizeof path, "%s/%d.sqlite", folder, i);
+		snprintf(path, sizeof path, "%s/%d.sqlite", scratch, i);
 		if (lk_table_sqlite(t, path, &err) != LK_OK) fail_msg("%s: %s", path, err.what);
 		lk_table_free(t);
 		if (i < TABLES - 1) continue;
-		snprintf(command, sizeof command, "python3 tests/unit/table_oracle.py %s %d", folder, TABLES);
+		snprintf(command, sizeof command, "python3 tests/unit/table_oracle.py %s %d", scratch, TABLES);
 		assert_int_equal(system(command), 0);
 	}
 }
@@ -518,5 +496,5 @@ int main(void) {
 		cmocka_unit_test(test_sqlite_replaces), cmocka_unit_test(test_sqlite_keeps), cmocka_unit_test(test_own_readers),
 		cmocka_unit_test(test_random_lines), cmocka_unit_test(test_python_reads),
 	};
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -15,31 +15,12 @@
 #include "base/json.h"
 #include "base/stats.h"
 #include "view/trace.h"
+#include "scratch.h"
 #include "trace_read.h"
-
-static char folder[64];
-
-static int make_folder(void **state) {
-	(void)state;
-	snprintf(folder, sizeof folder, "/tmp/lockstep-trace-XXXXXX");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-	(void)state;
-	DIR *dir = opendir(folder);
-	for (struct dirent *e; dir && (e = readdir(dir));) {
-		char path[400];
-		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-		unlink(path);
-	}
-	if (dir) closedir(dir);
-	return rmdir(folder);
-}
 
 static int files_in_folder(void) {
 	int count = 0;
-	DIR *dir = opendir(folder);
+	DIR *dir = opendir(scratch);
 	for (struct dirent *e; dir && (e = readdir(dir));) count += e->d_name[0] != '.';
 	if (dir) closedir(dir);
 	return count;
@@ -47,7 +28,7 @@ static int files_in_folder(void) {
 
 static void write_trace(const lk_timeline *t, const char *name, char path[256]) {
 	lk_error err = {0};
-	snprintf(path, 256, "%s/%s", folder, name);
+	snprintf(path, 256, "%s/%s", scratch, name);
 	if (lk_trace_write(t, path, &err) != LK_OK) fail_msg("%s: %s", path, err.what);
 }
 
@@ -215,7 +196,7 @@ static void test_order_does_not_matter(void **state) {
 		write_trace(t, "after.pftrace", after);
 		assert_true(same_files(before, after));
 		write_trace(t, "after.json", after);
-		snprintf(before, sizeof before, "%s/before.json", folder);
+		snprintf(before, sizeof before, "%s/before.json", scratch);
 		assert_true(same_files(before, after));
 		write_trace(t, "after.json.gz", after);
 		assert_true(same_files(before, after));
@@ -269,7 +250,7 @@ static void expect_failure(lk_timeline *t, lk_status wanted) {
 		char path[256];
 		lk_error err = {0};
 		int files = files_in_folder();
-		snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+		snprintf(path, sizeof path, "%s/%s", scratch, names[i]);
 		assert_int_equal(lk_trace_write(t, path, &err), wanted);
 		assert_string_not_equal(err.what, "");
 		assert_int_equal(files_in_folder(), files);
@@ -448,12 +429,10 @@ static void test_python_agrees(void **state) {
 		snprintf(command, sizeof command, "python3 tools/check_trace.py %s >/dev/null", path);
 		assert_int_equal(system(command), 0);
 	}
-	FILE *file = fopen(path, "w");
-	fputs("{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"p\"}},"
+	write_text(path, "{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"p\"}},"
 		"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{\"name\":\"t\"}},"
 		"{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":2,\"ts\":0.0005,\"dur\":0.0005},"
-		"{\"ph\":\"X\",\"name\":\"b\",\"pid\":1,\"tid\":2,\"ts\":0.0010,\"dur\":0.0020}]}", file);
-	fclose(file);
+		"{\"ph\":\"X\",\"name\":\"b\",\"pid\":1,\"tid\":2,\"ts\":0.0010,\"dur\":0.0020}]}");
 	/* Exact in picoseconds, but Perfetto would round the first to 1 to 2 ns and drop the second. */
 	snprintf(command, sizeof command, "python3 tools/check_trace.py %s 2>/dev/null", path);
 	assert_int_not_equal(system(command), 0);
@@ -466,5 +445,5 @@ int main(void) {
 		cmocka_unit_test(test_endings), cmocka_unit_test(test_rendezvous), cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_extremes), cmocka_unit_test(test_empty), cmocka_unit_test(test_python_agrees),
 	};
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

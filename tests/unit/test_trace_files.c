@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/stats.h"
 #include "lockstep/replay.h"
@@ -18,40 +17,8 @@
 #include "trace/lift_works.h"
 #include "trace/trace_files.h"
 #include "trace/trace_kind.h"
-
-static char folder[64];
-
-static int make_folder(void **state) {
-	(void)state;
-	snprintf(folder, sizeof folder, "/tmp/lockstep-files-XXXXXX");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-	(void)state;
-	char command[100];
-	snprintf(command, sizeof command, "rm -r %s", folder);
-	return system(command);
-}
-
-static const char *data_path(const char *name, char out[512]) {
-	const char *data = getenv("LOCKSTEP_DATA");
-	snprintf(out, 512, "%s/traces/%s", data && *data ? data : "../shared/data", name);
-	if (access(out, R_OK) == 0) return out;
-	print_message("%s is not there: skipped; set LOCKSTEP_DATA\n", out);
-	skip();
-	return NULL;
-}
-
-static const char *write_file(const char *name, const char *text) {
-	static char path[200];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	FILE *file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	assert_int_equal(fclose(file), 0);
-	return path;
-}
+#include "data.h"
+#include "scratch.h"
 
 /* ---- kinds ---- */
 
@@ -97,21 +64,20 @@ static void test_public_kinds(void **state) {
 		const char *name;
 		lk_trace_kind kind;
 	} files[] = {
-		{"kineto/a100_alexnet.json.gz", LK_TRACE_KINETO},
-		{"kineto/cpu_only_rank34.json.gz", LK_TRACE_KINETO},
-		{"dlrm8/kineto/rank3.json.gz", LK_TRACE_KINETO},
-		{"dlrm8/et/rank3.json.gz", LK_TRACE_PYTORCH_ET},
-		{"pytorch_et/1.0.2-chakra.0.0.4.json.gz", LK_TRACE_PYTORCH_ET},
-		{"chakra/resnet50_ddp_rank0.et", LK_TRACE_CHAKRA},
-		{"chakra/all_to_all/all_to_all.2.et", LK_TRACE_CHAKRA},
-		{"chakra/chakra.0.json.gz", LK_TRACE_CHAKRA_JSON},
+		{"traces/kineto/a100_alexnet.json.gz", LK_TRACE_KINETO},
+		{"traces/kineto/cpu_only_rank34.json.gz", LK_TRACE_KINETO},
+		{"traces/dlrm8/kineto/rank3.json.gz", LK_TRACE_KINETO},
+		{"traces/dlrm8/et/rank3.json.gz", LK_TRACE_PYTORCH_ET},
+		{"traces/pytorch_et/1.0.2-chakra.0.0.4.json.gz", LK_TRACE_PYTORCH_ET},
+		{"traces/chakra/resnet50_ddp_rank0.et", LK_TRACE_CHAKRA},
+		{"traces/chakra/all_to_all/all_to_all.2.et", LK_TRACE_CHAKRA},
+		{"traces/chakra/chakra.0.json.gz", LK_TRACE_CHAKRA_JSON},
 	};
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		char path[512];
 		const char *head;
 		size_t size;
 		lk_stream *in;
-		assert_int_equal(lk_stream_open(data_path(files[i].name, path), &in, NULL), LK_OK);
+		assert_int_equal(lk_stream_open(need_data(files[i].name), &in, NULL), LK_OK);
 		assert_int_equal(lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, NULL), LK_OK);
 		lk_trace_kind kind = lk_trace_kind_of(head, size);
 		lk_stream_close(in);
@@ -122,7 +88,7 @@ static void test_public_kinds(void **state) {
 /* Where times are needed, an execution trace is one error that says what it is and what to do. */
 static void test_no_times(void **state) {
 	(void)state;
-	const char *path = write_file("rank0.json", "{\"schema\": \"1.0.2-chakra.0.0.4\", \"nodes\": []}");
+	const char *path = write_in(scratch, "rank0.json", "{\"schema\": \"1.0.2-chakra.0.0.4\", \"nodes\": []}");
 	lk_error err = {0};
 	lk_capture *capture;
 	lk_traces *traces;
@@ -136,11 +102,10 @@ static void test_no_times(void **state) {
 /* ---- side by side ---- */
 
 static lk_traces *read_run(const char *const *names, uint32_t count) {
-	char path[4][512];
 	const char *paths[4];
 	lk_traces *t;
 	lk_error err = {0};
-	for (uint32_t i = 0; i < count; i++) paths[i] = data_path(names[i], path[i]);
+	for (uint32_t i = 0; i < count; i++) paths[i] = need_data(names[i]);
 	if (lk_traces_read(paths, count, NULL, 0, &t, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	return t;
 }
@@ -166,7 +131,8 @@ static void check_sizes(const lk_traces *t) {
 
 static void test_side_by_side(void **state) {
 	(void)state;
-	static const char *const both[] = {"dlrm8/kineto", "dlrm8/et"}, *const turned[] = {"dlrm8/et", "dlrm8/kineto"};
+	static const char *const both[] = {"traces/dlrm8/kineto", "traces/dlrm8/et"};
+	static const char *const turned[] = {"traces/dlrm8/et", "traces/dlrm8/kineto"};
 	for (int i = 0; i < 2; i++) {
 		lk_traces *t = read_run(i ? turned : both, 2);
 		assert_int_equal(t->count, 8);
@@ -184,9 +150,11 @@ static void test_side_by_side(void **state) {
 /* Those that fit no capture are left out, and said. */
 static void test_others(void **state) {
 	(void)state;
-	static const char *const other_rank[] = {"dlrm8/kineto/rank2.json.gz", "dlrm8/et/rank3.json.gz"};
-	static const char *const twice[] = {"dlrm8/kineto/rank2.json.gz", "dlrm8/et/rank2.json.gz", "dlrm8/et/rank2.json.gz"};
-	static const char *const other_run[] = {"kineto/v100_resnet_rank0of1.json.gz", "dlrm8/et/rank0.json.gz"};
+	static const char *const other_rank[] = {"traces/dlrm8/kineto/rank2.json.gz", "traces/dlrm8/et/rank3.json.gz"};
+	static const char *const twice[] = {"traces/dlrm8/kineto/rank2.json.gz", "traces/dlrm8/et/rank2.json.gz",
+										"traces/dlrm8/et/rank2.json.gz"};
+	static const char *const other_run[] = {"traces/kineto/v100_resnet_rank0of1.json.gz",
+											"traces/dlrm8/et/rank0.json.gz"};
 	lk_traces *t = read_run(other_rank, 2);
 	assert_int_equal(t->notes.count, 0);
 	assert_non_null(strstr(t->warnings.at[0], "no capture of rank 3"));
@@ -252,7 +220,7 @@ static void test_convolution(void **state) {
 /* A capture whose convolution says its arguments: the kernel gets the product's shape. */
 static void test_convolution_kernel(void **state) {
 	(void)state;
-	const char *path = write_file("conv.json",
+	const char *path = write_in(scratch, "conv.json",
 		"{\"traceEvents\": ["
 		"{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::conv2d\", \"pid\": 1, \"tid\": 1, \"ts\": 10, \"dur\": 50, \"args\": "
 		"{\"External id\": 1, \"Input Dims\": [[2, 3, 8, 8], [4, 3, 3, 3], [], [], [], [], []], \"Input type\": [\"float\", \"float\", \"\", "
@@ -292,14 +260,13 @@ static lk_replay *replay(lk_replay_request *q, const char *path, lk_status wante
 /* The host times of the same run's captures, in a file. */
 static const char *host_times(double factor) {
 	static char table[100], scaled[100];
-	char path[512];
 	lk_replay_request q;
 	lk_error err = {0};
-	snprintf(table, sizeof table, "%s/host.csv", folder);
-	snprintf(scaled, sizeof scaled, "%s/scaled.csv", folder);
+	snprintf(table, sizeof table, "%s/host.csv", scratch);
+	snprintf(scaled, sizeof scaled, "%s/scaled.csv", scratch);
 	lk_replay_defaults(&q);
 	q.overheads_out = table;
-	lk_replay_free(replay(&q, data_path("dlrm8/kineto", path), LK_OK, &err));
+	lk_replay_free(replay(&q, need_data("traces/dlrm8/kineto"), LK_OK, &err));
 	if (factor == 1) return table;
 	lk_overheads *o, *to = lk_overheads_new();
 	assert_int_equal(lk_overheads_read(table, &o, &err), LK_OK);
@@ -317,12 +284,11 @@ static const char *host_times(double factor) {
  * overhead. A step that is bound by the host grows with its times, and with nothing else to speak of. */
 static void test_alone(void **state) {
 	(void)state;
-	char path[512], measured[512];
+	const char *path = need_data("traces/dlrm8/et");
 	lk_replay_request q;
 	lk_error err = {0};
-	data_path("dlrm8/et", path);
 	lk_replay_defaults(&q);
-	q.gpu = "v100-sxm-32", q.measured = data_path("dlrm8/kineto", measured);
+	q.gpu = "v100-sxm-32", q.measured = need_data("traces/dlrm8/kineto");
 	q.overheads = host_times(1);
 	lk_replay *once = replay(&q, path, LK_OK, &err);
 	assert_int_equal(once->rank_count, 8);
@@ -351,10 +317,10 @@ static void test_alone(void **state) {
 
 static void test_alone_refused(void **state) {
 	(void)state;
-	char path[512], capture[512];
+	const char *path = need_data("traces/dlrm8/et/rank0.json.gz");
+	const char *capture = need_data("traces/dlrm8/kineto/rank0.json.gz");
 	lk_replay_request q;
 	lk_error err = {0};
-	data_path("dlrm8/et/rank0.json.gz", path), data_path("dlrm8/kineto/rank0.json.gz", capture);
 	lk_replay_defaults(&q);
 	replay(&q, path, LK_ERR_INPUT, &err);
 	assert_true(strstr(err.what, "when things ran") && strstr(err.hint, "--gpu"));
@@ -397,16 +363,16 @@ static void check_by_python(const char *dir, uint32_t ranks) {
 
 static void test_chakra(void **state) {
 	(void)state;
-	char path[512], dir[100];
+	char dir[100];
 	lk_replay_request q;
 	lk_error err = {0};
 	bool python = system("python3 -c '' 2>/dev/null") == 0;
 	for (int alone = 0; alone < 2; alone++) {
 		lk_replay_defaults(&q);
-		snprintf(dir, sizeof dir, "%s/chakra%d", folder, alone);
+		snprintf(dir, sizeof dir, "%s/chakra%d", scratch, alone);
 		q.chakra = dir;
 		if (alone) q.gpu = "v100-sxm-32";
-		lk_replay *r = replay(&q, data_path(alone ? "dlrm8/et" : "dlrm8/kineto", path), LK_OK, &err);
+		lk_replay *r = replay(&q, need_data(alone ? "traces/dlrm8/et" : "traces/dlrm8/kineto"), LK_OK, &err);
 		const char *read = dir;
 		lk_trace_files files;
 		lk_graph *g;
@@ -427,15 +393,15 @@ static void test_chakra(void **state) {
 /* A folder that a rank's file cannot be written to: no rank's file stays. */
 static void test_chakra_refused(void **state) {
 	(void)state;
-	char path[512], dir[100], block[200], command[400];
+	const char *path = need_data("traces/dlrm8/kineto");
+	char dir[100], block[200], command[400];
 	lk_replay_request q;
 	lk_error err = {0};
 	lk_replay_defaults(&q);
 	q.chakra = "/nowhere/at/all";
-	data_path("dlrm8/kineto", path);
 	assert_null(replay(&q, path, LK_ERR_IO, &err));
-	snprintf(dir, sizeof dir, "%s/blocked", folder);
-	snprintf(block, sizeof block, "%s/blocked/lockstep.3.et/x", folder);
+	snprintf(dir, sizeof dir, "%s/blocked", scratch);
+	snprintf(block, sizeof block, "%s/blocked/lockstep.3.et/x", scratch);
 	snprintf(command, sizeof command, "mkdir -p %s", block);
 	assert_int_equal(system(command), 0);
 	q.chakra = dir;
@@ -451,5 +417,5 @@ int main(void) {
 		cmocka_unit_test(test_convolution_kernel), cmocka_unit_test(test_alone), cmocka_unit_test(test_alone_refused),
 		cmocka_unit_test(test_chakra), cmocka_unit_test(test_chakra_refused),
 	};
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 #include <cmocka.h>
 #include "base/text.h"
 #include "base/parallel.h"
@@ -19,6 +18,8 @@
 #include "trace/align.h"
 #include "trace/arrivals.h"
 #include "trace/traces.h"
+#include "data.h"
+#include "scratch.h"
 
 static lk_error err;
 
@@ -27,15 +28,6 @@ static lk_error err;
 		char text[1024];                                                     \
 		if ((call) != LK_OK) fail_msg("%s", lk_error_text(&err, text, sizeof text)); \
 	} while (0)
-
-static const char *data_path(const char *name) {
-	static char path[4][600];
-	static int turn;
-	const char *root = getenv("LOCKSTEP_DATA");
-	char *out = path[turn++ % 4];
-	snprintf(out, sizeof path[0], "%s/%s", root && *root ? root : "../shared/data", name);
-	return out;
-}
 
 /* ---- captures made here ---- */
 
@@ -607,19 +599,10 @@ static void test_single(void **state) {
 
 /* ---- files ---- */
 
-static void write_text(const char *folder, const char *name, const char *text) {
-	char path[300];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
 static void test_ranks_of_files(void **state) {
 	(void)state;
-	char folder[] = "/tmp/lockstep-traces-XXXXXX";
-	assert_non_null(mkdtemp(folder));
+	char folder[64];
+	new_folder(folder);
 	const char *event =
 		"{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2}]}";
 	static const struct { const char *name; int rank;
@@ -629,8 +612,8 @@ static void test_ranks_of_files(void **state) {
 				 {"run.5.json", 5},
 				 {"a.json", 0},
 				 {"b.json", 1}};
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) write_text(folder, files[i].name, event);
-	write_text(folder, "notes.txt", "no trace");
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) write_in(folder, files[i].name, event);
+	write_in(folder, "notes.txt", "no trace");
 	lk_traces *t = NULL;
 	const char *paths[2] = {folder, "-"};
 	assert_ok(lk_traces_read(paths, 1, NULL, 0, &t, &err));
@@ -645,26 +628,24 @@ static void test_ranks_of_files(void **state) {
 	assert_int_equal(guessed, 2);
 	lk_traces_free(t);
 	assert_int_equal(lk_traces_read(paths, 2, NULL, 0, &t, &err), LK_ERR_INPUT); /* "-" among several */
-	write_text(folder, "rank10.json", event);
+	write_in(folder, "rank10.json", event);
 	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &t, &err), LK_ERR_INPUT);
 	char text[1024];
 	lk_error_text(&err, text, sizeof text);
 	assert_non_null(strstr(text, "rank10.json"));
 	assert_non_null(strstr(text, "rank_10.json"));
-	write_text(folder, "rank10.json", "{\"distributedInfo\":{\"rank\":3,\"world_size\":16},\"traceEvents\":[]}");
-	write_text(folder, "b.json", "{\"distributedInfo\":{\"rank\":7,\"world_size\":8},\"traceEvents\":[]}");
+	write_in(folder, "rank10.json", "{\"distributedInfo\":{\"rank\":3,\"world_size\":16},\"traceEvents\":[]}");
+	write_in(folder, "b.json", "{\"distributedInfo\":{\"rank\":7,\"world_size\":8},\"traceEvents\":[]}");
 	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &t, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "16"));
 	/* Of broken files the first by name is reported, with any number of threads. */
-	write_text(folder, "a.json", "no trace");
-	write_text(folder, "rank10.json", "nor is this");
+	write_in(folder, "a.json", "no trace");
+	write_in(folder, "rank10.json", "nor is this");
 	for (int threads = 1; threads <= 8; threads++) {
 		assert_int_not_equal(lk_traces_read(paths, 1, NULL, threads, &t, &err), LK_OK);
 		assert_non_null(strstr(err.where, "/a.json"));
 	}
-	char command[100];
-	snprintf(command, sizeof command, "rm -r %s", folder);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(remove_folder(folder), 0);
 }
 
 /* ---- threads, medians ---- */
@@ -703,11 +684,7 @@ static void test_parallel(void **state) {
 /* ---- the measured run ---- */
 
 static lk_traces *read_dlrm(int threads) {
-	const char *folder = data_path("traces/dlrm8/kineto");
-	if (access(folder, R_OK) != 0) {
-		print_message("skipped: no %s\n", folder);
-		skip();
-	}
+	const char *folder = need_data("traces/dlrm8/kineto");
 	lk_traces *t = NULL;
 	assert_ok(lk_traces_read(&folder, 1, NULL, threads, &t, &err));
 	return t;
@@ -740,8 +717,8 @@ static void test_dlrm(void **state) {
 static void test_dlrm_table(void **state) {
 	(void)state;
 	lk_traces *t = read_dlrm(2);
-	FILE *f = fopen(data_path("measured/dlrm8_nccl_kernels.csv"), "r");
-	if (!f) skip();
+	FILE *f = fopen(need_data("measured/dlrm8_nccl_kernels.csv"), "r");
+	assert_non_null(f);
 	char line[1000];
 	int rows = 0;
 	double origin = 0;
@@ -799,8 +776,7 @@ static void test_single_files(void **state) {
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		char name[100];
 		snprintf(name, sizeof name, "traces/kineto/%s.json.gz", files[i]);
-		const char *path = data_path(name);
-		if (access(path, R_OK) != 0) skip();
+		const char *path = need_data(name);
 		lk_traces *t = NULL;
 		assert_ok(lk_traces_read(&path, 1, NULL, 1, &t, &err));
 		check_whole(t);
@@ -812,9 +788,8 @@ static void test_single_files(void **state) {
 
 static void test_sampled(void **state) {
 	(void)state;
-	const char *paths[] = {data_path("traces/kineto/sampled_rank0of128.json.gz"),
-						   data_path("traces/kineto/sampled_rank1of128.json.gz")};
-	if (access(paths[0], R_OK) != 0) skip();
+	const char *paths[] = {need_data("traces/kineto/sampled_rank0of128.json.gz"),
+						   need_data("traces/kineto/sampled_rank1of128.json.gz")};
 	lk_traces *t = NULL;
 	assert_ok(lk_traces_read(paths, 2, NULL, 0, &t, &err));
 	check_whole(t);

@@ -13,6 +13,7 @@
 #include "base/stats.h"
 #include "base/units.h"
 #include "model/build.h"
+#include "scratch.h"
 
 typedef struct lk_fixture {
 	lk_arena arena;
@@ -461,10 +462,8 @@ static void combinations_are_columns(void **state) {
 	(void)state;
 	lk_fixture f;
 	lk_whatif *answer;
-	char path[] = "/tmp/lockstep-whatif-XXXXXX.json";
-	int fd = mkstemps(path, 5);
-	assert_true(fd >= 0);
-	fclose(fdopen(fd, "w"));
+	char path[64];
+	new_file(path, ".json");
 	predict(&f, &usual);
 	ok(lk_graph_write(f.step.graph, path, &f.err), &f.err);
 	const char *paths[] = {path};

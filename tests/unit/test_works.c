@@ -9,38 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/json_mend.h"
 #include "trace/lift_works.h"
 #include "trace/link.h"
 #include "trace/op_shapes.h"
-
-/* Overheads of round numbers, so that sums can be told: T1 1, T2 2, T3 3, T4 4, T5 5 microseconds. Weak, for the library has
- * the real ones. */
-/* A term's number in microseconds. Views launch nothing: nobody has seen a T2 of one. */
-__attribute__((weak)) double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known) {
-	(void)overheads;
-	*known = term != LK_T2 || strcmp(name, "aten::view") != 0;
-	return term;
-}
-static const lk_overheads *const any_overheads = (const lk_overheads *)(uintptr_t)1;
-
-static const char *data_path(const char *name, char out[512]) {
-	const char *folder = getenv("LOCKSTEP_DATA");
-	snprintf(out, 512, "%s/traces/%s", folder && *folder ? folder : "../shared/data", name);
-	if (access(out, R_OK) == 0) return out;
-	print_message("%s is not there: skipped; set LOCKSTEP_DATA\n", out);
-	skip();
-	return NULL;
-}
-
-static lk_works *read_works(const char *path) {
-	lk_works *w;
-	lk_error err = {0};
-	if (lk_works_read(path, NULL, &w, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return w;
-}
+#include "trace/overheads.h"
+#include "data.h"
+#include "works_read.h"
 
 static lk_works *works_of(const char *text) {
 	lk_works *w;
@@ -58,12 +34,10 @@ static void print_work(const lk_works *w, uint32_t i, FILE *out) {
 }
 
 static uint32_t compare_with_python(const char *path) {
-	char command[700], *line = NULL, *wanted = NULL;
+	char *line = NULL, *wanted = NULL;
 	size_t room = 0, size = 0;
 	lk_works *w = read_works(path);
-	snprintf(command, sizeof command, "python3 tests/unit/works_oracle.py %s", path);
-	FILE *python = popen(command, "r");
-	assert_non_null(python);
+	FILE *python = works_by_python(path);
 	for (uint32_t i = 0; i < w->count; i++) {
 		FILE *out = open_memstream(&wanted, &size);
 		print_work(w, i, out);
@@ -87,14 +61,14 @@ static void test_python_agrees(void **state) {
 		const char *name;
 		uint32_t nodes;
 	} files[] = {
-		{"pytorch_et/simple_add_et.json.gz", 38}, {"pytorch_et/1.0.2-chakra.0.0.4.json.gz", 263}, {"pytorch_et/hf_gpt2_1.1.0.json.gz", 27156},
-		{"pytorch_et/resnet_1.1.0.json.gz", 14392}, {"pytorch_et/resnet_1gpu_1.0.3-chakra.0.0.4.json.gz", 14391},
-		{"dlrm8/et/rank0.json.gz", 1675}, {"dlrm8/et/rank5.json.gz", 1675},
+		{"traces/pytorch_et/simple_add_et.json.gz", 38}, {"traces/pytorch_et/1.0.2-chakra.0.0.4.json.gz", 263},
+		{"traces/pytorch_et/hf_gpt2_1.1.0.json.gz", 27156}, {"traces/pytorch_et/resnet_1.1.0.json.gz", 14392},
+		{"traces/pytorch_et/resnet_1gpu_1.0.3-chakra.0.0.4.json.gz", 14391},
+		{"traces/dlrm8/et/rank0.json.gz", 1675}, {"traces/dlrm8/et/rank5.json.gz", 1675},
 	};
 	if (system("python3 -c 'import json' 2>/dev/null") != 0) skip();
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		char path[512];
-		assert_int_equal(compare_with_python(data_path(files[i].name, path)), files[i].nodes);
+		assert_int_equal(compare_with_python(need_data(files[i].name)), files[i].nodes);
 	}
 }
 
@@ -237,16 +211,16 @@ static void check_sizes(const lk_capture *c) {
 static void test_link(void **state) {
 	(void)state;
 	for (int rank = 0; rank < 8; rank++) {
-		char name[64], path[512];
+		char name[64];
 		lk_error err = {0};
 		lk_capture *c;
 		lk_link link;
 		uint32_t filled;
-		snprintf(name, sizeof name, "dlrm8/et/rank%d.json.gz", rank);
-		lk_works *w = read_works(data_path(name, path));
+		snprintf(name, sizeof name, "traces/dlrm8/et/rank%d.json.gz", rank);
+		lk_works *w = read_works(need_data(name));
 		assert_int_equal(w->rank, rank);
-		snprintf(name, sizeof name, "dlrm8/kineto/rank%d.json.gz", rank);
-		assert_int_equal(lk_capture_read(data_path(name, path), NULL, &c, &err), LK_OK);
+		snprintf(name, sizeof name, "traces/dlrm8/kineto/rank%d.json.gz", rank);
+		assert_int_equal(lk_capture_read(need_data(name), NULL, &c, &err), LK_OK);
 		assert_int_equal(lk_link_works(w, c, &link, &err), LK_OK);
 		assert_int_equal(link.by_record + link.by_order, 1672);
 		assert_int_equal(link.roots, 3);
@@ -314,6 +288,23 @@ static void test_op_shapes(void **state) {
 
 /* ---- lifting ---- */
 
+/* Host times of round numbers, so that sums can be told: T1 1, T2 2, T3 3, T4 4, T5 5 microseconds, of every
+ * operation in a trace. Views launch nothing: nobody has seen a T2 of one. */
+static lk_overheads *round_overheads(const lk_works *works) {
+	lk_overheads *o = lk_overheads_new();
+	lk_error err = {0};
+	assert_non_null(o);
+	assert_int_equal(lk_overheads_add(o, LK_T4, "cudaLaunchKernel", LK_T4, &err), LK_OK);
+	assert_int_equal(lk_overheads_add(o, LK_T4, "cudaMemcpyAsync", LK_T4, &err), LK_OK);
+	for (uint32_t i = 0; i < works->count; i++) {
+		const char *name = lk_works_text(works, works->name[i]);
+		for (int term = LK_T1; term <= LK_T5; term++)
+			if (term != LK_T4 && (term != LK_T2 || strcmp(name, "aten::view") != 0))
+				assert_int_equal(lk_overheads_add(o, term, name, term, &err), LK_OK);
+	}
+	return o;
+}
+
 #define NODE(id, parent, tid, name, in, shapes, types, out) "{\"name\": \"" name "\", \"id\": " id ", \"rf_id\": " id ", \"parent\": " parent ", \"seq_id\": -1, \"scope\": 0, \"tid\": " tid ", \"inputs\": " in ", \"input_shapes\": " shapes ", \"input_types\": " types ", \"outputs\": " out ", \"output_shapes\": []}"
 /* A view, a collective, an operation that does not need it, one that does, one that nobody knows, a result that is read. */
 #define LIFTED "{\"nodes\": [" \
@@ -349,7 +340,10 @@ static void test_lift(void **state) {
 	lk_graph *g;
 	lk_works_lifted report;
 	lk_error err = {0};
-	if (lk_works_lift(ranks, 2, any_overheads, &g, &report, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	lk_overheads *overheads = round_overheads(w);
+	if (lk_works_lift(ranks, 2, overheads, &g, &report, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	lk_overheads_free(overheads);
+	assert_int_equal(report.strange_overheads, 0);
 	assert_true(g->traced && g->ranks.world == 2 && g->teams.count == 1);
 	assert_int_equal(g->teams.at[0].ranks, 2);
 	assert_int_equal(report.priced, 2 * 5); /* all-reduce, relu, mm, add_, item */
@@ -387,11 +381,15 @@ static void test_lift_dlrm(void **state) {
 	lk_works_lifted report;
 	lk_error err = {0};
 	for (int rank = 0; rank < 8; rank++) {
-		char name[64], path[512];
-		snprintf(name, sizeof name, "dlrm8/et/rank%d.json.gz", rank);
-		w[rank] = read_works(data_path(name, path));
+		char name[64];
+		snprintf(name, sizeof name, "traces/dlrm8/et/rank%d.json.gz", rank);
+		w[rank] = read_works(need_data(name));
 	}
-	if (lk_works_lift((const lk_works *const *)w, 8, any_overheads, &g, &report, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	lk_overheads *overheads = round_overheads(w[0]);
+	if (lk_works_lift((const lk_works *const *)w, 8, overheads, &g, &report, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
+	lk_overheads_free(overheads);
+	assert_int_equal(report.strange_overheads, 0);
 	assert_int_equal(g->teams.count, 1);
 	assert_int_equal(g->teams.at[0].ranks, 8);
 	assert_int_equal(g->teams.at[0].end - g->teams.at[0].begin, 8);
