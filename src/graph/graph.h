@@ -239,10 +239,6 @@ lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk
 /* A team of the listed stages (ascending); returns its index. Memory errors are kept, as lk_graph_add keeps them. */
 uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages, uint32_t count, uint32_t ranks,
                            bool across);
-/* Ranks of one group of the team that the graph holds. */
-static inline uint32_t lk_team_present(const lk_graph *graph, const lk_team *team) {
-	return (team->end - team->begin) * (team->across ? graph->ranks.chains : 1);
-}
 /* Where a stage stands in lk_graph.team_stages as a member of the team; UINT32_MAX: it is none. */
 uint32_t lk_team_member(const lk_graph *graph, const lk_team *team, uint32_t stage);
 

@@ -113,13 +113,6 @@ double lk_overheads_mean(const lk_overheads *o, int term, const char *name, bool
 	return lk_overheads_level(o, term);
 }
 
-const char *lk_overheads_launches(const lk_overheads *o, const char *name) {
-	uint32_t id = lk_intern_find(o->names, name);
-	for (int t = 0; t < TERMS; t++)
-		if (id < o->entries[t].count && o->entries[t].at[id].launches) return o->entries[t].at[id].launches;
-	return NULL;
-}
-
 /* ---- files ---- */
 
 static lk_status keep_launches(lk_overheads *o, entry *e, const char *launches, lk_error *err) {

@@ -32,7 +32,5 @@ lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk
 double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known);
 /* The mean of a term over all names, likewise; NAN without observations. */
 double lk_overheads_level(const lk_overheads *overheads, int term);
-/* How many launches an operation makes, and whose; NULL if not known. */
-const char *lk_overheads_launches(const lk_overheads *overheads, const char *name);
 
 #endif

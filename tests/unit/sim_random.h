@@ -416,7 +416,10 @@ static inline bool oracle_meets(const oracle *o, uint32_t a, const oracle_op *x,
 static inline uint32_t oracle_members(const oracle *o, uint32_t rank, uint32_t op) {
 	const lk_graph *g = o->w->graph;
 	uint32_t n = 0;
-	if (oracle_team(g, op)) return lk_team_present(g, &g->teams.at[g->ops.channel[op]]);
+	if (oracle_team(g, op)) {
+		const lk_team *team = &g->teams.at[g->ops.channel[op]];
+		return (team->end - team->begin) * (team->across ? g->ranks.chains : 1);
+	}
 	if (!lk_op_is_collective(g->ops.kind[op])) return 2;
 	oracle_op same = {.op = op};
 	for (uint32_t other = 0; other < o->ranks; other++) n += oracle_meets(o, rank, &same, other, &same);

@@ -52,24 +52,26 @@ static uint32_t reduction(lk_graph *graph, const shape *s, uint32_t behind) {
 	return lk_graph_add(graph, &op);
 }
 
+static lk_op product(lk_phase phase, int64_t measured_ps) {
+	return (lk_op){.kind = LK_OP_GEMM,
+				   .stream = GPU,
+				   .phase = phase,
+				   .dtype = LK_BF16,
+				   .name = "gemm",
+				   .m = 4096,
+				   .n = 4096,
+				   .k = 4096,
+				   .batch = 1,
+				   .bytes = 1e8,
+				   .flops = 1.4e11,
+				   .measured_ps = measured_ps};
+}
+
 static void backward(lk_graph *graph, const shape *s) {
 	uint32_t second = UINT32_MAX, gradient[64];
 	for (int l = 0; l < s->layers; l++) {
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_BACKWARD);
-		gradient[l] = add(graph,
-						  (lk_op){.kind = LK_OP_GEMM,
-								  .stream = GPU,
-								  .phase = LK_PHASE_BACKWARD,
-								  .dtype = LK_BF16,
-								  .name = "gemm",
-								  .m = 4096,
-								  .n = 4096,
-								  .k = 4096,
-								  .batch = 1,
-								  .bytes = 1e8,
-								  .flops = 1.4e11,
-								  .measured_ps = 400000000},
-						  from);
+		gradient[l] = add(graph, product(LK_PHASE_BACKWARD, 400000000), from);
 		if (s->late) continue;
 		uint32_t op = reduction(graph, s, gradient[l]);
 		if (l == 1) second = op;
@@ -105,19 +107,7 @@ static lk_graph *captured(const shape *s, int ranks) {
 	for (int r = 0; r < ranks; r++) {
 		lk_graph_begin_block(graph, "rank");
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_FORWARD);
-		add(graph,
-			(lk_op){.kind = LK_OP_GEMM,
-					.stream = GPU,
-					.dtype = LK_BF16,
-					.name = "gemm",
-					.m = 4096,
-					.n = 4096,
-					.k = 4096,
-					.batch = 1,
-					.bytes = 1e8,
-					.flops = 1.4e11,
-					.measured_ps = 350000000},
-			from);
+		add(graph, product(LK_PHASE_FORWARD, 350000000), from);
 		backward(graph, s);
 		optimizer(graph, 4);
 		ok(lk_graph_end_block(graph, &id, &err), &err);

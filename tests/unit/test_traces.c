@@ -16,7 +16,6 @@
 #include "base/parallel.h"
 #include "base/stats.h"
 #include "trace/align.h"
-#include "trace/arrivals.h"
 #include "trace/traces.h"
 #include "data.h"
 #include "scratch.h"
@@ -477,39 +476,6 @@ static void test_absent_rank(void **state) {
 	lk_traces_free(t);
 }
 
-/* ---- arrivals ---- */
-
-static void test_arrivals(void **state) {
-	(void)state;
-	world w = {.ranks = 4, .collectives = 50, .told = true, .seed = 81};
-	random_offsets(&w, 1e8);
-	lk_capture *captures[4];
-	for (int r = 0; r < 4; r++) {
-		captures[r] = make_rank(&w, r, no_fault);
-		/* Rank 2 arrives 10 us before the end, the others 20 us at least. */
-		for (uint32_t i = 0; r == 2 && i < 50; i++)
-			captures[r]->start_ns[i] += captures[r]->dur_ns[i] - 10000, captures[r]->dur_ns[i] = 10000;
-	}
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_make(captures, 4, &t, &err));
-	lk_arrivals a;
-	assert_ok(lk_arrivals_count(t, &a, &err));
-	assert_int_equal(a.collectives, 50);
-	double waited = 0;
-	for (int r = 0; r < 4; r++) {
-		assert_int_equal(a.all.at[r].last, r == 2 ? 50 : 0);
-		assert_int_equal(a.all.at[r].collectives, 50);
-		assert_memory_equal(&a.all.at[r].collectives, &a.by_group.at[r].collectives,
-							sizeof a.all.at[r] - offsetof(lk_arrival, collectives));
-		waited += a.all.at[r].waited_ns;
-	}
-	assert_true(a.all.at[2].waited_ns == 0 && waited > 0);
-	assert_true(a.all.at[2].caused_ns > 50 * 10e3 * 0.9);
-	assert_true(fabs(a.all.at[2].late_ns - a.spread_ns) < 1);
-	lk_arrivals_free(&a);
-	lk_traces_free(t);
-}
-
 /* ---- scale and hostile captures ---- */
 
 static void test_large(void **state) {
@@ -566,9 +532,6 @@ static void test_hostile(void **state) {
 	check_whole(t);
 	lk_barrier_error barrier;
 	assert_ok(lk_traces_barrier_error(t, &barrier, &err));
-	lk_arrivals arrivals;
-	assert_ok(lk_arrivals_count(t, &arrivals, &err));
-	lk_arrivals_free(&arrivals);
 	lk_traces_free(t);
 }
 
@@ -810,7 +773,7 @@ int main(void) {
 		cmocka_unit_test(test_many_groups),    cmocka_unit_test(test_guessed_groups),
 		cmocka_unit_test(test_drift),          cmocka_unit_test(test_outliers),
 		cmocka_unit_test(test_one_anchor),     cmocka_unit_test(test_faults),
-		cmocka_unit_test(test_absent_rank),    cmocka_unit_test(test_arrivals),
+		cmocka_unit_test(test_absent_rank),
 		cmocka_unit_test(test_large),          cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_noise),          cmocka_unit_test(test_single),
 		cmocka_unit_test(test_ranks_of_files), cmocka_unit_test(test_parallel),
