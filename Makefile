@@ -53,7 +53,7 @@ LDLIBS += -lisal
 endif
 
 # --- files ---------------------------------------------------------------------------------------------------------
-LIB_DIRS := base hw graph model trace lang measure cost sim ask accuracy view
+LIB_DIRS := base hw graph model trace lang lang/rewrite lang/target measure cost sim ask plan accuracy view
 PUBLIC_H := $(sort $(wildcard include/lockstep/*.h))
 LIB_C := $(sort $(wildcard $(LIB_DIRS:%=src/%/*.c)))
 CLI_C := $(sort $(wildcard src/cli/*.c))

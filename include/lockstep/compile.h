@@ -1,9 +1,9 @@
-/* compile.h: programs of computation and communication (docs/LANGUAGE.md): read, checked, printed.
+/* compile.h: programs of computation and communication (docs/LANGUAGE.md): read, checked, run, rewritten, written down for targets.
  *
  *     lk_compile *answer;
  *     lk_error err;
  *     if (lk_compile_read("adam.lk", &answer, &err) != LK_OK) lk_compile_caret(answer, stdout);
- *     else lk_compile_print(answer, &request, stdout, &err);
+ *     else lk_compile_act(answer, &request, stdout, &err);
  *     lk_compile_free(answer);
  */
 #ifndef LOCKSTEP_COMPILE_H
@@ -19,13 +19,20 @@
 extern "C" {
 #endif
 
-typedef enum lk_compile_action { LK_COMPILE_CHECK, LK_COMPILE_PRINT } lk_compile_action;
+typedef enum lk_compile_action {
+	LK_COMPILE_CHECK, LK_COMPILE_PRINT, LK_COMPILE_RUN, LK_COMPILE_REWRITE, LK_COMPILE_VERIFY, LK_COMPILE_EMIT,
+	LK_COMPILE_TUNE, LK_COMPILE_BENCH, LK_COMPILE_ACTIONS
+} lk_compile_action;
 typedef enum lk_compile_format { LK_COMPILE_TEXT, LK_COMPILE_JSON } lk_compile_format;
 
 typedef struct lk_compile_request {
 	int action;  /* lk_compile_action, for the program's own use */
 	int format;  /* lk_compile_format */
 	bool ir;     /* PRINT as text: the values with their types instead of the program */
+	const char *program, *schedule; /* names; NULL: the only one, none */
+	const char *sizes;   /* "dp=4,N=1000" */
+	const char *set;     /* "lr=0.001,t=1": scalars */
+	int seed;
 } lk_compile_request;
 
 typedef struct lk_compile lk_compile;
@@ -40,8 +47,12 @@ void lk_compile_free(lk_compile *answer); /* accepts NULL */
 /* The line of the text where the error is, and a caret below; nothing where it is at no place. */
 void lk_compile_caret(const lk_compile *answer, FILE *out);
 
-/* CHECK: a line per program; what must divide what. PRINT: the programs in the language, or their values. */
-lk_status lk_compile_print(const lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
+/* Does what request->action says, but for TUNE and BENCH. CHECK: a line per program; what must divide what. PRINT: the
+ * programs in the language, or their values. */
+lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
+
+/* Whether the last action's answer was no: programs that differ (exit status 1). */
+bool lk_compile_no(const lk_compile *answer);
 
 /* The name of an action, read; names near it are suggested. */
 lk_status lk_compile_action_find(const char *name, int *out, lk_error *err);

@@ -11,9 +11,10 @@ static int run_file(const char *path, const lk_compile_request *request) {
 	if (lk_compile_read(path, &answer, &err) != LK_OK) {
 		result = cli_fail(&err);
 		if (request->action == LK_COMPILE_CHECK && request->format == LK_COMPILE_TEXT) lk_compile_caret(answer, stdout);
-	} else if (lk_compile_print(answer, request, stdout, &err) != LK_OK) {
+	} else if (lk_compile_act(answer, request, stdout, &err) != LK_OK) {
 		result = cli_fail(&err);
 	}
+	if (result == CLI_OK && lk_compile_no(answer)) result = CLI_NO;
 	lk_compile_free(answer);
 	return result;
 }
@@ -26,7 +27,7 @@ static int run(lk_args *args) {
 	if (lk_compile_action_find(args->operands[0], &request.action, &err) != LK_OK) return cli_fail(&err);
 	for (int i = 1; i < args->operand_count; i++) {
 		int one = run_file(args->operands[i], &request);
-		if (one != CLI_OK) result = one;
+		if (one > result) result = one;
 	}
 	return result;
 }

@@ -241,7 +241,7 @@ lk_status lc_divides(lc_program *p, lc_dim value, lc_dim divisor, int line, int 
 		if (v % d == 0) return LK_OK;
 		lc_wrong(p, line, column, err, "%s is not divisible by %s", lc_dim_text(p, value, text, sizeof text),
 		         lc_dim_text(p, divisor, by, sizeof by));
-		return lk_hint(err, "slices are equal: choose a size that divides, or pad the tensor");
+		return lk_hint(err, "local tensors have one shape: choose a size that divides, or pad the tensor");
 	}
 	for (size_t i = 0; i < p->conditions.count; i++)
 		if (p->conditions.at[i].value == value && p->conditions.at[i].divisor == divisor) return LK_OK;

@@ -37,16 +37,18 @@ lc_file *lc_file_new(const char *path) {
 	return NULL;
 }
 
+static void free_vectors(lc_program *p) {
+	lk_vec_free(&p->lists);
+	lk_vec_free(&p->dims);
+	lk_vec_free(&p->nodes);
+	lk_vec_free(&p->conditions);
+	lk_vec_free(&p->schedules);
+	lk_vec_free(&p->bundles);
+}
+
 void lc_file_free(lc_file *file) {
 	if (!file) return;
-	for (size_t i = 0; i < file->programs.count; i++) {
-		lc_program *p = file->programs.at[i];
-		lk_vec_free(&p->lists);
-		lk_vec_free(&p->dims);
-		lk_vec_free(&p->nodes);
-		lk_vec_free(&p->conditions);
-		lk_vec_free(&p->schedules);
-	}
+	for (size_t i = 0; i < file->programs.count; i++) free_vectors(file->programs.at[i]);
 	lk_vec_free(&file->programs);
 	lk_arena_free(&file->arena);
 	free(file);
@@ -60,6 +62,27 @@ lc_program *lc_program_new(lc_file *file, const char *name) {
 	p->file = file;
 	p->name = lk_arena_strdup(&file->arena, name);
 	return p->name && lc_dim_number(p, 1, &one, NULL) == LK_OK ? p : NULL;
+}
+
+lc_program *lc_program_like(const lc_program *p) {
+	lc_program *q = calloc(1, sizeof *q);
+	if (!q) return NULL;
+	q->file = p->file, q->name = p->name, q->line = p->line, q->column = p->column;
+	memcpy(q->axes, p->axes, sizeof q->axes);
+	memcpy(q->named, p->named, sizeof q->named);
+	q->axis_count = p->axis_count, q->named_count = p->named_count;
+	bool room = true;
+	for (size_t i = 0; i < p->lists.count && (room = lk_push(&q->lists)); i++) q->lists.at[i] = p->lists.at[i];
+	for (size_t i = 0; i < p->dims.count && room && (room = lk_push(&q->dims)); i++) q->dims.at[i] = p->dims.at[i];
+	if (room) return q;
+	lc_program_free(q);
+	return NULL;
+}
+
+void lc_program_free(lc_program *p) {
+	if (!p) return;
+	free_vectors(p);
+	free(p);
 }
 
 lk_status lc_wrong(const lc_program *p, int line, int column, lk_error *err, const char *fmt, ...) {

@@ -152,6 +152,9 @@ typedef struct lc_node {
 	int64_t key;
 	double number;         /* CONST; DROPOUT: probability */
 	const char *name;      /* NULL: part of a larger expression. UPDATE: the state's */
+	const char *part_of;   /* the name by which schedules know it: of its statement, or given by a directive; an
+	                          output's own values: NULL */
+	int16_t fuse, overlap, bucket; /* the bundles that it belongs to, or -1 */
 	int line, column;
 } lc_node;
 
@@ -165,7 +168,8 @@ typedef struct lc_named_dim {
 	int32_t list;          /* every element of the list has its own; -1 */
 } lc_named_dim;
 
-/* value % divisor == 0 must hold when sizes are known. */
+/* value % divisor == 0 must hold when sizes are known: where slices become tensors of their own, LOCAL. Slices as such
+ * need not be equal, see lc_slice_begin. */
 typedef struct lc_condition {
 	lc_dim value, divisor;
 	int line, column;
@@ -201,6 +205,14 @@ typedef struct lc_schedule {
 	int line, column;
 } lc_schedule;
 
+/* Values that a schedule runs together. It changes when they are computed, never what. */
+typedef struct lc_bundle {
+	lc_directive_kind kind;      /* LC_FUSE: in one pass; LC_OVERLAP: chunk by chunk; LC_BUCKET: as joined messages */
+	const char *name;            /* its label, or NULL */
+	const char *chunk, *order;   /* as in lc_directive */
+	int64_t chunks, size;
+} lc_bundle;
+
 typedef struct lc_program {
 	struct lc_file *file;
 	const char *name;
@@ -213,6 +225,7 @@ typedef struct lc_program {
 	LK_VEC(lc_node) nodes;       /* LK_VEC moves: keep ids, not pointers, across lc_add */
 	LK_VEC(lc_condition) conditions;
 	LK_VEC(lc_schedule) schedules;
+	LK_VEC(lc_bundle) bundles;   /* of a program that was rewritten by a schedule */
 	int line, column;
 } lc_program;
 
@@ -228,6 +241,10 @@ typedef struct lc_file {
 lc_file *lc_file_new(const char *path);     /* NULL when memory is out */
 void lc_file_free(lc_file *file);           /* accepts NULL */
 lc_program *lc_program_new(lc_file *file, const char *name);
+/* A program with the same axes, dims and lists and no values, for a rewrite to fill. It is not one of the file's
+ * programs, takes names from the file's arena, and must be freed before the file. NULL when memory is out. */
+lc_program *lc_program_like(const lc_program *p);
+void lc_program_free(lc_program *p);        /* one made by lc_program_like; accepts NULL */
 const char *lc_dtype_name(lc_dtype dtype);
 const char *lc_reduce_name(lc_reduce reduce);
 static inline bool lc_is_weak(lc_dtype t) { return t == LC_WEAK_INT || t == LC_WEAK_REAL; }

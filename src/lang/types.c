@@ -8,6 +8,7 @@ lc_node lc_draft(lc_op op, int line, int column) {
 	lc_node n = {.op = (uint8_t)op, .axis = -1, .list = -1, .symbol = -1, .line = line, .column = column};
 	n.inputs = (uint8_t)lc_ops[op].operands;
 	n.at.axis = n.from.axis = -1;
+	n.fuse = n.overlap = n.bucket = -1;
 	n.stride = 1;
 	return n;
 }
@@ -74,6 +75,7 @@ lk_status lc_slice_operand(lc_program *p, lc_node *n, int i, int d, int axis, lk
 	lc_node slice = lc_draft(LC_SLICE, n->line, n->column);
 	int id;
 	slice.in[0] = n->in[i], slice.d = (int8_t)d, slice.axis = (int8_t)axis;
+	slice.part_of = n->part_of, slice.fuse = n->fuse, slice.overlap = n->overlap;
 	LK_TRY(lc_add(p, &slice, &id, err));
 	n->in[i] = id;
 	return LK_OK;
@@ -81,9 +83,8 @@ lk_status lc_slice_operand(lc_program *p, lc_node *n, int i, int d, int axis, lk
 
 /* ---- leaves, updates, outputs ---- */
 
-static lk_status check_declared_layout(lc_program *p, const lc_node *n, int axis, lk_error *err) {
+static lk_status check_declared_layout(const lc_program *p, const lc_node *n, int axis, lk_error *err) {
 	const lc_layout *l = &n->layout[axis];
-	lc_dim ranks;
 	if (l->kind == LC_ROOT && p->axes[axis].size && l->root >= p->axes[axis].size)
 		return lc_refuse(p, n, err, "there is no rank %d on %s, which has %lld", l->root, p->axes[axis].name,
 		                 (long long)p->axes[axis].size);
@@ -98,8 +99,7 @@ static lk_status check_declared_layout(lc_program *p, const lc_node *n, int axis
 		return n->rank ? lk_hint(err, "dims count from 0 to %d", n->rank - 1)
 					   : lk_hint(err, "a scalar cannot be sliced");
 	}
-	LK_TRY(lc_dim_axis(p, axis, &ranks, err));
-	return lc_divides(p, n->dim[l->dim], ranks, n->line, n->column, err);
+	return LK_OK;
 }
 
 static lk_status check_shape(const lc_program *p, lc_node *n, lk_error *err) {

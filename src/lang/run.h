@@ -1,0 +1,73 @@
+/* run.h: the interpreter: what a program means, on every rank of a mesh, in one process.
+ *
+ * Numeric: every value is computed in double and rounded to its format after each operation; reductions over ranks add in
+ * the order of ranks, in the format of the value. Field: arithmetic modulo 2^61 - 1. Sums and products are exact and free
+ * of order there; nonlinear functions are keyed hashes of their arguments, max and min go by a total order of keyed
+ * hashes, comparisons are hashes, select(c,a,b) is c'a + (1-c')b, division is by the field's inverse (of 0: a keyed hash),
+ * a cast is the identity, dropout multiplies by its true mask. Two programs that agree there on random inputs are equal as
+ * polynomials in uninterpreted functions, but for a chance of at most degree / 2^61 per draw (Schwartz-Zippel).
+ *
+ * Inputs are drawn by the counter generator of draw.h from seed, name, item, rank (where ranks differ) and the index in
+ * the whole tensor; a program and its rewrites get the same ones.
+ */
+#ifndef LK_LANG_RUN_H
+#define LK_LANG_RUN_H
+
+#include "lang/sizes.h"
+
+typedef enum lc_arithmetic { LC_NUMERIC, LC_FIELD } lc_arithmetic;
+
+enum { LC_CELLS_LIMIT = 1 << 27 };  /* elements of all ranks together that a run may hold */
+
+typedef struct lc_setting { const char *name; double value; } lc_setting;
+
+typedef struct lc_run_options {
+	lc_arithmetic arithmetic;
+	uint64_t seed;                  /* of inputs, states and scalars */
+	uint64_t key;                   /* FIELD: of the hashes */
+	const lc_setting *settings;     /* scalars given by name; others are drawn */
+	int setting_count;
+} lc_run_options;
+
+typedef struct lc_run lc_run;       /* all values on all ranks */
+
+/* A local tensor: `count` elements, in row-major order of the local extents. */
+typedef struct lc_cells {
+	int64_t count;
+	double *number;                 /* NUMERIC, else NULL */
+	uint64_t *element;              /* FIELD: 0 .. 2^61 - 2, else NULL */
+} lc_cells;
+
+lk_status lc_run_program(const lc_program *p, const lc_sizes *s, const lc_run_options *o, lc_run **out, lk_error *err);
+void lc_run_free(lc_run *run);      /* accepts NULL */
+/* What a rank holds of a value; NULL where it holds nothing. */
+const lc_cells *lc_run_local(const lc_run *run, int id, int64_t item, int64_t rank);
+/* The whole tensor put together from the ranks, in row-major order (P: reduced; L: refused), and whether ranks that hold
+ * the same elements agree bit for bit (else an error names the first place). Cells are owned by the run. */
+lk_status lc_run_whole(lc_run *run, int id, int64_t item, const lc_cells **out, lk_error *err);
+
+/* What a program leaves behind, in this order everywhere: its outputs in order, then the last version of each state in
+ * the order of declaration. Ids in p; *count of them. */
+lk_status lc_results(const lc_program *p, int *ids, int limit, int *count, lk_error *err);
+
+/* verify.c: whether two programs do the same: results agree bit for bit in the field, on every mesh, for every draw. */
+typedef struct lc_verify_options {
+	uint64_t seed;
+	int draws;                      /* per mesh; default 3 */
+	const char *sizes;              /* as lc_sizes_read; what it leaves out is drawn, uneven slices included */
+	const int *ranks;               /* default {1,2,3,4,8} */
+	int rank_count;
+} lc_verify_options;
+
+typedef struct lc_verdict {
+	bool equal;
+	int runs, meshes;               /* draws in all; different meshes */
+	int64_t degree;                 /* bound on the degree of the results in the inputs, that the chance follows from */
+	double chance;                  /* that different programs agreed in all draws, at most */
+	double worst;                   /* largest difference in numeric mode, in units of the format's rounding; NAN */
+	char where[192];                /* the first difference: result, mesh, index */
+} lc_verdict;
+
+lk_status lc_verify(const lc_program *original, const lc_program *rewritten, const lc_verify_options *o, lc_verdict *out, lk_error *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* steps.h: a scheduled program as the steps that every rank runs, in order. Targets write them down, the simulator times
+ * them; neither looks at bundles of the program again.
+ *
+ * Without a schedule every statement is one pass over memory: what its expression is made of stays in registers, what
+ * has a name, is collective, or is read by another step lies in memory. `fuse` makes one step of several statements,
+ * `overlap` one of several steps that run chunk by chunk.
+ *
+ * Memory: lc_steps.storage says for each value whose memory holds it: its own id; its state's for an update (in place);
+ * its operand's for out, local, sliced and for whatever needs no memory of its own; -1: in registers only, or recomputed
+ * where it is used (constants, scalars' arithmetic, slices read in place).
+ */
+#ifndef LK_LANG_STEPS_H
+#define LK_LANG_STEPS_H
+
+#include "lang/program.h"
+
+typedef enum lc_step_kind {
+	LC_STEP_MAP,      /* one pass over the elements that a rank holds: pointwise values, dropout, slices; reductions of them
+	                     at its end, whose results the pass itself does not read */
+	LC_STEP_CONTRACT, /* one matmul or conv2d */
+	LC_STEP_ROWS,     /* one gather_rows */
+	LC_STEP_COMM,     /* one collective or permute */
+	LC_STEP_SEND,     /* one send; ranks of other groups do nothing */
+	LC_STEP_RING,     /* a pass joined with its collectives: the reduce-scatter it reads from and the all-gathers of what it
+	                     writes, either of which may be absent but not both */
+	LC_STEP_OVERLAP,  /* `parts`, chunk by chunk */
+	LC_STEP_KINDS,
+} lc_step_kind;
+
+typedef struct lc_ids {
+	int *at, count;
+} lc_ids;
+
+typedef struct lc_step {
+	lc_step_kind kind;
+	const char *name;      /* an identifier, unique among the steps of a program */
+	lc_ids values;         /* all that it computes, in order; OVERLAP: those of its parts */
+	lc_ids reads, writes;  /* values in memory that it reads, and leaves there */
+	lc_ids after;          /* earlier steps (indices into its siblings) that must be over before it */
+	int space;             /* MAP, RING: the value whose local extents are those of the pass */
+	int scatter;           /* RING: the reduce-scatter, or -1 */
+	lc_ids gathers;        /* RING: the all-gathers */
+	int list;              /* >= 0: it runs for each tensor of that list */
+	int64_t bucket;        /* bytes of joined messages, 0: one message per tensor */
+	/* OVERLAP */
+	struct lc_step *parts;
+	int part_count;
+	int chunk_dim;         /* the dim of the parts' results that is cut */
+	int64_t chunks;        /* 0: the target's choice */
+	bool ring;             /* in the order in which the ring takes the chunks: of rank r, r-1, r-2, ..., r */
+} lc_step;
+
+typedef struct lc_steps {
+	const lc_program *p;   /* must outlive it */
+	lc_step *at;
+	int count;
+	int *storage;          /* [values] see above */
+	lk_arena arena;
+} lc_steps;
+
+/* Refused: what is fused cannot be one pass (a reduction read by it, different extents), with the reason. */
+lk_status lc_steps_make(const lc_program *p, lc_steps **out, lk_error *err);
+void lc_steps_free(lc_steps *steps);  /* accepts NULL */
+void lc_steps_print(const lc_steps *steps, FILE *out); /* a line per step: kind, name, reads -> writes */
+
+#endif
