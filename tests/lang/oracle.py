@@ -79,6 +79,9 @@ class Draws:
     def state(self, name, form, count, item=0):
         return [rounded(form, (self.word(name, i, 0, item) + 0.5) / 2.0**32 * 15 / 16 + 1 / 16) for i in range(count)]
 
+    def indices(self, name, count, rows):
+        return [self.word(name, i, 0, 0) % rows for i in range(count)]
+
     def scalar(self, name, form="f32"):
         return self.state(name, form, 1)[0]
 
@@ -325,6 +328,15 @@ def fsdp(d, n):
                         g1[i * H + j] += x[e * I + i] * w2[j * O + o] * off[e * O + o] / B
     loss = sum(s * s for s in off) / (2 * B)
     return [("f32", [loss]), ("f32", [a - lr * b for a, b in zip(w1, g1)]), ("f32", [a - lr * b for a, b in zip(w2, g2)])]
+
+
+@program("examples/lang/vocab_parallel.lk", slack=40, sizes=["tp=1,T=3,V=5,H=4", "tp=2,T=4,V=7,H=3", "tp=4,T=5,V=11,H=6"])
+def vocab_parallel(d, n):
+    T, V, H = n["T"], n["V"], n["H"]
+    h, table, label = d.input("h", "f32", T * H), d.input("table", "f32", V * H), d.indices("label", T, V)
+    logits = matmul(h, transposed(table, V, H), T, H, V)
+    chance = [math.exp(logits[t * V + label[t]]) / sum(math.exp(z) for z in logits[t * V:(t + 1) * V]) for t in range(T)]
+    return [("f32", [-sum(math.log(c) for c in chance) / T])]
 
 
 # The artifact's Adam, to the letter, and its LAMB.
