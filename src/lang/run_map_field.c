@@ -8,6 +8,30 @@ uint64_t lc_field_divide(uint64_t key, uint64_t a, uint64_t b) {
 	return lc_field_multiply(a, lc_field_inverse(b));
 }
 
+enum { BATCH = 256 };
+
+/* Quotients of `n` <= BATCH elements with one inversion: the inverse of the product of all divisors, taken apart from its
+ * end (Montgomery's trick). */
+static void divide_batch(uint64_t key, int64_t n, const uint64_t *a, int64_t a_step, const uint64_t *b, int64_t b_step, uint64_t *out) {
+	uint64_t before[BATCH], product = 1;
+	for (int64_t i = 0; i < n; i++) {
+		before[i] = product;
+		if (b[i * b_step]) product = lc_field_multiply(product, b[i * b_step]);
+	}
+	uint64_t inverse = lc_field_inverse(product);
+	for (int64_t i = n; i-- > 0;) {
+		uint64_t x = a[i * a_step], y = b[i * b_step];
+		out[i] = y ? lc_field_multiply(x, lc_field_multiply(inverse, before[i])) : lc_field_divide(key, x, 0);
+		if (y) inverse = lc_field_multiply(inverse, y);
+	}
+}
+
+static void divide(uint64_t key, int64_t n, const uint64_t *const in[LC_INPUTS], const int64_t step[LC_INPUTS], uint64_t *out) {
+	for (int64_t done = 0; done < n; done += BATCH)
+		divide_batch(key, n - done < BATCH ? n - done : BATCH, in[0] + done * step[0], step[0], in[1] + done * step[1], step[1],
+		             out + done);
+}
+
 static uint64_t raise(uint64_t key, uint64_t a, int64_t exponent) {
 	if (exponent >= 0) return lc_field_power(a, (uint64_t)exponent);
 	return lc_field_divide(key, 1, lc_field_power(a, (uint64_t)-exponent));
@@ -42,7 +66,7 @@ void lc_map_field(const lc_field_row *row, int64_t n, const uint64_t *const in[L
 	case LC_MAX: EACH(lc_field_choose(key, true, A, B)); break;
 	case LC_DIV:
 		if (row->integer) EACH(lc_hash_pair(of_op, A, B));
-		else EACH(lc_field_divide(key, A, B));
+		else divide(key, n, in, step, out);
 		break;
 	case LC_POW:
 		if (row->exponent == LC_NO_EXPONENT) EACH(lc_hash_pair(of_op, A, B));
