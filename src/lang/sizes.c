@@ -68,8 +68,9 @@ bool lc_local_part(const lc_program *p, const lc_node *n, const lc_sizes *s, con
 		if (l->kind == LC_ROOT && at != l->root) return false;
 		if (l->kind != LC_S) continue;
 		int64_t slice = ((at - l->turn) % ranks + ranks) % ranks;
-		begin[l->dim] = lc_slice_begin(whole[l->dim], ranks, slice);
-		extent[l->dim] = lc_slice_begin(whole[l->dim], ranks, slice + 1) - begin[l->dim];
+		int64_t cut = extent[l->dim], first = lc_slice_begin(cut, ranks, slice); /* by an earlier axis, perhaps */
+		begin[l->dim] += first;
+		extent[l->dim] = lc_slice_begin(cut, ranks, slice + 1) - first;
 	}
 	return true;
 }
