@@ -148,7 +148,7 @@ static lk_status set_storage(const lc_maker *m, lc_steps *steps, lk_error *err) 
 	steps->storage = LK_ARRAY(m->arena, int, (size_t)m->count);
 	if (!steps->storage) return lk_oom(err);
 	for (int v = 0; v < m->count; v++) {
-		const lc_node *n = lc_at(m, v);
+		const lc_node *n = lc_value(m, v);
 		bool operands = m->at[v].held == LC_ALIAS || n->op == LC_UPDATE;
 		steps->storage[v] = operands ? steps->storage[n->in[0]] : m->at[v].held == LC_STORED ? v : -1;
 	}
