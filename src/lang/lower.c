@@ -195,16 +195,49 @@ static bool here(const lowering *l, const lc_group *g) {
 	return g->axis < 0 || l->place[g->axis] == lc_group_place(l->p, l->sizes, g);
 }
 
-/* A message to the rank `to` further along the axis, and from the rank as far behind. */
+/* What operations wait for: all before them on any stream, or what is listed. */
+typedef struct waiting {
+	uint32_t join, entry, dep_count;
+	const uint32_t *deps;
+} waiting;
+
+static uint32_t wait_for_all(lowering *l) {
+	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = LK_PHASE_OTHER, .name = "wait", .join = ALL_STREAMS};
+	l->ops++;
+	return lk_graph_add(l->graph, &wait);
+}
+
+/* What follows, until `one_by_one`, runs side by side, behind all that was before. */
+static void side_by_side(lowering *l, waiting *w) {
+	*w = (waiting){l->join, 0, l->dep_count, l->deps};
+	if (!l->join) return; /* it already does */
+	w->entry = wait_for_all(l);
+	l->join = 0, l->deps = &w->entry, l->dep_count = 1;
+}
+
+static void one_by_one(lowering *l, const waiting *w) { l->join = w->join, l->deps = w->deps, l->dep_count = w->dep_count; }
+
+static lk_status message(lowering *l, int a, int64_t from, int64_t to, double bytes, const char *name, ends *out) {
+	bool sends = from == l->place[a];
+	lk_op op = {.kind = sends ? LK_OP_SEND : LK_OP_RECV, .group = LK_GROUP_TEAM, .bytes = bytes};
+	LK_TRY(pair_team(l, a, from, to, &op.channel));
+	return add(l, op, name, sends ? 0 : 1, out);
+}
+
+/* A message to the rank `shift` further along the axis, and one from the rank as far behind, at the same time. Those
+ * that send to a later rank issue that first, the others the receive, so that a walk through the programs never stands
+ * before a circle of sends. */
 static lk_status exchange(lowering *l, const lc_node *n, double bytes, const char *name, ends *out) {
-	int64_t ranks = l->sizes->symbol[n->axis], to = ((n->shift % ranks) + ranks) % ranks, at = l->place[n->axis];
-	lk_op op = {.kind = LK_OP_SEND, .group = LK_GROUP_TEAM, .bytes = bytes};
-	if (to == 0) return LK_OK;
-	LK_TRY(pair_team(l, n->axis, at, (at + to) % ranks, &op.channel));
-	LK_TRY(add(l, op, name, 0, out));
-	op.kind = LK_OP_RECV;
-	LK_TRY(pair_team(l, n->axis, (at - to + ranks) % ranks, at, &op.channel));
-	return add(l, op, name, 1, out);
+	int64_t ranks = l->sizes->symbol[n->axis], shift = ((n->shift % ranks) + ranks) % ranks, at = l->place[n->axis];
+	int64_t to = (at + shift) % ranks, from = (at - shift + ranks) % ranks;
+	waiting w;
+	if (shift == 0) return LK_OK;
+	side_by_side(l, &w);
+	if (to > at) LK_TRY(message(l, n->axis, at, to, bytes, name, out));
+	LK_TRY(message(l, n->axis, from, at, bytes, name, out));
+	if (to < at) LK_TRY(message(l, n->axis, at, to, bytes, name, out));
+	one_by_one(l, &w);
+	return LK_OK;
 }
 
 static lk_op_kind graph_kind(const lc_node *n) {
@@ -280,15 +313,15 @@ static lk_status scatter_messages(lowering *l, const lc_step *s, int v, unsigned
 /* The pass beside the reduce-scatter; gathers behind both, or beside a pass that has none. */
 static lk_status lower_ring(lowering *l, const lc_step *s, ends *out) {
 	ends first = {0};
-	const uint32_t *deps = l->deps;
-	uint32_t dep_count = l->dep_count, join = l->join;
+	waiting w;
+	side_by_side(l, &w);
 	if (s->scatter >= 0) LK_TRY(scatter_messages(l, s, s->scatter, 1, &first));
 	LK_TRY(lower_map(l, s, 0, &first));
-	if (s->scatter >= 0 && s->gathers.count) l->deps = first.at, l->dep_count = (uint32_t)first.count, l->join = 0;
+	if (s->scatter >= 0 && s->gathers.count) l->deps = first.at, l->dep_count = (uint32_t)first.count;
 	else *out = first;
 	for (int k = 0; k < s->gathers.count; k++) LK_TRY(scatter_messages(l, s, s->gathers.at[k], 2, out));
 	if (out->count == 0) *out = first; /* of one rank: nothing is gathered */
-	l->deps = deps, l->dep_count = dep_count, l->join = join;
+	one_by_one(l, &w);
 	return LK_OK;
 }
 
@@ -351,12 +384,11 @@ static lk_status lower_send(lowering *l, const lc_step *s, ends *out) {
 	int v = s->values.at[0];
 	const lc_node *n = node(l, v);
 	int64_t from = lc_group_place(l->p, l->sizes, &n->from), to = lc_group_place(l->p, l->sizes, &n->at);
-	bool sends = l->place[n->at.axis] == from, receives = l->place[n->at.axis] == to;
-	for (int64_t i = 0; i < items_of(l, s) && from != to && (sends || receives); i++) {
-		lk_op op = {.kind = sends ? LK_OP_SEND : LK_OP_RECV, .group = LK_GROUP_TEAM};
-		LK_TRY(value_bytes(l, v, i, &op.bytes));
-		LK_TRY(pair_team(l, n->at.axis, from, to, &op.channel));
-		LK_TRY(add(l, op, s->name, 0, i == items_of(l, s) - 1 ? out : NULL));
+	bool concerned = l->place[n->at.axis] == from || l->place[n->at.axis] == to;
+	for (int64_t i = 0; i < items_of(l, s) && from != to && concerned; i++) {
+		double bytes;
+		LK_TRY(value_bytes(l, v, i, &bytes));
+		LK_TRY(message(l, n->at.axis, from, to, bytes, s->name, i == items_of(l, s) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -381,13 +413,6 @@ static lk_status lower_simple(lowering *l, const lc_step *s, int cut, ends *out)
 
 /* ---- overlap ---- */
 
-static lk_status wait_for_all(lowering *l, uint32_t *id) {
-	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = LK_PHASE_OTHER, .join = ALL_STREAMS};
-	wait.name = "wait";
-	*id = lk_graph_add(l->graph, &wait);
-	return LK_OK;
-}
-
 /* Chunk k of part i waits for chunk k of the parts before it that it reads from. */
 static lk_status lower_chunk(lowering *l, const lc_step *s, int i, uint32_t entry, ends *done) {
 	const lc_step *part = &s->parts[i];
@@ -409,9 +434,8 @@ static lk_status lower_chunk(lowering *l, const lc_step *s, int i, uint32_t entr
 static lk_status lower_overlap(lowering *l, const lc_step *s) {
 	int64_t chunks = s->chunks ? s->chunks : l->chunks;
 	ends *done = LK_ARRAY(&l->scratch, ends, (size_t)s->part_count);
-	uint32_t entry;
 	if (!done) return lk_oom(l->err);
-	LK_TRY(wait_for_all(l, &entry));
+	uint32_t entry = wait_for_all(l);
 	l->share = 1.0 / (double)chunks;
 	lk_status status = LK_OK;
 	for (int64_t k = 0; k < chunks && status == LK_OK; k++)

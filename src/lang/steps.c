@@ -16,17 +16,18 @@ static bool name_taken(const lc_step *steps, int count, const char *name) {
 	return false;
 }
 
-/* The name of what it writes last, else the operation, or the statement that it is part of. */
-static const char *plain_name(const lc_program *p, const lc_step *s) {
+/* The name of what it writes last; else of the statement that it is part of, with the operation. */
+static const char *plain_name(lk_arena *arena, const lc_program *p, const lc_step *s) {
 	for (int k = s->writes.count; k-- > 0;)
 		if (p->nodes.at[s->writes.at[k]].name) return p->nodes.at[s->writes.at[k]].name;
 	const lc_node *last = &p->nodes.at[lk_last(&s->values)[0]];
-	if (last->part_of) return last->part_of;
-	return *lc_ops[last->op].arguments || last->op == LC_SEND || last->op == LC_OUT ? lc_ops[last->op].name : "pass";
+	const char *op = *lc_ops[last->op].arguments || last->op == LC_SEND || last->op == LC_OUT ? lc_ops[last->op].name : "pass";
+	return last->part_of ? lk_arena_printf(arena, "%s_%s", last->part_of, op) : op;
 }
 
 static lk_status name_step(lc_steps *steps, lc_step *s, const char *label, lk_error *err) {
-	const char *base = label ? label : plain_name(steps->p, s);
+	const char *base = label ? label : plain_name(&steps->arena, steps->p, s);
+	if (!base) return lk_oom(err);
 	s->name = lk_arena_strdup(&steps->arena, base);
 	const char *own = s->name;
 	s->name = NULL;

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include "base/stats.h"
 #include "base/stream.h"
+#include "lang/rewrite/rewrite.h"
 #include "lang/steps.h"
 
 /* ---- the memory ---- */
@@ -229,6 +230,33 @@ static void test_examples(void **state) {
 	assert_true(over_examples(use_plain) >= 10);
 }
 
+/* ---- schedules ---- */
+
+/* Directives that are not built yet are none of this test's business; what is rewritten must become steps. */
+static void use_schedules(lc_program *p, uint64_t seed) {
+	(void)seed;
+	for (size_t i = 0; i < p->schedules.count; i++) {
+		lc_program *q = NULL;
+		lk_error err = {0};
+		char line[1024];
+		lk_status status = lc_rewrite_all(p, &p->schedules.at[i], &q, &err);
+		if (status == LK_ERR_INTERNAL) { fprintf(stderr, "SKIP %s %s\n", p->name, p->schedules.at[i].name); continue; }
+		if (status != LK_OK) fail_msg("%s, %s: %s", p->name, p->schedules.at[i].name, lk_error_text(&err, line, sizeof line));
+		lc_steps *s = steps_ok(q);
+		if (getenv("SHOW_STEPS")) {
+			fprintf(stderr, "%s %s\n", p->name, p->schedules.at[i].name);
+			lc_steps_print(s, stderr);
+		}
+		lc_steps_free(s);
+		lc_program_free(q);
+	}
+}
+
+static void test_schedules(void **state) {
+	(void)state;
+	over_examples(use_schedules);
+}
+
 /* ---- sets at random: steps that hold, or a reason ---- */
 
 static uint64_t draw(uint64_t *seed, uint64_t below) { return lk_hash64((*seed)++) % below; }
@@ -417,7 +445,7 @@ static void test_update_in_place(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_examples), cmocka_unit_test(test_random_sets), cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_examples), cmocka_unit_test(test_schedules), cmocka_unit_test(test_random_sets), cmocka_unit_test(test_ring),
 		cmocka_unit_test(test_norms_are_a_pass_of_their_own), cmocka_unit_test(test_overlap), cmocka_unit_test(test_cycle),
 		cmocka_unit_test(test_old_versions), cmocka_unit_test(test_update_in_place),
 	};
