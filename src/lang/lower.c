@@ -35,6 +35,7 @@ typedef struct lowering {
 	uint64_t ops;
 	/* of the step that is lowered */
 	double share;                 /* of the work: one chunk's */
+	int64_t item;                 /* of the list: one chunk's, or -1 all */
 	unsigned first_stream;        /* its streams are this one and the two behind it */
 	uint32_t join;
 	const uint32_t *deps;
@@ -264,16 +265,19 @@ static lk_status collective(lowering *l, int v, double bytes, const char *name, 
 
 /* ---- steps ---- */
 
-static int64_t items_of(const lowering *l, const lc_step *s) {
-	return s->list >= 0 ? l->sizes->items[s->list] : 1;
+/* The tensors of a step's list, or the one that a chunk is; one where there is no list. */
+static int64_t items_begin(const lowering *l, const lc_step *s) { return s->list >= 0 && l->item > 0 ? l->item : 0; }
+static int64_t items_end(const lowering *l, const lc_step *s) {
+	if (s->list < 0) return 1;
+	return l->item >= 0 ? l->item + 1 : l->sizes->items[s->list];
 }
 
 static lk_status lower_map(lowering *l, const lc_step *s, unsigned stream, ends *out) {
-	for (int64_t i = 0; i < items_of(l, s); i++) {
+	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
 		LK_TRY(lc_pass_bytes(l->steps, s, l->sizes, i, &op.bytes, l->err));
 		op.bytes *= l->share;
-		LK_TRY(add(l, op, s->name, stream, i == items_of(l, s) - 1 ? out : NULL));
+		LK_TRY(add(l, op, s->name, stream, i == items_end(l, s) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -285,7 +289,7 @@ static lk_status lower_comm(lowering *l, const lc_step *s, ends *out) {
 	for (int k = 0; k < s->values.count; k++) {
 		int v = s->values.at[k];
 		if (lc_ops[node(l, v)->op].family != LC_COMM) continue; /* the update that it writes */
-		for (int64_t i = 0; i < items_of(l, s); i++) {
+		for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 			LK_TRY(message_bytes(l, v, i, &bytes));
 			if (last >= 0 && sum + bytes > (double)s->bucket) {
 				LK_TRY(collective(l, last, sum, s->name, 0, NULL));
@@ -299,9 +303,9 @@ static lk_status lower_comm(lowering *l, const lc_step *s, ends *out) {
 
 static lk_status scatter_messages(lowering *l, const lc_step *s, int v, unsigned stream, ends *out) {
 	double sum = 0, bytes;
-	for (int64_t i = 0; i < items_of(l, s); i++) {
+	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		LK_TRY(message_bytes(l, v, i, &bytes));
-		if (i && sum + bytes > (double)s->bucket) {
+		if (sum > 0 && sum + bytes > (double)s->bucket) {
 			LK_TRY(collective(l, v, sum, s->name, stream, NULL));
 			sum = 0;
 		}
@@ -349,10 +353,10 @@ static lk_status lower_conv(lowering *l, const lc_node *n, int64_t item, lk_op *
 	return LK_OK;
 }
 
-static lk_status lower_contract(lowering *l, const lc_step *s, int cut, ends *out) {
-	int v = s->values.at[0];
+static lk_status lower_contract(lowering *l, const lc_step *s, ends *out) {
+	int v = s->values.at[0], cut = l->steps->cut[v];
 	const lc_node *n = node(l, v);
-	for (int64_t i = 0; i < items_of(l, s); i++) {
+	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		lk_op op = {.kind = LK_OP_GEMM, .dtype = (uint8_t)dtype_of(n)};
 		double a, b, c;
 		LK_TRY(n->op == LC_MATMUL ? lower_matmul(l, n, i, cut, &op) : lower_conv(l, n, i, &op));
@@ -361,7 +365,7 @@ static lk_status lower_contract(lowering *l, const lc_step *s, int cut, ends *ou
 		LK_TRY(value_bytes(l, v, i, &c));
 		op.bytes = a + b + c;
 		op.flops = 2 * op.batch * op.m * op.n * op.k;
-		LK_TRY(add(l, op, s->name, 0, i == items_of(l, s) - 1 ? out : NULL));
+		LK_TRY(add(l, op, s->name, 0, i == items_end(l, s) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -369,13 +373,13 @@ static lk_status lower_contract(lowering *l, const lc_step *s, int cut, ends *ou
 /* Rows are read and written, and so is the index. */
 static lk_status lower_rows(lowering *l, const lc_step *s, ends *out) {
 	int v = s->values.at[0];
-	for (int64_t i = 0; i < items_of(l, s); i++) {
+	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		lk_op op = {.kind = LK_OP_PERMUTE, .dtype = (uint8_t)dtype_of(node(l, v))};
 		double rows, index;
 		LK_TRY(value_bytes(l, v, i, &rows));
 		LK_TRY(value_bytes(l, node(l, v)->in[1], i, &index));
 		op.bytes = 2 * rows + index;
-		LK_TRY(add(l, op, s->name, 0, i == items_of(l, s) - 1 ? out : NULL));
+		LK_TRY(add(l, op, s->name, 0, i == items_end(l, s) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -385,10 +389,10 @@ static lk_status lower_send(lowering *l, const lc_step *s, ends *out) {
 	const lc_node *n = node(l, v);
 	int64_t from = lc_group_place(l->p, l->sizes, &n->from), to = lc_group_place(l->p, l->sizes, &n->at);
 	bool concerned = l->place[n->at.axis] == from || l->place[n->at.axis] == to;
-	for (int64_t i = 0; i < items_of(l, s) && from != to && concerned; i++) {
+	for (int64_t i = items_begin(l, s); i < items_end(l, s) && from != to && concerned; i++) {
 		double bytes;
 		LK_TRY(value_bytes(l, v, i, &bytes));
-		LK_TRY(message(l, n->at.axis, from, to, bytes, s->name, i == items_of(l, s) - 1 ? out : NULL));
+		LK_TRY(message(l, n->at.axis, from, to, bytes, s->name, i == items_end(l, s) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -399,11 +403,11 @@ static bool takes_part(const lowering *l, const lc_step *s) {
 	return s->kind == LC_STEP_SEND || here(l, &n->at);
 }
 
-static lk_status lower_simple(lowering *l, const lc_step *s, int cut, ends *out) {
+static lk_status lower_simple(lowering *l, const lc_step *s, ends *out) {
 	if (!takes_part(l, s)) return LK_OK;
 	switch (s->kind) {
 	case LC_STEP_MAP: return lower_map(l, s, 0, out);
-	case LC_STEP_CONTRACT: return lower_contract(l, s, cut, out);
+	case LC_STEP_CONTRACT: return lower_contract(l, s, out);
 	case LC_STEP_ROWS: return lower_rows(l, s, out);
 	case LC_STEP_COMM: return lower_comm(l, s, out);
 	case LC_STEP_SEND: return lower_send(l, s, out);
@@ -424,7 +428,7 @@ static lk_status lower_chunk(lowering *l, const lc_step *s, int i, uint32_t entr
 	l->deps = deps, l->dep_count = count, l->join = 0;
 	l->first_stream = (unsigned)(3 * i) % STREAMS;
 	done[i].count = 0;
-	lk_status status = lower_simple(l, part, s->chunk_dim, &done[i]);
+	lk_status status = lower_simple(l, part, &done[i]);
 	if (done[i].count == 0) /* nothing to do here: what waits for it waits for what it would have waited for */
 		for (uint32_t e = 0; e < count && e < 4; e++) done[i].at[done[i].count++] = deps[e];
 	l->deps = NULL, l->dep_count = 0, l->join = ALL_STREAMS, l->first_stream = 0;
@@ -432,15 +436,18 @@ static lk_status lower_chunk(lowering *l, const lc_step *s, int i, uint32_t entr
 }
 
 static lk_status lower_overlap(lowering *l, const lc_step *s) {
-	int64_t chunks = s->chunks ? s->chunks : l->chunks;
+	int64_t asked = s->chunks ? s->chunks : l->chunks;
+	int64_t chunks = s->list >= 0 ? l->sizes->items[s->list] : s->chunk_dim >= 0 ? asked : 1;
 	ends *done = LK_ARRAY(&l->scratch, ends, (size_t)s->part_count);
 	if (!done) return lk_oom(l->err);
 	uint32_t entry = wait_for_all(l);
-	l->share = 1.0 / (double)chunks;
+	if (s->list < 0) l->share = 1.0 / (double)chunks;
 	lk_status status = LK_OK;
-	for (int64_t k = 0; k < chunks && status == LK_OK; k++)
+	for (int64_t k = 0; k < chunks && status == LK_OK; k++) {
+		if (s->list >= 0) l->item = k;
 		for (int i = 0; i < s->part_count && status == LK_OK; i++) status = lower_chunk(l, s, i, entry, done);
-	l->share = 1;
+	}
+	l->share = 1, l->item = -1;
 	return status;
 }
 
@@ -448,14 +455,14 @@ static lk_status lower_overlap(lowering *l, const lc_step *s) {
 
 static lk_status lower_stage(lowering *l, uint32_t stage) {
 	uint32_t block, rest = stage;
-	l->stage = stage, l->share = 1, l->join = ALL_STREAMS, l->first_stream = 0;
+	l->stage = stage, l->share = 1, l->item = -1, l->join = ALL_STREAMS, l->first_stream = 0;
 	for (int a = l->inner; a-- > 0;) l->place[a] = rest % (uint32_t)l->sizes->symbol[a], rest /= (uint32_t)l->sizes->symbol[a];
 	lk_graph_begin_block(l->graph, l->p->name);
 	for (int i = 0; i < l->steps->count; i++) {
 		const lc_step *s = &l->steps->at[i];
 		ends unused = {0};
 		if (s->kind == LC_STEP_OVERLAP) LK_TRY(lower_overlap(l, s));
-		else LK_TRY(lower_simple(l, s, 0, &unused));
+		else LK_TRY(lower_simple(l, s, &unused));
 	}
 	LK_TRY(lk_graph_end_block(l->graph, &block, l->err));
 	lk_call call = {.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};

@@ -221,7 +221,7 @@ static void test_overlap(void **state) {
 	lc_step parts[2] = {m.steps->at[0], m.steps->at[1]};
 	int zero = 0;
 	parts[0].after = (lc_ids){0}, parts[1].after = (lc_ids){&zero, 1};
-	lc_step whole = {.kind = LC_STEP_OVERLAP, .name = "O", .parts = parts, .part_count = 2, .list = -1};
+	lc_step whole = {.kind = LC_STEP_OVERLAP, .name = "O", .parts = parts, .part_count = 2, .list = -1, .chunk_dim = 0};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
 	lk_constants constants;
