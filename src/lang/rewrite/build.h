@@ -68,6 +68,14 @@ lk_status lc_check_convex(const lc_program *p, const uint8_t *set, const lc_dire
 /* A copy of p whose values of the set belong to a new bundle. */
 lk_status lc_add_bundle(const lc_program *p, const lc_directive *d, const uint8_t *set, lc_program **out, lk_error *err);
 
+/* ---- chunks.c ---- */
+
+/* The dim of a value that dim d of its operand k becomes; -1: it is summed over, or repeated. */
+int lc_dim_to(const lc_program *p, int id, int k, int d);
+/* For each value of a set that feeds itself the dim along which it is cut, as a directive asks; -1 for those that every
+ * chunk needs as a whole, and for all where the chunks are tensors of a list. */
+lk_status lc_chunk_dims(const lc_program *p, const uint8_t *set, const lc_directive *d, int *dims, lk_error *err);
+
 /* ---- directives; each gives a new program ---- */
 typedef lk_status lc_rewriter(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err);
 lc_rewriter lc_rewrite_split, lc_rewrite_reorder, lc_rewrite_slice, lc_rewrite_fuse, lc_rewrite_overlap,
