@@ -25,6 +25,8 @@ typedef enum lk_compile_action {
 } lk_compile_action;
 typedef enum lk_compile_format { LK_COMPILE_TEXT, LK_COMPILE_JSON } lk_compile_format;
 
+typedef enum lk_compile_target { LK_COMPILE_MPI, LK_COMPILE_CUDA } lk_compile_target;
+
 typedef struct lk_compile_request {
 	int action;  /* lk_compile_action, for the program's own use */
 	int format;  /* lk_compile_format */
@@ -36,6 +38,9 @@ typedef struct lk_compile_request {
 	bool field;          /* RUN: in the field of 2^61 - 1 elements instead of in numbers */
 	const char *compare; /* RUN: a folder with what every rank held at the end of an execution */
 	int draws;           /* VERIFY: for each mesh; 0: 3 */
+	int target;          /* EMIT: lk_compile_target */
+	bool header;         /* EMIT: declarations for a program that calls it */
+	const char *out;     /* EMIT: the file; NULL: standard output */
 	const char *meshes;  /* VERIFY: "1,2,4": ranks of axes */
 } lk_compile_request;
 

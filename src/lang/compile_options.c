@@ -5,6 +5,8 @@
 
 static const char *const formats[] = {"text", "json", NULL};
 
+static const char *const targets[] = {"mpi", "cuda", NULL};
+
 static const lk_option options[] = {
 	{"output", 'o', LK_OPTION_CHOICE, offsetof(lk_compile_request, format), false, 0, 0, formats, "FORMAT", "Output",
 	 "how it is written"},
@@ -28,6 +30,12 @@ static const lk_option options[] = {
 	 "with verify: random inputs and sizes for each mesh; 3 if not given"},
 	{"meshes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, meshes), false, 0, 0, NULL, "N,N,...", "What",
 	 "with verify: numbers of ranks that axes are given; 1,2,3,4,8 if not given"},
+	{"target", 0, LK_OPTION_CHOICE, offsetof(lk_compile_request, target), false, 0, 0, targets, "TARGET", "What",
+	 "with emit: C and MPI, or CUDA"},
+	{"header", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, header), false, 0, 0, NULL, NULL, "What",
+	 "with emit: declarations for a program that calls what is emitted"},
+	{"out", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, out), false, 0, 0, NULL, "FILE", "Output",
+	 "with emit: the file to write; standard output if not given"},
 	{0},
 };
 
