@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "lang/compile.h"
+#include "lang/rewrite/rewrite.h"
 #include "lang/summary.h"
 
 enum { DEFAULT_RANKS = 4 };
@@ -180,6 +181,20 @@ static lk_status run_with(const lc_program *p, const lc_sizes *s, const lk_compi
 	return request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
 }
 
+/* The program as its schedule makes it, with sizes to match. */
+static lk_status run_scheduled(const lc_program *p, const lc_schedule *schedule, const lc_sizes *s, const lk_compile_request *request,
+							   lk_arena *arena, FILE *out, lk_error *err) {
+	lc_program *q = NULL;
+	lc_sizes refined = {0};
+	if (!schedule) return run_with(p, s, request, arena, out, err);
+	LK_TRY(lc_rewrite_all(p, schedule, &q, err));
+	lk_status status = lc_sizes_refine(p, s, q, &refined, err);
+	if (status == LK_OK) status = run_with(q, &refined, request, arena, out, err);
+	lc_sizes_free(&refined);
+	lc_program_free(q);
+	return status;
+}
+
 lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
 	lc_program *p;
 	const lc_schedule *schedule;
@@ -188,7 +203,7 @@ lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE 
 	LK_TRY(lc_pick_program(answer, request, &p, err));
 	LK_TRY(lc_pick_schedule(p, request->schedule, &schedule, err));
 	lk_status status = lc_sizes_read(p, request->sizes, DEFAULT_RANKS, &sizes, err);
-	if (status == LK_OK) status = run_with(p, &sizes, request, &arena, out, err);
+	if (status == LK_OK) status = run_scheduled(p, schedule, &sizes, request, &arena, out, err);
 	lc_sizes_free(&sizes);
 	lk_arena_free(&arena);
 	return status;
