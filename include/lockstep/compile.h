@@ -37,6 +37,7 @@ typedef struct lk_compile_request {
 	const char *set;     /* "lr=0.001,t=1": scalars */
 	int seed;
 	bool field;          /* RUN: in the field of 2^61 - 1 elements instead of in numbers */
+	bool all;            /* RUN, as JSON: every element of the results */
 	const char *compare; /* RUN: a folder with what every rank held at the end of an execution */
 	int draws;           /* VERIFY: for each mesh; 0: 3 */
 	int target;          /* EMIT: lk_compile_target */

@@ -26,6 +26,8 @@ static const lk_option options[] = {
 	 "of all that is drawn at random"},
 	{"field", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, field), false, 0, 0, NULL, NULL, "What",
 	 "with run: exactly, modulo 2^61 - 1, functions as keyed hashes"},
+	{"all", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, all), false, 0, 0, NULL, NULL, "What",
+	 "with run -o json: every element, not the first four alone"},
 	{"compare", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, compare), false, 0, 0, NULL, "DIR", "What",
 	 "with run: what an emitted program has dumped there, against the interpreter"},
 	{"draws", 0, LK_OPTION_INT, offsetof(lk_compile_request, draws), false, 1, 1000, NULL, "N", "What",
