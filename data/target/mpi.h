@@ -183,7 +183,6 @@ RT_FUNCTION int rt_wrong(char error[RT_ERROR], const char *what, const char *whi
 RT_FUNCTION int rt_mesh_open(rt_mesh *m, const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, MPI_Comm all,
 							 char error[RT_ERROR]) {
 	int64_t left[RT_AXES], product = 1;
-	memset(m, 0, sizeof *m);
 	MPI_Comm_rank(all, &m->rank);
 	MPI_Comm_size(all, &m->size);
 	m->all = all, m->axes = s->axes;
