@@ -25,6 +25,8 @@ typedef enum lk_compile_action {
 } lk_compile_action;
 typedef enum lk_compile_format { LK_COMPILE_TEXT, LK_COMPILE_JSON } lk_compile_format;
 
+typedef enum lk_compile_target { LK_COMPILE_MPI, LK_COMPILE_CUDA } lk_compile_target;
+
 typedef struct lk_compile_request {
 	int action;  /* lk_compile_action, for the program's own use */
 	int format;  /* lk_compile_format */
@@ -38,6 +40,9 @@ typedef struct lk_compile_request {
 	bool all;            /* RUN, as JSON: every element of the results */
 	const char *compare; /* RUN: a folder with what every rank held at the end of an execution */
 	int draws;           /* VERIFY: for each mesh; 0: 3 */
+	int target;          /* EMIT: lk_compile_target */
+	bool header;         /* EMIT: declarations for a program that calls it */
+	const char *out;     /* EMIT: the file; NULL: standard output */
 	const char *meshes;  /* VERIFY: "1,2,4": ranks of axes */
 	/* TUNE: where: a GPU's name and their number, or a cluster's text or file, as lk_predict_request has them */
 	const char *gpu, *cluster, *calibration;
