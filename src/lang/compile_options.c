@@ -9,7 +9,9 @@ static const lk_option options[] = {
 	{"output", 'o', LK_OPTION_CHOICE, offsetof(lk_compile_request, format), false, 0, 0, formats, "FORMAT", "Output",
 	 "how it is written"},
 	{"ir", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, ir), false, 0, 0, NULL, NULL, NULL,
-	 "with print: the values with their types, instead of the program"},
+	 "with print and rewrite: the values with their types, instead of the program"},
+	{"each", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, each), false, 0, 0, NULL, NULL, NULL,
+	 "with rewrite: what every directive makes of the program, in turn"},
 	{"program", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, program), false, 0, 0, NULL, "NAME", "What",
 	 "which program of the file, where there are several"},
 	{"schedule", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, schedule), false, 0, 0, NULL, "NAME", "What",
@@ -37,6 +39,7 @@ static const char *const examples[] = {
 	"lockstep compile print adam.lk -o json", "the same for other programs",
 	"lockstep compile run examples/lang/adam.lk --sizes dp=4,N=1000 --set t=1", "what it computes, on four ranks",
 	"lockstep compile verify examples/lang/adam.lk", "whether its schedules compute the same",
+	"lockstep compile rewrite examples/lang/adam.lk --schedule zero", "what a schedule makes of the program",
 	NULL,
 };
 

@@ -111,7 +111,7 @@ static lk_status check(overlapper *o, lk_arena *arena, lk_error *err) {
 	LK_TRY(lc_check_convex(o->p, o->set, o->d, err));
 	LK_TRY(check_ring(o, err));
 	if (chunks) LK_TRY(lc_chunk_dims(o->p, o->set, o->d, o->dims, err));
-	return o->d->result_count ? lc_name_new(o->p, &o->d->results[0], err) : LK_OK;
+	return lc_names_new(o->p, o->d, err);
 }
 
 lk_status lc_rewrite_overlap(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {
