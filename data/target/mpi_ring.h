@@ -14,49 +14,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LC_RING_FN static __attribute__((unused))
-#ifndef LC_RING_BYTES
-#define LC_RING_BYTES (256 << 10) /* of a sub: two of them, the states beside them, stay in a core's second cache */
+#define RT_RING_FN static __attribute__((unused)) /* not every program uses all of it */
+#ifndef RT_RING_BYTES
+#define RT_RING_BYTES (256 << 10) /* of a sub: two of them, the states beside them, stay in a core's second cache */
 #endif
-enum { LC_RING_GATHERS = 8, LC_RING_ALIGN = 64 };
+enum { RT_RING_GATHERS = 8, RT_RING_ALIGN = 64 };
 
-typedef struct lc_ring_item {
+typedef struct rt_ring_item {
 	int64_t outer, extent, inner;         /* the whole tensor on this rank, seen along the dim that is cut */
 	const void *parts;                    /* this rank's summand; NULL without a reduce-scatter */
-	void *whole[LC_RING_GATHERS];         /* what the gathers fill; the pass writes this rank's slice there */
-} lc_ring_item;
+	void *whole[RT_RING_GATHERS];         /* what the gathers fill; the pass writes this rank's slice there */
+} rt_ring_item;
 
 /* Memory that outlives a run, so that the next one finds it warm. */
-typedef struct lc_ring_pool {
+typedef struct rt_ring_pool {
 	char *at;
 	size_t size;
-} lc_ring_pool;
+} rt_ring_pool;
 
 /* Where a piece of a sub lies: in one tensor, without a gap. */
-typedef struct lc_piece {
+typedef struct rt_piece {
 	int item;
 	int64_t at;                           /* in the whole tensor */
 	int64_t begin, count;                 /* in the slice */
 	int64_t offset;                       /* in the sub */
-} lc_piece;
+} rt_piece;
 
-typedef struct lc_ring {
+typedef struct rt_ring {
 	/* given */
 	MPI_Comm comm;
-	lc_ring_item *item;
+	rt_ring_item *item;
 	int items, gathers;
-	size_t part_size, whole_size[LC_RING_GATHERS]; /* bytes of an element; part_size 0: no reduce-scatter */
+	size_t part_size, whole_size[RT_RING_GATHERS]; /* bytes of an element; part_size 0: no reduce-scatter */
 	int64_t bucket;                       /* bytes that are joined; 0: every tensor alone */
-	int64_t sub_bytes;                    /* 0: LC_RING_BYTES */
+	int64_t sub_bytes;                    /* 0: RT_RING_BYTES */
 	int64_t subs;                         /* of a chunk; 0: by sub_bytes */
 	bool by_rows;                         /* subs hold whole rows: `inner` elements, or all of a chunk's where outer > 1 */
 	const void *neutral;                  /* an element that adds nothing, for a mesh of one rank */
 	void (*add)(void *sum, const void *mine, int64_t count);
-	void (*last)(void *self, const void *arrived, const lc_piece *piece); /* may be NULL: gathers alone */
-	void (*produce)(struct lc_ring *ring, int64_t sub, int chunk); /* makes this rank's summand; may be NULL */
-	void (*arrive)(struct lc_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
+	void (*last)(void *self, const void *arrived, const rt_piece *piece); /* may be NULL: gathers alone */
+	void (*produce)(struct rt_ring *ring, int64_t sub, int chunk); /* makes this rank's summand; may be NULL */
+	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
 	void *self;
-	lc_ring_pool *pool;
+	rt_ring_pool *pool;
 	/* counted */
 	int64_t sent;                         /* bytes */
 	/* its own */
@@ -69,64 +69,64 @@ typedef struct lc_ring {
 	char *sums, *packs, *own, *landed;    /* [slots] subs; own, landed: [gathers][slots] */
 	MPI_Request *request;
 	int64_t led, posted, head, finished, made, used; /* how far: first sends, receives, sums, passes, callbacks */
-	int64_t gather_posted[LC_RING_GATHERS], gather_head[LC_RING_GATHERS];
-} lc_ring;
+	int64_t gather_posted[RT_RING_GATHERS], gather_head[RT_RING_GATHERS];
+} rt_ring;
 
 /* ---- how chunks are cut ---- */
 
-LC_RING_FN int64_t lc_ring_cut(int64_t n, int64_t ranks, int64_t r) {
+RT_RING_FN int64_t rt_ring_cut(int64_t n, int64_t ranks, int64_t r) {
 	int64_t more = n % ranks;
 	return n / ranks * r + (r < more ? r : more);
 }
 
 /* Elements of an item's chunk. */
-LC_RING_FN int64_t lc_ring_share(const lc_ring *ring, const lc_ring_item *item, int chunk) {
-	int64_t begin = lc_ring_cut(item->extent, ring->ranks, chunk);
-	return item->outer * (lc_ring_cut(item->extent, ring->ranks, chunk + 1) - begin) * item->inner;
+RT_RING_FN int64_t rt_ring_share(const rt_ring *ring, const rt_ring_item *item, int chunk) {
+	int64_t begin = rt_ring_cut(item->extent, ring->ranks, chunk);
+	return item->outer * (rt_ring_cut(item->extent, ring->ranks, chunk + 1) - begin) * item->inner;
 }
 
-LC_RING_FN int64_t lc_ring_unit(const lc_ring *ring, int group, int chunk) {
-	const lc_ring_item *item = &ring->item[ring->first[group]];
-	if (!ring->by_rows) return LC_RING_ALIGN;
-	return item->outer == 1 ? item->inner : lc_ring_share(ring, item, chunk) / item->outer;
+RT_RING_FN int64_t rt_ring_unit(const rt_ring *ring, int group, int chunk) {
+	const rt_ring_item *item = &ring->item[ring->first[group]];
+	if (!ring->by_rows) return RT_RING_ALIGN;
+	return item->outer == 1 ? item->inner : rt_ring_share(ring, item, chunk) / item->outer;
 }
 
 /* The elements [*from, *from + count) of the group's chunk; the result is the count. */
-LC_RING_FN int64_t lc_ring_range(const lc_ring *ring, int64_t sub, int chunk, int64_t *from) {
+RT_RING_FN int64_t rt_ring_range(const rt_ring *ring, int64_t sub, int chunk, int64_t *from) {
 	int group = ring->group_of[sub];
-	int64_t length = ring->length[(int64_t)group * ring->ranks + chunk], unit = lc_ring_unit(ring, group, chunk);
+	int64_t length = ring->length[(int64_t)group * ring->ranks + chunk], unit = rt_ring_unit(ring, group, chunk);
 	int64_t k = sub - ring->sub_of[group], subs = ring->sub_of[group + 1] - ring->sub_of[group];
 	if (unit < 1) unit = 1;
 	int64_t units = (length + unit - 1) / unit;
-	int64_t to = lc_ring_cut(units, subs, k + 1) * unit;
-	*from = lc_ring_cut(units, subs, k) * unit;
+	int64_t to = rt_ring_cut(units, subs, k + 1) * unit;
+	*from = rt_ring_cut(units, subs, k) * unit;
 	if (to > length) to = length;
 	return to > *from ? to - *from : 0;
 }
 
-typedef struct lc_walk {
+typedef struct rt_walk {
 	int item, chunk;
 	int64_t skip, left, offset;
-} lc_walk;
+} rt_walk;
 
-LC_RING_FN lc_walk lc_ring_walk(const lc_ring *ring, int64_t sub, int chunk) {
-	lc_walk walk = {ring->first[ring->group_of[sub]], chunk, 0, 0, 0};
-	walk.left = lc_ring_range(ring, sub, chunk, &walk.skip);
+RT_RING_FN rt_walk rt_ring_walk(const rt_ring *ring, int64_t sub, int chunk) {
+	rt_walk walk = {ring->first[ring->group_of[sub]], chunk, 0, 0, 0};
+	walk.left = rt_ring_range(ring, sub, chunk, &walk.skip);
 	return walk;
 }
 
-LC_RING_FN bool lc_ring_next(const lc_ring *ring, lc_walk *walk, lc_piece *out) {
+RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_walk *walk, rt_piece *out) {
 	while (walk->left > 0) {
-		const lc_ring_item *item = &ring->item[walk->item];
-		int64_t begin = lc_ring_cut(item->extent, ring->ranks, walk->chunk);
-		int64_t run = (lc_ring_cut(item->extent, ring->ranks, walk->chunk + 1) - begin) * item->inner;
+		const rt_ring_item *item = &ring->item[walk->item];
+		int64_t begin = rt_ring_cut(item->extent, ring->ranks, walk->chunk);
+		int64_t run = (rt_ring_cut(item->extent, ring->ranks, walk->chunk + 1) - begin) * item->inner;
 		if (walk->skip >= item->outer * run) {
 			walk->skip -= item->outer * run, walk->item++;
 			continue;
 		}
 		int64_t row = walk->skip / run, column = walk->skip % run;
 		int64_t count = run - column < walk->left ? run - column : walk->left;
-		*out = (lc_piece){walk->item, row * item->extent * item->inner + begin * item->inner + column, walk->skip, count,
+		*out = (rt_piece){walk->item, row * item->extent * item->inner + begin * item->inner + column, walk->skip, count,
 			walk->offset};
 		walk->skip += count, walk->left -= count, walk->offset += count;
 		return true;
@@ -136,7 +136,7 @@ LC_RING_FN bool lc_ring_next(const lc_ring *ring, lc_walk *walk, lc_piece *out) 
 
 /* ---- memory ---- */
 
-LC_RING_FN void *lc_ring_memory(size_t count, size_t size) {
+RT_RING_FN void *rt_ring_memory(size_t count, size_t size) {
 	void *at = calloc(count ? count : 1, size ? size : 1);
 	if (!at) {
 		fprintf(stderr, "memory is out: a ring needs %zu bytes\n", count * size);
@@ -145,19 +145,19 @@ LC_RING_FN void *lc_ring_memory(size_t count, size_t size) {
 	return at;
 }
 
-LC_RING_FN char *lc_ring_pooled(lc_ring_pool *pool, size_t size) {
+RT_RING_FN char *rt_ring_pooled(rt_ring_pool *pool, size_t size) {
 	if (size > pool->size) {
 		free(pool->at);
-		pool->at = lc_ring_memory(size, 1), pool->size = size;
+		pool->at = rt_ring_memory(size, 1), pool->size = size;
 	}
 	return pool->at;
 }
 
-LC_RING_FN void lc_ring_groups(lc_ring *ring) {
+RT_RING_FN void rt_ring_groups(rt_ring *ring) {
 	int64_t bytes = (int64_t)(ring->part_size ? ring->part_size : ring->whole_size[0]), filled = 0;
-	ring->first = lc_ring_memory((size_t)ring->items + 1, sizeof *ring->first);
+	ring->first = rt_ring_memory((size_t)ring->items + 1, sizeof *ring->first);
 	for (int i = 0; i < ring->items; i++) {
-		const lc_ring_item *item = &ring->item[i];
+		const rt_ring_item *item = &ring->item[i];
 		int64_t more = item->outer * item->extent * item->inner * bytes;
 		if (i == 0 || ring->by_rows || filled + more > ring->bucket) ring->first[ring->groups++] = i, filled = 0;
 		else ring->joined = true;
@@ -167,71 +167,71 @@ LC_RING_FN void lc_ring_groups(lc_ring *ring) {
 	ring->first[ring->groups] = ring->items;
 }
 
-LC_RING_FN int64_t lc_ring_count_subs(const lc_ring *ring, int group) {
+RT_RING_FN int64_t rt_ring_count_subs(const rt_ring *ring, int group) {
 	int64_t longest = 0, bytes = (int64_t)(ring->part_size ? ring->part_size : ring->whole_size[0]);
 	for (int c = 0; c < ring->ranks; c++) {
 		int64_t length = ring->length[(int64_t)group * ring->ranks + c];
 		if (length > longest) longest = length;
 	}
 	if (ring->subs) return ring->subs;
-	int64_t limit = ring->sub_bytes ? ring->sub_bytes : LC_RING_BYTES;
+	int64_t limit = ring->sub_bytes ? ring->sub_bytes : RT_RING_BYTES;
 	int64_t subs = (longest * bytes + limit - 1) / limit;
 	return subs > 0 ? subs : 1;
 }
 
-LC_RING_FN void lc_ring_tables(lc_ring *ring) {
-	ring->length = lc_ring_memory((size_t)ring->groups * (size_t)ring->ranks, sizeof *ring->length);
-	ring->sub_of = lc_ring_memory((size_t)ring->groups + 1, sizeof *ring->sub_of);
+RT_RING_FN void rt_ring_tables(rt_ring *ring) {
+	ring->length = rt_ring_memory((size_t)ring->groups * (size_t)ring->ranks, sizeof *ring->length);
+	ring->sub_of = rt_ring_memory((size_t)ring->groups + 1, sizeof *ring->sub_of);
 	for (int g = 0; g < ring->groups; g++) {
 		for (int i = ring->first[g]; i < ring->first[g + 1]; i++)
 			for (int c = 0; c < ring->ranks; c++)
-				ring->length[(int64_t)g * ring->ranks + c] += lc_ring_share(ring, &ring->item[i], c);
-		ring->sub_of[g + 1] = ring->sub_of[g] + lc_ring_count_subs(ring, g);
+				ring->length[(int64_t)g * ring->ranks + c] += rt_ring_share(ring, &ring->item[i], c);
+		ring->sub_of[g + 1] = ring->sub_of[g] + rt_ring_count_subs(ring, g);
 	}
 	ring->total = ring->sub_of[ring->groups];
 	ring->steps = ring->total * (ring->ranks - 1);
-	ring->group_of = lc_ring_memory((size_t)ring->total, sizeof *ring->group_of);
+	ring->group_of = rt_ring_memory((size_t)ring->total, sizeof *ring->group_of);
 	for (int g = 0; g < ring->groups; g++)
 		for (int64_t u = ring->sub_of[g]; u < ring->sub_of[g + 1]; u++) {
 			ring->group_of[u] = g;
 			for (int c = 0; c < ring->ranks; c++) {
-				int64_t from, count = lc_ring_range(ring, u, c, &from);
+				int64_t from, count = rt_ring_range(ring, u, c, &from);
 				if (count > ring->sub_size) ring->sub_size = count;
 			}
 		}
 }
 
-LC_RING_FN size_t lc_ring_round(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+RT_RING_FN size_t rt_ring_round(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-LC_RING_FN void lc_ring_buffers(lc_ring *ring) {
-	size_t slots = (size_t)ring->slots, part = lc_ring_round((size_t)ring->sub_size * ring->part_size), whole = 0;
+RT_RING_FN void rt_ring_buffers(rt_ring *ring) {
+	size_t slots = (size_t)ring->slots, part = rt_ring_round((size_t)ring->sub_size * ring->part_size), whole = 0;
 	for (int j = 0; j < ring->gathers; j++)
-		whole += lc_ring_round((size_t)ring->sub_size * ring->whole_size[j]);
+		whole += rt_ring_round((size_t)ring->sub_size * ring->whole_size[j]);
 	if (!ring->joined) whole = 0;
-	char *at = lc_ring_pooled(ring->pool, slots * part * (ring->joined ? 2 : 1) + slots * whole * 2 + 4096);
+	char *at = rt_ring_pooled(ring->pool, slots * part * (ring->joined ? 2 : 1) + slots * whole * 2 + 4096);
 	at += (4096 - (uintptr_t)at % 4096) % 4096;
 	ring->sums = at, ring->packs = at + (ring->joined ? slots * part : 0);
 	ring->own = ring->packs + slots * part, ring->landed = ring->own + slots * whole;
 }
 
-LC_RING_FN void lc_ring_open(lc_ring *ring) {
+RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	MPI_Comm_rank(ring->comm, &ring->rank);
 	MPI_Comm_size(ring->comm, &ring->ranks);
-	lc_ring_groups(ring);
-	lc_ring_tables(ring);
+	rt_ring_groups(ring);
+	rt_ring_tables(ring);
 	ring->slots = 2 * (ring->ranks - 1);
 	if (ring->slots < 4) ring->slots = 4;
 	if (ring->slots > 32) ring->slots = 32;
 	ring->requests = ring->slots * (3 + 3 * ring->gathers);
-	ring->request = lc_ring_memory((size_t)ring->requests, sizeof *ring->request);
+	ring->request = rt_ring_memory((size_t)ring->requests, sizeof *ring->request);
 	for (int i = 0; i < ring->requests; i++) ring->request[i] = MPI_REQUEST_NULL;
-	lc_ring_buffers(ring);
+	rt_ring_buffers(ring);
 	if (ring->part_size && ring->ranks == 1)
 		for (int64_t i = 0; i < ring->sub_size; i++)
 			memcpy(ring->sums + (size_t)i * ring->part_size, ring->neutral, ring->part_size);
 }
 
-LC_RING_FN void lc_ring_close(lc_ring *ring) {
+RT_RING_FN void rt_ring_close(rt_ring *ring) {
 	free(ring->first);
 	free(ring->group_of);
 	free(ring->sub_of);
@@ -241,47 +241,47 @@ LC_RING_FN void lc_ring_close(lc_ring *ring) {
 
 /* ---- messages ---- */
 
-enum { LC_RING_TAKE, LC_RING_ON, LC_RING_LEAD, LC_RING_OWN = LC_RING_LEAD + 1 };
+enum { RT_RING_TAKE, RT_RING_ON, RT_RING_LEAD, RT_RING_OWN = RT_RING_LEAD + 1 };
 
 /* The requests of a kind; those of gather j are OWN + 3j: this rank's own, the arriving, those handed on. */
-LC_RING_FN MPI_Request *lc_ring_request(lc_ring *ring, int kind, int64_t i) {
+RT_RING_FN MPI_Request *rt_ring_request(rt_ring *ring, int kind, int64_t i) {
 	return &ring->request[kind * ring->slots + i % ring->slots];
 }
 
-LC_RING_FN bool lc_ring_free(lc_ring *ring, int kind, int64_t i) {
-	return *lc_ring_request(ring, kind, i) == MPI_REQUEST_NULL;
+RT_RING_FN bool rt_ring_free(rt_ring *ring, int kind, int64_t i) {
+	return *rt_ring_request(ring, kind, i) == MPI_REQUEST_NULL;
 }
 
-LC_RING_FN int lc_ring_turn(const lc_ring *ring, int64_t r) {
+RT_RING_FN int rt_ring_turn(const rt_ring *ring, int64_t r) {
 	return (int)((r % ring->ranks + ring->ranks) % ring->ranks);
 }
 
 /* Stage 0 is the reduce-scatter, 1 + j gather j; messages of a step have a tag of their own, so that steps may overtake. */
-LC_RING_FN int lc_ring_tag(const lc_ring *ring, int stage, int64_t step) {
+RT_RING_FN int rt_ring_tag(const rt_ring *ring, int stage, int64_t step) {
 	return (int)(64 + stage * (ring->ranks - 1) + step);
 }
 
-LC_RING_FN void lc_ring_isend(lc_ring *ring, const void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
+RT_RING_FN void rt_ring_isend(rt_ring *ring, const void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
 	if (bytes == 0) return;
 	ring->sent += bytes;
-	MPI_Isend(at, (int)bytes, MPI_BYTE, lc_ring_turn(ring, ring->rank + 1), lc_ring_tag(ring, stage, step), ring->comm,
+	MPI_Isend(at, (int)bytes, MPI_BYTE, rt_ring_turn(ring, ring->rank + 1), rt_ring_tag(ring, stage, step), ring->comm,
 		request);
 }
 
-LC_RING_FN void lc_ring_irecv(lc_ring *ring, void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
+RT_RING_FN void rt_ring_irecv(rt_ring *ring, void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
 	if (bytes == 0) return;
-	MPI_Irecv(at, (int)bytes, MPI_BYTE, lc_ring_turn(ring, ring->rank - 1), lc_ring_tag(ring, stage, step), ring->comm,
+	MPI_Irecv(at, (int)bytes, MPI_BYTE, rt_ring_turn(ring, ring->rank - 1), rt_ring_tag(ring, stage, step), ring->comm,
 		request);
 }
 
 /* A sub of a chunk in one piece: where it lies, or copied together into `pack`. `gather` -1: of the parts. */
-LC_RING_FN const char *lc_ring_packed(const lc_ring *ring, int64_t sub, int chunk, int gather, char *pack) {
+RT_RING_FN const char *rt_ring_packed(const rt_ring *ring, int64_t sub, int chunk, int gather, char *pack) {
 	size_t size = gather < 0 ? ring->part_size : ring->whole_size[gather];
-	lc_walk walk = lc_ring_walk(ring, sub, chunk);
+	rt_walk walk = rt_ring_walk(ring, sub, chunk);
 	int64_t all = walk.left;
-	lc_piece piece;
-	while (lc_ring_next(ring, &walk, &piece)) {
-		const lc_ring_item *item = &ring->item[piece.item];
+	rt_piece piece;
+	while (rt_ring_next(ring, &walk, &piece)) {
+		const rt_ring_item *item = &ring->item[piece.item];
 		const char *from = (const char *)(gather < 0 ? item->parts : item->whole[gather]) + (size_t)piece.at * size;
 		if (piece.count == all) return from;
 		memcpy(pack + (size_t)piece.offset * size, from, (size_t)piece.count * size);
@@ -290,75 +290,75 @@ LC_RING_FN const char *lc_ring_packed(const lc_ring *ring, int64_t sub, int chun
 }
 
 /* Where a sub of a gathered tensor lies if it is in one piece, else NULL. */
-LC_RING_FN char *lc_ring_place(const lc_ring *ring, int64_t sub, int chunk, int gather) {
-	lc_walk walk = lc_ring_walk(ring, sub, chunk);
+RT_RING_FN char *rt_ring_place(const rt_ring *ring, int64_t sub, int chunk, int gather) {
+	rt_walk walk = rt_ring_walk(ring, sub, chunk);
 	int64_t all = walk.left;
-	lc_piece piece;
-	if (!lc_ring_next(ring, &walk, &piece) || piece.count != all) return NULL;
+	rt_piece piece;
+	if (!rt_ring_next(ring, &walk, &piece) || piece.count != all) return NULL;
 	return (char *)ring->item[piece.item].whole[gather] + (size_t)piece.at * ring->whole_size[gather];
 }
 
-LC_RING_FN char *lc_ring_slot(const lc_ring *ring, char *base, int gather, int64_t i) {
+RT_RING_FN char *rt_ring_slot(const rt_ring *ring, char *base, int gather, int64_t i) {
 	size_t bytes = 0;
-	for (int j = 0; j < gather; j++) bytes += lc_ring_round((size_t)ring->sub_size * ring->whole_size[j]);
+	for (int j = 0; j < gather; j++) bytes += rt_ring_round((size_t)ring->sub_size * ring->whole_size[j]);
 	size_t size = gather < 0 ? ring->part_size : ring->whole_size[gather];
-	return base + bytes * (size_t)ring->slots + (size_t)(i % ring->slots) * lc_ring_round((size_t)ring->sub_size * size);
+	return base + bytes * (size_t)ring->slots + (size_t)(i % ring->slots) * rt_ring_round((size_t)ring->sub_size * size);
 }
 
 /* ---- the reduce-scatter ---- */
 
 /* This rank's summand of a chunk is there. They are made in the order in which they leave: chunk r-1, r-2, ..., r. */
-LC_RING_FN bool lc_ring_made(const lc_ring *ring, int64_t sub, int chunk) {
-	return !ring->produce || sub * ring->ranks + lc_ring_turn(ring, ring->rank - 1 - chunk) < ring->made;
+RT_RING_FN bool rt_ring_made(const rt_ring *ring, int64_t sub, int chunk) {
+	return !ring->produce || sub * ring->ranks + rt_ring_turn(ring, ring->rank - 1 - chunk) < ring->made;
 }
 
 /* The first message of a sub's way round. */
-LC_RING_FN bool lc_ring_lead(lc_ring *ring) {
+RT_RING_FN bool rt_ring_lead(rt_ring *ring) {
 	int64_t u = ring->led;
-	int chunk = lc_ring_turn(ring, ring->rank - 1);
-	if (u >= ring->total || !lc_ring_free(ring, LC_RING_LEAD, u) || !lc_ring_made(ring, u, chunk)) return false;
-	int64_t from, count = lc_ring_range(ring, u, chunk, &from);
-	const char *at = lc_ring_packed(ring, u, chunk, -1, lc_ring_slot(ring, ring->packs, -1, u));
-	lc_ring_isend(ring, at, count * (int64_t)ring->part_size, 0, 0, lc_ring_request(ring, LC_RING_LEAD, u));
+	int chunk = rt_ring_turn(ring, ring->rank - 1);
+	if (u >= ring->total || !rt_ring_free(ring, RT_RING_LEAD, u) || !rt_ring_made(ring, u, chunk)) return false;
+	int64_t from, count = rt_ring_range(ring, u, chunk, &from);
+	const char *at = rt_ring_packed(ring, u, chunk, -1, rt_ring_slot(ring, ring->packs, -1, u));
+	rt_ring_isend(ring, at, count * (int64_t)ring->part_size, 0, 0, rt_ring_request(ring, RT_RING_LEAD, u));
 	ring->led++;
 	return true;
 }
 
-LC_RING_FN bool lc_ring_listen(lc_ring *ring) {
+RT_RING_FN bool rt_ring_listen(rt_ring *ring) {
 	int64_t i = ring->posted, step = i % (ring->ranks - 1);
-	if (i >= ring->steps || i >= ring->head + ring->slots || !lc_ring_free(ring, LC_RING_ON, i)) return false;
-	int64_t from, count = lc_ring_range(ring, i / (ring->ranks - 1), lc_ring_turn(ring, ring->rank - step - 2), &from);
-	lc_ring_irecv(ring, lc_ring_slot(ring, ring->sums, -1, i), count * (int64_t)ring->part_size, 0, step,
-		lc_ring_request(ring, LC_RING_TAKE, i));
+	if (i >= ring->steps || i >= ring->head + ring->slots || !rt_ring_free(ring, RT_RING_ON, i)) return false;
+	int64_t from, count = rt_ring_range(ring, i / (ring->ranks - 1), rt_ring_turn(ring, ring->rank - step - 2), &from);
+	rt_ring_irecv(ring, rt_ring_slot(ring, ring->sums, -1, i), count * (int64_t)ring->part_size, 0, step,
+		rt_ring_request(ring, RT_RING_TAKE, i));
 	ring->posted++;
 	return true;
 }
 
 /* Whether the messages of a finished sub can leave. */
-LC_RING_FN bool lc_ring_clear(lc_ring *ring, int64_t sub) {
+RT_RING_FN bool rt_ring_clear(rt_ring *ring, int64_t sub) {
 	for (int j = 0; j < ring->gathers; j++)
-		if (!lc_ring_free(ring, LC_RING_OWN + 3 * j, sub)) return false;
+		if (!rt_ring_free(ring, RT_RING_OWN + 3 * j, sub)) return false;
 	return true;
 }
 
 /* The pass over a sub of this rank's chunk, and its messages. */
-LC_RING_FN void lc_ring_finish(lc_ring *ring, const char *arrived) {
-	int64_t u = ring->finished++, from, count = lc_ring_range(ring, u, ring->rank, &from);
-	lc_walk walk = lc_ring_walk(ring, u, ring->rank);
-	lc_piece piece;
-	while (ring->last && lc_ring_next(ring, &walk, &piece))
+RT_RING_FN void rt_ring_finish(rt_ring *ring, const char *arrived) {
+	int64_t u = ring->finished++, from, count = rt_ring_range(ring, u, ring->rank, &from);
+	rt_walk walk = rt_ring_walk(ring, u, ring->rank);
+	rt_piece piece;
+	while (ring->last && rt_ring_next(ring, &walk, &piece))
 		ring->last(ring->self, arrived ? arrived + (size_t)piece.offset * ring->part_size : NULL, &piece);
 	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++) {
-		const char *at = lc_ring_packed(ring, u, ring->rank, j, lc_ring_slot(ring, ring->own, j, u));
-		lc_ring_isend(ring, at, count * (int64_t)ring->whole_size[j], 1 + j, 0,
-			lc_ring_request(ring, LC_RING_OWN + 3 * j, u));
+		const char *at = rt_ring_packed(ring, u, ring->rank, j, rt_ring_slot(ring, ring->own, j, u));
+		rt_ring_isend(ring, at, count * (int64_t)ring->whole_size[j], 1 + j, 0,
+			rt_ring_request(ring, RT_RING_OWN + 3 * j, u));
 	}
 }
 
-LC_RING_FN void lc_ring_join(lc_ring *ring, char *sums, int64_t sub, int chunk) {
-	lc_walk walk = lc_ring_walk(ring, sub, chunk);
-	lc_piece piece;
-	while (lc_ring_next(ring, &walk, &piece)) {
+RT_RING_FN void rt_ring_join(rt_ring *ring, char *sums, int64_t sub, int chunk) {
+	rt_walk walk = rt_ring_walk(ring, sub, chunk);
+	rt_piece piece;
+	while (rt_ring_next(ring, &walk, &piece)) {
 		const char *mine = (const char *)ring->item[piece.item].parts + (size_t)piece.at * ring->part_size;
 		ring->add(sums + (size_t)piece.offset * ring->part_size, mine, piece.count);
 	}
@@ -366,68 +366,68 @@ LC_RING_FN void lc_ring_join(lc_ring *ring, char *sums, int64_t sub, int chunk) 
 
 /* The next message of the reduce-scatter in order, if it has come: joined with this rank's part and handed on, or
  * finished. */
-LC_RING_FN bool lc_ring_sum(lc_ring *ring) {
+RT_RING_FN bool rt_ring_sum(rt_ring *ring) {
 	int64_t i = ring->head, steps = ring->ranks - 1;
-	if (i >= ring->posted || !lc_ring_free(ring, LC_RING_TAKE, i)) return false;
+	if (i >= ring->posted || !rt_ring_free(ring, RT_RING_TAKE, i)) return false;
 	int64_t u = i / steps, step = i % steps, from;
-	int chunk = lc_ring_turn(ring, ring->rank - step - 2);
-	char *sums = lc_ring_slot(ring, ring->sums, -1, i);
-	if (!lc_ring_made(ring, u, chunk)) return false;
+	int chunk = rt_ring_turn(ring, ring->rank - step - 2);
+	char *sums = rt_ring_slot(ring, ring->sums, -1, i);
+	if (!rt_ring_made(ring, u, chunk)) return false;
 	if (step == steps - 1) {
-		if (!lc_ring_clear(ring, u)) return false;
-		lc_ring_finish(ring, sums);
+		if (!rt_ring_clear(ring, u)) return false;
+		rt_ring_finish(ring, sums);
 	} else {
-		lc_ring_join(ring, sums, u, chunk);
-		lc_ring_isend(ring, sums, lc_ring_range(ring, u, chunk, &from) * (int64_t)ring->part_size, 0, step + 1,
-			lc_ring_request(ring, LC_RING_ON, i));
+		rt_ring_join(ring, sums, u, chunk);
+		rt_ring_isend(ring, sums, rt_ring_range(ring, u, chunk, &from) * (int64_t)ring->part_size, 0, step + 1,
+			rt_ring_request(ring, RT_RING_ON, i));
 	}
 	ring->head++;
 	return true;
 }
 
 /* Without messages to sum: the pass alone. */
-LC_RING_FN bool lc_ring_alone(lc_ring *ring) {
+RT_RING_FN bool rt_ring_alone(rt_ring *ring) {
 	int64_t u = ring->finished;
-	if (u >= ring->total || !lc_ring_clear(ring, u)) return false;
-	if (ring->part_size && !lc_ring_made(ring, u, ring->rank)) return false;
-	lc_ring_finish(ring, ring->part_size ? ring->sums : NULL);
+	if (u >= ring->total || !rt_ring_clear(ring, u)) return false;
+	if (ring->part_size && !rt_ring_made(ring, u, ring->rank)) return false;
+	rt_ring_finish(ring, ring->part_size ? ring->sums : NULL);
 	return true;
 }
 
 /* ---- the all-gathers ---- */
 
-LC_RING_FN bool lc_ring_expect(lc_ring *ring, int j) {
+RT_RING_FN bool rt_ring_expect(rt_ring *ring, int j) {
 	int64_t i = ring->gather_posted[j], step = i % (ring->ranks - 1), u = i / (ring->ranks - 1), from;
 	if (i >= ring->steps || i >= ring->gather_head[j] + ring->slots) return false;
-	if (!lc_ring_free(ring, LC_RING_OWN + 3 * j + 2, i)) return false;
-	int chunk = lc_ring_turn(ring, ring->rank - step - 1);
-	char *at = lc_ring_place(ring, u, chunk, j);
-	if (!at) at = lc_ring_slot(ring, ring->landed, j, i);
-	lc_ring_irecv(ring, at, lc_ring_range(ring, u, chunk, &from) * (int64_t)ring->whole_size[j], 1 + j, step,
-		lc_ring_request(ring, LC_RING_OWN + 3 * j + 1, i));
+	if (!rt_ring_free(ring, RT_RING_OWN + 3 * j + 2, i)) return false;
+	int chunk = rt_ring_turn(ring, ring->rank - step - 1);
+	char *at = rt_ring_place(ring, u, chunk, j);
+	if (!at) at = rt_ring_slot(ring, ring->landed, j, i);
+	rt_ring_irecv(ring, at, rt_ring_range(ring, u, chunk, &from) * (int64_t)ring->whole_size[j], 1 + j, step,
+		rt_ring_request(ring, RT_RING_OWN + 3 * j + 1, i));
 	ring->gather_posted[j]++;
 	return true;
 }
 
-LC_RING_FN void lc_ring_unpack(const lc_ring *ring, const char *landed, int64_t sub, int chunk, int j) {
-	lc_walk walk = lc_ring_walk(ring, sub, chunk);
-	lc_piece piece;
+RT_RING_FN void rt_ring_unpack(const rt_ring *ring, const char *landed, int64_t sub, int chunk, int j) {
+	rt_walk walk = rt_ring_walk(ring, sub, chunk);
+	rt_piece piece;
 	size_t size = ring->whole_size[j];
-	while (lc_ring_next(ring, &walk, &piece))
+	while (rt_ring_next(ring, &walk, &piece))
 		memcpy((char *)ring->item[piece.item].whole[j] + (size_t)piece.at * size, landed + (size_t)piece.offset * size,
 			(size_t)piece.count * size);
 }
 
-LC_RING_FN bool lc_ring_land(lc_ring *ring, int j) {
+RT_RING_FN bool rt_ring_land(rt_ring *ring, int j) {
 	int64_t i = ring->gather_head[j], steps = ring->ranks - 1, from;
-	if (i >= ring->gather_posted[j] || !lc_ring_free(ring, LC_RING_OWN + 3 * j + 1, i)) return false;
+	if (i >= ring->gather_posted[j] || !rt_ring_free(ring, RT_RING_OWN + 3 * j + 1, i)) return false;
 	int64_t u = i / steps, step = i % steps;
-	int chunk = lc_ring_turn(ring, ring->rank - step - 1);
-	const char *at = lc_ring_place(ring, u, chunk, j);
-	if (!at) at = lc_ring_slot(ring, ring->landed, j, i), lc_ring_unpack(ring, at, u, chunk, j);
+	int chunk = rt_ring_turn(ring, ring->rank - step - 1);
+	const char *at = rt_ring_place(ring, u, chunk, j);
+	if (!at) at = rt_ring_slot(ring, ring->landed, j, i), rt_ring_unpack(ring, at, u, chunk, j);
 	if (step + 1 < steps)
-		lc_ring_isend(ring, at, lc_ring_range(ring, u, chunk, &from) * (int64_t)ring->whole_size[j], 1 + j, step + 1,
-			lc_ring_request(ring, LC_RING_OWN + 3 * j + 2, i));
+		rt_ring_isend(ring, at, rt_ring_range(ring, u, chunk, &from) * (int64_t)ring->whole_size[j], 1 + j, step + 1,
+			rt_ring_request(ring, RT_RING_OWN + 3 * j + 2, i));
 	ring->gather_head[j]++;
 	return true;
 }
@@ -435,28 +435,28 @@ LC_RING_FN bool lc_ring_land(lc_ring *ring, int j) {
 /* ---- running ---- */
 
 /* Whatever can be done without waiting. */
-LC_RING_FN bool lc_ring_try(lc_ring *ring) {
+RT_RING_FN bool rt_ring_try(rt_ring *ring) {
 	bool moved = false, scatters = ring->part_size && ring->ranks > 1;
-	while (scatters && lc_ring_listen(ring)) moved = true;
-	while (scatters && lc_ring_lead(ring)) moved = true;
+	while (scatters && rt_ring_listen(ring)) moved = true;
+	while (scatters && rt_ring_lead(ring)) moved = true;
 	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
-		while (lc_ring_expect(ring, j)) moved = true;
-	if (scatters ? lc_ring_sum(ring) : lc_ring_alone(ring)) moved = true;
+		while (rt_ring_expect(ring, j)) moved = true;
+	if (scatters ? rt_ring_sum(ring) : rt_ring_alone(ring)) moved = true;
 	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
-		while (lc_ring_land(ring, j)) moved = true;
+		while (rt_ring_land(ring, j)) moved = true;
 	return moved;
 }
 
 /* Called by whoever computes in between: most MPI libraries move messages only inside calls. */
-LC_RING_FN void lc_ring_poke(lc_ring *ring) {
+RT_RING_FN void rt_ring_poke(rt_ring *ring) {
 	int index, flag;
 	do {
-		while (lc_ring_try(ring)) {}
+		while (rt_ring_try(ring)) {}
 		MPI_Testany(ring->requests, ring->request, &index, &flag, MPI_STATUS_IGNORE);
 	} while (flag && index != MPI_UNDEFINED);
 }
 
-LC_RING_FN bool lc_ring_over(const lc_ring *ring) {
+RT_RING_FN bool rt_ring_over(const rt_ring *ring) {
 	if (ring->finished < ring->total) return false;
 	if (ring->part_size && ring->ranks > 1 && (ring->led < ring->total || ring->head < ring->steps)) return false;
 	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
@@ -466,10 +466,10 @@ LC_RING_FN bool lc_ring_over(const lc_ring *ring) {
 }
 
 /* The next piece of computing beside the messages, if there is one: a summand to be made, or a chunk that has come. */
-LC_RING_FN bool lc_ring_work(lc_ring *ring) {
+RT_RING_FN bool rt_ring_work(rt_ring *ring) {
 	int64_t ranks = ring->ranks;
 	if (ring->produce && ring->made < ring->total * ranks) {
-		ring->produce(ring, ring->made / ranks, lc_ring_turn(ring, ring->rank - 1 - ring->made % ranks));
+		ring->produce(ring, ring->made / ranks, rt_ring_turn(ring, ring->rank - 1 - ring->made % ranks));
 		ring->made++;
 		return true;
 	}
@@ -480,23 +480,23 @@ LC_RING_FN bool lc_ring_work(lc_ring *ring) {
 	} else {
 		int64_t i = ring->used - ring->total;
 		if (i >= ring->gather_head[0]) return false;
-		ring->arrive(ring, i / (ranks - 1), lc_ring_turn(ring, ring->rank - i % (ranks - 1) - 1));
+		ring->arrive(ring, i / (ranks - 1), rt_ring_turn(ring, ring->rank - i % (ranks - 1) - 1));
 	}
 	ring->used++;
 	return true;
 }
 
-LC_RING_FN void lc_ring_run(lc_ring *ring) {
-	lc_ring_open(ring);
-	while (!lc_ring_over(ring)) {
-		if (lc_ring_try(ring)) continue;
-		if (lc_ring_work(ring)) {
-			lc_ring_poke(ring);
+RT_RING_FN void rt_ring_run(rt_ring *ring) {
+	rt_ring_open(ring);
+	while (!rt_ring_over(ring)) {
+		if (rt_ring_try(ring)) continue;
+		if (rt_ring_work(ring)) {
+			rt_ring_poke(ring);
 			continue;
 		}
 		int index;
 		MPI_Waitany(ring->requests, ring->request, &index, MPI_STATUS_IGNORE);
 	}
 	MPI_Waitall(ring->requests, ring->request, MPI_STATUSES_IGNORE);
-	lc_ring_close(ring);
+	rt_ring_close(ring);
 }

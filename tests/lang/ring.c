@@ -9,8 +9,8 @@ enum { ITEMS = 5, GATHERS = 3 };
 static const int32_t zero = 0;
 
 typedef struct trial {
-	lc_ring ring;
-	lc_ring_item item[ITEMS];
+	rt_ring ring;
+	rt_ring_item item[ITEMS];
 	int32_t *ready[ITEMS];            /* copies of parts that produce hands out */
 	int64_t passed, came;             /* elements that the pass and arrive have seen */
 	int wrong;
@@ -39,7 +39,7 @@ static void add(void *sum, const void *mine, int64_t count) {
 }
 
 /* What the pass writes for gather j: of other sizes than the sums. */
-static void last(void *self, const void *arrived, const lc_piece *piece) {
+static void last(void *self, const void *arrived, const rt_piece *piece) {
 	trial *t = self;
 	const int32_t *mine = t->item[piece->item].parts;
 	for (int64_t i = 0; i < piece->count; i++) {
@@ -52,13 +52,13 @@ static void last(void *self, const void *arrived, const lc_piece *piece) {
 	}
 }
 
-static void produce(lc_ring *ring, int64_t sub, int chunk) {
+static void produce(rt_ring *ring, int64_t sub, int chunk) {
 	trial *t = ring->self;
-	lc_walk walk = lc_ring_walk(ring, sub, chunk);
-	lc_piece piece;
-	while (lc_ring_next(ring, &walk, &piece)) {
+	rt_walk walk = rt_ring_walk(ring, sub, chunk);
+	rt_piece piece;
+	while (rt_ring_next(ring, &walk, &piece)) {
 		memcpy((int32_t *)t->item[piece.item].parts + piece.at, t->ready[piece.item] + piece.at, (size_t)piece.count * 4);
-		lc_ring_poke(ring);
+		rt_ring_poke(ring);
 	}
 }
 
@@ -68,20 +68,20 @@ static bool right(const trial *t, int item, int j, int64_t at) {
 	             : ((int16_t *)t->item[item].whole[j])[at] == (int16_t)(sum + j);
 }
 
-static void arrive(lc_ring *ring, int64_t sub, int chunk) {
+static void arrive(rt_ring *ring, int64_t sub, int chunk) {
 	trial *t = ring->self;
-	lc_walk walk = lc_ring_walk(ring, sub, chunk);
-	lc_piece piece;
-	while (lc_ring_next(ring, &walk, &piece)) {
+	rt_walk walk = rt_ring_walk(ring, sub, chunk);
+	rt_piece piece;
+	while (rt_ring_next(ring, &walk, &piece)) {
 		for (int64_t i = 0; i < piece.count; i++) t->wrong += !right(t, piece.item, 0, piece.at + i);
 		t->came += piece.count;
-		lc_ring_poke(ring);
+		rt_ring_poke(ring);
 	}
 }
 
 static void prepare(trial *t, uint64_t *state, int rank) {
 	bool scatters = draw(state, 0, 3) > 0, makes = draw(state, 0, 1), big = draw(state, 0, 9) == 0;
-	t->ring = (lc_ring){.comm = MPI_COMM_WORLD, .item = t->item, .self = t, .add = add, .last = last};
+	t->ring = (rt_ring){.comm = MPI_COMM_WORLD, .item = t->item, .self = t, .add = add, .last = last};
 	t->ring.items = (int)draw(state, 1, ITEMS), t->ring.gathers = (int)draw(state, !scatters, GATHERS);
 	t->ring.part_size = scatters ? 4 : 0, t->ring.neutral = &zero;
 	t->ring.bucket = draw(state, 0, 1) * draw(state, 100, 20000), t->ring.sub_bytes = draw(state, 16, 4000);
@@ -90,16 +90,16 @@ static void prepare(trial *t, uint64_t *state, int rank) {
 	if (t->ring.gathers && draw(state, 0, 1)) t->ring.arrive = arrive;
 	for (int j = 0; j < GATHERS; j++) t->ring.whole_size[j] = j % 2 ? 8 : 2;
 	for (int i = 0; i < t->ring.items; i++) {
-		lc_ring_item *item = &t->item[i];
-		*item = (lc_ring_item){draw(state, 1, 4), draw(state, 1, big ? 30000 : 60), draw(state, 1, 4), NULL, {NULL}};
+		rt_ring_item *item = &t->item[i];
+		*item = (rt_ring_item){draw(state, 1, 4), draw(state, 1, big ? 30000 : 60), draw(state, 1, 4), NULL, {NULL}};
 		size_t n = (size_t)(item->outer * item->extent * item->inner);
-		int32_t *parts = lc_ring_memory(n, 4);
-		t->ready[i] = lc_ring_memory(n, 4);
+		int32_t *parts = rt_ring_memory(n, 4);
+		t->ready[i] = rt_ring_memory(n, 4);
 		for (size_t k = 0; k < n; k++) t->ready[i][k] = summand(rank, i, (int64_t)k);
 		if (!t->ring.produce) memcpy(parts, t->ready[i], n * 4);
 		if (scatters) item->parts = parts;
 		else free(parts);
-		for (int j = 0; j < t->ring.gathers; j++) item->whole[j] = lc_ring_memory(n, t->ring.whole_size[j]);
+		for (int j = 0; j < t->ring.gathers; j++) item->whole[j] = rt_ring_memory(n, t->ring.whole_size[j]);
 	}
 }
 
@@ -107,7 +107,7 @@ static int64_t judge(trial *t) {
 	int64_t mine = 0, all = 0;
 	for (int i = 0; i < t->ring.items; i++) {
 		int64_t n = t->item[i].outer * t->item[i].extent * t->item[i].inner;
-		all += n, mine += lc_ring_share(&t->ring, &t->item[i], t->ring.rank);
+		all += n, mine += rt_ring_share(&t->ring, &t->item[i], t->ring.rank);
 		for (int j = 0; j < t->ring.gathers; j++)
 			for (int64_t k = 0; k < n; k++) t->wrong += !right(t, i, j, k);
 		for (int j = 0; j < t->ring.gathers; j++) free(t->item[i].whole[j]);
@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
 	MPI_Init(&argc, &argv);
 	int rank, ranks, wrong = 0, draws = argc > 1 ? atoi(argv[1]) : 100;
 	uint64_t state = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
-	lc_ring_pool pool = {NULL, 0};
+	rt_ring_pool pool = {NULL, 0};
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	for (int i = 0; i < draws; i++) {
@@ -129,7 +129,7 @@ int main(int argc, char **argv) {
 		uint64_t before = state;
 		prepare(&t, &state, rank);
 		t.ring.pool = &pool;
-		lc_ring_run(&t.ring);
+		rt_ring_run(&t.ring);
 		int64_t bad = judge(&t);
 		if (bad) printf("rank %d of %d, draw %d (seed %llu): %lld wrong\n", rank, ranks, i, (unsigned long long)before, (long long)bad);
 		wrong += bad > 0;
