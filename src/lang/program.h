@@ -102,7 +102,7 @@ typedef enum lc_reduce { LC_SUM, LC_RMAX, LC_RMIN, LC_REDUCES } lc_reduce;
 /* Where the elements of a tensor are, along one mesh axis. */
 typedef enum lc_layout_kind {
 	LC_R,    /* replicated: every rank holds the same */
-	LC_S,    /* sliced: rank r holds slice r + turn of dim `dim` */
+	LC_S,    /* sliced: rank r holds slice r - turn of dim `dim`, counted round */
 	LC_P,    /* partial: the tensor is the reduction (`reduce`) over the ranks */
 	LC_ROOT, /* rank `root` holds it, the others nothing */
 	LC_L,    /* local: every rank holds a tensor of its own */
