@@ -33,12 +33,12 @@ typedef struct rt_ring_pool {
 } rt_ring_pool;
 
 /* Where a piece of a sub lies: in one tensor, without a gap. */
-typedef struct rt_piece {
+typedef struct rt_ring_piece {
 	int item;
 	int64_t at;                           /* in the whole tensor */
 	int64_t begin, count;                 /* in the slice */
 	int64_t offset;                       /* in the sub */
-} rt_piece;
+} rt_ring_piece;
 
 typedef struct rt_ring {
 	/* given */
@@ -52,13 +52,22 @@ typedef struct rt_ring {
 	bool by_rows;                         /* subs hold whole rows: `inner` elements, or all of a chunk's where outer > 1 */
 	const void *neutral;                  /* an element that adds nothing, for a mesh of one rank */
 	void (*add)(void *sum, const void *mine, int64_t count);
-	void (*last)(void *self, const void *arrived, const rt_piece *piece); /* may be NULL: gathers alone */
+	void (*last)(void *self, const void *arrived, const rt_ring_piece *piece); /* may be NULL: gathers alone */
 	void (*produce)(struct rt_ring *ring, int64_t sub, int chunk); /* makes this rank's summand; may be NULL */
 	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
+	/* Between groups of ranks: subs that the pass has finished go on to a rank of another group (to >= 0), or what is
+	 * gathered comes from there (from >= 0). `slice` is this rank's slice in memory of its own. One tensor alone. */
+	struct {
+		MPI_Comm comm;
+		bool there;                       /* false: no other group */
+		int to, from;
+		void *slice;
+		size_t size;                      /* bytes of an element */
+	} hop;
 	void *self;
 	rt_ring_pool *pool;
 	/* counted */
-	int64_t sent;                         /* bytes */
+	int64_t sent, hop_sent;               /* bytes along the ring, and to another group */
 	/* its own */
 	int rank, ranks, groups, slots, requests;
 	int64_t total, steps;                 /* subs of all groups; messages of a stage: total * (ranks - 1) */
@@ -68,7 +77,7 @@ typedef struct rt_ring {
 	bool joined;                          /* some sub lies in several pieces */
 	char *sums, *packs, *own, *landed;    /* [slots] subs; own, landed: [gathers][slots] */
 	MPI_Request *request;
-	int64_t led, posted, head, finished, made, used; /* how far: first sends, receives, sums, passes, callbacks */
+	int64_t led, posted, head, finished, made, used, hopped; /* how far: first sends, receives, sums, passes, callbacks */
 	int64_t gather_posted[RT_RING_GATHERS], gather_head[RT_RING_GATHERS];
 } rt_ring;
 
@@ -104,18 +113,18 @@ RT_RING_FN int64_t rt_ring_range(const rt_ring *ring, int64_t sub, int chunk, in
 	return to > *from ? to - *from : 0;
 }
 
-typedef struct rt_walk {
+typedef struct rt_ring_path {
 	int item, chunk;
 	int64_t skip, left, offset;
-} rt_walk;
+} rt_ring_path;
 
-RT_RING_FN rt_walk rt_ring_walk(const rt_ring *ring, int64_t sub, int chunk) {
-	rt_walk walk = {ring->first[ring->group_of[sub]], chunk, 0, 0, 0};
+RT_RING_FN rt_ring_path rt_ring_walk(const rt_ring *ring, int64_t sub, int chunk) {
+	rt_ring_path walk = {ring->first[ring->group_of[sub]], chunk, 0, 0, 0};
 	walk.left = rt_ring_range(ring, sub, chunk, &walk.skip);
 	return walk;
 }
 
-RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_walk *walk, rt_piece *out) {
+RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_ring_path *walk, rt_ring_piece *out) {
 	while (walk->left > 0) {
 		const rt_ring_item *item = &ring->item[walk->item];
 		int64_t begin = rt_ring_cut(item->extent, ring->ranks, walk->chunk);
@@ -126,7 +135,7 @@ RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_walk *walk, rt_piece *out) 
 		}
 		int64_t row = walk->skip / run, column = walk->skip % run;
 		int64_t count = run - column < walk->left ? run - column : walk->left;
-		*out = (rt_piece){walk->item, row * item->extent * item->inner + begin * item->inner + column, walk->skip, count,
+		*out = (rt_ring_piece){walk->item, row * item->extent * item->inner + begin * item->inner + column, walk->skip, count,
 			walk->offset};
 		walk->skip += count, walk->left -= count, walk->offset += count;
 		return true;
@@ -222,7 +231,7 @@ RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	ring->slots = 2 * (ring->ranks - 1);
 	if (ring->slots < 4) ring->slots = 4;
 	if (ring->slots > 32) ring->slots = 32;
-	ring->requests = ring->slots * (3 + 3 * ring->gathers);
+	ring->requests = ring->slots * (4 + 3 * ring->gathers);
 	ring->request = rt_ring_memory((size_t)ring->requests, sizeof *ring->request);
 	for (int i = 0; i < ring->requests; i++) ring->request[i] = MPI_REQUEST_NULL;
 	rt_ring_buffers(ring);
@@ -241,7 +250,7 @@ RT_RING_FN void rt_ring_close(rt_ring *ring) {
 
 /* ---- messages ---- */
 
-enum { RT_RING_TAKE, RT_RING_ON, RT_RING_LEAD, RT_RING_OWN = RT_RING_LEAD + 1 };
+enum { RT_RING_TAKE, RT_RING_ON, RT_RING_LEAD, RT_RING_HOP, RT_RING_OWN };
 
 /* The requests of a kind; those of gather j are OWN + 3j: this rank's own, the arriving, those handed on. */
 RT_RING_FN MPI_Request *rt_ring_request(rt_ring *ring, int kind, int64_t i) {
@@ -277,9 +286,9 @@ RT_RING_FN void rt_ring_irecv(rt_ring *ring, void *at, int64_t bytes, int stage,
 /* A sub of a chunk in one piece: where it lies, or copied together into `pack`. `gather` -1: of the parts. */
 RT_RING_FN const char *rt_ring_packed(const rt_ring *ring, int64_t sub, int chunk, int gather, char *pack) {
 	size_t size = gather < 0 ? ring->part_size : ring->whole_size[gather];
-	rt_walk walk = rt_ring_walk(ring, sub, chunk);
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
 	int64_t all = walk.left;
-	rt_piece piece;
+	rt_ring_piece piece;
 	while (rt_ring_next(ring, &walk, &piece)) {
 		const rt_ring_item *item = &ring->item[piece.item];
 		const char *from = (const char *)(gather < 0 ? item->parts : item->whole[gather]) + (size_t)piece.at * size;
@@ -291,9 +300,9 @@ RT_RING_FN const char *rt_ring_packed(const rt_ring *ring, int64_t sub, int chun
 
 /* Where a sub of a gathered tensor lies if it is in one piece, else NULL. */
 RT_RING_FN char *rt_ring_place(const rt_ring *ring, int64_t sub, int chunk, int gather) {
-	rt_walk walk = rt_ring_walk(ring, sub, chunk);
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
 	int64_t all = walk.left;
-	rt_piece piece;
+	rt_ring_piece piece;
 	if (!rt_ring_next(ring, &walk, &piece) || piece.count != all) return NULL;
 	return (char *)ring->item[piece.item].whole[gather] + (size_t)piece.at * ring->whole_size[gather];
 }
@@ -334,8 +343,35 @@ RT_RING_FN bool rt_ring_listen(rt_ring *ring) {
 	return true;
 }
 
-/* Whether the messages of a finished sub can leave. */
+/* A sub of this rank's slice, in memory of its own. */
+RT_RING_FN char *rt_ring_hop_at(const rt_ring *ring, int64_t sub, int64_t *bytes) {
+	int64_t from, count = rt_ring_range(ring, sub, ring->rank, &from);
+	*bytes = count * (int64_t)ring->hop.size;
+	return (char *)ring->hop.slice + (size_t)from * ring->hop.size;
+}
+
+/* What the next subs of another group's pass are received into. */
+RT_RING_FN bool rt_ring_await(rt_ring *ring) {
+	int64_t u = ring->hopped, bytes;
+	if (!ring->hop.there || ring->hop.from < 0 || u >= ring->total || u >= ring->finished + ring->slots) return false;
+	char *at = rt_ring_hop_at(ring, u, &bytes);
+	if (bytes) MPI_Irecv(at, (int)bytes, MPI_BYTE, ring->hop.from, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, u));
+	ring->hopped++;
+	return true;
+}
+
+RT_RING_FN void rt_ring_leap(rt_ring *ring, int64_t sub) {
+	int64_t bytes;
+	if (!ring->hop.there || ring->hop.to < 0) return;
+	char *at = rt_ring_hop_at(ring, sub, &bytes);
+	if (bytes) MPI_Isend(at, (int)bytes, MPI_BYTE, ring->hop.to, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, sub));
+	ring->hop_sent += bytes;
+}
+
+/* Whether the messages of a finished sub can leave, and what it is made of has come. */
 RT_RING_FN bool rt_ring_clear(rt_ring *ring, int64_t sub) {
+	if (ring->hop.there && !rt_ring_free(ring, RT_RING_HOP, sub)) return false;
+	if (ring->hop.there && ring->hop.from >= 0 && sub >= ring->hopped) return false;
 	for (int j = 0; j < ring->gathers; j++)
 		if (!rt_ring_free(ring, RT_RING_OWN + 3 * j, sub)) return false;
 	return true;
@@ -344,10 +380,11 @@ RT_RING_FN bool rt_ring_clear(rt_ring *ring, int64_t sub) {
 /* The pass over a sub of this rank's chunk, and its messages. */
 RT_RING_FN void rt_ring_finish(rt_ring *ring, const char *arrived) {
 	int64_t u = ring->finished++, from, count = rt_ring_range(ring, u, ring->rank, &from);
-	rt_walk walk = rt_ring_walk(ring, u, ring->rank);
-	rt_piece piece;
+	rt_ring_path walk = rt_ring_walk(ring, u, ring->rank);
+	rt_ring_piece piece;
 	while (ring->last && rt_ring_next(ring, &walk, &piece))
 		ring->last(ring->self, arrived ? arrived + (size_t)piece.offset * ring->part_size : NULL, &piece);
+	rt_ring_leap(ring, u);
 	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++) {
 		const char *at = rt_ring_packed(ring, u, ring->rank, j, rt_ring_slot(ring, ring->own, j, u));
 		rt_ring_isend(ring, at, count * (int64_t)ring->whole_size[j], 1 + j, 0,
@@ -356,8 +393,8 @@ RT_RING_FN void rt_ring_finish(rt_ring *ring, const char *arrived) {
 }
 
 RT_RING_FN void rt_ring_join(rt_ring *ring, char *sums, int64_t sub, int chunk) {
-	rt_walk walk = rt_ring_walk(ring, sub, chunk);
-	rt_piece piece;
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	rt_ring_piece piece;
 	while (rt_ring_next(ring, &walk, &piece)) {
 		const char *mine = (const char *)ring->item[piece.item].parts + (size_t)piece.at * ring->part_size;
 		ring->add(sums + (size_t)piece.offset * ring->part_size, mine, piece.count);
@@ -410,8 +447,8 @@ RT_RING_FN bool rt_ring_expect(rt_ring *ring, int j) {
 }
 
 RT_RING_FN void rt_ring_unpack(const rt_ring *ring, const char *landed, int64_t sub, int chunk, int j) {
-	rt_walk walk = rt_ring_walk(ring, sub, chunk);
-	rt_piece piece;
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	rt_ring_piece piece;
 	size_t size = ring->whole_size[j];
 	while (rt_ring_next(ring, &walk, &piece))
 		memcpy((char *)ring->item[piece.item].whole[j] + (size_t)piece.at * size, landed + (size_t)piece.offset * size,
@@ -437,6 +474,7 @@ RT_RING_FN bool rt_ring_land(rt_ring *ring, int j) {
 /* Whatever can be done without waiting. */
 RT_RING_FN bool rt_ring_try(rt_ring *ring) {
 	bool moved = false, scatters = ring->part_size && ring->ranks > 1;
+	while (rt_ring_await(ring)) moved = true;
 	while (scatters && rt_ring_listen(ring)) moved = true;
 	while (scatters && rt_ring_lead(ring)) moved = true;
 	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)

@@ -39,7 +39,7 @@ static void add(void *sum, const void *mine, int64_t count) {
 }
 
 /* What the pass writes for gather j: of other sizes than the sums. */
-static void last(void *self, const void *arrived, const rt_piece *piece) {
+static void last(void *self, const void *arrived, const rt_ring_piece *piece) {
 	trial *t = self;
 	const int32_t *mine = t->item[piece->item].parts;
 	for (int64_t i = 0; i < piece->count; i++) {
@@ -54,8 +54,8 @@ static void last(void *self, const void *arrived, const rt_piece *piece) {
 
 static void produce(rt_ring *ring, int64_t sub, int chunk) {
 	trial *t = ring->self;
-	rt_walk walk = rt_ring_walk(ring, sub, chunk);
-	rt_piece piece;
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	rt_ring_piece piece;
 	while (rt_ring_next(ring, &walk, &piece)) {
 		memcpy((int32_t *)t->item[piece.item].parts + piece.at, t->ready[piece.item] + piece.at, (size_t)piece.count * 4);
 		rt_ring_poke(ring);
@@ -70,8 +70,8 @@ static bool right(const trial *t, int item, int j, int64_t at) {
 
 static void arrive(rt_ring *ring, int64_t sub, int chunk) {
 	trial *t = ring->self;
-	rt_walk walk = rt_ring_walk(ring, sub, chunk);
-	rt_piece piece;
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	rt_ring_piece piece;
 	while (rt_ring_next(ring, &walk, &piece)) {
 		for (int64_t i = 0; i < piece.count; i++) t->wrong += !right(t, piece.item, 0, piece.at + i);
 		t->came += piece.count;
