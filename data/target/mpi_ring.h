@@ -49,10 +49,13 @@ typedef struct rt_ring {
 	int64_t bucket;                       /* bytes that are joined; 0: every tensor alone */
 	int64_t sub_bytes;                    /* 0: RT_RING_BYTES */
 	int64_t subs;                         /* of a chunk; 0: by sub_bytes */
+	int64_t unit;                         /* subs hold whole multiples of so many elements; 0: any. Tensors are not joined */
 	bool by_rows;                         /* subs hold whole rows: `inner` elements, or all of a chunk's where outer > 1 */
 	const void *neutral;                  /* an element that adds nothing, for a mesh of one rank */
 	void (*add)(void *sum, const void *mine, int64_t count);
-	void (*last)(void *self, const void *arrived, const rt_ring_piece *piece); /* may be NULL: gathers alone */
+	/* The pass over a piece of this rank's slice, in ascending order; once also over one without an element. May be NULL:
+	 * gathers alone. */
+	void (*last)(void *self, const void *arrived, const rt_ring_piece *piece);
 	void (*produce)(struct rt_ring *ring, int64_t sub, int chunk); /* makes this rank's summand; may be NULL */
 	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
 	/* Between groups of ranks: subs that the pass has finished go on to a rank of another group (to >= 0), or what is
@@ -96,7 +99,7 @@ RT_RING_FN int64_t rt_ring_share(const rt_ring *ring, const rt_ring_item *item, 
 
 RT_RING_FN int64_t rt_ring_unit(const rt_ring *ring, int group, int chunk) {
 	const rt_ring_item *item = &ring->item[ring->first[group]];
-	if (!ring->by_rows) return RT_RING_ALIGN;
+	if (!ring->by_rows) return ring->unit ? (RT_RING_ALIGN + ring->unit - 1) / ring->unit * ring->unit : RT_RING_ALIGN;
 	return item->outer == 1 ? item->inner : rt_ring_share(ring, item, chunk) / item->outer;
 }
 
@@ -110,29 +113,38 @@ RT_RING_FN int64_t rt_ring_range(const rt_ring *ring, int64_t sub, int chunk, in
 	int64_t to = rt_ring_cut(units, subs, k + 1) * unit;
 	*from = rt_ring_cut(units, subs, k) * unit;
 	if (to > length) to = length;
-	return to > *from ? to - *from : 0;
+	if (*from > length) *from = length;
+	return to - *from;
 }
 
+/* A walk over the pieces of a sub. With `all` also over slices without an element, each in one sub, in order. */
 typedef struct rt_ring_path {
-	int item, chunk;
+	int item, chunk, end;
+	bool all, final;                      /* final: the last sub of its group */
 	int64_t skip, left, offset;
 } rt_ring_path;
 
 RT_RING_FN rt_ring_path rt_ring_walk(const rt_ring *ring, int64_t sub, int chunk) {
-	rt_ring_path walk = {ring->first[ring->group_of[sub]], chunk, 0, 0, 0};
+	int group = ring->group_of[sub];
+	rt_ring_path walk = {.item = ring->first[group], .chunk = chunk, .end = ring->first[group + 1]};
+	walk.final = sub + 1 == ring->sub_of[group + 1];
 	walk.left = rt_ring_range(ring, sub, chunk, &walk.skip);
 	return walk;
 }
 
 RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_ring_path *walk, rt_ring_piece *out) {
-	while (walk->left > 0) {
+	while (walk->item < walk->end && (walk->left > 0 || (walk->all && walk->final))) {
 		const rt_ring_item *item = &ring->item[walk->item];
 		int64_t begin = rt_ring_cut(item->extent, ring->ranks, walk->chunk);
 		int64_t run = (rt_ring_cut(item->extent, ring->ranks, walk->chunk + 1) - begin) * item->inner;
 		if (walk->skip >= item->outer * run) {
+			bool empty = walk->all && run == 0 && walk->skip == 0;
 			walk->skip -= item->outer * run, walk->item++;
-			continue;
+			if (!empty) continue;
+			*out = (rt_ring_piece){walk->item - 1, 0, 0, 0, walk->offset};
+			return true;
 		}
+		if (walk->left == 0) return false;
 		int64_t row = walk->skip / run, column = walk->skip % run;
 		int64_t count = run - column < walk->left ? run - column : walk->left;
 		*out = (rt_ring_piece){walk->item, row * item->extent * item->inner + begin * item->inner + column, walk->skip, count,
@@ -168,7 +180,7 @@ RT_RING_FN void rt_ring_groups(rt_ring *ring) {
 	for (int i = 0; i < ring->items; i++) {
 		const rt_ring_item *item = &ring->item[i];
 		int64_t more = item->outer * item->extent * item->inner * bytes;
-		if (i == 0 || ring->by_rows || filled + more > ring->bucket) ring->first[ring->groups++] = i, filled = 0;
+		if (i == 0 || ring->by_rows || ring->unit || filled + more > ring->bucket) ring->first[ring->groups++] = i, filled = 0;
 		else ring->joined = true;
 		if (item->outer > 1) ring->joined = true;
 		filled += more;
@@ -382,6 +394,7 @@ RT_RING_FN void rt_ring_finish(rt_ring *ring, const char *arrived) {
 	int64_t u = ring->finished++, from, count = rt_ring_range(ring, u, ring->rank, &from);
 	rt_ring_path walk = rt_ring_walk(ring, u, ring->rank);
 	rt_ring_piece piece;
+	walk.all = true;
 	while (ring->last && rt_ring_next(ring, &walk, &piece))
 		ring->last(ring->self, arrived ? arrived + (size_t)piece.offset * ring->part_size : NULL, &piece);
 	rt_ring_leap(ring, u);

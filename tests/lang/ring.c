@@ -13,6 +13,7 @@ typedef struct trial {
 	rt_ring_item item[ITEMS];
 	int32_t *ready[ITEMS];            /* copies of parts that produce hands out */
 	int64_t passed, came;             /* elements that the pass and arrive have seen */
+	int seen;                         /* items that the pass has begun */
 	int wrong;
 } trial;
 
@@ -42,6 +43,7 @@ static void add(void *sum, const void *mine, int64_t count) {
 static void last(void *self, const void *arrived, const rt_ring_piece *piece) {
 	trial *t = self;
 	const int32_t *mine = t->item[piece->item].parts;
+	if (piece->begin == 0 && t->seen++ != piece->item) t->wrong++; /* each once, in order */
 	for (int64_t i = 0; i < piece->count; i++) {
 		int64_t at = piece->at + i, sum = mine ? ((const int32_t *)arrived)[i] + (int64_t)mine[at] : total(t, piece->item, at);
 		if (sum != total(t, piece->item, at)) t->wrong++;
@@ -91,7 +93,7 @@ static void prepare(trial *t, uint64_t *state, int rank) {
 	for (int j = 0; j < GATHERS; j++) t->ring.whole_size[j] = j % 2 ? 8 : 2;
 	for (int i = 0; i < t->ring.items; i++) {
 		rt_ring_item *item = &t->item[i];
-		*item = (rt_ring_item){draw(state, 1, 4), draw(state, 1, big ? 30000 : 60), draw(state, 1, 4), NULL, {NULL}};
+		*item = (rt_ring_item){draw(state, 1, 4), draw(state, 1, big ? 30000 : draw(state, 0, 1) ? 60 : 3), draw(state, 1, 4), NULL, {NULL}};
 		size_t n = (size_t)(item->outer * item->extent * item->inner);
 		int32_t *parts = rt_ring_memory(n, 4);
 		t->ready[i] = rt_ring_memory(n, 4);
@@ -114,7 +116,7 @@ static int64_t judge(trial *t) {
 		free((void *)t->item[i].parts);
 		free(t->ready[i]);
 	}
-	return t->wrong + (t->passed != mine) + (t->ring.arrive && t->came != all);
+	return t->wrong + (t->seen != t->ring.items) + (t->passed != mine) + (t->ring.arrive && t->came != all);
 }
 
 int main(int argc, char **argv) {
