@@ -13,11 +13,21 @@ typedef struct use {
 	int count, by, depth;
 } use;
 
+static bool is_taken(const lc_program *p, const char *name) {
+	return lc_value_find(p, name) >= 0 || lc_dim_find(p, name) >= 0 || lc_axis_find(p, name) >= 0 ||
+	       lc_list_find(p, name) >= 0;
+}
+
+/* The name of its part if no value has it, else t1, t2, ... */
 static lk_status name_value(lc_program *p, int id, int *next, lk_error *err) {
 	char text[LC_NAME];
+	lc_node *n = &p->nodes.at[id];
+	if (n->part_of && !is_taken(p, n->part_of)) {
+		n->name = n->part_of;
+		return LK_OK;
+	}
 	do snprintf(text, sizeof text, "t%d", ++*next);
-	while (lc_value_find(p, text) >= 0 || lc_dim_find(p, text) >= 0 || lc_axis_find(p, text) >= 0 ||
-		   lc_list_find(p, text) >= 0);
+	while (is_taken(p, text));
 	p->nodes.at[id].name = lk_arena_strdup(&p->file->arena, text);
 	return p->nodes.at[id].name ? LK_OK : lk_oom(err);
 }
@@ -28,6 +38,12 @@ static bool crosses(const lc_program *p, int from, int to) {
 	for (int i = from + 1; i < to; i++)
 		if (p->nodes.at[i].name || p->nodes.at[i].op == LC_OUT) return true;
 	return false;
+}
+
+/* Whether a schedule would run them apart, so that it must name both. */
+static bool differs(const lc_node *a, const lc_node *b) {
+	if (lc_ops[a->op].family == LC_LEAF) return false;
+	return a->fuse != b->fuse || a->overlap != b->overlap || a->bucket != b->bucket;
 }
 
 static lk_status settle(lc_program *p, use *uses, lk_error *err) {
@@ -41,7 +57,7 @@ static lk_status settle(lc_program *p, use *uses, lk_error *err) {
 		bool own = uses[i].count == 1;
 		int root = own ? uses[i].by : i;
 		uses[i].depth = own && !p->nodes.at[root].name ? uses[root].depth + 1 : 1;
-		if (!own || uses[i].depth > NESTED || crosses(p, i, root)) LK_TRY(name_value(p, i, &next, err));
+		if (!own || uses[i].depth > NESTED || crosses(p, i, root) || differs(n, &p->nodes.at[root])) LK_TRY(name_value(p, i, &next, err));
 		if (n->name) uses[i].depth = 0;
 	}
 	return LK_OK;

@@ -99,7 +99,8 @@ extern const lc_op_row lc_ops[LC_OP_COUNT];
 
 typedef enum lc_reduce { LC_SUM, LC_RMAX, LC_RMIN, LC_REDUCES } lc_reduce;
 
-/* Where the elements of a tensor are, along one mesh axis. */
+/* Where the elements of a tensor are, along one mesh axis. A dim that is sliced over several axes is cut by the first of
+ * them, its slices by the next. */
 typedef enum lc_layout_kind {
 	LC_R,    /* replicated: every rank holds the same */
 	LC_S,    /* sliced: rank r holds slice r - turn of dim `dim`, counted round */
@@ -153,7 +154,8 @@ typedef struct lc_node {
 	double number;         /* CONST; DROPOUT: probability */
 	const char *name;      /* NULL: part of a larger expression. UPDATE: the state's */
 	const char *part_of;   /* the name by which schedules know it: of its statement, or given by a directive; an
-	                          output's own values: NULL */
+	                          output's own values, and leaves: NULL */
+	const char *also;      /* a second such name: of the reduce-scatter that a value which moved along follows; or NULL */
 	int16_t fuse, overlap, bucket; /* the bundles that it belongs to, or -1 */
 	int line, column;
 } lc_node;
@@ -193,8 +195,8 @@ typedef struct lc_directive {
 	int result_count;
 	const char *chunk;     /* OVERLAP: "rows", "cols" or "" (by elements); NULL if not an overlap */
 	int64_t chunks;        /* OVERLAP: how many, 0 open */
-	const char *order;     /* OVERLAP: "ring", "linear" or NULL */
-	int64_t size;          /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group */
+	const char *order;     /* OVERLAP: "ring", "linear" or NULL; SPLIT: "reduce" (as reduce and broadcast) or NULL */
+	int64_t size;          /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group; SPLIT: 1 + the dim, 0 open */
 	int line, column;
 } lc_directive;
 
@@ -279,6 +281,8 @@ lk_status lc_dim_over(lc_program *p, lc_dim a, lc_dim b, int line, int column, l
 bool lc_dim_known(const lc_program *p, lc_dim d, int64_t *value);
 /* Its value when every symbol has one; LK_ERR_INPUT if it is no whole number >= 1 or does not fit. */
 lk_status lc_dim_value(const lc_program *p, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err);
+/* The axis becomes two, of which the inner, the next, has `ranks`; dims keep their ids. */
+lk_status lc_dims_refine(lc_program *p, int axis, int64_t ranks, lk_error *err);
 int32_t lc_dim_list(const lc_program *p, lc_dim d); /* the list whose dims occur in it, or -1 */
 void lc_dim_print(const lc_program *p, lc_dim d, FILE *out);
 char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size);
