@@ -51,6 +51,7 @@ typedef struct rt_ring {
 	int64_t subs;                         /* of a chunk; 0: by sub_bytes */
 	int64_t unit;                         /* subs hold whole multiples of so many elements; 0: any. Tensors are not joined */
 	bool by_rows;                         /* subs hold whole rows: `inner` elements, or all of a chunk's where outer > 1 */
+	bool by_runs;                         /* subs hold all of a chunk's rows that lie together */
 	const void *neutral;                  /* an element that adds nothing, for a mesh of one rank */
 	void (*add)(void *sum, const void *mine, int64_t count);
 	/* The pass over a piece of this rank's slice, in ascending order; once also over one without an element. May be NULL:
@@ -99,6 +100,7 @@ RT_RING_FN int64_t rt_ring_share(const rt_ring *ring, const rt_ring_item *item, 
 
 RT_RING_FN int64_t rt_ring_unit(const rt_ring *ring, int group, int chunk) {
 	const rt_ring_item *item = &ring->item[ring->first[group]];
+	if (ring->by_runs) return rt_ring_share(ring, item, chunk) / item->outer;
 	if (!ring->by_rows) return ring->unit ? (RT_RING_ALIGN + ring->unit - 1) / ring->unit * ring->unit : RT_RING_ALIGN;
 	return item->outer == 1 ? item->inner : rt_ring_share(ring, item, chunk) / item->outer;
 }
@@ -180,7 +182,7 @@ RT_RING_FN void rt_ring_groups(rt_ring *ring) {
 	for (int i = 0; i < ring->items; i++) {
 		const rt_ring_item *item = &ring->item[i];
 		int64_t more = item->outer * item->extent * item->inner * bytes;
-		if (i == 0 || ring->by_rows || ring->unit || filled + more > ring->bucket) ring->first[ring->groups++] = i, filled = 0;
+		if (i == 0 || ring->by_rows || ring->by_runs || ring->unit || filled + more > ring->bucket) ring->first[ring->groups++] = i, filled = 0;
 		else ring->joined = true;
 		if (item->outer > 1) ring->joined = true;
 		filled += more;

@@ -37,6 +37,7 @@ typedef struct lk_compile_request {
 	const char *compare; /* RUN: a folder with what every rank held at the end of an execution */
 	int draws;           /* VERIFY: for each mesh; 0: 3 */
 	const char *meshes;  /* VERIFY: "1,2,4": ranks of axes */
+	int repeat;          /* BENCH: rounds; 0: 21 */
 } lk_compile_request;
 
 typedef struct lk_compile lk_compile;
@@ -54,6 +55,9 @@ void lk_compile_caret(const lk_compile *answer, FILE *out);
 /* Does what request->action says, but for TUNE and BENCH. CHECK: a line per program; what must divide what. PRINT: the
  * programs in the language, or their values. */
 lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
+
+/* What BENCH says: schedules are written as C and MPI, built and run here, all in turn; mpicc and mpirun must be there. */
+lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
 
 /* Whether the last action's answer was no: programs that differ (exit status 1). */
 bool lk_compile_no(const lk_compile *answer);

@@ -28,6 +28,8 @@ static const lk_option options[] = {
 	 "with verify: random inputs and sizes for each mesh; 3 if not given"},
 	{"meshes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, meshes), false, 0, 0, NULL, "N,N,...", "What",
 	 "with verify: numbers of ranks that axes are given; 1,2,3,4,8 if not given"},
+	{"repeat", 0, LK_OPTION_INT, offsetof(lk_compile_request, repeat), false, 6, 100000, NULL, "N", "What",
+	 "with bench: rounds of all schedules in turn; 21 if not given"},
 	{0},
 };
 
