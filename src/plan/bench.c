@@ -136,12 +136,25 @@ static const char *tool(const char *variable, const char *otherwise) {
 	return said && *said ? said : otherwise;
 }
 
+static bool multiplies(const lc_program *p) {
+	for (size_t i = 0; i < p->nodes.count; i++)
+		if (lc_ops[p->nodes.at[i].op].family == LC_CONTRACT) return true;
+	return false;
+}
+
+/* With OpenBLAS where there is one and matrices are multiplied. */
 static lk_status build(const bench *b, lk_error *err) {
 	const char *cc = tool("MPICC", "mpicc");
-	const char *arguments[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-o", b->program,
-	                           b->source, "-lopenblas", "-lm", NULL};
+	const char *plain[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-o", b->program,
+	                       b->source, "-lm", NULL};
+	const char *blas[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-DLOCKSTEP_BLAS", "-o",
+	                      b->program, b->source, "-lopenblas", "-lm", NULL};
 	lk_process_end end;
-	lk_process process = {arguments, NULL, b->seconds, 1 << 20};
+	lk_process process = {blas, NULL, b->seconds, 1 << 20};
+	bool have_blas = multiplies(b->original) && lk_process_run(&process, &end, NULL) == LK_OK && end.code == 0 && !end.late;
+	if (multiplies(b->original)) lk_process_end_free(&end);
+	if (have_blas) return LK_OK;
+	process.arguments = plain;
 	lk_status status = finish(cc, b, lk_process_run(&process, &end, err), &end, err);
 	lk_process_end_free(&end);
 	return status;
@@ -193,20 +206,19 @@ static lc_bench_row *row_of(lc_bench_result *result, const char *name) {
 	return NULL;
 }
 
-/* {"schedule": NAME, "round": N, "seconds": X}: other lines are passed over. */
+/* {"schedule": NAME, "seconds": [..]}: other lines are passed over. */
 static lk_status take_line(bench *b, char *line, int *taken, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
-	lk_value *value;
+	lk_value *value = NULL;
 	if (*line != '{') return LK_OK;
 	LK_TRY(lk_stream_memory(line, strlen(line), "mpirun", &in, err));
 	lk_status status = lk_json_document(&arena, in, &value, err);
 	lk_stream_close(in);
 	const lk_value *name = status == LK_OK ? lk_json_get(value, "schedule") : NULL, *seconds = name ? lk_json_get(value, "seconds") : NULL;
-	const lk_value *round = seconds ? lk_json_get(value, "round") : NULL;
-	lc_bench_row *row = round && name->kind == LK_JSON_STRING ? row_of(b->result, name->text) : NULL;
-	if (row && round->kind == LK_JSON_NUMBER && round->number >= 0 && round->number < b->result->rounds && seconds->number > 0)
-		row->seconds[(int)round->number] = seconds->number, ++*taken;
+	lc_bench_row *row = seconds && name->kind == LK_JSON_STRING ? row_of(b->result, name->text) : NULL;
+	for (int i = 0; row && seconds->kind == LK_JSON_ARRAY && i < (int)seconds->count && i < b->result->rounds; i++)
+		if (seconds->items[i].number > 0) row->seconds[i] = seconds->items[i].number, ++*taken;
 	lk_arena_free(&arena);
 	return status;
 }
@@ -230,7 +242,6 @@ static lk_status measure(bench *b, lk_error *err) {
 	snprintf(seed, sizeof seed, "%d", b->o->seed);
 	if (b->o->sizes) arguments[used++] = "--sizes", arguments[used++] = b->o->sizes;
 	if (b->o->set) arguments[used++] = "--set", arguments[used++] = b->o->set;
-	if (!b->o->unchecked) arguments[used++] = "--dump", arguments[used++] = b->dump;
 	lk_process_end end = {0};
 	lk_status status = run(b, arguments, b->seconds, &end, err);
 	if (status == LK_OK) status = take_times(b, end.out, err);

@@ -13,7 +13,7 @@ enum { NUMBER = 32 };
 
 /* ---- schedules ---- */
 
-void lc_variants_free(lc_variant *variants, int count) {
+static void free_variants(lc_variant *variants, int count) {
 	for (int i = 0; i < count; i++) {
 		lc_steps_free((lc_steps *)variants[i].steps);
 		lc_program_free((lc_program *)variants[i].program);
@@ -139,6 +139,6 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 	if (status == LK_OK) status = lc_bench(p, variants, count, &o, &result, err);
 	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(p, &result, out, err) : put_text(p, &result, out);
 	lc_bench_free(&result);
-	lc_variants_free(variants, count);
+	free_variants(variants, count);
 	return status;
 }

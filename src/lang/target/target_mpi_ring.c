@@ -45,6 +45,8 @@ bool lc_ring_see(const lc_mpi *c, const lc_step *s, lc_ring *out, const char **w
 	*out = (lc_ring){.pass = s, .scatter = s->scatter, .bucket = s->bucket, .sends = -1};
 	*why = "it has more all-gathers than a ring takes";
 	if (s->gathers.count > LC_RING_GATHERS) return false;
+	*why = "its reduce-scatter is read by others too";
+	if (s->scatter >= 0 && c->steps->storage[s->scatter] >= 0) return false;
 	for (int i = 0; i < s->gathers.count; i++) out->gather[out->gathers++] = s->gathers.at[i];
 	if (!see_ends(c, out, why)) return false;
 	int first = out->scatter >= 0 ? out->scatter : node(c, out->gather[0])->in[0];
@@ -61,11 +63,12 @@ void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out
 	bool sum = scatter->reduce == LC_SUM;
 	const char *load = lc_load_call(t);
 	bool narrow = lc_is_narrow(t);
+	fputc('(', out);
 	if (narrow) fprintf(out, "rt_round_%s(", lc_dtype_name(t));
 	if (t == LC_BOOL) fprintf(out, "%s%s) %s %s%s)", load, a, scatter->reduce == LC_RMIN ? "&" : "|", load, b);
 	else if (sum && lc_is_real(t)) fprintf(out, "%s%s) + %s%s)", load, a, load, b);
 	else fprintf(out, "rt_%s%s(%s%s), %s%s))", sum ? "add" : scatter->reduce == LC_RMAX ? "max" : "min", suffix(t), load, a, load, b);
-	if (narrow) fputc(')', out);
+	fputs(narrow ? "))" : ")", out);
 }
 
 static void put_add(const lc_mpi *c, const lc_ring *ring, const char *name) {
@@ -181,7 +184,7 @@ static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	if (lc_mpi_may_be_absent(c, whole)) fprintf(c->out, "\tif (!run->part[%s][0].here) return;\n", lc_mpi_number(c, whole, number));
 	put_items(c, ring);
 	if (ring->scatter >= 0) put_neutral(c, ring);
-	fputs("\trt_ring_pool pool = {run->scratch[0], run->room[0]};\n\trt_ring ring = {\n", c->out);
+	fputs("\trt_ring_pool pool = {run->scratch[3], run->room[3]};\n\trt_ring ring = {\n", c->out);
 	fprintf(c->out, "\t\t.comm = run->mesh.along[%d], .item = tensor, .items = (int)items, .pool = &pool, .self = run,\n", ring->axis);
 	put_sizes(c, ring);
 	put_unit(c, ring);
@@ -191,12 +194,12 @@ static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	if (lasts) fprintf(c->out, "\t\t.last = %s_last,\n", name);
 	if (ring->produce) fprintf(c->out, "\t\t.produce = %s,\n", ring->produce);
 	if (ring->arrive) fprintf(c->out, "\t\t.arrive = %s,\n", ring->arrive);
-	fputs("\t};\n\trt_ring_run(&ring);\n\trun->scratch[0] = pool.at, run->room[0] = pool.size;\n", c->out);
+	fputs("\t};\n\trt_ring_run(&ring);\n\trun->scratch[3] = pool.at, run->room[3] = pool.size;\n", c->out);
 	fprintf(c->out, "\trun->sent[%d] += ring.sent;\n\tfree(tensor);\n}\n\n", ring->axis);
 }
 
 /* Whether trips of the pass fit into what lies together: the outer loop goes over all dims before the one that is cut. */
-static bool trips_fit(const lc_mpi *c, const lc_ring *ring, const char **why) {
+bool lc_ring_fits(const lc_mpi *c, const lc_ring *ring, const char **why) {
 	int rank = node(c, ring->pass->space)->rank;
 	*why = "its pass takes elements together that lie apart";
 	if (ring->outer < ring->d || (ring->outer == ring->d && (ring->produce || ring->arrive))) return false;
@@ -212,41 +215,22 @@ lk_status lc_ring_write(lc_mpi *c, lc_ring *ring, const char *name) {
 	return LK_OK;
 }
 
-/* ---- what is no ring ---- */
+/* ---- steps ---- */
 
-lk_status lc_ring_write_plain(lc_mpi *c, const lc_step *s, const char *name, const char *why) {
-	char pass[LC_IDENTIFIER + 8], whole[LC_IDENTIFIER], part[POINTER];
-	int outer;
-	snprintf(pass, sizeof pass, "%s_pass", name);
-	LK_TRY(lc_mpi_pass(c, s, pass, &outer));
-	fprintf(c->out, "/* One after another, for %s. */\nstatic void %s(rt_run *run) {\n", why, name);
-	if (s->scatter >= 0) {
-		fputs("\t{\n", c->out);
-		LK_TRY(lc_mpi_collectives(c, &s->scatter, 1, s->bucket, 2));
-		fputs("\t}\n", c->out);
-	}
-	fprintf(c->out, "\tfor (int64_t item = 0; item < rt_items(run, %s); item++)\n", lc_mpi_number(c, s->space, whole));
-	lc_mpi_part(c, s->space, part, sizeof part);
-	if (outer) fprintf(c->out, "\t\t%s(run, item, 0, rt_product(%s, 0, %d));\n", pass, part, outer);
-	else fprintf(c->out, "\t\t%s(run, item, 0, 1);\n", pass);
-	for (int i = 0; i < s->gathers.count; i++) {
-		fputs("\t{\n", c->out);
-		LK_TRY(lc_mpi_collectives(c, &s->gathers.at[i], 1, s->bucket, 2));
-		fputs("\t}\n", c->out);
-	}
-	fputs("}\n\n", c->out);
-	return LK_OK;
+/* One after another, and why. */
+static lk_status put_plain(lc_mpi *c, const lc_step *s, const char *why) {
+	fprintf(c->out, "/* No ring, for %s. */\n", why);
+	return lc_mpi_ring_plain(c, s);
 }
 
 lk_status lc_mpi_ring(lc_mpi *c, const lc_step *s) {
 	char name[LC_IDENTIFIER], pass[LC_IDENTIFIER + 8];
 	const char *why;
 	lc_ring ring;
-	lc_mpi_function(c, s, name);
-	if (!lc_ring_see(c, s, &ring, &why)) return lc_ring_write_plain(c, s, name, why);
-	ring.outer = lc_mpi_outer(c, s);
-	if (!trips_fit(c, &ring, &why)) return lc_ring_write_plain(c, s, name, why);
-	snprintf(pass, sizeof pass, "%s_pass", name);
+	if (!lc_ring_see(c, s, &ring, &why)) return put_plain(c, s, why);
+	LK_TRY(lc_mpi_outer(c, s, &ring.outer));
+	if (!lc_ring_fits(c, &ring, &why)) return put_plain(c, s, why);
+	snprintf(pass, sizeof pass, "%s_pass", lc_mpi_function(c, s, name));
 	LK_TRY(lc_mpi_ring_pass(c, s, pass));
 	return lc_ring_write(c, &ring, name);
 }

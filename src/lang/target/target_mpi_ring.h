@@ -20,9 +20,9 @@ typedef struct lc_ring {
 
 /* What a step is as a ring; false where it cannot be one, with the reason. */
 bool lc_ring_see(const lc_mpi *c, const lc_step *s, lc_ring *out, const char **why);
+/* Whether trips of the pass fit into what lies together. */
+bool lc_ring_fits(const lc_mpi *c, const lc_ring *ring, const char **why);
 /* The functions of a ring called NAME: the sum, the pass, and NAME itself. */
 lk_status lc_ring_write(lc_mpi *c, lc_ring *ring, const char *name);
-/* Its parts one after another, as the function NAME, with a comment that says why. */
-lk_status lc_ring_write_plain(lc_mpi *c, const lc_step *s, const char *name, const char *why);
 
 #endif
