@@ -295,15 +295,20 @@ RT_FUNCTION int rt_run_schedule(const rt_program *p, const rt_schedule *s, const
 }
 
 RT_FUNCTION int rt_run_all(const rt_program *p, const rt_options *o, rt_sizes *z, char error[RT_ERROR]) {
-	int ranks, found = 0;
+	int ranks, rank, found = 0, left_out = 0;
 	bool all = !o->schedule || strcmp(o->schedule, "all") == 0;
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, ranks, error) || rt_scalars(p, o, z, error)) return 1;
 	for (int i = 0; i < p->schedules; i++) {
 		if (!all && strcmp(o->schedule, p->schedule[i].name) != 0) continue;
 		found++;
-		if (rt_run_schedule(p, &p->schedule[i], z, o, error)) return 1;
+		if (!rt_run_schedule(p, &p->schedule[i], z, o, error)) continue;
+		if (!all || p->schedules == 1) return 1;
+		left_out++;
+		if (rank == 0) fprintf(stderr, "%s: %s is left out: %s\n", p->name, p->schedule[i].name, error);
 	}
+	if (found && left_out == found) return 1;
 	return found ? 0 : rt_wrong(error, "there is no such schedule", o->schedule);
 }
 
