@@ -91,6 +91,8 @@ typedef struct lk_tuned {
 	bool verified;
 	lc_verdict verdict;     /* of the fastest against the plain program */
 	int top;
+	const char *const *warnings; /* lines of a wisdom file that were ignored */
+	size_t warning_count;
 } lk_tuned;
 
 void lk_tuned_text(const lk_tuned *t, FILE *out);
