@@ -67,15 +67,9 @@ bool lc_local_part(const lc_program *p, const lc_node *n, const lc_sizes *s, con
 		int64_t ranks = s->symbol[a], at = lc_coordinate(p, s, rank, a);
 		if (l->kind == LC_ROOT && at != l->root) return false;
 		if (l->kind != LC_S) continue;
-<<<<<<< HEAD
 		int64_t slice = ((at - l->turn) % ranks + ranks) % ranks, held = extent[l->dim];
 		begin[l->dim] += lc_slice_begin(held, ranks, slice);
 		extent[l->dim] = lc_slice_begin(held, ranks, slice + 1) - lc_slice_begin(held, ranks, slice);
-=======
-		int64_t slice = ((at - l->turn) % ranks + ranks) % ranks;
-		int64_t from = lc_slice_begin(extent[l->dim], ranks, slice), to = lc_slice_begin(extent[l->dim], ranks, slice + 1);
-		begin[l->dim] += from, extent[l->dim] = to - from; /* of a slice over an axis before, if there is one */
->>>>>>> h-rewrite
 	}
 	return true;
 }
