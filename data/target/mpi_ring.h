@@ -68,7 +68,7 @@ typedef struct rt_ring {
 		void *slice;
 		size_t size;                      /* bytes of an element */
 	} hop;
-	void *self;
+	void *self, *work;                    /* what the pass gets; what produce and arrive find here */
 	rt_ring_pool *pool;
 	/* counted */
 	int64_t sent, hop_sent;               /* bytes along the ring, and to another group */

@@ -152,8 +152,10 @@ static void put_items(const lc_mpi *c, const lc_ring *ring) {
 static void put_unit(const lc_mpi *c, const lc_ring *ring) {
 	int space = ring->pass ? ring->pass->space : -1;
 	char number[LC_IDENTIFIER];
-	if (ring->produce || ring->arrive) fputs("\t\t.by_rows = true,\n", c->out);
-	else if (space >= 0 && ring->outer == ring->d) fputs("\t\t.by_runs = true,\n", c->out);
+	if (ring->produce || ring->arrive) {
+		int rank = node(c, ring->rows_of)->rank, from = ring->pass && ring->outer < rank - 1 ? ring->outer : rank - 1;
+		fprintf(c->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(c, ring->rows_of, number), from, rank);
+	} else if (space >= 0 && ring->outer == ring->d) fputs("\t\t.by_runs = true,\n", c->out);
 	else if (space >= 0 && ring->outer < node(c, space)->rank)
 		fprintf(c->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(c, space, number), ring->outer, node(c, space)->rank);
 }
@@ -180,7 +182,8 @@ static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	char number[LC_IDENTIFIER];
 	bool lasts = ring->pass || ring->scatter >= 0;
 	for (int i = 0; i < ring->gathers; i++) lasts |= kept(c, ring->gather[i]);
-	fprintf(c->out, "static void %s(rt_run *run) {\n", name);
+	bool beside = ring->produce || ring->arrive;
+	fprintf(c->out, "static void %s(rt_run *run%s) {\n", name, beside ? ", void *work" : "");
 	if (lc_mpi_may_be_absent(c, whole)) fprintf(c->out, "\tif (!run->part[%s][0].here) return;\n", lc_mpi_number(c, whole, number));
 	put_items(c, ring);
 	if (ring->scatter >= 0) put_neutral(c, ring);
@@ -189,11 +192,15 @@ static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	put_sizes(c, ring);
 	put_unit(c, ring);
 	if (ring->bucket) fprintf(c->out, "\t\t.bucket = INT64_C(%lld),\n", (long long)ring->bucket);
-	if (ring->chunks) fprintf(c->out, "\t\t.subs = (INT64_C(%lld) + run->mesh.ranks[%d] - 1) / run->mesh.ranks[%d],\n", (long long)ring->chunks, ring->axis, ring->axis);
+	if (beside && ring->chunks)
+		fprintf(c->out, "\t\t.subs = (INT64_C(%lld) + run->mesh.ranks[%d] - 1) / run->mesh.ranks[%d],\n", (long long)ring->chunks, ring->axis, ring->axis);
+	else if (beside)
+		fprintf(c->out, "\t\t.subs = rt_panels(rt_product(run->part[%s], 0, %d), run->mesh.ranks[%d]),\n", lc_mpi_number(c, ring->rows_of, number),
+		        node(c, ring->rows_of)->rank - 1, ring->axis);
 	if (ring->scatter >= 0) fprintf(c->out, "\t\t.add = %s_add,\n", name);
 	if (lasts) fprintf(c->out, "\t\t.last = %s_last,\n", name);
-	if (ring->produce) fprintf(c->out, "\t\t.produce = %s,\n", ring->produce);
-	if (ring->arrive) fprintf(c->out, "\t\t.arrive = %s,\n", ring->arrive);
+	if (ring->produce) fprintf(c->out, "\t\t.produce = %s, .work = work,\n", ring->produce);
+	if (ring->arrive) fprintf(c->out, "\t\t.arrive = %s, .work = work,\n", ring->arrive);
 	fputs("\t};\n\trt_ring_run(&ring);\n\trun->scratch[3] = pool.at, run->room[3] = pool.size;\n", c->out);
 	fprintf(c->out, "\trun->sent[%d] += ring.sent;\n\tfree(tensor);\n}\n\n", ring->axis);
 }

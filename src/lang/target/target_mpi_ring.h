@@ -14,7 +14,8 @@ typedef struct lc_ring {
 	int axis, d;
 	int outer;                  /* dims of the pass's outer loop; those behind are one trip */
 	int64_t bucket, chunks;
-	const char *produce, *arrive; /* functions that compute beside the messages, or NULL */
+	const char *produce, *arrive; /* functions that compute beside the messages, or NULL; NAME then takes what they need */
+	int rows_of;                /* with them: the value whose rows they go by */
 	int sends;                  /* a send from the pass to the gathers of another group, or -1 */
 } lc_ring;
 
