@@ -40,6 +40,20 @@ static const lk_option options[] = {
 	 "with emit: declarations for a program that calls what is emitted"},
 	{"out", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, out), false, 0, 0, NULL, "FILE", "Output",
 	 "with emit: the file to write; standard output if not given"},
+	{"gpu", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, gpu), false, 0, 0, NULL, "NAME", "Where",
+	 "with tune: GPU by name, in its usual nodes"},
+	{"gpus", 0, LK_OPTION_INT, offsetof(lk_compile_request, gpus), false, 1, 16777216, NULL, "N", NULL,
+	 "with tune: number of GPUs; the ranks of the mesh if not given"},
+	{"cluster", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, cluster), false, 0, 0, NULL, "TEXT|FILE", NULL,
+	 "with tune, instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file"},
+	{"calibration", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, calibration), false, 0, 0, NULL, "FILE", NULL,
+	 "with tune: numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
+	{"top", 0, LK_OPTION_INT, offsetof(lk_compile_request, top), false, 1, 1000, NULL, "N", "Search",
+	 "with tune: schedules that are shown; 5 if not given"},
+	{"programs", 0, LK_OPTION_INT, offsetof(lk_compile_request, programs), false, 1, 1000000, NULL, "N", NULL,
+	 "with tune: programs that are looked at, at most; 2000 if not given"},
+	{"wisdom", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, wisdom), false, 0, 0, NULL, "FILE", NULL,
+	 "with tune: what was found before is taken from there, what is found is added"},
 	{0},
 };
 
@@ -50,6 +64,8 @@ static const char *const examples[] = {
 	"lockstep compile run examples/lang/adam.lk --sizes dp=4,N=1000 --set t=1", "what it computes, on four ranks",
 	"lockstep compile verify examples/lang/adam.lk", "whether its schedules compute the same",
 	"lockstep compile rewrite examples/lang/adam.lk --schedule zero", "what a schedule makes of the program",
+	"lockstep compile tune examples/lang/adam.lk --sizes dp=64,N=100000000 --gpu h100-sxm",
+	"the schedule that runs fastest there, by simulation",
 	NULL,
 };
 
