@@ -81,7 +81,7 @@ typedef struct rt_program {
 	int schedules;
 } rt_program;
 
-enum { RT_SCRATCHES = 3, RT_SUMS = 64 };
+enum { RT_SCRATCHES = 5, RT_SUMS = 64 };
 
 struct rt_run {
 	const rt_program *program;

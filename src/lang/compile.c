@@ -11,6 +11,7 @@ static const char *const names[LK_COMPILE_ACTIONS] = {
 	[LK_COMPILE_CHECK] = "check", [LK_COMPILE_PRINT] = "print",
 	[LK_COMPILE_RUN] = "run", [LK_COMPILE_REWRITE] = "rewrite", [LK_COMPILE_VERIFY] = "verify",
 	[LK_COMPILE_EMIT] = "emit", [LK_COMPILE_TUNE] = "tune",
+	[LK_COMPILE_BENCH] = "bench",
 };
 
 /* Those that are here; tune and bench are in plan/, for they ask the simulator. */

@@ -54,6 +54,8 @@ static const lk_option options[] = {
 	 "with emit: declarations for a program that calls what is emitted"},
 	{"out", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, out), false, 0, 0, NULL, "FILE", "Output",
 	 "with emit: the file to write; standard output if not given"},
+	{"repeat", 0, LK_OPTION_INT, offsetof(lk_compile_request, repeat), false, 6, 100000, NULL, "N", "What",
+	 "with bench: rounds of all schedules in turn; 21 if not given"},
 	{0},
 };
 
@@ -62,6 +64,7 @@ static const char *const examples[] = {
 	"lockstep compile print examples/lang/tp_out.lk --ir", "every value with format, shape and layout",
 	"lockstep compile run examples/lang/adam.lk --sizes dp=4,N=1000 --set t=1", "what it computes, on four ranks",
 	"lockstep compile rewrite examples/lang/adam.lk --schedule zero", "what a schedule makes of the program",
+	"lockstep compile print adam.lk -o json", "the same for other programs",
 	"lockstep compile verify examples/lang/adam.lk", "whether its schedules compute the same",
 	"lockstep compile tune examples/lang/adam.lk --sizes dp=64,N=100000000 --gpu h100-sxm",
 	"the schedule that runs fastest there, by simulation",
@@ -73,7 +76,7 @@ static const char *const examples[] = {
 const lk_verb lk_compile_verb = {
 	.name = "compile",
 	.summary = "programs of computation and communication: checked, rewritten, verified, tuned, written as C",
-	.operands = "check|print|run|rewrite|verify|tune|emit FILE...",
+	.operands = "check|print|run|rewrite|verify|tune|emit|bench FILE...",
 	.description =
 		"Reads programs in lockstep's language: tensors with a layout over each axis of a mesh, computation and "
 		"collectives in one text, schedules beside it. docs/LANGUAGE.md has the language.\n"
@@ -86,7 +89,7 @@ const lk_verb lk_compile_verb = {
 		"sizes, and says how sure that is.\n"
 		"\n"
 		"tune searches schedules and ranks them by simulation on a cluster. emit writes a program with its schedules as "
-		"source for C and MPI, or CUDA. FILE may be - for standard input. Exit status: 0 right, 1 verify has found a "
+		"source for C and MPI, or CUDA. bench builds that and runs all schedules here, in turn. FILE may be - for standard input. Exit status: 0 right, 1 verify has found a "
 		"difference, 2 wrong input.",
 	.options = options,
 	.examples = examples,

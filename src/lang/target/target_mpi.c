@@ -16,7 +16,7 @@ lk_status lc_mpi_any(lc_mpi *c, const lc_step *s) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_mpi_map, [LC_STEP_CONTRACT] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,
 		[LC_STEP_COMM] = lc_mpi_comm, [LC_STEP_SEND] = lc_mpi_comm,
-		[LC_STEP_RING] = lc_mpi_ring_plain, [LC_STEP_OVERLAP] = lc_mpi_overlap_plain,
+		[LC_STEP_RING] = lc_mpi_ring, [LC_STEP_OVERLAP] = lc_mpi_overlap_plain,
 	};
 	return kinds[s->kind](c, s);
 }

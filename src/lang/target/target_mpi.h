@@ -79,6 +79,13 @@ lk_status lc_mpi_any(lc_mpi *c, const lc_step *s);   /* by its kind */
  * has one element; the outer loop then has one trip); rt_product(part, 0, outer) is the number of trips and
  * rt_product(part, outer, rank) the elements of each. */
 lk_status lc_mpi_pass(lc_mpi *c, const lc_step *s, const char *name, int *outer);
+/* The same for a ring: "(rt_run *run, int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip)". Where it
+ * reads the reduce-scatter it adds, of trip `from` on, what arrived and what this rank has; `skip`: from an index in the
+ * slice to one in the whole tensor. Operands of gathers without other memory are written to the gathers' own. */
+lk_status lc_mpi_ring_pass(lc_mpi *c, const lc_step *s, const char *name);
+lk_status lc_mpi_outer(lc_mpi *c, const lc_step *s, int *outer);
+/* In target_mpi_ring.c: the reduction of elements a and b of memory in the format of reduce-scatter `scatter`. */
+void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out);
 /* Writes the statements of collectives of one kind between whole parts, for all tensors of their list: declarations of
  * `from` and `to`, a call. `bucket`: bytes of a message that joins tensors, 0: one for each. */
 lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucket, int depth);
