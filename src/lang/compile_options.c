@@ -37,16 +37,16 @@ static const char *const examples[] = {
 	"lockstep compile check examples/lang/adam.lk", "whether the program is right, and what its sizes must divide",
 	"lockstep compile print examples/lang/tp_out.lk --ir", "every value with format, shape and layout",
 	"lockstep compile print adam.lk -o json", "the same for other programs",
-	"lockstep compile rewrite examples/lang/adam.lk --schedule zero", "what a schedule makes of the program",
 	"lockstep compile run examples/lang/adam.lk --sizes dp=4,N=1000 --set t=1", "what it computes, on four ranks",
 	"lockstep compile verify examples/lang/adam.lk", "whether its schedules compute the same",
+	"lockstep compile rewrite examples/lang/adam.lk --schedule zero", "what a schedule makes of the program",
 	NULL,
 };
 
 const lk_verb lk_compile_verb = {
 	.name = "compile",
-	.summary = "programs of computation and communication: checked, rewritten, run, verified",
-	.operands = "check|print|rewrite|run|verify FILE...",
+	.summary = "programs of computation and communication: checked, run, verified",
+	.operands = "check|print|run|verify FILE...",
 	.description =
 		"Reads programs in lockstep's language: tensors with a layout over each axis of a mesh, computation and "
 		"collectives in one text, schedules beside it. docs/LANGUAGE.md has the language.\n"

@@ -121,6 +121,9 @@ static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_err
 	const lc_cells *x;
 	lc_box box;
 	LK_TRY(lc_operand(&at, same, &x, &box));
+	if (x->count != at.box.count)
+		return lc_run_wrong(&at, "slices are not equal, and no tensors of one shape: %lld elements, not %lld", (long long)x->count,
+		                    (long long)at.box.count);
 	lc_cells_share(x, at.out);
 	return LK_OK;
 }
