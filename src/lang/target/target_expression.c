@@ -21,20 +21,22 @@ static lc_dtype meeting(const lc_text *t, const lc_node *n) {
 	return lc_is_weak(a) ? b : a;
 }
 
-/* C's operator, or NULL where the runtime has a function. Whole quotients may be by zero: a function. */
+/* C's operator, or NULL where the runtime has a function: whole numbers wrap, and their divisor may be zero. */
 static const char *operator(const lc_node *n, lc_dtype in, int *tight) {
 	*tight = compares(n->op) ? COMPARED : n->op == LC_ADD || n->op == LC_SUB ? ADDED : MULTIPLIED;
-	if (compares(n->op) || *tight == ADDED || n->op == LC_MUL) return lc_ops[n->op].name;
-	return n->op == LC_DIV && !whole(in) ? "/" : NULL;
+	bool plain = n->op == LC_ADD || n->op == LC_SUB || n->op == LC_MUL || n->op == LC_DIV;
+	return compares(n->op) || (plain && !whole(in)) ? lc_ops[n->op].name : NULL;
 }
 
 static void put(const lc_text *t, int id, lc_dtype wanted, int tight);
 
-static const char *suffix(lc_dtype t) { return t == LC_F64 || lc_is_weak(t) ? "" : whole(t) ? "l" : "f"; }
+static const char *suffix(lc_dtype t) {
+	return t == LC_F64 || lc_is_weak(t) ? "" : t == LC_U64 ? "u" : whole(t) ? "l" : "f";
+}
 
 static const char *function(int op) {
 	static const char *const names[LC_OP_COUNT] = {
-		[LC_DIV] = "quotient", [LC_POW] = "pow", [LC_MIN] = "min", [LC_MAX] = "max", [LC_SQRT] = "sqrt", [LC_EXP] = "exp",
+		[LC_ADD] = "add", [LC_SUB] = "sub", [LC_MUL] = "mul", [LC_NEG] = "neg", [LC_DIV] = "quotient", [LC_POW] = "pow", [LC_MIN] = "min", [LC_MAX] = "max", [LC_SQRT] = "sqrt", [LC_EXP] = "exp",
 		[LC_LOG] = "log", [LC_TANH] = "tanh", [LC_ERF] = "erf", [LC_RELU] = "relu", [LC_GELU] = "gelu",
 		[LC_SIGMOID] = "sigmoid", [LC_ABS] = "abs",
 	};
@@ -45,6 +47,8 @@ static bool is_two(const lc_text *t, int id) { return node(t, id)->op == LC_CONS
 
 static void put_call(const lc_text *t, const lc_node *n, lc_dtype in) {
 	bool square = n->op == LC_POW && is_two(t, n->in[1]);
+	bool wraps = whole(in) && in != LC_I64 && in != LC_U64 && n->op != LC_MIN && n->op != LC_MAX;
+	if (wraps) fprintf(t->out, "(%s)", lc_memory_type(in));
 	fprintf(t->out, "rt_%s%s(", square ? "square" : function(n->op), suffix(in));
 	for (int i = 0; i < (square ? 1 : n->inputs); i++) {
 		if (i) fputs(", ", t->out);
@@ -58,7 +62,8 @@ static void put_cast(const lc_text *t, const lc_node *n, bool stored) {
 	lc_dtype to = (lc_dtype)n->dtype, from = (lc_dtype)node(t, n->in[0])->dtype;
 	int closing = 1;
 	if (to == LC_BOOL && from != LC_BOOL) fputs("rt_truth(", t->out);
-	else if (whole(to) && to != from) fprintf(t->out, "rt_to_%s((double)(", lc_dtype_name(to)), closing = 2;
+	else if (whole(to) && lc_is_real(from)) fprintf(t->out, "rt_to_%s((double)(", lc_dtype_name(to)), closing = 2;
+	else if (whole(to)) fprintf(t->out, "(%s)(", lc_memory_type(to));
 	else if (lc_is_narrow(to) && to != from && !stored) fprintf(t->out, "rt_round_%s((float)(", lc_dtype_name(to)), closing = 2;
 	else fprintf(t->out, "(%s)(", lc_register_type(to));
 	if (lc_is_narrow(from) && to != from && !t->rounded(t->context, n->in[0])) {
@@ -92,7 +97,7 @@ static int binding(const lc_text *t, int id) {
 	const lc_node *n = node(t, id);
 	int tight;
 	if (n->op == LC_SELECT) return 0;
-	if (n->op == LC_NEG) return SIGNED;
+	if (n->op == LC_NEG) return whole((lc_dtype)n->dtype) ? ATOM : SIGNED;
 	if (n->op == LC_COPY || n->op == LC_SLICE || lc_ops[n->op].family != LC_MAP) return ATOM;
 	return operator(n, meeting(t, n), &tight) ? tight : ATOM;
 }
@@ -121,7 +126,11 @@ void lc_put_operation(const lc_text *t, int id, bool stored) {
 	case LC_CAST: put_cast(t, n, stored); return;
 	case LC_DROPOUT: put_dropout(t, id); return;
 	case LC_SELECT: put_select(t, n); return;
-	case LC_NEG: fputc('-', t->out); put(t, n->in[0], in, ATOM); return;
+	case LC_NEG:
+		if (whole(in)) break;
+		fputc('-', t->out);
+		put(t, n->in[0], in, ATOM);
+		return;
 	default: break;
 	}
 	const char *sign = operator(n, in, &tight);
