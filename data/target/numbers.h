@@ -1,7 +1,9 @@
 /* ---- numbers: formats, conversions, pointwise functions, draws ---------------------------------------------------- */
 
 /* Not every program uses all of what follows. */
+#ifndef RT_FUNCTION
 #define RT_FUNCTION static inline __attribute__((unused))
+#endif
 
 typedef enum rt_format {
 	RT_F64, RT_F32, RT_F16, RT_BF16, RT_F8, RT_I64, RT_I32, RT_I16, RT_I8, RT_U64, RT_U32, RT_U16, RT_U8, RT_BOOL,
@@ -22,6 +24,7 @@ RT_FUNCTION float rt_float(uint32_t u) {
 	return x;
 }
 
+#ifndef RT_NARROW_FORMATS
 /* f16: the exponent is moved by a multiplication, which also makes normal numbers of small ones. No branches, so that
  * loops of these become vectors. */
 RT_FUNCTION float rt_from_f16(uint16_t h) {
@@ -65,6 +68,7 @@ RT_FUNCTION uint8_t rt_to_f8(float x) {
 	uint32_t large = u > 0x7f800000 ? 0x7f : 0x7e;
 	return (uint8_t)(sign | (u > 0x43e00000 ? large : eighth));
 }
+#endif
 
 RT_FUNCTION float rt_round_f16(float x) { return rt_from_f16(rt_to_f16(x)); }
 RT_FUNCTION float rt_round_bf16(float x) { return rt_from_bf16(rt_to_bf16(x)); }
