@@ -1,10 +1,11 @@
 /* draw.h: the counter generator that the interpreter and every target share: a value follows from where it stands, so
  * that ranks, chunks and schedules agree about it. Philox 4x32 with 10 rounds (Salmon et al., SC 2011).
  *
- * Inputs: counter {index low, index high, rank + 1 where ranks differ (else 0), item}, key {low, high 32 bits of seed ^
- * name}, name = FNV-1a, 64 bits, of its bytes. From the first word u: inputs are (u + 0.5) / 2^31 - 1, in (-1,1); states
- * and scalars (u + 0.5) / 2^32 * 15/16 + 1/16, in (1/16,1), for roots and divisors are taken of them; integers u % bound,
- * where bound is the number of rows where the value indexes rows, else 8; bools u & 1. Then rounded to the format.
+ * Inputs: counter {index low, index high, rank + 1 where ranks differ (else 0), item}, the rank counted over those axes
+ * where they differ (P, L), last axis fastest; key {low, high 32 bits of seed ^ name}, name = FNV-1a, 64 bits, of its
+ * bytes. From the first word u: inputs are (u + 0.5) / 2^31 - 1, in (-1,1); states and scalars (u + 0.5) / 2^32 * 15/16
+ * + 1/16, in (1/16,1), for roots and divisors are taken of them; integers u % bound, where bound is the number of rows
+ * where the value indexes rows, else 8; bools u & 1. Then rounded to the format.
  * Dropout: counter {index low, index high, 0, item}, key {low, high 32 bits of key}; an element is kept where
  * (u + 0.5) / 2^32 >= p, and then divided by 1 - p.
  */

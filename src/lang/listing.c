@@ -30,6 +30,12 @@ static bool crosses(const lc_program *p, int from, int to) {
 	return false;
 }
 
+/* Whether a schedule would run them apart, so that it must name both. */
+static bool differs(const lc_node *a, const lc_node *b) {
+	if (lc_ops[a->op].family == LC_LEAF) return false;
+	return a->fuse != b->fuse || a->overlap != b->overlap || a->bucket != b->bucket;
+}
+
 static lk_status settle(lc_program *p, use *uses, lk_error *err) {
 	int next = 0, count = (int)p->nodes.count;
 	for (int i = 0; i < count; i++)
@@ -41,7 +47,7 @@ static lk_status settle(lc_program *p, use *uses, lk_error *err) {
 		bool own = uses[i].count == 1;
 		int root = own ? uses[i].by : i;
 		uses[i].depth = own && !p->nodes.at[root].name ? uses[root].depth + 1 : 1;
-		if (!own || uses[i].depth > NESTED || crosses(p, i, root)) LK_TRY(name_value(p, i, &next, err));
+		if (!own || uses[i].depth > NESTED || crosses(p, i, root) || differs(n, &p->nodes.at[root])) LK_TRY(name_value(p, i, &next, err));
 		if (n->name) uses[i].depth = 0;
 	}
 	return LK_OK;

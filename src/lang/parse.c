@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "lang/lexer.h"
+#include "lang/rewrite/rewrite.h"
 
 /* ---- tokens ---- */
 
@@ -460,6 +461,7 @@ static lk_status program(lc_parser *s, lk_error *err) {
 	LK_TRY(mesh(s, err));
 	LK_TRY(lc_expect(s, '{', "the mesh", err));
 	while (!lc_take(s, '}')) LK_TRY(statement(s, err));
+	lc_name_parts(s->p);
 	if (has_output(s->p)) return LK_OK;
 	lc_at(s, t, err, "the program %s has no effect", name);
 	return lk_hint(err, "name what it computes: out VALUE, or update a state");

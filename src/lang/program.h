@@ -102,7 +102,7 @@ typedef enum lc_reduce { LC_SUM, LC_RMAX, LC_RMIN, LC_REDUCES } lc_reduce;
 /* Where the elements of a tensor are, along one mesh axis. */
 typedef enum lc_layout_kind {
 	LC_R,    /* replicated: every rank holds the same */
-	LC_S,    /* sliced: rank r holds slice r + turn of dim `dim` */
+	LC_S,    /* sliced: rank r holds slice r - turn of dim `dim`, counted round */
 	LC_P,    /* partial: the tensor is the reduction (`reduce`) over the ranks */
 	LC_ROOT, /* rank `root` holds it, the others nothing */
 	LC_L,    /* local: every rank holds a tensor of its own */
@@ -153,7 +153,8 @@ typedef struct lc_node {
 	double number;         /* CONST; DROPOUT: probability */
 	const char *name;      /* NULL: part of a larger expression. UPDATE: the state's */
 	const char *part_of;   /* the name by which schedules know it: of its statement, or given by a directive; an
-	                          output's own values: NULL */
+	                          output's own values, and leaves: NULL */
+	const char *also;      /* a second such name: of the reduce-scatter that a value which moved along follows; or NULL */
 	int16_t fuse, overlap, bucket; /* the bundles that it belongs to, or -1 */
 	int line, column;
 } lc_node;
@@ -193,8 +194,8 @@ typedef struct lc_directive {
 	int result_count;
 	const char *chunk;     /* OVERLAP: "rows", "cols" or "" (by elements); NULL if not an overlap */
 	int64_t chunks;        /* OVERLAP: how many, 0 open */
-	const char *order;     /* OVERLAP: "ring", "linear" or NULL */
-	int64_t size;          /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group */
+	const char *order;     /* OVERLAP: "ring", "linear" or NULL; SPLIT: "reduce" (as reduce and broadcast) or NULL */
+	int64_t size;          /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group; SPLIT: 1 + the dim, 0 open */
 	int line, column;
 } lc_directive;
 

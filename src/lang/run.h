@@ -1,14 +1,22 @@
 /* run.h: the interpreter: what a program means, on every rank of a mesh, in one process.
  *
- * Numeric: every value is computed in double and rounded to its format after each operation; reductions over ranks add in
- * the order of ranks, in the format of the value. Field: arithmetic modulo 2^61 - 1. Sums and products are exact and free
- * of order there; nonlinear functions are keyed hashes of their arguments, max and min go by a total order of keyed
- * hashes, comparisons are hashes, select(c,a,b) is c'a + (1-c')b, division is by the field's inverse (of 0: a keyed hash),
- * a cast is the identity, dropout multiplies by its true mask. Two programs that agree there on random inputs are equal as
- * polynomials in uninterpreted functions, but for a chance of at most degree / 2^61 per draw (Schwartz-Zippel).
+ * Numeric: every value is computed in double and rounded to its format after each operation (format.h). Products of
+ * matrices and reductions over dims or lists add in double, in order, and are rounded once; reductions over ranks add in
+ * the order of ranks and round after each addition. Dropout divides by 1 - p in double and rounds once. Literals take the
+ * format of what they meet. Integers wrap; their quotient is truncated, by 0 it is 0. maximum(a,b) is b where a < b, else a;
+ * minimum likewise. An index beyond the rows of its table is an error. A reduction over an empty slice is 0, the lowest or
+ * the highest number of its format.
+ *
+ * Field: arithmetic modulo 2^61 - 1. Sums and products are exact and free of order there, constants are what they are
+ * exactly; nonlinear functions are keyed hashes of their arguments, max and min go by a total order of keyed hashes,
+ * comparisons are hashes, select(c,a,b) is ca + (1-c)b, division is by the field's inverse (of 0: a keyed hash; of integers:
+ * a keyed hash), x^n with a literal whole n is a product, other powers a hash. A cast to a real format, or between integers,
+ * is the identity, others are hashes; norm is the hash of the square root of a sum; dropout multiplies by its true mask over
+ * 1 - p; an index is taken modulo the rows of its table.
  *
  * Inputs are drawn by the counter generator of draw.h from seed, name, item, rank (where ranks differ) and the index in
- * the whole tensor; a program and its rewrites get the same ones.
+ * the whole tensor; a program and its rewrites get the same ones. In the field they are elements drawn from the same
+ * counters; indices of tables are the same numbers as in numeric mode.
  */
 #ifndef LK_LANG_RUN_H
 #define LK_LANG_RUN_H
@@ -17,7 +25,11 @@
 
 typedef enum lc_arithmetic { LC_NUMERIC, LC_FIELD } lc_arithmetic;
 
-enum { LC_CELLS_LIMIT = 1 << 27 };  /* elements of all ranks together that a run may hold */
+enum {
+	LC_CELLS_LIMIT = 1 << 27,       /* elements of all ranks together that a run may hold at a time */
+	LC_PARTS_LIMIT = 1 << 24,       /* tensors, times values, times ranks */
+};
+#define LC_WORK_LIMIT 0x1p38        /* products of contractions on all ranks together: some minutes */
 
 typedef struct lc_setting { const char *name; double value; } lc_setting;
 
@@ -27,6 +39,7 @@ typedef struct lc_run_options {
 	uint64_t key;                   /* FIELD: of the hashes */
 	const lc_setting *settings;     /* scalars given by name; others are drawn */
 	int setting_count;
+	bool only_results;              /* frees what nobody reads any more; else every value can be asked for */
 } lc_run_options;
 
 typedef struct lc_run lc_run;       /* all values on all ranks */
@@ -42,9 +55,19 @@ lk_status lc_run_program(const lc_program *p, const lc_sizes *s, const lc_run_op
 void lc_run_free(lc_run *run);      /* accepts NULL */
 /* What a rank holds of a value; NULL where it holds nothing. */
 const lc_cells *lc_run_local(const lc_run *run, int id, int64_t item, int64_t rank);
-/* The whole tensor put together from the ranks, in row-major order (P: reduced; L: refused), and whether ranks that hold
- * the same elements agree bit for bit (else an error names the first place). Cells are owned by the run. */
+/* The whole tensor put together from the ranks, in row-major order (P: reduced, in the order of ranks; L: refused), and
+ * whether ranks that hold the same elements agree bit for bit (else an error names the first place). Cells are owned by the
+ * run. */
 lk_status lc_run_whole(lc_run *run, int id, int64_t item, const lc_cells **out, lk_error *err);
+/* The same where L is among the layouts: the tensor that ranks hold whose places on the axes of L are those of `rank`. */
+lk_status lc_run_whole_of(lc_run *run, int id, int64_t item, int64_t rank, const lc_cells **out, lk_error *err);
+
+/* The numbers of rows of the tables that an input is an index of, directly or moved about; returns how many there are, up
+ * to `limit`. Its integers are drawn below the smallest. */
+int lc_index_rows(const lc_program *p, int id, lc_dim *out, int limit);
+/* The rank that a draw counts with: its number among the axes where ranks differ (P, L), last axis fastest, plus 1; 0 where
+ * they do not differ. */
+uint32_t lc_draw_rank(const lc_program *p, const lc_node *n, const lc_sizes *s, int64_t rank);
 
 /* What a program leaves behind, in this order everywhere: its outputs in order, then the last version of each state in
  * the order of declaration. Ids in p; *count of them. */

@@ -27,6 +27,12 @@ lk_status lc_rewrite(const lc_program *p, const lc_directive *d, lc_program **ou
 /* Applies all of a schedule in order; with none (s NULL) a copy. */
 lk_status lc_rewrite_all(const lc_program *p, const lc_schedule *s, lc_program **out, lk_error *err);
 
+/* Makes what was rewritten ready to be written down: names where statements need them, and every statement in part_of; no
+ * directive but fuse, overlap and bucket knows the parts of a split after it. */
+lk_status lc_settle_rewritten(lc_program *p, lk_error *err);
+/* The bundles of a settled program as a schedule, in the file's arena. */
+lk_status lc_bundles_schedule(const lc_program *p, const char *name, lc_schedule *out, lk_error *err);
+
 /* The directives worth trying on p next, for a search: every one is well formed, though lc_rewrite may refuse it. Names
  * that they introduce are new; all memory is from the file's arena. `nodes`: ranks of a group for hierarchical, 0 none. */
 typedef LK_VEC(lc_directive) lc_moves;

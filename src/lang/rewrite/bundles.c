@@ -1,0 +1,78 @@
+/* bundles.c: values that run together: added, and written back as directives of a schedule. */
+#include <string.h>
+
+#include "lang/rewrite/build.h"
+
+static int16_t *slot(lc_node *n, lc_directive_kind kind) {
+	return kind == LC_FUSE ? &n->fuse : kind == LC_OVERLAP ? &n->overlap : &n->bucket;
+}
+
+static lk_status add(lc_build *b, const lc_directive *d, const uint8_t *set, lk_error *err) {
+	if (b->to->bundles.count == INT16_MAX)
+		return lc_wrong(b->from, d->line, d->column, err, "more than %d bundles", INT16_MAX);
+	if (!lk_push(&b->to->bundles)) return lk_oom(err);
+	*lk_last(&b->to->bundles) = (lc_bundle){.kind = d->kind, .chunk = d->chunk, .order = d->order, .chunks = d->chunks,
+	                                        .size = d->size, .name = d->result_count ? d->results[0].text : NULL};
+	for (size_t i = 0; i < b->from->nodes.count; i++)
+		if (set[i]) *slot(&b->to->nodes.at[b->map[i]], d->kind) = (int16_t)(b->to->bundles.count - 1);
+	return LK_OK;
+}
+
+lk_status lc_add_bundle(const lc_program *p, const lc_directive *d, const uint8_t *set, lc_program **out, lk_error *err) {
+	lc_build b;
+	lk_status status = lc_build_open(&b, p, err);
+	for (int i = 0; status == LK_OK && i < (int)p->nodes.count; i++) status = lc_build_copy(&b, i, err);
+	if (status == LK_OK) status = add(&b, d, set, err);
+	return lc_build_close(&b, status, out);
+}
+
+/* ---- back as a schedule ---- */
+
+typedef struct writer {
+	const lc_program *p;
+	lk_arena *arena;
+	lc_directive *d;
+} writer;
+
+static lk_status add_name(writer *w, const char *name, lk_error *err) {
+	for (int i = 0; i < w->d->name_count; i++)
+		if (strcmp(w->d->names[i].text, name) == 0) return LK_OK;
+	if (!w->d->names && !(w->d->names = LK_ARRAY(w->arena, lc_word, w->p->nodes.count))) return lk_oom(err);
+	w->d->names[w->d->name_count++].text = name;
+	return LK_OK;
+}
+
+static lk_status add_bundle(writer *w, int which, lk_error *err) {
+	const lc_bundle *bundle = &w->p->bundles.at[which];
+	*w->d = (lc_directive){.kind = bundle->kind, .chunk = bundle->chunk, .chunks = bundle->chunks,
+	                       .order = bundle->order, .size = bundle->size};
+	for (size_t i = 0; i < w->p->nodes.count; i++) {
+		lc_node n = w->p->nodes.at[i];
+		if (*slot(&n, bundle->kind) != which) continue;
+		const char *label = bundle->kind == LC_OVERLAP && n.fuse >= 0 ? w->p->bundles.at[n.fuse].name : NULL;
+		LK_TRY(add_name(w, label ? label : n.part_of ? n.part_of : lc_part_name(&n), err));
+	}
+	if (!bundle->name) return LK_OK;
+	w->d->results = LK_NEW(w->arena, lc_word);
+	if (!w->d->results) return lk_oom(err);
+	w->d->results->text = bundle->name, w->d->result_count = 1;
+	return LK_OK;
+}
+
+lk_status lc_bundles_schedule(const lc_program *p, const char *name, lc_schedule *out, lk_error *err) {
+	writer w = {.p = p, .arena = &p->file->arena};
+	*out = (lc_schedule){.name = name, .directives = LK_ARRAY(w.arena, lc_directive, p->bundles.count)};
+	if (!out->directives) return lk_oom(err);
+	for (size_t i = 0; i < p->bundles.count; i++) {
+		w.d = &out->directives[out->count];
+		LK_TRY(add_bundle(&w, (int)i, err));
+		out->count += w.d->name_count > 0;
+	}
+	return LK_OK;
+}
+
+lk_status lc_settle_rewritten(lc_program *p, lk_error *err) {
+	LK_TRY(lc_settle(p, err));
+	lc_name_parts(p);
+	return LK_OK;
+}
