@@ -215,18 +215,97 @@ static void rt_gather_rows(rt_run *run, rt_part *to, rt_matrix table, rt_matrix 
 	}
 }
 
+/* ---- passes -------------------------------------------------------------------------------------------------------- */
+
+/* Four elements that lie together. */
+template <class T> struct alignas(4 * sizeof(T)) rt_four { T at[4]; };
+template <class T> static __device__ __forceinline__ rt_four<T> rt_load(const T *from) { return *(const rt_four<T> *)from; }
+template <class T> static __device__ __forceinline__ void rt_store(T *to, rt_four<T> x) { *(rt_four<T> *)to = x; }
+template <class T> static bool rt_aligned(const T *p) { return (uintptr_t)p % (4 * sizeof(T)) == 0; }
+static __device__ __forceinline__ int64_t rt_first() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+static __device__ __forceinline__ int64_t rt_step() { return (int64_t)gridDim.x * blockDim.x; }
+
 /* ---- reductions of a pass ------------------------------------------------------------------------------------------ */
 
-/* The sum over a block's threads of an amount that each has, in a fixed order; valid in thread 0. */
-template <class A> static __device__ __forceinline__ A rt_over_block(A mine, int reduce) {
+/* `outs` results, each over `depth` elements, in `splits` tasks each. */
+typedef struct rt_tasks {
+	int64_t outs, depth, splits, extent[RT_RANK];
+	int rank, dims;
+	bool together;             /* the reduced dims are the last ones: elements of a result lie together */
+} rt_tasks;
+
+static rt_tasks rt_tasks_of(const rt_part *p, int dims) {
+	rt_tasks t = {1, 1, 1, {0}, p->rank, dims, true};
+	bool below = false;
+	for (int d = p->rank; d-- > 0;) {
+		t.extent[d] = p->extent[d];
+		*(dims >> d & 1 ? &t.depth : &t.outs) *= p->extent[d];
+		if (p->extent[d] > 1 && !(dims >> d & 1)) below = true;
+		if (p->extent[d] > 1 && dims >> d & 1 && below) t.together = false;
+	}
+	while (t.splits * t.outs < 1024 && t.depth / t.splits > 16 * RT_THREADS) t.splits *= 2;
+	return t;
+}
+/* Element r of result o. */
+RT_BOTH int64_t rt_element(const rt_tasks &t, int64_t o, int64_t r) {
+	int64_t at = 0, stride = 1;
+	if (t.together) return o * t.depth + r;
+	for (int d = t.rank; d-- > 0; stride *= t.extent[d]) {
+		int64_t *left = t.dims >> d & 1 ? &r : &o;
+		at += *left % t.extent[d] * stride;
+		*left /= t.extent[d];
+	}
+	return at;
+}
+#define RT_EACH_OF_TASK(i, t, task) \
+	for (int64_t r_ = rt_slice_begin((t).depth, (t).splits, (task) % (t).splits) + threadIdx.x, i; \
+		r_ < rt_slice_begin((t).depth, (t).splits, (task) % (t).splits + 1) && ((i = rt_element(t, (task) / (t).splits, r_)), true); \
+		r_ += blockDim.x)
+#define RT_RUN_TASKS(kernel, a) do { \
+	int64_t tasks_ = (a).tasks.outs * (a).tasks.splits; \
+	if (tasks_ > 0) { LK_LAUNCH_BLOCK(kernel, (int)(tasks_ < 4096 ? tasks_ : 4096), RT_THREADS, RT_THREADS * sizeof(double), run->stream, a); } \
+	RT_CUDA(cudaPeekAtLastError()); } while (0)
+
+/* Takes one more element into a sum. */
+template <int kind, class A, class B> static __device__ __forceinline__ void rt_include(A &sum, B y) {
+	A x = (A)y;
+	if (kind == RT_MAX) sum = x > sum ? x : sum;
+	else if (kind == RT_MIN) sum = x < sum ? x : sum;
+	else sum += kind == RT_NORM ? x * x : x;
+}
+template <class A> RT_BOTH A rt_both(A x, A y, int kind) {
+	return kind == RT_MAX ? (x > y ? x : y) : kind == RT_MIN ? (x < y ? x : y) : x + y;
+}
+
+/* The sum over a block's threads of an amount that each has, in a fixed order; for all of them. */
+template <class A> static __device__ __forceinline__ A rt_over_block(A mine, int kind) {
 	LK_SHARED(A, all);
 	__syncthreads();
 	all[threadIdx.x] = mine;
 	for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
 		__syncthreads();
-		if (threadIdx.x >= half) continue;
-		A x = all[threadIdx.x], y = all[threadIdx.x + half];
-		all[threadIdx.x] = reduce == RT_SUM ? x + y : reduce == RT_MAX ? (x > y ? x : y) : x < y ? x : y;
+		if (threadIdx.x < half) all[threadIdx.x] = rt_both(all[threadIdx.x], all[threadIdx.x + half], kind);
 	}
+	__syncthreads();
 	return all[0];
+}
+
+template <int F, class A> static __global__ void rt_finish_kernel(char *to, const A *sums, int64_t outs, int64_t splits, int kind, double elements) {
+	RT_FOR(o, outs) {
+		A sum = sums[o * splits];
+		for (int64_t s = 1; s < splits; s++) sum = rt_both(sum, sums[o * splits + s], kind);
+		if (kind == RT_NORM) sum = (A)sqrt((double)sum);
+		if (kind == RT_MEAN) sum = (A)((double)sum / elements);
+		((typename rt_of<F>::in_memory *)to)[o] = rt_of<F>::store((typename rt_of<F>::in_register)sum);
+	}
+}
+template <int F, class A> static void rt_finish(rt_run *run, const rt_part *to, const A *sums, const rt_tasks &t, int kind, double elements) {
+	RT_RUN((rt_finish_kernel<F, A>), t.outs, to->data, sums, t.outs, t.splits, kind, elements);
+}
+/* Elements of the whole tensor that go into one result. */
+static double rt_reduced_elements(const rt_part *p, int dims) {
+	double n = 1;
+	for (int d = 0; d < p->rank; d++)
+		if (dims >> d & 1) n *= (double)p->whole[d];
+	return n;
 }

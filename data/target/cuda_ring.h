@@ -83,6 +83,43 @@ struct rt_by_windows {
 };
 #endif
 
+/* An element of shared tensor b, reduced over the ranks: each begins with itself, so that not all read the same memory. */
+template <int F, class Access> static __device__ __forceinline__ typename rt_of<F>::in_memory rt_join(const Access &access, int b, int64_t i, int reduce) {
+	typedef typename rt_of<F>::in_memory T;
+	auto sum = rt_of<F>::load(access.template peer<const T>(access.rank, b)[i]);
+	for (int k = 1; k < access.ranks; k++) {
+		int p = access.rank + k < access.ranks ? access.rank + k : access.rank + k - access.ranks;
+		sum = rt_both(sum, rt_of<F>::load(access.template peer<const T>(p, b)[i]), reduce);
+	}
+	return rt_of<F>::store(sum);
+}
+template <int F, class Access> static __device__ __forceinline__ rt_four<typename rt_of<F>::in_memory> rt_join_four(const Access &access, int b, int64_t i, int reduce) {
+	typedef typename rt_of<F>::in_memory T;
+	rt_four<T> x = rt_load(access.template peer<const T>(access.rank, b) + i);
+	typename rt_of<F>::in_register sum[4];
+	for (int l = 0; l < 4; l++) sum[l] = rt_of<F>::load(x.at[l]);
+	for (int k = 1; k < access.ranks; k++) {
+		int p = access.rank + k < access.ranks ? access.rank + k : access.rank + k - access.ranks;
+		x = rt_load(access.template peer<const T>(p, b) + i);
+		for (int l = 0; l < 4; l++) sum[l] = rt_both(sum[l], rt_of<F>::load(x.at[l]), reduce);
+	}
+	for (int l = 0; l < 4; l++) x.at[l] = rt_of<F>::store(sum[l]);
+	return x;
+}
+/* An element of mine to shared tensor b of every rank. */
+template <class T, class Access> static __device__ __forceinline__ void rt_spread(const Access &access, int b, int64_t i, T x) {
+	for (int k = 0; k < access.ranks; k++) {
+		int p = access.rank + k < access.ranks ? access.rank + k : access.rank + k - access.ranks;
+		access.template peer<T>(p, b)[i] = x;
+	}
+}
+template <class T, class Access> static __device__ __forceinline__ void rt_spread_four(const Access &access, int b, int64_t i, rt_four<T> x) {
+	for (int k = 0; k < access.ranks; k++) {
+		int p = access.rank + k < access.ranks ? access.rank + k : access.rank + k - access.ranks;
+		rt_store(access.template peer<T>(p, b) + i, x);
+	}
+}
+
 /* A tensor whose memory the other ranks' kernels reach. */
 typedef struct rt_shared_part { int tensor; int64_t item; } rt_shared_part;
 
