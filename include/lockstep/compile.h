@@ -33,6 +33,10 @@ typedef struct lk_compile_request {
 	const char *sizes;   /* "dp=4,N=1000" */
 	const char *set;     /* "lr=0.001,t=1": scalars */
 	int seed;
+	bool field;          /* RUN: in the field of 2^61 - 1 elements instead of in numbers */
+	const char *compare; /* RUN: a folder with what every rank held at the end of an execution */
+	int draws;           /* VERIFY: for each mesh; 0: 3 */
+	const char *meshes;  /* VERIFY: "1,2,4": ranks of axes */
 } lk_compile_request;
 
 typedef struct lk_compile lk_compile;

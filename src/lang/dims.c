@@ -183,6 +183,33 @@ lk_status lc_dim_value(const lc_program *p, lc_dim d, const int64_t size[LC_SYMB
 	return lk_hint(err, "choose sizes that divide");
 }
 
+/* size(axis)^power becomes (size(axis) * ranks)^power; axes behind it have one number more. */
+static lk_status refine(lc_term *t, int axis, int64_t ranks, lk_error *err) {
+	for (int i = 0; i < t->power[axis]; i++) {
+		if (__builtin_mul_overflow(t->number, ranks, &t->number)) return too_large(err);
+		LK_TRY(reduce(t, err));
+	}
+	for (int i = 0; i < -t->power[axis]; i++) {
+		if (__builtin_mul_overflow(t->divisor, ranks, &t->divisor)) return too_large(err);
+		LK_TRY(reduce(t, err));
+	}
+	for (int s = LC_AXES - 1; s > axis + 1; s--) t->power[s] = t->power[s - 1];
+	if (axis + 1 < LC_AXES) t->power[axis + 1] = 0;
+	return LK_OK;
+}
+
+lk_status lc_dims_refine(lc_program *p, int axis, int64_t ranks, lk_error *err) {
+	for (size_t i = 0; i < p->dims.count; i++) {
+		lc_dim_sum *sum = &p->dims.at[i];
+		lc_term *terms = LK_ARRAY(&p->file->arena, lc_term, (size_t)sum->count);
+		if (!terms) return lk_oom(err);
+		memcpy(terms, sum->terms, sizeof *terms * (size_t)sum->count);
+		for (int k = 0; k < sum->count; k++) LK_TRY(refine(&terms[k], axis, ranks, err));
+		sum->terms = terms; /* the order of terms stays: all have the same new column */
+	}
+	return LK_OK;
+}
+
 int32_t lc_dim_list(const lc_program *p, lc_dim d) {
 	for (int i = 0; i < p->dims.at[d].count; i++)
 		for (int s = 0; s < p->named_count; s++)

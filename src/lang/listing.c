@@ -13,11 +13,21 @@ typedef struct use {
 	int count, by, depth;
 } use;
 
+static bool is_taken(const lc_program *p, const char *name) {
+	return lc_value_find(p, name) >= 0 || lc_dim_find(p, name) >= 0 || lc_axis_find(p, name) >= 0 ||
+	       lc_list_find(p, name) >= 0;
+}
+
+/* The name of its part if no value has it, else t1, t2, ... */
 static lk_status name_value(lc_program *p, int id, int *next, lk_error *err) {
 	char text[LC_NAME];
+	lc_node *n = &p->nodes.at[id];
+	if (n->part_of && !is_taken(p, n->part_of)) {
+		n->name = n->part_of;
+		return LK_OK;
+	}
 	do snprintf(text, sizeof text, "t%d", ++*next);
-	while (lc_value_find(p, text) >= 0 || lc_dim_find(p, text) >= 0 || lc_axis_find(p, text) >= 0 ||
-		   lc_list_find(p, text) >= 0);
+	while (is_taken(p, text));
 	p->nodes.at[id].name = lk_arena_strdup(&p->file->arena, text);
 	return p->nodes.at[id].name ? LK_OK : lk_oom(err);
 }

@@ -99,7 +99,8 @@ extern const lc_op_row lc_ops[LC_OP_COUNT];
 
 typedef enum lc_reduce { LC_SUM, LC_RMAX, LC_RMIN, LC_REDUCES } lc_reduce;
 
-/* Where the elements of a tensor are, along one mesh axis. */
+/* Where the elements of a tensor are, along one mesh axis. A dim that is sliced over several axes is cut by the first of
+ * them, its slices by the next. */
 typedef enum lc_layout_kind {
 	LC_R,    /* replicated: every rank holds the same */
 	LC_S,    /* sliced: rank r holds slice r - turn of dim `dim`, counted round */
@@ -280,6 +281,8 @@ lk_status lc_dim_over(lc_program *p, lc_dim a, lc_dim b, int line, int column, l
 bool lc_dim_known(const lc_program *p, lc_dim d, int64_t *value);
 /* Its value when every symbol has one; LK_ERR_INPUT if it is no whole number >= 1 or does not fit. */
 lk_status lc_dim_value(const lc_program *p, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err);
+/* The axis becomes two, of which the inner, the next, has `ranks`; dims keep their ids. */
+lk_status lc_dims_refine(lc_program *p, int axis, int64_t ranks, lk_error *err);
 int32_t lc_dim_list(const lc_program *p, lc_dim d); /* the list whose dims occur in it, or -1 */
 void lc_dim_print(const lc_program *p, lc_dim d, FILE *out);
 char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size);

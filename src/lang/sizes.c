@@ -149,15 +149,71 @@ static lk_status check_work(const lc_program *p, const lc_sizes *s, lk_error *er
 	return lk_hint(err, "give shorter lists");
 }
 
+lk_status lc_sizes_check_mesh(const lc_program *p, const lc_sizes *s, lk_error *err) {
+	LK_TRY(check_mesh(p, s, err));
+	for (size_t i = 0; i < p->nodes.count; i++) LK_TRY(check_places(p, s, &p->nodes.at[i], err));
+	return LK_OK;
+}
+
 lk_status lc_sizes_check(const lc_program *p, const lc_sizes *s, lk_error *err) {
 	int64_t whole[LC_RANK];
-	LK_TRY(check_mesh(p, s, err));
+	LK_TRY(lc_sizes_check_mesh(p, s, err));
 	LK_TRY(check_work(p, s, err));
-	for (size_t i = 0; i < p->nodes.count; i++) LK_TRY(check_places(p, s, &p->nodes.at[i], err));
 	LK_TRY(check_conditions(p, s, err));
 	for (size_t i = 0; i < p->nodes.count; i++) {
 		const lc_node *n = &p->nodes.at[i];
 		for (int64_t item = 0; item < lc_items(p, s, n); item++) LK_TRY(lc_whole_shape(p, n, s, item, whole, err));
+	}
+	return LK_OK;
+}
+
+/* ---- of a rewritten program ---- */
+
+static lk_status refine_axis(int64_t ranks, const char *name, const lc_axis *outer, const lc_axis *inner, int64_t out[2], lk_error *err) {
+	out[1] = inner->size ? inner->size : outer->size ? ranks / outer->size : 1;
+	out[0] = out[1] ? ranks / out[1] : 0;
+	if (out[0] >= 1 && out[0] * out[1] == ranks && (!outer->size || outer->size == out[0])) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--sizes", "%lld ranks of %s do not make groups of %lld", (long long)ranks, name, (long long)out[1]);
+	return lk_hint(err, "choose a multiple");
+}
+
+static lk_status refine_axes(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out, lk_error *err) {
+	int to = 0;
+	for (int a = 0; a < p->axis_count; a++) {
+		if (to < q->axis_count && strcmp(p->axes[a].name, q->axes[to].name) == 0) {
+			out->symbol[to++] = s->symbol[a];
+			continue;
+		}
+		if (to + 1 >= q->axis_count)
+			return lk_fail(err, LK_ERR_INTERNAL, q->name, "a mesh that is no refinement of the other");
+		LK_TRY(refine_axis(s->symbol[a], p->axes[a].name, &q->axes[to], &q->axes[to + 1], &out->symbol[to], err));
+		to += 2;
+	}
+	return LK_OK;
+}
+
+static lk_status copy_lists(const lc_program *p, const lc_sizes *s, lc_sizes *out, lk_error *err) {
+	out->items = LK_ARRAY(&out->arena, int64_t, p->lists.count);
+	if (!out->items) return lk_oom(err);
+	memcpy(out->items, s->items, sizeof *s->items * p->lists.count);
+	for (int d = 0; d < p->named_count; d++) {
+		if (!s->each[d]) continue;
+		size_t count = (size_t)s->items[p->named[d].list];
+		out->each[d] = LK_ARRAY(&out->arena, int64_t, count);
+		if (!out->each[d]) return lk_oom(err);
+		memcpy(out->each[d], s->each[d], sizeof *s->each[d] * count);
+	}
+	return LK_OK;
+}
+
+lk_status lc_sizes_refine(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out, lk_error *err) {
+	memset(out, 0, sizeof *out);
+	LK_TRY(refine_axes(p, s, q, out, err));
+	memcpy(out->symbol + LC_AXES, s->symbol + LC_AXES, sizeof *s->symbol * LC_DIMS);
+	LK_TRY(copy_lists(p, s, out, err));
+	for (size_t i = 0; i < s->indices.count; i++) {
+		if (!lk_push(&out->indices)) return lk_oom(err);
+		*lk_last(&out->indices) = s->indices.at[i];
 	}
 	return LK_OK;
 }

@@ -49,6 +49,13 @@ void lc_sizes_free(lc_sizes *s);
 lk_status lc_sizes_check(const lc_program *p, const lc_sizes *s, lk_error *err);
 
 
+/* The part of it that is about axes and indices alone. */
+lk_status lc_sizes_check_mesh(const lc_program *p, const lc_sizes *s, lk_error *err);
+/* The sizes of p for a program that was rewritten from it, q: the same, or, where q has two axes in place of one of p (groups,
+ * and ranks of a group), that axis' ranks divided among them. Refused: ranks that do not divide. *out must be freed in
+ * every case. */
+lk_status lc_sizes_refine(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out, lk_error *err);
+
 int64_t lc_ranks(const lc_program *p, const lc_sizes *s);     /* of the whole mesh */
 /* Ranks count with the last axis fastest. */
 int64_t lc_coordinate(const lc_program *p, const lc_sizes *s, int64_t rank, int axis);

@@ -314,6 +314,7 @@ static lk_status fill_dims(reader *r, uint64_t seed) {
 	bool open[LC_DIMS] = {false}, any = false;
 	for (int d = 0; d < r->p->named_count; d++)
 		any |= open[d] = !r->s->symbol[LC_AXES + d] && !r->s->each[d];
+	LK_TRY(lc_sizes_check_mesh(r->p, r->s, r->err));
 	LK_TRY(open_lists(r, open));
 	if (!any) return lc_sizes_check(r->p, r->s, r->err);
 	int64_t work = 1 + (int64_t)r->p->nodes.count, most = 1;

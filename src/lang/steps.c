@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/rewrite/rewrite.h"
 #include "lang/steps_parts.h"
 
 /* ---- names ---- */
@@ -16,17 +17,19 @@ static bool name_taken(const lc_step *steps, int count, const char *name) {
 	return false;
 }
 
-/* The name of what it writes last, else the operation, or the statement that it is part of. */
-static const char *plain_name(const lc_program *p, const lc_step *s) {
-	for (int k = s->writes.count; k-- > 0;)
+/* The name of what it writes last; else of the statement that it is part of, with the operation. */
+static const char *plain_name(lk_arena *arena, const lc_program *p, const lc_step *s) {
+	for (int k = s->writes.count; k-- > 0 && s->kind != LC_STEP_OVERLAP;)
 		if (p->nodes.at[s->writes.at[k]].name) return p->nodes.at[s->writes.at[k]].name;
+	if (s->kind == LC_STEP_OVERLAP) return "overlap";
 	const lc_node *last = &p->nodes.at[lk_last(&s->values)[0]];
-	if (last->part_of) return last->part_of;
-	return *lc_ops[last->op].arguments || last->op == LC_SEND || last->op == LC_OUT ? lc_ops[last->op].name : "pass";
+	const char *op = *lc_ops[last->op].arguments || last->op == LC_SEND || last->op == LC_OUT ? lc_ops[last->op].name : "pass";
+	return last->part_of ? lk_arena_printf(arena, "%s_%s", last->part_of, op) : op;
 }
 
 static lk_status name_step(lc_steps *steps, lc_step *s, const char *label, lk_error *err) {
-	const char *base = label ? label : plain_name(steps->p, s);
+	const char *base = label ? label : plain_name(&steps->arena, steps->p, s);
+	if (!base) return lk_oom(err);
 	s->name = lk_arena_strdup(&steps->arena, base);
 	const char *own = s->name;
 	s->name = NULL;
@@ -37,17 +40,26 @@ static lk_status name_step(lc_steps *steps, lc_step *s, const char *label, lk_er
 
 /* ---- overlapping ---- */
 
-/* "rows": the first dim but the last; "cols": the last; else the first. Along the scatter's dim where there is one. */
-static int chunk_dim(const lc_program *p, const lc_step *s, const char *chunk) {
-	for (int i = 0; i < s->part_count; i++) {
-		const lc_step *part = &s->parts[i];
-		int v = part->scatter >= 0 ? part->scatter : part->gathers.count ? part->gathers.at[0] : part->values.at[0];
-		const lc_node *n = &p->nodes.at[v];
-		if (n->op == LC_REDUCESCATTER || n->op == LC_ALLGATHER) return n->d;
+static lk_status set_cuts(const lc_maker *m, lc_steps *steps, lk_error *err) {
+	size_t count = (size_t)m->count;
+	int *dims = LK_ARRAY(&steps->arena, int, 2 * count);
+	if (!dims) return lk_oom(err);
+	steps->cut = dims + count;
+	for (size_t v = 0; v < count; v++) steps->cut[v] = -1;
+	for (size_t b = 0; b < m->p->bundles.count; b++) {
+		if (m->p->bundles.at[b].kind != LC_OVERLAP) continue;
+		LK_TRY(lc_overlap_dims(m->p, (int)b, dims, err));
+		for (size_t v = 0; v < count; v++)
+			if (dims[v] >= 0) steps->cut[v] = dims[v];
 	}
-	if (!chunk || strcmp(chunk, "cols") != 0) return 0;
-	int rank = p->nodes.at[s->parts[0].values.at[0]].rank;
-	return rank ? rank - 1 : 0;
+	return LK_OK;
+}
+
+static int chunk_dim(const lc_steps *steps, const lc_step *s) {
+	for (int i = 0; i < s->part_count; i++)
+		for (int k = 0; k < s->parts[i].values.count; k++)
+			if (steps->cut[s->parts[i].values.at[k]] >= 0) return steps->cut[s->parts[i].values.at[k]];
+	return -1;
 }
 
 /* What parts write for each other stays out of reads. */
@@ -67,7 +79,7 @@ static lk_status join_parts(lc_maker *m, lc_step *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status overlap_step(lc_maker *m, const int *order, int count, lc_step *s, lk_error *err) {
+static lk_status overlap_step(lc_maker *m, const lc_steps *steps, const int *order, int count, lc_step *s, lk_error *err) {
 	const lc_bundle *b = &m->p->bundles.at[m->units.at[order[0]].overlap];
 	*s = (lc_step){.kind = LC_STEP_OVERLAP, .space = -1, .scatter = -1, .list = m->units.at[order[0]].step.list};
 	s->parts = LK_ARRAY(m->arena, lc_step, (size_t)count);
@@ -75,7 +87,7 @@ static lk_status overlap_step(lc_maker *m, const int *order, int count, lc_step 
 	s->part_count = count, s->chunks = b->chunks;
 	s->ring = b->order && strcmp(b->order, "ring") == 0;
 	for (int i = 0; i < count; i++) s->parts[i] = m->units.at[order[i]].step;
-	s->chunk_dim = chunk_dim(m->p, s, b->chunk);
+	s->chunk_dim = chunk_dim(steps, s);
 	return join_parts(m, s, err);
 }
 
@@ -115,7 +127,7 @@ static lk_status fill(lc_maker *m, lc_steps *steps, const int *order, int *step,
 	for (int i = 0, run; i < (int)m->units.count; i += run) {
 		run = run_length(m, order, i);
 		lc_step *s = &steps->at[steps->count];
-		if (run > 1) LK_TRY(overlap_step(m, &order[i], run, s, err));
+		if (run > 1) LK_TRY(overlap_step(m, steps, &order[i], run, s, err));
 		else *s = m->units.at[order[i]].step;
 		for (int k = 0; k < run; k++) {
 			step[order[i + k]] = steps->count;
@@ -148,7 +160,7 @@ static lk_status set_storage(const lc_maker *m, lc_steps *steps, lk_error *err) 
 	steps->storage = LK_ARRAY(m->arena, int, (size_t)m->count);
 	if (!steps->storage) return lk_oom(err);
 	for (int v = 0; v < m->count; v++) {
-		const lc_node *n = lc_at(m, v);
+		const lc_node *n = lc_value(m, v);
 		bool operands = m->at[v].held == LC_ALIAS || n->op == LC_UPDATE;
 		steps->storage[v] = operands ? steps->storage[n->in[0]] : m->at[v].held == LC_STORED ? v : -1;
 	}
@@ -161,6 +173,7 @@ static lk_status make(lc_maker *m, lc_steps *steps, lk_error *err) {
 	m->count = (int)m->p->nodes.count;
 	m->at = LK_ARRAY(&m->scratch, lc_place, (size_t)m->count);
 	if (!m->at) return lk_oom(err);
+	LK_TRY(set_cuts(m, steps, err));
 	LK_TRY(lc_make_units(m, err));
 	LK_TRY(lc_link_units(m, err));
 	size_t units = m->units.count;
@@ -215,7 +228,7 @@ static void put_step(const lc_steps *steps, const lc_step *s, int deep, FILE *ou
 	put_ids(steps->p, " ", &s->reads, out);
 	put_ids(steps->p, " -> ", &s->writes, out);
 	if (s->bucket) fprintf(out, " in messages of %lld bytes", (long long)s->bucket);
-	if (s->kind == LC_STEP_OVERLAP) fprintf(out, " along dim %d%s", s->chunk_dim, s->ring ? " in ring order" : "");
+	if (s->chunk_dim >= 0) fprintf(out, " along dim %d%s", s->chunk_dim, s->ring ? " in ring order" : "");
 	if (s->chunks) fprintf(out, " in %lld chunks", (long long)s->chunks);
 	fputc('\n', out);
 	for (int i = 0; i < s->part_count; i++) put_step(steps, &s->parts[i], deep + 1, out);

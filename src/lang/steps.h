@@ -59,7 +59,8 @@ typedef struct lc_step {
 	/* OVERLAP */
 	struct lc_step *parts;
 	int part_count;
-	int chunk_dim;         /* the dim of the parts' results that is cut */
+	int chunk_dim;         /* the dim of the first part's result that is cut (lc_steps.cut has it of each value); -1: parts
+	                          run side by side as a whole, or, of a list, chunks are its tensors */
 	int64_t chunks;        /* 0: the target's choice */
 	bool ring;             /* in the order in which the ring takes the chunks: of rank r, r-1, r-2, ..., r */
 } lc_step;
@@ -69,6 +70,7 @@ typedef struct lc_steps {
 	lc_step *at;
 	int count;
 	int *storage;          /* [values] see above */
+	int *cut;              /* [values] the dim along which an overlap cuts it, as lc_overlap_dims says; -1 none */
 	lk_arena arena;
 } lc_steps;
 

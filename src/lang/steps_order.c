@@ -37,7 +37,7 @@ enum { SHOWN = 48 };
 
 static lk_status refuse_pass(const lc_maker *m, const lc_unit *u, int v, int other, const char *why, lk_error *err) {
 	char x[SHOWN], y[SHOWN], label[SHOWN] = "one pass";
-	const lc_node *n = lc_at(m, v);
+	const lc_node *n = lc_value(m, v);
 	if (u->fuse >= 0 && m->p->bundles.at[u->fuse].name) snprintf(label, sizeof label, "%s", m->p->bundles.at[u->fuse].name);
 	lc_wrong(m->p, n->line, n->column, err, "%s cannot be one pass: %s %s %s", label, lc_value_text(m->p, v, x, sizeof x),
 	         why, lc_value_text(m->p, other, y, sizeof y));
@@ -48,22 +48,22 @@ static lk_status refuse_pass(const lc_maker *m, const lc_unit *u, int v, int oth
 
 /* Whether the pass of unit i has v in a register when it wants it. */
 static bool in_pass(const lc_maker *m, int i, int v) {
-	lc_family family = lc_ops[lc_at(m, v)->op].family;
+	lc_family family = lc_ops[lc_value(m, v)->op].family;
 	return m->at[v].unit == i && m->at[v].held != LC_ALIAS && (family == LC_MAP || family == LC_DROP ||
-		lc_at(m, v)->op == LC_UPDATE || m->units.at[i].step.scatter == v);
+		lc_value(m, v)->op == LC_UPDATE || m->units.at[i].step.scatter == v);
 }
 
 static lk_status reads(lc_maker *m, int i, int by, int v, lk_error *err);
 
 static lk_status reads_operands(lc_maker *m, int i, int by, int v, lk_error *err) {
-	for (int k = 0; k < lc_at(m, v)->inputs; k++) LK_TRY(reads(m, i, by, lc_at(m, v)->in[k], err));
+	for (int k = 0; k < lc_value(m, v)->inputs; k++) LK_TRY(reads(m, i, by, lc_value(m, v)->in[k], err));
 	return LK_OK;
 }
 
 /* Value `by` of unit i reads v. Depth: single numbers made of single numbers; each is entered once. */
 static lk_status reads(lc_maker *m, int i, int by, int v, lk_error *err) {
 	lc_step *s = &m->units.at[i].step;
-	const lc_node *n = lc_at(m, v);
+	const lc_node *n = lc_value(m, v);
 	if (m->at[v].held == LC_NOWHERE) {
 		if (lc_ops[n->op].family == LC_LEAF || lc_ids_have(&s->numbers, v)) return LK_OK;
 		LK_TRY(reads_operands(m, i, by, v, err));
@@ -79,7 +79,7 @@ static lk_status reads(lc_maker *m, int i, int by, int v, lk_error *err) {
 static lk_status unit_reads(lc_maker *m, int i, lk_error *err) {
 	const lc_ids values = m->units.at[i].step.values;
 	for (int k = 0; k < values.count; k++) {
-		const lc_node *n = lc_at(m, values.at[k]);
+		const lc_node *n = lc_value(m, values.at[k]);
 		if (n->op != LC_UPDATE) LK_TRY(reads_operands(m, i, values.at[k], values.at[k], err));
 		else if (m->at[n->in[1]].into < 0) LK_TRY(reads(m, i, values.at[k], n->in[1], err));
 		if (m->at[values.at[k]].held != LC_STORED) continue;
@@ -96,7 +96,7 @@ static bool same_part(const lc_layout *a, const lc_layout *b) {
 }
 
 static bool same_extents(const lc_maker *m, int v, int w) {
-	const lc_node *a = lc_at(m, v), *b = lc_at(m, w);
+	const lc_node *a = lc_value(m, v), *b = lc_value(m, w);
 	if (a->rank != b->rank || a->list != b->list || !lc_same_group(&a->at, &b->at)) return false;
 	for (int d = 0; d < a->rank; d++)
 		if (a->dim[d] != b->dim[d]) return false;
@@ -107,7 +107,7 @@ static bool same_extents(const lc_maker *m, int v, int w) {
 
 /* What the extents of value v as a member of a pass are those of, or -1 where it may be repeated. */
 static int extents_of(const lc_maker *m, const lc_step *s, int v) {
-	const lc_node *n = lc_at(m, v);
+	const lc_node *n = lc_value(m, v);
 	lc_family family = lc_ops[n->op].family;
 	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&s->gathers, v)) return n->in[0];
 	return m->at[v].held == LC_STORED || v == s->scatter ? v : -1;
@@ -124,7 +124,7 @@ static lk_status find_space(lc_maker *m, lc_unit *u, lk_error *err) {
 		else if (!same_extents(m, s->space, extents))
 			return refuse_pass(m, u, v, s->space, "has not the extents of", err);
 	}
-	s->list = s->space >= 0 ? lc_at(m, s->space)->list : -1;
+	s->list = s->space >= 0 ? lc_value(m, s->space)->list : -1;
 	return LK_OK;
 }
 
@@ -143,7 +143,7 @@ static lk_status link_unit(lc_maker *m, int i, lk_error *err) {
 		if (home->next != LC_NEVER) LK_TRY(wait_for(m, m->at[home->next].unit, i, err));
 	}
 	for (int k = 0; k < values.count; k++)
-		if (lc_at(m, values.at[k])->op == LC_UPDATE) LK_TRY(wait_for(m, i, m->at[lc_at(m, values.at[k])->in[0]].unit, err));
+		if (lc_value(m, values.at[k])->op == LC_UPDATE) LK_TRY(wait_for(m, i, m->at[lc_value(m, values.at[k])->in[0]].unit, err));
 	return LK_OK;
 }
 
@@ -207,7 +207,7 @@ static lk_status refuse_cycle(const lc_maker *m, lk_error *err) {
 		else if (!w) w = at;
 	}
 	if (!u) return lk_fail(err, LK_ERR_INTERNAL, m->p->name, "steps that wait for each other");
-	const lc_node *n = lc_at(m, u->key);
+	const lc_node *n = lc_value(m, u->key);
 	const lc_bundle *b = &m->p->bundles.at[u->fuse >= 0 ? u->fuse : u->overlap];
 	lc_wrong(m->p, n->line, n->column, err, "the set %s with %s depends on itself through %s, which is outside of it",
 	         b->name ? b->name : "", lc_value_text(m->p, u->key, x, sizeof x),

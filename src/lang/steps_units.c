@@ -20,7 +20,7 @@ static bool collective(const lc_node *n) {
 }
 
 int lc_fused(const lc_maker *m, int v) {
-	int b = lc_at(m, v)->fuse;
+	int b = lc_value(m, v)->fuse;
 	return b >= 0 && (size_t)b < m->p->bundles.count && m->p->bundles.at[b].kind == LC_FUSE ? b : -1;
 }
 
@@ -29,7 +29,7 @@ int lc_fused(const lc_maker *m, int v) {
 static lk_status find_users(lc_maker *m, lk_error *err) {
 	int total = 0;
 	for (int v = 0; v < m->count; v++)
-		for (int k = 0; k < lc_at(m, v)->inputs; k++) m->at[lc_at(m, v)->in[k]].users++, total++;
+		for (int k = 0; k < lc_value(m, v)->inputs; k++) m->at[lc_value(m, v)->in[k]].users++, total++;
 	m->users = LK_ARRAY(&m->scratch, int, (size_t)total + 1);
 	if (!m->users) return lk_oom(err);
 	for (int v = 0, next = 0; v < m->count; v++) {
@@ -38,8 +38,8 @@ static lk_status find_users(lc_maker *m, lk_error *err) {
 		m->at[v].users = 0;
 	}
 	for (int v = 0; v < m->count; v++)
-		for (int k = 0; k < lc_at(m, v)->inputs; k++) {
-			lc_place *x = &m->at[lc_at(m, v)->in[k]];
+		for (int k = 0; k < lc_value(m, v)->inputs; k++) {
+			lc_place *x = &m->at[lc_value(m, v)->in[k]];
 			m->users[x->first + x->users++] = v;
 		}
 	return LK_OK;
@@ -47,25 +47,25 @@ static lk_status find_users(lc_maker *m, lk_error *err) {
 
 /* A slice whose elements lie together: only dims of extent 1 stand before its dim. */
 static bool contiguous(const lc_maker *m, int v) {
-	const lc_node *n = lc_at(m, v);
+	const lc_node *n = lc_value(m, v);
 	for (int d = 0; d < n->d; d++)
 		if (n->dim[d] != 0) return false;
-	return lc_at(m, n->in[0])->op != LC_SLICE || contiguous(m, n->in[0]);
+	return lc_value(m, n->in[0])->op != LC_SLICE || contiguous(m, n->in[0]);
 }
 
 static void find_versions(lc_maker *m) {
 	for (int v = 0; v < m->count; v++) m->at[v].next = m->at[v].keeps = LC_NEVER;
 	for (int v = 0; v < m->count; v++)
-		if (lc_at(m, v)->op == LC_UPDATE) m->at[lc_at(m, v)->in[0]].next = v;
+		if (lc_value(m, v)->op == LC_UPDATE) m->at[lc_value(m, v)->in[0]].next = v;
 	for (int v = 0; v < m->count; v++) {
-		const lc_node *n = lc_at(m, v);
+		const lc_node *n = lc_value(m, v);
 		lc_place *x = &m->at[v];
 		if (is_version(n)) x->keeps = x->next;
 		bool through = n->op == LC_SLICE || relabels(n);
 		if (!through && (!pointwise(n) || (n->name && n->rank && lc_fused(m, v) < 0))) continue;
 		for (int k = 0; k < n->inputs; k++) {
 			const lc_place *o = &m->at[n->in[k]];
-			if (through && pointwise(lc_at(m, n->in[k]))) continue; /* stored, for it is read from memory */
+			if (through && pointwise(lc_value(m, n->in[k]))) continue; /* stored, for it is read from memory */
 			if (o->keeps < x->keeps) x->keeps = o->keeps;
 		}
 	}
@@ -74,12 +74,12 @@ static void find_versions(lc_maker *m) {
 /* ---- units ---- */
 
 static lk_status new_unit(lc_maker *m, int v, lc_step_kind kind, int *out, lk_error *err) {
-	const lc_node *n = lc_at(m, v);
+	const lc_node *n = lc_value(m, v);
 	if (!lk_push(&m->units)) return lk_oom(err);
 	*out = (int)m->units.count - 1;
 	lc_unit *u = lk_last(&m->units);
 	u->step = (lc_step){.kind = kind, .space = -1, .scatter = -1, .list = n->list, .chunk_dim = -1};
-	if (n->op == LC_TOTAL) u->step.list = lc_at(m, n->in[0])->list;
+	if (n->op == LC_TOTAL) u->step.list = lc_value(m, n->in[0])->list;
 	u->key = v, u->fuse = u->overlap = -1;
 	int b = n->overlap;
 	if (b >= 0 && (size_t)b < m->p->bundles.count && m->p->bundles.at[b].kind == LC_OVERLAP) u->overlap = b;
@@ -104,21 +104,21 @@ static lk_status join_fuse(lc_maker *m, int v, lk_error *err) {
 		m->units.at[unit].fuse = lc_fused(m, v);
 	}
 	m->at[v].unit = unit;
-	if (m->units.at[unit].overlap < 0 && lc_at(m, v)->overlap >= 0) m->units.at[unit].overlap = lc_at(m, v)->overlap;
+	if (m->units.at[unit].overlap < 0 && lc_value(m, v)->overlap >= 0) m->units.at[unit].overlap = lc_value(m, v)->overlap;
 	return LK_OK;
 }
 
 /* ---- how users read ---- */
 
 static bool gathered_by_ring(const lc_maker *m, int u) {
-	return lc_at(m, u)->op == LC_ALLGATHER && m->at[u].unit >= 0 && m->units.at[m->at[u].unit].fuse >= 0;
+	return lc_value(m, u)->op == LC_ALLGATHER && m->at[u].unit >= 0 && m->units.at[m->at[u].unit].fuse >= 0;
 }
 
 /* Whether user u needs v to lie in memory. */
 static bool from_memory(const lc_maker *m, int v, int u) {
-	const lc_node *n = lc_at(m, u);
+	const lc_node *n = lc_value(m, u);
 	if (n->op == LC_OUT) return m->at[u].held == LC_ALIAS;
-	if (n->op == LC_SLICE) return lc_at(m, v)->op != LC_SLICE || m->at[u].held != LC_IN_PLACE;
+	if (n->op == LC_SLICE) return lc_value(m, v)->op != LC_SLICE || m->at[u].held != LC_IN_PLACE;
 	if (n->op == LC_UPDATE || pointwise(n) || reduces(n)) return false;
 	return !gathered_by_ring(m, u);
 }
@@ -137,7 +137,7 @@ static bool kept(lc_maker *m, int v) {
 	x->last = -1;
 	for (int i = 0; i < x->users; i++) {
 		int u = m->users[x->first + i], unit = m->at[u].unit;
-		bool open = unit < 0 && lc_at(m, u)->op != LC_OUT;
+		bool open = unit < 0 && lc_value(m, u)->op != LC_OUT;
 		int when = unit >= 0 ? m->units.at[unit].key : open ? m->at[u].last : LC_NEVER;
 		if (when > x->last) x->last = when;
 		if (when > x->keeps && (unit < 0 || unit != until)) safe = false;
@@ -177,7 +177,7 @@ static lk_status decide_number(lc_maker *m, int v, lk_error *err) {
 
 static lk_status decide_pointwise(lc_maker *m, int v, lk_error *err) {
 	lc_place *x = &m->at[v];
-	const lc_node *n = lc_at(m, v);
+	const lc_node *n = lc_value(m, v);
 	if (n->rank == 0) return decide_number(m, v, err);
 	if (lc_fused(m, v) >= 0) {
 		LK_TRY(join_fuse(m, v, err));
@@ -206,8 +206,8 @@ static lk_status decide_relabelled(lc_maker *m, int v, lk_error *err) {
 
 /* An output is its operand's memory, unless there is none, or it is overwritten later. */
 static lk_status decide_out(lc_maker *m, int v, lk_error *err) {
-	int operand = lc_at(m, v)->in[0];
-	const lc_node *x = lc_at(m, operand);
+	int operand = lc_value(m, v)->in[0];
+	const lc_node *x = lc_value(m, operand);
 	bool through = is_version(x) || x->op == LC_SLICE || relabels(x);
 	bool lies = x->op != LC_SCALAR && x->op != LC_CONST && x->op != LC_SIZE;
 	if (x->op == LC_SLICE && !contiguous(m, operand)) lies = false;
@@ -218,14 +218,14 @@ static lk_status decide_out(lc_maker *m, int v, lk_error *err) {
 
 /* Whether what update v takes may be written to the state directly: by a step that does not read that memory. */
 static bool written_directly(const lc_maker *m, int v) {
-	int e = lc_at(m, v)->in[1];
-	const lc_node *n = lc_at(m, e);
+	int e = lc_value(m, v)->in[1];
+	const lc_node *n = lc_value(m, e);
 	bool heavy = collective(n) || lc_ops[n->op].family == LC_CONTRACT || n->op == LC_GATHER_ROWS || n->op == LC_SEND;
 	if (!heavy || m->at[e].users != 1 || lc_fused(m, e) >= 0 || n->bucket >= 0) return false;
 	for (int k = 0; k < n->inputs; k++) {
 		int o = n->in[k];
-		while (lc_at(m, o)->op == LC_SLICE || relabels(lc_at(m, o))) o = lc_at(m, o)->in[0];
-		if (is_version(lc_at(m, o)) && lc_at(m, o)->name == lc_at(m, v)->name) return false;
+		while (lc_value(m, o)->op == LC_SLICE || relabels(lc_value(m, o))) o = lc_value(m, o)->in[0];
+		if (is_version(lc_value(m, o)) && lc_value(m, o)->name == lc_value(m, v)->name) return false;
 	}
 	return true;
 }
@@ -234,36 +234,36 @@ static lk_status decide_update(lc_maker *m, int v, lk_error *err) {
 	lc_place *x = &m->at[v];
 	x->held = LC_STORED;
 	if (written_directly(m, v)) {
-		m->at[lc_at(m, v)->in[1]].into = v;
+		m->at[lc_value(m, v)->in[1]].into = v;
 		return LK_OK; /* its unit is that of what it takes */
 	}
-	if (lc_fused(m, v) >= 0 && lc_at(m, v)->rank) return join_fuse(m, v, err);
+	if (lc_fused(m, v) >= 0 && lc_value(m, v)->rank) return join_fuse(m, v, err);
 	return own_unit(m, v, LC_STEP_MAP, err);
 }
 
 static lk_status decide_reduction(lc_maker *m, int v, lk_error *err) {
-	if (lc_fused(m, v) < 0 || lc_at(m, v)->op == LC_TOTAL) return own_unit(m, v, LC_STEP_MAP, err);
+	if (lc_fused(m, v) < 0 || lc_value(m, v)->op == LC_TOTAL) return own_unit(m, v, LC_STEP_MAP, err);
 	m->at[v].held = LC_STORED;
 	return join_fuse(m, v, err);
 }
 
 /* A reduce-scatter and all-gathers along one dim and axis join the pass of their bundle; others stand alone. */
 static bool ring_takes(const lc_maker *m, int v) {
-	const lc_node *n = lc_at(m, v);
+	const lc_node *n = lc_value(m, v);
 	int unit = fuse_unit(m, lc_fused(m, v));
 	if (n->op == LC_ALLGATHER) {
-		const lc_node *x = lc_at(m, n->in[0]);
+		const lc_node *x = lc_value(m, n->in[0]);
 		bool inside = lc_fused(m, n->in[0]) == lc_fused(m, v);
 		if (!inside && (x->name || !pointwise(x) || m->at[n->in[0]].users != 1)) return false;
 		for (int i = 0; i < m->at[v].users; i++)
 			if (lc_fused(m, m->users[m->at[v].first + i]) == lc_fused(m, v)) return false;
 		if (unit < 0 || m->units.at[unit].step.gathers.count == 0) return true;
-		const lc_node *other = lc_at(m, m->units.at[unit].step.gathers.at[0]);
+		const lc_node *other = lc_value(m, m->units.at[unit].step.gathers.at[0]);
 		return other->axis == n->axis && other->d == n->d;
 	}
 	if (n->op != LC_REDUCESCATTER || unit < 0 || m->units.at[unit].step.scatter >= 0) return false;
 	const lc_ids *gathers = &m->units.at[unit].step.gathers;
-	const lc_node *other = gathers->count ? lc_at(m, gathers->at[0]) : n;
+	const lc_node *other = gathers->count ? lc_value(m, gathers->at[0]) : n;
 	return other->axis == n->axis && other->d == n->d;
 }
 
@@ -272,7 +272,7 @@ static lk_status decide_ring(lc_maker *m, int v, lk_error *err) {
 	LK_TRY(join_fuse(m, v, err));
 	lc_step *step = &m->units.at[x->unit].step;
 	x->held = LC_STORED;
-	if (lc_at(m, v)->op == LC_ALLGATHER) return lc_ids_put(m->arena, &step->gathers, v, err);
+	if (lc_value(m, v)->op == LC_ALLGATHER) return lc_ids_put(m->arena, &step->gathers, v, err);
 	step->scatter = v;
 	if (!used_outside(m, v)) x->held = LC_REGISTER;
 	return LK_OK;
@@ -280,9 +280,9 @@ static lk_status decide_ring(lc_maker *m, int v, lk_error *err) {
 
 /* The unit of a bucket that holds collectives like v, or -1. */
 static int bucket_unit(const lc_maker *m, int v) {
-	const lc_node *n = lc_at(m, v);
+	const lc_node *n = lc_value(m, v);
 	for (int u = v + 1; u < m->count && n->bucket >= 0; u++) {
-		const lc_node *o = lc_at(m, u);
+		const lc_node *o = lc_value(m, u);
 		if (o->bucket == n->bucket && o->op == n->op && o->axis == n->axis && o->reduce == n->reduce && o->d == n->d &&
 		    o->dtype == n->dtype && o->list == n->list && o->root == n->root && m->units.at[m->at[u].unit].fuse < 0)
 			return m->at[u].unit;
@@ -292,7 +292,7 @@ static int bucket_unit(const lc_maker *m, int v) {
 
 static lk_status decide_collective(lc_maker *m, int v, lk_error *err) {
 	lc_place *x = &m->at[v];
-	int bucket = lc_at(m, v)->bucket;
+	int bucket = lc_value(m, v)->bucket;
 	bool joined = lc_fused(m, v) >= 0 && ring_takes(m, v);
 	x->held = LC_STORED;
 	if (joined) LK_TRY(decide_ring(m, v, err));
@@ -303,7 +303,7 @@ static lk_status decide_collective(lc_maker *m, int v, lk_error *err) {
 }
 
 static lk_status decide(lc_maker *m, int v, lk_error *err) {
-	const lc_node *n = lc_at(m, v);
+	const lc_node *n = lc_value(m, v);
 	switch (lc_ops[n->op].family) {
 	case LC_LEAF: m->at[v].held = n->op == LC_INPUT || n->op == LC_STATE ? LC_STORED : LC_NOWHERE; return LK_OK;
 	case LC_MAP: case LC_DROP: return decide_pointwise(m, v, err);
@@ -332,7 +332,7 @@ lk_status lc_make_units(lc_maker *m, lk_error *err) {
 	}
 	for (int v = 0; v < m->count; v++) {
 		int unit = m->at[v].unit;
-		m->at[v].home = m->at[v].held == LC_ALIAS || m->at[v].held == LC_IN_PLACE ? m->at[lc_at(m, v)->in[0]].home : v;
+		m->at[v].home = m->at[v].held == LC_ALIAS || m->at[v].held == LC_IN_PLACE ? m->at[lc_value(m, v)->in[0]].home : v;
 		if (unit >= 0) LK_TRY(lc_ids_put(m->arena, &m->units.at[unit].step.values, v, err));
 	}
 	return LK_OK;

@@ -89,11 +89,6 @@ static lk_status check_declared_layout(const lc_program *p, const lc_node *n, in
 		return lc_refuse(p, n, err, "there is no rank %d on %s, which has %lld", l->root, p->axes[axis].name,
 		                 (long long)p->axes[axis].size);
 	if (l->kind != LC_S) return LK_OK;
-	for (int other = 0; other < axis; other++) {
-		if (n->layout[other].kind != LC_S || n->layout[other].dim != l->dim) continue;
-		lc_refuse(p, n, err, "dim %d is sliced over both %s and %s", l->dim, p->axes[other].name, p->axes[axis].name);
-		return lk_hint(err, "slice another dim over %s", p->axes[axis].name);
-	}
 	if (l->dim >= n->rank || l->dim < 0) {
 		lc_refuse(p, n, err, "S(%d,%s) slices dim %d of %d", l->dim, p->axes[axis].name, l->dim, n->rank);
 		return n->rank ? lk_hint(err, "dims count from 0 to %d", n->rank - 1)

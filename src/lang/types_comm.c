@@ -26,10 +26,24 @@ static lk_status need_partial(const lc_program *p, const lc_node *n, lk_error *e
 	                                 : lk_hint(err, "leave %s out", lc_ops[n->op].name);
 }
 
+/* A dim that is sliced over several axes is cut by the first of them, its slices by the next: a cut is made, and undone,
+ * as the innermost one. */
+static lk_status need_innermost(const lc_program *p, const lc_node *n, int d, lk_error *err) {
+	const lc_node *x = lc_in(p, n, 0);
+	char text[LC_SHOWN];
+	for (int a = n->axis + 1; a < p->axis_count; a++) {
+		if (x->layout[a].kind != LC_S || x->layout[a].dim != d) continue;
+		lc_refuse(p, n, err, "dim %d of %s is sliced over %s, inside of its slices over %s", d,
+		          lc_shown(p, n->in[0], text), p->axes[a].name, p->axes[n->axis].name);
+		return lk_hint(err, "gather first: allgather(%s, %d, %s)", text, d, p->axes[a].name);
+	}
+	return LK_OK;
+}
+
 static lk_status need_sliced(const lc_program *p, const lc_node *n, lk_error *err) {
 	const lc_layout *l = &lc_in(p, n, 0)->layout[n->axis];
 	char x[LC_SHOWN];
-	if (l->kind == LC_S && l->dim == n->d && !l->turn) return LK_OK;
+	if (l->kind == LC_S && l->dim == n->d && !l->turn) return need_innermost(p, n, n->d, err);
 	lc_shown(p, n->in[0], x);
 	if (l->kind == LC_S && !l->turn) {
 		lc_refuse(p, n, err, "%s is sliced over %s along dim %d, not %d", x, p->axes[n->axis].name, l->dim, n->d);
@@ -46,9 +60,9 @@ static lk_status need(const lc_program *p, const lc_node *n, lc_layout_kind kind
 	return lc_refuse_layout(p, n, 0, n->axis, why, err);
 }
 
-/* The dim that the result is sliced along must not be sliced over another axis; lc_add checks that it divides. */
 static lk_status give_slices(const lc_program *p, lc_node *n, int d, lk_error *err) {
 	LK_TRY(need_dim(p, n, d, err));
+	LK_TRY(need_innermost(p, n, d, err));
 	n->layout[n->axis] = (lc_layout){.kind = LC_S, .dim = (int8_t)d};
 	return LK_OK;
 }
@@ -80,6 +94,7 @@ static lk_status collective(lc_program *p, lc_node *n, lk_error *err) {
 		return need(p, n, LC_S, ", not sliced", err);
 	case LC_LOCAL:
 		LK_TRY(need(p, n, LC_S, ", not sliced", err));
+		LK_TRY(need_innermost(p, n, from.dim, err));
 		to->kind = LC_L;
 		return lc_dim_over(p, n->dim[from.dim], ranks, n->line, n->column, &n->dim[from.dim], err);
 	case LC_SLICED:

@@ -41,10 +41,19 @@ static inline bool lc_is_leaf(const lc_node *n) { return lc_ops[n->op].family ==
 uint8_t *lc_new_set(const lc_program *p, lk_arena *arena); /* of its values, empty; NULL when memory is out */
 /* Adds what a word stands for; an error if nothing. */
 lk_status lc_mark(const lc_program *p, const lc_word *w, uint8_t *set, lk_error *err);
-/* Whether a directive may introduce this name. */
-lk_status lc_name_new(const lc_program *p, const lc_word *w, lk_error *err);
+/* Whether a directive may introduce its names. */
+lk_status lc_names_new(const lc_program *p, const lc_directive *d, lk_error *err);
 /* What a statement is called in messages: "gr", or "an output". */
 const char *lc_part_name(const lc_node *n);
+
+/* ---- rewrite_split.c ---- */
+
+/* The one all-reduce of the statement that a word names. */
+lk_status lc_find_reduction(const lc_program *p, const lc_word *w, int *id, lk_error *err);
+/* The dim along which an all-reduce is scattered. */
+lk_status lc_scatter_dim(const lc_program *p, const lc_directive *d, const lc_node *n, int *dim, lk_error *err);
+/* Values that a directive takes apart must not run together with others yet. */
+lk_status lc_need_unbundled(const lc_program *p, const lc_directive *d, int id, lk_error *err);
 
 /* ---- gathers.c ---- */
 
@@ -67,6 +76,14 @@ lk_status lc_check_convex(const lc_program *p, const uint8_t *set, const lc_dire
 
 /* A copy of p whose values of the set belong to a new bundle. */
 lk_status lc_add_bundle(const lc_program *p, const lc_directive *d, const uint8_t *set, lc_program **out, lk_error *err);
+
+/* ---- chunks.c ---- */
+
+/* The dim of a value that dim d of its operand k becomes; -1: it is summed over, or repeated. */
+int lc_dim_to(const lc_program *p, int id, int k, int d);
+/* For each value of a set that feeds itself the dim along which it is cut, as a directive asks; -1 for those that every
+ * chunk needs as a whole, and for all where the chunks are tensors of a list. */
+lk_status lc_chunk_dims(const lc_program *p, const uint8_t *set, const lc_directive *d, int *dims, lk_error *err);
 
 /* ---- directives; each gives a new program ---- */
 typedef lk_status lc_rewriter(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err);

@@ -79,10 +79,22 @@ static bool taken(const lc_program *p, const char *name) {
 	return lc_axis_find(p, name) >= 0 || lc_dim_find(p, name) >= 0 || lc_list_find(p, name) >= 0;
 }
 
-lk_status lc_name_new(const lc_program *p, const lc_word *w, lk_error *err) {
+static lk_status name_new(const lc_program *p, const lc_word *w, lk_error *err) {
 	if (!taken(p, w->text)) return LK_OK;
 	lc_word_wrong(p, w, err, "this name is taken");
 	return lk_hint(err, "choose another name");
+}
+
+lk_status lc_names_new(const lc_program *p, const lc_directive *d, lk_error *err) {
+	for (int i = 0; i < d->result_count; i++) {
+		LK_TRY(name_new(p, &d->results[i], err));
+		for (int k = 0; k < i; k++) {
+			if (strcmp(d->results[i].text, d->results[k].text) != 0) continue;
+			lc_word_wrong(p, &d->results[i], err, "this name is taken");
+			return lk_hint(err, "choose another name");
+		}
+	}
+	return LK_OK;
 }
 
 const char *lc_part_name(const lc_node *n) {

@@ -69,7 +69,8 @@ lk_status lc_count_uses(const lc_program *p, lk_arena *arena, int **out, lk_erro
 
 static lc_rewriter *const rewriters[LC_DIRECTIVES] = {
 	[LC_SPLIT] = lc_rewrite_split, [LC_REORDER] = lc_rewrite_reorder, [LC_SLICE_STATE] = lc_rewrite_slice,
-	[LC_FUSE] = lc_rewrite_fuse,
+	[LC_FUSE] = lc_rewrite_fuse, [LC_OVERLAP] = lc_rewrite_overlap, [LC_BUCKET] = lc_rewrite_bucket,
+	[LC_HIERARCHICAL] = lc_rewrite_hierarchical,
 };
 
 lk_status lc_rewrite(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {

@@ -33,6 +33,10 @@ lk_status lc_settle_rewritten(lc_program *p, lk_error *err);
 /* The bundles of a settled program as a schedule, in the file's arena. */
 lk_status lc_bundles_schedule(const lc_program *p, const char *name, lc_schedule *out, lk_error *err);
 
+/* For each value the dim along which an overlap cuts it into chunks; -1: all values outside, those that every chunk needs
+ * as a whole, and all where chunks are the tensors of a list or parts run side by side. */
+lk_status lc_overlap_dims(const lc_program *p, int bundle, int *dims, lk_error *err);
+
 /* The directives worth trying on p next, for a search: every one is well formed, though lc_rewrite may refuse it. Names
  * that they introduce are new; all memory is from the file's arena. `nodes`: ranks of a group for hierarchical, 0 none. */
 typedef LK_VEC(lc_directive) lc_moves;

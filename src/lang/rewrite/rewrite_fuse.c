@@ -207,7 +207,7 @@ static lk_status check(fuser *f, lk_arena *arena, lk_error *err) {
 	for (int i = 0; i < count(f); i++)
 		if (f->set[i]) LK_TRY(check_place(f, i, err));
 	LK_TRY(check_collectives(f, err));
-	return f->d->result_count ? lc_name_new(f->p, &f->d->results[0], err) : LK_OK;
+	return lc_names_new(f->p, f->d, err);
 }
 
 lk_status lc_rewrite_fuse(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {

@@ -7,7 +7,7 @@
 
 #include "lang/rewrite/build.h"
 
-static lk_status find_reduction(const lc_program *p, const lc_word *w, int *id, lk_error *err) {
+lk_status lc_find_reduction(const lc_program *p, const lc_word *w, int *id, lk_error *err) {
 	int ids[LC_VALUES], found = 0, count = lc_part(p, w->text, ids, LC_VALUES);
 	for (int i = 0; i < count; i++) {
 		if (p->nodes.at[ids[i]].op != LC_ALLREDUCE) continue;
@@ -24,15 +24,9 @@ static lk_status find_reduction(const lc_program *p, const lc_word *w, int *id, 
 }
 
 static lk_status check_names(const lc_program *p, const lc_directive *d, lk_error *err) {
-	if (d->result_count != 2) {
-		lc_wrong(p, d->line, d->column, err, "split gives 2 names");
-		return lk_hint(err, "split %s -> (rs,ag)", d->names[0].text);
-	}
-	LK_TRY(lc_name_new(p, &d->results[0], err));
-	LK_TRY(lc_name_new(p, &d->results[1], err));
-	if (strcmp(d->results[0].text, d->results[1].text) != 0) return LK_OK;
-	lc_word_wrong(p, &d->results[1], err, "this name is taken");
-	return lk_hint(err, "choose another name");
+	if (d->result_count == 2) return lc_names_new(p, d, err);
+	lc_wrong(p, d->line, d->column, err, "split gives 2 names");
+	return lk_hint(err, "split %s -> (rs,ag)", d->names[0].text);
 }
 
 static bool is_sliced(const lc_program *p, const lc_node *n, int d) {
@@ -41,13 +35,12 @@ static bool is_sliced(const lc_program *p, const lc_node *n, int d) {
 	return false;
 }
 
-static lk_status choose_dim(const lc_program *p, const lc_directive *d, const lc_node *n, int *dim, lk_error *err) {
+lk_status lc_scatter_dim(const lc_program *p, const lc_directive *d, const lc_node *n, int *dim, lk_error *err) {
 	const lc_word *w = &d->names[0];
-	*dim = (int)d->size - 1;
+	*dim = d->kind == LC_SPLIT ? (int)d->size - 1 : -1;
 	if (n->rank == 0) {
 		lc_word_wrong(p, w, err, "%s is one number, which has no slices", w->text);
-		return lk_hint(err, "leave it reduced, or split by reduce: split %s -> (%s,%s) by reduce", w->text,
-		               d->results[0].text, d->results[1].text);
+		return d->kind == LC_SPLIT ? lk_hint(err, "leave it reduced, or write by reduce") : lk_hint(err, "leave it out");
 	}
 	if (*dim >= n->rank) {
 		lc_word_wrong(p, w, err, "%s has no dim %d", w->text, *dim);
@@ -60,12 +53,19 @@ static lk_status choose_dim(const lc_program *p, const lc_directive *d, const lc
 	return lk_hint(err, "leave it reduced");
 }
 
+lk_status lc_need_unbundled(const lc_program *p, const lc_directive *d, int id, lk_error *err) {
+	const lc_node *n = &p->nodes.at[id];
+	if (n->fuse < 0 && n->overlap < 0 && n->bucket < 0) return LK_OK;
+	lc_wrong(p, d->line, d->column, err, "%s is fused, overlapped or in a bucket already", lc_part_name(n));
+	return lk_hint(err, "write %s before fuse, overlap and bucket", lc_directive_names[d->kind]);
+}
+
 /* The first half, which takes the first name; the second takes what was the all-reduce's. */
 static lk_status halves(lc_build *b, const lc_directive *d, int id, lk_error *err) {
 	const lc_node *n = &b->from->nodes.at[id];
 	bool root = d->order && strcmp(d->order, "reduce") == 0;
 	int dim = 0;
-	if (!root) LK_TRY(choose_dim(b->from, d, n, &dim, err));
+	if (!root) LK_TRY(lc_scatter_dim(b->from, d, n, &dim, err));
 	lc_node first = lc_build_on(root ? LC_REDUCE : LC_REDUCESCATTER, n, b->map[n->in[0]]);
 	lc_node second = lc_build_on(root ? LC_BROADCAST : LC_ALLGATHER, n, 0);
 	first.reduce = n->reduce, first.axis = second.axis = n->axis;
@@ -78,12 +78,9 @@ static lk_status halves(lc_build *b, const lc_directive *d, int id, lk_error *er
 
 static lk_status build(lc_build *b, const lc_directive *d, lk_error *err) {
 	int id;
-	LK_TRY(find_reduction(b->from, &d->names[0], &id, err));
+	LK_TRY(lc_find_reduction(b->from, &d->names[0], &id, err));
 	LK_TRY(check_names(b->from, d, err));
-	if (b->from->nodes.at[id].fuse >= 0 || b->from->nodes.at[id].overlap >= 0 || b->from->nodes.at[id].bucket >= 0) {
-		lc_word_wrong(b->from, &d->names[0], err, "%s is fused, overlapped or in a bucket already", d->names[0].text);
-		return lk_hint(err, "write split before fuse, overlap and bucket");
-	}
+	LK_TRY(lc_need_unbundled(b->from, d, id, err));
 	for (int i = 0; i < (int)b->from->nodes.count; i++)
 		LK_TRY(i == id ? halves(b, d, i, err) : lc_build_copy(b, i, err));
 	return LK_OK;

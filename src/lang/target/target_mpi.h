@@ -19,24 +19,43 @@
 #include "lang/target/target_text.h"
 
 typedef struct lc_mpi {
+	const lc_program *original; /* scalars, dims and indices are numbered as there */
 	const lc_program *p;
 	const lc_steps *steps;
 	FILE *out;
 	int number;      /* of the schedule: in all its names */
+	const char *helper; /* "": in the names of functions that parts of a step get, "step1pass_F" */
 	int *memory;     /* [values] the value whose part holds it: lc_steps.storage, with what rings need; -1: none */
-	bool *part;      /* [values] has a part of its own */
-	bool *stated;    /* [values] is written in a pass already: used while a function is written */
+	bool *part;      /* [values] has a part of its own, perhaps without memory */
+	LK_VEC(int) touched; /* values that passes read or write, for the count of bytes */
+	LK_VEC(const char *) indices; /* of groups, as numbered in the source */
 	lk_arena arena;
 	lk_error *err;
 } lc_mpi;
 
 /* ---- target_mpi_names.c ---- */
-/* The part of a value, as an expression: "run->part[t1_gr][item]"; item "0" for values of no list. Returns `out`. */
-char *lc_mpi_part(const lc_mpi *c, int id, char *out, size_t size);
 /* The value that has the part: a state for its updates, what an output puts out. */
 int lc_mpi_owner(const lc_mpi *c, int id);
+/* The value whose memory it is in the end. */
+int lc_mpi_root(const lc_mpi *c, int id);
+/* The part of a value, an expression of type rt_part *: "run->part[t1_gr]"; for lists "&run->part[t1_gr][item]". */
+char *lc_mpi_part(const lc_mpi *c, int id, char *out, size_t size);
+/* Its number: "t1_gr". */
+char *lc_mpi_number(const lc_mpi *c, int id, char out[LC_IDENTIFIER]);
+/* prefix, '_' and the name, or prefix and number; without a prefix the name or the number alone. */
+char *lc_mpi_named(const lc_mpi *c, const char *prefix, int id, char out[LC_IDENTIFIER]);
 /* "step1_gr", unique in the file. */
 char *lc_mpi_function(const lc_mpi *c, const lc_step *s, char out[LC_IDENTIFIER]);
+int lc_mpi_scalar(const lc_mpi *c, int id);            /* its place among the program's scalars */
+void lc_mpi_size(const lc_mpi *c, int id, FILE *out);  /* size(...), a double */
+int lc_mpi_index(lc_mpi *c, const char *name);         /* of a group; -1 for none */
+bool lc_mpi_may_be_absent(const lc_mpi *c, int id);    /* some ranks may hold nothing of it */
+lk_status lc_mpi_touch(lc_mpi *c, int id);
+
+/* ---- target_mpi_tables.c ---- */
+/* Which values have parts and which memory; enum of their numbers, table, shapes, conditions. */
+lk_status lc_mpi_plan(lc_mpi *c);
+lk_status lc_mpi_tables(lc_mpi *c);
 
 /* ---- one file per kind of step: each writes "static void stepN_NAME(rt_run *run)" and what it needs ---- */
 typedef lk_status lc_mpi_step(lc_mpi *c, const lc_step *s);
@@ -45,7 +64,8 @@ lc_mpi_step lc_mpi_contract; /* target_mpi_contract.c: CONTRACT and ROWS */
 lc_mpi_step lc_mpi_comm;     /* target_mpi_comm.c: COMM and SEND */
 lc_mpi_step lc_mpi_ring;     /* target_mpi_ring.c */
 lc_mpi_step lc_mpi_overlap;  /* target_mpi_overlap.c */
-lk_status lc_mpi_any(lc_mpi *c, const lc_step *s); /* by its kind */
+lc_mpi_step lc_mpi_ring_plain, lc_mpi_overlap_plain; /* target_mpi_plain.c: one part after the other */
+lk_status lc_mpi_any(lc_mpi *c, const lc_step *s);   /* by its kind */
 
 /* ---- for rings: the pass of a step by ranges ---- */
 /* Writes "static void NAME(rt_run *run, int64_t item, int64_t from, int64_t to)": trips from .. to - 1 of the outer loop
@@ -54,8 +74,8 @@ lk_status lc_mpi_any(lc_mpi *c, const lc_step *s); /* by its kind */
  * has one element; the outer loop then has one trip); rt_product(part, 0, outer) is the number of trips and
  * rt_product(part, outer, rank) the elements of each. */
 lk_status lc_mpi_pass(lc_mpi *c, const lc_step *s, const char *name, int *outer);
-/* Writes the call "NAME(run);"-style statements of a collective between whole parts: the body of lc_mpi_comm's function,
- * indented by `depth` tabs, for `item` in scope. */
-lk_status lc_mpi_collective(lc_mpi *c, int id, int depth);
+/* Writes the statements of collectives of one kind between whole parts, for all tensors of their list: declarations of
+ * `from` and `to`, a call. `bucket`: bytes of a message that joins tensors, 0: one for each. */
+lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucket, int depth);
 
 #endif

@@ -123,6 +123,34 @@ const char *lc_register_type(lc_dtype t) { return formats[t].registers; }
 const char *lc_format_name(lc_dtype t) { return formats[t].name; }
 const char *lc_load_call(lc_dtype t) { return formats[t].load; }
 const char *lc_store_call(lc_dtype t) { return formats[t].store; }
+
+/* As the interpreter has them (lc_lowest, lc_highest). */
+const char *lc_lowest_text(lc_dtype t) {
+	switch (t) {
+	case LC_I64: return "INT64_MIN";
+	case LC_I32: return "INT32_MIN";
+	case LC_I16: return "INT16_MIN";
+	case LC_I8: return "INT8_MIN";
+	case LC_F8: return "-448.0";
+	default: return lc_is_real(t) ? "-INFINITY" : "0";
+	}
+}
+
+const char *lc_highest_text(lc_dtype t) {
+	switch (t) {
+	case LC_I64: return "INT64_MAX";
+	case LC_I32: return "INT32_MAX";
+	case LC_I16: return "INT16_MAX";
+	case LC_I8: return "INT8_MAX";
+	case LC_U64: return "UINT64_MAX";
+	case LC_U32: return "UINT32_MAX";
+	case LC_U16: return "UINT16_MAX";
+	case LC_U8: return "UINT8_MAX";
+	case LC_F8: return "448.0";
+	default: return lc_is_real(t) ? "INFINITY" : "1";
+	}
+}
+
 bool lc_is_narrow(lc_dtype t) { return t == LC_F16 || t == LC_BF16 || t == LC_F8; }
 
 /* ---- sizes ---- */

@@ -38,6 +38,8 @@ const char *lc_memory_type(lc_dtype t);   /* "uint16_t" for f16 and bf16, "uint8
 const char *lc_register_type(lc_dtype t); /* float, double, int64_t, uint64_t, bool; weak numbers: double */
 const char *lc_format_name(lc_dtype t);   /* "RT_F16": of the runtime's enum rt_format */
 bool lc_is_narrow(lc_dtype t);            /* a real format below f32 */
+const char *lc_lowest_text(lc_dtype t);   /* where a maximum over nothing begins, and a minimum */
+const char *lc_highest_text(lc_dtype t);
 /* What is around the element in a load and in a store: "rt_from_f16(" ... ")", "(uint8_t)(" ... ")"; "(" ... ")". */
 const char *lc_load_call(lc_dtype t);
 const char *lc_store_call(lc_dtype t);

@@ -1,0 +1,146 @@
+/* rewrite_overlap.c: overlap {y,F} chunk: producer and consumer chunk by chunk, along a dim that all of them can be cut
+ * along (see chunks.c); of a list, tensor by tensor. overlap {k1,c0}: two that do not feed each other run at once. */
+#include <string.h>
+
+#include "lang/rewrite/build.h"
+
+enum { PARTS = 64 };
+
+typedef struct overlapper {
+	const lc_program *p;
+	const lc_directive *d;
+	uint8_t *set, *part;  /* part: 1 + the word that names a value */
+	int group[PARTS];     /* words that feed each other have one group */
+	int *dims;
+} overlapper;
+
+static const lc_node *node(const overlapper *o, int id) { return &o->p->nodes.at[id]; }
+
+static int count(const overlapper *o) { return (int)o->p->nodes.count; }
+
+static lk_status mark(overlapper *o, lk_arena *arena, lk_error *err) {
+	uint8_t *one = lc_new_set(o->p, arena);
+	if (!one) return lk_oom(err);
+	for (int w = 0; w < o->d->name_count; w++) {
+		memset(one, 0, o->p->nodes.count);
+		LK_TRY(lc_mark(o->p, &o->d->names[w], one, err));
+		for (int i = 0; i < count(o); i++) {
+			if (!one[i] || lc_is_leaf(node(o, i))) continue;
+			if (node(o, i)->overlap >= 0) {
+				lc_word_wrong(o->p, &o->d->names[w], err, "%s is overlapped already", o->d->names[w].text);
+				return lk_hint(err, "name all that overlaps in one directive");
+			}
+			if (!o->set[i]) o->part[i] = (uint8_t)(w + 1);
+			o->set[i] = 1;
+		}
+	}
+	return LK_OK;
+}
+
+/* A pass is a part as a whole. */
+static lk_status check_passes(const overlapper *o, lk_error *err) {
+	for (int i = 0; i < count(o); i++) {
+		if (o->set[i] || node(o, i)->fuse < 0) continue;
+		for (int k = 0; k < count(o); k++) {
+			if (!o->set[k] || node(o, k)->fuse != node(o, i)->fuse) continue;
+			const char *label = o->p->bundles.at[node(o, i)->fuse].name;
+			const lc_word *w = &o->d->names[o->part[k] - 1];
+			lc_word_wrong(o->p, w, err, "%s is fused with %s, and the pass runs as one", w->text, lc_part_name(node(o, i)));
+			return lk_hint(err, "name the label of the pass%s%s", label ? ": " : "", label ? label : "");
+		}
+	}
+	return LK_OK;
+}
+
+static void join(overlapper *o, int a, int b) {
+	int from = o->group[a], to = o->group[b];
+	for (int w = 0; w < o->d->name_count; w++)
+		if (o->group[w] == from) o->group[w] = to;
+}
+
+/* How many groups of words feed each other. */
+static int find_groups(overlapper *o) {
+	int groups = 0;
+	for (int w = 0; w < o->d->name_count; w++) o->group[w] = w;
+	for (int i = 0; i < count(o); i++)
+		for (int k = 0; k < node(o, i)->inputs && o->set[i]; k++)
+			if (o->set[node(o, i)->in[k]]) join(o, o->part[i] - 1, o->part[node(o, i)->in[k]] - 1);
+	for (int w = 0; w < o->d->name_count; w++) {
+		bool first = true;
+		for (int v = 0; v < w; v++) first &= o->group[v] != o->group[w];
+		groups += first;
+	}
+	return groups;
+}
+
+static lk_status check_groups(overlapper *o, bool *chunks, lk_error *err) {
+	int groups = find_groups(o), apart = 0;
+	bool asked = *o->d->chunk || o->d->chunks || o->d->order;
+	*chunks = groups == 1;
+	if (groups == 1 || (groups == o->d->name_count && !asked)) return LK_OK;
+	for (int w = 1; w < o->d->name_count && !apart; w++)
+		if (o->group[w] != o->group[0]) apart = w;
+	const lc_word *w = &o->d->names[apart];
+	lc_word_wrong(o->p, w, err, "%s neither feeds nor is fed by %s", w->text, o->d->names[0].text);
+	return asked ? lk_hint(err, "what runs side by side has no chunks: leave chunk and order out")
+	             : lk_hint(err, "overlap them in directives of their own");
+}
+
+static lk_status check_ring(const overlapper *o, lk_error *err) {
+	if (!o->d->order || strcmp(o->d->order, "ring") != 0) return LK_OK;
+	for (int i = 0; i < count(o); i++) {
+		int op = node(o, i)->op;
+		if (o->set[i] && (op == LC_REDUCESCATTER || op == LC_ALLGATHER || op == LC_ALLREDUCE || op == LC_ALLTOALL))
+			return LK_OK;
+	}
+	lc_wrong(o->p, o->d->line, o->d->column, err, "the ring's order is that of a collective, and none is overlapped");
+	return lk_hint(err, "write order linear, or add the collective");
+}
+
+static lk_status check(overlapper *o, lk_arena *arena, lk_error *err) {
+	bool chunks;
+	if (o->d->name_count < 2) {
+		lc_wrong(o->p, o->d->line, o->d->column, err, "one stage alone does not overlap");
+		return lk_hint(err, "name producer and consumer: overlap {y,F} chunk");
+	}
+	if (o->d->name_count > PARTS)
+		return lc_wrong(o->p, o->d->line, o->d->column, err, "more than %d stages in one overlap", PARTS);
+	LK_TRY(mark(o, arena, err));
+	LK_TRY(check_passes(o, err));
+	LK_TRY(check_groups(o, &chunks, err));
+	LK_TRY(lc_check_convex(o->p, o->set, o->d, err));
+	LK_TRY(check_ring(o, err));
+	if (chunks) LK_TRY(lc_chunk_dims(o->p, o->set, o->d, o->dims, err));
+	return lc_names_new(o->p, o->d, err);
+}
+
+lk_status lc_rewrite_overlap(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	overlapper o = {.p = p, .d = d, .set = lc_new_set(p, &arena), .part = lc_new_set(p, &arena)};
+	o.dims = LK_ARRAY(&arena, int, p->nodes.count);
+	lk_status status = o.set && o.part && o.dims ? check(&o, &arena, err) : lk_oom(err);
+	if (status == LK_OK) status = lc_add_bundle(p, d, o.set, out, err);
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* Values that belong to no part that feeds another are cut nowhere. */
+lk_status lc_overlap_dims(const lc_program *p, int bundle, int *dims, lk_error *err) {
+	const lc_bundle *b = &p->bundles.at[bundle];
+	lc_directive d = {.kind = LC_OVERLAP, .chunk = b->chunk, .order = b->order};
+	lk_arena arena = LK_ARENA_INIT;
+	uint8_t *set = lc_new_set(p, &arena);
+	bool feeds = false;
+	if (!set) return lk_oom(err);
+	for (size_t i = 0; i < p->nodes.count; i++) set[i] = p->nodes.at[i].overlap == bundle, dims[i] = -1;
+	for (size_t i = 0; i < p->nodes.count; i++) {
+		const lc_node *n = &p->nodes.at[i];
+		for (int k = 0; k < n->inputs && set[i]; k++) {
+			const lc_node *x = &p->nodes.at[n->in[k]];
+			feeds |= set[n->in[k]] && (n->part_of != x->part_of || n->fuse != x->fuse) && (n->fuse < 0 || n->fuse != x->fuse);
+		}
+	}
+	lk_status status = feeds ? lc_chunk_dims(p, set, &d, dims, err) : LK_OK;
+	lk_arena_free(&arena);
+	return status;
+}
