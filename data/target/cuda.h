@@ -6,7 +6,10 @@
 #include <cuda_fp8.h>
 #include <cuda/atomic>
 #include <cublasLt.h>
+#include <errno.h>
 #include <float.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +43,7 @@ static cudaError_t rt_launch_all(void (*kernel)(K...), int grid, int block, size
 #endif
 #define RT_BOTH static __host__ __device__ __forceinline__
 #define RT_FUNCTION RT_BOTH
+#define RT_HOST_FUNCTION static
 #define RT_NARROW_FORMATS /* their conversions are the processor's, below */
 
 enum { RT_RANK = 6, RT_RANKS = 16 };

@@ -60,7 +60,7 @@ static void rt_allreduce(rt_run *run, rt_part *to, const rt_part *from, int axis
 
 static void rt_reduce(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce, int root) {
 	ncclDataType_t type;
-	if (!from->here) return;
+	if (!from->here || from->count == 0) return;
 	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
 	bool mine = run->mesh.at[axis] == root;
 	if (rt_reduced(from->format, &type))
@@ -200,4 +200,67 @@ static void rt_send(rt_run *run, rt_part *to, const rt_part *from, int axis, int
 		RT_NCCL(ncclSend(from->data, (size_t)(from->count * rt_bytes[from->format]), ncclUint8, target, run->mesh.along[axis], run->stream));
 	if (run->mesh.at[axis] == target && to->count)
 		RT_NCCL(ncclRecv(to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8, source, run->mesh.along[axis], run->stream));
+}
+
+/* ---- collectives of several tensors -------------------------------------------------------------------------------- */
+
+typedef struct rt_pairs {
+	rt_part **from, **to;
+	int count;
+} rt_pairs;
+
+/* d, e: dims; of a send the places of its two groups along the axis. */
+typedef struct rt_collective {
+	int axis, reduce, d, e, root, shift;
+} rt_collective;
+
+/* Needs no kernel before or behind it, so that several can be one group of NCCL's. */
+static bool rt_all_direct(const rt_pairs *x, bool reduces, int dim) {
+	ncclDataType_t type;
+	for (int i = 0; i < x->count; i++) {
+		const rt_part *p = x->from[i]->count > x->to[i]->count ? x->from[i] : x->to[i];
+		if ((reduces && !rt_reduced(p->format, &type)) || (dim >= 0 && rt_extents(p->extent, 0, dim) > 1)) return false;
+	}
+	return true;
+}
+
+#define RT_PAIRS(name, direct, call) \
+	static void rt_##name##_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) { \
+		bool group = x->count > 1 && (direct); \
+		if (group) RT_NCCL(ncclGroupStart()); \
+		for (int i = 0; i < x->count; i++) { \
+			rt_part *to = x->to[i]; \
+			const rt_part *from = x->from[i]; \
+			call; \
+		} \
+		if (group) RT_NCCL(ncclGroupEnd()); \
+	}
+RT_PAIRS(allreduce, rt_all_direct(x, true, -1), rt_allreduce(run, to, from, c->axis, c->reduce))
+RT_PAIRS(reduce, rt_all_direct(x, true, -1), rt_reduce(run, to, from, c->axis, c->reduce, c->root))
+RT_PAIRS(broadcast, true, rt_broadcast(run, to, from, c->axis, c->root))
+RT_PAIRS(reducescatter, rt_all_direct(x, true, c->d), rt_reducescatter(run, to, from, c->axis, c->reduce, c->d))
+RT_PAIRS(allgather, rt_all_direct(x, false, c->d), rt_allgather(run, to, from, c->axis, c->d, 0))
+RT_PAIRS(alltoall, false, rt_alltoall(run, to, from, c->axis, c->d, c->e))
+RT_PAIRS(permute, true, rt_permute(run, to, from, c->axis, c->shift))
+RT_PAIRS(send, true, rt_send(run, to, from, c->axis, c->d, c->e))
+#undef RT_PAIRS
+
+/* A collective of several values, each of `items` tensors. NCCL gets up to `bucket` bytes of them as one group, which it
+ * makes one launch of; tensors stay where they are. 0: one each. */
+static void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collective *, const rt_pairs *), rt_collective c,
+	rt_part *const *from, rt_part *const *to, int values, int64_t items, int64_t bucket) {
+	rt_part **all = (rt_part **)malloc(2 * (size_t)(values * items) * sizeof *all);
+	rt_pairs x = {all, all + values * items, 0};
+	int64_t bytes = 0;
+	if (!all) { rt_fail(run, "a collective", "memory is out", __LINE__); return; }
+	for (int v = 0; v < values; v++)
+		for (int64_t i = 0; i < items; i++) {
+			/* What is whole has the same size on all ranks, so that they join alike. */
+			int64_t size = rt_extents(to[v][i].whole, 0, to[v][i].rank) * rt_bytes[to[v][i].format];
+			if (x.count && bytes + size > bucket) collective(run, &c, &x), x.count = 0, bytes = 0;
+			x.from[x.count] = &from[v][i], x.to[x.count++] = &to[v][i];
+			bytes += size;
+		}
+	if (x.count) collective(run, &c, &x);
+	free(all);
 }

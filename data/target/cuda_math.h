@@ -151,6 +151,10 @@ static void rt_matmul(rt_run *run, rt_matrix to, rt_matrix a, rt_matrix b, bool 
 	}
 }
 
+static void rt_product_parts(rt_run *run, const rt_part *a, bool ta, const rt_part *b, bool tb, rt_part *to) {
+	if (to->here) rt_matmul(run, rt_all_of(to), rt_all_of(a), rt_all_of(b), ta, tb);
+}
+
 /* ---- convolutions, rows -------------------------------------------------------------------------------------------- */
 
 typedef struct rt_window {
@@ -177,7 +181,9 @@ template <int F> static __global__ void rt_conv2d_kernel(char *to, const char *x
 template <int F> static void rt_conv2d_in(rt_run *run, char *to, const char *x, const char *w, rt_window s) {
 	RT_RUN(rt_conv2d_kernel<F>, s.n * s.o * s.oh * s.ow, to, x, w, s);
 }
-static void rt_conv2d(rt_run *run, rt_part *to, rt_matrix x, rt_matrix w, int64_t stride, int64_t pad) {
+static void rt_conv2d(rt_run *run, const rt_part *px, const rt_part *pw, rt_part *to, int64_t stride, int64_t pad) {
+	if (!to->here) return;
+	rt_matrix x = rt_all_of(px), w = rt_all_of(pw);
 	rt_window s = {to->extent[0], to->extent[1], x.extent[1], x.extent[2], x.extent[3], w.extent[2], w.extent[3], to->extent[2],
 		to->extent[3], stride, pad, {x.stride[0], x.stride[1], x.stride[2]}, {w.stride[0], w.stride[1], w.stride[2]}};
 	RT_SWITCH(to->format, rt_conv2d_in, run, to->data, x.data, w.data, s)
@@ -205,8 +211,10 @@ template <class T> static void rt_rows_by(rt_run *run, rt_part *to, rt_matrix ta
 	}
 #undef RT_ROWS
 }
-/* begin: the table's first row here. */
-static void rt_gather_rows(rt_run *run, rt_part *to, rt_matrix table, rt_matrix index, int64_t begin) {
+static void rt_gather_rows(rt_run *run, const rt_part *from, const rt_part *at, rt_part *to) {
+	if (!to->here) return;
+	rt_matrix table = rt_all_of(from), index = rt_all_of(at);
+	int64_t begin = from->begin[0];
 	switch (rt_bytes[to->format]) {
 	case 1: rt_rows_by<uint8_t>(run, to, table, index, begin); break;
 	case 2: rt_rows_by<uint16_t>(run, to, table, index, begin); break;

@@ -1,5 +1,8 @@
 /* ---- kernels that reach the memory of other ranks ------------------------------------------------------------------ */
 
+#include <condition_variable>
+#include <mutex>
+
 /* How they do: the same kernels by NCCL's collectives beside them (host), by pointers, by NCCL's windows. */
 enum rt_backend { RT_HOST, RT_POINTERS, RT_WINDOWS };
 enum { RT_SHARED_PARTS = 16 };
@@ -8,8 +11,22 @@ enum { RT_SHARED_PARTS = 16 };
 #endif
 
 /* Threads of one process that meet: the ranks along one axis. */
-typedef struct rt_team rt_team;
-static void rt_meet(rt_team *team);
+struct rt_team {
+	std::mutex lock;
+	std::condition_variable all;
+	int size, here = 0;
+	unsigned round = 0;
+	explicit rt_team(int n) : size(n) {}
+};
+static void rt_meet(rt_team *t) {
+	std::unique_lock<std::mutex> hold(t->lock);
+	unsigned mine = t->round;
+	if (++t->here == t->size) {
+		t->here = 0, t->round++;
+		t->all.notify_all();
+	} else t->all.wait(hold, [&] { return t->round != mine; });
+}
+
 
 typedef struct rt_ring {
 	enum rt_backend backend;

@@ -75,6 +75,7 @@ typedef enum rt_kind {
 	RT_INPUT, RT_STATE,     /* memory that lasts */
 	RT_OWN,                 /* memory of a run */
 	RT_SHARED,              /* the memory of another value */
+	RT_VIEW,                /* a slice of another value's memory, whose elements lie together */
 	RT_SHAPE,               /* none: only extents */
 } rt_kind;
 
@@ -91,11 +92,13 @@ typedef struct rt_value {
 	rt_format format;
 	int rank, list;         /* list -1: one tensor */
 	rt_kind kind;
-	int of;                 /* SHARED: whose memory; INPUT of whole numbers: the table whose rows they are, or -1 */
+	int of;                 /* SHARED, VIEW: whose memory */
 	rt_layout layout[RT_AXES];
 	int group, index, offset; /* lives where the coordinate along axis `group` is index + offset; -1: everywhere, no index */
-	bool slice;             /* SHARED: from the first element of this slice on */
 } rt_value;
+
+/* A value whose memory kernels reach on the other ranks along an axis. */
+typedef struct rt_reached { int value, axis; } rt_reached;
 
 struct rt_run;
 /* One way to run the program. */
@@ -109,9 +112,10 @@ typedef struct rt_schedule {
 	/* Extents of a whole tensor; negative ones do not exist. */
 	void (*shape)(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item, int64_t whole[RT_RANK]);
 	const char *(*wrong)(const rt_sizes *sizes, const rt_mesh *mesh); /* a condition that does not hold, or NULL */
+	int64_t (*bound)(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item); /* of drawn whole numbers */
 	void (*run)(struct rt_run *run);
 	const int *results;     /* outputs, then states; -1 ends */
-	const int *shared;      /* what kernels reach of other ranks; -1 ends */
+	const rt_reached *reached; /* value -1 ends */
 } rt_schedule;
 
 typedef struct rt_named {
@@ -197,3 +201,20 @@ static void *rt_scratch(rt_run *run, int64_t bytes) {
 	return p;
 }
 static void rt_release(rt_run *run, void *p) { RT_CUDA(cudaFreeAsync(p, run->stream)); }
+
+/* ---- two streams --------------------------------------------------------------------------------------------------- */
+
+/* What is on the other stream so far comes before what goes to this one next. */
+static void rt_follow(rt_run *run, cudaStream_t after, cudaStream_t stream) {
+	RT_CUDA(cudaEventRecord(run->fork, after));
+	RT_CUDA(cudaStreamWaitEvent(stream, run->fork, 0));
+}
+static void rt_fork(rt_run *run) { rt_follow(run, run->main_stream, run->side_stream); }
+static void rt_on(rt_run *run, cudaStream_t stream, bool waits) {
+	if (waits) rt_follow(run, stream == run->main_stream ? run->side_stream : run->main_stream, stream);
+	run->stream = stream;
+}
+static void rt_join_streams(rt_run *run) {
+	rt_follow(run, run->side_stream, run->main_stream);
+	run->stream = run->main_stream;
+}

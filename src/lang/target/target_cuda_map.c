@@ -27,7 +27,7 @@ static void put_results(lc_kernel *k, const char *before, const char *after, con
 }
 
 /* What one element is, as a function of what is loaded and of its number. */
-void lc_cuda_element(lc_kernel *k) {
+static void put_element(lc_kernel *k) {
 	fputs("\tauto element = [&](const int64_t i", k->out);
 	lc_kernel_each_load(k, put_parameter);
 	put_results(k, ", ", " &", "");
@@ -168,11 +168,11 @@ static void put_plain(lc_kernel *k, const char *first, const char *step) {
 	fputs("\t}\n", k->out);
 }
 
-void lc_cuda_elements(lc_kernel *k, const char *first, const char *step) {
+void lc_kernel_elements(lc_kernel *k, const char *first, const char *step) {
 	k->depth = 1;
 	lc_kernel_numbers(k);
 	if (k->fours) {
-		lc_cuda_element(k);
+		put_element(k);
 		put_fours(k, first, step);
 		put_ones(k, first, step);
 	} else put_plain(k, first, step);
@@ -180,7 +180,7 @@ void lc_cuda_elements(lc_kernel *k, const char *first, const char *step) {
 }
 
 /* How far four at a time go: to the last full four, or nowhere if something is not aligned. */
-void lc_cuda_alignment(lc_kernel *k) {
+void lc_kernel_alignment(lc_kernel *k) {
 	char name[LC_IDENTIFIER];
 	if (!k->fours) return;
 	fputs("\tint64_t fours;\n", k->fields);
@@ -318,13 +318,13 @@ static void copy(FILE *from, FILE *to) {
 	while ((n = fread(text, 1, sizeof text, from)) > 0) fwrite(text, 1, n, to);
 }
 
-void lc_cuda_struct(lc_kernel *k) {
+void lc_kernel_struct(lc_kernel *k) {
 	fprintf(k->c->out, "typedef struct args_%s {\n", k->name);
 	copy(k->fields, k->c->out);
 	fprintf(k->c->out, "} args_%s;\n\n", k->name);
 }
 
-void lc_cuda_host_begin(lc_kernel *k, const char *name) {
+void lc_kernel_host_begin(lc_kernel *k, const char *name) {
 	char part[LC_CUDA_PART];
 	bool list = k->pass.step->list >= 0;
 	fprintf(k->c->out, "static void %s%s(rt_run *run%s) {\n", name, list ? "_of" : "", list ? ", int64_t item" : "");
@@ -334,7 +334,7 @@ void lc_cuda_host_begin(lc_kernel *k, const char *name) {
 	copy(k->fills, k->c->out);
 }
 
-void lc_cuda_host_end(lc_kernel *k, const char *name) {
+void lc_kernel_host_end(lc_kernel *k, const char *name) {
 	char number[LC_IDENTIFIER];
 	fputs("}\n\n", k->c->out);
 	if (k->pass.step->list < 0) return;
@@ -352,7 +352,7 @@ static lk_status put_reductions(lc_kernel *k) {
 		if (!is_total(k, k->pass.results.at[i]))
 			fprintf(k->fields, "\t%s *%s;\n", sum_type(lc_kernel_format(k, k->pass.results.at[i])),
 			        lc_value_identifier(k->pass.p, "r", k->pass.results.at[i], name));
-	lc_cuda_struct(k);
+	lc_kernel_struct(k);
 	/* The last kernel stores: what others read is overwritten then. */
 	for (int number = 0, count; (count = group_of(k, done, ids)) > 0; number++) {
 		size_t left = 0;
@@ -363,10 +363,10 @@ static lk_status put_reductions(lc_kernel *k) {
 		put_reducing_kernel(k, ids, count, number, left == 0);
 		put_reducing_launch(k, ids, count, number, host);
 	}
-	lc_cuda_host_begin(k, k->name);
+	lc_kernel_host_begin(k, k->name);
 	copy(host, k->c->out);
 	fclose(host);
-	lc_cuda_host_end(k, k->name);
+	lc_kernel_host_end(k, k->name);
 	return LK_OK;
 }
 
@@ -379,8 +379,8 @@ static bool reduces(const lc_kernel *k) {
 static lk_status put_map(lc_kernel *k) {
 	k->out = k->c->out;
 	if (reduces(k)) return put_reductions(k);
-	lc_cuda_alignment(k);
-	lc_cuda_struct(k);
+	lc_kernel_alignment(k);
+	lc_kernel_struct(k);
 	fprintf(k->out, "static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s a) {\n", k->name, k->name);
 	if (k->pass.results.count) {
 		k->depth = 1;
@@ -394,11 +394,11 @@ static lk_status put_map(lc_kernel *k) {
 		lc_kernel_stores(k);
 		put_totals(k);
 		fputs("\t}\n", k->out);
-	} else lc_cuda_elements(k, "rt_first()", "rt_step()");
+	} else lc_kernel_elements(k, "rt_first()", "rt_step()");
 	fputs("}\n\n", k->out);
-	lc_cuda_host_begin(k, k->name);
+	lc_kernel_host_begin(k, k->name);
 	fprintf(k->out, "\tRT_RUN(kernel_%s, a.count, a);\n", k->name);
-	lc_cuda_host_end(k, k->name);
+	lc_kernel_host_end(k, k->name);
 	return LK_OK;
 }
 

@@ -40,4 +40,14 @@ bool lc_kernel_is_shared(const lc_kernel *k, int id);
 /* Loads that are elements of memory, each place once: calls put for each. */
 void lc_kernel_each_load(lc_kernel *k, void (*put)(lc_kernel *k, int id));
 
+/* ---- target_cuda_map.c ---- */
+/* All of a kernel's body: its numbers, and a loop over elements from `first` on by `step`, both expressions. */
+void lc_kernel_elements(lc_kernel *k, const char *first, const char *step);
+/* Declares how far elements go in fours. */
+void lc_kernel_alignment(lc_kernel *k);
+/* The struct of arguments; the host's function NAME up to where they are filled; its end, and that of its list. */
+void lc_kernel_struct(lc_kernel *k);
+void lc_kernel_host_begin(lc_kernel *k, const char *name);
+void lc_kernel_host_end(lc_kernel *k, const char *name);
+
 #endif

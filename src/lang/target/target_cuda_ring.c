@@ -21,13 +21,13 @@ bool lc_cuda_in_kernel(const lc_mpi *c, const lc_step *s) {
 }
 
 static void put_kernel(lc_kernel *k) {
-	lc_cuda_alignment(k);
-	lc_cuda_struct(k);
+	lc_kernel_alignment(k);
+	lc_kernel_struct(k);
 	fprintf(k->out, "template <class Access> static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s *all, Access access) {\n",
 	        k->name, k->name);
 	fprintf(k->out, "\taccess.start();\n\tconst args_%s &a = all[access.place];\n", k->name);
 	fputs("\taccess.barrier(); /* what the others reduce and read is complete */\n", k->out);
-	lc_cuda_elements(k, "access.first()", "access.step()");
+	lc_kernel_elements(k, "access.first()", "access.step()");
 	fputs("\taccess.barrier(); /* what the others store here has come */\n}\n\n", k->out);
 }
 
@@ -35,12 +35,12 @@ static void put_host(lc_kernel *k, int axis) {
 	char name[LC_IDENTIFIER + 16], number[LC_IDENTIFIER];
 	bool list = k->pass.step->list >= 0;
 	snprintf(name, sizeof name, "%.80s_reaching", k->name);
-	lc_cuda_host_begin(k, name);
+	lc_kernel_host_begin(k, name);
 	fputs("\tconst rt_shared_part shared[] = {", k->out);
 	for (int i = 0; i < k->shared_count; i++)
 		fprintf(k->out, "%s{%s, %s}", i ? ", " : "", lc_mpi_number(k->c, k->shared[i].held, number), list ? "item" : "0");
 	fprintf(k->out, "};\n\tRT_LAUNCH_RING(run, %d, kernel_%s, args_%s, &a, shared, %d, 2);\n", axis, k->name, k->name, k->shared_count);
-	lc_cuda_host_end(k, name);
+	lc_kernel_host_end(k, name);
 }
 
 static lk_status reaching(lc_mpi *c, const lc_step *s) {

@@ -18,6 +18,8 @@
 
 #include "lang/target/target_text.h"
 
+struct lc_variant;
+
 typedef struct lc_mpi {
 	const lc_program *original; /* scalars, dims and indices are numbered as there */
 	const lc_program *p;
@@ -77,5 +79,12 @@ lk_status lc_mpi_pass(lc_mpi *c, const lc_step *s, const char *name, int *outer)
 /* Writes the statements of collectives of one kind between whole parts, for all tensors of their list: declarations of
  * `from` and `to`, a call. `bucket`: bytes of a message that joins tensors, 0: one for each. */
 lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucket, int depth);
+
+/* ---- target_mpi.c: what other targets write the same way ---- */
+lk_status lc_mpi_program_text(const lc_program *p, FILE *out, lk_error *err);    /* as lines of a comment */
+lk_status lc_mpi_find_indices(lc_mpi *c, const lc_program *p);                   /* of groups: c->indices */
+void lc_mpi_step_comment(const lc_mpi *c, const lc_step *s);
+lk_status lc_mpi_axes(const lc_program *original, const struct lc_variant *v, int number, FILE *out, lk_error *err);
+void lc_mpi_program_tables(const lc_program *p, const lc_mpi *c, FILE *out);
 
 #endif
