@@ -176,7 +176,7 @@ RT_FUNCTION void *rt_sums(rt_run *run, int which, int64_t count) {
 enum { RT_ERROR = 256 };
 
 RT_FUNCTION int rt_wrong(char error[RT_ERROR], const char *what, const char *which) {
-	snprintf(error, RT_ERROR, "%s%s%s", what, which ? ": " : "", which ? which : "");
+	snprintf(error, RT_ERROR, "%.110s%s%.130s", what, which ? ": " : "", which ? which : "");
 	return 1;
 }
 
@@ -229,8 +229,9 @@ RT_FUNCTION int rt_cut(const rt_run *run, const rt_value *v, rt_part *p, char er
 		if (l->way == RT_ROOT && l->turn >= ranks) return rt_wrong(error, "there is no such rank for the root", v->name);
 		if (l->way == RT_ROOT && l->turn != m->at[a]) p->here = false;
 		if (l->way != RT_S) continue;
-		p->begin[l->dim] = rt_slice_begin(p->whole[l->dim], ranks, slice);
-		p->extent[l->dim] = rt_slice_length(p->whole[l->dim], ranks, slice);
+		int64_t all_of_it = p->extent[l->dim]; /* what axes before this one have left */
+		p->begin[l->dim] += rt_slice_begin(all_of_it, ranks, slice);
+		p->extent[l->dim] = rt_slice_length(all_of_it, ranks, slice);
 	}
 	for (int d = 0; d < v->rank; d++) {
 		if (!p->here) p->extent[d] = 0;

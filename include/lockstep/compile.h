@@ -25,17 +25,24 @@ typedef enum lk_compile_action {
 } lk_compile_action;
 typedef enum lk_compile_format { LK_COMPILE_TEXT, LK_COMPILE_JSON } lk_compile_format;
 
+typedef enum lk_compile_target { LK_COMPILE_MPI, LK_COMPILE_CUDA } lk_compile_target;
+
 typedef struct lk_compile_request {
 	int action;  /* lk_compile_action, for the program's own use */
 	int format;  /* lk_compile_format */
-	bool ir;     /* PRINT as text: the values with their types instead of the program */
+	bool ir;     /* PRINT, REWRITE as text: the values with their types instead of the program */
+	bool each;   /* REWRITE: what every directive makes of the program, not the last alone */
 	const char *program, *schedule; /* names; NULL: the only one, none */
 	const char *sizes;   /* "dp=4,N=1000" */
 	const char *set;     /* "lr=0.001,t=1": scalars */
 	int seed;
 	bool field;          /* RUN: in the field of 2^61 - 1 elements instead of in numbers */
+	bool all;            /* RUN, as JSON: every element of the results */
 	const char *compare; /* RUN: a folder with what every rank held at the end of an execution */
 	int draws;           /* VERIFY: for each mesh; 0: 3 */
+	int target;          /* EMIT: lk_compile_target */
+	bool header;         /* EMIT: declarations for a program that calls it */
+	const char *out;     /* EMIT: the file; NULL: standard output */
 	const char *meshes;  /* VERIFY: "1,2,4": ranks of axes */
 } lk_compile_request;
 
@@ -52,7 +59,7 @@ void lk_compile_free(lk_compile *answer); /* accepts NULL */
 void lk_compile_caret(const lk_compile *answer, FILE *out);
 
 /* Does what request->action says, but for TUNE and BENCH. CHECK: a line per program; what must divide what. PRINT: the
- * programs in the language, or their values. */
+ * programs in the language, or their values. REWRITE: the same of what schedules make of them. */
 lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
 
 /* Whether the last action's answer was no: programs that differ (exit status 1). */

@@ -5,11 +5,15 @@
 
 static const char *const formats[] = {"text", "json", NULL};
 
+static const char *const targets[] = {"mpi", "cuda", NULL};
+
 static const lk_option options[] = {
 	{"output", 'o', LK_OPTION_CHOICE, offsetof(lk_compile_request, format), false, 0, 0, formats, "FORMAT", "Output",
 	 "how it is written"},
 	{"ir", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, ir), false, 0, 0, NULL, NULL, NULL,
-	 "with print: the values with their types, instead of the program"},
+	 "with print and rewrite: the values with their types, instead of the program"},
+	{"each", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, each), false, 0, 0, NULL, NULL, NULL,
+	 "with rewrite: what every directive makes of the program, in turn"},
 	{"program", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, program), false, 0, 0, NULL, "NAME", "What",
 	 "which program of the file, where there are several"},
 	{"schedule", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, schedule), false, 0, 0, NULL, "NAME", "What",
@@ -22,12 +26,20 @@ static const lk_option options[] = {
 	 "of all that is drawn at random"},
 	{"field", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, field), false, 0, 0, NULL, NULL, "What",
 	 "with run: exactly, modulo 2^61 - 1, functions as keyed hashes"},
+	{"all", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, all), false, 0, 0, NULL, NULL, "What",
+	 "with run -o json: every element, not the first four alone"},
 	{"compare", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, compare), false, 0, 0, NULL, "DIR", "What",
 	 "with run: what an emitted program has dumped there, against the interpreter"},
 	{"draws", 0, LK_OPTION_INT, offsetof(lk_compile_request, draws), false, 1, 1000, NULL, "N", "What",
 	 "with verify: random inputs and sizes for each mesh; 3 if not given"},
 	{"meshes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, meshes), false, 0, 0, NULL, "N,N,...", "What",
 	 "with verify: numbers of ranks that axes are given; 1,2,3,4,8 if not given"},
+	{"target", 0, LK_OPTION_CHOICE, offsetof(lk_compile_request, target), false, 0, 0, targets, "TARGET", "What",
+	 "with emit: C and MPI, or CUDA"},
+	{"header", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, header), false, 0, 0, NULL, NULL, "What",
+	 "with emit: declarations for a program that calls what is emitted"},
+	{"out", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, out), false, 0, 0, NULL, "FILE", "Output",
+	 "with emit: the file to write; standard output if not given"},
 	{0},
 };
 
@@ -37,6 +49,7 @@ static const char *const examples[] = {
 	"lockstep compile print adam.lk -o json", "the same for other programs",
 	"lockstep compile run examples/lang/adam.lk --sizes dp=4,N=1000 --set t=1", "what it computes, on four ranks",
 	"lockstep compile verify examples/lang/adam.lk", "whether its schedules compute the same",
+	"lockstep compile rewrite examples/lang/adam.lk --schedule zero", "what a schedule makes of the program",
 	NULL,
 };
 

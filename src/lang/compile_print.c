@@ -93,7 +93,7 @@ static void json_schedules(lk_json_writer *w, const lc_program *p) {
 	lk_json_array_end(w);
 }
 
-static void json_program(lk_json_writer *w, const lc_program *p, bool values) {
+void lc_json_program(lk_json_writer *w, const lc_program *p, bool values) {
 	char text[256];
 	lk_json_object(w, NULL);
 	lk_json_put_text(w, "name", p->name);
@@ -123,7 +123,7 @@ static lk_status json(const lc_file *file, bool values, FILE *out, lk_error *err
 	lk_json_object(&w, NULL);
 	lk_json_put_text(&w, "file", file->path);
 	lk_json_array(&w, "programs");
-	for (size_t i = 0; i < file->programs.count; i++) json_program(&w, file->programs.at[i], values);
+	for (size_t i = 0; i < file->programs.count; i++) lc_json_program(&w, file->programs.at[i], values);
 	lk_json_array_end(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "lang/compile.h"
+#include "lang/rewrite/rewrite.h"
 #include "lang/summary.h"
 
 enum { DEFAULT_RANKS = 4 };
@@ -49,6 +50,7 @@ typedef struct report {
 	const lk_compile_request *request;
 	lc_summary *results;
 	int count;
+	lc_run *run;         /* for all elements */
 } report;
 
 static void put_sizes(const report *r, FILE *out) {
@@ -108,7 +110,28 @@ static lk_status put_text(const report *r, FILE *out, lk_error *err) {
 	return LK_OK;
 }
 
-static void json_result(lk_json_writer *w, const report *r, const lc_summary *one) {
+/* Every element, tensor by tensor. */
+static lk_status json_elements(lk_json_writer *w, const report *r, int id, lk_error *err) {
+	const lc_node *n = &r->p->nodes.at[id];
+	const lc_cells *whole;
+	lk_json_array(w, "values");
+	for (int64_t rank = 0; rank < lc_ranks(r->p, r->s); rank++) {
+		if (!lc_first_of_local(r->p, n, r->s, rank)) continue;
+		for (int64_t item = 0; item < lc_items(r->p, r->s, n); item++) {
+			LK_TRY(lc_run_whole_of(r->run, id, item, rank, &whole, err));
+			lk_json_array(w, NULL);
+			for (int64_t i = 0; i < whole->count; i++) {
+				if (whole->element) lk_json_put_integer(w, NULL, (long long)whole->element[i]);
+				else lk_json_put_number(w, NULL, whole->number[i]);
+			}
+			lk_json_array_end(w);
+		}
+	}
+	lk_json_array_end(w);
+	return LK_OK;
+}
+
+static lk_status json_result(lk_json_writer *w, const report *r, const lc_summary *one, lk_error *err) {
 	char text[256];
 	const lc_node *n = &r->p->nodes.at[one->id];
 	lk_json_object(w, NULL);
@@ -132,7 +155,9 @@ static void json_result(lk_json_writer *w, const report *r, const lc_summary *on
 		else lk_json_put_number(w, NULL, one->first[i]);
 	}
 	lk_json_array_end(w);
+	if (r->request->all) LK_TRY(json_elements(w, r, one->id, err));
 	lk_json_object_end(w);
+	return LK_OK;
 }
 
 static lk_status put_json(const report *r, FILE *out, lk_error *err) {
@@ -148,10 +173,12 @@ static lk_status put_json(const report *r, FILE *out, lk_error *err) {
 	lk_json_put_integer(&w, "seed", r->request->seed);
 	lk_json_put_text(&w, "arithmetic", r->request->field ? "field" : "numeric");
 	lk_json_array(&w, "results");
-	for (int i = 0; i < r->count; i++) json_result(&w, r, &r->results[i]);
+	lk_status status = LK_OK;
+	for (int i = 0; i < r->count && status == LK_OK; i++) status = json_result(&w, r, &r->results[i], err);
+	free(sizes);
+	LK_TRY(status);
 	lk_json_array_end(&w);
 	lk_json_object_end(&w);
-	free(sizes);
 	return lk_json_finish(&w, err);
 }
 
@@ -174,10 +201,25 @@ static lk_status run_with(const lc_program *p, const lc_sizes *s, const lk_compi
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
 	LK_TRY(read_settings(request->set, arena, &o, err));
 	LK_TRY(lc_run_program(p, s, &o, &run, err));
+	r.run = run;
 	lk_status status = summarize(run, &r, arena, err);
+	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
 	lc_run_free(run);
-	LK_TRY(status);
-	return request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
+	return status;
+}
+
+/* The program as its schedule makes it, with sizes to match. */
+static lk_status run_scheduled(const lc_program *p, const lc_schedule *schedule, const lc_sizes *s, const lk_compile_request *request,
+							   lk_arena *arena, FILE *out, lk_error *err) {
+	lc_program *q = NULL;
+	lc_sizes refined = {0};
+	if (!schedule) return run_with(p, s, request, arena, out, err);
+	LK_TRY(lc_rewrite_all(p, schedule, &q, err));
+	lk_status status = lc_sizes_refine(p, s, q, &refined, err);
+	if (status == LK_OK) status = run_with(q, &refined, request, arena, out, err);
+	lc_sizes_free(&refined);
+	lc_program_free(q);
+	return status;
 }
 
 lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
@@ -188,7 +230,7 @@ lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE 
 	LK_TRY(lc_pick_program(answer, request, &p, err));
 	LK_TRY(lc_pick_schedule(p, request->schedule, &schedule, err));
 	lk_status status = lc_sizes_read(p, request->sizes, DEFAULT_RANKS, &sizes, err);
-	if (status == LK_OK) status = run_with(p, &sizes, request, &arena, out, err);
+	if (status == LK_OK) status = run_scheduled(p, schedule, &sizes, request, &arena, out, err);
 	lc_sizes_free(&sizes);
 	lk_arena_free(&arena);
 	return status;

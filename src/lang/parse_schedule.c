@@ -71,6 +71,19 @@ static lk_status overlap(lc_parser *s, lc_directive *d, lk_error *err) {
 	return LK_OK;
 }
 
+/* [dim D] [by reduce] */
+static lk_status split(lc_parser *s, lc_directive *d, lk_error *err) {
+	int64_t dim;
+	if (lc_take_word(s, "dim")) {
+		LK_TRY(lc_integer(s, "a dim", 0, LC_RANK - 1, &dim, err));
+		d->size = dim + 1;
+	}
+	if (!lc_take_word(s, "by")) return LK_OK;
+	if (!lc_take_word(s, "reduce")) return lc_unexpected(s, "reduce", err);
+	d->order = "reduce";
+	return LK_OK;
+}
+
 static lk_status sized(lc_parser *s, const char *name, int64_t low, int64_t *out, lk_error *err) {
 	if (!lc_take_word(s, name)) return lc_unexpected(s, name, err);
 	return lc_integer(s, name, low, (int64_t)1 << 53, out, err);
@@ -80,7 +93,8 @@ static lk_status arguments(lc_parser *s, lc_directive *d, words *names, words *r
 	switch (d->kind) {
 	case LC_SPLIT:
 		LK_TRY(word(s, "the value that holds the collective", names, err));
-		return arrow_results(s, results, err);
+		LK_TRY(arrow_results(s, results, err));
+		return split(s, d, err);
 	case LC_REORDER:
 		LK_TRY(word(s, "the collective", names, err));
 		if (!lc_take_word(s, "past")) return lc_unexpected(s, "past", err);

@@ -284,6 +284,8 @@ void lc_print_directive(const lc_directive *d, FILE *out) {
 		fprintf(out, "%s -> ", d->names[0].text);
 		put_words(d->results, d->result_count, "(", ")", out);
 		if (d->kind == LC_HIERARCHICAL) fprintf(out, " group %lld", (long long)d->size);
+		else if (d->size) fprintf(out, " dim %lld", (long long)d->size - 1);
+		if (d->kind == LC_SPLIT && d->order) fprintf(out, " by %s", d->order);
 		break;
 	case LC_REORDER:
 		fprintf(out, "%s past ", d->names[0].text);
@@ -302,7 +304,7 @@ void lc_print_directive(const lc_directive *d, FILE *out) {
 		fprintf(out, *d->chunk ? " chunk %s" : " chunk", d->chunk);
 		if (d->chunks) fprintf(out, " %lld", (long long)d->chunks);
 	}
-	if (d->order) fprintf(out, " order %s", d->order);
+	if (d->kind == LC_OVERLAP && d->order) fprintf(out, " order %s", d->order);
 }
 
 void lc_print_schedule(const lc_program *p, const lc_schedule *s, FILE *out) {

@@ -301,9 +301,9 @@ lk_status lc_add(lc_program *p, const lc_node *draft, int *id, lk_error *err);
 enum { LC_TEXT_LIMIT = 1 << 18 };
 lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **out, lk_error *err);
 
-/* ---- schedule.c ---- */
+/* ---- parse_schedule.c, rewrite/rewrite.c ---- */
 extern const char *const lc_directive_names[LC_DIRECTIVES];
-/* Whether the names are there and the directives legal, as far as the unchanged program tells. */
+/* Whether all directives apply. */
 lk_status lc_schedule_check(const lc_program *p, const lc_schedule *s, lk_error *err);
 
 /* ---- print.c, listing.c ---- */

@@ -76,21 +76,29 @@ lk_status lc_results(const lc_program *p, int *ids, int limit, int *count, lk_er
 /* verify.c: whether two programs do the same: results agree bit for bit in the field, on every mesh, for every draw. */
 typedef struct lc_verify_options {
 	uint64_t seed;
-	int draws;                      /* per mesh; default 3 */
+	int draws;                      /* per mesh; 0: 3 */
 	const char *sizes;              /* as lc_sizes_read; what it leaves out is drawn, uneven slices included */
-	const int *ranks;               /* default {1,2,3,4,8} */
+	const int *ranks;               /* of each axis; NULL: {1,2,3,4,8}; all combinations of up to LC_VERIFY_RANKS ranks */
 	int rank_count;
+	bool exact_only;                /* leaves out the runs in numbers that `worst` is found by */
 } lc_verify_options;
+
+enum { LC_VERIFY_RANKS = 32 };
 
 typedef struct lc_verdict {
 	bool equal;
 	int runs, meshes;               /* draws in all; different meshes */
-	int64_t degree;                 /* bound on the degree of the results in the inputs, that the chance follows from */
-	double chance;                  /* that different programs agreed in all draws, at most */
-	double worst;                   /* largest difference in numeric mode, in units of the format's rounding; NAN */
-	char where[192];                /* the first difference: result, mesh, index */
+	int skipped;                    /* meshes that the program or its rewrite cannot have */
+	int64_t degree;                 /* bound on the degree of the results in what is drawn, that the chance follows from */
+	double chance;                  /* that programs which differ on one of the meshes and sizes drawn agreed in that draw */
+	int choices;                    /* maxima and minima in the original: chance and degree leave them out (verify.c) */
+	double worst;                   /* largest difference in numeric mode, in units of the last place of the largest element
+	                                   of its tensor; NAN where not known */
+	char where[192];                /* the first difference: result, mesh, rank, index */
+	char tried[192];                /* the meshes, "1 2 3", "1x1 1x2 ..." */
 } lc_verdict;
 
-lk_status lc_verify(const lc_program *original, const lc_program *rewritten, const lc_verify_options *o, lc_verdict *out, lk_error *err);
+lk_status lc_verify(const lc_program *original, const lc_program *rewritten, const lc_verify_options *o, lc_verdict *out,
+                    lk_error *err);
 
 #endif

@@ -127,8 +127,7 @@ static lk_status collect(lc_at *at) {
 	return LK_OK;
 }
 
-lk_status lc_run_comm(lc_run *run, int id, int64_t item, lk_error *err) {
-	const lc_node *n = &run->p->nodes.at[id];
+lk_status lc_run_comm(lc_run *run, const lc_node *n, int id, int64_t item, lk_error *err) {
 	for (int64_t rank = 0; rank < run->ranks; rank++) {
 		lc_at at = {.run = run, .n = n, .id = id, .item = item, .rank = rank, .err = err};
 		bool held;

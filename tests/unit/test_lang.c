@@ -95,8 +95,10 @@ static void test_syntax(void **state) {
 	                         "out reduce(g, sum, a, root=0), broadcast(reduce(g, sum, a, root=0), a)\n"
 	                         "h = allreduce(g, sum, a) h2 = allreduce(g, sum, a)\n"
 	                         "out permute(x, a, shift=-1), matmul(h, h2, ta), matmul(h, h, tb) }\n"
-	                         "schedule s { bucket {h, h2} size 4; overlap O={h,h2} chunk cols 3 order linear }\n"
-	                         "schedule t for c { hierarchical h -> (x1,x2,x3) group 2 }");
+	                         "schedule s { bucket {h, h2} size 4; overlap O={g,h} chunk cols 3 order linear }\n"
+	                         "schedule u { split h -> (x1,x2) dim 1; split h2 -> (x3,x4) by reduce; overlap {x1,x3} }\n"
+	                         "program d(mesh a) { dim N in q : f32[N] @ P(sum,a) h = allreduce(q, sum, a) out h }\n"
+	                         "schedule t for d { hierarchical h -> (x1,x2,x3) group 2 }");
 }
 
 /* A loop is its body, repeated: the same program as the one that is written out. */

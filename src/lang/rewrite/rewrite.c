@@ -87,14 +87,59 @@ static lk_status copy(const lc_program *p, lc_program **out, lk_error *err) {
 	return lc_build_close(&b, status, out);
 }
 
-lk_status lc_rewrite_all(const lc_program *p, const lc_schedule *s, lc_program **out, lk_error *err) {
-	*out = NULL;
-	LK_TRY(copy(p, out, err));
-	for (int i = 0; s && i < s->count; i++) {
-		lc_program *before = *out;
-		lk_status status = lc_rewrite(before, &s->directives[i], out, err);
-		lc_program_free(before);
-		LK_TRY(status);
+/* Whether directives first .. last apply, the first with another size. */
+static bool applies(const lc_program *p, const lc_directive *first, const lc_directive *last, int64_t size) {
+	lc_directive changed = *first;
+	lc_program *now = NULL, *next = NULL;
+	lk_error ignored;
+	changed.size = size;
+	lk_status status = lc_rewrite(p, &changed, &now, &ignored);
+	for (const lc_directive *d = first + 1; d <= last && status == LK_OK; d++) {
+		status = lc_rewrite(now, d, &next, &ignored);
+		lc_program_free(now);
+		now = status == LK_OK ? next : NULL;
 	}
+	lc_program_free(now);
+	return status == LK_OK;
+}
+
+/* A split that names no dim takes the first along which its gather can then be moved as the schedule wants; the usual one
+ * where there is none. */
+static int64_t choose_dim(const lc_program *p, const lc_directive *split, const lc_directive *end) {
+	const lc_directive *reorder = split + 1;
+	int line = p->file->mistake.line, column = p->file->mistake.column;
+	int64_t size = 0;
+	if (split->kind != LC_SPLIT || split->size || split->order || split->result_count != 2) return split->size;
+	while (reorder < end && (reorder->kind != LC_REORDER || strcmp(reorder->names[0].text, split->results[1].text) != 0))
+		reorder++;
+	while (reorder < end && size <= LC_RANK && !applies(p, split, reorder, size)) size++;
+	p->file->mistake.line = line, p->file->mistake.column = column; /* what was tried is no mistake */
+	return size <= LC_RANK ? size : 0;
+}
+
+lk_status lc_rewrite_next(const lc_program *p, const lc_schedule *s, int which, lc_program **out, lk_error *err) {
+	lc_directive d = s->directives[which];
+	d.size = choose_dim(p, &s->directives[which], s->directives + s->count);
+	return lc_rewrite(p, &d, out, err);
+}
+
+lk_status lc_rewrite_all(const lc_program *p, const lc_schedule *s, lc_program **out, lk_error *err) {
+	lc_program *now, *next = NULL;
+	*out = NULL;
+	LK_TRY(copy(p, &now, err));
+	for (int i = 0; s && i < s->count; i++) {
+		lk_status status = lc_rewrite_next(now, s, i, &next, err);
+		lc_program_free(now);
+		LK_TRY(status);
+		now = next;
+	}
+	*out = now;
+	return LK_OK;
+}
+
+lk_status lc_schedule_check(const lc_program *p, const lc_schedule *s, lk_error *err) {
+	lc_program *out;
+	LK_TRY(lc_rewrite_all(p, s, &out, err));
+	lc_program_free(out);
 	return LK_OK;
 }

@@ -24,6 +24,9 @@ int lc_part(const lc_program *p, const char *name, int *ids, int limit);
 
 /* Applies one directive. On LK_ERR_INPUT, err says why it is not legal, at the directive's place. */
 lk_status lc_rewrite(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err);
+/* Applies directive `which` of a schedule to what those before made of the program: a split that names no dim takes one
+ * that suits the rest. */
+lk_status lc_rewrite_next(const lc_program *p, const lc_schedule *s, int which, lc_program **out, lk_error *err);
 /* Applies all of a schedule in order; with none (s NULL) a copy. */
 lk_status lc_rewrite_all(const lc_program *p, const lc_schedule *s, lc_program **out, lk_error *err);
 

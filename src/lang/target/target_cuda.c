@@ -47,7 +47,7 @@ static lk_status put_variant(const lc_program *original, const lc_variant *v, in
 	lc_mpi c = {.original = original, .p = v->program, .steps = v->steps, .out = out, .number = number, .helper = "", .err = err};
 	lk_status status = lc_mpi_find_indices(&c, original);
 	if (status == LK_OK) status = put_schedule(&c, v);
-	if (status == LK_OK) status = lc_mpi_axes(original, v, number, out, err);
+	if (status == LK_OK) status = lc_mpi_axes(original, v->program, number, out, err);
 	lk_vec_free(&c.touched);
 	lk_vec_free(&c.indices);
 	lk_arena_free(&c.arena);

@@ -57,26 +57,21 @@ static lk_status put_schedule(lc_mpi *c, const lc_variant *v) {
 
 /* ---- the axes of a schedule as parts of the program's ---- */
 
-static int original_axis(const lc_program *original, const lc_program *p, int axis, lk_error *err) {
-	int same = lc_axis_find(original, p->axes[axis].name);
-	if (same >= 0) return same;
-	lk_fail(err, LK_ERR_INPUT, p->name, "the axis %s of a schedule is no part of an axis of the program", p->axes[axis].name);
-	return -1;
-}
-
-lk_status lc_mpi_axes(const lc_program *original, const lc_variant *v, int number, FILE *out, lk_error *err) {
-	const lc_program *p = v->program;
+/* An axis that has another name was made two: groups, as many as there are, and the ranks of a group. */
+lk_status lc_mpi_axes(const lc_program *original, const lc_program *p, int number, FILE *out, lk_error *err) {
+	int of[LC_AXES], ranks[LC_AXES], to = 0;
+	for (int a = 0; a < original->axis_count && to < p->axis_count; a++) {
+		bool same = strcmp(original->axes[a].name, p->axes[to].name) == 0;
+		of[to] = a, ranks[to++] = 0;
+		if (same || to == p->axis_count) continue;
+		of[to] = a, ranks[to] = (int)p->axes[to].size;
+		to++;
+	}
+	if (to != p->axis_count) return lk_fail(err, LK_ERR_INPUT, p->name, "the mesh of a schedule is refined more than once");
 	fprintf(out, "static const int axes%d[] = {", number);
-	for (int a = 0; a < p->axis_count; a++) {
-		int of = original_axis(original, p, a, err);
-		if (of < 0) return LK_ERR_INPUT;
-		fprintf(out, a ? ", %d" : "%d", of);
-	}
+	for (int a = 0; a < to; a++) fprintf(out, a ? ", %d" : "%d", of[a]);
 	fprintf(out, "};\nstatic const int ranks%d[] = {", number);
-	for (int a = 0; a < p->axis_count; a++) {
-		bool whole = lc_axis_find(original, p->axes[a].name) >= 0 && p->axis_count == original->axis_count;
-		fprintf(out, a ? ", %lld" : "%lld", whole ? 0LL : (long long)p->axes[a].size);
-	}
+	for (int a = 0; a < to; a++) fprintf(out, a ? ", %d" : "%d", ranks[a]);
 	fputs("};\n\n", out);
 	return LK_OK;
 }
@@ -165,7 +160,7 @@ static lk_status put_variant(const lc_program *original, const lc_variant *v, in
 	lc_mpi c = {.original = original, .p = v->program, .steps = v->steps, .out = out, .number = number, .helper = "", .err = err};
 	lk_status status = lc_mpi_find_indices(&c, original);
 	if (status == LK_OK) status = put_schedule(&c, v);
-	if (status == LK_OK) status = lc_mpi_axes(original, v, number, out, err);
+	if (status == LK_OK) status = lc_mpi_axes(original, v->program, number, out, err);
 	lk_vec_free(&c.touched);
 	lk_vec_free(&c.indices);
 	lk_arena_free(&c.arena);

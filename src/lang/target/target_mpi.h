@@ -18,8 +18,6 @@
 
 #include "lang/target/target_text.h"
 
-struct lc_variant;
-
 typedef struct lc_mpi {
 	const lc_program *original; /* scalars, dims and indices are numbered as there */
 	const lc_program *p;
@@ -84,7 +82,7 @@ lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucke
 lk_status lc_mpi_program_text(const lc_program *p, FILE *out, lk_error *err);    /* as lines of a comment */
 lk_status lc_mpi_find_indices(lc_mpi *c, const lc_program *p);                   /* of groups: c->indices */
 void lc_mpi_step_comment(const lc_mpi *c, const lc_step *s);
-lk_status lc_mpi_axes(const lc_program *original, const struct lc_variant *v, int number, FILE *out, lk_error *err);
+lk_status lc_mpi_axes(const lc_program *original, const lc_program *p, int number, FILE *out, lk_error *err);
 void lc_mpi_program_tables(const lc_program *p, const lc_mpi *c, FILE *out);
 
 #endif
