@@ -217,11 +217,6 @@ RT_HOST_FUNCTION void rt_draw_part(const rt_run *run, int value, int64_t item, u
 	}
 }
 
-RT_HOST_FUNCTION void rt_draw_all(rt_run *run, uint64_t seed) {
-	for (int i = 0; i < run->schedule->values; i++)
-		for (int64_t item = 0; item < rt_items(run, i) && run->schedule->value[i].kind <= RT_STATE; item++) rt_draw_part(run, i, item, seed);
-}
-
 RT_HOST_FUNCTION int rt_arguments(int argc, char **argv, rt_options *o, char error[RT_ERROR]) {
 	for (int i = 1; i < argc; i++) {
 		const char **text = strcmp(argv[i], "--sizes") == 0      ? &o->sizes

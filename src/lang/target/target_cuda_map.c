@@ -124,7 +124,7 @@ static void put_fours(lc_kernel *k, const char *first, const char *step) {
 	lc_kernel_each_load(k, put_load_four);
 	put_results(k, "\t\trt_four<", "> ", ";\n");
 
-	fputs("#pragma unroll\n\t\tfor (int l = 0; l < 4; l++) element(i + l", k->out);
+	fputs("\t\tfor (int l = 0; l < 4; l++) element(i + l", k->out);
 	lc_kernel_each_load(k, put_argument_four);
 	char name[LC_IDENTIFIER];
 	for (size_t i = 0; i < k->pass.stores.count; i++)

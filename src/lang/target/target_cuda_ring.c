@@ -39,7 +39,7 @@ static void put_host(lc_kernel *k, int axis) {
 	fputs("\tconst rt_shared_part shared[] = {", k->out);
 	for (int i = 0; i < k->shared_count; i++)
 		fprintf(k->out, "%s{%s, %s}", i ? ", " : "", lc_mpi_number(k->c, k->shared[i].held, number), list ? "item" : "0");
-	fprintf(k->out, "};\n\tRT_LAUNCH_RING(run, %d, kernel_%s, args_%s, &a, shared, %d, 2);\n", axis, k->name, k->name, k->shared_count);
+	fprintf(k->out, "};\n\tRT_LAUNCH_RING(run, %d, kernel_%s, &a, shared, %d, 2);\n", axis, k->name, k->shared_count);
 	lc_kernel_host_end(k, name);
 }
 
