@@ -58,6 +58,9 @@ bool lc_kernel_is_shared(const lc_kernel *k, int id) {
 	return false;
 }
 
+/* What is only handed on to the others stays in registers where they are reached from the kernel. */
+bool lc_kernel_keeps(const lc_kernel *k, int id) { return k->shared_count == 0 || k->c->steps->storage[id] >= 0; }
+
 /* ---- expressions: what is loaded is in variables x_NAME ---- */
 
 static bool put_leaf(void *context, int id, int view, FILE *out) {
@@ -200,7 +203,7 @@ static void declare_place(lc_kernel *k, int place) {
 	else if (at->kind == LC_PLACE_WHOLE) {
 		fprintf(k->fields, "\tuint64_t %s;\n", lc_kernel_place_name(k, "w_", at, name));
 		fprintf(k->fills, "\ta.%s = (uint64_t)rt_place(%s);\n", name, lc_mpi_part(k->c, at->id, part, sizeof part));
-	} else if (!single && !lc_kernel_is_shared(k, at->id)) declare_pointer(k, at);
+	} else if (!single && !lc_kernel_is_shared(k, at->id) && lc_kernel_keeps(k, at->id)) declare_pointer(k, at);
 	declare_strides(k, at);
 }
 
@@ -339,6 +342,7 @@ void lc_kernel_stores(lc_kernel *k) {
 	char name[LC_IDENTIFIER];
 	for (size_t i = 0; i < k->pass.stores.count; i++) {
 		lc_place at = lc_kernel_stored(k, k->pass.stores.at[i]);
+		if (!lc_kernel_keeps(k, k->pass.stores.at[i])) continue;
 		lc_put_tabs(k->depth, k->out);
 		fprintf(k->out, "a.%s[", lc_kernel_place_name(k, "p", &at, name));
 		lc_kernel_index(k, &at, k->out);

@@ -113,6 +113,7 @@ static void put_store_fours(lc_kernel *k) {
 	char name[LC_IDENTIFIER], pointer[LC_IDENTIFIER];
 	for (size_t i = 0; i < k->pass.stores.count; i++) {
 		lc_place at = lc_kernel_stored(k, k->pass.stores.at[i]);
+		if (!lc_kernel_keeps(k, k->pass.stores.at[i])) continue;
 		fprintf(k->out, "\t\trt_store(a.%s + i, %s);\n", lc_kernel_place_name(k, "p", &at, pointer),
 		        lc_value_identifier(k->pass.p, "y", k->pass.stores.at[i], name));
 	}
@@ -189,7 +190,8 @@ void lc_kernel_alignment(lc_kernel *k) {
 		const lc_place *at = &k->pass.places.at[i];
 		bool there = false;
 		for (int s = 0; s < k->shared_count; s++) there |= k->shared[s].place == (int)i;
-		if (at->kind == LC_PLACE_WHOLE || !moves(k, at) || (!there && lc_kernel_is_shared(k, at->id))) continue;
+		bool mine = !lc_kernel_is_shared(k, at->id) && lc_kernel_keeps(k, at->id);
+		if (at->kind == LC_PLACE_WHOLE || !moves(k, at) || (!there && !mine)) continue;
 		lc_kernel_place_name(k, there ? "o" : "p", at, name);
 		if (there) fprintf(k->fills, "\tif (a.%s %% 4) a.fours = 0;\n", name);
 		else fprintf(k->fills, "\tif (!rt_aligned(a.%s)) a.fours = 0;\n", name);
@@ -237,7 +239,7 @@ static void put_sum(lc_kernel *k, int id, bool begin) {
 		        max ? lc_lowest_text(lc_kernel_format(k, id)) : min ? lc_highest_text(lc_kernel_format(k, id)) : "0");
 		return;
 	}
-	fprintf(k->out, "rt_include<%s>(%s, %s, ", kind(n), type, name);
+	fprintf(k->out, "rt_include<%s>(%s, ", kind(n), name);
 	lc_kernel_value(k, n->in[0]);
 	fputs(");\n", k->out);
 }

@@ -37,6 +37,7 @@ void lc_kernel_value(lc_kernel *k, int id);
 /* The place of what is stored. */
 lc_place lc_kernel_stored(const lc_kernel *k, int id);
 bool lc_kernel_is_shared(const lc_kernel *k, int id);
+bool lc_kernel_keeps(const lc_kernel *k, int id);
 /* Loads that are elements of memory, each place once: calls put for each. */
 void lc_kernel_each_load(lc_kernel *k, void (*put)(lc_kernel *k, int id));
 
