@@ -1,7 +1,9 @@
 /* ---- numbers: formats, conversions, pointwise functions, draws ---------------------------------------------------- */
 
 /* Not every program uses all of what follows. */
+#ifndef RT_FUNCTION
 #define RT_FUNCTION static inline __attribute__((unused))
+#endif
 
 /* Before a loop whose iterations share no memory. */
 #if defined(__clang__)
@@ -29,6 +31,7 @@ RT_FUNCTION float rt_float(uint32_t u) {
 	return x;
 }
 
+#ifndef RT_NARROW_FORMATS
 /* f16: the exponent is moved by a multiplication, which also makes normal numbers of small ones. No branches, so that
  * loops of these become vectors. */
 RT_FUNCTION float rt_from_f16(uint16_t h) {
@@ -72,6 +75,7 @@ RT_FUNCTION uint8_t rt_to_f8(float x) {
 	uint32_t large = u > 0x7f800000 ? 0x7f : 0x7e;
 	return (uint8_t)(sign | (u > 0x43e00000 ? large : eighth));
 }
+#endif
 
 RT_FUNCTION float rt_round_f16(float x) { return rt_from_f16(rt_to_f16(x)); }
 RT_FUNCTION float rt_round_bf16(float x) { return rt_from_bf16(rt_to_bf16(x)); }

@@ -58,7 +58,7 @@ static void drop_variants(emission *e) {
 
 /* ---- writing ---- */
 
-static lc_emit *const targets[] = {[LK_COMPILE_MPI] = lc_emit_mpi};
+static lc_emit *const targets[] = {[LK_COMPILE_MPI] = lc_emit_mpi, [LK_COMPILE_CUDA] = lc_emit_cuda};
 enum { TARGETS = sizeof targets / sizeof *targets };
 
 static lk_status write_text(const emission *e, const lk_compile_request *request, FILE *out, lk_error *err) {

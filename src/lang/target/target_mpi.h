@@ -90,4 +90,11 @@ void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out
  * `from` and `to`, a call. `bucket`: bytes of a message that joins tensors, 0: one for each. */
 lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucket, int depth);
 
+/* ---- target_mpi.c: what other targets write the same way ---- */
+lk_status lc_mpi_program_text(const lc_program *p, FILE *out, lk_error *err);    /* as lines of a comment */
+lk_status lc_mpi_find_indices(lc_mpi *c, const lc_program *p);                   /* of groups: c->indices */
+void lc_mpi_step_comment(const lc_mpi *c, const lc_step *s);
+lk_status lc_mpi_axes(const lc_program *original, const lc_program *p, int number, FILE *out, lk_error *err);
+void lc_mpi_program_tables(const lc_program *p, const lc_mpi *c, FILE *out);
+
 #endif

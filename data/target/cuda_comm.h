@@ -1,0 +1,266 @@
+/* ---- collectives --------------------------------------------------------------------------------------------------- */
+
+/* NCCL's type to reduce in; false: it has none on every device, see rt_reduce_copies. */
+static bool rt_reduced(int format, ncclDataType_t *type) {
+	switch (format) {
+	case RT_F64: *type = ncclFloat64; return true;
+	case RT_F32: *type = ncclFloat32; return true;
+	case RT_F16: *type = ncclFloat16; return true;
+	case RT_BF16: *type = ncclBfloat16; return true;
+	case RT_I64: *type = ncclInt64; return true;
+	case RT_I32: *type = ncclInt32; return true;
+	case RT_I8: *type = ncclInt8; return true;
+	case RT_U64: *type = ncclUint64; return true;
+	case RT_U32: *type = ncclUint32; return true;
+	case RT_U8: case RT_BOOL: *type = ncclUint8; return true;
+	default: return false;
+	}
+}
+static ncclRedOp_t rt_operation(int reduce) { return reduce == RT_SUM ? ncclSum : reduce == RT_MAX ? ncclMax : ncclMin; }
+
+template <int F> static __global__ void rt_reduce_copies_kernel(char *out, const char *copies, int ranks, int64_t stride, int64_t n, int reduce) {
+	typedef typename rt_of<F>::in_memory T;
+	RT_FOR(i, n) {
+		auto sum = rt_of<F>::load(((const T *)copies)[i]);
+		for (int p = 1; p < ranks; p++) {
+			auto x = rt_of<F>::load(((const T *)copies)[p * stride + i]);
+			sum = reduce == RT_SUM ? sum + x : reduce == RT_MAX ? rt_max(sum, x) : rt_min(sum, x);
+			sum = rt_of<F>::load(rt_of<F>::store(sum));
+		}
+		((T *)out)[i] = rt_of<F>::store(sum);
+	}
+}
+template <int F> static void rt_reduce_copies(rt_run *run, char *out, const char *copies, int ranks, int64_t stride, int64_t n, int reduce) {
+	RT_RUN(rt_reduce_copies_kernel<F>, n, out, copies, ranks, stride, n, reduce);
+}
+
+/* A block of elements of every rank, one after another, reduced into `out` on each rank whose block it is: block p of
+ * all ranks is begin[p] .. begin[p + 1], counted in elements. */
+static void rt_reduce_by_copies(rt_run *run, char *out, const char *from, int format, int axis, int reduce, int64_t total, int64_t begin, int64_t n) {
+	int ranks = run->mesh.ranks[axis], size = rt_bytes[format];
+	char *copies = (char *)rt_scratch(run, total * size * ranks);
+	RT_NCCL(ncclAllGather(from, copies, (size_t)(total * size), ncclUint8, run->mesh.along[axis], run->stream));
+	RT_SWITCH(format, rt_reduce_copies, run, out, copies + begin * size, ranks, total, n, reduce)
+	rt_release(run, copies);
+}
+
+static void rt_copy(rt_run *run, rt_part *to, const rt_part *from) {
+	if (!to->here || !from->here || to->data == from->data) return;
+	RT_CUDA(cudaMemcpyAsync(to->data, from->data, (size_t)(to->count * rt_bytes[to->format]), cudaMemcpyDeviceToDevice, run->stream));
+}
+
+static void rt_allreduce(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce) {
+	ncclDataType_t type;
+	if (!to->here) return;
+	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	if (rt_reduced(from->format, &type))
+		RT_NCCL(ncclAllReduce(from->data, to->data, (size_t)from->count, type, rt_operation(reduce), run->mesh.along[axis], run->stream));
+	else rt_reduce_by_copies(run, to->data, from->data, from->format, axis, reduce, from->count, 0, from->count);
+}
+
+static void rt_reduce(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce, int root) {
+	ncclDataType_t type;
+	if (!from->here || from->count == 0) return;
+	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	bool mine = run->mesh.at[axis] == root;
+	if (rt_reduced(from->format, &type))
+		RT_NCCL(ncclReduce(from->data, mine ? to->data : NULL, (size_t)from->count, type, rt_operation(reduce), root, run->mesh.along[axis], run->stream));
+	else rt_reduce_by_copies(run, to->data, from->data, from->format, axis, reduce, from->count, 0, mine ? from->count : 0);
+}
+
+static void rt_broadcast(rt_run *run, rt_part *to, const rt_part *from, int axis, int root) {
+	if (!to->here) return;
+	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	const char *data = run->mesh.at[axis] == root ? from->data : to->data;
+	RT_NCCL(ncclBroadcast(data, to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8, root, run->mesh.along[axis], run->stream));
+}
+
+/* A tensor [outer][n][inner] cut along its middle dim into slices, which lie one after another: to there or back. */
+template <class T> static __global__ void rt_cut_slices_kernel(T *to, const T *from, int64_t outer, int64_t n, int64_t inner, int ranks, bool back) {
+	RT_FOR(i, outer * n * inner) {
+		int64_t o = i / inner / n, k = i / inner % n, j = i % inner, p = rt_slice_of(n, ranks, k), begin = rt_slice_begin(n, ranks, p);
+		int64_t cut = outer * inner * begin + (o * rt_slice_length(n, ranks, p) + k - begin) * inner + j;
+		if (back) to[i] = from[cut];
+		else to[cut] = from[i];
+	}
+}
+static void rt_cut_slices(rt_run *run, char *to, const char *from, int bytes, int64_t outer, int64_t n, int64_t inner, int ranks, bool back) {
+	int64_t all = outer * n * inner;
+	switch (bytes) {
+	case 1: RT_RUN(rt_cut_slices_kernel<uint8_t>, all, (uint8_t *)to, (const uint8_t *)from, outer, n, inner, ranks, back); break;
+	case 2: RT_RUN(rt_cut_slices_kernel<uint16_t>, all, (uint16_t *)to, (const uint16_t *)from, outer, n, inner, ranks, back); break;
+	case 4: RT_RUN(rt_cut_slices_kernel<uint32_t>, all, (uint32_t *)to, (const uint32_t *)from, outer, n, inner, ranks, back); break;
+	default: RT_RUN(rt_cut_slices_kernel<uint64_t>, all, (uint64_t *)to, (const uint64_t *)from, outer, n, inner, ranks, back); break;
+	}
+}
+
+/* Every rank's block of `from`, reduced, to that rank: in one call where blocks are equal, else one for each. */
+static void rt_scatter_blocks(rt_run *run, char *to, const char *from, int format, int64_t n, int64_t each, int axis, int reduce) {
+	int ranks = run->mesh.ranks[axis], at = run->mesh.at[axis];
+	ncclDataType_t type;
+	ncclComm_t comm = run->mesh.along[axis];
+	if (!rt_reduced(format, &type)) {
+		rt_reduce_by_copies(run, to, from, format, axis, reduce, n * each, rt_slice_begin(n, ranks, at) * each, rt_slice_length(n, ranks, at) * each);
+		return;
+	}
+	if (n % ranks == 0) {
+		RT_NCCL(ncclReduceScatter(from, to, (size_t)(n / ranks * each), type, rt_operation(reduce), comm, run->stream));
+		return;
+	}
+	RT_NCCL(ncclGroupStart());
+	for (int p = 0; p < ranks; p++)
+		if (rt_slice_length(n, ranks, p) > 0)
+			RT_NCCL(ncclReduce(from + rt_slice_begin(n, ranks, p) * each * rt_bytes[format], p == at ? to : NULL,
+				(size_t)(rt_slice_length(n, ranks, p) * each), type, rt_operation(reduce), p, comm, run->stream));
+	RT_NCCL(ncclGroupEnd());
+}
+
+static void rt_reducescatter(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce, int dim) {
+	if (!from->here) return;
+	int64_t outer = rt_extents(from->extent, 0, dim), inner = rt_extents(from->extent, dim + 1, from->rank), n = from->extent[dim];
+	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	const char *blocks = from->data;
+	char *cut = NULL;
+	if (outer > 1) {
+		blocks = cut = (char *)rt_scratch(run, from->count * rt_bytes[from->format]);
+		rt_cut_slices(run, cut, from->data, rt_bytes[from->format], outer, n, inner, run->mesh.ranks[axis], false);
+	}
+	rt_scatter_blocks(run, to->data, blocks, from->format, n, outer * inner, axis, reduce);
+	if (cut) rt_release(run, cut);
+}
+
+/* Slices of all ranks, of which this one holds slice (at - turn), counted round: one after another. */
+static void rt_gather_blocks(rt_run *run, char *to, const char *from, int64_t n, int64_t bytes, int axis, int64_t turn) {
+	int ranks = run->mesh.ranks[axis];
+	ncclComm_t comm = run->mesh.along[axis];
+	turn = (turn % ranks + ranks) % ranks;
+	if (n % ranks == 0 && turn == 0) {
+		RT_NCCL(ncclAllGather(from, to, (size_t)(n / ranks * bytes), ncclUint8, comm, run->stream));
+		return;
+	}
+	RT_NCCL(ncclGroupStart());
+	for (int p = 0; p < ranks; p++)
+		if (rt_slice_length(n, ranks, p) > 0)
+			RT_NCCL(ncclBroadcast(from, to + rt_slice_begin(n, ranks, p) * bytes, (size_t)(rt_slice_length(n, ranks, p) * bytes), ncclUint8,
+				(int)((p + turn) % ranks), comm, run->stream));
+	RT_NCCL(ncclGroupEnd());
+}
+
+static void rt_allgather(rt_run *run, rt_part *to, const rt_part *from, int axis, int dim, int64_t turn) {
+	if (!to->here) return;
+	int64_t outer = rt_extents(to->extent, 0, dim), inner = rt_extents(to->extent, dim + 1, to->rank), n = to->extent[dim];
+	int bytes = rt_bytes[to->format];
+	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	char *cut = outer > 1 ? (char *)rt_scratch(run, to->count * bytes) : NULL;
+	rt_gather_blocks(run, cut ? cut : to->data, from->data, n, outer * inner * bytes, axis, turn);
+	if (!cut) return;
+	rt_cut_slices(run, to->data, cut, bytes, outer, n, inner, run->mesh.ranks[axis], true);
+	rt_release(run, cut);
+}
+
+/* From slices along dim d to slices along dim e: block p of mine along e goes to rank p. */
+static void rt_alltoall(rt_run *run, rt_part *to, const rt_part *from, int axis, int d, int e) {
+	if (!to->here) return;
+	int ranks = run->mesh.ranks[axis], bytes = rt_bytes[to->format];
+	if (ranks == 1) { rt_copy(run, to, from); return; }
+	int64_t mine = from->count / (from->extent[d] && from->extent[e] ? from->extent[d] * from->extent[e] : 1); /* of the other dims */
+	int64_t n = from->extent[e], whole = to->extent[d];
+	char *out = (char *)rt_scratch(run, from->count * bytes), *in = (char *)rt_scratch(run, to->count * bytes);
+	if (mine == 0 || from->count == 0) mine = to->count && to->extent[d] && to->extent[e] ? to->count / (to->extent[d] * to->extent[e]) : 0;
+	rt_cut_slices(run, out, from->data, bytes, rt_extents(from->extent, 0, e), n, rt_extents(from->extent, e + 1, from->rank), ranks, false);
+	RT_NCCL(ncclGroupStart());
+	for (int p = 0; p < ranks; p++) {
+		int64_t sent = mine * from->extent[d] * rt_slice_length(n, ranks, p), got = mine * rt_slice_length(whole, ranks, p) * to->extent[e];
+		if (sent) RT_NCCL(ncclSend(out + mine * from->extent[d] * rt_slice_begin(n, ranks, p) * bytes, (size_t)(sent * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
+		if (got) RT_NCCL(ncclRecv(in + mine * rt_slice_begin(whole, ranks, p) * to->extent[e] * bytes, (size_t)(got * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
+	}
+	RT_NCCL(ncclGroupEnd());
+	rt_cut_slices(run, to->data, in, bytes, rt_extents(to->extent, 0, d), whole, rt_extents(to->extent, d + 1, to->rank), ranks, true);
+	rt_release(run, out);
+	rt_release(run, in);
+}
+
+/* To the rank that is `shift` further on, counted round. */
+static void rt_permute(rt_run *run, rt_part *to, const rt_part *from, int axis, int64_t shift) {
+	if (!to->here) return;
+	int ranks = run->mesh.ranks[axis], at = run->mesh.at[axis];
+	shift = (shift % ranks + ranks) % ranks;
+	if (shift == 0) { rt_copy(run, to, from); return; }
+	int bytes = rt_bytes[to->format];
+	RT_NCCL(ncclGroupStart());
+	if (from->count) RT_NCCL(ncclSend(from->data, (size_t)(from->count * bytes), ncclUint8, (int)((at + shift) % ranks), run->mesh.along[axis], run->stream));
+	if (to->count) RT_NCCL(ncclRecv(to->data, (size_t)(to->count * bytes), ncclUint8, (int)((at + ranks - shift) % ranks), run->mesh.along[axis], run->stream));
+	RT_NCCL(ncclGroupEnd());
+}
+
+/* From one group of ranks along an axis to another. */
+static void rt_send(rt_run *run, rt_part *to, const rt_part *from, int axis, int source, int target) {
+	if (source == target) { rt_copy(run, to, from); return; }
+	if (run->mesh.at[axis] == source && from->count)
+		RT_NCCL(ncclSend(from->data, (size_t)(from->count * rt_bytes[from->format]), ncclUint8, target, run->mesh.along[axis], run->stream));
+	if (run->mesh.at[axis] == target && to->count)
+		RT_NCCL(ncclRecv(to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8, source, run->mesh.along[axis], run->stream));
+}
+
+/* ---- collectives of several tensors -------------------------------------------------------------------------------- */
+
+typedef struct rt_pairs {
+	rt_part **from, **to;
+	int count;
+} rt_pairs;
+
+/* d, e: dims; of a send the places of its two groups along the axis. */
+typedef struct rt_collective {
+	int axis, reduce, d, e, root, shift;
+} rt_collective;
+
+/* Needs no kernel before or behind it, so that several can be one group of NCCL's. */
+static bool rt_all_direct(const rt_pairs *x, bool reduces, int dim) {
+	ncclDataType_t type;
+	for (int i = 0; i < x->count; i++) {
+		const rt_part *p = x->from[i]->count > x->to[i]->count ? x->from[i] : x->to[i];
+		if ((reduces && !rt_reduced(p->format, &type)) || (dim >= 0 && rt_extents(p->extent, 0, dim) > 1)) return false;
+	}
+	return true;
+}
+
+#define RT_PAIRS(name, direct, call) \
+	static void rt_##name##_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) { \
+		bool group = x->count > 1 && (direct); \
+		if (group) RT_NCCL(ncclGroupStart()); \
+		for (int i = 0; i < x->count; i++) { \
+			rt_part *to = x->to[i]; \
+			const rt_part *from = x->from[i]; \
+			call; \
+		} \
+		if (group) RT_NCCL(ncclGroupEnd()); \
+	}
+RT_PAIRS(allreduce, rt_all_direct(x, true, -1), rt_allreduce(run, to, from, c->axis, c->reduce))
+RT_PAIRS(reduce, rt_all_direct(x, true, -1), rt_reduce(run, to, from, c->axis, c->reduce, c->root))
+RT_PAIRS(broadcast, true, rt_broadcast(run, to, from, c->axis, c->root))
+RT_PAIRS(reducescatter, rt_all_direct(x, true, c->d), rt_reducescatter(run, to, from, c->axis, c->reduce, c->d))
+RT_PAIRS(allgather, rt_all_direct(x, false, c->d), rt_allgather(run, to, from, c->axis, c->d, 0))
+RT_PAIRS(alltoall, false, rt_alltoall(run, to, from, c->axis, c->d, c->e))
+RT_PAIRS(permute, true, rt_permute(run, to, from, c->axis, c->shift))
+RT_PAIRS(send, true, rt_send(run, to, from, c->axis, c->d, c->e))
+#undef RT_PAIRS
+
+/* A collective of several values, each of `items` tensors. NCCL gets up to `bucket` bytes of them as one group, which it
+ * makes one launch of; tensors stay where they are. 0: one each. */
+static void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collective *, const rt_pairs *), rt_collective c,
+	rt_part *const *from, rt_part *const *to, int values, int64_t items, int64_t bucket) {
+	rt_part **all = (rt_part **)malloc(2 * (size_t)(values * items) * sizeof *all);
+	rt_pairs x = {all, all + values * items, 0};
+	int64_t bytes = 0;
+	if (!all) { rt_fail(run, "a collective", "memory is out", __LINE__); return; }
+	for (int v = 0; v < values; v++)
+		for (int64_t i = 0; i < items; i++) {
+			/* What is whole has the same size on all ranks, so that they join alike. */
+			int64_t size = rt_extents(to[v][i].whole, 0, to[v][i].rank) * rt_bytes[to[v][i].format];
+			if (x.count && bytes + size > bucket) collective(run, &c, &x), x.count = 0, bytes = 0;
+			x.from[x.count] = &from[v][i], x.to[x.count++] = &to[v][i];
+			bytes += size;
+		}
+	if (x.count) collective(run, &c, &x);
+	free(all);
+}

@@ -1,0 +1,220 @@
+/* ---- formats as types ------------------------------------------------------------------------------------------------ */
+
+/* A format's type in memory and in registers. */
+template <int F> struct rt_of;
+#define RT_FORMAT(format, memory, reg, get, put) \
+	template <> struct rt_of<format> { \
+		typedef memory in_memory; \
+		typedef reg in_register; \
+		RT_IN_CLASS reg load(memory x) { return get(x); } \
+		RT_IN_CLASS memory store(reg x) { return put(x); } \
+	};
+#define RT_IN_CLASS static __host__ __device__ __forceinline__
+RT_FORMAT(RT_F64, double, double, , )
+RT_FORMAT(RT_F32, float, float, , )
+RT_FORMAT(RT_F16, uint16_t, float, rt_from_f16, rt_to_f16)
+RT_FORMAT(RT_BF16, uint16_t, float, rt_from_bf16, rt_to_bf16)
+RT_FORMAT(RT_F8, uint8_t, float, rt_from_f8, rt_to_f8)
+RT_FORMAT(RT_I64, int64_t, int64_t, , )
+RT_FORMAT(RT_I32, int32_t, int64_t, , (int32_t))
+RT_FORMAT(RT_I16, int16_t, int64_t, , (int16_t))
+RT_FORMAT(RT_I8, int8_t, int64_t, , (int8_t))
+RT_FORMAT(RT_U64, uint64_t, uint64_t, , )
+RT_FORMAT(RT_U32, uint32_t, int64_t, , (uint32_t))
+RT_FORMAT(RT_U16, uint16_t, int64_t, , (uint16_t))
+RT_FORMAT(RT_U8, uint8_t, int64_t, , (uint8_t))
+RT_FORMAT(RT_BOOL, uint8_t, int64_t, , (uint8_t))
+#undef RT_FORMAT
+/* Calls function<F>(...) for a format that is known when it runs. */
+#define RT_SWITCH(format, function, ...) \
+	switch (format) { \
+	case RT_F64: function<RT_F64>(__VA_ARGS__); break; \
+	case RT_F32: function<RT_F32>(__VA_ARGS__); break; \
+	case RT_F16: function<RT_F16>(__VA_ARGS__); break; \
+	case RT_BF16: function<RT_BF16>(__VA_ARGS__); break; \
+	case RT_F8: function<RT_F8>(__VA_ARGS__); break; \
+	case RT_I64: function<RT_I64>(__VA_ARGS__); break; \
+	case RT_I32: function<RT_I32>(__VA_ARGS__); break; \
+	case RT_I16: function<RT_I16>(__VA_ARGS__); break; \
+	case RT_I8: function<RT_I8>(__VA_ARGS__); break; \
+	case RT_U64: function<RT_U64>(__VA_ARGS__); break; \
+	case RT_U32: function<RT_U32>(__VA_ARGS__); break; \
+	case RT_U16: function<RT_U16>(__VA_ARGS__); break; \
+	case RT_U8: function<RT_U8>(__VA_ARGS__); break; \
+	default: function<RT_BOOL>(__VA_ARGS__); break; \
+	}
+
+/* ---- ranks, tensors, errors ---------------------------------------------------------------------------------------- */
+
+enum { RT_AXES = 4, RT_DIMS = 36, RT_ERROR = 256 };
+enum { RT_SUM, RT_MAX, RT_MIN, RT_MEAN, RT_NORM };
+
+/* Ranks along each axis, the last axis fastest; where this one stands; a communicator along each, NULL of one rank. */
+typedef struct rt_mesh {
+	int axes, ranks[RT_AXES], at[RT_AXES], rank, size;
+	ncclComm_t along[RT_AXES];
+} rt_mesh;
+
+/* What was open in the program: numbers of dims, of the tensors of lists, of group indices, of scalars. */
+typedef struct rt_sizes {
+	int64_t axis[RT_AXES], dim[RT_DIMS], items[RT_DIMS], index[RT_DIMS];
+	int64_t *each[RT_DIMS]; /* a list's dim: of each tensor */
+	double *scalar;
+} rt_sizes;
+
+/* What a rank holds of one tensor, in row-major order, in device memory. */
+typedef struct rt_part {
+	char *data;
+	rt_format format;
+	int rank;
+	bool here;              /* false: another group or root has it */
+	int64_t whole[RT_RANK], begin[RT_RANK], extent[RT_RANK], count;
+} rt_part;
+
+typedef enum rt_kind {
+	RT_INPUT, RT_STATE,     /* memory that lasts */
+	RT_OWN,                 /* memory of a run */
+	RT_SHARED,              /* the memory of another value */
+	RT_VIEW,                /* a slice of another value's memory, whose elements lie together */
+	RT_SHAPE,               /* none: only extents */
+} rt_kind;
+
+/* How a tensor lies along an axis: everywhere, in slices of dim `dim` (rank r has slice r - turn), as parts of a sum,
+ * maximum or minimum, at rank `turn` alone, or each rank has its own. */
+typedef enum rt_way { RT_R, RT_S, RT_P, RT_ROOT, RT_L } rt_way;
+typedef struct rt_layout {
+	rt_way way;
+	int dim, turn;
+} rt_layout;
+
+typedef struct rt_value {
+	const char *name;
+	rt_format format;
+	int rank, list;         /* list -1: one tensor */
+	rt_kind kind;
+	int of;                 /* SHARED, VIEW: whose memory */
+	rt_layout layout[RT_AXES];
+	int group, index, offset; /* lives where the coordinate along axis `group` is index + offset; -1: everywhere, no index */
+} rt_value;
+
+/* A value whose memory kernels reach on the other ranks along an axis. */
+typedef struct rt_reached { int value, axis; } rt_reached;
+
+struct rt_run;
+/* One way to run the program. */
+typedef struct rt_schedule {
+	const char *name;
+	int axes;
+	const int *axis;        /* of each axis: the program's axis that it is part of */
+	const int *ranks;       /* of each axis: how many, 0: what is left of the program's axis */
+	int values;
+	const rt_value *value;
+	/* Extents of a whole tensor; negative ones do not exist. */
+	void (*shape)(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item, int64_t whole[RT_RANK]);
+	const char *(*wrong)(const rt_sizes *sizes, const rt_mesh *mesh); /* a condition that does not hold, or NULL */
+	int64_t (*bound)(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item); /* of drawn whole numbers */
+	void (*run)(struct rt_run *run);
+	const int *results;     /* outputs, then states; -1 ends */
+	const rt_reached *reached; /* value -1 ends */
+} rt_schedule;
+
+typedef struct rt_named {
+	const char *name;
+	int64_t number;         /* axes: ranks, 0: any; dims: their list, -1: none; scalars: their format */
+} rt_named;
+
+typedef struct rt_program {
+	const char *name;
+	const rt_named *axis, *dim, *list, *index, *scalar; /* a NULL name ends */
+	const rt_schedule *schedule;
+	int schedules;
+} rt_program;
+
+struct rt_ring;
+typedef struct rt_run {
+	const rt_program *program;
+	const rt_schedule *schedule;
+	const rt_sizes *sizes;
+	rt_mesh mesh;
+	rt_part **part;            /* [values][items] */
+	char *memory;              /* of all values of their own */
+	size_t bytes;
+	cudaStream_t stream, main_stream, side_stream; /* where work goes now; the two that it may go to */
+	cudaEvent_t fork;
+	cublasLtHandle_t blas;
+	char *workspace[2];        /* of cuBLASLt, one for each stream */
+	struct rt_ring *ring;      /* how kernels reach the memory of others; NULL: they do not */
+	bool library;              /* called from another program: errors are returned, not the end */
+	char error[RT_ERROR];      /* the first one */
+} rt_run;
+
+static void rt_fail(rt_run *run, const char *what, const char *why, int line) {
+	if (run->error[0]) return;
+	snprintf(run->error, sizeof run->error, "%s: %s (line %d)", what, why, line);
+	if (run->library) return;
+	fprintf(stderr, "%s: rank %d: %s\n", run->program->name, run->mesh.rank, run->error);
+	exit(1);
+}
+#define RT_CUDA(call) do { cudaError_t e_ = (call); if (e_ != cudaSuccess) rt_fail(run, #call, cudaGetErrorString(e_), __LINE__); } while (0)
+#define RT_NCCL(call) do { ncclResult_t e_ = (call); if (e_ != ncclSuccess) rt_fail(run, #call, ncclGetErrorString(e_), __LINE__); } while (0)
+#define RT_BLAS(call) do { cublasStatus_t e_ = (call); if (e_ != CUBLAS_STATUS_SUCCESS) rt_fail(run, #call, cublasLtGetStatusString(e_), __LINE__); } while (0)
+#define RT_RUN(kernel, n, ...) do { \
+	if ((n) > 0) { LK_LAUNCH(kernel, rt_blocks(n), RT_THREADS, 0, run->stream, __VA_ARGS__); } \
+	RT_CUDA(cudaPeekAtLastError()); } while (0)
+
+/* Of n elements over `ranks` slices, the first n % ranks are one longer. */
+RT_BOTH int64_t rt_slice_begin(int64_t n, int64_t ranks, int64_t r) { return n / ranks * r + (r < n % ranks ? r : n % ranks); }
+RT_BOTH int64_t rt_slice_length(int64_t n, int64_t ranks, int64_t r) { return n / ranks + (r < n % ranks); }
+RT_BOTH int64_t rt_slice_of(int64_t n, int64_t ranks, int64_t i) {
+	int64_t less = n / ranks, more = n % ranks, longer = more * (less + 1);
+	return i < longer ? i / (less + 1) : more + (i - longer) / less;
+}
+static int64_t rt_extents(const int64_t *extent, int from, int to) {
+	int64_t n = 1;
+	for (int d = from; d < to; d++) n *= extent[d];
+	return n;
+}
+/* Where the first element of a slice lies in what holds it. */
+static int64_t rt_view(const rt_part *slice, const rt_part *holder) {
+	int64_t at = 0;
+	for (int d = 0; d < slice->rank; d++) at = at * holder->extent[d] + slice->begin[d] - holder->begin[d];
+	return at;
+}
+/* The index of the first element in the whole tensor. */
+static int64_t rt_place(const rt_part *p) {
+	int64_t at = 0;
+	for (int d = 0; d < p->rank; d++) at = at * p->whole[d] + p->begin[d];
+	return at;
+}
+static int64_t rt_items(const rt_run *run, int value) {
+	int list = run->schedule->value[value].list;
+	return list < 0 ? 1 : run->sizes->items[list];
+}
+/* Blocks of a loop over n elements: enough to fill any device several times over. */
+static int rt_blocks(int64_t n) { int64_t b = (n + RT_THREADS - 1) / RT_THREADS; return (int)(b < 4096 ? b : 4096); }
+#define RT_FOR(i, n) \
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (int64_t)gridDim.x * blockDim.x; i < (n); i += i##_step)
+
+static void *rt_scratch(rt_run *run, int64_t bytes) {
+	void *p = NULL;
+	RT_CUDA(cudaMallocAsync(&p, (size_t)(bytes > 0 ? bytes : 1), run->stream));
+	return p;
+}
+static void rt_release(rt_run *run, void *p) { RT_CUDA(cudaFreeAsync(p, run->stream)); }
+
+/* ---- two streams --------------------------------------------------------------------------------------------------- */
+
+/* What is on the other stream so far comes before what goes to this one next. */
+static void rt_follow(rt_run *run, cudaStream_t after, cudaStream_t stream) {
+	RT_CUDA(cudaEventRecord(run->fork, after));
+	RT_CUDA(cudaStreamWaitEvent(stream, run->fork, 0));
+}
+static void rt_fork(rt_run *run) { rt_follow(run, run->main_stream, run->side_stream); }
+static void rt_on(rt_run *run, cudaStream_t stream, bool waits) {
+	if (waits) rt_follow(run, stream == run->main_stream ? run->side_stream : run->main_stream, stream);
+	run->stream = stream;
+}
+static void rt_join_streams(rt_run *run) {
+	rt_follow(run, run->side_stream, run->main_stream);
+	run->stream = run->main_stream;
+}

@@ -1,0 +1,66 @@
+/* target_cuda_steps.c: steps that are calls of the runtime: products and rows, by cuBLASLt and plain kernels; collectives,
+ * by NCCL, written as the C+MPI target does; steps that overlap.
+ */
+#include "lang/target/target_cuda.h"
+
+enum { PART = 160 };
+
+static void put_call(lc_mpi *c, int id, int depth) {
+	const lc_node *n = &c->p->nodes.at[id];
+	char a[PART], b[PART], y[PART];
+	lc_mpi_part(c, n->in[0], a, sizeof a), lc_mpi_part(c, n->in[1], b, sizeof b), lc_mpi_part(c, id, y, sizeof y);
+	lc_put_tabs(depth, c->out);
+	if (n->op == LC_MATMUL)
+		fprintf(c->out, "rt_product_parts(run, %s, %s, %s, %s, %s);\n", a, n->ta ? "true" : "false", b, n->tb ? "true" : "false", y);
+	else if (n->op == LC_CONV2D) fprintf(c->out, "rt_conv2d(run, %s, %s, %s, %d, %d);\n", a, b, y, n->stride, n->pad);
+	else fprintf(c->out, "rt_gather_rows(run, %s, %s, %s);\n", a, b, y);
+}
+
+lk_status lc_cuda_contract(lc_mpi *c, const lc_step *s) {
+	char name[LC_IDENTIFIER], number[LC_IDENTIFIER];
+	int id = s->values.at[0];
+	fprintf(c->out, "static void %s(rt_run *run) {\n", lc_mpi_function(c, s, name));
+	if (s->list >= 0)
+		fprintf(c->out, "\tfor (int64_t item = 0; item < rt_items(run, %s); item++)\n", lc_mpi_number(c, id, number));
+	put_call(c, id, s->list >= 0 ? 2 : 1);
+	fputs("}\n\n", c->out);
+	return LK_OK;
+}
+
+lk_status lc_cuda_comm(lc_mpi *c, const lc_step *s) { return lc_mpi_comm(c, s); }
+
+static bool waits_for(const lc_step *s, int other) {
+	for (int i = 0; i < s->after.count; i++)
+		if (s->after.at[i] == other) return true;
+	return false;
+}
+
+static bool communicates(const lc_step *s) {
+	return s->kind == LC_STEP_COMM || s->kind == LC_STEP_SEND || s->kind == LC_STEP_RING;
+}
+
+/* Parts that do not wait for each other run side by side: those that communicate on a stream of their own. A part waits
+ * for the other stream where it needs what was made there. */
+lk_status lc_cuda_overlap(lc_mpi *c, const lc_step *s) {
+	char name[LC_IDENTIFIER], part[LC_IDENTIFIER];
+	for (int i = 0; i < s->part_count; i++) LK_TRY(lc_cuda_any(c, &s->parts[i]));
+	fprintf(c->out, "static void %s(rt_run *run) {\n\trt_fork(run);\n", lc_mpi_function(c, s, name));
+	for (int i = 0; i < s->part_count; i++) {
+		bool side = communicates(&s->parts[i]), crosses = false;
+		for (int other = 0; other < i; other++)
+			crosses |= communicates(&s->parts[other]) != side && waits_for(&s->parts[i], other);
+		fprintf(c->out, "\trt_on(run, %s, %s);\n", side ? "run->side_stream" : "run->main_stream", crosses ? "true" : "false");
+		fprintf(c->out, "\t%s(run);\n", lc_mpi_function(c, &s->parts[i], part));
+	}
+	fputs("\trt_join_streams(run);\n}\n\n", c->out);
+	return LK_OK;
+}
+
+lk_status lc_cuda_any(lc_mpi *c, const lc_step *s) {
+	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
+		[LC_STEP_MAP] = lc_cuda_map, [LC_STEP_CONTRACT] = lc_cuda_contract, [LC_STEP_ROWS] = lc_cuda_contract,
+		[LC_STEP_COMM] = lc_cuda_comm, [LC_STEP_SEND] = lc_cuda_comm, [LC_STEP_RING] = lc_cuda_ring,
+		[LC_STEP_OVERLAP] = lc_cuda_overlap,
+	};
+	return kinds[s->kind](c, s);
+}
