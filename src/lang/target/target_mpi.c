@@ -173,7 +173,7 @@ static lk_status put_all(const lc_program *original, const lc_variant *variants,
 	      " * program's options; with -DLOCKSTEP_NO_MAIN it has none, and another program calls it.\n */\n", out);
 	put_head(out);
 	for (int i = 0; i < count; i++) LK_TRY(put_variant(&contexts[i], &variants[i]));
-	put_program_tables(original, &contexts[0], out);
+	lc_mpi_program_tables(original, &contexts[0], out);
 	put_program(original, variants, count, out);
 	lc_mpi_api_head(original, variants, count, out);
 	for (int i = 0; i < count; i++) lc_mpi_api(&contexts[i], &variants[i]);
