@@ -196,6 +196,25 @@ static void host_sync(lk_builder *b) {
 	lk_graph_add(b->graph, &op);
 }
 
+/* Biases of experts, and clipping, as Megatron-LM's TEGroupedMLP has them (megatron/core/transformer/moe/experts.py,
+ * _apply_bias; fusions/fused_bias_geglu.py): plain tensor operations, each a pass over memory. The bias of the first
+ * product is added by the product itself.
+ *
+ * Clipping: both halves clamped, then joined: 2 reads and 2 writes; backward a mask each, then joined: 3 and 2.
+ * Bias of the second product: weighed by the probability, added, the experts' parts joined: 3 reads and 3 writes; backward
+ * the parts joined, and for each of probability and bias a product and its sum: 5 and 3. */
+static double clip_bytes(const lk_builder *b, lk_moe_size z, int passes) {
+	return b->model->clipped_glu ? passes * b->bytes * z.routed * z.up : 0;
+}
+
+static double weighed_bias_bytes(const lk_builder *b, lk_moe_size z, int passes) {
+	return b->model->expert_bias ? passes * b->bytes * z.routed * z.hidden : 0;
+}
+
+static void experts_memory(lk_builder *b, const char *name, double bytes) {
+	if (bytes > 0) lk_build_memory(b, LK_OP_ELEMENTWISE, name, bytes);
+}
+
 void lk_build_moe_forward(lk_builder *b) {
 	const lk_model *m = b->model;
 	lk_moe_size z = moe_size(b);
@@ -210,10 +229,12 @@ void lk_build_moe_forward(lk_builder *b) {
 	lk_build_memory(b, LK_OP_PERMUTE, "sort_by_expert", 2 * b->bytes * z.routed * m->hidden);
 	lk_build_quantize(b, z.routed * m->hidden);
 	experts_gemm(b, "experts_up", rows_local, z.up, m->hidden, z.local);
+	experts_memory(b, "expert_clip", clip_bytes(b, z, 4));
 	lk_build_memory(b, LK_OP_ELEMENTWISE, "expert_activation", b->bytes * z.routed * (z.up + z.inner));
 	lk_build_save(b, moe_saved(b, z), LK_OWN_ACTIVATIONS);
 	lk_build_quantize(b, z.routed * z.inner);
 	experts_gemm(b, "experts_down", rows_local, m->hidden, z.inner, z.local);
+	experts_memory(b, "expert_bias", weighed_bias_bytes(b, z, 6));
 	lk_build_memory(b, LK_OP_PERMUTE, "unsort", 2 * b->bytes * z.routed * m->hidden);
 	expert_shards(b, LK_OP_REDUCESCATTER, "reduce_experts", z);
 	exchange(b, "combine", z);
@@ -228,13 +249,16 @@ void lk_build_moe_forward(lk_builder *b) {
 
 static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weight) {
 	double rows = z.routed / z.local, h = z.hidden;
+	if (input) experts_memory(b, "expert_bias_grad", weighed_bias_bytes(b, z, 8));
 	if (input) lk_build_quantize(b, z.routed * h);
 	if (input) experts_gemm(b, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(b, "weight_grad", h, z.inner, rows, z.local);
 	if (input) {
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "expert_activation_grad", b->bytes * z.routed * (2 * z.up + z.inner));
+		experts_memory(b, "expert_clip_grad", clip_bytes(b, z, 5));
 		lk_build_scratch(b, b->bytes * z.routed * (h + z.up + z.inner), LK_OWN_WORKSPACE);
 	}
+	if (weight && b->model->expert_bias) lk_build_bias_grad(b, "experts_up_bias_grad", z.routed, z.up);
 	if (input) lk_build_quantize(b, z.routed * z.up);
 	if (input) experts_gemm(b, "experts_up_grad", rows, h, z.up, z.local);
 	if (weight) experts_gemm(b, "weight_grad", z.up, h, rows, z.local);

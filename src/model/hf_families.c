@@ -420,7 +420,7 @@ static const lk_model qwen3_moe_start = {LLAMA(2), .qk_norm = true};
 static const lk_model mixtral_start = {LLAMA(2), .experts = 8, .topk = 2};
 static const lk_model deepseek_v3_start = {LLAMA(2), .router_bias = true};
 static const lk_model gpt_oss_start = {LLAMA(2), .head_dim = 64, .window = 128, .full_every = 2, .router_bias = true,
-	.expert_bias = true};
+	.expert_bias = true, .clipped_glu = true};
 static const lk_model gemma_start = {GEMMA(2)};
 static const lk_model gemma2_start = {GEMMA(4), .window = 4096, .full_every = 2, .vocab = 256000};
 /* The published gemma3 configs leave out what equals the class's defaults (Gemma3TextConfig). */

@@ -48,7 +48,7 @@ const lk_field lk_job_fields[] = {
 	M_INT(qk_nope), M_INT(qk_rope), M_INT(v_dim), M_INT(attention_sinks), M_INT(experts), M_INT(topk),
 	M_INT(expert_ffn),
 	M_INT(shared_ffn), M_INT(dense_layers), M_INT(moe_every), M_INT(moe_offset), M_BOOL(router_bias),
-	M_BOOL(expert_bias),
+	M_BOOL(expert_bias), M_BOOL(clipped_glu),
 	M_INT(window), M_INT(full_every), M_INT(mtp_layers), M_INT(image), M_INT(patch), M_INT(channels),
 	CHOICE(task, tasks), INT(lora_rank), INT(gpus), INT(tp), INT(pp), INT(vp), INT(cp), INT(ep), INT(etp),
 	SWITCH(sequence_parallel), CHOICE(cp_kind, cp_kinds), SWITCH(cp_balanced), SAID(sharding, shardings),

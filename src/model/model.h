@@ -58,6 +58,7 @@ typedef struct lk_model {
 	bool shared_gate;      /* qwen2_moe: a learned gate (hidden -> 1) on the shared expert */
 	bool router_bias;
 	bool expert_bias;
+	bool clipped_glu;      /* what the experts' gated activation takes is clipped first (gpt_oss: swiglu_limit) */
 
 	int window;            /* sliding-window width, 0: none */
 	int full_every;        /* one layer in `full_every`, the last of each group, attends fully (gemma3 6, gemma2 and
