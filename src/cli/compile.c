@@ -5,6 +5,7 @@
 #include "lockstep/compile.h"
 
 static lk_status act(lk_compile *answer, const lk_compile_request *request, lk_error *err) {
+	if (request->action == LK_COMPILE_BENCH) return lk_compile_bench(answer, request, stdout, err);
 	if (request->action == LK_COMPILE_TUNE) return lk_compile_tune(answer, request, stdout, err);
 	return lk_compile_act(answer, request, stdout, err);
 }

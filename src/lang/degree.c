@@ -86,10 +86,7 @@ static lc_degree of_map(counter *c, const lc_node *n, double count) {
 	case LC_NEG: case LC_COPY: return a;
 	case LC_CAST: hashed(c, n, count); return larger(a, (lc_degree){1, 0});
 	case LC_SELECT: return plus(times(a, b), times(plus(a, (lc_degree){0, 0}), c->of[n->in[2]]));
-	case LC_MIN: case LC_MAX:
-		hashed(c, n, count);
-		c->out->choices++;
-		return larger(a, b);
+	case LC_MIN: case LC_MAX: c->out->choices++; return larger(a, b);
 	default: return hashed(c, n, count);
 	}
 }
@@ -104,6 +101,14 @@ static lk_status elements(const counter *c, const lc_node *n, double *out, lk_er
 		*out += all;
 	}
 	return LK_OK;
+}
+
+/* Ranks that hold elements of their own. */
+static double copies(const counter *c, const lc_node *n) {
+	double all = 1;
+	for (int a = 0; a < c->p->axis_count; a++)
+		if (n->layout[a].kind == LC_P || n->layout[a].kind == LC_L) all *= (double)c->s->symbol[a];
+	return all;
 }
 
 /* How many terms a sum has, at most: the elements that it is taken over, on all ranks. */
@@ -123,7 +128,7 @@ static lk_status of_node(counter *c, int id, lk_error *err) {
 	lc_degree a = n->inputs ? c->of[n->in[0]] : (lc_degree){1, 0}, *to = &c->of[id];
 	LK_TRY(elements(c, n, &count, err));
 	LK_TRY(terms(c, n, &many, err));
-	count *= (double)lc_ranks(c->p, c->s);
+	count *= copies(c, n);
 	switch (lc_ops[n->op].family) {
 	case LC_LEAF: *to = n->op == LC_CONST || n->op == LC_SIZE ? (lc_degree){0, 0} : a; break;
 	case LC_MAP: *to = of_map(c, n, count); break;
@@ -132,9 +137,10 @@ static lk_status of_node(counter *c, int id, lk_error *err) {
 	case LC_RED:
 		*to = n->op == LC_RED_NORM ? times(a, a) : a;
 		*to = sum(*to, many);
-		if (n->op != LC_RED_SUM && n->op != LC_RED_MEAN) hashed(c, n, count * many);
 		if (n->op == LC_RED_MAX || n->op == LC_RED_MIN) c->out->choices++, *to = a;
-		if (n->op == LC_RED_NORM) c->out->argument = fmax(c->out->argument, whole_degree(*to)), *to = (lc_degree){1, 0};
+		if (n->op != LC_RED_NORM) break;
+		c->out->argument = fmax(c->out->argument, whole_degree(*to));
+		*to = hashed(c, n, count);
 		break;
 	default: *to = sum(a, many); break;
 	}

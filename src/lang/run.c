@@ -91,8 +91,7 @@ lk_status lc_run_spend(lc_run *run, const lc_node *n, double products, lk_error 
 
 /* ---- one value ---- */
 
-/* What keeps its cells: the value is another name, or another view, of an operand. */
-static int same_as_operand(const lc_node *n) {
+int lc_same_cells(const lc_node *n) {
 	if (n->op == LC_UPDATE) return 1;
 	return n->op == LC_OUT || n->op == LC_COPY || n->op == LC_LOCAL || n->op == LC_SLICED ? 0 : -1;
 }
@@ -117,11 +116,14 @@ static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_err
 	LK_TRY(lc_box_of(run, n, item, rank, &at.box, &held, err));
 	if (!held) return LK_OK;
 	at.out = lc_part_of(run, id, item, rank);
-	int same = same_as_operand(n);
+	int same = lc_same_cells(n);
 	if (same < 0) return operation(n)(&at);
 	const lc_cells *x;
 	lc_box box;
 	LK_TRY(lc_operand(&at, same, &x, &box));
+	if (x->count != at.box.count)
+		return lc_run_wrong(&at, "slices are not equal, and no tensors of one shape: %lld elements, not %lld", (long long)x->count,
+		                    (long long)at.box.count);
 	lc_cells_share(x, at.out);
 	return LK_OK;
 }
@@ -129,11 +131,11 @@ static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_err
 static lk_status run_value(lc_run *run, int id, lk_error *err) {
 	const lc_node *n = &run->p->nodes.at[id];
 	int64_t items = lc_items(run->p, run->s, n);
-	bool together = (lc_ops[n->op].family == LC_COMM || n->op == LC_SEND) && same_as_operand(n) < 0;
+	bool together = (lc_ops[n->op].family == LC_COMM || n->op == LC_SEND) && lc_same_cells(n) < 0;
 	run->parts[id] = LK_ARRAY(&run->arena, lc_cells, (size_t)(items * run->ranks));
 	if (!run->parts[id]) return lk_oom(err);
 	for (int64_t item = 0; item < items; item++) {
-		if (together) LK_TRY(lc_run_comm(run, id, item, err));
+		if (together) LK_TRY(lc_run_comm(run, n, id, item, err));
 		for (int64_t rank = 0; rank < run->ranks && !together; rank++) LK_TRY(on_rank(run, id, item, rank, err));
 	}
 	return LK_OK;

@@ -1,80 +1,10 @@
-/* run_map.c: pointwise operations: a walk over rows that all operands share, a kernel per operation for each row. */
+/* run_map.c: pointwise operations: a kernel per operation for each row of the walk that all operands share. */
 #include <math.h>
-#include <string.h>
 
 #include "lang/draw.h"
 #include "lang/run_values.h"
 
 enum { ROW = 512 }; /* numbers that a kernel sees at a time */
-
-/* ---- the walk: dims that lie behind one another in all operands are one ---- */
-
-typedef struct walk {
-	int rank;
-	int64_t extent[LC_RANK];
-	int64_t stride[LC_INPUTS][LC_RANK];
-} walk;
-
-static bool joins(const walk *w, int inputs, int outer, int inner) {
-	for (int i = 0; i < inputs; i++)
-		if (w->stride[i][outer] != w->stride[i][inner] * w->extent[inner]) return false;
-	return true;
-}
-
-static void take_dim(walk *w, const walk *from, int d, int inputs) {
-	w->extent[w->rank] = from->extent[d];
-	for (int i = 0; i < inputs; i++) w->stride[i][w->rank] = from->stride[i][d];
-	w->rank++;
-}
-
-static void collapse(walk *w, int inputs) {
-	walk full = *w;
-	w->rank = 0;
-	for (int d = 0; d < full.rank; d++) {
-		if (full.extent[d] == 1) continue;
-		take_dim(w, &full, d, inputs);
-		int inner = w->rank - 1;
-		if (inner == 0 || !joins(w, inputs, inner - 1, inner)) continue;
-		w->extent[inner - 1] *= w->extent[inner];
-		for (int i = 0; i < inputs; i++) w->stride[i][inner - 1] = w->stride[i][inner];
-		w->rank--;
-	}
-	if (w->rank == 0) w->rank = 1, w->extent[0] = 1;
-}
-
-/* Strides of operand i; 0 along dims of extent 1, which are repeated. */
-static lk_status stride_operand(const lc_at *at, walk *w, int i, const lc_box *box) {
-	int64_t step = 1;
-	for (int d = box->rank; d-- > 0;) {
-		int to = d + at->box.rank - box->rank;
-		bool repeated = box->extent[d] == 1 && at->box.extent[to] != 1;
-		if (!repeated && box->extent[d] != at->box.extent[to])
-			return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d: operand %d has %lld elements along dim %d, not %lld",
-						   at->id, i, (long long)box->extent[d], d, (long long)at->box.extent[to]);
-		w->stride[i][to] = repeated ? 0 : step;
-		step *= box->extent[d];
-	}
-	return LK_OK;
-}
-
-/* Calls for each row of the result: its first element, its length, the first element of each operand. */
-typedef void on_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS], const int64_t stride[LC_INPUTS]);
-
-static void each_row(const walk *w, int inputs, on_row *call, void *state) {
-	int last = w->rank - 1;
-	int64_t place[LC_RANK] = {0}, in[LC_INPUTS] = {0}, stride[LC_INPUTS] = {0}, rows = 1;
-	for (int d = 0; d < last; d++) rows *= w->extent[d];
-	for (int i = 0; i < inputs; i++) stride[i] = w->stride[i][last];
-	for (int64_t row = 0; row < rows; row++) {
-		call(state, row * w->extent[last], w->extent[last], in, stride);
-		for (int d = last; --d >= 0;) {
-			for (int i = 0; i < inputs; i++) in[i] += w->stride[i][d];
-			if (++place[d] < w->extent[d]) break;
-			for (int i = 0; i < inputs; i++) in[i] -= w->stride[i][d] * w->extent[d];
-			place[d] = 0;
-		}
-	}
-}
 
 /* ---- kernels on numbers ---- */
 
@@ -175,7 +105,7 @@ static lc_dtype working_format(const lc_at *at) {
 	return LC_WEAK_REAL;
 }
 
-static void map_numbers(const lc_at *at, const walk *w, const lc_cells *const in[LC_INPUTS]) {
+static void map_numbers(const lc_at *at, const lc_walk *w, const lc_cells *const in[LC_INPUTS]) {
 	numbers s = {.n = at->n, .out = at->out->number, .working = working_format(at)};
 	for (int i = 0; i < at->n->inputs; i++) {
 		s.in[i] = in[i]->number;
@@ -183,7 +113,7 @@ static void map_numbers(const lc_at *at, const walk *w, const lc_cells *const in
 		bool condition = at->n->op == LC_SELECT && i == 0;
 		s.as[i] = condition || (lc_is_weak(s.from[i]) && lc_is_weak(s.working)) ? s.from[i] : s.working;
 	}
-	each_row(w, at->n->inputs, number_row, &s);
+	lc_each_row(w, at->n->inputs, number_row, &s);
 }
 
 /* ---- rows of field elements ---- */
@@ -218,7 +148,7 @@ static bool embeds(const lc_at *at) {
 	return lc_is_real(to) || !lc_is_real(from);
 }
 
-static void map_elements(const lc_at *at, const walk *w, const lc_cells *const in[LC_INPUTS]) {
+static void map_elements(const lc_at *at, const lc_walk *w, const lc_cells *const in[LC_INPUTS]) {
 	elements s = {.out = at->out->element, .inputs = at->n->inputs};
 	s.row = (lc_field_row){.op = at->n->op, .key = at->run->o.key, .exponent = LC_NO_EXPONENT};
 	s.row.integer = lc_is_integer((lc_dtype)at->n->dtype) && at->n->dtype != LC_WEAK_INT;
@@ -226,21 +156,15 @@ static void map_elements(const lc_at *at, const walk *w, const lc_cells *const i
 	if (s.row.integer && s.row.exponent < 0) s.row.exponent = LC_NO_EXPONENT;
 	s.row.hashed_cast = at->n->op == LC_CAST && !embeds(at);
 	for (int i = 0; i < at->n->inputs; i++) s.in[i] = in[i]->element;
-	each_row(w, at->n->inputs, element_row, &s);
+	lc_each_row(w, at->n->inputs, element_row, &s);
 }
 
 lk_status lc_run_map(lc_at *at) {
 	const lc_cells *in[LC_INPUTS] = {NULL};
-	walk w = {.rank = at->box.rank};
-	memcpy(w.extent, at->box.extent, sizeof w.extent);
-	for (int i = 0; i < at->n->inputs; i++) {
-		lc_box box;
-		LK_TRY(lc_operand(at, i, &in[i], &box));
-		LK_TRY(stride_operand(at, &w, i, &box));
-	}
+	lc_walk w;
+	LK_TRY(lc_walk_operands(at, &w, in));
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	if (at->box.count == 0) return LK_OK;
-	collapse(&w, at->n->inputs);
 	if (lc_in_field(at->run)) map_elements(at, &w, in);
 	else map_numbers(at, &w, in);
 	return LK_OK;

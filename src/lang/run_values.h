@@ -53,14 +53,32 @@ void lc_cells_drop(lc_run *run, lc_cells *cells);
 lk_status lc_run_spend(lc_run *run, const lc_node *n, double products, lk_error *err);
 lk_status lc_run_wrong(const lc_at *at, const char *fmt, ...) LK_PRINTF(2, 3);
 
+/* The operand whose cells a value shares, or -1: it is another name, or another view, of it. */
+int lc_same_cells(const lc_node *n);
+
 /* ---- one file each: fills at->out ---- */
 typedef lk_status lc_operation(lc_at *at);
 lc_operation lc_run_leaf;                             /* run_draw.c */
 lc_operation lc_run_map, lc_run_dropout;              /* run_map.c */
 lc_operation lc_run_red, lc_run_total;                /* run_red.c */
 lc_operation lc_run_matmul, lc_run_conv, lc_run_rows; /* run_contract.c */
-/* run_comm.c: of one tensor, on all ranks at once. */
-lk_status lc_run_comm(lc_run *run, int id, int64_t item, lk_error *err);
+/* run_comm.c: of one tensor, on all ranks at once. `n`: the value's node, or one like it. */
+lk_status lc_run_comm(lc_run *run, const lc_node *n, int id, int64_t item, lk_error *err);
+/* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far an execution of the same
+ * program may be from exact arithmetic there. */
+lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err);
+
+/* ---- run_walk.c: the rows that a result and its operands share ---- */
+typedef struct lc_walk {
+	int rank;
+	int64_t extent[LC_RANK];
+	int64_t stride[LC_INPUTS][LC_RANK];
+} lc_walk;
+/* The operands of `at` on its rank, aligned with at->box. */
+lk_status lc_walk_operands(const lc_at *at, lc_walk *w, const lc_cells *in[LC_INPUTS]);
+/* Calls for each row of the result: its first element, its length, the first element of each operand and its steps. */
+typedef void lc_on_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS], const int64_t stride[LC_INPUTS]);
+void lc_each_row(const lc_walk *w, int inputs, lc_on_row *call, void *state);
 
 /* ---- run_map_field.c: one row of a pointwise operation in the field ---- */
 typedef struct lc_field_row {
@@ -83,7 +101,7 @@ typedef struct lc_join {
 	lc_dtype dtype;
 	uint64_t key;
 } lc_join;
-/* The elements of `from` that lie in `to` as well, joined into it. */
-void lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to, const lc_box *to_box);
+/* The elements of `from` that lie in `to` as well, joined into it; returns how many. */
+int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to, const lc_box *to_box);
 
 #endif

@@ -128,10 +128,15 @@ static lk_status levels(lc_mover *m, int word, const lc_node *n, int64_t ranks, 
 	return lc_move_add(m, move, err);
 }
 
+/* An axis of groups of so many ranks: what is reduced between them is a slice already. */
+static bool is_outer(const lc_program *p, int axis, int64_t ranks) {
+	return ranks && axis + 1 < p->axis_count && p->axes[axis + 1].size == ranks;
+}
+
 static lk_status all_reduces(lc_mover *m, int64_t ranks, lk_error *err) {
 	for (size_t i = 0; i < m->p->nodes.count; i++) {
 		const lc_node *n = &m->p->nodes.at[i];
-		if (n->op != LC_ALLREDUCE || n->rank == 0 || m->word_of[i] < 0) continue;
+		if (n->op != LC_ALLREDUCE || n->rank == 0 || m->word_of[i] < 0 || is_outer(m->p, n->axis, ranks)) continue;
 		LK_TRY(split(m, m->word_of[i], n, err));
 		LK_TRY(levels(m, m->word_of[i], n, ranks, err));
 	}

@@ -7,6 +7,7 @@
 
 enum { BUCKET_BYTES = 25 << 20 }; /* bucket_cap_mb of PyTorch's DistributedDataParallel is 25 */
 
+/* From the first collective on, as with passes. */
 lk_status lc_move_buckets(lc_mover *m, lk_error *err) {
 	for (int w = 0; w < m->count; w++) {
 		bool applies;
@@ -15,7 +16,7 @@ lk_status lc_move_buckets(lc_mover *m, lk_error *err) {
 		if (!d) return lk_oom(err);
 		d->size = BUCKET_BYTES;
 		LK_TRY(lc_move_try(m, d, &applies, err));
-		if (applies) LK_TRY(lc_move_add(m, d, err));
+		if (applies) return lc_move_add(m, d, err);
 	}
 	return LK_OK;
 }
@@ -101,22 +102,27 @@ lk_status lc_move_fuse(lc_mover *m, lk_error *err) {
 
 /* ---- overlaps ---- */
 
-static lk_status add_overlaps(lc_mover *m, const int *words, int count, bool side_by_side, lk_error *err) {
-	static const int64_t chunks[] = {2, 4, 8, 16};
-	bool applies;
-	lc_directive *d = lc_move(m, LC_OVERLAP, words, count);
-	if (!d) return lk_oom(err);
-	d->chunks = side_by_side ? 0 : chunks[0];
-	LK_TRY(lc_move_try(m, d, &applies, err));
-	if (!applies) return LK_OK;
-	if (side_by_side) return lc_move_add(m, d, err);
-	for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
-		d->chunks = chunks[i];
-		LK_TRY(lc_move_add(m, d, err));
+/* One number of chunks, or the ring's order, for all overlaps of a program. */
+static bool suits(const lc_mover *m, int64_t chunks, const char *order) {
+	for (size_t i = 0; i < m->p->bundles.count; i++) {
+		const lc_bundle *b = &m->p->bundles.at[i];
+		if (b->kind == LC_OVERLAP && (b->chunks || b->order) && (b->chunks != chunks || !b->order != !order)) return false;
 	}
-	d->chunks = 0, d->order = "ring";
-	LK_TRY(lc_move_try(m, d, &applies, err));
-	return applies ? lc_move_add(m, d, err) : LK_OK;
+	return true;
+}
+
+static lk_status add_chunks(lc_mover *m, const int *words, int count, lk_error *err) {
+	static const int64_t chunks[] = {0, 2, 4, 8, 16};
+	for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+		lc_directive *d = lc_move(m, LC_OVERLAP, words, count);
+		bool applies;
+		if (!d) return lk_oom(err);
+		d->chunks = chunks[i], d->order = chunks[i] ? NULL : "ring";
+		if (!suits(m, d->chunks, d->order)) continue;
+		LK_TRY(lc_move_try(m, d, &applies, err));
+		if (applies) LK_TRY(lc_move_add(m, d, err));
+	}
+	return LK_OK;
 }
 
 static int only_reader(const lc_mover *m, int w) {
@@ -136,50 +142,64 @@ static lk_status chain(lc_mover *m, int first, lk_error *err) {
 		words[count++] = w;
 		if (count > 1 && m->collective[w]) break;
 	}
-	return count > 2 ? add_overlaps(m, words, count, false, err) : LK_OK;
+	return count > 3 ? add_chunks(m, words, count, err) : LK_OK;
 }
 
-static lk_status pairs(lc_mover *m, int w, lk_error *err) {
-	for (int other = 0; other < m->count; other++) {
-		if (m->overlapped[other]) continue;
-		int before[] = {other, w}, behind[] = {w, other};
-		if (m->feeds[other][w] && !m->collective[other]) LK_TRY(add_overlaps(m, before, 2, false, err));
-		if (m->feeds[w][other]) LK_TRY(add_overlaps(m, behind, 2, false, err));
-		for (int next = 0; next < m->count; next++) {
-			int around[] = {other, w, next};
-			if (m->feeds[other][w] && m->feeds[w][next] && !m->overlapped[next])
-				LK_TRY(add_overlaps(m, around, 3, false, err));
+/* Words that keep a processor busy: products and passes. */
+static void find_busy(const lc_mover *m, bool *busy) {
+	for (size_t i = 0; i < m->p->nodes.count; i++) {
+		const lc_node *n = &m->p->nodes.at[i];
+		if (m->word_of[i] >= 0) busy[m->word_of[i]] |= n->fuse >= 0 || lc_ops[n->op].family == LC_CONTRACT;
+	}
+}
+
+/* A collective with what feeds it, with what it feeds, and with both, as far as there is work to hide it behind. */
+static lk_status around(lc_mover *m, int w, const bool *busy, lk_error *err) {
+	for (int a = 0; a < m->count; a++) {
+		bool neighbour = m->feeds[a][w] || m->feeds[w][a];
+		int pair[] = {m->feeds[a][w] ? a : w, m->feeds[a][w] ? w : a};
+		if (!neighbour || m->overlapped[a] || !(busy[a] || m->collective[a])) continue;
+		if ((busy[a] || busy[w]) && (!m->collective[a] || a > w)) LK_TRY(add_chunks(m, pair, 2, err));
+		for (int b = 0; b < m->count && m->feeds[a][w]; b++) {
+			int three[] = {a, w, b};
+			if (!m->feeds[w][b] || m->overlapped[b] || !(busy[b] || m->collective[b])) continue;
+			if (busy[a] || busy[w] || busy[b]) LK_TRY(add_chunks(m, three, 3, err));
 		}
 	}
 	return LK_OK;
 }
 
-static bool contracts(const lc_mover *m, int w) {
-	for (size_t i = 0; i < m->p->nodes.count; i++)
-		if (m->word_of[i] == w && lc_ops[m->p->nodes.at[i].op].family == LC_CONTRACT) return true;
-	return false;
-}
-
-/* A product beside the collective that hands on what both read. */
-static lk_status side_by_side(lc_mover *m, int w, bool *found, lk_error *err) {
+/* Slices handed round, beside a product of what is handed on. */
+static lk_status side_by_side(lc_mover *m, int w, const bool *busy, bool *found, lk_error *err) {
 	for (int other = 0; other < m->count && !*found; other++) {
 		int two[] = {w, other};
-		size_t before = m->out->count;
 		if (m->overlapped[other] || m->feeds[w][other] || m->feeds[other][w] || other == w) continue;
-		if (!contracts(m, other) || !share(m, w, other)) continue;
-		LK_TRY(add_overlaps(m, two, 2, true, err));
-		*found = m->out->count > before;
+		if (!busy[other] || !share(m, w, other)) continue;
+		lc_directive *d = lc_move(m, LC_OVERLAP, two, 2);
+		if (!d) return lk_oom(err);
+		LK_TRY(lc_move_try(m, d, found, err));
+		if (*found) LK_TRY(lc_move_add(m, d, err));
 	}
 	return LK_OK;
 }
 
+static bool hands_round(const lc_mover *m, int w) {
+	for (size_t i = 0; i < m->p->nodes.count; i++)
+		if (m->word_of[i] == w && m->p->nodes.at[i].op == LC_PERMUTE) return true;
+	return false;
+}
+
 lk_status lc_move_overlap(lc_mover *m, lk_error *err) {
-	bool found = false;
+	bool found = false, busy[LC_WORDS] = {false};
+	find_busy(m, busy);
 	for (int w = 0; w < m->count; w++) {
 		if (!m->collective[w] || m->overlapped[w]) continue;
-		LK_TRY(pairs(m, w, err));
+		if (hands_round(m, w)) {
+			if (!found) LK_TRY(side_by_side(m, w, busy, &found, err));
+			continue;
+		}
+		LK_TRY(around(m, w, busy, err));
 		LK_TRY(chain(m, w, err));
-		if (!found) LK_TRY(side_by_side(m, w, &found, err));
 	}
 	return LK_OK;
 }
