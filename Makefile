@@ -71,7 +71,7 @@ UNIT := $(UNIT_C:tests/unit/%.c=$(B)/unit/%)
 REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
-.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check \
+.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle \
         mpi lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -186,6 +186,9 @@ check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1)
 	@$(MAKE) --no-print-directory MODE=debug CC=$(CLANG) all unit cli-tests
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+
+lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second time in Python
+	python3 tests/lang/oracle.py $(PROGRAM)
 
 layers: ## no folder includes what stands right of it
 	tools/layers.sh
