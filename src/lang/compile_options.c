@@ -45,8 +45,8 @@ static const char *const examples[] = {
 
 const lk_verb lk_compile_verb = {
 	.name = "compile",
-	.summary = "programs of computation and communication: checked, run, verified",
-	.operands = "check|print|run|verify FILE...",
+	.summary = "programs of computation and communication: checked, rewritten, run, verified",
+	.operands = "check|print|rewrite|run|verify FILE...",
 	.description =
 		"Reads programs in lockstep's language: tensors with a layout over each axis of a mesh, computation and "
 		"collectives in one text, schedules beside it. docs/LANGUAGE.md has the language.\n"
