@@ -254,6 +254,7 @@ lk_status lc_results(const lc_program *p, int *ids, int limit, int *count, lk_er
 		for (int id = 0; id < (int)p->nodes.count; id++) {
 			const lc_node *n = &p->nodes.at[id];
 			if (n->op != (pass ? LC_STATE : LC_OUT)) continue;
+			if (pass && !n->name) return lk_fail(err, LK_ERR_INTERNAL, p->name, "a state without a name");
 			if (*count == limit) return lk_fail(err, LK_ERR_INTERNAL, p->name, "more than %d results", limit);
 			ids[(*count)++] = pass ? last_version(p, n->name) : id;
 		}
