@@ -75,6 +75,9 @@ static void check_round_trip(const lc_program *p) {
 	const lc_program *read = file->programs.at[0];
 	lc_program *again = rewritten(read, read->schedules.count ? read->schedules.at : NULL);
 	if (lc_program_hash(p) != lc_program_hash(again)) {
+		for (size_t i = 0; i < p->nodes.count && i < again->nodes.count; i++)
+			fprintf(stderr, "%%%zu in %d %d %d and %d %d %d\n", i, p->nodes.at[i].fuse, p->nodes.at[i].overlap, p->nodes.at[i].bucket,
+			        again->nodes.at[i].fuse, again->nodes.at[i].overlap, again->nodes.at[i].bucket);
 		lc_print_listing(p, stderr), lc_print_listing(again, stderr);
 		fail_msg("another program reads back:\n%s", text);
 	}
