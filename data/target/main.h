@@ -283,7 +283,7 @@ RT_FUNCTION void rt_measure(rt_run *run, int repeat) {
 }
 
 RT_FUNCTION int rt_run_schedule(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, const rt_options *o, char error[RT_ERROR]) {
-	rt_run *run = rt_open(p, s, sizes, NULL, MPI_COMM_WORLD, error);
+	rt_run *run = rt_open(p, s, sizes, false, MPI_COMM_WORLD, error);
 	if (!run) return 1;
 	rt_draw_all(run, o->seed);
 	int wrong = 0;
@@ -349,8 +349,7 @@ RT_FUNCTION int rt_main(int argc, char **argv, const rt_program *p) {
 	for (int i = 0; i < p->schedules && !wrong && rank == 0 && o.list; i++) printf("%s\n", p->schedule[i].name);
 	if (!wrong && !o.help && !o.list) wrong = rt_run_all(p, &o, &z, error);
 	if (wrong && rank == 0) fprintf(stderr, "%s: %s\n", p->name, error);
-	for (int d = 0; d < RT_DIMS; d++) free(z.each[d]);
-	free(z.scalar);
+	rt_sizes_close(&z);
 	MPI_Finalize();
 	return wrong ? 2 : 0;
 }

@@ -33,6 +33,7 @@ typedef struct lowering {
 	int64_t place[LC_AXES];       /* of the stage that is built */
 	uint32_t stage;
 	uint64_t ops;
+	double *bytes, *pass;         /* [values] known already: of values without list, of passes by their last value; 0 */
 	/* of the step that is lowered */
 	double share;                 /* of the work: one chunk's */
 	int64_t item;                 /* of the list: one chunk's, or -1 all */
@@ -87,7 +88,10 @@ static lk_status bytes_of(const lc_program *p, const lc_sizes *sizes, const lc_n
 
 /* Bytes of value v, of all that a chunk takes. */
 static lk_status value_bytes(const lowering *l, int v, int64_t item, double *out) {
-	LK_TRY(bytes_of(l->p, l->sizes, node(l, v), item, out, l->err));
+	bool once = node(l, v)->list < 0;
+	if (once && l->bytes[v] > 0) *out = l->bytes[v];
+	else LK_TRY(bytes_of(l->p, l->sizes, node(l, v), item, out, l->err));
+	if (once) l->bytes[v] = *out;
 	*out *= l->share;
 	return LK_OK;
 }
@@ -278,7 +282,10 @@ static int64_t items_end(const lowering *l, const lc_step *s) {
 static lk_status lower_map(lowering *l, const lc_step *s, ends *out) {
 	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
-		LK_TRY(lc_pass_bytes(l->steps, s, l->sizes, i, &op.bytes, l->err));
+		double *known = &l->pass[s->values.at[s->values.count - 1]];
+		if (s->list < 0 && *known > 0) op.bytes = *known;
+		else LK_TRY(lc_pass_bytes(l->steps, s, l->sizes, i, &op.bytes, l->err));
+		*known = op.bytes;
 		op.bytes *= l->share;
 		LK_TRY(add(l, op, s->name, l->compute, i == items_end(l, s) - 1 ? out : NULL));
 	}
@@ -364,8 +371,11 @@ static lk_status lower_contract(lowering *l, const lc_step *s, ends *out) {
 		double a, b, c;
 		LK_TRY(n->op == LC_MATMUL ? lower_matmul(l, n, i, cut, &op) : lower_conv(l, n, i, &op));
 		LK_TRY(value_bytes(l, n->in[0], i, &a));
-		LK_TRY(bytes_of(l->p, l->sizes, node(l, n->in[1]), i, &b, l->err)); /* whole, for every chunk */
+		LK_TRY(value_bytes(l, n->in[1], i, &b));
 		LK_TRY(value_bytes(l, v, i, &c));
+		/* an operand that is not cut is read by every chunk as a whole */
+		if (cut == n->rank - 1) a /= l->share;
+		else if (cut >= n->rank - 2 || node(l, n->in[1])->rank == 2 || n->op == LC_CONV2D) b /= l->share;
 		op.bytes = a + b + c;
 		op.flops = 2 * op.batch * op.m * op.n * op.k;
 		LK_TRY(add(l, op, s->name, l->compute, i == items_end(l, s) - 1 ? out : NULL));
@@ -539,7 +549,9 @@ static lk_status lower(lowering *l) {
 	l->stages = l->chains = 1;
 	for (int a = 0; a < l->p->axis_count; a++) *(a < l->inner ? &l->stages : &l->chains) *= (uint32_t)l->sizes->symbol[a];
 	l->pairs = LK_ARRAY(&l->scratch, pair *, l->stages);
-	if (!l->pairs) return lk_oom(l->err);
+	l->bytes = LK_ARRAY(&l->scratch, double, l->p->nodes.count);
+	l->pass = LK_ARRAY(&l->scratch, double, l->p->nodes.count);
+	if (!l->pairs || !l->bytes || !l->pass) return lk_oom(l->err);
 	lk_ranks *ranks = &l->graph->ranks;
 	ranks->world = l->stages * l->chains, ranks->stages = l->stages, ranks->chains = l->chains;
 	for (int g = 0; g < LK_GROUPS; g++) ranks->group[g].size = ranks->group[g].stride = 1;

@@ -132,12 +132,17 @@ static lk_status bound_map(bounds *b, lc_at *at) {
 }
 
 static lk_status bound_dropout(bounds *b, lc_at *at) {
-	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank), *e;
+	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank), *x, *e;
+	lc_at values = *at;
 	lc_box box;
+	values.run = (lc_run *)(uintptr_t)b->run; /* read only */
+	LK_TRY(lc_operand(&values, 0, &x, &box));
 	LK_TRY(lc_operand(at, 0, &e, &box));
-	/* 1 - p is rounded too, and may be multiplied by its inverse. */
-	for (int64_t i = 0; i < y->count; i++)
-		at->out->number[i] = y->number[i] == 0 ? 0 : e->number[i] / (1 - at->n->number) + 3 * lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
+	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, if it was none before. */
+	for (int64_t i = 0; i < y->count; i++) {
+		bool dropped = y->number[i] == 0 && x->number[i] != 0;
+		at->out->number[i] = dropped ? 0 : e->number[i] / (1 - at->n->number) + 3 * lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
+	}
 	return LK_OK;
 }
 

@@ -16,6 +16,7 @@
 #ifndef LK_LANG_TARGET_MPI_H
 #define LK_LANG_TARGET_MPI_H
 
+#include "lang/target/target.h"
 #include "lang/target/target_text.h"
 
 typedef struct lc_mpi {
@@ -56,6 +57,10 @@ lk_status lc_mpi_touch(lc_mpi *c, int id);
 /* Which values have parts and which memory; enum of their numbers, table, shapes, conditions. */
 lk_status lc_mpi_plan(lc_mpi *c);
 lk_status lc_mpi_tables(lc_mpi *c);
+
+/* ---- target_mpi_api.c: definitions of what target_header.c declares ---- */
+void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, FILE *out);
+void lc_mpi_api(const lc_mpi *c, const lc_variant *v);
 
 /* ---- one file per kind of step: each writes "static void stepN_NAME(rt_run *run)" and what it needs ---- */
 typedef lk_status lc_mpi_step(lc_mpi *c, const lc_step *s);
