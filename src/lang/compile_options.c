@@ -17,7 +17,7 @@ static const lk_option options[] = {
 	{"program", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, program), false, 0, 0, NULL, "NAME", "What",
 	 "which program of the file, where there are several"},
 	{"schedule", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, schedule), false, 0, 0, NULL, "NAME", "What",
-	 "which schedule: a name, plain (none), or all"},
+	 "which schedule: a name, plain (none), or all; with tune: those of the file that are timed too"},
 	{"sizes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, sizes), false, 0, 0, NULL, "NAME=N,...", "What",
 	 "ranks of axes, dims, indices: dp=4,N=1000; of a list's dim N=3:5:7 or N=@FILE"},
 	{"set", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, set), false, 0, 0, NULL, "NAME=X,...", "What",

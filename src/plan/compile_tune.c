@@ -148,6 +148,22 @@ static lk_status find(tuning *t, lk_error *err) {
 	return remember(t, where, err);
 }
 
+/* ---- the file's own schedules ---- */
+
+static lk_status time_own(tuning *t, lk_error *err) {
+	const char *name = t->request->schedule;
+	const lc_schedule *one = NULL;
+	bool all = name && strcmp(name, "all") == 0;
+	if (!all) LK_TRY(lc_pick_schedule(t->p, name, &one, err));
+	t->tuned.own = LK_ARRAY(&t->arena, lk_found, t->p->schedules.count + 1);
+	if (!t->tuned.own) return lk_oom(err);
+	for (size_t i = 0; i < t->p->schedules.count; i++) {
+		const lc_schedule *s = &t->p->schedules.at[i];
+		if (all || s == one) LK_TRY(lk_search_time(t->p, s, &t->options, &t->tuned.own[t->tuned.own_count++], err));
+	}
+	return LK_OK;
+}
+
 /* ---- evidence ---- */
 
 static lk_status verify(tuning *t, lk_error *err) {
@@ -168,6 +184,7 @@ static lk_status tune(tuning *t, FILE *out, lk_error *err) {
 	LK_TRY(check_ranks(t, err));
 	t->options = (lk_search_options){.cluster = &t->cluster, .sizes = &t->sizes, .programs = t->request->programs};
 	LK_TRY(find(t, err));
+	LK_TRY(time_own(t, err));
 	LK_TRY(verify(t, err));
 	t->tuned.p = t->p, t->tuned.sizes = &t->sizes, t->tuned.cluster = &t->cluster, t->tuned.search = &t->search;
 	t->tuned.top = t->request->top > 0 ? t->request->top : TOP;

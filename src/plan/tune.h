@@ -16,7 +16,7 @@
 
 enum {
 	LK_TUNE_PROGRAMS = 2000,      /* that a search looks at unless it is told */
-	LK_TUNE_OPERATIONS = 400000,  /* that it simulates, then: large programs take longer */
+	LK_TUNE_OPERATIONS = 300000,  /* that it simulates, then: large programs take longer */
 };
 
 /* A program that was looked at: by which directives it came about, and how long it takes. */
@@ -95,6 +95,8 @@ typedef struct lk_tuned {
 	bool verified;
 	lc_verdict verdict;     /* of the fastest against the plain program */
 	int top;
+	lk_found *own;          /* schedules of the file that were asked for, with their names */
+	int own_count;
 	const char *const *warnings; /* lines of a wisdom file that were ignored */
 	size_t warning_count;
 } lk_tuned;
