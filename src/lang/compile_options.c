@@ -46,6 +46,8 @@ static const lk_option options[] = {
 	 "with tune: schedules that are shown; 5 if not given"},
 	{"programs", 0, LK_OPTION_INT, offsetof(lk_compile_request, programs), false, 1, 1000000, NULL, "N", NULL,
 	 "with tune: programs that are looked at, at most; 2000 if not given"},
+	{"measure", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, measure), false, 0, 0, NULL, NULL, NULL,
+	 "with tune: those that are shown are built and run here, and the fastest is kept"},
 	{"wisdom", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, wisdom), false, 0, 0, NULL, "FILE", NULL,
 	 "with tune: what was found before is taken from there, what is found is added"},
 	{"target", 0, LK_OPTION_CHOICE, offsetof(lk_compile_request, target), false, 0, 0, targets, "TARGET", "What",
