@@ -33,6 +33,7 @@ typedef struct lc_parser {
 	size_t at;
 	lc_program *p;      /* being read */
 	int depth;
+	int64_t work;       /* values that schedules have gone over */
 } lc_parser;
 
 /* ---- parse.c ---- */
