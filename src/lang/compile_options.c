@@ -52,7 +52,8 @@ const lk_verb lk_compile_verb = {
 		"collectives in one text, schedules beside it. docs/LANGUAGE.md has the language.\n"
 		"\n"
 		"check says whether formats, shapes and layouts fit together. What is wrong is named with line, column and the "
-		"cheapest repair. print writes the programs back in one form. run interprets a program on all ranks of a mesh, with "
+		"cheapest repair. print writes the programs back in one form. rewrite writes what schedules make of a "
+		"program. run interprets a program on all ranks of a mesh, with "
 		"random inputs. verify holds every schedule against the program without one, by exact arithmetic on random inputs, "
 		"meshes and sizes. FILE may be - for standard input.",
 	.options = options,
