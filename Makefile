@@ -71,8 +71,8 @@ UNIT := $(UNIT_C:tests/unit/%.c=$(B)/unit/%)
 REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
-.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check \
-        mpi lint syntax man install uninstall clean help FORCE
+.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle \
+        mpi lang-mpi lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -180,12 +180,18 @@ fuzz: ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each; FUZZ_ONLY=name
 	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-programs
 	tests/fuzz/run.sh fuzz build/fuzz/fuzzers $(FUZZ_SECONDS) $(FUZZ_ONLY)
 
+lang-mpi: $(PROGRAM) ## emitted C and MPI against the interpreter, on up to 4 ranks; takes mpicc
+	tests/lang/mpi.sh $(PROGRAM)
+
 check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1), ten minutes of fuzzing per target
 	@set -e; for mode in release asan ubsan tsan; do \
 		echo "== $$mode"; LOCKSTEP_LONG=1 $(MAKE) --no-print-directory MODE=$$mode unit cli-tests; done
 	@$(MAKE) --no-print-directory MODE=debug CC=$(CLANG) all unit cli-tests
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+
+lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second time in Python
+	python3 tests/lang/oracle.py $(PROGRAM)
 
 layers: ## no folder includes what stands right of it
 	tools/layers.sh

@@ -25,6 +25,8 @@ typedef enum lk_compile_action {
 } lk_compile_action;
 typedef enum lk_compile_format { LK_COMPILE_TEXT, LK_COMPILE_JSON } lk_compile_format;
 
+typedef enum lk_compile_target { LK_COMPILE_MPI, LK_COMPILE_CUDA } lk_compile_target;
+
 typedef struct lk_compile_request {
 	int action;  /* lk_compile_action, for the program's own use */
 	int format;  /* lk_compile_format */
@@ -35,9 +37,21 @@ typedef struct lk_compile_request {
 	const char *set;     /* "lr=0.001,t=1": scalars */
 	int seed;
 	bool field;          /* RUN: in the field of 2^61 - 1 elements instead of in numbers */
+	bool all;            /* RUN, as JSON: every element of the results */
 	const char *compare; /* RUN: a folder with what every rank held at the end of an execution */
 	int draws;           /* VERIFY: for each mesh; 0: 3 */
+	int target;          /* EMIT: lk_compile_target */
+	bool header;         /* EMIT: declarations for a program that calls it */
+	const char *out;     /* EMIT: the file; NULL: standard output */
 	const char *meshes;  /* VERIFY: "1,2,4": ranks of axes */
+	int repeat;          /* BENCH: rounds; 0: 21 */
+	/* TUNE: where: a GPU's name and their number, or a cluster's text or file, as lk_predict_request has them */
+	const char *gpu, *cluster, *calibration;
+	int gpus;
+	int top;             /* TUNE: schedules that are shown; 0: 5 */
+	int programs;        /* TUNE: that are looked at; 0: 2000 */
+	bool measure;        /* TUNE: those that are shown are run on this machine, as BENCH does */
+	const char *wisdom;  /* TUNE: a file of what was found before; read and written */
 } lk_compile_request;
 
 typedef struct lk_compile lk_compile;
@@ -55,6 +69,11 @@ void lk_compile_caret(const lk_compile *answer, FILE *out);
 /* Does what request->action says, but for TUNE and BENCH. CHECK: a line per program; what must divide what. PRINT: the
  * programs in the language, or their values. REWRITE: the same of what schedules make of them. */
 lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
+
+/* What BENCH says: schedules are written as C and MPI, built and run here, all in turn; mpicc and mpirun must be there. */
+lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
+/* TUNE: searches the schedule that the cluster runs fastest, by simulation, and holds it against the plain program. */
+lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
 
 /* Whether the last action's answer was no: programs that differ (exit status 1). */
 bool lk_compile_no(const lk_compile *answer);

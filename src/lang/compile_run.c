@@ -50,6 +50,7 @@ typedef struct report {
 	const lk_compile_request *request;
 	lc_summary *results;
 	int count;
+	lc_run *run;         /* for all elements */
 } report;
 
 static void put_sizes(const report *r, FILE *out) {
@@ -109,7 +110,28 @@ static lk_status put_text(const report *r, FILE *out, lk_error *err) {
 	return LK_OK;
 }
 
-static void json_result(lk_json_writer *w, const report *r, const lc_summary *one) {
+/* Every element, tensor by tensor. */
+static lk_status json_elements(lk_json_writer *w, const report *r, int id, lk_error *err) {
+	const lc_node *n = &r->p->nodes.at[id];
+	const lc_cells *whole;
+	lk_json_array(w, "values");
+	for (int64_t rank = 0; rank < lc_ranks(r->p, r->s); rank++) {
+		if (!lc_first_of_local(r->p, n, r->s, rank)) continue;
+		for (int64_t item = 0; item < lc_items(r->p, r->s, n); item++) {
+			LK_TRY(lc_run_whole_of(r->run, id, item, rank, &whole, err));
+			lk_json_array(w, NULL);
+			for (int64_t i = 0; i < whole->count; i++) {
+				if (whole->element) lk_json_put_integer(w, NULL, (long long)whole->element[i]);
+				else lk_json_put_number(w, NULL, whole->number[i]);
+			}
+			lk_json_array_end(w);
+		}
+	}
+	lk_json_array_end(w);
+	return LK_OK;
+}
+
+static lk_status json_result(lk_json_writer *w, const report *r, const lc_summary *one, lk_error *err) {
 	char text[256];
 	const lc_node *n = &r->p->nodes.at[one->id];
 	lk_json_object(w, NULL);
@@ -133,7 +155,9 @@ static void json_result(lk_json_writer *w, const report *r, const lc_summary *on
 		else lk_json_put_number(w, NULL, one->first[i]);
 	}
 	lk_json_array_end(w);
+	if (r->request->all) LK_TRY(json_elements(w, r, one->id, err));
 	lk_json_object_end(w);
+	return LK_OK;
 }
 
 static lk_status put_json(const report *r, FILE *out, lk_error *err) {
@@ -149,10 +173,12 @@ static lk_status put_json(const report *r, FILE *out, lk_error *err) {
 	lk_json_put_integer(&w, "seed", r->request->seed);
 	lk_json_put_text(&w, "arithmetic", r->request->field ? "field" : "numeric");
 	lk_json_array(&w, "results");
-	for (int i = 0; i < r->count; i++) json_result(&w, r, &r->results[i]);
+	lk_status status = LK_OK;
+	for (int i = 0; i < r->count && status == LK_OK; i++) status = json_result(&w, r, &r->results[i], err);
+	free(sizes);
+	LK_TRY(status);
 	lk_json_array_end(&w);
 	lk_json_object_end(&w);
-	free(sizes);
 	return lk_json_finish(&w, err);
 }
 
@@ -180,10 +206,11 @@ static lk_status run_with(lk_compile *answer, const lc_program *p, const lc_size
 		lc_run_free(run);
 		return compared;
 	}
+	r.run = run;
 	lk_status status = summarize(run, &r, arena, err);
+	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
 	lc_run_free(run);
-	LK_TRY(status);
-	return request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
+	return status;
 }
 
 /* The program as its schedule makes it, with sizes to match. */

@@ -25,7 +25,12 @@ typedef LK_VEC(lc_token) lc_tokens;
 /* Ends with one LC_END. */
 lk_status lc_lex(lc_file *file, const char *text, size_t size, lc_tokens *out, lk_error *err);
 
-enum { LC_DEPTH = 100 }; /* of nested expressions */
+enum { LC_DEPTH = 100, LC_LOOPS = 4 }; /* of nested expressions; of nested loops */
+
+typedef struct lc_loop {
+	const char *name;
+	int64_t value;      /* in this turn */
+} lc_loop;
 
 typedef struct lc_parser {
 	lc_file *file;
@@ -34,6 +39,8 @@ typedef struct lc_parser {
 	lc_program *p;      /* being read */
 	int depth;
 	int64_t work;       /* values that schedules have gone over */
+	lc_loop loops[LC_LOOPS];
+	int loop_count, turns;
 } lc_parser;
 
 /* ---- parse.c ---- */
@@ -53,9 +60,21 @@ lk_status lc_at(lc_parser *s, const lc_token *t, lk_error *err, const char *fmt,
 int lc_choice(const lc_token *t, const char *const *names, int count);
 /* Adds "do you mean X" from names to the error, or `otherwise`. */
 lk_status lc_suggest(lk_error *err, const char *text, const char *const *names, size_t count, const char *otherwise);
+/* A size: sums and products. */
+lk_status lc_size(lc_parser *s, lc_dim *out, lk_error *err);
 lk_status lc_axis_next(lc_parser *s, int *axis, lk_error *err);
 lk_status lc_group_next(lc_parser *s, int axis, lc_group *out, lk_error *err); /* "k+1" */
 lk_status lc_dtype_next(lc_parser *s, lc_dtype *out, lk_error *err);
+
+/* ---- parse_loop.c ---- */
+typedef lk_status lc_item(lc_parser *s, void *context, lk_error *err); /* a statement, a directive */
+/* Behind the word for. */
+lk_status lc_loop_next(lc_parser *s, lc_item *item, void *context, lk_error *err);
+/* A size that is a number already. */
+lk_status lc_known(lc_parser *s, int64_t *out, lk_error *err);
+const lc_loop *lc_loop_find(const lc_parser *s, const lc_token *t);   /* NULL: no loop's variable */
+lk_status lc_indexed(lc_parser *s, const char *what, const char **out, lk_error *err); /* a name: k, k[i-1] */
+const lc_token *lc_behind_name(const lc_parser *s);
 
 /* ---- parse_expression.c ---- */
 lk_status lc_expression(lc_parser *s, int *id, lk_error *err);

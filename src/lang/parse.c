@@ -58,11 +58,13 @@ lk_status lc_integer(lc_parser *s, const char *what, int64_t low, int64_t high, 
 	size_t begin = s->at;
 	bool minus = low < 0 && lc_take(s, '-');
 	const lc_token *t = lc_peek(s);
-	if (t->kind != LC_NUMBER_TOKEN || !t->whole) {
+	const lc_loop *loop = lc_loop_find(s, t);
+	if (!loop && (t->kind != LC_NUMBER_TOKEN || !t->whole)) {
 		s->at = begin;
 		return lc_unexpected(s, what, err);
 	}
-	double value = minus ? -t->number : t->number;
+	double value = loop ? (double)loop->value : t->number;
+	if (minus) value = -value;
 	if (value < (double)low || value > (double)high) {
 		lc_at(s, t, err, "%s is %.17g", what, value);
 		return lk_hint(err, "it is from %lld to %lld", (long long)low, (long long)high);
@@ -109,6 +111,7 @@ lk_status lc_dtype_next(lc_parser *s, lc_dtype *out, lk_error *err) {
 
 lk_status lc_group_next(lc_parser *s, int axis, lc_group *out, lk_error *err) {
 	*out = (lc_group){.axis = axis};
+	if (lc_loop_find(s, lc_peek(s))) return lc_known(s, &out->offset, err);
 	if (lc_peek(s)->kind == LC_NUMBER_TOKEN) return lc_integer(s, "a group", 0, INT32_MAX, &out->offset, err);
 	const lc_token *t = lc_peek(s);
 	LK_TRY(lc_word_next(s, "a group (k, k+1 or a number)", &out->index, err));
@@ -139,7 +142,9 @@ static lk_status dim_name(lc_parser *s, lc_dim *out, lk_error *err) {
 	const char *name, *names[LC_DIMS];
 	const lc_token *t = lc_peek(s);
 	int axis, found;
+	const lc_loop *loop = lc_loop_find(s, t);
 	LK_TRY(lc_word_next(s, "a dim (a name, a number or size(axis))", &name, err));
+	if (loop) return lc_dim_number(s->p, loop->value, out, err);
 	if (strcmp(name, "size") == 0 && lc_take(s, '(')) {
 		LK_TRY(lc_axis_next(s, &axis, err));
 		LK_TRY(lc_expect(s, ')', "the axis", err));
@@ -199,6 +204,15 @@ static lk_status dim_sum(lc_parser *s, lc_dim *out, lk_error *err) {
 	return LK_OK;
 }
 
+lk_status lc_size(lc_parser *s, lc_dim *out, lk_error *err) {
+	const lc_token *t = lc_peek(s);
+	lk_status status = dim_sum(s, out, err);
+	if (status != LK_ERR_INPUT || !err || err->where[0]) return status;
+	lk_error found = *err;
+	lc_at(s, t, err, "%s", found.what);
+	return lk_hint(err, "%s", found.hint);
+}
+
 /* ---- types ---- */
 
 static const char *const layout_names[] = {"R", "S", "P", "ROOT", "L"};
@@ -244,14 +258,7 @@ static lk_status type(lc_parser *s, lc_node *n, lk_error *err) {
 	if (lc_take(s, '[')) {
 		do {
 			if (n->rank == LC_RANK) return lc_at(s, lc_peek(s), err, "a tensor has at most %d dims", LC_RANK);
-			const lc_token *t = lc_peek(s);
-			lk_status status = dim_sum(s, &n->dim[n->rank++], err);
-			if (status == LK_ERR_INPUT && err && !err->where[0]) {
-				lk_error found = *err;
-				lc_at(s, t, err, "%s", found.what);
-				return lk_hint(err, "%s", found.hint);
-			}
-			LK_TRY(status);
+			LK_TRY(lc_size(s, &n->dim[n->rank++], err));
 		} while (lc_take(s, ','));
 		LK_TRY(lc_expect(s, ']', "the dims", err));
 	}
@@ -276,12 +283,16 @@ static lk_status type(lc_parser *s, lc_node *n, lk_error *err) {
 
 static lk_status new_name(lc_parser *s, const char *what, const char **out, lk_error *err) {
 	static const char *const reserved[] = {"program", "schedule", "mesh", "dim", "list", "scalar",
-										   "in",      "state",    "out",  "at",  "of"};
+										   "in",      "state",    "out",  "at",  "of",   "for"};
 	const lc_token *t = lc_peek(s);
 	if (lc_choice(t, reserved, sizeof reserved / sizeof *reserved) >= 0 || lc_is_call(t))
 		return lc_at(s, t, err, "%.*s is a word of the language, not %s", t->length, t->text, what);
-	LK_TRY(lc_word_next(s, what, out, err));
-	return lc_name_free(s->p, *out, t->line, t->column, err);
+	if (lc_loop_find(s, t)) return lc_at(s, t, err, "%.*s is the variable of a loop", t->length, t->text);
+	LK_TRY(lc_indexed(s, what, out, err));
+	lk_status status = lc_name_free(s->p, *out, t->line, t->column, err);
+	if (status == LK_ERR_INPUT && s->loop_count && t[1].sign != '[')
+		return lk_hint(err, "in a loop, index it: %s[%s]", *out, s->loops[s->loop_count - 1].name);
+	return status;
 }
 
 static lk_status add_leaf(lc_parser *s, lc_op op, const lc_token *t, const char *name, lc_node *n, lk_error *err) {
@@ -393,7 +404,7 @@ static lk_status update(lc_parser *s, lk_error *err) {
 	const lc_token *t = lc_peek(s);
 	const char *name;
 	int id;
-	LK_TRY(lc_word_next(s, "a state", &name, err));
+	LK_TRY(lc_indexed(s, "a state", &name, err));
 	int state = lc_value_find(s->p, name);
 	if (state < 0) {
 		lc_at(s, t, err, "there is no state %s", name);
@@ -404,7 +415,7 @@ static lk_status update(lc_parser *s, lk_error *err) {
 	return effect(s, LC_UPDATE, t, state, id, err);
 }
 
-static lk_status statement(lc_parser *s, lk_error *err) {
+static lk_status statement(lc_parser *s, void *context, lk_error *err) {
 	if (lc_take(s, ';')) return LK_OK;
 	if (lc_take_word(s, "dim")) return declare_names(s, false, err);
 	if (lc_take_word(s, "list")) return declare_names(s, true, err);
@@ -412,16 +423,17 @@ static lk_status statement(lc_parser *s, lk_error *err) {
 	if (lc_take_word(s, "in")) return declare_tensors(s, LC_INPUT, err);
 	if (lc_take_word(s, "state")) return declare_tensors(s, LC_STATE, err);
 	if (lc_take_word(s, "out")) return outputs(s, err);
+	if (lc_take_word(s, "for")) return lc_loop_next(s, statement, context, err);
 	if (lc_peek(s)->kind != LC_NAME_TOKEN) return lc_unexpected(s, "a statement or '}'", err);
-	const lc_token *next = &s->tokens.at[s->at + 1];
+	const lc_token *next = lc_behind_name(s);
 	if (next->kind == LC_ARROW_LEFT) return update(s, err);
 	if (next->kind == LC_SIGN && next->sign == '=') return define(s, err);
-	static const char *const words[] = {"dim", "list", "scalar", "in", "state", "out"};
+	static const char *const words[] = {"dim", "list", "scalar", "in", "state", "out", "for"};
 	char text[LC_NAME];
 	snprintf(text, sizeof text, "%.*s", lc_peek(s)->length, lc_peek(s)->text);
 	lc_at(s, lc_peek(s), err, "%s begins no statement", text);
-	return lc_suggest(err, text, words, 6,
-					  "statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, out");
+	return lc_suggest(err, text, words, sizeof words / sizeof *words,
+					  "statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, for, out");
 }
 
 /* ---- programs ---- */
@@ -460,7 +472,7 @@ static lk_status program(lc_parser *s, lk_error *err) {
 	s->p->line = t->line, s->p->column = t->column;
 	LK_TRY(mesh(s, err));
 	LK_TRY(lc_expect(s, '{', "the mesh", err));
-	while (!lc_take(s, '}')) LK_TRY(statement(s, err));
+	while (!lc_take(s, '}')) LK_TRY(statement(s, NULL, err));
 	lc_name_parts(s->p);
 	if (has_output(s->p)) return LK_OK;
 	lc_at(s, t, err, "the program %s has no effect", name);

@@ -33,7 +33,8 @@ static lk_status size_of(lc_parser *s, const lc_token *t, int *id, lk_error *err
 static lk_status number(lc_parser *s, int *id, lk_error *err) {
 	const lc_token *t = lc_peek(s);
 	lc_node n = lc_draft(LC_CONST, t->line, t->column);
-	n.number = t->number;
+	const lc_loop *loop = lc_loop_find(s, t);
+	n.number = loop ? (double)loop->value : t->number;
 	s->at++;
 	return lc_add(s->p, &n, id, err);
 }
@@ -58,7 +59,7 @@ static lk_status unknown(lc_parser *s, const lc_token *t, const char *name, lk_e
 static lk_status primary(lc_parser *s, int *id, lk_error *err) {
 	const lc_token *t = lc_peek(s);
 	const char *name;
-	if (t->kind == LC_NUMBER_TOKEN) return number(s, id, err);
+	if (t->kind == LC_NUMBER_TOKEN || lc_loop_find(s, t)) return number(s, id, err);
 	if (lc_take(s, '(')) {
 		LK_TRY(lc_expression(s, id, err));
 		return lc_expect(s, ')', "the expression", err);
@@ -66,7 +67,7 @@ static lk_status primary(lc_parser *s, int *id, lk_error *err) {
 	if (t->kind != LC_NAME_TOKEN) return lc_unexpected(s, "a value", err);
 	bool called = s->tokens.at[s->at + 1].kind == LC_SIGN && s->tokens.at[s->at + 1].sign == '(';
 	if (called && lc_is_call(t)) return lc_call(s, id, err);
-	LK_TRY(lc_word_next(s, "a value", &name, err));
+	LK_TRY(lc_indexed(s, "a value", &name, err));
 	if (called && strcmp(name, "size") == 0) return size_of(s, t, id, err);
 	*id = called ? -1 : lc_value_find(s->p, name);
 	return *id >= 0 ? LK_OK : unknown(s, t, name, err);

@@ -24,7 +24,7 @@ static lk_status word(lc_parser *s, const char *what, words *out, lk_error *err)
 	if (out->count == WORDS) return lc_at(s, t, err, "more than %d names in a directive", WORDS);
 	lc_word *w = &out->at[out->count++];
 	w->line = t->line, w->column = t->column;
-	return lc_word_next(s, what, &w->text, err);
+	return lc_indexed(s, what, &w->text, err);
 }
 
 static lk_status list(lc_parser *s, char begin, char end, words *out, lk_error *err) {
@@ -149,15 +149,18 @@ static lk_status find_program(lc_parser *s, lk_error *err) {
 	return lc_suggest(err, name, names, s->file->programs.count, "a schedule stands behind its program");
 }
 
+static lk_status item(lc_parser *s, void *context, lk_error *err) {
+	directives *out = context;
+	if (lc_take(s, ';')) return LK_OK;
+	if (lc_take_word(s, "for")) return lc_loop_next(s, item, context, err);
+	if (out->count == DIRECTIVES) return lc_at(s, lc_peek(s), err, "a schedule has at most %d directives", DIRECTIVES);
+	if (!lk_push(out)) return lk_oom(err);
+	return directive(s, lk_last(out), err);
+}
+
 static lk_status body(lc_parser *s, directives *out, lk_error *err) {
 	LK_TRY(lc_expect(s, '{', "the schedule's name", err));
-	while (!lc_take(s, '}')) {
-		if (lc_take(s, ';')) continue;
-		if (out->count == DIRECTIVES)
-			return lc_at(s, lc_peek(s), err, "a schedule has at most %d directives", DIRECTIVES);
-		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(directive(s, lk_last(out), err));
-	}
+	while (!lc_take(s, '}')) LK_TRY(item(s, out, err));
 	return LK_OK;
 }
 

@@ -6,8 +6,20 @@
  * `overlap` one of several steps that run chunk by chunk.
  *
  * Memory: lc_steps.storage says for each value whose memory holds it: its own id; its state's for an update (in place);
- * its operand's for out, local, sliced and for whatever needs no memory of its own; -1: in registers only, or recomputed
- * where it is used (constants, scalars' arithmetic, slices read in place).
+ * its operand's for out, local, sliced and for a slice whose elements lie together (from the slice's first element on);
+ * -1: in registers only, or recomputed where it is used.
+ *
+ * - Recomputed: constants, scalars, size(), and arithmetic whose result is a single number (rank 0), also of results of
+ *   earlier steps. lc_step.numbers lists the arithmetic that a step needs. It lies in memory only where a
+ *   collective, a matmul or an output reads it, or a state that it is made of changes before it is read; then a MAP of
+ *   rank 0 computes it.
+ * - A slice that only passes read is read in place: storage -1, element i is its operand's at i + where the slice begins
+ *   (the operand may be such a slice too). Where others read it and it does not lie together, a MAP copies it.
+ * - A register of fewer or repeated dims than its pass is computed anew for each element, at that element's index.
+ * - `STATE <- collective(..)` (or matmul, send): the step writes the state itself; the update is the last of its values.
+ * - An output of a scalar, or of what is overwritten later, is a MAP that copies; all other outputs are their operands.
+ * - What a fused set cannot have in its pass (a matmul, an all-reduce, a second reduce-scatter, single numbers) is a step
+ *   of its own before or behind it; if that is impossible, refused.
  */
 #ifndef LK_LANG_STEPS_H
 #define LK_LANG_STEPS_H
@@ -15,11 +27,12 @@
 #include "lang/program.h"
 
 typedef enum lc_step_kind {
-	LC_STEP_MAP,      /* one pass over the elements that a rank holds: pointwise values, dropout, slices; reductions of them
-	                     at its end, whose results the pass itself does not read */
+	LC_STEP_MAP,      /* one pass over the elements that a rank holds: pointwise values, dropout, copies (slice, local,
+	                     sliced, out); reductions of them at its end, whose results the pass itself does not read. total:
+	                     of `list`, the sum over its passes */
 	LC_STEP_CONTRACT, /* one matmul or conv2d */
 	LC_STEP_ROWS,     /* one gather_rows */
-	LC_STEP_COMM,     /* one collective or permute */
+	LC_STEP_COMM,     /* one collective or permute; several of one kind where they are bucketed together */
 	LC_STEP_SEND,     /* one send; ranks of other groups do nothing */
 	LC_STEP_RING,     /* a pass joined with its collectives: the reduce-scatter it reads from and the all-gathers of what it
 	                     writes, either of which may be absent but not both */
@@ -36,6 +49,7 @@ typedef struct lc_step {
 	const char *name;      /* an identifier, unique among the steps of a program */
 	lc_ids values;         /* all that it computes, in order; OVERLAP: those of its parts */
 	lc_ids reads, writes;  /* values in memory that it reads, and leaves there */
+	lc_ids numbers;        /* single numbers that are recomputed for it, in order: before its pass, per tensor of a list */
 	lc_ids after;          /* earlier steps (indices into its siblings) that must be over before it */
 	int space;             /* MAP, RING: the value whose local extents are those of the pass */
 	int scatter;           /* RING: the reduce-scatter, or -1 */
@@ -45,7 +59,8 @@ typedef struct lc_step {
 	/* OVERLAP */
 	struct lc_step *parts;
 	int part_count;
-	int chunk_dim;         /* the dim of the parts' results that is cut */
+	int chunk_dim;         /* the dim of the first part's result that is cut (lc_steps.cut has it of each value); -1: parts
+	                          run side by side as a whole, or, of a list, chunks are its tensors */
 	int64_t chunks;        /* 0: the target's choice */
 	bool ring;             /* in the order in which the ring takes the chunks: of rank r, r-1, r-2, ..., r */
 } lc_step;
@@ -55,6 +70,7 @@ typedef struct lc_steps {
 	lc_step *at;
 	int count;
 	int *storage;          /* [values] see above */
+	int *cut;              /* [values] the dim along which an overlap cuts it, as lc_overlap_dims says; -1 none */
 	lk_arena arena;
 } lc_steps;
 

@@ -101,6 +101,36 @@ static void test_syntax(void **state) {
 	                         "schedule t for d { hierarchical h -> (x1,x2,x3) group 2 }");
 }
 
+/* A loop is its body, repeated: the same program as the one that is written out. */
+static void test_loops(void **state) {
+	(void)state;
+	static const struct {
+		const char *loop, *plain;
+	} rows[] = {
+		{"x0 = x*1 for i = 1 to size(a) - 1 { x[i] = x[i-1]*i } out x[size(a) - 1]",
+		 "x0 = x*1 x1 = x0*1 x2 = x1*2 x3 = x2*3 out x3"},
+		{"for i = 0 to 1 { for j = 0 to 1 { y[2*i+j] = dropout(x, 0.5, key=i) + j } } out y3",
+		 "y0 = dropout(x, 0.5, key=0) + 0 y1 = dropout(x, 0.5, key=0) + 1 y2 = dropout(x, 0.5, key=1) + 0 "
+		 "y3 = dropout(x, 0.5, key=1) + 1 out y3"},
+		{"for i = 1 to 2 { state s[i] : f32[N*i] s[i] <- s[i]/i } for i = 3 to 2 { this is not read }",
+		 "state s1 : f32[N] s1 <- s1/1 state s2 : f32[2*N] s2 <- s2/2"},
+		{"y0 = x*1 at b=0 for i = 0 to 1 { y[i+1] = send(y[i], b: i -> i+1) } out y2 at b=2",
+		 "y0 = x*1 at b=0 y1 = send(y0, b: 0 -> 1) y2 = send(y1, b: 1 -> 2) out y2 at b=2"},
+		{"y0 = x*1 y1 = y0*2 out y1 } schedule s { for i = 0 to 0 { fuse f[i]={y[i],y[i+1]} }",
+		 "y0 = x*1 y1 = y0*2 out y1 } schedule s { fuse f0={y0,y1}"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char one[1024], two[1024];
+		snprintf(one, sizeof one, "program p(mesh a=4, b) { dim N in x : f32[N] %s }", rows[i].loop);
+		snprintf(two, sizeof two, "program p(mesh a=4, b) { dim N in x : f32[N] %s }", rows[i].plain);
+		lc_file *loop = read_ok("loop", one), *plain = read_ok("plain", two);
+		check_same(loop, plain);
+		lc_file_free(loop);
+		lc_file_free(plain);
+		check_round_trip("loop", one);
+	}
+}
+
 /* Sizes are canonical: what is equal by algebra has one id, and its text reads back as the same size. */
 static void test_dims(void **state) {
 	(void)state;
@@ -435,6 +465,18 @@ static void test_wrong(void **state) {
 		{"program p(mesh a) { in x : f32 @ P(sum,a) out 2 / x }", "f:1:49: x is partial over a, and so cannot be divided by; add allreduce(x, sum, a)"},
 		{"program p(mesh pp) { in x : f32 at pp=0 state w : f32 w <- x }", "f:1:55: the state w is everywhere, and its new value at pp=0 alone; declare the state at pp=0"},
 		{"program p(mesh pp) { in x : f32 at pp=0 in y : f32 at pp=1 out x + y }", "f:1:66: y lives at pp=1, the other operand at pp=0; send one to the other's group"},
+		/* loops */
+		{IN_MESH("for i = 1 to 3 { y[i] = r*z[i] } out y3"), "f:5:27: z1 is not defined, where i is 1; "},
+		{IN_MESH("for i = 1 to 3 { y = r*i } out y"), "f:5:18: y is defined already, in line 5, where i is 2; in a loop, index it: y[i]"},
+		{IN_MESH("for i = 1 to size(tp) { }"), "f:5:14: this is no number when the text is read; use integers, loop variables and size(axis) of an axis of fixed size: mesh cp=4"},
+		{IN_MESH("for i = 0 to 9999 { for j = 0 to 9999 { ; } } out r"), "f:5:45: the loops turn more than 16384 times, where j is 6382"},
+		{IN_MESH("for i = 1 to 2 { i = r*2 } out r"), "f:5:18: i is the variable of a loop, where i is 1"},
+		{IN_MESH("for i = 1 to 2 { for i = 1 to 2 { } } out r"), "f:5:22: i is the variable of another loop here, where i is 1"},
+		{IN_MESH("for r = 1 to 2 { } out r"), "f:5:5: r is defined already, in line 3; "},
+		{IN_MESH("for i = 0-1 to 2 { } out r"), "f:5:5: a loop runs from 0 at least, to 1048576 at most"},
+		{IN_MESH("for i = 1 to 2 { out r"), "f:7:1: the text ends where a statement or '}' is expected"},
+		{IN_MESH("out r[0-1]"), "f:5:5: the index of r is -1"},
+		{IN_MESH("out r[N]"), "f:5:7: this is no number when the text is read; "},
 		{"schedule s { }", "f:1:12: a schedule stands before any program; write it behind its program"},
 		{"", "f: there is no program in it; begin with: program NAME(mesh AXIS) { ... }"},
 	};
@@ -475,7 +517,7 @@ int main(void) {
 		cmocka_unit_test(test_rules_contract),    cmocka_unit_test(test_rules_reductions),
 		cmocka_unit_test(test_rules_collectives), cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_limits),            cmocka_unit_test(test_dims),
-		cmocka_unit_test(test_dim_values),
+		cmocka_unit_test(test_dim_values),        cmocka_unit_test(test_loops),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

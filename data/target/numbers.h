@@ -1,0 +1,183 @@
+/* ---- numbers: formats, conversions, pointwise functions, draws ---------------------------------------------------- */
+
+/* Not every program uses all of what follows. */
+#define RT_FUNCTION static inline __attribute__((unused))
+
+/* Before a loop whose iterations share no memory. */
+#if defined(__clang__)
+#define RT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define RT_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+typedef enum rt_format {
+	RT_F64, RT_F32, RT_F16, RT_BF16, RT_F8, RT_I64, RT_I32, RT_I16, RT_I8, RT_U64, RT_U32, RT_U16, RT_U8, RT_BOOL,
+	RT_FORMATS
+} rt_format;
+
+static const int rt_bytes[RT_FORMATS] = {8, 4, 2, 2, 1, 8, 4, 2, 1, 8, 4, 2, 1, 1};
+
+RT_FUNCTION uint32_t rt_bits(float x) {
+	uint32_t u;
+	memcpy(&u, &x, sizeof u);
+	return u;
+}
+
+RT_FUNCTION float rt_float(uint32_t u) {
+	float x;
+	memcpy(&x, &u, sizeof x);
+	return x;
+}
+
+/* f16: the exponent is moved by a multiplication, which also makes normal numbers of small ones. No branches, so that
+ * loops of these become vectors. */
+RT_FUNCTION float rt_from_f16(uint16_t h) {
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
+	uint32_t u = rt_bits(rt_float(rest) * 0x1p112f);
+	return rt_float(sign | (rest >= 0x0f800000 ? u | 0x7f800000 : u));
+}
+
+/* To the nearest, ties to even. Numbers below the normal ones are rounded by adding 0.5, whose last bit is theirs. */
+RT_FUNCTION uint16_t rt_to_f16(float x) {
+	uint32_t u = rt_bits(x), sign = u >> 16 & 0x8000;
+	u &= 0x7fffffff;
+	uint32_t normal = (u + 0xc8000fff + (u >> 13 & 1)) >> 13;
+	uint32_t small = rt_bits(rt_float(u) + 0.5f) - 0x3f000000;
+	uint32_t large = u > 0x7f800000 ? 0x7e00 : 0x7c00;
+	uint32_t half = u < 0x38800000 ? small : normal;
+	return (uint16_t)(sign | (u >= 0x477ff000 ? large : half));
+}
+
+RT_FUNCTION float rt_from_bf16(uint16_t h) { return rt_float((uint32_t)h << 16); }
+
+RT_FUNCTION uint16_t rt_to_bf16(float x) {
+	uint32_t u = rt_bits(x), near = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+	return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : near);
+}
+
+/* f8 is E4M3 without infinities: 1 sign, 4 exponent bits with bias 7, 3 of fraction; 0x7f is no number. What is larger
+ * than its largest number, 448, becomes that. */
+RT_FUNCTION float rt_from_f8(uint8_t b) {
+	uint32_t sign = (uint32_t)(b & 0x80) << 24, rest = (uint32_t)(b & 0x7f) << 20;
+	uint32_t u = rt_bits(rt_float(rest) * 0x1p120f);
+	return rt_float(sign | (rest == 0x07f00000 ? 0x7fc00000 : u));
+}
+
+RT_FUNCTION uint8_t rt_to_f8(float x) {
+	uint32_t u = rt_bits(x), sign = u >> 24 & 0x80;
+	u &= 0x7fffffff;
+	uint32_t normal = (u - 0x3c000000 + 0x7ffff + (u >> 20 & 1)) >> 20;
+	uint32_t small = rt_bits(rt_float(u) + 0x1p14f) - 0x46800000;
+	uint32_t eighth = u < 0x3c800000 ? small : normal;
+	uint32_t large = u > 0x7f800000 ? 0x7f : 0x7e;
+	return (uint8_t)(sign | (u > 0x43e00000 ? large : eighth));
+}
+
+RT_FUNCTION float rt_round_f16(float x) { return rt_from_f16(rt_to_f16(x)); }
+RT_FUNCTION float rt_round_bf16(float x) { return rt_from_bf16(rt_to_bf16(x)); }
+RT_FUNCTION float rt_round_f8(float x) { return rt_from_f8(rt_to_f8(x)); }
+
+/* Real to whole: towards zero, as far as the format goes; what is no number gives 0. */
+RT_FUNCTION int64_t rt_whole(double x, double low, double high) {
+	double y = x < low ? low : x > high ? high : x;
+	return x == x ? y >= 0x1p63 ? INT64_MAX : (int64_t)y : 0;
+}
+RT_FUNCTION int64_t rt_to_i64(double x) { return rt_whole(x, -0x1p63, 0x1p63); }
+RT_FUNCTION int64_t rt_to_i32(double x) { return rt_whole(x, INT32_MIN, INT32_MAX); }
+RT_FUNCTION int64_t rt_to_i16(double x) { return rt_whole(x, INT16_MIN, INT16_MAX); }
+RT_FUNCTION int64_t rt_to_i8(double x) { return rt_whole(x, INT8_MIN, INT8_MAX); }
+RT_FUNCTION uint64_t rt_to_u64(double x) { return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x; }
+RT_FUNCTION int64_t rt_to_u32(double x) { return rt_whole(x, 0, UINT32_MAX); }
+RT_FUNCTION int64_t rt_to_u16(double x) { return rt_whole(x, 0, UINT16_MAX); }
+RT_FUNCTION int64_t rt_to_u8(double x) { return rt_whole(x, 0, UINT8_MAX); }
+RT_FUNCTION bool rt_truth(double x) { return x != 0; }
+
+/* Functions of one name for double, float (f), signed (l) and unsigned whole numbers (u). Whole ones wrap; quotients are
+ * cut towards zero, and 0 where the divisor is. */
+#define RT_ORDERED(type, end)                                                         \
+	RT_FUNCTION type rt_min##end(type a, type b) { return a < b ? a : b; }            \
+	RT_FUNCTION type rt_max##end(type a, type b) { return a > b ? a : b; }            \
+	RT_FUNCTION type rt_relu##end(type x) { return x > 0 ? x : 0; }
+RT_ORDERED(double, )
+RT_ORDERED(float, f)
+RT_ORDERED(int64_t, l)
+RT_ORDERED(uint64_t, u)
+
+RT_FUNCTION int64_t rt_addl(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+RT_FUNCTION int64_t rt_subl(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+RT_FUNCTION int64_t rt_mull(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+RT_FUNCTION int64_t rt_negl(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
+RT_FUNCTION int64_t rt_absl(int64_t a) { return a < 0 ? rt_negl(a) : a; }
+RT_FUNCTION int64_t rt_squarel(int64_t a) { return rt_mull(a, a); }
+RT_FUNCTION int64_t rt_quotientl(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? rt_negl(a) : a / b; }
+RT_FUNCTION uint64_t rt_addu(uint64_t a, uint64_t b) { return a + b; }
+RT_FUNCTION uint64_t rt_subu(uint64_t a, uint64_t b) { return a - b; }
+RT_FUNCTION uint64_t rt_mulu(uint64_t a, uint64_t b) { return a * b; }
+RT_FUNCTION uint64_t rt_negu(uint64_t a) { return 0 - a; }
+RT_FUNCTION uint64_t rt_absu(uint64_t a) { return a; }
+RT_FUNCTION uint64_t rt_squareu(uint64_t a) { return a * a; }
+RT_FUNCTION uint64_t rt_quotientu(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+RT_FUNCTION uint64_t rt_powu(uint64_t a, uint64_t n) {
+	uint64_t result = 1;
+	for (; n; n >>= 1, a *= a)
+		if (n & 1) result *= a;
+	return result;
+}
+/* a^-n is 1 / a^n, cut towards zero. */
+RT_FUNCTION int64_t rt_powl(int64_t a, int64_t n) {
+	if (n < 0 && a != 1 && a != -1) return 0;
+	return (int64_t)rt_powu((uint64_t)a, (uint64_t)(n < 0 ? rt_negl(n) : n));
+}
+
+RT_FUNCTION double rt_square(double x) { return x * x; }
+RT_FUNCTION float rt_squaref(float x) { return x * x; }
+RT_FUNCTION double rt_abs(double x) { return fabs(x); }
+RT_FUNCTION float rt_absf(float x) { return fabsf(x); }
+RT_FUNCTION double rt_pow(double x, double y) { return pow(x, y); }
+RT_FUNCTION float rt_powf(float x, float y) { return powf(x, y); }
+RT_FUNCTION double rt_sqrt(double x) { return sqrt(x); }
+RT_FUNCTION float rt_sqrtf(float x) { return sqrtf(x); }
+RT_FUNCTION double rt_exp(double x) { return exp(x); }
+RT_FUNCTION float rt_expf(float x) { return expf(x); }
+RT_FUNCTION double rt_log(double x) { return log(x); }
+RT_FUNCTION float rt_logf(float x) { return logf(x); }
+RT_FUNCTION double rt_tanh(double x) { return tanh(x); }
+RT_FUNCTION float rt_tanhf(float x) { return tanhf(x); }
+RT_FUNCTION double rt_erf(double x) { return erf(x); }
+RT_FUNCTION float rt_erff(float x) { return erff(x); }
+RT_FUNCTION double rt_gelu(double x) { return x / 2 * (1 + erf(x * 0.70710678118654752440)); }
+RT_FUNCTION float rt_geluf(float x) { return x / 2 * (1 + erff(x * 0.70710678f)); }
+RT_FUNCTION double rt_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+RT_FUNCTION float rt_sigmoidf(float x) { return 1 / (1 + expf(-x)); }
+
+/* Philox 4x32 with 10 rounds (Salmon et al., SC 2011): a number that follows from where it stands. */
+RT_FUNCTION uint32_t rt_philox(uint64_t index, uint32_t rank, uint32_t item, uint64_t key) {
+	uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = rank, c3 = item;
+	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+	for (int round = 0; round < 10; round++) {
+		uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
+		c0 = (uint32_t)(b >> 32) ^ c1 ^ k0, c1 = (uint32_t)b;
+		c2 = (uint32_t)(a >> 32) ^ c3 ^ k1, c3 = (uint32_t)a;
+		k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+	}
+	return c0;
+}
+
+/* An element is kept where its draw (u + 0.5) / 2^32 is p or more, and then divided by 1 - p. */
+RT_FUNCTION double rt_dropout(double x, double p, uint64_t key, uint64_t index, uint32_t item) {
+	return (rt_philox(index, 0, item, key) + 0.5) * 0x1p-32 >= p ? x / (1 - p) : 0;
+}
+RT_FUNCTION float rt_dropoutf(float x, double p, uint64_t key, uint64_t index, uint32_t item) {
+	return (rt_philox(index, 0, item, key) + 0.5) * 0x1p-32 >= p ? x / (float)(1 - p) : 0;
+}
+
+/* Sizes: a negative number stands for what overflowed or is no whole number. */
+RT_FUNCTION int64_t rt_plus(int64_t a, int64_t b) {
+	int64_t c;
+	return a == INT64_MIN || b == INT64_MIN || __builtin_add_overflow(a, b, &c) ? INT64_MIN : c;
+}
+RT_FUNCTION int64_t rt_times(int64_t a, int64_t b) {
+	int64_t c;
+	return a == INT64_MIN || b == INT64_MIN || __builtin_mul_overflow(a, b, &c) ? INT64_MIN : c;
+}
+RT_FUNCTION int64_t rt_over(int64_t a, int64_t b) { return b <= 0 || a == INT64_MIN || a % b != 0 ? INT64_MIN : a / b; }

@@ -1,0 +1,492 @@
+/* target_mpi_map.c: MAP steps in C: a function with loops over the elements that a rank holds. Numbers are computed before
+ * the loops; each named value is a variable inside; stores come last; reductions are kept in double and stored after. */
+#include "lang/target/target_pass.h"
+
+#include <string.h>
+
+enum { POINTER = 160, INDEX = 256 };
+
+static const lc_node *node(const lc_pass *pass, int id) { return &pass->p->nodes.at[id]; }
+static lc_dtype format(const lc_pass *pass, int id) { return (lc_dtype)node(pass, id)->dtype; }
+static char variable(int loop) { return (char)('i' + loop); }
+
+/* ---- names ---- */
+
+static char *place_name(const lc_pass *pass, const char *prefix, const lc_place *at, char out[LC_IDENTIFIER]) {
+	return lc_mpi_named(pass->c, prefix, at->view >= 0 ? at->view : at->id, out);
+}
+
+static char *value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
+	const lc_node *n = node(pass, id);
+	if (n->op == LC_SCALAR) return lc_identifier("c_", n->name, out);
+	return lc_value_identifier(pass->p, "v", id, out);
+}
+
+/* ---- indices ---- */
+
+/* Strides are products of extents: of the loops below where the place is as dense as the pass, else variables s_NAME_i. */
+static void put_stride(const lc_pass *pass, const lc_place *at, int loop, FILE *out) {
+	char name[LC_IDENTIFIER];
+	if (!lc_place_dense(pass->p, &pass->loops, at)) {
+		fprintf(out, "*s_%s_%c", place_name(pass, "", at, name), variable(loop));
+		return;
+	}
+	for (int below = loop + 1; below < pass->loops.count; below++) fprintf(out, "*n_%c", variable(below));
+}
+
+/* Whether the place's elements follow each other along a loop. */
+static bool steps_by_one(const lc_pass *pass, const lc_place *at, int loop) {
+	int from, rank;
+	lc_place_stride(pass->p, &pass->loops, at, loop, &from, &rank);
+	return from == rank;
+}
+
+static void put_index(const lc_pass *pass, const lc_place *at, FILE *out) {
+	bool begun = false;
+	for (int l = 0; l < pass->loops.count; l++) {
+		if (!lc_place_moves(&pass->loops, at, l)) continue;
+		fprintf(out, begun ? " + %c" : "%c", variable(l));
+		begun = true;
+		if (!steps_by_one(pass, at, l)) put_stride(pass, at, l, out);
+	}
+	if (!begun) fputc('0', out);
+}
+
+/* ---- expressions ---- */
+
+/* In a ring: the last addition of its reduce-scatter, of what came and of what this rank has. */
+static void put_arrived(const lc_pass *pass, const lc_place *at, FILE *out) {
+	char index[2][INDEX];
+	for (int i = 0; i < 2; i++) {
+		FILE *text = fmemopen(index[i], sizeof index[i], "w");
+		if (!text) return;
+		fprintf(text, i ? "p_mine[" : "p_arrived[");
+		put_index(pass, at, text);
+		fputs(i ? "]" : " - first]", text);
+		fclose(text);
+	}
+	lc_put_join(node(pass, at->id), index[0], index[1], out);
+}
+
+static void put_load(const lc_pass *pass, int place, lc_dtype t, FILE *out) {
+	const lc_place *at = &pass->places.at[place];
+	if (pass->arrives && at->kind == LC_PLACE_PART && at->id == pass->step->scatter) {
+		put_arrived(pass, at, out);
+		return;
+	}
+	char name[LC_IDENTIFIER];
+	bool called = strcmp(lc_load_call(t), "(") != 0;
+	if (called) fputs(lc_load_call(t), out);
+	fprintf(out, "%s[", place_name(pass, "p", at, name));
+	put_index(pass, at, out);
+	fputs(called ? "])" : "]", out);
+}
+
+static bool put_leaf(void *context, int id, int view, FILE *out) {
+	const lc_pass *pass = context;
+	char name[LC_IDENTIFIER];
+	(void)view; /* steps keep in memory what slices are read of */
+	if (pass->source[id] == LC_LOADED) put_load(pass, pass->place[id], format(pass, id), out);
+	else if (pass->source[id] == LC_NUMBER || lc_pass_stands_alone(pass, id)) fputs(value_name(pass, id, name), out);
+	else return false;
+	return true;
+}
+
+static bool is_rounded(void *context, int id) {
+	const lc_pass *pass = context;
+	return pass->source[id] == LC_LOADED || node(pass, id)->op == LC_SCALAR || (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
+}
+
+static void put_place(void *context, int id, int view, FILE *out) {
+	const lc_pass *pass = context;
+	const lc_place *at = &pass->places.at[pass->whole[id]];
+	char name[LC_IDENTIFIER];
+	(void)view;
+	fprintf(out, "w_%s + (uint64_t)(", place_name(pass, "", at, name));
+	put_index(pass, at, out);
+	fprintf(out, "), %s", node(pass, id)->list >= 0 ? "(uint32_t)item" : "0");
+}
+
+static lc_text text_of(lc_pass *pass) {
+	return (lc_text){pass->p, pass->c->out, put_leaf, is_rounded, put_place, pass, -1};
+}
+
+/* What a value is made of, as it will be stored or kept. */
+static void put_made(lc_pass *pass, int id, bool stored) {
+	lc_text t = text_of(pass);
+	int taken = lc_pass_taken(pass->p, id);
+	if (taken < 0) lc_put_operation(&t, id, stored);
+	else if (pass->source[taken] == LC_COMPUTED && !lc_pass_stands_alone(pass, taken)) put_made(pass, taken, stored);
+	else lc_put_value(&t, taken, format(pass, id));
+}
+
+/* ---- before the loops ---- */
+
+static void put_number(lc_pass *pass, int id) {
+	const lc_node *n = node(pass, id);
+	FILE *out = pass->c->out;
+	char name[LC_IDENTIFIER], part[POINTER];
+	const char *type = lc_register_type(format(pass, id));
+	if (pass->place[id] >= 0) lc_mpi_part(pass->c, id, part, sizeof part);
+	fprintf(out, "\tconst %s %s = ", type, value_name(pass, id, name));
+	if (n->op == LC_SCALAR) fprintf(out, "(%s)run->sizes->scalar[%d]", type, lc_mpi_scalar(pass->c, id));
+	else if (n->op == LC_SIZE) lc_mpi_size(pass->c, id, out);
+	else if (pass->place[id] >= 0)
+		fprintf(out, "%s*(const %s *)%s%sdata)", lc_load_call(format(pass, id)), lc_memory_type(format(pass, id)), LC_OF(part));
+	else put_made(pass, id, false);
+	fputs(";\n", out);
+}
+
+static bool is_stored(const lc_pass *pass, int owner) {
+	for (size_t i = 0; i < pass->stores.count; i++)
+		if (lc_mpi_owner(pass->c, pass->stores.at[i]) == owner) return true;
+	return false;
+}
+
+/* A state that is read in slices and written in one pass is one memory by two pointers. */
+static bool aliased(const lc_pass *pass, const lc_place *at) {
+	int found = 0;
+	for (size_t i = 0; i < pass->places.count; i++)
+		found += lc_mpi_root(pass->c, pass->places.at[i].id) == lc_mpi_root(pass->c, at->id) && pass->places.at[i].kind != LC_PLACE_WHOLE;
+	for (int i = 0; i < pass->step->gathers.count; i++) found += lc_mpi_root(pass->c, pass->step->gathers.at[i]) == lc_mpi_root(pass->c, at->id);
+	return found > 1;
+}
+
+/* The gather that takes a value which lies nowhere else; -1. */
+static int gather_of(const lc_pass *pass, int id) {
+	const lc_ids *gathers = &pass->step->gathers;
+	for (int i = 0; i < gathers->count; i++)
+		if (node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0) return gathers->at[i];
+	return -1;
+}
+
+/* The ends of a ring: what arrives, and where gathers take their slices from. */
+static bool put_ends(lc_pass *pass, const lc_place *at) {
+	FILE *out = pass->c->out;
+	char name[LC_IDENTIFIER], part[POINTER], space[POINTER];
+	const char *type = lc_memory_type(format(pass, at->id));
+	int gather = gather_of(pass, at->id), outer = pass->loops.count ? pass->loops.first[1] : 0;
+	if (at->id == pass->step->scatter) {
+		fprintf(out, "\tconst %s *restrict p_arrived = arrived, *restrict p_mine = (const %s *)(%s)->data + skip;\n", type, type,
+		        lc_mpi_part(pass->c, node(pass, at->id)->in[0], part, sizeof part));
+		fprintf(out, "\tconst int64_t first = from * rt_product(%s, %d, %d);\n",
+		        lc_mpi_part(pass->c, pass->step->space, space, sizeof space), outer, node(pass, pass->step->space)->rank);
+	} else if (gather >= 0) {
+		bool into = lc_mpi_root(pass->c, gather) != gather; /* the state that it is gathered into, which may be read beside */
+		fprintf(out, "\t%s *%s%s = (%s *)(%s)->data + skip;\n", type, into ? "" : "restrict ", place_name(pass, "p", at, name), type,
+		        lc_mpi_part(pass->c, gather, part, sizeof part));
+	}
+	return gather >= 0 || at->id == pass->step->scatter;
+}
+
+static void put_pointer(lc_pass *pass, const lc_place *at) {
+	lc_dtype t = format(pass, at->id);
+	char name[LC_IDENTIFIER], part[POINTER], view[POINTER];
+	bool written = at->view < 0 && (is_stored(pass, at->id) || pass->source[at->id] == LC_RESULT);
+	lc_mpi_part(pass->c, at->id, part, sizeof part);
+	if (pass->arrives && at->view < 0 && put_ends(pass, at)) return;
+	fprintf(pass->c->out, "\t%s%s *%s%s = ", written ? "" : "const ", lc_memory_type(t), aliased(pass, at) ? "" : "restrict ",
+	        place_name(pass, "p", at, name));
+	if (at->view < 0) fprintf(pass->c->out, "%s%sdata;\n", LC_OF(part));
+	else
+		fprintf(pass->c->out, "(const %s *)%s%sdata + rt_view(%s, %s);\n", lc_memory_type(t), LC_OF(part),
+		        lc_mpi_part(pass->c, at->view, view, sizeof view), part);
+}
+
+static void put_strides(lc_pass *pass, const lc_place *at) {
+	char name[LC_IDENTIFIER], part[POINTER];
+	int from, rank;
+	for (int l = 0; l < pass->loops.count; l++) {
+		if (!lc_place_moves(&pass->loops, at, l) || steps_by_one(pass, at, l) || lc_place_dense(pass->p, &pass->loops, at)) continue;
+		lc_place_stride(pass->p, &pass->loops, at, l, &from, &rank);
+		fprintf(pass->c->out, "\tconst int64_t s_%s_%c = %s(%s, %d, %d);\n", place_name(pass, "", at, name), variable(l),
+		        at->kind == LC_PLACE_WHOLE ? "rt_whole_product" : "rt_product", lc_mpi_part(pass->c, at->id, part, sizeof part),
+		        from, rank);
+	}
+}
+
+/* Single numbers that are only read are variables, not pointers. */
+static bool needs_pointer(const lc_pass *pass, const lc_place *at) {
+	if (at->kind == LC_PLACE_WHOLE) return false;
+	return node(pass, at->id)->rank > 0 || is_stored(pass, at->id) || pass->source[at->id] == LC_RESULT;
+}
+
+static void put_places(lc_pass *pass) {
+	char name[LC_IDENTIFIER], part[POINTER];
+	for (size_t i = 0; i < pass->places.count; i++) {
+		const lc_place *at = &pass->places.at[i];
+		if (needs_pointer(pass, at)) put_pointer(pass, at);
+		if (at->kind == LC_PLACE_WHOLE)
+			fprintf(pass->c->out, "\tconst uint64_t w_%s = rt_place(%s);\n", place_name(pass, "", at, name),
+			        lc_mpi_part(pass->c, at->id, part, sizeof part));
+		put_strides(pass, at);
+	}
+}
+
+static void put_bounds(lc_pass *pass) {
+	char part[POINTER];
+	lc_mpi_part(pass->c, pass->step->space, part, sizeof part);
+	for (int l = 0; l < pass->loops.count; l++) {
+		if (l == 0 && pass->ranged) continue;
+		fprintf(pass->c->out, "\tconst int64_t n_%c = rt_product(%s, %d, %d);\n", variable(l), part, pass->loops.first[l],
+		        pass->loops.first[l + 1]);
+	}
+}
+
+/* ---- reductions ---- */
+
+static const char *sum_type(lc_dtype t) { return lc_is_real(t) ? "double" : t == LC_U64 ? "uint64_t" : "int64_t"; }
+static const char *sum_suffix(lc_dtype t) { return lc_is_real(t) ? "" : t == LC_U64 ? "u" : "l"; }
+
+/* How many outer loops the result moves along, if those are all that it moves along; else -1: sums lie in memory. A total
+ * adds up over the tensors of its list. */
+static int outer_loops(const lc_pass *pass, int id) {
+	const lc_place *at = &pass->places.at[pass->place[id]];
+	int outer = 0;
+	if (node(pass, id)->op == LC_TOTAL) return -1;
+	while (outer < pass->loops.count && lc_place_moves(&pass->loops, at, outer)) outer++;
+	for (int l = outer; l < pass->loops.count; l++)
+		if (lc_place_moves(&pass->loops, at, l)) return -1;
+	return outer == 0 && pass->ranged ? -1 : outer;
+}
+
+static const char *identity(const lc_pass *pass, int id) {
+	int op = node(pass, id)->op;
+	lc_dtype t = format(pass, id);
+	if (op != LC_RED_MAX && op != LC_RED_MIN) return "0";
+	return op == LC_RED_MAX ? lc_lowest_text(t) : lc_highest_text(t);
+}
+
+static void put_sum_name(const lc_pass *pass, int id, FILE *out) {
+	char name[LC_IDENTIFIER];
+	const lc_place *at = &pass->places.at[pass->place[id]];
+	fputs(lc_value_identifier(pass->p, "r", id, name), out);
+	if (outer_loops(pass, id) >= 0) return;
+	fputc('[', out);
+	put_index(pass, at, out);
+	fputc(']', out);
+}
+
+static void put_joined(lc_pass *pass, int id, int depth) {
+	const lc_node *n = node(pass, id);
+	FILE *out = pass->c->out;
+	lc_text t = text_of(pass);
+	lc_dtype type = format(pass, id);
+	lc_put_tabs(depth, out);
+	put_sum_name(pass, id, out);
+	if (lc_is_real(type) && n->op != LC_RED_MAX && n->op != LC_RED_MIN) fputs(n->op == LC_RED_NORM ? " += rt_square(" : " += (", out);
+	else {
+		fprintf(out, " = rt_%s%s(", n->op == LC_RED_MAX ? "max" : n->op == LC_RED_MIN ? "min" : "add", sum_suffix(type));
+		put_sum_name(pass, id, out);
+		fputs(", ", out);
+	}
+	lc_put_value(&t, n->in[0], format(pass, n->in[0]));
+	fputs(");\n", out);
+}
+
+static void put_finished(lc_pass *pass, int id, const char *sum) {
+	const lc_node *n = node(pass, id);
+	FILE *out = pass->c->out;
+	char part[POINTER];
+	lc_dtype t = format(pass, id);
+	bool real = lc_is_real(t);
+	fprintf(out, "%s%s%s", lc_store_call(t), real && t != LC_F64 ? "(float)" : "", n->op == LC_RED_NORM ? "sqrt(" : "(");
+	fputs(sum, out);
+	if (n->op == LC_RED_MEAN) {
+		const lc_node *x = node(pass, n->in[0]);
+		lc_mpi_part(pass->c, n->in[0], part, sizeof part);
+		for (int d = 0; d < x->rank; d++)
+			if (n->dims >> d & 1)
+				fprintf(out, " / (double)%s%swhole[%d]", LC_OF(part), d);
+	}
+	fputs("));\n", out);
+}
+
+static void begin_sum(lc_pass *pass, int id, int depth) {
+	char name[LC_IDENTIFIER];
+	lc_put_tabs(depth, pass->c->out);
+	fprintf(pass->c->out, "%s %s = %s;\n", sum_type(format(pass, id)), lc_value_identifier(pass->p, "r", id, name), identity(pass, id));
+}
+
+static void end_sum(lc_pass *pass, int id, int depth) {
+	const lc_place *at = &pass->places.at[pass->place[id]];
+	char name[LC_IDENTIFIER];
+	lc_put_tabs(depth, pass->c->out);
+	fprintf(pass->c->out, "%s[", place_name(pass, "p", at, name));
+	put_index(pass, at, pass->c->out);
+	fputs("] = ", pass->c->out);
+	put_finished(pass, id, lc_value_identifier(pass->p, "r", id, name));
+}
+
+/* Sums in memory: begun by the first call for a tensor (a total: for the first tensor), stored by the last. */
+static void begin_sums(lc_pass *pass, int id, int slot) {
+	char name[LC_IDENTIFIER], part[POINTER];
+	const char *type = sum_type(format(pass, id));
+	bool total = node(pass, id)->op == LC_TOTAL;
+	lc_mpi_part(pass->c, id, part, sizeof part);
+	fprintf(pass->c->out, "\t%s *%s = rt_sums(run, %d, %s%scount);\n", type, lc_value_identifier(pass->p, "r", id, name), slot, LC_OF(part));
+	const char *first = total && pass->ranged ? "item == 0 && from == 0" : total ? "item == 0" : pass->ranged ? "from == 0" : "true";
+	fprintf(pass->c->out, "\tfor (int64_t e = 0; e < %s%scount && %s; e++) %s[e] = %s;\n", LC_OF(part), first, name, identity(pass, id));
+}
+
+static void end_sums(lc_pass *pass, int id) {
+	char name[LC_IDENTIFIER], part[POINTER], space[POINTER], sum[LC_IDENTIFIER + 4];
+	FILE *out = pass->c->out;
+	const lc_place *at = &pass->places.at[pass->place[id]];
+	lc_value_identifier(pass->p, "r", id, name);
+	lc_mpi_part(pass->c, id, part, sizeof part);
+	fprintf(out, "\tfor (int64_t e = 0; e < %s%scount", LC_OF(part));
+	if (node(pass, id)->op == LC_TOTAL) fprintf(out, " && item + 1 == rt_items(run, %s)", lc_mpi_number(pass->c, pass->step->space, space));
+	if (pass->ranged && pass->loops.count)
+		fprintf(out, " && to == rt_product(%s, 0, %d)", lc_mpi_part(pass->c, pass->step->space, space, sizeof space), pass->loops.first[1]);
+	snprintf(sum, sizeof sum, "%s[e]", name);
+	fprintf(out, "; e++) %s[e] = ", place_name(pass, "p", at, name));
+	put_finished(pass, id, sum);
+}
+
+/* ---- loops ---- */
+
+static void put_variable(lc_pass *pass, int id, int depth) {
+	char name[LC_IDENTIFIER];
+	lc_put_tabs(depth, pass->c->out);
+	fprintf(pass->c->out, "const %s %s = ", lc_register_type(format(pass, id)), value_name(pass, id, name));
+	put_made(pass, id, false);
+	fputs(";\n", pass->c->out);
+}
+
+static void put_store(lc_pass *pass, int id, int depth) {
+	FILE *out = pass->c->out;
+	char name[LC_IDENTIFIER];
+	lc_place at = lc_place_of(pass->p, pass->step->space, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1);
+	lc_dtype t = format(pass, id);
+	bool called = strcmp(lc_store_call(t), "(") != 0;
+	lc_put_tabs(depth, out);
+	fprintf(out, "%s[", place_name(pass, "p", &at, name));
+	put_index(pass, &at, out);
+	fprintf(out, "] = %s", called ? lc_store_call(t) : "");
+	if (pass->source[id] == LC_LOADED) put_load(pass, pass->place[id], t, out);
+	else if (lc_pass_stands_alone(pass, id)) fputs(value_name(pass, id, name), out);
+	else put_made(pass, id, true);
+	fputs(called ? ");\n" : ";\n", out);
+}
+
+static void put_body(lc_pass *pass, int depth) {
+	for (int id = 0; id < (int)pass->p->nodes.count; id++)
+		if (lc_pass_stands_alone(pass, id)) put_variable(pass, id, depth);
+	for (size_t i = 0; i < pass->results.count; i++) put_joined(pass, pass->results.at[i], depth);
+	for (size_t i = 0; i < pass->stores.count; i++) put_store(pass, pass->stores.at[i], depth);
+}
+
+static void sums_at(lc_pass *pass, int loops, int depth, void (*put)(lc_pass *, int, int)) {
+	for (size_t i = 0; i < pass->results.count; i++)
+		if (outer_loops(pass, pass->results.at[i]) == loops) put(pass, pass->results.at[i], depth);
+}
+
+/* Whether an iteration of the inner loop reads nothing that another writes. Compilers see it in functions' restrict
+ * parameters only, and test for overlaps only so many pointers. */
+static bool independent(const lc_pass *pass) {
+	for (size_t i = 0; i < pass->places.count; i++)
+		if (needs_pointer(pass, &pass->places.at[i]) && aliased(pass, &pass->places.at[i])) return false;
+	for (size_t i = 0; i < pass->results.count; i++)
+		if (outer_loops(pass, pass->results.at[i]) < 0) return false;
+	for (size_t i = 0; i < pass->stores.count; i++) {
+		lc_place at = lc_place_of(pass->p, pass->step->space, LC_PLACE_PART, lc_mpi_owner(pass->c, pass->stores.at[i]), -1);
+		if (!lc_place_moves(&pass->loops, &at, pass->loops.count - 1)) return false;
+	}
+	return true;
+}
+
+static void put_loops(lc_pass *pass) {
+	FILE *out = pass->c->out;
+	int count = pass->loops.count, least = pass->ranged && count == 0;
+	if (least) fputs("\tfor (int64_t i = from; i < to; i++)\n", out);
+	sums_at(pass, 0, 1, begin_sum);
+	for (int l = 0; l < count; l++) {
+		char v = variable(l);
+		if (l + 1 == count && independent(pass)) lc_put_tabs(l + 1, out), fputs("RT_INDEPENDENT\n", out);
+		lc_put_tabs(l + 1, out);
+		if (l == 0 && pass->ranged) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);
+		else fprintf(out, "for (int64_t %c = 0; %c < n_%c; %c++) {\n", v, v, v, v);
+		if (l + 1 < count) sums_at(pass, l + 1, l + 2, begin_sum);
+	}
+	if (least) fputs("\t{\n", out);
+	put_body(pass, count + 1 + least);
+	if (least) fputs("\t}\n", out);
+	for (int l = count; l-- > 0;) {
+		if (l + 1 < count) sums_at(pass, l + 1, l + 2, end_sum);
+		lc_put_tabs(l + 1, out);
+		fputs("}\n", out);
+	}
+	sums_at(pass, 0, 1, end_sum);
+}
+
+/* ---- functions ---- */
+
+static void put_inside(lc_pass *pass) {
+	int slot = 0;
+	char part[POINTER];
+	lc_mpi_part(pass->c, pass->step->space, part, sizeof part);
+	if (lc_mpi_may_be_absent(pass->c, pass->step->space)) fprintf(pass->c->out, "\tif (!%s%shere) return;\n", LC_OF(part));
+	for (int id = 0; id < (int)pass->p->nodes.count; id++)
+		if (pass->source[id] == LC_NUMBER) put_number(pass, id);
+	put_places(pass);
+	put_bounds(pass);
+	for (size_t i = 0; i < pass->results.count; i++)
+		if (outer_loops(pass, pass->results.at[i]) < 0) begin_sums(pass, pass->results.at[i], slot++);
+	put_loops(pass);
+	for (size_t i = 0; i < pass->results.count; i++)
+		if (outer_loops(pass, pass->results.at[i]) < 0) end_sums(pass, pass->results.at[i]);
+}
+
+static lk_status put_function(lc_mpi *c, const lc_step *s, const char *head, bool ranged, bool arrives, int *outer) {
+	lc_pass pass;
+	lk_status status = lc_pass_open(c, s, &pass);
+	if (status == LK_OK) {
+		pass.ranged = ranged, pass.arrives = arrives;
+		if (outer) *outer = pass.loops.count ? pass.loops.first[1] : 0;
+		fprintf(c->out, "%s {\n", head);
+		if (arrives) fputs("\t(void)item, (void)arrived, (void)skip;\n", c->out);
+		put_inside(&pass);
+		fputs("}\n\n", c->out);
+		for (size_t i = 0; i < pass.places.count && status == LK_OK; i++) {
+			const lc_place *at = &pass.places.at[i];
+			if (at->kind != LC_PLACE_WHOLE) status = lc_mpi_touch(c, at->view >= 0 ? at->view : at->id);
+		}
+	}
+	lc_pass_close(&pass);
+	return status;
+}
+
+lk_status lc_mpi_pass(lc_mpi *c, const lc_step *s, const char *name, int *outer) {
+	char head[2 * LC_IDENTIFIER];
+	snprintf(head, sizeof head, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to)", name);
+	return put_function(c, s, head, true, false, outer);
+}
+
+lk_status lc_mpi_ring_pass(lc_mpi *c, const lc_step *s, const char *name) {
+	char head[3 * LC_IDENTIFIER];
+	snprintf(head, sizeof head, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip)", name);
+	return put_function(c, s, head, true, true, NULL);
+}
+
+lk_status lc_mpi_outer(lc_mpi *c, const lc_step *s, int *outer) {
+	lc_pass pass;
+	lk_status status = lc_pass_open(c, s, &pass);
+	if (status == LK_OK) *outer = pass.loops.count ? pass.loops.first[1] : 0;
+	lc_pass_close(&pass);
+	return status;
+}
+
+lk_status lc_mpi_map(lc_mpi *c, const lc_step *s) {
+	char name[LC_IDENTIFIER], head[2 * LC_IDENTIFIER + 64], space[LC_IDENTIFIER];
+	lc_mpi_function(c, s, name);
+	if (s->list < 0) {
+		snprintf(head, sizeof head, "static void %s(rt_run *run)", name);
+		return put_function(c, s, head, false, false, NULL);
+	}
+	snprintf(head, sizeof head, "static void %s_of(rt_run *run, int64_t item)", name);
+	LK_TRY(put_function(c, s, head, false, false, NULL));
+	fprintf(c->out, "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); item++) %s_of(run, item);\n}\n\n",
+	        name, lc_mpi_number(c, s->space, space), name);
+	return LK_OK;
+}

@@ -1,0 +1,23 @@
+/* timed.h: how long a program takes on a cluster: its steps lowered, costed and simulated. */
+#ifndef LK_PLAN_TIMED_H
+#define LK_PLAN_TIMED_H
+
+#include "cost/cost.h"
+#include "lang/sizes.h"
+#include "lang/steps.h"
+
+typedef struct lk_timed {
+	double seconds;      /* until the last rank is done */
+	double compute_s;    /* in which some rank computes */
+	double exposed_s;    /* the rest: communication, and waiting for it */
+	uint64_t operations;
+} lk_timed;
+
+/* The constants of generated code: launches come from compiled code, one call after the other. */
+void lk_timed_constants(lk_constants *out);
+
+/* `chunks`: as in lc_lower. The cluster has the mesh's ranks at least. */
+lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster, const lk_constants *constants,
+                        int64_t chunks, lk_timed *out, lk_error *err);
+
+#endif

@@ -1,0 +1,300 @@
+/* test_lower.c: steps as step graphs: every graph is whole and has all ranks; bytes of passes are those that are counted by
+ * hand; what follows one another takes the sum of its parts, what overlaps takes less. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "base/stream.h"
+#include "base/units.h"
+#include "lang/lower.h"
+#include "lang/rewrite/rewrite.h"
+#include "plan/timed.h"
+#include "sim/sim.h"
+
+#define OK(call)                                                                                 \
+	do {                                                                                         \
+		lk_error err_ = {0}, *err = &err_;                                                       \
+		char line_[1024];                                                                        \
+		if ((call) != LK_OK) fail_msg("%s: %s", #call, lk_error_text(err, line_, sizeof line_)); \
+	} while (0)
+
+/* A program of a text, rewritten by its schedule `name` (NULL: none), with its steps. */
+typedef struct made {
+	lc_file *file;
+	lc_program *p;
+	lc_steps *steps;
+	lc_sizes sizes;
+} made;
+
+static made make(const char *text, const char *name, const char *sizes) {
+	made m = {0};
+	const lc_schedule *s = NULL;
+	OK(lc_parse("text", text, strlen(text), &m.file, err));
+	const lc_program *p = m.file->programs.at[0];
+	for (size_t i = 0; i < p->schedules.count; i++)
+		if (name && strcmp(p->schedules.at[i].name, name) == 0) s = &p->schedules.at[i];
+	assert_true(!name || s);
+	OK(lc_rewrite_all(p, s, &m.p, err));
+	OK(lc_steps_make(m.p, &m.steps, err));
+	OK(lc_sizes_read(p, sizes, 1, &m.sizes, err));
+	return m;
+}
+
+static void drop(made *m) {
+	lc_steps_free(m->steps);
+	lc_program_free(m->p);
+	lc_sizes_free(&m->sizes);
+	lc_file_free(m->file);
+}
+
+static lk_graph *lowered(const made *m, int64_t chunks) {
+	lk_graph *graph = NULL;
+	OK(lc_lower(m->steps, &m->sizes, chunks, &graph, err));
+	OK(lk_graph_check(graph, err));
+	return graph;
+}
+
+static double sum_bytes(const lk_graph *graph, unsigned kind) {
+	double sum = 0;
+	for (uint32_t i = 0; i < graph->ops.count; i++)
+		if (graph->ops.kind[i] == kind) sum += graph->ops.bytes[i];
+	return sum;
+}
+
+/* ---- bytes ---- */
+
+#define ADAM32                                                                                                            \
+	"program adam(mesh dp) { dim N scalar f32 lr, b1, b2, eps in g : f32[N] @ P(sum,dp)\n"                               \
+	"state w : f32[N], m : f32[N], v : f32[N] a = allreduce(g, sum, dp) gr = a / size(dp)\n"                                \
+	"m <- b1*m + (1 - b1)*gr v <- b2*v + (1 - b2)*gr^2 w <- w - lr*m/(sqrt(v) + eps) out copy(w) }\n"                    \
+	"schedule ar_c { fuse C={gr,m,v,w} }\n"                                                                              \
+	"schedule rs_c_ag { split a -> (rs,ag); reorder ag past {gr,m,v,w}; slice m,v,w; fuse C={gr,m,v,w} }\n"                \
+	"schedule fused { split a -> (rs,ag); reorder ag past {gr,m,v,w}; slice m,v,w; fuse F={rs,gr,m,v,w,ag} }"
+
+/* The reference's counts: 28 N, 28 N/P and 24 N/P; the output's copy is 8 N, or 4 N/P where slices are gathered. */
+static void test_adam_bytes(void **state) {
+	(void)state;
+	static const struct {
+		const char *name;
+		double pass, wire_scatter, wire_gather;
+	} rows[] = {{"ar_c", 28 + 8, 0, 0}, {"fused", 24. / 4, 4, 4}};
+	const double n = 1 << 20;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		made m = make(ADAM32, rows[i].name, "dp=4,N=1048576");
+		lk_graph *graph = lowered(&m, 0);
+		assert_float_equal(sum_bytes(graph, LK_OP_ELEMENTWISE), rows[i].pass * n, 1);
+		assert_float_equal(sum_bytes(graph, LK_OP_REDUCESCATTER), rows[i].wire_scatter * n, 1);
+		assert_float_equal(sum_bytes(graph, LK_OP_ALLGATHER), rows[i].wire_gather * n, 1);
+		assert_int_equal(graph->ranks.world, 4);
+		lk_graph_free(graph);
+		drop(&m);
+	}
+}
+
+/* Of slices that are not equal, the largest. */
+static void test_uneven(void **state) {
+	(void)state;
+	made m = make("program p(mesh a) { dim N in x : f32[N] @ S(0,a) out x*2 }", NULL, "a=3,N=10");
+	lk_graph *graph = lowered(&m, 0);
+	assert_float_equal(sum_bytes(graph, LK_OP_ELEMENTWISE), 2 * 4 * 4, 0);
+	lk_graph_free(graph);
+	drop(&m);
+}
+
+static void test_matmul(void **state) {
+	(void)state;
+	made m = make("program p(mesh tp) { dim B, S, H in x : bf16[B,S,H] @ S(2,tp) in w : bf16[H,H] @ S(0,tp)\n"
+	              "out allreduce(matmul(x, w), sum, tp) }", NULL, "tp=4,B=2,S=8,H=64");
+	lk_graph *graph = lowered(&m, 0);
+	assert_int_equal(graph->ops.count, 2);
+	assert_int_equal(graph->ops.kind[0], LK_OP_GEMM);
+	assert_float_equal(graph->ops.m[0], 16, 0);
+	assert_float_equal(graph->ops.n[0], 64, 0);
+	assert_float_equal(graph->ops.k[0], 16, 0);
+	assert_float_equal(graph->ops.flops[0], 2. * 16 * 64 * 16, 0);
+	assert_float_equal(graph->ops.bytes[0], 2 * (16 * 16 + 16 * 64 + 16 * 64), 0);
+	assert_float_equal(graph->ops.bytes[1], 2 * 16 * 64, 0);
+	lk_graph_free(graph);
+	drop(&m);
+}
+
+/* A list's messages: one each, or as many as fill a bucket. */
+static void test_buckets(void **state) {
+	(void)state;
+	static const char text[] = "program p(mesh dp) { list l dim N of l in g : f32[N] @ P(sum,dp) r = allreduce(g, sum, dp) out r }";
+	made m = make(text, NULL, "dp=2,N=10:20:30:100:5");
+	lk_graph *graph = lowered(&m, 0);
+	assert_int_equal(graph->ops.count, 5);
+	assert_float_equal(sum_bytes(graph, LK_OP_ALLREDUCE), 165 * 4, 0);
+	lk_graph_free(graph);
+	m.steps->at[0].bucket = 240;
+	graph = lowered(&m, 0);
+	assert_int_equal(graph->ops.count, 3); /* 60, 100, 5 */
+	assert_float_equal(sum_bytes(graph, LK_OP_ALLREDUCE), 165 * 4, 0);
+	assert_float_equal(graph->ops.bytes[0], 240, 0);
+	lk_graph_free(graph);
+	drop(&m);
+}
+
+/* ---- places ---- */
+
+static void test_send(void **state) {
+	(void)state;
+	static const char text[] = "program p(mesh pp, tp) { dim N in x : f16[N] at pp=k y = x*2 z = send(y, pp: k->k+1) out z at pp=k+1 }";
+	made m = make(text, NULL, "pp=3,tp=2,k=1,N=1000");
+	lk_graph *graph = lowered(&m, 0);
+	assert_int_equal(graph->ranks.stages, 3);
+	assert_int_equal(graph->ranks.chains, 2);
+	assert_int_equal(graph->blocks.at[0].end - graph->blocks.at[0].begin, 0);
+	assert_int_equal(graph->blocks.at[1].end - graph->blocks.at[1].begin, 2); /* the pass, the send */
+	assert_int_equal(graph->blocks.at[2].end - graph->blocks.at[2].begin, 1);
+	assert_float_equal(sum_bytes(graph, LK_OP_SEND), 2000, 0);
+	assert_float_equal(sum_bytes(graph, LK_OP_RECV), 2000, 0);
+	lk_graph_free(graph);
+	drop(&m);
+}
+
+static void test_permute(void **state) {
+	(void)state;
+	static const char text[] = "program p(mesh dp, cp, tp) { dim N in x : f32[N] @ S(0,cp) y = permute(x, cp, shift=1)\n"
+	                           "z = permute(y, cp, shift=-2) out z, allgather(x, 0, cp) in q : f32 @ P(sum,dp) out allreduce(q, sum, dp) }";
+	made m = make(text, NULL, "dp=2,cp=5,tp=3,N=1000");
+	lk_graph *graph = lowered(&m, 0);
+	assert_int_equal(graph->ranks.stages, 10);
+	assert_int_equal(graph->ranks.world, 30);
+	assert_float_equal(sum_bytes(graph, LK_OP_SEND), 10 * 2 * 800, 0);
+	lk_timed t;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_constants constants;
+	lk_timed_constants(&constants);
+	OK(lk_cluster_parse(&arena, "4 node * 8 h100-sxm", &cluster, err));
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 0, &t, err));
+	assert_true(t.seconds > 0);
+	lk_arena_free(&arena);
+	lk_graph_free(graph);
+	drop(&m);
+}
+
+/* ---- times ---- */
+
+/* What runs one behind the other takes the sum, and the first launch. */
+static void test_serial(void **state) {
+	(void)state;
+	static const char text[] = "program p(mesh tp, dp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
+	                           "y = allreduce(matmul(x, w), sum, tp) z = gelu(y) out z, sum(z) }";
+	made m = make(text, NULL, "tp=4,dp=2,B=4096,H=4096");
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_constants constants;
+	lk_costs costs;
+	lk_timed t;
+	lk_timed_constants(&constants);
+	OK(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, err));
+	lk_graph *graph = lowered(&m, 0);
+	lk_cost_options options = {.constants = &constants, .cuda_graphs = true};
+	OK(lk_costs_build(&arena, graph, &cluster, &options, &costs, err));
+	int64_t sum = lk_costs_get(&costs, 0, 0)->host_ps, compute = 0;
+	assert_int_equal(graph->ops.count, 4);
+	for (uint32_t i = 0; i < graph->ops.count; i++) {
+		sum += lk_costs_get(&costs, 0, i)->duration_ps;
+		if (!lk_op_is_comm(graph->ops.kind[i])) compute += lk_costs_get(&costs, 0, i)->duration_ps;
+	}
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 0, &t, err));
+	assert_float_equal(t.seconds * LK_PS_PER_S, (double)sum, 2);
+	assert_float_equal(t.compute_s * LK_PS_PER_S, (double)compute, 2);
+	lk_graph_free(graph);
+	lk_arena_free(&arena);
+	drop(&m);
+}
+
+/* Chunks: the longer of both parts, and a chunk of the other: T = max + min/C, as long as chunks are no less efficient. */
+static void test_overlap(void **state) {
+	(void)state;
+	made m = make("program p(mesh tp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
+	              "y = matmul(x, w) z = allreduce(y, sum, tp) out z }", NULL, "tp=8,B=8192,H=24576");
+	lc_step parts[2] = {m.steps->at[0], m.steps->at[1]};
+	int zero = 0;
+	parts[0].after = (lc_ids){0}, parts[1].after = (lc_ids){&zero, 1};
+	lc_step whole = {.kind = LC_STEP_OVERLAP, .name = "O", .parts = parts, .part_count = 2, .list = -1, .chunk_dim = 0};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_constants constants;
+	lk_timed serial, chunked;
+	lk_timed_constants(&constants);
+	OK(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, err));
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 0, &serial, err));
+	m.steps->at[0] = whole, m.steps->count = 1;
+	lk_graph *graph = lowered(&m, 4);
+	assert_int_equal(graph->ops.count, 1 + 2 * 4);
+	assert_float_equal(sum_bytes(graph, LK_OP_ALLREDUCE), 2. * 8192 * 24576, 1);
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 4, &chunked, err));
+	double longer = serial.compute_s > serial.exposed_s ? serial.compute_s : serial.exposed_s;
+	assert_true(chunked.seconds < 0.9 * serial.seconds);
+	assert_true(chunked.seconds > longer);
+	lk_graph_free(graph);
+	lk_arena_free(&arena);
+	drop(&m);
+}
+
+/* Every example and schedule: a whole graph of all ranks. */
+static void check_file(const char *path, const char *text) {
+	lc_file *file = NULL;
+	OK(lc_parse(path, text, strlen(text), &file, err));
+	for (size_t i = 0; i < file->programs.count; i++)
+		for (int k = -1; k < (int)file->programs.at[i]->schedules.count; k++)
+			for (int ranks = 1; ranks <= 4; ranks++) {
+				const lc_program *p = file->programs.at[i];
+				lc_program *q = NULL;
+				lc_steps *steps = NULL;
+				lc_sizes sizes;
+				lk_graph *graph = NULL;
+				lk_error e = {0};
+				lk_status status = lc_rewrite_all(p, k < 0 ? NULL : &p->schedules.at[k], &q, &e);
+				if (status == LK_ERR_INTERNAL || q->axis_count != p->axis_count) {
+					lc_program_free(q);
+					continue;
+				}
+				assert_int_equal(status, LK_OK);
+				OK(lc_sizes_read(p, "", ranks, &sizes, err));
+				OK(lc_steps_make(q, &steps, err));
+				OK(lc_lower(steps, &sizes, 0, &graph, err));
+				OK(lk_graph_check(graph, err));
+				assert_int_equal(graph->ranks.world, lc_ranks(q, &sizes));
+				lk_graph_free(graph);
+				lc_steps_free(steps);
+				lc_sizes_free(&sizes);
+				lc_program_free(q);
+			}
+	lc_file_free(file);
+}
+
+static void test_examples(void **state) {
+	(void)state;
+	DIR *folder = opendir("examples/lang");
+	assert_non_null(folder);
+	for (struct dirent *e; (e = readdir(folder));) {
+		char path[512], *text;
+		size_t size;
+		if (!strstr(e->d_name, ".lk")) continue;
+		snprintf(path, sizeof path, "examples/lang/%s", e->d_name);
+		OK(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, err));
+		check_file(path, text);
+		free(text);
+	}
+	closedir(folder);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_adam_bytes), cmocka_unit_test(test_uneven), cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_buckets),    cmocka_unit_test(test_send),   cmocka_unit_test(test_permute),
+		cmocka_unit_test(test_serial),     cmocka_unit_test(test_overlap), cmocka_unit_test(test_examples),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

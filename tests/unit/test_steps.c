@@ -1,0 +1,489 @@
+/* test_steps.c: programs as steps. The steps are run on a memory that remembers which value each place holds: every value
+ * is computed once, what is read was written and not overwritten since, and the results are still there at the end. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "base/stream.h"
+#include "lang/rewrite/rewrite.h"
+#include "lang/steps.h"
+#include "lang_random.h"
+
+/* ---- the memory ---- */
+
+typedef struct machine {
+	const lc_program *p;
+	const lc_steps *s;
+	int holds[LC_VALUES];    /* of a storage: the value whose content it is, -1 nothing */
+	uint8_t done[LC_VALUES]; /* how often it was computed */
+} machine;
+
+static const lc_node *node(const machine *m, int v) { return &m->p->nodes.at[v]; }
+static bool in(const lc_ids *ids, int id) {
+	for (int i = 0; i < ids->count; i++)
+		if (ids->at[i] == id) return true;
+	return false;
+}
+static bool shares_operand(const machine *m, int v) {
+	const lc_node *n = node(m, v);
+	bool may = n->op == LC_OUT || n->op == LC_LOCAL || n->op == LC_SLICED || n->op == LC_SLICE;
+	return may && m->s->storage[v] >= 0 && m->s->storage[v] != v && m->s->storage[v] == m->s->storage[n->in[0]];
+}
+
+/* The value that wrote what v shows. */
+static int home(const machine *m, int v) {
+	while (shares_operand(m, v) && !m->done[v]) v = node(m, v)->in[0];
+	return v;
+}
+
+static void wrong(const machine *m, const lc_step *s, int v, const char *what) {
+	char text[128];
+	lc_print_listing(m->p, stderr);
+	lc_steps_print(m->s, stderr);
+	fail_msg("%s, step %s: %%%d %s: %s", m->p->name, s ? s->name : "-", v, lc_value_text(m->p, v, text, sizeof text), what);
+}
+
+/* What a step uses must be at hand: in its own registers, among its reads and intact, or recomputed from such. */
+static void check_use(machine *m, const lc_step *s, int v, int by) {
+	const lc_node *n = node(m, v);
+	int storage = m->s->storage[v];
+	if (n->op == LC_CONST || n->op == LC_SIZE || n->op == LC_SCALAR) return;
+	if (in(&s->values, v) && v < by) return;
+	if (storage < 0) {
+		bool recomputed = n->op == LC_SLICE || (n->rank == 0 && in(&s->numbers, v));
+		if (!recomputed) wrong(m, s, v, "is neither in memory nor recomputed");
+		for (int k = 0; k < n->inputs; k++) check_use(m, s, n->in[k], by);
+		return;
+	}
+	if (!in(&s->reads, v)) wrong(m, s, v, "is read and not listed");
+	if (m->holds[storage] != home(m, v)) wrong(m, s, v, m->holds[storage] < 0 ? "was never written" : "was overwritten");
+}
+
+static void run_step(machine *m, const lc_step *s) {
+	for (int k = 0; k < s->values.count; k++) {
+		int v = s->values.at[k];
+		const lc_node *n = node(m, v);
+		if (m->done[v]) wrong(m, s, v, "is computed twice");
+		if (k && s->values.at[k - 1] >= v) wrong(m, s, v, "is out of order");
+		for (int i = n->op == LC_UPDATE ? 1 : 0; i < n->inputs; i++) check_use(m, s, n->in[i], v);
+	}
+	for (int k = 0; k < s->values.count; k++) {
+		int v = s->values.at[k];
+		m->done[v] = 1;
+		if (m->s->storage[v] < 0) continue;
+		if (!in(&s->writes, v)) wrong(m, s, v, "is written and not listed");
+		m->holds[m->s->storage[v]] = v;
+	}
+}
+
+static bool recomputed(const machine *m, int v) {
+	const lc_node *n = node(m, v);
+	if (lc_ops[n->op].family == LC_LEAF) return true;
+	return shares_operand(m, v) || (m->s->storage[v] < 0 && (n->rank == 0 || n->op == LC_SLICE));
+}
+
+static void check_kind(machine *m, const lc_step *s) {
+	int heavy = 0, pass = 0;
+	for (int k = 0; k < s->values.count; k++) {
+		const lc_node *n = node(m, s->values.at[k]);
+		lc_family f = lc_ops[n->op].family;
+		bool moves = f == LC_MOVE || f == LC_CONTRACT || f == LC_ROWS || (f == LC_COMM && n->op >= LC_ALLREDUCE && n->op <= LC_PERMUTE);
+		heavy += moves;
+		pass += !moves && n->op != LC_UPDATE;
+	}
+	if (s->kind == LC_STEP_MAP && (heavy || s->space < 0)) wrong(m, s, s->values.at[0], "is no pass");
+	if (s->kind == LC_STEP_RING) assert_int_equal(heavy, (s->scatter >= 0) + s->gathers.count);
+	if (s->kind == LC_STEP_RING) assert_true(heavy > 0);
+	if (s->kind == LC_STEP_CONTRACT || s->kind == LC_STEP_ROWS || s->kind == LC_STEP_SEND) assert_int_equal(heavy, 1);
+	if (s->kind != LC_STEP_MAP && s->kind != LC_STEP_RING) assert_int_equal(pass, 0);
+}
+
+/* What a step waits for is before it, and every read is of what an awaited step, or none, wrote. */
+static void check_waits(const machine *m, const lc_step *steps, int count) {
+	for (int i = 0; i < count; i++) {
+		for (int k = 0; k < steps[i].after.count; k++) assert_in_range(steps[i].after.at[k], 0, i - 1);
+		for (int j = 0; j < i; j++) {
+			bool touches = false;
+			for (int k = 0; k < steps[j].writes.count; k++) {
+				int w = m->s->storage[steps[j].writes.at[k]];
+				for (int r = 0; r < steps[i].reads.count; r++) touches |= m->s->storage[steps[i].reads.at[r]] == w;
+			}
+			for (int k = 0; k < steps[i].writes.count; k++) {
+				int w = m->s->storage[steps[i].writes.at[k]];
+				for (int r = 0; r < steps[j].reads.count; r++) touches |= m->s->storage[steps[j].reads.at[r]] == w;
+			}
+			/* directly, or through steps between */
+			bool waits = in(&steps[i].after, j);
+			for (int k = j + 1; k < i && touches && !waits; k++) waits = in(&steps[i].after, k) && in(&steps[k].after, j);
+			if (touches && !waits) {
+				lc_steps_print(m->s, stderr);
+				fail_msg("%s: step %s does not wait for %s", m->p->name, steps[i].name, steps[j].name);
+			}
+		}
+	}
+}
+
+static void check_results(machine *m) {
+	for (int v = 0; v < (int)m->p->nodes.count; v++) {
+		const lc_node *n = node(m, v);
+		if (!recomputed(m, v) && !m->done[v]) wrong(m, NULL, v, "is never computed");
+		bool last = n->op == LC_OUT || (n->op == LC_UPDATE && lc_value_find(m->p, n->name) == v);
+		if (!last) continue;
+		if (m->s->storage[v] < 0) wrong(m, NULL, v, "is a result without memory");
+		if (m->holds[m->s->storage[v]] != home(m, v)) wrong(m, NULL, v, "is a result that was overwritten");
+	}
+}
+
+static void check_names(const lc_steps *s) {
+	for (int i = 0; i < s->count; i++)
+		for (int k = 0; k < i; k++) assert_string_not_equal(s->at[i].name, s->at[k].name);
+}
+
+static void check_steps(const lc_program *p, const lc_steps *s) {
+	machine *m = calloc(1, sizeof *m);
+	m->p = p, m->s = s;
+	for (int v = 0; v < (int)p->nodes.count; v++) {
+		lc_op op = (lc_op)p->nodes.at[v].op;
+		m->holds[v] = op == LC_INPUT || op == LC_STATE ? v : -1;
+	}
+	for (int i = 0; i < s->count; i++) {
+		const lc_step *step = &s->at[i];
+		for (int k = 0; k < step->part_count; k++) check_kind(m, &step->parts[k]), run_step(m, &step->parts[k]);
+		if (step->part_count == 0) check_kind(m, step), run_step(m, step);
+		check_waits(m, step->parts, step->part_count);
+	}
+	check_waits(m, s->at, s->count);
+	check_results(m);
+	check_names(s);
+	free(m);
+}
+
+static lc_steps *steps_ok(const lc_program *p) {
+	lc_steps *s = NULL;
+	lk_error err = {0};
+	char line[1024];
+	if (lc_steps_make(p, &s, &err) != LK_OK) {
+		lc_print_listing(p, stderr);
+		fail_msg("%s: %s", p->name, lk_error_text(&err, line, sizeof line));
+	}
+	check_steps(p, s);
+	return s;
+}
+
+static lc_file *read_ok(const char *name, const char *text) {
+	lc_file *file = NULL;
+	lk_error err = {0};
+	char line[1024];
+	if (lc_parse(name, text, strlen(text), &file, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
+	return file;
+}
+
+/* ---- examples ---- */
+
+static lc_bundle *push_bundle(lc_program *p) {
+	assert_true(lk_push(&p->bundles));
+	return lk_last(&p->bundles);
+}
+
+typedef void use(lc_program *p, uint64_t seed);
+
+static int over_examples(use *f) {
+	DIR *folder = opendir("examples/lang");
+	int count = 0;
+	assert_non_null(folder);
+	for (struct dirent *e; (e = readdir(folder));) {
+		char path[512], *text;
+		size_t size;
+		lk_error err;
+		if (!strstr(e->d_name, ".lk")) continue;
+		snprintf(path, sizeof path, "examples/lang/%s", e->d_name);
+		assert_int_equal(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, &err), LK_OK);
+		lc_file *file = read_ok(path, text);
+		for (size_t i = 0; i < file->programs.count; i++) f(file->programs.at[i], (uint64_t)++count << 32);
+		lc_file_free(file);
+		free(text);
+	}
+	closedir(folder);
+	return count;
+}
+
+static int last_value(const lc_step *s) { return s->values.at[s->values.count - 1]; }
+
+static void use_plain(lc_program *p, uint64_t seed) {
+	(void)seed;
+	lc_steps *s = steps_ok(p);
+	/* In the order of the program, and nothing joined. */
+	for (int i = 0; i < s->count; i++) {
+		assert_true(s->at[i].kind != LC_STEP_RING && s->at[i].kind != LC_STEP_OVERLAP);
+		if (i) assert_true(last_value(&s->at[i]) > last_value(&s->at[i - 1]));
+	}
+	lc_steps_free(s);
+}
+
+static void test_examples(void **state) {
+	(void)state;
+	assert_true(over_examples(use_plain) >= 10);
+}
+
+/* ---- schedules ---- */
+
+/* What is rewritten becomes steps. */
+static void use_schedules(lc_program *p, uint64_t seed) {
+	(void)seed;
+	for (size_t i = 0; i < p->schedules.count; i++) {
+		lc_program *q = NULL;
+		lk_error err = {0};
+		char line[1024];
+		lk_status status = lc_rewrite_all(p, &p->schedules.at[i], &q, &err);
+		if (status != LK_OK) fail_msg("%s, %s: %s", p->name, p->schedules.at[i].name, lk_error_text(&err, line, sizeof line));
+		lc_steps *s = steps_ok(q);
+		if (getenv("SHOW_STEPS")) {
+			fprintf(stderr, "%s %s\n", p->name, p->schedules.at[i].name);
+			lc_steps_print(s, stderr);
+		}
+		lc_steps_free(s);
+		lc_program_free(q);
+	}
+}
+
+static void test_schedules(void **state) {
+	(void)state;
+	over_examples(use_schedules);
+}
+
+/* ---- sets at random: steps that hold, or a reason ---- */
+
+static int accepted, refused;
+
+static void mark(lc_program *p, uint64_t *seed, lc_directive_kind kind, int *bundles) {
+	*push_bundle(p) = (lc_bundle){.kind = kind, .name = draw(seed, 2) ? "F" : NULL, .chunk = "", .chunks = 2, .size = 64};
+	int from = (int)draw(seed, p->nodes.count), length = 1 + (int)draw(seed, 8);
+	for (int v = from; v < (int)p->nodes.count && v < from + length; v++) {
+		lc_node *n = &p->nodes.at[v];
+		if (draw(seed, 4) == 0) continue;
+		if (kind == LC_FUSE) n->fuse = (int16_t)*bundles;
+		else if (kind == LC_OVERLAP) n->overlap = (int16_t)*bundles;
+		else n->bucket = (int16_t)*bundles;
+	}
+	++*bundles;
+}
+
+static void try_sets(lc_program *p, uint64_t *seed) {
+	static const lc_directive_kind kinds[] = {LC_FUSE, LC_FUSE, LC_OVERLAP, LC_BUCKET};
+	int bundles = 0, count = 1 + (int)draw(seed, 3);
+	for (size_t v = 0; v < p->nodes.count; v++) p->nodes.at[v].fuse = p->nodes.at[v].overlap = p->nodes.at[v].bucket = -1;
+	p->bundles.count = 0;
+	for (int i = 0; i < count; i++) mark(p, seed, kinds[draw(seed, 4)], &bundles);
+	lc_steps *s = NULL;
+	lk_error err = {0};
+	lk_status status = lc_steps_make(p, &s, &err);
+	if (status == LK_OK) check_steps(p, s), accepted++;
+	else {
+		assert_int_equal(status, LK_ERR_INPUT);
+		assert_true(err.what[0]);
+		refused++;
+	}
+	lc_steps_free(s);
+}
+
+static void use_random_sets(lc_program *p, uint64_t seed) {
+	int tries = p->file->programs.at[0]->name[1] ? getenv("LOCKSTEP_LONG") ? 3000 : 200 : 10; /* random ones: "p" */
+	for (int i = 0; i < tries; i++) try_sets(p, &seed);
+}
+
+static void test_random_sets(void **state) {
+	(void)state;
+	over_examples(use_random_sets);
+	assert_true(accepted > refused / 4 && refused > 0);
+}
+
+/* ---- random programs, random directives ---- */
+
+/* What rewrites make of a program are steps, or there is a reason why a set is none. */
+static void try_directives(const lc_program *p, uint64_t *seed) {
+	lc_program *at = NULL;
+	lk_error err = {0};
+	if (lc_rewrite_all(p, NULL, &at, &err) != LK_OK) fail_msg("%s", err.what);
+	for (int i = 0; i < 6; i++) {
+		lc_directive d = random_directive(at, seed, i);
+		lc_program *next = NULL;
+		lc_steps *s = NULL;
+		if (lc_rewrite(at, &d, &next, &err) != LK_OK) continue;
+		lc_program_free(at);
+		at = next;
+		lk_status status = lc_steps_make(at, &s, &err);
+		assert_true(status == LK_OK || (status == LK_ERR_INPUT && err.what[0]));
+		if (s) check_steps(at, s), accepted++;
+		lc_steps_free(s);
+	}
+	lc_program_free(at);
+}
+
+static void test_random_programs(void **state) {
+	(void)state;
+	int programs = getenv("LOCKSTEP_LONG") ? 5000 : 400;
+	accepted = 0;
+	for (int i = 0; i < programs; i++) {
+		uint64_t seed = (uint64_t)(i + 1) << 32;
+		lc_file *file = random_program((uint64_t)i, 30);
+		lc_program *p = file->programs.at[0];
+		lc_steps_free(steps_ok(p));
+		try_directives(p, &seed);
+		use_random_sets(p, seed);
+		lc_file_free(file);
+	}
+	assert_true(accepted > programs);
+}
+
+/* ---- what sets become ---- */
+
+static void label(lc_program *p, lc_directive_kind kind, const char *names) {
+	int bundle = (int)p->bundles.count;
+	*push_bundle(p) = (lc_bundle){.kind = kind, .name = kind == LC_OVERLAP ? "O" : "F", .order = "ring", .size = 100};
+	char name[LC_NAME];
+	for (const char *at = names; sscanf(at, "%63s", name) == 1; at += strcspn(at, " ") + (at[strcspn(at, " ")] == ' ')) {
+		int end = lc_value_find(p, name), begin = end;
+		assert_true(end >= 0);
+		while (begin > 0 && !p->nodes.at[begin - 1].name && p->nodes.at[begin - 1].op != LC_OUT) begin--;
+		for (int v = begin; v <= end; v++) {
+			lc_node *n = &p->nodes.at[v];
+			*(kind == LC_FUSE ? &n->fuse : kind == LC_OVERLAP ? &n->overlap : &n->bucket) = (int16_t)bundle;
+		}
+	}
+}
+
+static const lc_step *step_named(const lc_steps *s, const char *name) {
+	for (int i = 0; i < s->count; i++) {
+		if (strcmp(s->at[i].name, name) == 0) return &s->at[i];
+		for (int k = 0; k < s->at[i].part_count; k++)
+			if (strcmp(s->at[i].parts[k].name, name) == 0) return &s->at[i].parts[k];
+	}
+	return NULL;
+}
+
+#define ZERO                                                                                                        \
+	"program zero(mesh dp) { dim N scalar f32 lr, b1 in g : f16[N] @ P(sum,dp)\n"                                   \
+	"state w : f32[N] @ S(0,dp), m : f32[N] @ S(0,dp)\n"                                                            \
+	"rs = reducescatter(g, sum, dp, dim=0) gr = cast(f32, rs) / size(dp)\n"                                        \
+	"m <- b1*m + (1 - b1)*gr w <- w - lr*m ag = allgather(cast(f16, w), 0, dp) out ag }"
+
+static void test_ring(void **state) {
+	(void)state;
+	lc_file *file = read_ok("zero", ZERO);
+	lc_program *p = file->programs.at[0];
+	label(p, LC_FUSE, "rs gr m w ag");
+	lc_steps *s = steps_ok(p);
+	assert_int_equal(s->count, 1);
+	assert_int_equal(s->at[0].kind, LC_STEP_RING);
+	assert_int_equal(s->at[0].scatter, lc_value_find(p, "rs"));
+	assert_int_equal(s->at[0].gathers.count, 1);
+	assert_int_equal(s->storage[lc_value_find(p, "rs")], -1); /* registers */
+	assert_int_equal(s->storage[lc_value_find(p, "gr")], -1);
+	assert_int_equal(s->at[0].reads.count, 3);  /* g, m, w */
+	assert_int_equal(s->at[0].writes.count, 3); /* m, w, ag */
+	lc_steps_free(s);
+	lc_file_free(file);
+}
+
+static void test_norms_are_a_pass_of_their_own(void **state) {
+	(void)state;
+	lc_file *file = read_ok("two", "program two(mesh dp) { dim N scalar f32 lr in g : f32[N] @ P(sum,dp) state w : f32[N] @ S(0,dp)\n"
+	                               "rs = reducescatter(g, sum, dp, dim=0) u = 2*rs s = sum(u^2) un = sqrt(allreduce(s, sum, dp))\n"
+	                               "w <- w - lr*u/un ag = allgather(w, 0, dp) out ag }");
+	lc_program *p = file->programs.at[0];
+	lk_error err = {0};
+	lc_steps *s = NULL;
+	label(p, LC_FUSE, "rs u s un w ag");
+	assert_int_equal(lc_steps_make(p, &s, &err), LK_ERR_INPUT);
+	for (size_t v = 0; v < p->nodes.count; v++) p->nodes.at[v].fuse = -1;
+	p->bundles.count = 0;
+	label(p, LC_FUSE, "rs u s");
+	label(p, LC_FUSE, "w ag");
+	s = steps_ok(p);
+	assert_int_equal(s->count, 3); /* the pass, the sum of one number, the other pass */
+	assert_int_equal(s->at[0].kind, LC_STEP_RING);
+	assert_int_equal(s->at[1].kind, LC_STEP_COMM);
+	assert_int_equal(s->at[2].kind, LC_STEP_RING);
+	assert_int_equal(s->at[2].numbers.count, 1); /* the root */
+	lc_steps_free(s);
+	lc_file_free(file);
+}
+
+static void test_overlap(void **state) {
+	(void)state;
+	lc_file *file = read_ok("o", "program o(mesh tp) { dim B, H in x : f16[B,H] @ S(1,tp) in w : f16[H,H] @ S(0,tp) in b : f16[H]\n"
+	                             "y = matmul(x, w) rs = reducescatter(y, sum, tp, dim=0) o = relu(rs + b)\n"
+	                             "ag = allgather(o, 0, tp) out ag }");
+	lc_program *p = file->programs.at[0];
+	label(p, LC_FUSE, "rs o ag");
+	label(p, LC_OVERLAP, "y rs o ag");
+	lc_steps *s = steps_ok(p);
+	assert_int_equal(s->count, 1);
+	assert_int_equal(s->at[0].kind, LC_STEP_OVERLAP);
+	assert_true(s->at[0].ring);
+	assert_int_equal(s->at[0].part_count, 2);
+	assert_int_equal(s->at[0].parts[0].kind, LC_STEP_CONTRACT);
+	assert_int_equal(s->at[0].parts[1].kind, LC_STEP_RING);
+	assert_int_equal(s->at[0].parts[1].after.count, 1);
+	assert_int_equal(s->at[0].chunk_dim, 0);
+	assert_ptr_equal(step_named(s, "F"), &s->at[0].parts[1]);
+	lc_steps_free(s);
+	lc_file_free(file);
+}
+
+/* A set that another step splits: the sum must be over before, and after. */
+static void test_cycle(void **state) {
+	(void)state;
+	lc_file *file = read_ok("c", "program c(mesh dp) { dim N in g : f32[N] @ P(sum,dp) in h : f32[N]\n"
+	                             "a = h*h s = allreduce(g*a, sum, dp) b = s + a out a, b }");
+	lc_program *p = file->programs.at[0];
+	lk_error err = {0};
+	lc_steps *s = NULL;
+	label(p, LC_FUSE, "a b");
+	assert_int_equal(lc_steps_make(p, &s, &err), LK_ERR_INPUT);
+	assert_non_null(strstr(err.what, "depends on itself through"));
+	lc_file_free(file);
+}
+
+/* The old value is read behind the update in the text's meaning, and must be kept for it. */
+static void test_old_versions(void **state) {
+	(void)state;
+	lc_file *file = read_ok("v", "program v(mesh dp) { dim N, M state w : f32[N,M], t : f32 in x : f32[N,M]\n"
+	                             "half = slice(w, 1, dp) old = t*2 out w, t\n"
+	                             "w <- x + w t <- t + 1 out half*slice(w, 1, dp)*old*t }");
+	lc_program *p = file->programs.at[0];
+	lc_steps *s = steps_ok(p);
+	assert_int_equal(s->storage[lc_value_find(p, "half")], lc_value_find(p, "half"));
+	assert_int_equal(s->storage[lc_value_find(p, "old")], lc_value_find(p, "old"));
+	lc_steps_free(s);
+	lc_file_free(file);
+}
+
+/* A gathered state is written by the gather itself. */
+static void test_update_in_place(void **state) {
+	(void)state;
+	lc_file *file = read_ok("u", "program u(mesh dp) { dim N state w : f32[N] in g : f32[N] @ S(0,dp)\n"
+	                             "w <- allgather(slice(w, 0, dp) - g, 0, dp) out w*2 }");
+	lc_program *p = file->programs.at[0];
+	lc_steps *s = steps_ok(p);
+	assert_int_equal(s->count, 3);
+	assert_int_equal(s->at[1].kind, LC_STEP_COMM);
+	assert_int_equal(s->at[1].values.count, 2);
+	assert_int_equal(s->storage[s->at[1].values.at[0]], lc_value_find(p, "w") < 0 ? 0 : s->storage[lc_value_find(p, "w")]);
+	lc_steps_free(s);
+	lc_file_free(file);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_examples), cmocka_unit_test(test_schedules), cmocka_unit_test(test_random_sets), cmocka_unit_test(test_random_programs), cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_norms_are_a_pass_of_their_own), cmocka_unit_test(test_overlap), cmocka_unit_test(test_cycle),
+		cmocka_unit_test(test_old_versions), cmocka_unit_test(test_update_in_place),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
