@@ -64,7 +64,6 @@ static const char *const examples[] = {
 	"lockstep compile print examples/lang/tp_out.lk --ir", "every value with format, shape and layout",
 	"lockstep compile run examples/lang/adam.lk --sizes dp=4,N=1000 --set t=1", "what it computes, on four ranks",
 	"lockstep compile rewrite examples/lang/adam.lk --schedule zero", "what a schedule makes of the program",
-	"lockstep compile print adam.lk -o json", "the same for other programs",
 	"lockstep compile verify examples/lang/adam.lk", "whether its schedules compute the same",
 	"lockstep compile tune examples/lang/adam.lk --sizes dp=64,N=100000000 --gpu h100-sxm",
 	"the schedule that runs fastest there, by simulation",

@@ -148,6 +148,7 @@ static bool aliased(const lc_pass *pass, const lc_place *at) {
 	int found = 0;
 	for (size_t i = 0; i < pass->places.count; i++)
 		found += lc_mpi_root(pass->c, pass->places.at[i].id) == lc_mpi_root(pass->c, at->id) && pass->places.at[i].kind != LC_PLACE_WHOLE;
+	for (int i = 0; i < pass->step->gathers.count; i++) found += lc_mpi_root(pass->c, pass->step->gathers.at[i]) == lc_mpi_root(pass->c, at->id);
 	return found > 1;
 }
 
@@ -171,7 +172,8 @@ static bool put_ends(lc_pass *pass, const lc_place *at) {
 		fprintf(out, "\tconst int64_t first = from * rt_product(%s, %d, %d);\n",
 		        lc_mpi_part(pass->c, pass->step->space, space, sizeof space), outer, node(pass, pass->step->space)->rank);
 	} else if (gather >= 0) {
-		fprintf(out, "\t%s *restrict %s = (%s *)(%s)->data + skip;\n", type, place_name(pass, "p", at, name), type,
+		bool into = lc_mpi_root(pass->c, gather) != gather; /* the state that it is gathered into, which may be read beside */
+		fprintf(out, "\t%s *%s%s = (%s *)(%s)->data + skip;\n", type, into ? "" : "restrict ", place_name(pass, "p", at, name), type,
 		        lc_mpi_part(pass->c, gather, part, sizeof part));
 	}
 	return gather >= 0 || at->id == pass->step->scatter;
