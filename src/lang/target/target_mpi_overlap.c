@@ -69,7 +69,7 @@ static lk_status put_scattered(lc_mpi *c, const lc_step *s, bool *done) {
 	} else {
 		int scatter = comm_of(c, second, LC_REDUCESCATTER);
 		if (scatter < 0) return LK_OK;
-		ring = (lc_ring){.scatter = scatter, .axis = node(c, scatter)->axis, .d = node(c, scatter)->d};
+		ring = (lc_ring){.scatter = scatter, .sends = -1, .axis = node(c, scatter)->axis, .d = node(c, scatter)->d};
 	}
 	int matmul = first->values.at[0];
 	if (ring.scatter < 0 || !is_of(c, node(c, ring.scatter)->in[0], matmul) || !cut_by_rows(c, matmul, ring.d)) return LK_OK;
@@ -94,13 +94,66 @@ static lk_status put_gathered(lc_mpi *c, const lc_step *s, bool *done) {
 	const lc_node *g = node(c, gather), *taken = node(c, g->in[0]);
 	if (!is_of(c, node(c, matmul)->in[0], gather) || is_of(c, node(c, matmul)->in[1], gather) || !cut_by_rows(c, gather, g->d)) return LK_OK;
 	if (taken->layout[g->axis].turn != 0) return LK_OK;
-	lc_ring ring = {.scatter = -1, .gather = {gather}, .gathers = 1, .axis = g->axis, .d = g->d, .chunks = s->chunks};
+	lc_ring ring = {.scatter = -1, .sends = -1, .gather = {gather}, .gathers = 1, .axis = g->axis, .d = g->d, .chunks = s->chunks};
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(c, s, name));
 	ring.arrive = work, ring.rows_of = gather;
 	strcat(name, "_ring");
 	put_rows(c, matmul, gather, work);
 	LK_TRY(lc_ring_write(c, &ring, name));
 	put_around(c, s, matmul, work, name);
+	*done = true;
+	return LK_OK;
+}
+
+/* ---- a hand-over between groups ---- */
+
+static bool has(const lc_ids *ids, int id) {
+	for (int i = 0; i < ids->count; i++)
+		if (ids->at[i] == id) return true;
+	return false;
+}
+
+/* Whether nothing but one step reads a value. */
+static bool read_only_by(const lc_mpi *c, int id, const lc_step *s) {
+	for (int user = 0; user < (int)c->p->nodes.count; user++)
+		for (int k = 0; k < node(c, user)->inputs; k++)
+			if (node(c, user)->in[k] == id && !has(&s->values, user)) return false;
+	return true;
+}
+
+/* Reduce-scatter, pass, send, all-gather: one ring for those who give, one for those who take. */
+static bool see_handover(const lc_mpi *c, const lc_step *s, lc_step *pass, lc_ring *give, lc_ring *take) {
+	const char *why;
+	if (s->part_count != 4 || s->parts[1].kind != LC_STEP_MAP || s->parts[1].list >= 0) return false;
+	int scatter = comm_of(c, &s->parts[0], LC_REDUCESCATTER), send = comm_of(c, &s->parts[2], LC_SEND);
+	int gather = comm_of(c, &s->parts[3], LC_ALLGATHER);
+	if (scatter < 0 || send < 0 || gather < 0 || node(c, send)->at.axis == node(c, scatter)->axis) return false;
+	*pass = s->parts[1], pass->scatter = scatter;
+	*give = (lc_ring){.pass = pass, .scatter = scatter, .sends = send, .gives = true, .rows_of = -1};
+	*take = (lc_ring){.scatter = -1, .gather = {gather}, .gathers = 1, .sends = send, .rows_of = -1};
+	if (!lc_ring_ends(c, give, &why) || !lc_ring_ends(c, take, &why)) return false;
+	int given = node(c, send)->in[0];
+	bool chained = has(&pass->writes, given) && is_of(c, node(c, gather)->in[0], send) && read_only_by(c, scatter, pass);
+	bool fit = lc_ring_alike(c, pass->space, scatter, -1) && lc_ring_alike(c, given, scatter, -1);
+	return chained && fit && give->axis == take->axis && give->d == take->d;
+}
+
+static lk_status put_handover(lc_mpi *c, const lc_step *s, bool *done) {
+	lc_step pass;
+	lc_ring give, take;
+	char function[LC_IDENTIFIER], gives[LC_IDENTIFIER + 8], takes[LC_IDENTIFIER + 8], name[LC_IDENTIFIER + 16];
+	const char *why;
+	if (!see_handover(c, s, &pass, &give, &take)) return LK_OK;
+	LK_TRY(lc_mpi_outer(c, &pass, &give.outer));
+	if (!lc_ring_fits(c, &give, &why)) return LK_OK;
+	take.outer = give.outer;
+	lc_mpi_function(c, s, function);
+	snprintf(gives, sizeof gives, "%s_give", function), snprintf(takes, sizeof takes, "%s_take", function);
+	snprintf(name, sizeof name, "%s_pass", gives);
+	LK_TRY(lc_mpi_ring_pass(c, &pass, name));
+	LK_TRY(lc_ring_write(c, &give, gives));
+	LK_TRY(lc_ring_write(c, &take, takes));
+	fprintf(c->out, "static void %s(rt_run *run) {\n\t%s(run);\n\t%s(run);\n}\n\n", function, gives, takes);
 	*done = true;
 	return LK_OK;
 }
@@ -167,7 +220,7 @@ static lk_status put_permutes(lc_mpi *c, const lc_step *s, bool *done) {
 /* ---- the kind ---- */
 
 lk_status lc_mpi_overlap(lc_mpi *c, const lc_step *s) {
-	static lk_status (*const ways[])(lc_mpi *, const lc_step *, bool *) = {put_scattered, put_gathered, put_permutes};
+	static lk_status (*const ways[])(lc_mpi *, const lc_step *, bool *) = {put_scattered, put_gathered, put_handover, put_permutes};
 	bool done = false;
 	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
 		LK_TRY(ways[i](c, s, &done));
