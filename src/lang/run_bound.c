@@ -102,12 +102,14 @@ typedef struct row_state {
 
 static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS], const int64_t stride[LC_INPUTS]) {
 	const row_state *s = state;
-	bool whole = lc_is_integer((lc_dtype)s->n->dtype);
+	lc_dtype t = (lc_dtype)s->n->dtype;
+	bool whole = lc_is_integer(t);
 	for (int64_t i = 0; i < count; i++) {
 		double x[LC_INPUTS] = {0}, e[LC_INPUTS] = {0}, y = s->y[out + i];
 		for (int k = 0; k < s->n->inputs; k++) {
 			x[k] = s->x[k][in[k] + i * stride[k]];
-			e[k] = s->e[k][in[k] + i * stride[k]] + (s->weak[k] ? lc_rounding((lc_dtype)s->n->dtype, x[k]) : 0);
+			e[k] = s->e[k][in[k] + i * stride[k]];
+			if (s->weak[k] && lc_round(t, x[k]) != x[k]) e[k] += lc_rounding(t, x[k]);
 		}
 		double bound = carried(s->n->op, x, e, y) + rounded(s->n, x, y);
 		s->out[out + i] = whole && bound > 0 ? bound + 1 : bound; /* integers are truncated */

@@ -16,11 +16,13 @@ static char *schedule_text(const lc_schedule *s, lk_arena *arena) {
 
 /* `name`: of a schedule of the file, or NULL. */
 static void put_row(const lk_tuned *t, const char *rank, const char *name, const lk_found *f, lk_arena *arena, FILE *out) {
-	char time[32], compute[32], exposed[32];
-	fprintf(out, "%5s  %-10s %-10s %-10s %6.2fx  %s%s%s%s\n", rank, lk_format_seconds(f->time.seconds, time, sizeof time),
+	char time[32], compute[32], exposed[32], simulated[32];
+	fprintf(out, "%5s  %-10s %-10s %-10s %6.2fx  %s%s%s%s", rank, lk_format_seconds(f->time.seconds, time, sizeof time),
 	        lk_format_seconds(f->time.compute_s, compute, sizeof compute),
 	        lk_format_seconds(f->time.exposed_s, exposed, sizeof exposed), t->search->plain.time.seconds / f->time.seconds,
-	        name ? name : "", name ? ": " : "", schedule_text(&f->schedule, arena), f->measured ? " (measured)" : "");
+	        name ? name : "", name ? ": " : "", schedule_text(&f->schedule, arena), f->measured ? "  (measured" : "");
+	if (f->measured && f->simulated_s > 0) fprintf(out, "; simulated %s", lk_format_seconds(f->simulated_s, simulated, sizeof simulated));
+	fputs(f->measured ? ")\n" : "\n", out);
 }
 
 static void put_sizes(const lk_tuned *t, FILE *out) {
@@ -93,6 +95,7 @@ static void json_found(lk_json_writer *w, const lk_tuned *t, const char *key, co
 	lk_json_put_number(w, "exposed_s", f->time.exposed_s);
 	lk_json_put_number(w, "gain", t->search->plain.time.seconds / f->time.seconds);
 	lk_json_put_bool(w, "measured", f->measured);
+	if (f->measured && f->simulated_s > 0) lk_json_put_number(w, "simulated_s", f->simulated_s);
 	lk_json_put_text(w, "schedule", schedule_text(&f->schedule, arena));
 	lk_json_object_end(w);
 }

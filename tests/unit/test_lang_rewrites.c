@@ -100,7 +100,7 @@ static void test_random(void **state) {
 	tally t = {0};
 	const char *first = getenv("LOCKSTEP_SEED");
 	uint64_t begin = first ? strtoull(first, NULL, 10) : 0;
-	for (uint64_t seed = begin; seed < begin + (uint64_t)long_count(400); seed++) {
+	for (uint64_t seed = begin; seed < begin + (uint64_t)long_count(150); seed++) {
 		lc_file *file = random_program(seed, VALUES);
 		if (runs(file->programs.at[0], seed)) {
 			t.programs++;
