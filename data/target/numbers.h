@@ -1,5 +1,10 @@
 /* ---- numbers: formats, conversions, pointwise functions, draws ---------------------------------------------------- */
 
+/* Square roots set no errno, comparisons trap nothing: else no loop with either becomes vectors. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-math-errno", "no-trapping-math")
+#endif
+
 /* Not every program uses all of what follows. */
 #ifndef RT_FUNCTION
 #define RT_FUNCTION static inline __attribute__((unused))

@@ -405,11 +405,17 @@ static void end_sums(lc_pass *pass, int id) {
 
 /* ---- loops ---- */
 
+static bool stored(const lc_pass *pass, int id) {
+	for (size_t i = 0; i < pass->stores.count; i++)
+		if (pass->stores.at[i] == id) return true;
+	return false;
+}
+
 static void put_variable(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
 	fprintf(pass->c->out, "const %s %s = ", lc_register_type(format(pass, id)), value_name(pass, id, name));
-	put_made(pass, id, false);
+	put_made(pass, id, stored(pass, id) && pass->uses[id] == 1);
 	fputs(";\n", pass->c->out);
 }
 
