@@ -387,13 +387,13 @@ static void learn(known *k, lc_program *p) {
 }
 
 /* All programs that moves reach. Those that a try was made of apply; few of the others are refused. */
-static void reach(const lc_program *p, known *k) {
+static void reach(const lc_program *p, int64_t nodes, known *k) {
 	learn(k, copy_of(p));
 	for (int i = 0; i < k->count; i++) {
 		lc_moves moves = {0};
 		lk_error err = {0};
 		lc_program *next;
-		assert_int_equal(lc_rewrite_moves(k->programs[i], 8, &moves, &err), LK_OK);
+		assert_int_equal(lc_rewrite_moves(k->programs[i], nodes, &moves, &err), LK_OK);
 		for (size_t m = 0; m < moves.count; m++) {
 			lk_status status = lc_rewrite(k->programs[i], &moves.at[m], &next, &err);
 			assert_true(status == LK_OK || status == LK_ERR_INPUT);
@@ -415,7 +415,7 @@ static void test_moves(void **state) {
 		lc_file *file = read_example(rows[i].file);
 		const lc_program *p = file->programs.at[0];
 		known *k = calloc(1, sizeof *k);
-		reach(p, k);
+		reach(p, 2, k); /* ranks of a group, as in mlp.lk */
 		for (size_t s = 0; rows[i].schedule && s < p->schedules.count; s++) {
 			if (strcmp(p->schedules.at[s].name, rows[i].schedule) != 0) continue;
 			lc_program *q = rewritten(p, &p->schedules.at[s]);
