@@ -275,7 +275,7 @@ static void rt_open_ring(rt_world *w, rt_run *run) {
 	for (int a = 0; a < m->axes; a++) {
 		int first = m->rank - m->at[a] * rt_below(m, a);
 		for (int p = 0; p < m->ranks[a]; p++) ring->peers[a][p] = w->run[first + p * rt_below(m, a)];
-		ring->team[a] = w->run[first]->ring->team[a];
+		if (m->at[a] != 0) ring->team[a] = w->run[first]->ring->team[a];
 	}
 	rt_meet(w->all);
 }
