@@ -283,7 +283,7 @@ RT_FUNCTION void rt_measure(rt_run *run, int repeat) {
 }
 
 RT_FUNCTION int rt_run_schedule(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, const rt_options *o, char error[RT_ERROR]) {
-	rt_run *run = rt_open(p, s, sizes, NULL, MPI_COMM_WORLD, error);
+	rt_run *run = rt_open(p, s, sizes, false, MPI_COMM_WORLD, error);
 	if (!run) return 1;
 	rt_draw_all(run, o->seed);
 	int wrong = 0;
@@ -295,15 +295,20 @@ RT_FUNCTION int rt_run_schedule(const rt_program *p, const rt_schedule *s, const
 }
 
 RT_FUNCTION int rt_run_all(const rt_program *p, const rt_options *o, rt_sizes *z, char error[RT_ERROR]) {
-	int ranks, found = 0;
+	int ranks, rank, found = 0, left_out = 0;
 	bool all = !o->schedule || strcmp(o->schedule, "all") == 0;
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, ranks, error) || rt_scalars(p, o, z, error)) return 1;
 	for (int i = 0; i < p->schedules; i++) {
 		if (!all && strcmp(o->schedule, p->schedule[i].name) != 0) continue;
 		found++;
-		if (rt_run_schedule(p, &p->schedule[i], z, o, error)) return 1;
+		if (!rt_run_schedule(p, &p->schedule[i], z, o, error)) continue;
+		if (!all || p->schedules == 1) return 1;
+		left_out++;
+		if (rank == 0) fprintf(stderr, "%s: %s is left out: %s\n", p->name, p->schedule[i].name, error);
 	}
+	if (found && left_out == found) return 1;
 	return found ? 0 : rt_wrong(error, "there is no such schedule", o->schedule);
 }
 
@@ -344,8 +349,7 @@ RT_FUNCTION int rt_main(int argc, char **argv, const rt_program *p) {
 	for (int i = 0; i < p->schedules && !wrong && rank == 0 && o.list; i++) printf("%s\n", p->schedule[i].name);
 	if (!wrong && !o.help && !o.list) wrong = rt_run_all(p, &o, &z, error);
 	if (wrong && rank == 0) fprintf(stderr, "%s: %s\n", p->name, error);
-	for (int d = 0; d < RT_DIMS; d++) free(z.each[d]);
-	free(z.scalar);
+	rt_sizes_close(&z);
 	MPI_Finalize();
 	return wrong ? 2 : 0;
 }

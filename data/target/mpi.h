@@ -81,7 +81,7 @@ typedef struct rt_program {
 	int schedules;
 } rt_program;
 
-enum { RT_SCRATCHES = 3, RT_SUMS = 64 };
+enum { RT_SCRATCHES = 5, RT_SUMS = 64 };
 
 struct rt_run {
 	const rt_program *program;
@@ -183,7 +183,6 @@ RT_FUNCTION int rt_wrong(char error[RT_ERROR], const char *what, const char *whi
 RT_FUNCTION int rt_mesh_open(rt_mesh *m, const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, MPI_Comm all,
 							 char error[RT_ERROR]) {
 	int64_t left[RT_AXES], product = 1;
-	memset(m, 0, sizeof *m);
 	MPI_Comm_rank(all, &m->rank);
 	MPI_Comm_size(all, &m->size);
 	m->all = all, m->axes = s->axes;
@@ -258,14 +257,13 @@ RT_FUNCTION int rt_shape_parts(rt_run *run, char error[RT_ERROR]) {
 }
 
 /* Parts of their own lie one behind the other, each on cache lines of its own. Without memory they are only counted. */
-RT_FUNCTION int rt_place_parts(rt_run *run, char *memory, char error[RT_ERROR]) {
+RT_FUNCTION int rt_place_parts(rt_run *run, bool lent, char *memory, char error[RT_ERROR]) {
 	const size_t line = 64;
 	size_t used = 0;
 	for (int i = 0; i < run->schedule->values; i++) {
 		rt_kind kind = run->schedule->value[i].kind;
-		for (int64_t item = 0; item < rt_items(run, i) && kind <= RT_OWN; item++) {
+		for (int64_t item = 0; item < rt_items(run, i) && (kind == RT_OWN || (kind < RT_OWN && !lent)); item++) {
 			rt_part *p = &run->part[i][item];
-			if (p->data) continue;
 			if (memory) p->data = memory + used;
 			if (__builtin_add_overflow(used, (rt_size(p) + line) / line * line, &used))
 				return rt_wrong(error, "the tensors are too large together", NULL);
@@ -311,25 +309,23 @@ RT_FUNCTION int rt_agree(MPI_Comm all, int wrong, char error[RT_ERROR]) {
 	return any;
 }
 
-/* Parts whose data is set already (given[value][item], NULL: none) keep it. */
-RT_FUNCTION int rt_fill_open(rt_run *run, void *const *const *given, MPI_Comm all, char error[RT_ERROR]) {
+/* With `lent`, inputs and states get no memory: rt_lend sets it. */
+RT_FUNCTION int rt_fill_open(rt_run *run, bool lent, MPI_Comm all, char error[RT_ERROR]) {
 	int wrong = rt_mesh_open(&run->mesh, run->program, run->schedule, run->sizes, all, error);
 	const char *condition = wrong ? NULL : run->schedule->wrong(run->sizes, &run->mesh);
 	if (condition) wrong = rt_wrong(error, "with these sizes it does not hold that", condition);
 	if (!wrong) wrong = rt_shape_parts(run, error);
-	for (int i = 0; i < run->schedule->values && !wrong && given; i++)
-		for (int64_t item = 0; item < rt_items(run, i) && given[i]; item++) run->part[i][item].data = given[i][item];
-	if (!wrong) wrong = rt_place_parts(run, NULL, error);
+	if (!wrong) wrong = rt_place_parts(run, lent, NULL, error);
 	if (!wrong) {
 		run->memory = aligned_alloc(64, (run->bytes + 64) / 64 * 64);
 		if (!run->memory) wrong = rt_wrong(error, "memory is out", NULL);
 		else memset(run->memory, 0, run->bytes);
 	}
-	if (!wrong) rt_place_parts(run, run->memory, error), rt_share_parts(run);
+	if (!wrong) rt_place_parts(run, lent, run->memory, error), rt_share_parts(run);
 	return rt_agree(all, wrong, error);
 }
 
-RT_FUNCTION rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, void *const *const *given, MPI_Comm all,
+RT_FUNCTION rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, bool lent, MPI_Comm all,
 							char error[RT_ERROR]) {
 	rt_run *run = calloc(1, sizeof *run);
 	if (rt_agree(all, !run, error)) {
@@ -339,9 +335,41 @@ RT_FUNCTION rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_
 	run->program = p, run->schedule = s, run->sizes = sizes;
 	for (int a = 0; a < RT_AXES; a++) run->mesh.along[a] = MPI_COMM_NULL;
 	rt_ops_open(run);
-	if (rt_fill_open(run, given, all, error) == 0) return run;
+	if (rt_fill_open(run, lent, all, error) == 0) return run;
 	rt_close(run);
 	return NULL;
+}
+
+/* ---- for other programs: their memory as inputs, states and outputs ---- */
+
+RT_FUNCTION void rt_sizes_close(rt_sizes *z) {
+	for (int d = 0; d < RT_DIMS; d++) free(z->each[d]);
+	free(z->scalar);
+}
+
+RT_FUNCTION int rt_copy_each(const int64_t *from, int64_t count, int64_t **to) {
+	if (count < 1 || !from) return 1;
+	*to = malloc((size_t)count * sizeof **to);
+	if (*to) memcpy(*to, from, (size_t)count * sizeof **to);
+	return !*to;
+}
+
+RT_FUNCTION int rt_lend(rt_run *run, int value, int64_t item, const void *data) {
+	memcpy(&run->part[value][item].data, &data, sizeof data); /* inputs are only read */
+	return !data && run->part[value][item].count > 0;
+}
+
+RT_FUNCTION void rt_return(const rt_run *run, int value, int64_t item, void *out) {
+	const rt_part *p = &run->part[value][item];
+	if (out && p->count && out != p->data) memcpy(out, p->data, rt_size(p));
+}
+
+RT_FUNCTION int64_t rt_describe(const rt_run *run, int value, int64_t item, int64_t begin[RT_RANK], int64_t extent[RT_RANK]) {
+	if (item < 0 || item >= rt_items(run, value)) return -1;
+	const rt_part *p = &run->part[value][item];
+	memcpy(begin, p->begin, sizeof p->begin);
+	memcpy(extent, p->extent, sizeof p->extent);
+	return p->count;
 }
 
 /* ---- reductions of formats that MPI does not know ---- */

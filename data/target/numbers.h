@@ -5,6 +5,13 @@
 #define RT_FUNCTION static inline __attribute__((unused))
 #endif
 
+/* Before a loop whose iterations share no memory. */
+#if defined(__clang__)
+#define RT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define RT_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 typedef enum rt_format {
 	RT_F64, RT_F32, RT_F16, RT_BF16, RT_F8, RT_I64, RT_I32, RT_I16, RT_I8, RT_U64, RT_U32, RT_U16, RT_U8, RT_BOOL,
 	RT_FORMATS

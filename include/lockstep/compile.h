@@ -44,6 +44,13 @@ typedef struct lk_compile_request {
 	bool header;         /* EMIT: declarations for a program that calls it */
 	const char *out;     /* EMIT: the file; NULL: standard output */
 	const char *meshes;  /* VERIFY: "1,2,4": ranks of axes */
+	int repeat;          /* BENCH: rounds; 0: 21 */
+	/* TUNE: where: a GPU's name and their number, or a cluster's text or file, as lk_predict_request has them */
+	const char *gpu, *cluster, *calibration;
+	int gpus;
+	int top;             /* TUNE: schedules that are shown; 0: 5 */
+	int programs;        /* TUNE: that are looked at; 0: 2000 */
+	const char *wisdom;  /* TUNE: a file of what was found before; read and written */
 } lk_compile_request;
 
 typedef struct lk_compile lk_compile;
@@ -61,6 +68,11 @@ void lk_compile_caret(const lk_compile *answer, FILE *out);
 /* Does what request->action says, but for TUNE and BENCH. CHECK: a line per program; what must divide what. PRINT: the
  * programs in the language, or their values. REWRITE: the same of what schedules make of them. */
 lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
+
+/* What BENCH says: schedules are written as C and MPI, built and run here, all in turn; mpicc and mpirun must be there. */
+lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
+/* TUNE: searches the schedule that the cluster runs fastest, by simulation, and holds it against the plain program. */
+lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
 
 /* Whether the last action's answer was no: programs that differ (exit status 1). */
 bool lk_compile_no(const lk_compile *answer);

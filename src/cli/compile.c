@@ -4,6 +4,12 @@
 #include "cli/cli.h"
 #include "lockstep/compile.h"
 
+static lk_status act(lk_compile *answer, const lk_compile_request *request, lk_error *err) {
+	if (request->action == LK_COMPILE_BENCH) return lk_compile_bench(answer, request, stdout, err);
+	if (request->action == LK_COMPILE_TUNE) return lk_compile_tune(answer, request, stdout, err);
+	return lk_compile_act(answer, request, stdout, err);
+}
+
 static int run_file(const char *path, const lk_compile_request *request) {
 	lk_compile *answer = NULL;
 	lk_error err = {0};
@@ -11,7 +17,7 @@ static int run_file(const char *path, const lk_compile_request *request) {
 	if (lk_compile_read(path, &answer, &err) != LK_OK) {
 		result = cli_fail(&err);
 		if (request->action == LK_COMPILE_CHECK && request->format == LK_COMPILE_TEXT) lk_compile_caret(answer, stdout);
-	} else if (lk_compile_act(answer, request, stdout, &err) != LK_OK) {
+	} else if (act(answer, request, &err) != LK_OK) {
 		result = cli_fail(&err);
 	}
 	if (result == CLI_OK && lk_compile_no(answer)) result = CLI_NO;

@@ -9,16 +9,15 @@
 
 static const char *const names[LK_COMPILE_ACTIONS] = {
 	[LK_COMPILE_CHECK] = "check", [LK_COMPILE_PRINT] = "print",
-	[LK_COMPILE_RUN] = "run", [LK_COMPILE_VERIFY] = "verify",
-	[LK_COMPILE_REWRITE] = "rewrite",
-	[LK_COMPILE_EMIT] = "emit",
+	[LK_COMPILE_RUN] = "run", [LK_COMPILE_REWRITE] = "rewrite", [LK_COMPILE_VERIFY] = "verify",
+	[LK_COMPILE_EMIT] = "emit", [LK_COMPILE_TUNE] = "tune",
+	[LK_COMPILE_BENCH] = "bench",
 };
 
 /* Those that are here; tune and bench are in plan/, for they ask the simulator. */
 static lc_action *const actions[LK_COMPILE_ACTIONS] = {
 	[LK_COMPILE_CHECK] = lc_do_check, [LK_COMPILE_PRINT] = lc_do_print,
-	[LK_COMPILE_RUN] = lc_do_run, [LK_COMPILE_VERIFY] = lc_do_verify,
-	[LK_COMPILE_REWRITE] = lc_do_rewrite,
+	[LK_COMPILE_RUN] = lc_do_run, [LK_COMPILE_REWRITE] = lc_do_rewrite, [LK_COMPILE_VERIFY] = lc_do_verify,
 	[LK_COMPILE_EMIT] = lc_do_emit,
 };
 

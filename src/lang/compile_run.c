@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "lang/compile.h"
+#include "lang/compare.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/summary.h"
 
@@ -193,14 +193,19 @@ static lk_status summarize(lc_run *run, report *r, lk_arena *arena, lk_error *er
 	return LK_OK;
 }
 
-static lk_status run_with(const lc_program *p, const lc_sizes *s, const lk_compile_request *request, lk_arena *arena, FILE *out,
-						  lk_error *err) {
-	lc_run_options o = {.seed = (uint64_t)request->seed, .key = (uint64_t)request->seed, .only_results = true};
+static lk_status run_with(lk_compile *answer, const lc_program *p, const lc_sizes *s, const lk_compile_request *request,
+						  lk_arena *arena, FILE *out, lk_error *err) {
+	lc_run_options o = {.seed = (uint64_t)request->seed, .key = (uint64_t)request->seed, .only_results = !request->compare};
 	report r = {.p = p, .s = s, .request = request};
 	lc_run *run = NULL;
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
 	LK_TRY(read_settings(request->set, arena, &o, err));
 	LK_TRY(lc_run_program(p, s, &o, &run, err));
+	if (request->compare) {
+		lk_status compared = lc_compare(answer, run, request, out, err);
+		lc_run_free(run);
+		return compared;
+	}
 	r.run = run;
 	lk_status status = summarize(run, &r, arena, err);
 	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
@@ -209,14 +214,14 @@ static lk_status run_with(const lc_program *p, const lc_sizes *s, const lk_compi
 }
 
 /* The program as its schedule makes it, with sizes to match. */
-static lk_status run_scheduled(const lc_program *p, const lc_schedule *schedule, const lc_sizes *s, const lk_compile_request *request,
-							   lk_arena *arena, FILE *out, lk_error *err) {
+static lk_status run_scheduled(lk_compile *answer, const lc_program *p, const lc_schedule *schedule, const lc_sizes *s,
+							   const lk_compile_request *request, lk_arena *arena, FILE *out, lk_error *err) {
 	lc_program *q = NULL;
 	lc_sizes refined = {0};
-	if (!schedule) return run_with(p, s, request, arena, out, err);
+	if (!schedule) return run_with(answer, p, s, request, arena, out, err);
 	LK_TRY(lc_rewrite_all(p, schedule, &q, err));
 	lk_status status = lc_sizes_refine(p, s, q, &refined, err);
-	if (status == LK_OK) status = run_with(q, &refined, request, arena, out, err);
+	if (status == LK_OK) status = run_with(answer, q, &refined, request, arena, out, err);
 	lc_sizes_free(&refined);
 	lc_program_free(q);
 	return status;
@@ -229,8 +234,10 @@ lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE 
 	lk_arena arena = LK_ARENA_INIT;
 	LK_TRY(lc_pick_program(answer, request, &p, err));
 	LK_TRY(lc_pick_schedule(p, request->schedule, &schedule, err));
+	if (request->compare && request->field)
+		return lk_fail(err, LK_ERR_INPUT, "--compare", "what was executed is numbers, and --field is none");
 	lk_status status = lc_sizes_read(p, request->sizes, DEFAULT_RANKS, &sizes, err);
-	if (status == LK_OK) status = run_scheduled(p, schedule, &sizes, request, &arena, out, err);
+	if (status == LK_OK) status = run_scheduled(answer, p, schedule, &sizes, request, &arena, out, err);
 	lc_sizes_free(&sizes);
 	lk_arena_free(&arena);
 	return status;

@@ -52,6 +52,12 @@ double lc_roundoff(lc_dtype t) {
 	return f ? ldexp(1, -f->digits) : t == LC_F32 ? 0x1p-24 : t == LC_F64 ? 0x1p-53 : 0;
 }
 
+double lc_rounding(lc_dtype t, double x) {
+	const narrow *f = narrow_of(t);
+	double least = f ? f->step / 2 : t == LC_F32 ? 0x1p-150 : 0;
+	return isfinite(x) ? fmax(lc_roundoff(t) * fabs(x), least) : 0;
+}
+
 /* ---- integers ---- */
 
 static int bits_of(lc_dtype t) {

@@ -28,6 +28,8 @@ double lc_integer_power(lc_dtype t, double base, double exponent);
 
 /* The unit roundoff: half the distance from 1 to the next number; 0 for integers and bool. */
 double lc_roundoff(lc_dtype t);
+/* How far a number near x is from the real it was rounded from, at most: half a step of the format there. */
+double lc_rounding(lc_dtype t, double x);
 /* The smallest and the largest number: where a maximum over nothing begins. */
 double lc_lowest(lc_dtype t);
 double lc_highest(lc_dtype t);

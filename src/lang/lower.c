@@ -33,23 +33,26 @@ typedef struct lowering {
 	int64_t place[LC_AXES];       /* of the stage that is built */
 	uint32_t stage;
 	uint64_t ops;
+	double *bytes, *pass;         /* [values] known already: of values without list, of passes by their last value; 0 */
 	/* of the step that is lowered */
 	double share;                 /* of the work: one chunk's */
 	int64_t item;                 /* of the list: one chunk's, or -1 all */
-	unsigned first_stream;        /* its streams are this one and the two behind it */
+	uint8_t compute;              /* the stream of its computation */
 	uint32_t join;
 	const uint32_t *deps;
 	uint32_t dep_count;
 	lk_error *err;
 } lowering;
 
-/* All that operations are put on. */
-static const uint8_t streams[] = {
-	LK_STREAM_COMPUTE, LK_STREAM_TP, LK_STREAM_DP, LK_STREAM_EP, LK_STREAM_CP, LK_STREAM_COPY, LK_STREAM_SEND_FORWARD,
-	LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_BACKWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_FORWARD_UP,
+/* Computation: that of a part of an overlap each; all else on the first. */
+static const uint8_t compute_streams[] = {
+	LK_STREAM_COMPUTE, LK_STREAM_COPY, LK_STREAM_SEND_BACKWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_FORWARD_UP,
 	LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_BACKWARD_UP, LK_STREAM_RECV_BACKWARD_UP,
 };
-enum { STREAMS = sizeof streams / sizeof *streams, ALL_STREAMS = (1u << 16) - 2 };
+/* Collectives: those of an axis are one communicator's, and follow one another. Messages: LK_STREAM_SEND_FORWARD and
+ * LK_STREAM_RECV_FORWARD. */
+static const uint8_t axis_streams[LC_AXES] = {LK_STREAM_DP, LK_STREAM_TP, LK_STREAM_EP, LK_STREAM_CP};
+enum { COMPUTE_STREAMS = sizeof compute_streams / sizeof *compute_streams, ALL_STREAMS = (1u << 16) - 2 };
 
 static const lc_node *node(const lowering *l, int v) { return &l->p->nodes.at[v]; }
 
@@ -85,7 +88,10 @@ static lk_status bytes_of(const lc_program *p, const lc_sizes *sizes, const lc_n
 
 /* Bytes of value v, of all that a chunk takes. */
 static lk_status value_bytes(const lowering *l, int v, int64_t item, double *out) {
-	LK_TRY(bytes_of(l->p, l->sizes, node(l, v), item, out, l->err));
+	bool once = node(l, v)->list < 0;
+	if (once && l->bytes[v] > 0) *out = l->bytes[v];
+	else LK_TRY(bytes_of(l->p, l->sizes, node(l, v), item, out, l->err));
+	if (once) l->bytes[v] = *out;
 	*out *= l->share;
 	return LK_OK;
 }
@@ -142,10 +148,10 @@ static lk_dtype dtype_of(const lc_node *n) {
 	}
 }
 
-static lk_status add(lowering *l, lk_op op, const char *name, unsigned stream, ends *out) {
+static lk_status add(lowering *l, lk_op op, const char *name, uint8_t stream, ends *out) {
 	op.name = name;
 	op.phase = LK_PHASE_OTHER;
-	op.stream = streams[(l->first_stream + stream) % STREAMS];
+	op.stream = stream;
 	op.join = l->join, op.deps = l->deps, op.dep_count = l->dep_count;
 	if (++l->ops > MOST_OPS) {
 		lk_fail(l->err, LK_ERR_INPUT, l->p->name, "more than %d operations to simulate", MOST_OPS);
@@ -222,7 +228,7 @@ static lk_status message(lowering *l, int a, int64_t from, int64_t to, double by
 	bool sends = from == l->place[a];
 	lk_op op = {.kind = sends ? LK_OP_SEND : LK_OP_RECV, .group = LK_GROUP_TEAM, .bytes = bytes};
 	LK_TRY(pair_team(l, a, from, to, &op.channel));
-	return add(l, op, name, sends ? 0 : 1, out);
+	return add(l, op, name, sends ? LK_STREAM_SEND_FORWARD : LK_STREAM_RECV_FORWARD, out);
 }
 
 /* A message to the rank `shift` further along the axis, and one from the rank as far behind, at the same time. Those
@@ -256,11 +262,12 @@ static lk_status message_bytes(const lowering *l, int v, int64_t item, double *o
 	return value_bytes(l, node(l, v)->op == LC_ALLGATHER ? v : node(l, v)->in[0], item, out);
 }
 
-static lk_status collective(lowering *l, int v, double bytes, const char *name, unsigned stream, ends *out) {
+static lk_status collective(lowering *l, int v, double bytes, const char *name, ends *out) {
 	const lc_node *n = node(l, v);
 	lk_op op = {.kind = (uint8_t)graph_kind(n), .dtype = (uint8_t)dtype_of(n), .bytes = bytes};
 	if (!in_group(l, n->axis, &op)) return LK_OK;
-	return n->op == LC_PERMUTE ? exchange(l, n, bytes, name, out) : add(l, op, name, stream, out);
+	if (n->op == LC_PERMUTE) return exchange(l, n, bytes, name, out);
+	return add(l, op, name, axis_streams[n->axis], out);
 }
 
 /* ---- steps ---- */
@@ -272,12 +279,15 @@ static int64_t items_end(const lowering *l, const lc_step *s) {
 	return l->item >= 0 ? l->item + 1 : l->sizes->items[s->list];
 }
 
-static lk_status lower_map(lowering *l, const lc_step *s, unsigned stream, ends *out) {
+static lk_status lower_map(lowering *l, const lc_step *s, ends *out) {
 	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
-		LK_TRY(lc_pass_bytes(l->steps, s, l->sizes, i, &op.bytes, l->err));
+		double *known = &l->pass[s->values.at[s->values.count - 1]];
+		if (s->list < 0 && *known > 0) op.bytes = *known;
+		else LK_TRY(lc_pass_bytes(l->steps, s, l->sizes, i, &op.bytes, l->err));
+		*known = op.bytes;
 		op.bytes *= l->share;
-		LK_TRY(add(l, op, s->name, stream, i == items_end(l, s) - 1 ? out : NULL));
+		LK_TRY(add(l, op, s->name, l->compute, i == items_end(l, s) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -292,26 +302,26 @@ static lk_status lower_comm(lowering *l, const lc_step *s, ends *out) {
 		for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 			LK_TRY(message_bytes(l, v, i, &bytes));
 			if (last >= 0 && sum + bytes > (double)s->bucket) {
-				LK_TRY(collective(l, last, sum, s->name, 0, NULL));
+				LK_TRY(collective(l, last, sum, s->name, NULL));
 				sum = 0;
 			}
 			sum += bytes, last = v;
 		}
 	}
-	return last >= 0 ? collective(l, last, sum, s->name, 0, out) : LK_OK;
+	return last >= 0 ? collective(l, last, sum, s->name, out) : LK_OK;
 }
 
-static lk_status scatter_messages(lowering *l, const lc_step *s, int v, unsigned stream, ends *out) {
+static lk_status list_messages(lowering *l, const lc_step *s, int v, ends *out) {
 	double sum = 0, bytes;
 	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		LK_TRY(message_bytes(l, v, i, &bytes));
 		if (sum > 0 && sum + bytes > (double)s->bucket) {
-			LK_TRY(collective(l, v, sum, s->name, stream, NULL));
+			LK_TRY(collective(l, v, sum, s->name, NULL));
 			sum = 0;
 		}
 		sum += bytes;
 	}
-	return collective(l, v, sum, s->name, stream, out);
+	return collective(l, v, sum, s->name, out);
 }
 
 /* The pass beside the reduce-scatter; gathers behind both, or beside a pass that has none. */
@@ -319,11 +329,11 @@ static lk_status lower_ring(lowering *l, const lc_step *s, ends *out) {
 	ends first = {0};
 	waiting w;
 	side_by_side(l, &w);
-	if (s->scatter >= 0) LK_TRY(scatter_messages(l, s, s->scatter, 1, &first));
-	LK_TRY(lower_map(l, s, 0, &first));
+	if (s->scatter >= 0) LK_TRY(list_messages(l, s, s->scatter, &first));
+	LK_TRY(lower_map(l, s, &first));
 	if (s->scatter >= 0 && s->gathers.count) l->deps = first.at, l->dep_count = (uint32_t)first.count;
 	else *out = first;
-	for (int k = 0; k < s->gathers.count; k++) LK_TRY(scatter_messages(l, s, s->gathers.at[k], 2, out));
+	for (int k = 0; k < s->gathers.count; k++) LK_TRY(list_messages(l, s, s->gathers.at[k], out));
 	if (out->count == 0) *out = first; /* of one rank: nothing is gathered */
 	one_by_one(l, &w);
 	return LK_OK;
@@ -361,11 +371,14 @@ static lk_status lower_contract(lowering *l, const lc_step *s, ends *out) {
 		double a, b, c;
 		LK_TRY(n->op == LC_MATMUL ? lower_matmul(l, n, i, cut, &op) : lower_conv(l, n, i, &op));
 		LK_TRY(value_bytes(l, n->in[0], i, &a));
-		LK_TRY(bytes_of(l->p, l->sizes, node(l, n->in[1]), i, &b, l->err)); /* whole, for every chunk */
+		LK_TRY(value_bytes(l, n->in[1], i, &b));
 		LK_TRY(value_bytes(l, v, i, &c));
+		/* an operand that is not cut is read by every chunk as a whole */
+		if (cut == n->rank - 1) a /= l->share;
+		else if (cut >= n->rank - 2 || node(l, n->in[1])->rank == 2 || n->op == LC_CONV2D) b /= l->share;
 		op.bytes = a + b + c;
 		op.flops = 2 * op.batch * op.m * op.n * op.k;
-		LK_TRY(add(l, op, s->name, 0, i == items_end(l, s) - 1 ? out : NULL));
+		LK_TRY(add(l, op, s->name, l->compute, i == items_end(l, s) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -379,7 +392,7 @@ static lk_status lower_rows(lowering *l, const lc_step *s, ends *out) {
 		LK_TRY(value_bytes(l, v, i, &rows));
 		LK_TRY(value_bytes(l, node(l, v)->in[1], i, &index));
 		op.bytes = 2 * rows + index;
-		LK_TRY(add(l, op, s->name, 0, i == items_end(l, s) - 1 ? out : NULL));
+		LK_TRY(add(l, op, s->name, l->compute, i == items_end(l, s) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -406,7 +419,7 @@ static bool takes_part(const lowering *l, const lc_step *s) {
 static lk_status lower_simple(lowering *l, const lc_step *s, ends *out) {
 	if (!takes_part(l, s)) return LK_OK;
 	switch (s->kind) {
-	case LC_STEP_MAP: return lower_map(l, s, 0, out);
+	case LC_STEP_MAP: return lower_map(l, s, out);
 	case LC_STEP_CONTRACT: return lower_contract(l, s, out);
 	case LC_STEP_ROWS: return lower_rows(l, s, out);
 	case LC_STEP_COMM: return lower_comm(l, s, out);
@@ -417,37 +430,54 @@ static lk_status lower_simple(lowering *l, const lc_step *s, ends *out) {
 
 /* ---- overlap ---- */
 
-/* Chunk k of part i waits for chunk k of the parts before it that it reads from. */
-static lk_status lower_chunk(lowering *l, const lc_step *s, int i, uint32_t entry, ends *done) {
+/* Chunk k of part i waits for chunk k of the parts before it that it reads from; done: of every part, by chunk. */
+static lk_status lower_chunk(lowering *l, const lc_step *s, int i, int64_t k, int64_t chunks, uint32_t entry, ends *done) {
 	const lc_step *part = &s->parts[i];
+	ends *own = &done[i * chunks + k];
 	uint32_t deps[64];
 	uint32_t count = 0;
-	for (int k = 0; k < part->after.count; k++)
-		for (int e = 0; e < done[part->after.at[k]].count && count < 60; e++) deps[count++] = done[part->after.at[k]].at[e];
+	for (int a = 0; a < part->after.count; a++) {
+		const ends *other = &done[part->after.at[a] * chunks + k];
+		for (int e = 0; e < other->count && count < 60; e++) deps[count++] = other->at[e];
+	}
 	if (count == 0) deps[count++] = entry;
 	l->deps = deps, l->dep_count = count, l->join = 0;
-	l->first_stream = (unsigned)(3 * i) % STREAMS;
-	done[i].count = 0;
-	lk_status status = lower_simple(l, part, &done[i]);
-	if (done[i].count == 0) /* nothing to do here: what waits for it waits for what it would have waited for */
-		for (uint32_t e = 0; e < count && e < 4; e++) done[i].at[done[i].count++] = deps[e];
-	l->deps = NULL, l->dep_count = 0, l->join = ALL_STREAMS, l->first_stream = 0;
+	l->compute = compute_streams[i % COMPUTE_STREAMS];
+	if (s->list >= 0) l->item = k;
+	lk_status status = lower_simple(l, part, own);
+	if (own->count == 0) /* nothing to do here: what waits for it waits for what it would have waited for */
+		for (uint32_t e = 0; e < count && e < 4; e++) own->at[own->count++] = deps[e];
+	l->deps = NULL, l->dep_count = 0, l->join = ALL_STREAMS, l->compute = LK_STREAM_COMPUTE, l->item = -1;
 	return status;
 }
 
+/* Into how many chunks: a list's tensors; nothing is cut that runs side by side; a ring takes a chunk from each rank. */
+static int64_t chunks_of(const lowering *l, const lc_step *s) {
+	if (s->list >= 0) return l->sizes->items[s->list];
+	if (s->chunk_dim < 0) return 1;
+	if (s->chunks) return s->chunks;
+	for (int k = 0; k < s->values.count && s->ring; k++) {
+		const lc_node *n = node(l, s->values.at[k]);
+		bool rings = n->op == LC_REDUCESCATTER || n->op == LC_ALLGATHER || n->op == LC_ALLREDUCE || n->op == LC_ALLTOALL;
+		if (rings && l->sizes->symbol[n->axis] > 1) return l->sizes->symbol[n->axis];
+	}
+	return l->chunks;
+}
+
+/* In waves: chunk k of part i is issued in wave k + i, later parts first, so that no message stands in the queue before
+ * one that could go. */
 static lk_status lower_overlap(lowering *l, const lc_step *s) {
-	int64_t asked = s->chunks ? s->chunks : l->chunks;
-	int64_t chunks = s->list >= 0 ? l->sizes->items[s->list] : s->chunk_dim >= 0 ? asked : 1;
-	ends *done = LK_ARRAY(&l->scratch, ends, (size_t)s->part_count);
+	int64_t chunks = chunks_of(l, s), parts = s->part_count;
+	if (chunks * parts > MOST_OPS) return lk_fail(l->err, LK_ERR_INPUT, l->p->name, "too many chunks to simulate");
+	ends *done = LK_ARRAY(&l->scratch, ends, (size_t)(chunks * parts));
 	if (!done) return lk_oom(l->err);
 	uint32_t entry = wait_for_all(l);
 	if (s->list < 0) l->share = 1.0 / (double)chunks;
 	lk_status status = LK_OK;
-	for (int64_t k = 0; k < chunks && status == LK_OK; k++) {
-		if (s->list >= 0) l->item = k;
-		for (int i = 0; i < s->part_count && status == LK_OK; i++) status = lower_chunk(l, s, i, entry, done);
-	}
-	l->share = 1, l->item = -1;
+	for (int64_t wave = 0; wave < chunks + parts - 1; wave++)
+		for (int i = (int)parts - 1; i >= 0 && status == LK_OK; i--)
+			if (wave >= i && wave - i < chunks) status = lower_chunk(l, s, i, wave - i, chunks, entry, done);
+	l->share = 1;
 	return status;
 }
 
@@ -455,7 +485,7 @@ static lk_status lower_overlap(lowering *l, const lc_step *s) {
 
 static lk_status lower_stage(lowering *l, uint32_t stage) {
 	uint32_t block, rest = stage;
-	l->stage = stage, l->share = 1, l->item = -1, l->join = ALL_STREAMS, l->first_stream = 0;
+	l->stage = stage, l->share = 1, l->item = -1, l->join = ALL_STREAMS, l->compute = LK_STREAM_COMPUTE;
 	for (int a = l->inner; a-- > 0;) l->place[a] = rest % (uint32_t)l->sizes->symbol[a], rest /= (uint32_t)l->sizes->symbol[a];
 	lk_graph_begin_block(l->graph, l->p->name);
 	for (int i = 0; i < l->steps->count; i++) {
@@ -519,7 +549,9 @@ static lk_status lower(lowering *l) {
 	l->stages = l->chains = 1;
 	for (int a = 0; a < l->p->axis_count; a++) *(a < l->inner ? &l->stages : &l->chains) *= (uint32_t)l->sizes->symbol[a];
 	l->pairs = LK_ARRAY(&l->scratch, pair *, l->stages);
-	if (!l->pairs) return lk_oom(l->err);
+	l->bytes = LK_ARRAY(&l->scratch, double, l->p->nodes.count);
+	l->pass = LK_ARRAY(&l->scratch, double, l->p->nodes.count);
+	if (!l->pairs || !l->bytes || !l->pass) return lk_oom(l->err);
 	lk_ranks *ranks = &l->graph->ranks;
 	ranks->world = l->stages * l->chains, ranks->stages = l->stages, ranks->chains = l->chains;
 	for (int g = 0; g < LK_GROUPS; g++) ranks->group[g].size = ranks->group[g].stride = 1;

@@ -121,6 +121,9 @@ static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_err
 	const lc_cells *x;
 	lc_box box;
 	LK_TRY(lc_operand(&at, same, &x, &box));
+	if (x->count != at.box.count)
+		return lc_run_wrong(&at, "slices are not equal, and no tensors of one shape: %lld elements, not %lld", (long long)x->count,
+		                    (long long)at.box.count);
 	lc_cells_share(x, at.out);
 	return LK_OK;
 }
@@ -251,6 +254,7 @@ lk_status lc_results(const lc_program *p, int *ids, int limit, int *count, lk_er
 		for (int id = 0; id < (int)p->nodes.count; id++) {
 			const lc_node *n = &p->nodes.at[id];
 			if (n->op != (pass ? LC_STATE : LC_OUT)) continue;
+			if (pass && !n->name) return lk_fail(err, LK_ERR_INTERNAL, p->name, "a state without a name");
 			if (*count == limit) return lk_fail(err, LK_ERR_INTERNAL, p->name, "more than %d results", limit);
 			ids[(*count)++] = pass ? last_version(p, n->name) : id;
 		}

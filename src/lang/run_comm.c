@@ -58,16 +58,17 @@ static int row_dims(const lc_box *part, const lc_box *a, const lc_box *b, int64_
 	return d;
 }
 
-void lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to, const lc_box *to_box) {
+int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to, const lc_box *to_box) {
 	lc_box part;
 	int64_t row, place[LC_RANK];
-	if (!overlap(from_box, to_box, &part)) return;
+	if (!overlap(from_box, to_box, &part)) return 0;
 	int outer = row_dims(&part, from_box, to_box, &row);
 	memcpy(place, part.begin, sizeof place);
 	for (int64_t done = 0; done < part.count; done += row) {
 		join_row(join, from, offset(from_box, place), to, offset(to_box, place), row);
 		for (int d = outer; --d >= 0 && ++place[d] == part.begin[d] + part.extent[d];) place[d] = part.begin[d];
 	}
+	return part.count;
 }
 
 /* ---- who gives to whom ---- */
@@ -81,6 +82,8 @@ static int64_t moved(const lc_run *run, int64_t rank, int axis, int64_t to) {
 
 /* The places on the axis whose parts a rank's part is made of: `count` from *first on. */
 static int64_t givers(const lc_run *run, const lc_node *n, int64_t rank, int64_t *first) {
+	*first = lc_group_place(run->p, run->s, &n->from);
+	if (n->op == LC_SEND) return 1;
 	int64_t ranks = run->s->symbol[n->axis], at = lc_coordinate(run->p, run->s, rank, n->axis);
 	*first = 0;
 	switch (n->op) {
@@ -100,7 +103,7 @@ static bool share_first(lc_run *run, const lc_node *n, int id, int64_t item, int
 	return true;
 }
 
-static lk_status take(const lc_at *at, int64_t from, const lc_join *join) {
+static lk_status take(const lc_at *at, int64_t from, const lc_join *join, int64_t *joined) {
 	const lc_node *x = &at->run->p->nodes.at[at->n->in[0]];
 	const lc_cells *part = lc_part_of(at->run, at->n->in[0], at->item, from);
 	lc_box box;
@@ -109,22 +112,22 @@ static lk_status take(const lc_at *at, int64_t from, const lc_join *join) {
 	if (!held || !lc_held(part))
 		return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d takes value %d of rank %lld, which does not hold it", at->id,
 					   at->n->in[0], (long long)from);
-	lc_join_boxes(join, part, &box, at->out, &at->box);
+	*joined += lc_join_boxes(join, part, &box, at->out, &at->box);
 	return LK_OK;
 }
 
 static lk_status collect(lc_at *at) {
 	bool reduces = at->n->op == LC_ALLREDUCE || at->n->op == LC_REDUCESCATTER || at->n->op == LC_REDUCE;
 	lc_join join = {false, (lc_reduce)at->n->reduce, (lc_dtype)at->n->dtype, at->run->o.key};
-	int64_t first, count;
-	if (at->n->op == LC_SEND) return take(at, moved(at->run, at->rank, at->n->from.axis,
-	                                                lc_group_place(at->run->p, at->run->s, &at->n->from)), &join);
-	count = givers(at->run, at->n, at->rank, &first);
+	int64_t first, joined = 0, count = givers(at->run, at->n, at->rank, &first);
+	int axis = at->n->op == LC_SEND ? at->n->at.axis : at->n->axis;
 	for (int64_t i = 0; i < count; i++) {
 		join.combine = reduces && i > 0;
-		LK_TRY(take(at, moved(at->run, at->rank, at->n->axis, first + i), &join));
+		LK_TRY(take(at, moved(at->run, at->rank, axis, first + i), &join, &joined));
 	}
-	return LK_OK;
+	if (joined == at->box.count * (reduces ? count : 1)) return LK_OK;
+	return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d: ranks gave %lld elements for %lld", at->id, (long long)joined,
+	               (long long)at->box.count);
 }
 
 lk_status lc_run_comm(lc_run *run, const lc_node *n, int id, int64_t item, lk_error *err) {

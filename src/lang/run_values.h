@@ -101,7 +101,7 @@ typedef struct lc_join {
 	lc_dtype dtype;
 	uint64_t key;
 } lc_join;
-/* The elements of `from` that lie in `to` as well, joined into it. */
-void lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to, const lc_box *to_box);
+/* The elements of `from` that lie in `to` as well, joined into it; returns how many. */
+int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to, const lc_box *to_box);
 
 #endif

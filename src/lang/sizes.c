@@ -67,9 +67,9 @@ bool lc_local_part(const lc_program *p, const lc_node *n, const lc_sizes *s, con
 		int64_t ranks = s->symbol[a], at = lc_coordinate(p, s, rank, a);
 		if (l->kind == LC_ROOT && at != l->root) return false;
 		if (l->kind != LC_S) continue;
-		int64_t slice = ((at - l->turn) % ranks + ranks) % ranks;
-		begin[l->dim] = lc_slice_begin(whole[l->dim], ranks, slice);
-		extent[l->dim] = lc_slice_begin(whole[l->dim], ranks, slice + 1) - begin[l->dim];
+		int64_t slice = ((at - l->turn) % ranks + ranks) % ranks, held = extent[l->dim];
+		begin[l->dim] += lc_slice_begin(held, ranks, slice);
+		extent[l->dim] = lc_slice_begin(held, ranks, slice + 1) - lc_slice_begin(held, ranks, slice);
 	}
 	return true;
 }
@@ -169,25 +169,41 @@ lk_status lc_sizes_check(const lc_program *p, const lc_sizes *s, lk_error *err) 
 
 /* ---- of a rewritten program ---- */
 
-static lk_status refine_axis(int64_t ranks, const char *name, const lc_axis *outer, const lc_axis *inner, int64_t out[2], lk_error *err) {
-	out[1] = inner->size ? inner->size : outer->size ? ranks / outer->size : 1;
-	out[0] = out[1] ? ranks / out[1] : 0;
-	if (out[0] >= 1 && out[0] * out[1] == ranks && (!outer->size || outer->size == out[0])) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sizes", "%lld ranks of %s do not make groups of %lld", (long long)ranks, name, (long long)out[1]);
+/* How many axes of q, from `at` on, stand for axis a of p: itself, or parts, which have its name and an ending. */
+static int parts_of_axis(const lc_program *p, int a, const lc_program *q, int at) {
+	const char *name = p->axes[a].name;
+	size_t length = strnlen(name, LC_AXIS_STEM);
+	int count = 0;
+	if (at < q->axis_count && strcmp(name, q->axes[at].name) == 0) return 1;
+	while (at + count < q->axis_count) {
+		const char *part = q->axes[at + count].name;
+		if (lc_axis_find(p, part) >= 0 || strncmp(part, name, length) != 0 || part[length] != '_') break;
+		count++;
+	}
+	return count;
+}
+
+/* All parts but the first have a fixed size; the first takes what is left. */
+static lk_status divide_axis(const lc_axis *whole, int64_t ranks, const lc_axis *parts, int count, int64_t *out, lk_error *err) {
+	int64_t inner = 1;
+	for (int i = 1; i < count; i++) {
+		out[i] = parts[i].size;
+		inner *= parts[i].size > 0 && parts[i].size <= LC_RANKS && inner <= LC_RANKS ? parts[i].size : LC_RANKS + 1;
+	}
+	out[0] = ranks / inner;
+	if (out[0] >= 1 && out[0] * inner == ranks && (!parts->size || parts->size == out[0])) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--sizes", "%lld ranks of %s do not make groups of %lld", (long long)ranks, whole->name, (long long)inner);
 	return lk_hint(err, "choose a multiple");
 }
 
 static lk_status refine_axes(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out, lk_error *err) {
 	int to = 0;
 	for (int a = 0; a < p->axis_count; a++) {
-		if (to < q->axis_count && strcmp(p->axes[a].name, q->axes[to].name) == 0) {
-			out->symbol[to++] = s->symbol[a];
-			continue;
-		}
-		if (to + 1 >= q->axis_count)
-			return lk_fail(err, LK_ERR_INTERNAL, q->name, "a mesh that is no refinement of the other");
-		LK_TRY(refine_axis(s->symbol[a], p->axes[a].name, &q->axes[to], &q->axes[to + 1], &out->symbol[to], err));
-		to += 2;
+		int count = parts_of_axis(p, a, q, to);
+		if (count == 0) return lk_fail(err, LK_ERR_INTERNAL, q->name, "a mesh that is no refinement of the other");
+		if (count == 1) out->symbol[to] = s->symbol[a];
+		else LK_TRY(divide_axis(&p->axes[a], s->symbol[a], &q->axes[to], count, &out->symbol[to], err));
+		to += count;
 	}
 	return LK_OK;
 }

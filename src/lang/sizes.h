@@ -29,6 +29,7 @@ static inline int64_t lc_slice_begin(int64_t n, int64_t ranks, int64_t r) {
 
 enum {
 	LC_RANKS = 4096,           /* of a mesh that is interpreted or run */
+	LC_AXIS_STEM = 40,         /* bytes of an axis' name that the names of its parts begin with, before "_" */
 	LC_ITEMS = 65536,          /* tensors of a list */
 	LC_EXTENTS = 1 << 24,      /* extents that sizes are checked for: values or dims, times the tensors of a list */
 };
@@ -51,8 +52,8 @@ lk_status lc_sizes_check(const lc_program *p, const lc_sizes *s, lk_error *err);
 
 /* The part of it that is about axes and indices alone. */
 lk_status lc_sizes_check_mesh(const lc_program *p, const lc_sizes *s, lk_error *err);
-/* The sizes of p for a program that was rewritten from it, q: the same, or, where q has two axes in place of one of p (groups,
- * and ranks of a group), that axis' ranks divided among them. Refused: ranks that do not divide. *out must be freed in
+/* The sizes of p for a program that was rewritten from it, q: the same, or, where q has several axes in place of one of p (groups,
+ * and ranks of a group; "dp" has become "dp_o" and "dp_i"), that axis' ranks divided among them. Refused: ranks that do not divide. *out must be freed in
  * every case. */
 lk_status lc_sizes_refine(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out, lk_error *err);
 

@@ -110,6 +110,7 @@ static int extents_of(const lc_maker *m, const lc_step *s, int v) {
 	const lc_node *n = lc_value(m, v);
 	lc_family family = lc_ops[n->op].family;
 	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&s->gathers, v)) return n->in[0];
+	if (n->op == LC_UPDATE && m->at[n->in[1]].into == v) return -1; /* what is gathered */
 	return m->at[v].held == LC_STORED || v == s->scatter ? v : -1;
 }
 

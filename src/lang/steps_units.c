@@ -216,12 +216,22 @@ static lk_status decide_out(lc_maker *m, int v, lk_error *err) {
 	return LK_OK;
 }
 
+/* Whether update v takes what its own bundle gathers, and nothing of the bundle reads it: the pass reads this rank's slice
+ * of the state, element by element, where the gather writes. */
+static bool ring_writes(const lc_maker *m, int v) {
+	int e = lc_value(m, v)->in[1], bundle = lc_fused(m, v);
+	if (lc_value(m, e)->op != LC_ALLGATHER || bundle < 0 || lc_fused(m, e) != bundle) return false;
+	for (int i = 0; i < m->at[v].users; i++)
+		if (lc_fused(m, m->users[m->at[v].first + i]) == bundle) return false;
+	return true;
+}
+
 /* Whether what update v takes may be written to the state directly: by a step that does not read that memory. */
 static bool written_directly(const lc_maker *m, int v) {
 	int e = lc_value(m, v)->in[1];
 	const lc_node *n = lc_value(m, e);
 	bool heavy = collective(n) || lc_ops[n->op].family == LC_CONTRACT || n->op == LC_GATHER_ROWS || n->op == LC_SEND;
-	if (!heavy || m->at[e].users != 1 || lc_fused(m, e) >= 0 || n->bucket >= 0) return false;
+	if (!heavy || m->at[e].users != 1 || n->bucket >= 0 || (lc_fused(m, e) >= 0 && !ring_writes(m, v))) return false;
 	for (int k = 0; k < n->inputs; k++) {
 		int o = n->in[k];
 		while (lc_value(m, o)->op == LC_SLICE || relabels(lc_value(m, o))) o = lc_value(m, o)->in[0];
@@ -255,7 +265,7 @@ static bool ring_takes(const lc_maker *m, int v) {
 		const lc_node *x = lc_value(m, n->in[0]);
 		bool inside = lc_fused(m, n->in[0]) == lc_fused(m, v);
 		if (!inside && (x->name || !pointwise(x) || m->at[n->in[0]].users != 1)) return false;
-		for (int i = 0; i < m->at[v].users; i++)
+		for (int i = 0; i < m->at[v].users && m->at[v].into < 0; i++)
 			if (lc_fused(m, m->users[m->at[v].first + i]) == lc_fused(m, v)) return false;
 		if (unit < 0 || m->units.at[unit].step.gathers.count == 0) return true;
 		const lc_node *other = lc_value(m, m->units.at[unit].step.gathers.at[0]);

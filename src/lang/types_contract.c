@@ -101,6 +101,8 @@ static lk_status one_sliced(lc_program *p, lc_node *n, const roles *r, int axis,
 	lc_layout l = lc_in(p, n, i)->layout[axis];
 	int to = r->to[i][l.dim], partner = r->partner[i][l.dim];
 	if (to == FIXED) return lc_refuse_layout(p, n, i, axis, ", where neighbours are needed", err);
+	if (to >= 0 && lc_in(p, n, i)->dim[l.dim] == 0 && n->dim[to] != 0)
+		return lc_refuse_layout(p, n, i, axis, ", where its one matrix is repeated on all ranks", err);
 	if (partner >= 0) {
 		if (l.turn) return lc_refuse_layout(p, n, i, axis, " and turned, beside a replicated value", err);
 		LK_TRY(lc_slice_operand(p, n, 1 - i, partner, axis, err));

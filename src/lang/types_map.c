@@ -139,6 +139,8 @@ static lk_status sliced(lc_program *p, lc_node *n, int axis, int which, lk_error
 		const lc_node *a = lc_in(p, n, i);
 		const lc_layout *other = &a->layout[axis];
 		int d = l.dim - (n->rank - a->rank);
+		if (other->kind == LC_S && a->dim[other->dim] == 0 && n->dim[placed(p, n, i, other->dim)] != 0)
+			return lc_refuse_layout(p, n, i, axis, ", where its one element is repeated on all ranks", err);
 		if (other->kind == LC_S) {
 			if (placed(p, n, i, other->dim) == l.dim && other->turn == l.turn) continue;
 			lc_shown(p, n->in[which], x), lc_shown(p, n->in[i], y);

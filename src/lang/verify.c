@@ -216,11 +216,27 @@ static lk_status try_mesh(verifier *v, const int64_t axes[LC_AXES], uint64_t num
 	return LK_OK;
 }
 
-/* Every axis has every number of ranks, as far as there are not too many in all. */
-static lk_status each_mesh(verifier *v) {
+enum { CHOICES = 24 };
+
+/* The numbers of ranks that were asked for, or the usual ones; where the rewritten mesh has groups, some groups of them. */
+static int choose_ranks(const verifier *v, int out[CHOICES]) {
 	static const int usual[] = {1, 2, 3, 4, 8};
 	const int *ranks = v->o->ranks ? v->o->ranks : usual;
-	int choices = v->o->ranks ? v->o->rank_count : (int)(sizeof usual / sizeof *usual), combinations = 1;
+	int count = v->o->ranks ? v->o->rank_count : (int)(sizeof usual / sizeof *usual), group = 1;
+	if (count > CHOICES - 2) count = CHOICES - 2;
+	memcpy(out, ranks, sizeof *out * (size_t)count);
+	if (v->o->ranks || v->q->axis_count == v->p->axis_count) return count;
+	for (int a = 0; a < v->q->axis_count; a++)
+		if (lc_axis_find(v->p, v->q->axes[a].name) < 0 && v->q->axes[a].size > 0 && v->q->axes[a].size <= LC_VERIFY_RANKS / group)
+			group *= (int)v->q->axes[a].size;
+	for (int groups = 2; groups <= 3 && group > 1; groups++)
+		if (group * groups <= LC_VERIFY_RANKS) out[count++] = group * groups;
+	return count;
+}
+
+/* Every axis has every number of ranks, as far as there are not too many in all. */
+static lk_status each_mesh(verifier *v) {
+	int ranks[CHOICES], choices = choose_ranks(v, ranks), combinations = 1;
 	for (int a = 0; a < v->p->axis_count; a++) combinations *= choices;
 	for (int c = 0; c < combinations && v->out->equal; c++) {
 		int64_t axes[LC_AXES] = {0}, all = 1;

@@ -14,7 +14,10 @@
 #include "lang/run.h"
 #include "plan/timed.h"
 
-enum { LK_TUNE_PROGRAMS = 2000 }; /* that a search looks at unless it is told */
+enum {
+	LK_TUNE_PROGRAMS = 2000,      /* that a search looks at unless it is told */
+	LK_TUNE_OPERATIONS = 400000,  /* that it simulates, then: large programs take longer */
+};
 
 /* A program that was looked at: by which directives it came about, and how long it takes. */
 typedef struct lk_found {
@@ -30,6 +33,7 @@ typedef struct lk_search {
 	lk_found plain;
 	uint64_t plain_hash;
 	int looked;             /* programs timed, plain included */
+	uint64_t operations;    /* simulated, of all of them */
 	int refused, known;     /* rewrites that were not legal; that led to a program seen before */
 	bool capped;            /* there were more to look at */
 	double seconds;         /* of searching */
@@ -38,7 +42,7 @@ typedef struct lk_search {
 typedef struct lk_search_options {
 	const lk_cluster *cluster;
 	const lc_sizes *sizes;
-	int programs;           /* 0: LK_TUNE_PROGRAMS */
+	int programs;           /* 0: LK_TUNE_PROGRAMS, or as many as LK_TUNE_OPERATIONS allow */
 	bool only_plain;        /* looks at the plain program alone */
 } lk_search_options;
 
@@ -91,6 +95,8 @@ typedef struct lk_tuned {
 	bool verified;
 	lc_verdict verdict;     /* of the fastest against the plain program */
 	int top;
+	const char *const *warnings; /* lines of a wisdom file that were ignored */
+	size_t warning_count;
 } lk_tuned;
 
 void lk_tuned_text(const lk_tuned *t, FILE *out);

@@ -10,6 +10,7 @@
 typedef struct candidate {
 	int parent;                 /* -1: the plain program */
 	lc_directive last;          /* what made it of its parent */
+	bool open;                  /* an overlap in chunks, of any number */
 	int depth;
 	lc_program *p;
 	uint64_t hash;
@@ -83,14 +84,14 @@ static bool seen(const searcher *x, uint64_t hash) {
 }
 
 /* Takes the program: it is kept or freed. A program that cannot become steps is none. */
-static lk_status consider(searcher *x, lc_program *q, int parent, const lc_directive *d, lk_error *err) {
-	candidate c = {.parent = parent, .p = q, .hash = lc_program_hash(q)};
+static lk_status consider(searcher *x, lc_program *q, int parent, const lc_directive *d, bool open, lk_error *err) {
+	candidate c = {.parent = parent, .p = q, .hash = lc_program_hash(q), .open = open};
 	if (d) c.last = *d, c.depth = x->all.at[parent].depth + 1;
 	lk_status status = LK_OK;
 	if (seen(x, c.hash)) x->s->known++;
 	else if ((status = time_program(x, q, &c.time, &c.chunks, err)) == LK_ERR_INPUT && d) x->s->refused++;
 	else if (status == LK_OK) {
-		x->s->looked++;
+		x->s->looked++, x->s->operations += c.time.operations;
 		if (!lk_push(&x->all)) status = lk_oom(err);
 		else *lk_last(&x->all) = c, q = NULL;
 	}
@@ -98,21 +99,38 @@ static lk_status consider(searcher *x, lc_program *q, int parent, const lc_direc
 	return status == LK_ERR_INPUT && d ? LK_OK : status;
 }
 
-static lk_status try_move(searcher *x, int from, const lc_directive *d, lk_error *err) {
+static lk_status try_move(searcher *x, int from, lc_directive *d, lk_error *err) {
+	bool open = d->kind == LC_OVERLAP && d->chunks > 0 && !d->order;
+	if (open) d->chunks = 0;
 	lc_program *q = NULL;
 	lk_error why;
 	lk_status status = lc_rewrite(x->all.at[from].p, d, &q, &why);
-	if (status == LK_OK) return consider(x, q, from, d, err);
+	if (status == LK_OK) return consider(x, q, from, d, open, err);
 	if (status != LK_ERR_INPUT) return *err = why, status;
 	x->s->refused++;
 	return LK_OK;
+}
+
+/* The same overlap in other numbers of chunks is one move here: all numbers are timed, and the best is kept. */
+static bool same_but_chunks(const lc_directive *a, const lc_directive *b) {
+	if (a->kind != LC_OVERLAP || b->kind != LC_OVERLAP || a->order != b->order || a->name_count != b->name_count) return false;
+	for (int i = 0; i < a->name_count; i++)
+		if (strcmp(a->names[i].text, b->names[i].text) != 0) return false;
+	return true;
+}
+
+static bool enough(const searcher *x) {
+	return x->s->looked >= x->limit || (x->o->programs <= 0 && x->s->operations >= LK_TUNE_OPERATIONS);
 }
 
 static lk_status expand(searcher *x, int from, lk_error *err) {
 	lc_moves moves = {0};
 	lk_status status = lc_rewrite_moves(x->all.at[from].p, x->nodes, &moves, err);
 	size_t i = 0;
-	for (; i < moves.count && status == LK_OK && x->s->looked < x->limit; i++) status = try_move(x, from, &moves.at[i], err);
+	for (; i < moves.count && status == LK_OK && !enough(x); i++) {
+		if (i && same_but_chunks(&moves.at[i], &moves.at[i - 1])) continue;
+		status = try_move(x, from, &moves.at[i], err);
+	}
 	x->s->capped |= i < moves.count;
 	lk_vec_free(&moves);
 	x->all.at[from].expanded = true;
@@ -144,8 +162,7 @@ static lk_status found_of(searcher *x, int id, lk_found *out, lk_error *err) {
 	for (int i = id; x->all.at[i].parent >= 0; i = x->all.at[i].parent) {
 		lc_directive *d = &list[x->all.at[i].depth - 1];
 		*d = x->all.at[i].last;
-		bool ring = d->order && strcmp(d->order, "ring") == 0;
-		if (d->kind == LC_OVERLAP && d->chunk && !d->chunks && !ring) d->chunks = c->chunks;
+		if (x->all.at[i].open) d->chunks = c->chunks;
 	}
 	return LK_OK;
 }
@@ -170,9 +187,9 @@ static lk_status collect(searcher *x, lk_error *err) {
 static lk_status search(searcher *x, lk_error *err) {
 	lc_program *plain = NULL;
 	LK_TRY(lc_rewrite_all(x->origin, NULL, &plain, err));
-	LK_TRY(consider(x, plain, -1, NULL, err));
+	LK_TRY(consider(x, plain, -1, NULL, false, err));
 	for (int next; !x->o->only_plain && (next = next_candidate(x)) >= 0;) {
-		if (x->s->looked >= x->limit) {
+		if (enough(x)) {
 			x->s->capped = true;
 			break;
 		}

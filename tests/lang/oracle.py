@@ -419,7 +419,7 @@ def compare(executable, path, name, schedule, sizes, function):
 
 def main():
     executable, chosen = os.path.abspath(sys.argv[1]), sys.argv[2:]
-    passed = failed = 0
+    passed = failed = skipped = 0
     for key, (function, slack, meshes) in PROGRAMS.items():
         path, name = key.split(":")
         if chosen and name not in chosen:
@@ -436,8 +436,10 @@ def main():
             try:
                 difference = compare(executable, path, name, schedule, sizes, function)
             except RuntimeError as error:
-                print(f"{what}: {error}")
-                failed += 1
+                no_groups = "do not make groups" in str(error)  # a hierarchical schedule on a mesh without groups
+                print(f"{what}: {'skipped: ' if no_groups else ''}{error}")
+                skipped += no_groups
+                failed += not no_groups
                 continue
             worst = max(worst, difference)
             failed += difference > slack
@@ -445,7 +447,7 @@ def main():
             if difference > slack:
                 print(f"{what}: differs by {difference:.4g} roundings, where {slack} may add up")
         print(f"{path} {name}: at most {worst:.3g} roundings apart, {slack} allowed")
-    print(f"lang-oracle: {passed} passed, {failed} failed, 0 skipped")
+    print(f"lang-oracle: {passed} passed, {failed} failed, {skipped} skipped")
     return failed != 0
 
 

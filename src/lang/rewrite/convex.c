@@ -8,9 +8,25 @@ typedef struct search {
 	const lc_program *p;
 	const uint8_t *set;
 	int *through;    /* [values] outside, and behind the set: the first value outside on the way; -1 */
+	int *joined;     /* [bundles] the same: what runs together is behind the set as soon as a part of it is */
 } search;
 
-static int behind(const search *s, int id) { return s->set[id] ? -1 : s->through[id]; }
+static int behind_joined(const search *s, int bundle) { return bundle < 0 ? -1 : s->joined[bundle]; }
+
+static int behind(const search *s, int id) {
+	const lc_node *n = &s->p->nodes.at[id];
+	if (s->set[id]) return -1;
+	if (s->through[id] >= 0) return s->through[id];
+	int through = behind_joined(s, n->fuse);
+	return through >= 0 ? through : behind_joined(s, n->overlap);
+}
+
+/* Whether it was not known before. */
+static bool join(const search *s, int bundle, int through) {
+	if (bundle < 0 || through < 0 || s->joined[bundle] >= 0) return false;
+	s->joined[bundle] = through;
+	return true;
+}
 
 /* The first value outside that stands between the set and what `id` must wait for; -1. */
 static int readers_before(const search *s, int id) {
@@ -41,21 +57,38 @@ static bool reads_set(const search *s, int id) {
 	return false;
 }
 
-static int find(search *s) {
+static int pass(search *s, bool *more) {
+	*more = false;
 	for (int i = 0; i < (int)s->p->nodes.count; i++) {
+		const lc_node *n = &s->p->nodes.at[i];
 		int outside = waits_for(s, i);
-		s->through[i] = -1;
 		if (s->set[i] && outside >= 0) return outside;
-		if (!s->set[i]) s->through[i] = outside >= 0 ? outside : reads_set(s, i) ? i : -1;
+		if (s->set[i]) continue;
+		s->through[i] = outside >= 0 ? outside : reads_set(s, i) ? i : -1;
+		*more |= join(s, n->fuse, s->through[i]) | join(s, n->overlap, s->through[i]);
 	}
 	return -1;
 }
 
+/* A bundle that turns out to be behind the set may begin before it, so the values are gone through again. */
+static int find(search *s) {
+	int outside;
+	bool more;
+	do outside = pass(s, &more);
+	while (outside < 0 && more);
+	return outside;
+}
+
 lk_status lc_check_convex(const lc_program *p, const uint8_t *set, const lc_directive *d, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	search s = {p, set, LK_ARRAY(&arena, int, p->nodes.count)};
-	int through = s.through ? find(&s) : -1;
-	bool room = s.through != NULL;
+	search s = {p, set, LK_ARRAY(&arena, int, p->nodes.count), LK_ARRAY(&arena, int, p->bundles.count)};
+	bool room = s.through && s.joined;
+	int through = -1;
+	if (room) {
+		memset(s.through, 0xff, sizeof *s.through * p->nodes.count);
+		memset(s.joined, 0xff, sizeof *s.joined * p->bundles.count);
+		through = find(&s);
+	}
 	lk_arena_free(&arena);
 	if (!room) return lk_oom(err);
 	if (through < 0) return LK_OK;

@@ -94,7 +94,8 @@ static lk_status gather_back(mover *m, int id, lk_error *err) {
 	g.axis = (int8_t)m->axis, g.d = l.kind == LC_S ? l.dim : 0;
 	g.part_of = m->passage->name, g.also = NULL;
 	g.name = n->name;
-	m->b.to->nodes.at[m->cut[id]].name = NULL;
+	lc_node *cut = &m->b.to->nodes.at[m->cut[id]];
+	if (cut->name == n->name) cut->name = NULL; /* what was gathered all along, a state perhaps, keeps its own */
 	return lc_add(m->b.to, &g, &m->b.map[id], err);
 }
 

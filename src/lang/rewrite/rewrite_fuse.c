@@ -191,11 +191,14 @@ static lk_status check_used(const fuser *f, uint8_t *live, lk_error *err) {
 
 static lk_status check(fuser *f, lk_arena *arena, lk_error *err) {
 	uint8_t *live = lc_new_set(f->p, arena);
-	bool any = false;
+	bool any = false, computes = false;
 	if (!live) return lk_oom(err);
 	LK_TRY(mark(f, err));
 	find_after(f);
-	for (int i = 0; i < count(f); i++) any |= in_pass(f, i);
+	for (int i = 0; i < count(f); i++) {
+		any |= in_pass(f, i);
+		computes |= in_pass(f, i) && (lc_is_pointwise(node(f, i)) || is_reduction(node(f, i)));
+	}
 	if (!any) return refuse(f, err, "there is nothing to fuse");
 	LK_TRY(check_used(f, live, err));
 	LK_TRY(check_space(f, err));
@@ -207,6 +210,10 @@ static lk_status check(fuser *f, lk_arena *arena, lk_error *err) {
 	for (int i = 0; i < count(f); i++)
 		if (f->set[i]) LK_TRY(check_place(f, i, err));
 	LK_TRY(check_collectives(f, err));
+	if (!computes) {
+		refuse(f, err, "%s computes nothing that a pass could hold", f->d->names[0].text);
+		return lk_hint(err, "add the statements between the collectives");
+	}
 	return lc_names_new(f->p, f->d, err);
 }
 

@@ -16,6 +16,7 @@
 #ifndef LK_LANG_TARGET_MPI_H
 #define LK_LANG_TARGET_MPI_H
 
+#include "lang/target/target.h"
 #include "lang/target/target_text.h"
 
 typedef struct lc_mpi {
@@ -57,6 +58,10 @@ lk_status lc_mpi_touch(lc_mpi *c, int id);
 lk_status lc_mpi_plan(lc_mpi *c);
 lk_status lc_mpi_tables(lc_mpi *c);
 
+/* ---- target_mpi_api.c: definitions of what target_header.c declares ---- */
+void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, FILE *out);
+void lc_mpi_api(const lc_mpi *c, const lc_variant *v);
+
 /* ---- one file per kind of step: each writes "static void stepN_NAME(rt_run *run)" and what it needs ---- */
 typedef lk_status lc_mpi_step(lc_mpi *c, const lc_step *s);
 lc_mpi_step lc_mpi_map;      /* target_mpi_map.c */
@@ -74,6 +79,13 @@ lk_status lc_mpi_any(lc_mpi *c, const lc_step *s);   /* by its kind */
  * has one element; the outer loop then has one trip); rt_product(part, 0, outer) is the number of trips and
  * rt_product(part, outer, rank) the elements of each. */
 lk_status lc_mpi_pass(lc_mpi *c, const lc_step *s, const char *name, int *outer);
+/* The same for a ring: "(rt_run *run, int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip)". Where it
+ * reads the reduce-scatter it adds, of trip `from` on, what arrived and what this rank has; `skip`: from an index in the
+ * slice to one in the whole tensor. Operands of gathers without other memory are written to the gathers' own. */
+lk_status lc_mpi_ring_pass(lc_mpi *c, const lc_step *s, const char *name);
+lk_status lc_mpi_outer(lc_mpi *c, const lc_step *s, int *outer);
+/* In target_mpi_ring.c: the reduction of elements a and b of memory in the format of reduce-scatter `scatter`. */
+void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out);
 /* Writes the statements of collectives of one kind between whole parts, for all tensors of their list: declarations of
  * `from` and `to`, a call. `bucket`: bytes of a message that joins tensors, 0: one for each. */
 lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucket, int depth);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { POINTER = 160 };
+enum { POINTER = 160, INDEX = 256 };
 
 static const lc_node *node(const lc_pass *pass, int id) { return &pass->p->nodes.at[id]; }
 static lc_dtype format(const lc_pass *pass, int id) { return (lc_dtype)node(pass, id)->dtype; }
@@ -54,8 +54,26 @@ static void put_index(const lc_pass *pass, const lc_place *at, FILE *out) {
 
 /* ---- expressions ---- */
 
+/* In a ring: the last addition of its reduce-scatter, of what came and of what this rank has. */
+static void put_arrived(const lc_pass *pass, const lc_place *at, FILE *out) {
+	char index[2][INDEX];
+	for (int i = 0; i < 2; i++) {
+		FILE *text = fmemopen(index[i], sizeof index[i], "w");
+		if (!text) return;
+		fprintf(text, i ? "p_mine[" : "p_arrived[");
+		put_index(pass, at, text);
+		fputs(i ? "]" : " - first]", text);
+		fclose(text);
+	}
+	lc_put_join(node(pass, at->id), index[0], index[1], out);
+}
+
 static void put_load(const lc_pass *pass, int place, lc_dtype t, FILE *out) {
 	const lc_place *at = &pass->places.at[place];
+	if (pass->arrives && at->kind == LC_PLACE_PART && at->id == pass->step->scatter) {
+		put_arrived(pass, at, out);
+		return;
+	}
 	char name[LC_IDENTIFIER];
 	bool called = strcmp(lc_load_call(t), "(") != 0;
 	if (called) fputs(lc_load_call(t), out);
@@ -130,7 +148,35 @@ static bool aliased(const lc_pass *pass, const lc_place *at) {
 	int found = 0;
 	for (size_t i = 0; i < pass->places.count; i++)
 		found += lc_mpi_root(pass->c, pass->places.at[i].id) == lc_mpi_root(pass->c, at->id) && pass->places.at[i].kind != LC_PLACE_WHOLE;
+	for (int i = 0; i < pass->step->gathers.count; i++) found += lc_mpi_root(pass->c, pass->step->gathers.at[i]) == lc_mpi_root(pass->c, at->id);
 	return found > 1;
+}
+
+/* The gather that takes a value which lies nowhere else; -1. */
+static int gather_of(const lc_pass *pass, int id) {
+	const lc_ids *gathers = &pass->step->gathers;
+	for (int i = 0; i < gathers->count; i++)
+		if (node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0) return gathers->at[i];
+	return -1;
+}
+
+/* The ends of a ring: what arrives, and where gathers take their slices from. */
+static bool put_ends(lc_pass *pass, const lc_place *at) {
+	FILE *out = pass->c->out;
+	char name[LC_IDENTIFIER], part[POINTER], space[POINTER];
+	const char *type = lc_memory_type(format(pass, at->id));
+	int gather = gather_of(pass, at->id), outer = pass->loops.count ? pass->loops.first[1] : 0;
+	if (at->id == pass->step->scatter) {
+		fprintf(out, "\tconst %s *restrict p_arrived = arrived, *restrict p_mine = (const %s *)(%s)->data + skip;\n", type, type,
+		        lc_mpi_part(pass->c, node(pass, at->id)->in[0], part, sizeof part));
+		fprintf(out, "\tconst int64_t first = from * rt_product(%s, %d, %d);\n",
+		        lc_mpi_part(pass->c, pass->step->space, space, sizeof space), outer, node(pass, pass->step->space)->rank);
+	} else if (gather >= 0) {
+		bool into = lc_mpi_root(pass->c, gather) != gather; /* the state that it is gathered into, which may be read beside */
+		fprintf(out, "\t%s *%s%s = (%s *)(%s)->data + skip;\n", type, into ? "" : "restrict ", place_name(pass, "p", at, name), type,
+		        lc_mpi_part(pass->c, gather, part, sizeof part));
+	}
+	return gather >= 0 || at->id == pass->step->scatter;
 }
 
 static void put_pointer(lc_pass *pass, const lc_place *at) {
@@ -138,6 +184,7 @@ static void put_pointer(lc_pass *pass, const lc_place *at) {
 	char name[LC_IDENTIFIER], part[POINTER], view[POINTER];
 	bool written = at->view < 0 && (is_stored(pass, at->id) || pass->source[at->id] == LC_RESULT);
 	lc_mpi_part(pass->c, at->id, part, sizeof part);
+	if (pass->arrives && at->view < 0 && put_ends(pass, at)) return;
 	fprintf(pass->c->out, "\t%s%s *%s%s = ", written ? "" : "const ", lc_memory_type(t), aliased(pass, at) ? "" : "restrict ",
 	        place_name(pass, "p", at, name));
 	if (at->view < 0) fprintf(pass->c->out, "(%s)->data;\n", part);
@@ -334,6 +381,20 @@ static void sums_at(lc_pass *pass, int loops, int depth, void (*put)(lc_pass *, 
 		if (outer_loops(pass, pass->results.at[i]) == loops) put(pass, pass->results.at[i], depth);
 }
 
+/* Whether an iteration of the inner loop reads nothing that another writes. Compilers see it in functions' restrict
+ * parameters only, and test for overlaps only so many pointers. */
+static bool independent(const lc_pass *pass) {
+	for (size_t i = 0; i < pass->places.count; i++)
+		if (needs_pointer(pass, &pass->places.at[i]) && aliased(pass, &pass->places.at[i])) return false;
+	for (size_t i = 0; i < pass->results.count; i++)
+		if (outer_loops(pass, pass->results.at[i]) < 0) return false;
+	for (size_t i = 0; i < pass->stores.count; i++) {
+		lc_place at = lc_place_of(pass->p, pass->step->space, LC_PLACE_PART, lc_mpi_owner(pass->c, pass->stores.at[i]), -1);
+		if (!lc_place_moves(&pass->loops, &at, pass->loops.count - 1)) return false;
+	}
+	return true;
+}
+
 static void put_loops(lc_pass *pass) {
 	FILE *out = pass->c->out;
 	int count = pass->loops.count, least = pass->ranged && count == 0;
@@ -341,6 +402,7 @@ static void put_loops(lc_pass *pass) {
 	sums_at(pass, 0, 1, begin_sum);
 	for (int l = 0; l < count; l++) {
 		char v = variable(l);
+		if (l + 1 == count && independent(pass)) fputs("\tRT_INDEPENDENT\n", out);
 		lc_put_tabs(l + 1, out);
 		if (l == 0 && pass->ranged) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);
 		else fprintf(out, "for (int64_t %c = 0; %c < n_%c; %c++) {\n", v, v, v, v);
@@ -375,13 +437,14 @@ static void put_inside(lc_pass *pass) {
 		if (outer_loops(pass, pass->results.at[i]) < 0) end_sums(pass, pass->results.at[i]);
 }
 
-static lk_status put_function(lc_mpi *c, const lc_step *s, const char *head, bool ranged, int *outer) {
+static lk_status put_function(lc_mpi *c, const lc_step *s, const char *head, bool ranged, bool arrives, int *outer) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(c, s, &pass);
 	if (status == LK_OK) {
-		pass.ranged = ranged;
+		pass.ranged = ranged, pass.arrives = arrives;
 		if (outer) *outer = pass.loops.count ? pass.loops.first[1] : 0;
 		fprintf(c->out, "%s {\n", head);
+		if (arrives) fputs("\t(void)item, (void)arrived, (void)skip;\n", c->out);
 		put_inside(&pass);
 		fputs("}\n\n", c->out);
 		for (size_t i = 0; i < pass.places.count && status == LK_OK; i++) {
@@ -396,7 +459,21 @@ static lk_status put_function(lc_mpi *c, const lc_step *s, const char *head, boo
 lk_status lc_mpi_pass(lc_mpi *c, const lc_step *s, const char *name, int *outer) {
 	char head[2 * LC_IDENTIFIER];
 	snprintf(head, sizeof head, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to)", name);
-	return put_function(c, s, head, true, outer);
+	return put_function(c, s, head, true, false, outer);
+}
+
+lk_status lc_mpi_ring_pass(lc_mpi *c, const lc_step *s, const char *name) {
+	char head[3 * LC_IDENTIFIER];
+	snprintf(head, sizeof head, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip)", name);
+	return put_function(c, s, head, true, true, NULL);
+}
+
+lk_status lc_mpi_outer(lc_mpi *c, const lc_step *s, int *outer) {
+	lc_pass pass;
+	lk_status status = lc_pass_open(c, s, &pass);
+	if (status == LK_OK) *outer = pass.loops.count ? pass.loops.first[1] : 0;
+	lc_pass_close(&pass);
+	return status;
 }
 
 lk_status lc_mpi_map(lc_mpi *c, const lc_step *s) {
@@ -404,10 +481,10 @@ lk_status lc_mpi_map(lc_mpi *c, const lc_step *s) {
 	lc_mpi_function(c, s, name);
 	if (s->list < 0) {
 		snprintf(head, sizeof head, "static void %s(rt_run *run)", name);
-		return put_function(c, s, head, false, NULL);
+		return put_function(c, s, head, false, false, NULL);
 	}
 	snprintf(head, sizeof head, "static void %s_of(rt_run *run, int64_t item)", name);
-	LK_TRY(put_function(c, s, head, false, NULL));
+	LK_TRY(put_function(c, s, head, false, false, NULL));
 	fprintf(c->out, "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); item++) %s_of(run, item);\n}\n\n",
 	        name, lc_mpi_number(c, s->space, space), name);
 	return LK_OK;

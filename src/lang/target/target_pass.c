@@ -84,15 +84,17 @@ static lk_status find_store(lc_pass *pass, int id) {
 	return LK_OK;
 }
 
-static bool collected(const lc_step *s, int id) {
+/* What the ring's collectives leave: the sum that arrives, what is gathered, a state that is gathered into. */
+static bool collected(const lc_pass *pass, int id) {
+	const lc_step *s = pass->step;
 	for (int i = 0; i < s->gathers.count; i++)
-		if (s->gathers.at[i] == id) return true;
+		if (s->gathers.at[i] == id || (node(pass, id)->op == LC_UPDATE && s->gathers.at[i] == node(pass, id)->in[1])) return true;
 	return s->scatter == id;
 }
 
 static lk_status find_all(lc_pass *pass) {
 	const lc_step *s = pass->step;
-	for (int i = 0; i < s->values.count; i++) pass->inside[s->values.at[i]] = !collected(s, s->values.at[i]);
+	for (int i = 0; i < s->values.count; i++) pass->inside[s->values.at[i]] = !collected(pass, s->values.at[i]);
 	for (int i = 0; i < s->values.count; i++) {
 		int id = s->values.at[i];
 		if (!pass->inside[id]) continue;

@@ -29,6 +29,7 @@ typedef struct lc_pass {
 	LK_VEC(int) results;        /* reductions and totals */
 	lc_loops loops;
 	bool ranged;                /* the outer loop goes from .. to */
+	bool arrives;               /* of a ring: the reduce-scatter's last addition is in it */
 } lc_pass;
 
 /* Frees by lc_pass_close; memory beside the vectors is the context's. */

@@ -1,0 +1,555 @@
+/* Rings: a reduce-scatter, the pass over what it leaves, and the all-gathers of what the pass writes, as one.
+ *
+ * Chunk c of a tensor is its slice c along the dim that is cut. Every chunk is cut into as many subs; for each sub, in
+ * order, the summands go round once: rank r sends chunk r-1, adds its own part to chunk r-2, ..., and last to chunk r,
+ * where the pass follows in the same loop. What the pass wrote goes round next, while later subs are summed. Several
+ * tensors can be joined: their slices c make one chunk, without a copy where a sub lies in one piece.
+ *
+ * No rank waits for a later message than its neighbours have reached, for all go by (sub, step) in order; two buffers
+ * would do. All requests are in one array: NULL means over.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RT_RING_FN static __attribute__((unused)) /* not every program uses all of it */
+#ifndef RT_RING_BYTES
+#define RT_RING_BYTES (256 << 10) /* of a sub: two of them, the states beside them, stay in a core's second cache */
+#endif
+enum { RT_RING_GATHERS = 8, RT_RING_ALIGN = 64 };
+
+typedef struct rt_ring_item {
+	int64_t outer, extent, inner;         /* the whole tensor on this rank, seen along the dim that is cut */
+	const void *parts;                    /* this rank's summand; NULL without a reduce-scatter */
+	void *whole[RT_RING_GATHERS];         /* what the gathers fill; the pass writes this rank's slice there */
+} rt_ring_item;
+
+/* Memory that outlives a run, so that the next one finds it warm. */
+typedef struct rt_ring_pool {
+	char *at;
+	size_t size;
+} rt_ring_pool;
+
+/* Where a piece of a sub lies: in one tensor, without a gap. */
+typedef struct rt_ring_piece {
+	int item;
+	int64_t at;                           /* in the whole tensor */
+	int64_t begin, count;                 /* in the slice */
+	int64_t offset;                       /* in the sub */
+} rt_ring_piece;
+
+typedef struct rt_ring {
+	/* given */
+	MPI_Comm comm;
+	rt_ring_item *item;
+	int items, gathers;
+	size_t part_size, whole_size[RT_RING_GATHERS]; /* bytes of an element; part_size 0: no reduce-scatter */
+	int64_t bucket;                       /* bytes that are joined; 0: every tensor alone */
+	int64_t sub_bytes;                    /* 0: RT_RING_BYTES */
+	int64_t subs;                         /* of a chunk; 0: by sub_bytes */
+	int64_t unit;                         /* subs hold whole multiples of so many elements; 0: any. Tensors are not joined */
+	bool by_rows;                         /* subs hold whole rows: `inner` elements, or all of a chunk's where outer > 1 */
+	bool by_runs;                         /* subs hold all of a chunk's rows that lie together */
+	const void *neutral;                  /* an element that adds nothing, for a mesh of one rank */
+	void (*add)(void *sum, const void *mine, int64_t count);
+	/* The pass over a piece of this rank's slice, in ascending order; once also over one without an element. May be NULL:
+	 * gathers alone. */
+	void (*last)(void *self, const void *arrived, const rt_ring_piece *piece);
+	void (*produce)(struct rt_ring *ring, int64_t sub, int chunk); /* makes this rank's summand; may be NULL */
+	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
+	/* Between groups of ranks: subs that the pass has finished go on to a rank of another group (to >= 0), or what is
+	 * gathered comes from there (from >= 0). `slice` is this rank's slice in memory of its own. One tensor alone. */
+	struct {
+		MPI_Comm comm;
+		bool there;                       /* false: no other group */
+		int to, from;
+		void *slice;
+		size_t size;                      /* bytes of an element */
+	} hop;
+	void *self;
+	rt_ring_pool *pool;
+	/* counted */
+	int64_t sent, hop_sent;               /* bytes along the ring, and to another group */
+	/* its own */
+	int rank, ranks, groups, slots, requests;
+	int64_t total, steps;                 /* subs of all groups; messages of a stage: total * (ranks - 1) */
+	int *first, *group_of;                /* [groups + 1] items; [total] */
+	int64_t *sub_of, *length;             /* [groups + 1] first sub; [groups][ranks] elements of a chunk */
+	int64_t sub_size;                     /* elements of the largest sub */
+	bool joined;                          /* some sub lies in several pieces */
+	char *sums, *packs, *own, *landed;    /* [slots] subs; own, landed: [gathers][slots] */
+	MPI_Request *request;
+	int64_t led, posted, head, finished, made, used, hopped; /* how far: first sends, receives, sums, passes, callbacks */
+	int64_t gather_posted[RT_RING_GATHERS], gather_head[RT_RING_GATHERS];
+} rt_ring;
+
+/* ---- how chunks are cut ---- */
+
+RT_RING_FN int64_t rt_ring_cut(int64_t n, int64_t ranks, int64_t r) {
+	int64_t more = n % ranks;
+	return n / ranks * r + (r < more ? r : more);
+}
+
+/* Elements of an item's chunk. */
+RT_RING_FN int64_t rt_ring_share(const rt_ring *ring, const rt_ring_item *item, int chunk) {
+	int64_t begin = rt_ring_cut(item->extent, ring->ranks, chunk);
+	return item->outer * (rt_ring_cut(item->extent, ring->ranks, chunk + 1) - begin) * item->inner;
+}
+
+RT_RING_FN int64_t rt_ring_unit(const rt_ring *ring, int group, int chunk) {
+	const rt_ring_item *item = &ring->item[ring->first[group]];
+	if (ring->by_runs) return rt_ring_share(ring, item, chunk) / item->outer;
+	if (!ring->by_rows) return ring->unit ? (RT_RING_ALIGN + ring->unit - 1) / ring->unit * ring->unit : RT_RING_ALIGN;
+	return item->outer == 1 ? item->inner : rt_ring_share(ring, item, chunk) / item->outer;
+}
+
+/* The elements [*from, *from + count) of the group's chunk; the result is the count. */
+RT_RING_FN int64_t rt_ring_range(const rt_ring *ring, int64_t sub, int chunk, int64_t *from) {
+	int group = ring->group_of[sub];
+	int64_t length = ring->length[(int64_t)group * ring->ranks + chunk], unit = rt_ring_unit(ring, group, chunk);
+	int64_t k = sub - ring->sub_of[group], subs = ring->sub_of[group + 1] - ring->sub_of[group];
+	if (unit < 1) unit = 1;
+	int64_t units = (length + unit - 1) / unit;
+	int64_t to = rt_ring_cut(units, subs, k + 1) * unit;
+	*from = rt_ring_cut(units, subs, k) * unit;
+	if (to > length) to = length;
+	if (*from > length) *from = length;
+	return to - *from;
+}
+
+/* A walk over the pieces of a sub. With `all` also over slices without an element, each in one sub, in order. */
+typedef struct rt_ring_path {
+	int item, chunk, end;
+	bool all, final;                      /* final: the last sub of its group */
+	int64_t skip, left, offset;
+} rt_ring_path;
+
+RT_RING_FN rt_ring_path rt_ring_walk(const rt_ring *ring, int64_t sub, int chunk) {
+	int group = ring->group_of[sub];
+	rt_ring_path walk = {.item = ring->first[group], .chunk = chunk, .end = ring->first[group + 1]};
+	walk.final = sub + 1 == ring->sub_of[group + 1];
+	walk.left = rt_ring_range(ring, sub, chunk, &walk.skip);
+	return walk;
+}
+
+RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_ring_path *walk, rt_ring_piece *out) {
+	while (walk->item < walk->end && (walk->left > 0 || (walk->all && walk->final))) {
+		const rt_ring_item *item = &ring->item[walk->item];
+		int64_t begin = rt_ring_cut(item->extent, ring->ranks, walk->chunk);
+		int64_t run = (rt_ring_cut(item->extent, ring->ranks, walk->chunk + 1) - begin) * item->inner;
+		if (walk->skip >= item->outer * run) {
+			bool empty = walk->all && run == 0 && walk->skip == 0;
+			walk->skip -= item->outer * run, walk->item++;
+			if (!empty) continue;
+			*out = (rt_ring_piece){walk->item - 1, 0, 0, 0, walk->offset};
+			return true;
+		}
+		if (walk->left == 0) return false;
+		int64_t row = walk->skip / run, column = walk->skip % run;
+		int64_t count = run - column < walk->left ? run - column : walk->left;
+		*out = (rt_ring_piece){walk->item, row * item->extent * item->inner + begin * item->inner + column, walk->skip, count,
+			walk->offset};
+		walk->skip += count, walk->left -= count, walk->offset += count;
+		return true;
+	}
+	return false;
+}
+
+/* ---- memory ---- */
+
+RT_RING_FN void *rt_ring_memory(size_t count, size_t size) {
+	void *at = calloc(count ? count : 1, size ? size : 1);
+	if (!at) {
+		fprintf(stderr, "memory is out: a ring needs %zu bytes\n", count * size);
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	return at;
+}
+
+RT_RING_FN char *rt_ring_pooled(rt_ring_pool *pool, size_t size) {
+	if (size > pool->size) {
+		free(pool->at);
+		pool->at = rt_ring_memory(size, 1), pool->size = size;
+	}
+	return pool->at;
+}
+
+RT_RING_FN void rt_ring_groups(rt_ring *ring) {
+	int64_t bytes = (int64_t)(ring->part_size ? ring->part_size : ring->whole_size[0]), filled = 0;
+	ring->first = rt_ring_memory((size_t)ring->items + 1, sizeof *ring->first);
+	for (int i = 0; i < ring->items; i++) {
+		const rt_ring_item *item = &ring->item[i];
+		int64_t more = item->outer * item->extent * item->inner * bytes;
+		if (i == 0 || ring->by_rows || ring->by_runs || ring->unit || filled + more > ring->bucket) ring->first[ring->groups++] = i, filled = 0;
+		else ring->joined = true;
+		if (item->outer > 1) ring->joined = true;
+		filled += more;
+	}
+	ring->first[ring->groups] = ring->items;
+}
+
+RT_RING_FN int64_t rt_ring_count_subs(const rt_ring *ring, int group) {
+	int64_t longest = 0, bytes = (int64_t)(ring->part_size ? ring->part_size : ring->whole_size[0]);
+	for (int c = 0; c < ring->ranks; c++) {
+		int64_t length = ring->length[(int64_t)group * ring->ranks + c];
+		if (length > longest) longest = length;
+	}
+	if (ring->subs) return ring->subs;
+	int64_t limit = ring->sub_bytes ? ring->sub_bytes : RT_RING_BYTES;
+	int64_t subs = (longest * bytes + limit - 1) / limit;
+	return subs > 0 ? subs : 1;
+}
+
+RT_RING_FN void rt_ring_tables(rt_ring *ring) {
+	ring->length = rt_ring_memory((size_t)ring->groups * (size_t)ring->ranks, sizeof *ring->length);
+	ring->sub_of = rt_ring_memory((size_t)ring->groups + 1, sizeof *ring->sub_of);
+	for (int g = 0; g < ring->groups; g++) {
+		for (int i = ring->first[g]; i < ring->first[g + 1]; i++)
+			for (int c = 0; c < ring->ranks; c++)
+				ring->length[(int64_t)g * ring->ranks + c] += rt_ring_share(ring, &ring->item[i], c);
+		ring->sub_of[g + 1] = ring->sub_of[g] + rt_ring_count_subs(ring, g);
+	}
+	ring->total = ring->sub_of[ring->groups];
+	ring->steps = ring->total * (ring->ranks - 1);
+	ring->group_of = rt_ring_memory((size_t)ring->total, sizeof *ring->group_of);
+	for (int g = 0; g < ring->groups; g++)
+		for (int64_t u = ring->sub_of[g]; u < ring->sub_of[g + 1]; u++) {
+			ring->group_of[u] = g;
+			for (int c = 0; c < ring->ranks; c++) {
+				int64_t from, count = rt_ring_range(ring, u, c, &from);
+				if (count > ring->sub_size) ring->sub_size = count;
+			}
+		}
+}
+
+RT_RING_FN size_t rt_ring_round(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+RT_RING_FN void rt_ring_buffers(rt_ring *ring) {
+	size_t slots = (size_t)ring->slots, part = rt_ring_round((size_t)ring->sub_size * ring->part_size), whole = 0;
+	for (int j = 0; j < ring->gathers; j++)
+		whole += rt_ring_round((size_t)ring->sub_size * ring->whole_size[j]);
+	if (!ring->joined) whole = 0;
+	char *at = rt_ring_pooled(ring->pool, slots * part * (ring->joined ? 2 : 1) + slots * whole * 2 + 4096);
+	at += (4096 - (uintptr_t)at % 4096) % 4096;
+	ring->sums = at, ring->packs = at + (ring->joined ? slots * part : 0);
+	ring->own = ring->packs + slots * part, ring->landed = ring->own + slots * whole;
+}
+
+RT_RING_FN void rt_ring_open(rt_ring *ring) {
+	MPI_Comm_rank(ring->comm, &ring->rank);
+	MPI_Comm_size(ring->comm, &ring->ranks);
+	rt_ring_groups(ring);
+	rt_ring_tables(ring);
+	ring->slots = 2 * (ring->ranks - 1);
+	if (ring->slots < 4) ring->slots = 4;
+	if (ring->slots > 32) ring->slots = 32;
+	ring->requests = ring->slots * (4 + 3 * ring->gathers);
+	ring->request = rt_ring_memory((size_t)ring->requests, sizeof *ring->request);
+	for (int i = 0; i < ring->requests; i++) ring->request[i] = MPI_REQUEST_NULL;
+	rt_ring_buffers(ring);
+	if (ring->part_size && ring->ranks == 1)
+		for (int64_t i = 0; i < ring->sub_size; i++)
+			memcpy(ring->sums + (size_t)i * ring->part_size, ring->neutral, ring->part_size);
+}
+
+RT_RING_FN void rt_ring_close(rt_ring *ring) {
+	free(ring->first);
+	free(ring->group_of);
+	free(ring->sub_of);
+	free(ring->length);
+	free(ring->request);
+}
+
+/* ---- messages ---- */
+
+enum { RT_RING_TAKE, RT_RING_ON, RT_RING_LEAD, RT_RING_HOP, RT_RING_OWN };
+
+/* The requests of a kind; those of gather j are OWN + 3j: this rank's own, the arriving, those handed on. */
+RT_RING_FN MPI_Request *rt_ring_request(rt_ring *ring, int kind, int64_t i) {
+	return &ring->request[kind * ring->slots + i % ring->slots];
+}
+
+RT_RING_FN bool rt_ring_free(rt_ring *ring, int kind, int64_t i) {
+	return *rt_ring_request(ring, kind, i) == MPI_REQUEST_NULL;
+}
+
+RT_RING_FN int rt_ring_turn(const rt_ring *ring, int64_t r) {
+	return (int)((r % ring->ranks + ring->ranks) % ring->ranks);
+}
+
+/* Stage 0 is the reduce-scatter, 1 + j gather j; messages of a step have a tag of their own, so that steps may overtake. */
+RT_RING_FN int rt_ring_tag(const rt_ring *ring, int stage, int64_t step) {
+	return (int)(64 + stage * (ring->ranks - 1) + step);
+}
+
+RT_RING_FN void rt_ring_isend(rt_ring *ring, const void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
+	if (bytes == 0) return;
+	ring->sent += bytes;
+	MPI_Isend(at, (int)bytes, MPI_BYTE, rt_ring_turn(ring, ring->rank + 1), rt_ring_tag(ring, stage, step), ring->comm,
+		request);
+}
+
+RT_RING_FN void rt_ring_irecv(rt_ring *ring, void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
+	if (bytes == 0) return;
+	MPI_Irecv(at, (int)bytes, MPI_BYTE, rt_ring_turn(ring, ring->rank - 1), rt_ring_tag(ring, stage, step), ring->comm,
+		request);
+}
+
+/* A sub of a chunk in one piece: where it lies, or copied together into `pack`. `gather` -1: of the parts. */
+RT_RING_FN const char *rt_ring_packed(const rt_ring *ring, int64_t sub, int chunk, int gather, char *pack) {
+	size_t size = gather < 0 ? ring->part_size : ring->whole_size[gather];
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	int64_t all = walk.left;
+	rt_ring_piece piece;
+	while (rt_ring_next(ring, &walk, &piece)) {
+		const rt_ring_item *item = &ring->item[piece.item];
+		const char *from = (const char *)(gather < 0 ? item->parts : item->whole[gather]) + (size_t)piece.at * size;
+		if (piece.count == all) return from;
+		memcpy(pack + (size_t)piece.offset * size, from, (size_t)piece.count * size);
+	}
+	return pack;
+}
+
+/* Where a sub of a gathered tensor lies if it is in one piece, else NULL. */
+RT_RING_FN char *rt_ring_place(const rt_ring *ring, int64_t sub, int chunk, int gather) {
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	int64_t all = walk.left;
+	rt_ring_piece piece;
+	if (!rt_ring_next(ring, &walk, &piece) || piece.count != all) return NULL;
+	return (char *)ring->item[piece.item].whole[gather] + (size_t)piece.at * ring->whole_size[gather];
+}
+
+RT_RING_FN char *rt_ring_slot(const rt_ring *ring, char *base, int gather, int64_t i) {
+	size_t bytes = 0;
+	for (int j = 0; j < gather; j++) bytes += rt_ring_round((size_t)ring->sub_size * ring->whole_size[j]);
+	size_t size = gather < 0 ? ring->part_size : ring->whole_size[gather];
+	return base + bytes * (size_t)ring->slots + (size_t)(i % ring->slots) * rt_ring_round((size_t)ring->sub_size * size);
+}
+
+/* ---- the reduce-scatter ---- */
+
+/* This rank's summand of a chunk is there. They are made in the order in which they leave: chunk r-1, r-2, ..., r. */
+RT_RING_FN bool rt_ring_made(const rt_ring *ring, int64_t sub, int chunk) {
+	return !ring->produce || sub * ring->ranks + rt_ring_turn(ring, ring->rank - 1 - chunk) < ring->made;
+}
+
+/* The first message of a sub's way round. */
+RT_RING_FN bool rt_ring_lead(rt_ring *ring) {
+	int64_t u = ring->led;
+	int chunk = rt_ring_turn(ring, ring->rank - 1);
+	if (u >= ring->total || !rt_ring_free(ring, RT_RING_LEAD, u) || !rt_ring_made(ring, u, chunk)) return false;
+	int64_t from, count = rt_ring_range(ring, u, chunk, &from);
+	const char *at = rt_ring_packed(ring, u, chunk, -1, rt_ring_slot(ring, ring->packs, -1, u));
+	rt_ring_isend(ring, at, count * (int64_t)ring->part_size, 0, 0, rt_ring_request(ring, RT_RING_LEAD, u));
+	ring->led++;
+	return true;
+}
+
+RT_RING_FN bool rt_ring_listen(rt_ring *ring) {
+	int64_t i = ring->posted, step = i % (ring->ranks - 1);
+	if (i >= ring->steps || i >= ring->head + ring->slots || !rt_ring_free(ring, RT_RING_ON, i)) return false;
+	int64_t from, count = rt_ring_range(ring, i / (ring->ranks - 1), rt_ring_turn(ring, ring->rank - step - 2), &from);
+	rt_ring_irecv(ring, rt_ring_slot(ring, ring->sums, -1, i), count * (int64_t)ring->part_size, 0, step,
+		rt_ring_request(ring, RT_RING_TAKE, i));
+	ring->posted++;
+	return true;
+}
+
+/* A sub of this rank's slice, in memory of its own. */
+RT_RING_FN char *rt_ring_hop_at(const rt_ring *ring, int64_t sub, int64_t *bytes) {
+	int64_t from, count = rt_ring_range(ring, sub, ring->rank, &from);
+	*bytes = count * (int64_t)ring->hop.size;
+	return (char *)ring->hop.slice + (size_t)from * ring->hop.size;
+}
+
+/* What the next subs of another group's pass are received into. */
+RT_RING_FN bool rt_ring_await(rt_ring *ring) {
+	int64_t u = ring->hopped, bytes;
+	if (!ring->hop.there || ring->hop.from < 0 || u >= ring->total || u >= ring->finished + ring->slots) return false;
+	char *at = rt_ring_hop_at(ring, u, &bytes);
+	if (bytes) MPI_Irecv(at, (int)bytes, MPI_BYTE, ring->hop.from, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, u));
+	ring->hopped++;
+	return true;
+}
+
+RT_RING_FN void rt_ring_leap(rt_ring *ring, int64_t sub) {
+	int64_t bytes;
+	if (!ring->hop.there || ring->hop.to < 0) return;
+	char *at = rt_ring_hop_at(ring, sub, &bytes);
+	if (bytes) MPI_Isend(at, (int)bytes, MPI_BYTE, ring->hop.to, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, sub));
+	ring->hop_sent += bytes;
+}
+
+/* Whether the messages of a finished sub can leave, and what it is made of has come. */
+RT_RING_FN bool rt_ring_clear(rt_ring *ring, int64_t sub) {
+	if (ring->hop.there && !rt_ring_free(ring, RT_RING_HOP, sub)) return false;
+	if (ring->hop.there && ring->hop.from >= 0 && sub >= ring->hopped) return false;
+	for (int j = 0; j < ring->gathers; j++)
+		if (!rt_ring_free(ring, RT_RING_OWN + 3 * j, sub)) return false;
+	return true;
+}
+
+/* The pass over a sub of this rank's chunk, and its messages. */
+RT_RING_FN void rt_ring_finish(rt_ring *ring, const char *arrived) {
+	int64_t u = ring->finished++, from, count = rt_ring_range(ring, u, ring->rank, &from);
+	rt_ring_path walk = rt_ring_walk(ring, u, ring->rank);
+	rt_ring_piece piece;
+	walk.all = true;
+	while (ring->last && rt_ring_next(ring, &walk, &piece))
+		ring->last(ring->self, arrived ? arrived + (size_t)piece.offset * ring->part_size : NULL, &piece);
+	rt_ring_leap(ring, u);
+	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++) {
+		const char *at = rt_ring_packed(ring, u, ring->rank, j, rt_ring_slot(ring, ring->own, j, u));
+		rt_ring_isend(ring, at, count * (int64_t)ring->whole_size[j], 1 + j, 0,
+			rt_ring_request(ring, RT_RING_OWN + 3 * j, u));
+	}
+}
+
+RT_RING_FN void rt_ring_join(rt_ring *ring, char *sums, int64_t sub, int chunk) {
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	rt_ring_piece piece;
+	while (rt_ring_next(ring, &walk, &piece)) {
+		const char *mine = (const char *)ring->item[piece.item].parts + (size_t)piece.at * ring->part_size;
+		ring->add(sums + (size_t)piece.offset * ring->part_size, mine, piece.count);
+	}
+}
+
+/* The next message of the reduce-scatter in order, if it has come: joined with this rank's part and handed on, or
+ * finished. */
+RT_RING_FN bool rt_ring_sum(rt_ring *ring) {
+	int64_t i = ring->head, steps = ring->ranks - 1;
+	if (i >= ring->posted || !rt_ring_free(ring, RT_RING_TAKE, i)) return false;
+	int64_t u = i / steps, step = i % steps, from;
+	int chunk = rt_ring_turn(ring, ring->rank - step - 2);
+	char *sums = rt_ring_slot(ring, ring->sums, -1, i);
+	if (!rt_ring_made(ring, u, chunk)) return false;
+	if (step == steps - 1) {
+		if (!rt_ring_clear(ring, u)) return false;
+		rt_ring_finish(ring, sums);
+	} else {
+		rt_ring_join(ring, sums, u, chunk);
+		rt_ring_isend(ring, sums, rt_ring_range(ring, u, chunk, &from) * (int64_t)ring->part_size, 0, step + 1,
+			rt_ring_request(ring, RT_RING_ON, i));
+	}
+	ring->head++;
+	return true;
+}
+
+/* Without messages to sum: the pass alone. */
+RT_RING_FN bool rt_ring_alone(rt_ring *ring) {
+	int64_t u = ring->finished;
+	if (u >= ring->total || !rt_ring_clear(ring, u)) return false;
+	if (ring->part_size && !rt_ring_made(ring, u, ring->rank)) return false;
+	rt_ring_finish(ring, ring->part_size ? ring->sums : NULL);
+	return true;
+}
+
+/* ---- the all-gathers ---- */
+
+RT_RING_FN bool rt_ring_expect(rt_ring *ring, int j) {
+	int64_t i = ring->gather_posted[j], step = i % (ring->ranks - 1), u = i / (ring->ranks - 1), from;
+	if (i >= ring->steps || i >= ring->gather_head[j] + ring->slots) return false;
+	if (!rt_ring_free(ring, RT_RING_OWN + 3 * j + 2, i)) return false;
+	int chunk = rt_ring_turn(ring, ring->rank - step - 1);
+	char *at = rt_ring_place(ring, u, chunk, j);
+	if (!at) at = rt_ring_slot(ring, ring->landed, j, i);
+	rt_ring_irecv(ring, at, rt_ring_range(ring, u, chunk, &from) * (int64_t)ring->whole_size[j], 1 + j, step,
+		rt_ring_request(ring, RT_RING_OWN + 3 * j + 1, i));
+	ring->gather_posted[j]++;
+	return true;
+}
+
+RT_RING_FN void rt_ring_unpack(const rt_ring *ring, const char *landed, int64_t sub, int chunk, int j) {
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	rt_ring_piece piece;
+	size_t size = ring->whole_size[j];
+	while (rt_ring_next(ring, &walk, &piece))
+		memcpy((char *)ring->item[piece.item].whole[j] + (size_t)piece.at * size, landed + (size_t)piece.offset * size,
+			(size_t)piece.count * size);
+}
+
+RT_RING_FN bool rt_ring_land(rt_ring *ring, int j) {
+	int64_t i = ring->gather_head[j], steps = ring->ranks - 1, from;
+	if (i >= ring->gather_posted[j] || !rt_ring_free(ring, RT_RING_OWN + 3 * j + 1, i)) return false;
+	int64_t u = i / steps, step = i % steps;
+	int chunk = rt_ring_turn(ring, ring->rank - step - 1);
+	const char *at = rt_ring_place(ring, u, chunk, j);
+	if (!at) at = rt_ring_slot(ring, ring->landed, j, i), rt_ring_unpack(ring, at, u, chunk, j);
+	if (step + 1 < steps)
+		rt_ring_isend(ring, at, rt_ring_range(ring, u, chunk, &from) * (int64_t)ring->whole_size[j], 1 + j, step + 1,
+			rt_ring_request(ring, RT_RING_OWN + 3 * j + 2, i));
+	ring->gather_head[j]++;
+	return true;
+}
+
+/* ---- running ---- */
+
+/* Whatever can be done without waiting. */
+RT_RING_FN bool rt_ring_try(rt_ring *ring) {
+	bool moved = false, scatters = ring->part_size && ring->ranks > 1;
+	while (rt_ring_await(ring)) moved = true;
+	while (scatters && rt_ring_listen(ring)) moved = true;
+	while (scatters && rt_ring_lead(ring)) moved = true;
+	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
+		while (rt_ring_expect(ring, j)) moved = true;
+	if (scatters ? rt_ring_sum(ring) : rt_ring_alone(ring)) moved = true;
+	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
+		while (rt_ring_land(ring, j)) moved = true;
+	return moved;
+}
+
+/* Called by whoever computes in between: most MPI libraries move messages only inside calls. */
+RT_RING_FN void rt_ring_poke(rt_ring *ring) {
+	int index, flag;
+	do {
+		while (rt_ring_try(ring)) {}
+		MPI_Testany(ring->requests, ring->request, &index, &flag, MPI_STATUS_IGNORE);
+	} while (flag && index != MPI_UNDEFINED);
+}
+
+RT_RING_FN bool rt_ring_over(const rt_ring *ring) {
+	if (ring->finished < ring->total) return false;
+	if (ring->part_size && ring->ranks > 1 && (ring->led < ring->total || ring->head < ring->steps)) return false;
+	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
+		if (ring->gather_head[j] < ring->steps) return false;
+	if (ring->arrive && ring->used < ring->total * ring->ranks) return false;
+	return !ring->produce || ring->made >= ring->total * ring->ranks;
+}
+
+/* The next piece of computing beside the messages, if there is one: a summand to be made, or a chunk that has come. */
+RT_RING_FN bool rt_ring_work(rt_ring *ring) {
+	int64_t ranks = ring->ranks;
+	if (ring->produce && ring->made < ring->total * ranks) {
+		ring->produce(ring, ring->made / ranks, rt_ring_turn(ring, ring->rank - 1 - ring->made % ranks));
+		ring->made++;
+		return true;
+	}
+	if (!ring->arrive || ring->used >= ring->total * ranks) return false;
+	if (ring->used < ring->total) {      /* this rank's own chunk first */
+		if (ring->used >= ring->finished) return false;
+		ring->arrive(ring, ring->used, ring->rank);
+	} else {
+		int64_t i = ring->used - ring->total;
+		if (i >= ring->gather_head[0]) return false;
+		ring->arrive(ring, i / (ranks - 1), rt_ring_turn(ring, ring->rank - i % (ranks - 1) - 1));
+	}
+	ring->used++;
+	return true;
+}
+
+RT_RING_FN void rt_ring_run(rt_ring *ring) {
+	rt_ring_open(ring);
+	while (!rt_ring_over(ring)) {
+		if (rt_ring_try(ring)) continue;
+		if (rt_ring_work(ring)) {
+			rt_ring_poke(ring);
+			continue;
+		}
+		int index;
+		MPI_Waitany(ring->requests, ring->request, &index, MPI_STATUS_IGNORE);
+	}
+	MPI_Waitall(ring->requests, ring->request, MPI_STATUSES_IGNORE);
+	rt_ring_close(ring);
+}

@@ -1,0 +1,164 @@
+/* process.c: fork, two pipes, poll with a deadline. The program is a process group of its own, which is asked to end
+ * (SIGTERM, so that launchers end what they have started) and two seconds later made to. */
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { GRACE = 2 }; /* seconds between the request to end and the end */
+
+typedef struct taken {
+	int from;
+	char *text;
+	size_t size, limit;
+} taken;
+
+static double now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Takes what is there; false at the end of the stream. */
+static bool take(taken *t) {
+	char part[65536];
+	ssize_t got = read(t->from, part, sizeof part);
+	if (got < 0) return errno == EINTR || errno == EAGAIN;
+	size_t room = t->limit - t->size, kept = (size_t)got < room ? (size_t)got : room;
+	if (kept) memcpy(t->text + t->size, part, kept);
+	t->size += kept;
+	t->text[t->size] = '\0';
+	return got > 0;
+}
+
+/* Until both streams have ended. What still runs at the deadline is ended. */
+static void listen_to(pid_t pid, taken streams[2], double deadline, bool *late) {
+	struct pollfd fds[2] = {{streams[0].from, POLLIN, 0}, {streams[1].from, POLLIN, 0}};
+	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+		double left = deadline - now();
+		if (left <= 0) {
+			if (*late) {
+				kill(-pid, SIGKILL);
+				return;
+			}
+			kill(-pid, SIGTERM);
+			*late = true, deadline = now() + GRACE;
+			continue;
+		}
+		if (poll(fds, 2, left > 1 ? 1000 : (int)(left * 1000) + 1) <= 0) continue;
+		for (int i = 0; i < 2; i++)
+			if (fds[i].fd >= 0 && fds[i].revents && !take(&streams[i])) fds[i].fd = -1;
+	}
+}
+
+/* The streams have ended; the process itself may take longer. */
+static int wait_for(pid_t pid, double deadline, bool *late) {
+	int status;
+	for (;;) {
+		pid_t got = waitpid(pid, &status, *late || now() > deadline ? 0 : WNOHANG);
+		if (got == pid) break;
+		if (got < 0 && errno != EINTR) return 255;
+		if (now() > deadline && !*late) {
+			kill(-pid, SIGKILL);
+			*late = true;
+		}
+		nanosleep(&(struct timespec){0, 2000000}, NULL);
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static char **environment(const char *const *settings) {
+	size_t count = 0, more = 0, used = 0;
+	while (environ[count]) count++;
+	while (settings && settings[more]) more++;
+	char **all = malloc((count + more + 1) * sizeof *all);
+	if (!all) return NULL;
+	for (size_t i = 0; i < count; i++) {
+		size_t name = strcspn(environ[i], "=") + 1;
+		bool replaced = false;
+		for (size_t k = 0; k < more; k++) replaced |= strncmp(environ[i], settings[k], name) == 0;
+		if (!replaced) all[used++] = environ[i];
+	}
+	for (size_t k = 0; k < more; k++) all[used++] = (char *)settings[k];
+	all[used] = NULL;
+	return all;
+}
+
+static lk_status start(const lk_process *process, const int pipes[4], pid_t *pid, lk_error *err) {
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t how;
+	char **all = environment(process->settings);
+	if (!all) return lk_oom(err);
+	posix_spawn_file_actions_init(&files);
+	posix_spawnattr_init(&how);
+	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&files, pipes[1], 1);
+	posix_spawn_file_actions_adddup2(&files, pipes[3], 2);
+	posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP);
+	posix_spawnattr_setpgroup(&how, 0);
+	int failed = posix_spawnp(pid, process->arguments[0], &files, &how, (char *const *)process->arguments, all);
+	posix_spawn_file_actions_destroy(&files);
+	posix_spawnattr_destroy(&how);
+	free(all);
+	if (!failed) return LK_OK;
+	return lk_fail(err, LK_ERR_IO, process->arguments[0], "could not be started: %s", strerror(failed));
+}
+
+static bool open_pipes(int pipes[4]) {
+	for (int i = 0; i < 4; i += 2)
+		if (pipe2(pipes + i, O_CLOEXEC) != 0) return false;
+	return true;
+}
+
+static void close_pipes(int pipes[4], int first, int step) {
+	for (int i = first; i < 4; i += step)
+		if (pipes[i] >= 0) close(pipes[i]), pipes[i] = -1;
+}
+
+lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_error *err) {
+	*end = (lk_process_end){.out = malloc(process->limit + 1), .messages = malloc(process->limit + 1)};
+	if (!end->out || !end->messages) return lk_oom(err);
+	*end->out = *end->messages = '\0';
+	int pipes[4] = {-1, -1, -1, -1};
+	pid_t pid;
+	lk_status status = open_pipes(pipes) ? start(process, pipes, &pid, err)
+	                                     : lk_fail(err, LK_ERR_IO, "", "no pipe: %s", strerror(errno));
+	close_pipes(pipes, 1, 2);
+	if (status == LK_OK) {
+		taken streams[2] = {{pipes[0], end->out, 0, process->limit}, {pipes[2], end->messages, 0, process->limit}};
+		double deadline = now() + process->seconds;
+		listen_to(pid, streams, deadline, &end->late);
+		end->code = wait_for(pid, deadline + GRACE, &end->late);
+	}
+	close_pipes(pipes, 0, 2);
+	return status;
+}
+
+void lk_process_end_free(lk_process_end *end) {
+	free(end->out);
+	free(end->messages);
+	*end = (lk_process_end){0};
+}
+
+bool lk_process_found(const char *name) {
+	const char *path = getenv("PATH");
+	char full[PATH_MAX];
+	for (size_t part; path && *path; path += part + (path[part] == ':')) {
+		part = strcspn(path, ":");
+		if (snprintf(full, sizeof full, "%.*s/%s", (int)part, path, name) < (int)sizeof full && access(full, X_OK) == 0)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,28 @@
+/* target_mpi_ring.h: what rings and overlaps share: one ring of the runtime (data/target/mpi_ring.h) as text. */
+#ifndef LK_LANG_TARGET_MPI_RING_H
+#define LK_LANG_TARGET_MPI_RING_H
+
+#include "lang/target/target_mpi.h"
+
+enum { LC_RING_GATHERS = 8 }; /* RT_RING_GATHERS */
+
+/* A reduce-scatter, a pass and all-gathers, as far as there are any. */
+typedef struct lc_ring {
+	const lc_step *pass;        /* RING or MAP, or NULL */
+	int scatter;                /* or -1 */
+	int gather[LC_RING_GATHERS], gathers;
+	int axis, d;
+	int outer;                  /* dims of the pass's outer loop; those behind are one trip */
+	int64_t bucket, chunks;
+	const char *produce, *arrive; /* functions that compute beside the messages, or NULL */
+	int sends;                  /* a send from the pass to the gathers of another group, or -1 */
+} lc_ring;
+
+/* What a step is as a ring; false where it cannot be one, with the reason. */
+bool lc_ring_see(const lc_mpi *c, const lc_step *s, lc_ring *out, const char **why);
+/* Whether trips of the pass fit into what lies together. */
+bool lc_ring_fits(const lc_mpi *c, const lc_ring *ring, const char **why);
+/* The functions of a ring called NAME: the sum, the pass, and NAME itself. */
+lk_status lc_ring_write(lc_mpi *c, lc_ring *ring, const char *name);
+
+#endif
