@@ -72,7 +72,7 @@ REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
 .PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle \
-        mpi lint syntax man install uninstall clean help FORCE
+        mpi lang-mpi lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -179,6 +179,9 @@ FUZZ_SECONDS ?= 60
 fuzz: ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each; FUZZ_ONLY=name for one
 	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-programs
 	tests/fuzz/run.sh fuzz build/fuzz/fuzzers $(FUZZ_SECONDS) $(FUZZ_ONLY)
+
+lang-mpi: $(PROGRAM) ## emitted C and MPI against the interpreter, on up to 4 ranks; takes mpicc
+	tests/lang/mpi.sh $(PROGRAM)
 
 check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1), ten minutes of fuzzing per target
 	@set -e; for mode in release asan ubsan tsan; do \

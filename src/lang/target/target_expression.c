@@ -1,6 +1,8 @@
 /* target_expression.c: pointwise values as expressions of C. */
 #include "lang/target/target_text.h"
 
+#include <string.h>
+
 enum { COMPARED = 1, ADDED, MULTIPLIED, SIGNED, ATOM }; /* how tightly an operation binds */
 
 static const lc_node *node(const lc_text *t, int id) { return &t->p->nodes.at[id]; }
@@ -57,21 +59,21 @@ static void put_call(const lc_text *t, const lc_node *n, lc_dtype in) {
 	fputc(')', t->out);
 }
 
+static bool same_register(lc_dtype a, lc_dtype b) { return strcmp(lc_register_type(a), lc_register_type(b)) == 0; }
+
 /* Formats narrower than f32 are rounded when a cast takes them up, and when it makes them. */
 static void put_cast(const lc_text *t, const lc_node *n, bool stored) {
 	lc_dtype to = (lc_dtype)n->dtype, from = (lc_dtype)node(t, n->in[0])->dtype;
-	int closing = 1;
-	if (to == LC_BOOL && from != LC_BOOL) fputs("rt_truth(", t->out);
-	else if (whole(to) && lc_is_real(from)) fprintf(t->out, "rt_to_%s((double)(", lc_dtype_name(to)), closing = 2;
-	else if (whole(to)) fprintf(t->out, "(%s)(", lc_memory_type(to));
-	else if (lc_is_narrow(to) && to != from && !stored) fprintf(t->out, "rt_round_%s((float)(", lc_dtype_name(to)), closing = 2;
-	else fprintf(t->out, "(%s)(", lc_register_type(to));
-	if (lc_is_narrow(from) && to != from && !t->rounded(t->context, n->in[0])) {
-		fprintf(t->out, "rt_round_%s(", lc_dtype_name(from));
-		closing++;
-	}
-	put(t, n->in[0], from, COMPARED);
-	while (closing--) fputc(')', t->out);
+	bool rounds = lc_is_narrow(to) && to != from && !stored, takes = lc_is_narrow(from) && to != from && !t->rounded(t->context, n->in[0]);
+	int closing = 0;
+	if (rounds) closing += fprintf(t->out, "rt_round_%s(", lc_dtype_name(to)) > 0;
+	if (to == LC_BOOL && from != LC_BOOL) closing += fputs("rt_truth(", t->out) >= 0;
+	else if (whole(to) && lc_is_real(from)) closing += fprintf(t->out, "rt_to_%s(", lc_dtype_name(to)) > 0;
+	else if (whole(to)) closing += fprintf(t->out, "(%s)(", lc_memory_type(to)) > 0;
+	else if (!same_register(to, from)) closing += fprintf(t->out, "(%s)(", lc_register_type(to)) > 0;
+	if (takes) closing += fprintf(t->out, "rt_round_%s(", lc_dtype_name(from)) > 0;
+	put(t, n->in[0], from, closing || stored ? COMPARED : ATOM);
+	while (closing-- > 0) fputc(')', t->out);
 }
 
 static void put_dropout(const lc_text *t, int id) {

@@ -41,6 +41,8 @@ int lc_mpi_owner(const lc_mpi *c, int id);
 int lc_mpi_root(const lc_mpi *c, int id);
 /* The part of a value, an expression of type rt_part *: "run->part[t1_gr]"; for lists "&run->part[t1_gr][item]". */
 char *lc_mpi_part(const lc_mpi *c, int id, char *out, size_t size);
+/* For "%s%scount": a member of the part that the text stands for. */
+#define LC_OF(part) (part) + (*(part) == '&'), *(part) == '&' ? "." : "->"
 /* Its number: "t1_gr". */
 char *lc_mpi_number(const lc_mpi *c, int id, char out[LC_IDENTIFIER]);
 /* prefix, '_' and the name, or prefix and number; without a prefix the name or the number alone. */

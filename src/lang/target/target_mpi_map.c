@@ -127,12 +127,12 @@ static void put_number(lc_pass *pass, int id) {
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], part[POINTER];
 	const char *type = lc_register_type(format(pass, id));
+	if (pass->place[id] >= 0) lc_mpi_part(pass->c, id, part, sizeof part);
 	fprintf(out, "\tconst %s %s = ", type, value_name(pass, id, name));
 	if (n->op == LC_SCALAR) fprintf(out, "(%s)run->sizes->scalar[%d]", type, lc_mpi_scalar(pass->c, id));
 	else if (n->op == LC_SIZE) lc_mpi_size(pass->c, id, out);
 	else if (pass->place[id] >= 0)
-		fprintf(out, "%s*(const %s *)(%s)->data%s", lc_load_call(format(pass, id)), lc_memory_type(format(pass, id)),
-		        lc_mpi_part(pass->c, id, part, sizeof part), ")");
+		fprintf(out, "%s*(const %s *)%s%sdata)", lc_load_call(format(pass, id)), lc_memory_type(format(pass, id)), LC_OF(part));
 	else put_made(pass, id, false);
 	fputs(";\n", out);
 }
@@ -187,9 +187,9 @@ static void put_pointer(lc_pass *pass, const lc_place *at) {
 	if (pass->arrives && at->view < 0 && put_ends(pass, at)) return;
 	fprintf(pass->c->out, "\t%s%s *%s%s = ", written ? "" : "const ", lc_memory_type(t), aliased(pass, at) ? "" : "restrict ",
 	        place_name(pass, "p", at, name));
-	if (at->view < 0) fprintf(pass->c->out, "(%s)->data;\n", part);
+	if (at->view < 0) fprintf(pass->c->out, "%s%sdata;\n", LC_OF(part));
 	else
-		fprintf(pass->c->out, "(const %s *)(%s)->data + rt_view(%s, %s);\n", lc_memory_type(t), part,
+		fprintf(pass->c->out, "(const %s *)%s%sdata + rt_view(%s, %s);\n", lc_memory_type(t), LC_OF(part),
 		        lc_mpi_part(pass->c, at->view, view, sizeof view), part);
 }
 
@@ -294,9 +294,10 @@ static void put_finished(lc_pass *pass, int id, const char *sum) {
 	fputs(sum, out);
 	if (n->op == LC_RED_MEAN) {
 		const lc_node *x = node(pass, n->in[0]);
+		lc_mpi_part(pass->c, n->in[0], part, sizeof part);
 		for (int d = 0; d < x->rank; d++)
 			if (n->dims >> d & 1)
-				fprintf(out, " / (double)(%s)->whole[%d]", lc_mpi_part(pass->c, n->in[0], part, sizeof part), d);
+				fprintf(out, " / (double)%s%swhole[%d]", LC_OF(part), d);
 	}
 	fputs("));\n", out);
 }
@@ -322,10 +323,10 @@ static void begin_sums(lc_pass *pass, int id, int slot) {
 	char name[LC_IDENTIFIER], part[POINTER];
 	const char *type = sum_type(format(pass, id));
 	bool total = node(pass, id)->op == LC_TOTAL;
-	fprintf(pass->c->out, "\t%s *%s = rt_sums(run, %d, (%s)->count);\n", type, lc_value_identifier(pass->p, "r", id, name), slot,
-	        lc_mpi_part(pass->c, id, part, sizeof part));
+	lc_mpi_part(pass->c, id, part, sizeof part);
+	fprintf(pass->c->out, "\t%s *%s = rt_sums(run, %d, %s%scount);\n", type, lc_value_identifier(pass->p, "r", id, name), slot, LC_OF(part));
 	const char *first = total && pass->ranged ? "item == 0 && from == 0" : total ? "item == 0" : pass->ranged ? "from == 0" : "true";
-	fprintf(pass->c->out, "\tfor (int64_t e = 0; e < (%s)->count && %s; e++) %s[e] = %s;\n", part, first, name, identity(pass, id));
+	fprintf(pass->c->out, "\tfor (int64_t e = 0; e < %s%scount && %s; e++) %s[e] = %s;\n", LC_OF(part), first, name, identity(pass, id));
 }
 
 static void end_sums(lc_pass *pass, int id) {
@@ -334,7 +335,7 @@ static void end_sums(lc_pass *pass, int id) {
 	const lc_place *at = &pass->places.at[pass->place[id]];
 	lc_value_identifier(pass->p, "r", id, name);
 	lc_mpi_part(pass->c, id, part, sizeof part);
-	fprintf(out, "\tfor (int64_t e = 0; e < (%s)->count", part);
+	fprintf(out, "\tfor (int64_t e = 0; e < %s%scount", LC_OF(part));
 	if (node(pass, id)->op == LC_TOTAL) fprintf(out, " && item + 1 == rt_items(run, %s)", lc_mpi_number(pass->c, pass->step->space, space));
 	if (pass->ranged && pass->loops.count)
 		fprintf(out, " && to == rt_product(%s, 0, %d)", lc_mpi_part(pass->c, pass->step->space, space, sizeof space), pass->loops.first[1]);
@@ -402,7 +403,7 @@ static void put_loops(lc_pass *pass) {
 	sums_at(pass, 0, 1, begin_sum);
 	for (int l = 0; l < count; l++) {
 		char v = variable(l);
-		if (l + 1 == count && independent(pass)) fputs("\tRT_INDEPENDENT\n", out);
+		if (l + 1 == count && independent(pass)) lc_put_tabs(l + 1, out), fputs("RT_INDEPENDENT\n", out);
 		lc_put_tabs(l + 1, out);
 		if (l == 0 && pass->ranged) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);
 		else fprintf(out, "for (int64_t %c = 0; %c < n_%c; %c++) {\n", v, v, v, v);
@@ -424,8 +425,8 @@ static void put_loops(lc_pass *pass) {
 static void put_inside(lc_pass *pass) {
 	int slot = 0;
 	char part[POINTER];
-	if (lc_mpi_may_be_absent(pass->c, pass->step->space))
-		fprintf(pass->c->out, "\tif (!(%s)->here) return;\n", lc_mpi_part(pass->c, pass->step->space, part, sizeof part));
+	lc_mpi_part(pass->c, pass->step->space, part, sizeof part);
+	if (lc_mpi_may_be_absent(pass->c, pass->step->space)) fprintf(pass->c->out, "\tif (!%s%shere) return;\n", LC_OF(part));
 	for (int id = 0; id < (int)pass->p->nodes.count; id++)
 		if (pass->source[id] == LC_NUMBER) put_number(pass, id);
 	put_places(pass);

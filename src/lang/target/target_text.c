@@ -40,11 +40,12 @@ static bool breaks(char last, char c) {
 
 void lc_put_comment(const char *text, const char *lead, FILE *out) {
 	char last = '\n';
-	for (; *text; last = *text++) {
+	for (; *text; text++) {
+		char c = *text == '\n' || *text == '\t' || ((unsigned char)*text >= ' ' && *text != 127) ? *text : '.';
 		if (last == '\n') fputs(lead, out);
-		if (breaks(last, *text)) fputc(last == '\\' ? '.' : ' ', out);
-		bool plain = *text == '\n' || *text == '\t' || (unsigned char)*text >= ' ';
-		fputc(plain && *text != 127 ? *text : '?', out);
+		if (breaks(last, c)) fputc(last == '\\' ? '.' : ' ', out);
+		fputc(c, out);
+		last = c;
 	}
 	if (last != '\n') fputs(last == '\\' ? ".\n" : "\n", out);
 }

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Emitted C and MPI against the interpreter: every program and schedule of examples/lang and tests/lang/conformance, on 1, 2,
+# 3 and 4 ranks, sizes that do not divide and slices without an element included; again with the address and undefined
+# sanitizers; without warnings from gcc and clang. What each rank holds is compared by `lockstep compile run --compare`.
+# Usage: tests/lang/mpi.sh LOCKSTEP [FILE.lk...]; the last line counts comparisons.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export ASAN_OPTIONS=detect_leaks=0 # MPI's own
+flags=(-std=c11 -Wall -Wextra -Werror)
+
+# "dp, tp" and a number of ranks as --sizes: axes of fixed size keep theirs. Nothing where that is impossible.
+mesh() {
+	local axes=${1// /} ranks=$2 first second
+	IFS=, read -r first second <<< "$axes"
+	if [ -z "$second" ]; then
+		if [[ $first == *=* ]]; then [ "${first#*=}" -eq "$ranks" ] && echo "$first"; else echo "$first=$ranks"; fi
+	elif [ "$ranks" -eq 1 ]; then echo "$first=1,$second=1"
+	elif [ $((ranks % 2)) -eq 0 ]; then echo "$first=2,$second=$((ranks / 2))"
+	else echo "$first=1,$second=$ranks"
+	fi
+}
+
+# Sizes of the program's dims: prime numbers, or small ones, that some ranks get nothing of.
+dims() {
+	local file=$1 program=$2 i=0 line name numbers=(37 11 5 7 13 3 2 3 2 3) lists=37:1:500:12
+	if [ "$3" = small ]; then numbers=(3 2 3 1 2 3 2 3 2 3) lists=3:1:7; fi
+	sed -n "/^program $program(/,/^}/s/^[ \t]*dim //p" "$file" | while read -r line; do
+		if [[ $line == *" of "* ]]; then
+			for name in $(echo "${line%% of *}" | tr -d ,); do printf ',%s=%s' "$name" $lists; done
+			continue
+		fi
+		for name in $(echo "$line" | tr -d ,); do printf ',%s=%s' "$name" "${numbers[i]}"; i=$((i + 1)); done
+	done
+}
+
+# The sizes, as the interpreter takes them; without the dims where their conditions do not hold.
+sizes_of() {
+	local axes=$3 kind=$4 text
+	for text in "$axes$(dims "$1" "$2" "$kind")" "$axes"; do
+		"$lockstep" compile run "$1" --program "$2" --sizes "$text" -o json 2> /dev/null | sed -n 's/^ *"sizes": "\(.*\)",$/\1/p' | grep . && return
+	done
+	return 1
+}
+
+compare() { # file program executable ranks kind
+	local axes sizes dump=$work/$2.$4.$5 schedule
+	axes=$(mesh "$(sed -n "s/^program $2(mesh \([^)]*\)).*/\1/p" "$1")" "$4") || return 0
+	sizes=$(sizes_of "$1" "$2" "$axes" "$5") || { echo "skip $2 on $4 ranks"; return 0; }
+	rm -rf "$dump" && mkdir "$dump"
+	if ! timeout 100 mpirun -n "$4" "$3" --sizes "$sizes" --seed "$4" --dump "$dump" > "$dump.log" 2>&1; then
+		echo "FAIL $2 on $4 ranks, $sizes"
+		head -n 20 "$dump.log"
+		return 0
+	fi
+	for schedule in $("$3" --list); do
+		if [ ! -e "$dump/$schedule.0" ]; then
+			echo "skip $2 $schedule on $4 ranks: $(sed -n "s/.*: $schedule is left out: //p" "$dump.log")"
+		elif "$lockstep" compile run "$1" --program "$2" --schedule "$schedule" --sizes "$sizes" --seed "$4" --compare "$dump" > "$dump.out" 2>&1; then
+			echo "pass"
+		else
+			echo "FAIL $2 $schedule on $4 ranks, $sizes"
+			cat "$dump.out"
+		fi
+	done
+}
+
+program() { # file program
+	local base=$work/$2 ranks options
+	"$lockstep" compile emit "$1" --program "$2" --schedule all --target mpi --out "$base.c"
+	"$lockstep" compile emit "$1" --program "$2" --schedule all --target mpi --header --out "$base.h"
+	mpicc "${flags[@]}" -O2 -o "$base" "$base.c" -lm
+	mpicc "${flags[@]}" -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o "$base.san" "$base.c" -lm
+	for options in "" -DLOCKSTEP_NO_MAIN; do
+		OMPI_CC=clang mpicc "${flags[@]}" -Wno-unused-command-line-argument $options -fsyntax-only "$base.c"
+	done
+	mpicc "${flags[@]}" -fsyntax-only -x c "$base.h"
+	for ranks in 1 2 3 4; do compare "$1" "$2" "$base" $ranks large; done
+	compare "$1" "$2" "$base" 4 small
+	for ranks in 3 4; do compare "$1" "$2" "$base.san" $ranks large; done
+	compare "$1" "$2" "$base.san" 4 small
+	rm -f "$base" "$base.san"
+}
+
+if [ "$1" = --program ]; then # one program, for xargs below
+	lockstep=$2 work=$3
+	program "$4" "$5" > "$work/$5.result" 2>&1 || echo "FAIL $5" >> "$work/$5.result"
+	exit 0
+fi
+
+lockstep=$(realpath "$1")
+shift
+if ! command -v mpicc > /dev/null || ! command -v mpirun > /dev/null; then
+	echo "no mpicc or mpirun here; tools/setup.sh check installs them"
+	echo "lang-mpi: 0 passed, 0 failed, 1 skipped"
+	exit 0
+fi
+[ $# -gt 0 ] || set -- examples/lang/*.lk tests/lang/conformance/*.lk
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for file in "$@"; do
+	mkdir -p "$work/$(basename "$(dirname "$file")")-$(basename "$file" .lk)"
+	sed -n 's/^program \([A-Za-z0-9_]*\)(.*/\1/p' "$file" |
+		while read -r name; do echo "$work/$(basename "$(dirname "$file")")-$(basename "$file" .lk) $file $name"; done
+done > "$work/list"
+while read -r folder file name; do printf '%s\0%s\0%s\0' "$folder" "$file" "$name"; done < "$work/list" |
+	xargs -0 -n 3 -P 2 bash -c 'tests/lang/mpi.sh --program "$0" "$1" "$2" "$3"' "$lockstep"
+cat "$work"/*/*.result > "$work/all"
+grep -v '^pass$' "$work/all" || true
+passed=$(grep -c '^pass$' "$work/all" || true) failed=$(grep -c '^FAIL' "$work/all" || true) skipped=$(grep -c '^skip' "$work/all" || true)
+echo "lang-mpi: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
