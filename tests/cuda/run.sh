@@ -54,6 +54,15 @@ control() { # EXECUTABLE
 	else pass "a changed dump is found"; fi
 }
 
+# Called from another program, with its memory.
+library() { # COMPILER FLAGS
+	"$lockstep" compile emit --target cuda --header "$root/examples/lang/sgd.lk" > "$dir/sgd.h"
+	if "$root/tests/cuda/build.sh" "$dir/sgd.cu" "$dir/library" -DLOCKSTEP_NO_MAIN \
+		-I"$dir" "$@" "$root/tests/cuda/library.cc" 2> "$dir/library.log" && timeout 60 "$dir/library" 2>> "$dir/library.log"
+	then pass "called from another program"
+	else fail "called from another program: $(grep -m 1 -E 'error|ERROR|:' "$dir/library.log")"; fi
+}
+
 # Bad arguments: one line, exit status 2.
 refused() { # EXECUTABLE ARGUMENT...
 	local text status
@@ -62,10 +71,10 @@ refused() { # EXECUTABLE ARGUMENT...
 }
 
 program() { # PROGRAM SIZES...
-	local name=$1 sizes backend safe=(-O1)
+	local name=$1 sizes backend safe=(-O0)
 	shift
 	"$lockstep" compile emit --target cuda "$root/examples/lang/$name.lk" > "$dir/$name.cu" || { fail "emit $name"; return; }
-	if command -v clang++ > /dev/null; then safe=(-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all); fi
+	if command -v clang++ > /dev/null; then safe=(-O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all); fi
 	CXX=$(command -v clang++ || echo g++) "$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name" "${safe[@]}" -Werror 2> "$dir/$name.log" ||
 		{ fail "build $name: $(grep -m 1 error "$dir/$name.log")"; return; }
 	pass "build $name"
@@ -75,6 +84,7 @@ program() { # PROGRAM SIZES...
 	case $name in
 	sgd)
 		control "$dir/$name"
+		CXX=$(command -v clang++ || echo g++) library "${safe[@]}"
 		refused "$dir/$name" --sizes dp=2
 		refused "$dir/$name" --sizes dp=99,N=5
 		refused "$dir/$name" --sizes dp=2,N=99999999999999999999
@@ -82,7 +92,7 @@ program() { # PROGRAM SIZES...
 		refused "$dir/$name" --sizes dp=2,N=9 --backend none
 		refused "$dir/$name" --nothing ;;
 	adam | tp_out | moe | ring_attention)
-		"$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name.tsan" -O1 -g -fsanitize=thread 2> "$dir/$name.log" ||
+		"$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name.tsan" -O1 -g1 -fsanitize=thread 2> "$dir/$name.log" ||
 			{ fail "build $name, thread sanitizer: $(grep -m 1 error "$dir/$name.log")"; return; }
 		for backend in host pointers; do run "$name" "$dir/$name.tsan" "${@: -1}" $backend thread; done ;;
 	esac
@@ -101,7 +111,7 @@ one() { # "cpu PROGRAM SIZES..." or "nvcc PROGRAM"
 	set -- $1
 	if [ "$1" = nvcc ]; then gpu_build "$2"; else shift; program "$@"; fi
 }
-export -f pass fail skip compare run control refused program gpu_build one
+export -f pass fail skip compare run control library refused program gpu_build one
 
 jobs() {
 	local only="adam mlp lamb"
