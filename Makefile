@@ -71,7 +71,7 @@ UNIT := $(UNIT_C:tests/unit/%.c=$(B)/unit/%)
 REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
-.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle \
+.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle lang-cuda \
         mpi lang-mpi lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -187,11 +187,15 @@ check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1)
 	@set -e; for mode in release asan ubsan tsan; do \
 		echo "== $$mode"; LOCKSTEP_LONG=1 $(MAKE) --no-print-directory MODE=$$mode unit cli-tests; done
 	@$(MAKE) --no-print-directory MODE=debug CC=$(CLANG) all unit cli-tests
+	LOCKSTEP_LONG=1 $(MAKE) --no-print-directory lang-cuda
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 
 lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second time in Python
 	python3 tests/lang/oracle.py $(PROGRAM)
+
+lang-cuda: $(PROGRAM) ## emitted CUDA: compiled by nvcc where it is found, run on the CPU with virtual ranks, sanitized
+	tests/cuda/run.sh $(PROGRAM)
 
 layers: ## no folder includes what stands right of it
 	tools/layers.sh

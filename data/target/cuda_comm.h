@@ -264,3 +264,33 @@ static void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collec
 	if (x.count) collective(run, &c, &x);
 	free(all);
 }
+
+/* ---- slices of a tensor, one after another ------------------------------------------------------------------------- */
+
+/* Whether slices along a dim lie together, so that each can be worked on by itself. */
+static bool rt_in_slices(const rt_part *p, int dim) { return p->here && rt_extents(p->extent, 0, dim) == 1; }
+
+/* The part from now on is its slice s of `ranks` along a dim; returns what it was. */
+static rt_part rt_narrow(rt_part *p, int dim, int ranks, int s) {
+	rt_part was = *p;
+	int64_t n = p->extent[dim], begin = rt_slice_begin(n, ranks, s), inner = rt_extents(p->extent, dim + 1, p->rank);
+	p->data += begin * inner * rt_bytes[p->format];
+	p->begin[dim] += begin;
+	p->extent[dim] = rt_slice_length(n, ranks, s);
+	p->count = p->extent[dim] * inner;
+	return was;
+}
+/* Slice s of a partial tensor, reduced, to rank s: a step of a reduce-scatter. */
+static void rt_reduce_slice(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce, int dim, int s) {
+	ncclDataType_t type;
+	int64_t n = from->extent[dim], inner = rt_extents(from->extent, dim + 1, from->rank), count = rt_slice_length(n, run->mesh.ranks[axis], s) * inner;
+	if (count == 0 || !rt_reduced(from->format, &type)) return;
+	RT_NCCL(ncclReduce(from->data + rt_slice_begin(n, run->mesh.ranks[axis], s) * inner * rt_bytes[from->format], s == run->mesh.at[axis] ? to->data : NULL,
+		(size_t)count, type, rt_operation(reduce), s, run->mesh.along[axis], run->stream));
+}
+/* Slice s, from rank s to all: a step of an all-gather. */
+static void rt_broadcast_slice(rt_run *run, rt_part *to, const rt_part *from, int axis, int dim, int s) {
+	int64_t n = to->extent[dim], bytes = rt_extents(to->extent, dim + 1, to->rank) * rt_bytes[to->format], count = rt_slice_length(n, run->mesh.ranks[axis], s) * bytes;
+	char *slice = to->data + rt_slice_begin(n, run->mesh.ranks[axis], s) * bytes;
+	if (count) RT_NCCL(ncclBroadcast(s == run->mesh.at[axis] ? from->data : slice, slice, (size_t)count, ncclUint8, s, run->mesh.along[axis], run->stream));
+}

@@ -96,7 +96,7 @@ static void rt_own_parts(rt_run *run, char *memory) {
 		const rt_value *v = &run->schedule->value[i];
 		for (int64_t item = 0; item < rt_items(run, i); item++) {
 			rt_part *p = &run->part[i][item];
-			if (v->kind > RT_OWN || p->data || (windows && rt_is_shared(run, i))) continue;
+			if (v->kind > RT_OWN || (run->library && v->kind != RT_OWN) || (windows && rt_is_shared(run, i))) continue;
 			size_t bytes = ((size_t)p->count * (size_t)rt_bytes[p->format] + line - 1) / line * line;
 			if (memory) p->data = memory + used;
 			used += bytes;
@@ -105,7 +105,7 @@ static void rt_own_parts(rt_run *run, char *memory) {
 	run->bytes = used;
 }
 
-static void rt_follow_parts(rt_run *run) {
+static void rt_share_parts(rt_run *run) {
 	for (int i = 0; i < run->schedule->values; i++) {
 		const rt_value *v = &run->schedule->value[i];
 		for (int64_t item = 0; item < rt_items(run, i) && (v->kind == RT_SHARED || v->kind == RT_VIEW); item++) {
@@ -163,21 +163,19 @@ static void rt_open_windows(rt_run *run) { rt_fail(run, "--backend windows", "bu
 static void rt_close_windows(rt_run *) {}
 #endif
 
-/* Parts whose data is set already (given[value][item], NULL: none) keep it. */
-static int rt_fill(rt_run *run, ncclComm_t all, void *const *const *given, int rank, int size, char error[RT_ERROR]) {
+/* With `lent`, inputs and states get no memory: rt_lend sets it. */
+static int rt_fill(rt_run *run, ncclComm_t all, int rank, int size, char error[RT_ERROR]) {
 	if (rt_mesh_open(&run->mesh, run->program, run->schedule, run->sizes, rank, size, error)) return 1;
 	const char *condition = run->schedule->wrong(run->sizes, &run->mesh);
 	if (condition) return rt_wrong(error, "with these sizes it does not hold that", condition);
 	if (rt_shape_parts(run, error)) return 1;
 	rt_communicators(run, all);
-	for (int i = 0; i < run->schedule->values && given; i++)
-		for (int64_t item = 0; item < rt_items(run, i) && given[i]; item++) run->part[i][item].data = (char *)given[i][item];
 	if (run->ring && run->ring->backend == RT_WINDOWS) rt_open_windows(run);
 	rt_own_parts(run, NULL);
 	RT_CUDA(cudaMalloc((void **)&run->memory, run->bytes + 1));
 	RT_CUDA(cudaMemsetAsync(run->memory, 0, run->bytes + 1, run->stream));
 	rt_own_parts(run, run->memory);
-	rt_follow_parts(run);
+	rt_share_parts(run);
 	for (int i = 0; i < 2; i++) RT_CUDA(cudaMalloc((void **)&run->workspace[i], RT_WORKSPACE));
 	RT_BLAS(cublasLtCreate(&run->blas));
 	RT_CUDA(cudaEventCreateWithFlags(&run->fork, cudaEventDisableTiming));
@@ -204,15 +202,50 @@ static void rt_close(rt_run *run) {
 
 /* One rank of a run: its device is set, `all` has all ranks. NULL, and why, where sizes do not fit. */
 static rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, rt_ring *ring, ncclComm_t all, int rank, int size,
-	cudaStream_t stream, void *const *const *given, char error[RT_ERROR]) {
+	cudaStream_t stream, bool lent, char error[RT_ERROR]) {
 	rt_run *run = (rt_run *)calloc(1, sizeof *run);
 	if (!run) return rt_wrong(error, "memory is out", NULL), (rt_run *)NULL;
 	run->program = p, run->schedule = s, run->sizes = sizes, run->ring = ring;
-	run->stream = run->main_stream = stream, run->library = given != NULL;
-	if (rt_fill(run, all, given, rank, size, error) == 0 && !run->error[0]) return run;
+	run->stream = run->main_stream = stream, run->library = lent;
+	if (rt_fill(run, all, rank, size, error) == 0 && !run->error[0]) return run;
 	if (run->error[0]) rt_wrong(error, run->error, NULL);
 	rt_close(run);
 	return NULL;
+}
+
+/* ---- for other programs: their memory as inputs, states and outputs ------------------------------------------------ */
+
+static rt_run *rt_open_lent(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, ncclComm_t all, cudaStream_t stream, char error[RT_ERROR]) {
+	int rank, size;
+	if (ncclCommUserRank(all, &rank) != ncclSuccess || ncclCommCount(all, &size) != ncclSuccess)
+		return rt_wrong(error, "this is no communicator", NULL), (rt_run *)NULL;
+	return rt_open(p, s, sizes, NULL, all, rank, size, stream, true, error);
+}
+static void rt_sizes_close(rt_sizes *z) {
+	for (int d = 0; d < RT_DIMS; d++) free(z->each[d]);
+	free(z->scalar);
+}
+static int rt_copy_each(const int64_t *from, int64_t count, int64_t **to) {
+	if (count < 1 || !from) return 1;
+	*to = (int64_t *)malloc((size_t)count * sizeof **to);
+	if (*to) memcpy(*to, from, (size_t)count * sizeof **to);
+	return !*to;
+}
+static int rt_lend(rt_run *run, int value, int64_t item, const void *data) {
+	run->part[value][item].data = (char *)data; /* inputs are only read */
+	return !data && run->part[value][item].count > 0;
+}
+static void rt_return(rt_run *run, int value, int64_t item, void *out) {
+	const rt_part *p = &run->part[value][item];
+	if (out && p->count && out != p->data)
+		RT_CUDA(cudaMemcpyAsync(out, p->data, (size_t)p->count * (size_t)rt_bytes[p->format], cudaMemcpyDeviceToDevice, run->stream));
+}
+static int64_t rt_describe(const rt_run *run, int value, int64_t item, int64_t begin[RT_RANK], int64_t extent[RT_RANK]) {
+	if (item < 0 || item >= rt_items(run, value)) return -1;
+	const rt_part *p = &run->part[value][item];
+	memcpy(begin, p->begin, sizeof p->begin);
+	memcpy(extent, p->extent, sizeof p->extent);
+	return p->count;
 }
 
 #ifndef LOCKSTEP_NO_MAIN
@@ -275,7 +308,7 @@ static void rt_open_ring(rt_world *w, rt_run *run) {
 	for (int a = 0; a < m->axes; a++) {
 		int first = m->rank - m->at[a] * rt_below(m, a);
 		for (int p = 0; p < m->ranks[a]; p++) ring->peers[a][p] = w->run[first + p * rt_below(m, a)];
-		ring->team[a] = w->run[first]->ring->team[a];
+		if (m->at[a] != 0) ring->team[a] = w->run[first]->ring->team[a];
 	}
 	rt_meet(w->all);
 }
@@ -361,7 +394,7 @@ static void rt_run_schedule(rt_world *w, const rt_schedule *s, int rank, ncclCom
 	rt_ring *ring = &w->ring[rank];
 	memset((void *)ring, 0, sizeof *ring);
 	ring->backend = w->backend;
-	rt_run *run = rt_open(w->program, s, w->sizes, ring, all, rank, w->ranks, stream, NULL, w->error[rank]);
+	rt_run *run = rt_open(w->program, s, w->sizes, ring, all, rank, w->ranks, stream, false, w->error[rank]);
 	w->wrong[rank] = !run;
 	if (rt_any_wrong(w)) { rt_close(run); return; }
 	rt_open_ring(w, run);

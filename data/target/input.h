@@ -73,7 +73,7 @@ RT_HOST_FUNCTION int rt_read_file(const char *path, size_t length, int64_t **out
 }
 
 RT_HOST_FUNCTION int rt_read_each(const rt_program *p, rt_sizes *z, int dim, const char *text, char **end, char error[RT_ERROR]) {
-	int64_t count, *items = &z->items[p->dim[dim].number];
+	int64_t count = 0, *items = &z->items[p->dim[dim].number];
 	if (*text == '@') {
 		size_t length = strcspn(text + 1, ",");
 		*end = (char *)text + 1 + length;

@@ -281,9 +281,20 @@ void lc_kernel_close(lc_kernel *k) {
 
 /* ---- one element ---- */
 
+/* Whether an index has the loop's variable. */
+static bool used(const lc_kernel *k, int loop) {
+	for (size_t i = 0; i < k->pass.places.count; i++) {
+		const lc_place *at = &k->pass.places.at[i];
+		bool written = at->kind != LC_PLACE_RED && !lc_place_dense(k->pass.p, &k->pass.loops, at);
+		if (written && (reached(k, (int)i) || !lc_kernel_is_shared(k, at->id)) && lc_place_moves(&k->pass.loops, at, loop)) return true;
+	}
+	return false;
+}
+
 void lc_kernel_coordinates(lc_kernel *k) {
 	if (k->flat) return;
 	for (int l = k->pass.loops.count; l-- > 0;) {
+		if (!used(k, l)) continue;
 		lc_put_tabs(k->depth, k->out);
 		fprintf(k->out, "const int64_t %c = e", variable(l));
 		for (int below = k->pass.loops.count - 1; below > l; below--) fprintf(k->out, " / a.n_%c", variable(below));

@@ -1,5 +1,5 @@
 /* target_cuda_steps.c: steps that are calls of the runtime: products and rows, by cuBLASLt and plain kernels; collectives,
- * by NCCL, written as the C+MPI target does; steps that overlap.
+ * by NCCL, written as the C+MPI target does; and which kind of step is whose.
  */
 #include "lang/target/target_cuda.h"
 
@@ -28,33 +28,6 @@ lk_status lc_cuda_contract(lc_mpi *c, const lc_step *s) {
 }
 
 lk_status lc_cuda_comm(lc_mpi *c, const lc_step *s) { return lc_mpi_comm(c, s); }
-
-static bool waits_for(const lc_step *s, int other) {
-	for (int i = 0; i < s->after.count; i++)
-		if (s->after.at[i] == other) return true;
-	return false;
-}
-
-static bool communicates(const lc_step *s) {
-	return s->kind == LC_STEP_COMM || s->kind == LC_STEP_SEND || s->kind == LC_STEP_RING;
-}
-
-/* Parts that do not wait for each other run side by side: those that communicate on a stream of their own. A part waits
- * for the other stream where it needs what was made there. */
-lk_status lc_cuda_overlap(lc_mpi *c, const lc_step *s) {
-	char name[LC_IDENTIFIER], part[LC_IDENTIFIER];
-	for (int i = 0; i < s->part_count; i++) LK_TRY(lc_cuda_any(c, &s->parts[i]));
-	fprintf(c->out, "static void %s(rt_run *run) {\n\trt_fork(run);\n", lc_mpi_function(c, s, name));
-	for (int i = 0; i < s->part_count; i++) {
-		bool side = communicates(&s->parts[i]), crosses = false;
-		for (int other = 0; other < i; other++)
-			crosses |= communicates(&s->parts[other]) != side && waits_for(&s->parts[i], other);
-		fprintf(c->out, "\trt_on(run, %s, %s);\n", side ? "run->side_stream" : "run->main_stream", crosses ? "true" : "false");
-		fprintf(c->out, "\t%s(run);\n", lc_mpi_function(c, &s->parts[i], part));
-	}
-	fputs("\trt_join_streams(run);\n}\n\n", c->out);
-	return LK_OK;
-}
 
 lk_status lc_cuda_any(lc_mpi *c, const lc_step *s) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {

@@ -128,8 +128,10 @@ void lc_api_declarations(const lc_program *original, const lc_variant *variants,
 	fputs("/* All ranks of the communicator open, run and close together. open_SCHEDULE returns 0, or 1 and a reason in `error` (256\n"
 	      " * bytes). run_SCHEDULE runs once: inputs are read, states updated in place, outputs written; pointers are to what this rank\n"
 	      " * holds, in row-major order (for lists an array of such pointers). It returns 0, or 1 on a rank where a pointer is missing\n"
-	      " * that it needs; an output that is not wanted may be NULL. Memory that runs out, or MPI failing, ends all ranks.\n"
-	      " */\n", out);
+	      " * that it needs; an output that is not wanted may be NULL.\n", out);
+	fputs(cuda ? " * Pointers are to the device's memory, arrays of them to the host's. All work goes to `stream`, on which other work may\n"
+	             " * stand before and behind; run_SCHEDULE returns when it is issued, and 1 also where CUDA, NCCL or cuBLASLt refuse it.\n */\n"
+	           : " * Memory that runs out, or MPI failing, ends all ranks.\n */\n", out);
 	for (int i = 0; i < count; i++) {
 		fputc('\n', out);
 		fputs("/* ", out);

@@ -175,8 +175,8 @@ static lk_status put_all(const lc_program *original, const lc_variant *variants,
 	for (int i = 0; i < count; i++) LK_TRY(put_variant(&contexts[i], &variants[i]));
 	lc_mpi_program_tables(original, &contexts[0], out);
 	put_program(original, variants, count, out);
-	lc_mpi_api_head(original, variants, count, out);
-	for (int i = 0; i < count; i++) lc_mpi_api(&contexts[i], &variants[i]);
+	lc_mpi_api_head(original, variants, count, false, out);
+	for (int i = 0; i < count; i++) lc_mpi_api(&contexts[i], &variants[i], false);
 	put_main(out);
 	return LK_OK;
 }

@@ -61,8 +61,8 @@ lk_status lc_mpi_plan(lc_mpi *c);
 lk_status lc_mpi_tables(lc_mpi *c);
 
 /* ---- target_mpi_api.c: definitions of what target_header.c declares ---- */
-void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, FILE *out);
-void lc_mpi_api(const lc_mpi *c, const lc_variant *v);
+void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, bool cuda, FILE *out);
+void lc_mpi_api(const lc_mpi *c, const lc_variant *v, bool cuda);
 
 /* ---- one file per kind of step: each writes "static void stepN_NAME(rt_run *run)" and what it needs ---- */
 typedef lk_status lc_mpi_step(lc_mpi *c, const lc_step *s);

@@ -35,7 +35,7 @@ static void put_sizes(const lc_program *p, FILE *out) {
 	}
 	int scalars = 0;
 	for (size_t i = 0; i < p->nodes.count; i++) scalars += p->nodes.at[i].op == LC_SCALAR;
-	fprintf(out, "\tto->scalar = calloc(%d, sizeof *to->scalar);\n\treturn !to->scalar;\n}\n\n", scalars + 1);
+	fprintf(out, "\tto->scalar = (double *)calloc(%d, sizeof *to->scalar);\n\treturn !to->scalar;\n}\n\n", scalars + 1);
 	fprintf(out, "static void take_scalars(const %s *from, rt_sizes *to) {\n\t(void)from, (void)to;\n",
 	        lc_api_name(p, "_scalars", "", type));
 	for (size_t i = 0, at = 0; i < p->nodes.count; i++)
@@ -65,15 +65,18 @@ static void put_arguments(const lc_mpi *c) {
 	}
 }
 
-static void put_open(const lc_mpi *c, const lc_variant *v) {
-	lc_api_open_signature(c->original, v, false, c->out);
-	fprintf(c->out, " {\n\tchar reason[RT_ERROR];\n\t*plan = calloc(1, sizeof **plan);\n"
-	                "\tint wrong = !*plan || take_sizes(sizes, &(*plan)->sizes);\n"
-	                "\tif (wrong) rt_wrong(reason, \"memory is out\", NULL);\n"
-	                "\tif (!rt_agree(all, wrong, reason)) (*plan)->run = rt_open(&program, &schedules[%d], &(*plan)->sizes, true, all, reason);\n"
-	                "\tif (*plan && (*plan)->run) {\n\t\t(*plan)->arguments = api_names%d, (*plan)->values = api_values%d;\n\t\treturn 0;\n\t}\n",
-	        c->number - 1, c->number, c->number);
+static void put_open(const lc_mpi *c, const lc_variant *v, bool cuda) {
 	char name[LC_API];
+	lc_api_open_signature(c->original, v, cuda, c->out);
+	fprintf(c->out, " {\n\tchar reason[RT_ERROR] = \"\";\n\t*plan = (%s *)calloc(1, sizeof **plan);\n"
+	                "\tint wrong = !*plan || take_sizes(sizes, &(*plan)->sizes);\n"
+	                "\tif (wrong) rt_wrong(reason, \"memory is out\", NULL);\n", lc_api_name(c->original, "", "", name));
+	if (cuda) fprintf(c->out, "\telse (*plan)->run = rt_open_lent(&program, &schedules[%d], &(*plan)->sizes, all, stream, reason);\n", c->number - 1);
+	else
+		fprintf(c->out, "\tif (!rt_agree(all, wrong, reason)) (*plan)->run = rt_open(&program, &schedules[%d], &(*plan)->sizes, true, all, reason);\n",
+		        c->number - 1);
+	fprintf(c->out, "\tif (*plan && (*plan)->run) {\n\t\t(*plan)->arguments = api_names%d, (*plan)->values = api_values%d;\n\t\treturn 0;\n\t}\n",
+	        c->number, c->number);
 	fprintf(c->out, "\tif (error) memcpy(error, reason, sizeof reason);\n\t%s(*plan);\n\t*plan = NULL;\n\treturn 1;\n}\n\n",
 	        lc_api_name(c->original, "_close", "", name));
 }
@@ -89,7 +92,7 @@ static void put_argument(const lc_mpi *c, int id, int output) {
 	        list ? "[item]" : "");
 }
 
-static void put_step(const lc_mpi *c, const lc_variant *v) {
+static void put_step(const lc_mpi *c, const lc_variant *v, bool cuda) {
 	int output = 0;
 	lc_api_signature(c->original, v, c->out);
 	fputs(" {\n\trt_run *run = plan->run;\n\tint wrong = 0;\n\ttake_scalars(scalars, &plan->sizes);\n", c->out);
@@ -98,18 +101,20 @@ static void put_step(const lc_mpi *c, const lc_variant *v) {
 		for (int id = 0; id < (int)c->p->nodes.count; id++)
 			if (is_argument(c->p, id, kind)) put_argument(c, id, kind == 2 ? ++output : 0);
 	}
-	fputs("\treturn 0;\n}\n\n", c->out);
+	fputs(cuda ? "\treturn run->error[0] != 0;\n}\n\n" : "\treturn 0;\n}\n\n", c->out);
 }
 
-void lc_mpi_api(const lc_mpi *c, const lc_variant *v) {
+void lc_mpi_api(const lc_mpi *c, const lc_variant *v, bool cuda) {
 	put_arguments(c);
-	put_open(c, v);
-	put_step(c, v);
+	put_open(c, v, cuda);
+	put_step(c, v, cuda);
 }
 
-void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, FILE *out) {
+void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, bool cuda, FILE *out) {
 	fputs("/* ---- for other programs ---- */\n\n", out);
-	lc_api_declarations(original, variants, count, false, out);
+	if (cuda) fputs("extern \"C\" {\n", out);
+	lc_api_declarations(original, variants, count, cuda, out);
+	if (cuda) fputs("}\n", out);
 	fputc('\n', out);
 	put_plan(original, out);
 	put_sizes(original, out);

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# The CUDA target without a GPU: run.sh LOCKSTEP. Every program of examples/lang is emitted and
+#   - compiled and linked by nvcc for sm_80 and sm_90, where nvcc is found (three of them; all with LOCKSTEP_LONG=1),
+#   - built for the CPU with the address and undefined sanitizers (some with the thread sanitizer too) and run on virtual
+#     ranks, every schedule, fused steps by collectives (T2) and by kernels that reach the others' memory (T1); what every
+#     rank holds then is compared with the interpreter.
+# Last line: "lang-cuda: N passed, N failed, N skipped".
+set -uo pipefail
+lockstep=$(realpath "$1")
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export lockstep root dir
+export PATH="$PATH:/usr/local/cuda/bin"
+export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
+
+pass() { echo "pass $*" >> "$dir/results.$BASHPID"; }
+fail() { echo "FAIL $*" | tee -a "$dir/results.$BASHPID"; }
+skip() { echo "skip $*" | tee -a "$dir/results.$BASHPID"; }
+
+# One schedule's dump against the interpreter.
+compare() { # PROGRAM SIZES SCHEDULE DUMPS WHAT
+	if "$lockstep" compile run "$root/examples/lang/$1.lk" --schedule "$3" --sizes "$2" --seed 5 --compare "$4" > "$4/log" 2>&1
+	then pass "$5 $1 $2 $3"
+	else fail "$5 $1 $2 $3: $(tail -n 1 "$4/log")"; fi
+}
+
+# All schedules in one process; where these sizes suit not all, each in a process of its own. A schedule that the
+# interpreter refuses with the same sizes is no failure.
+run() { # PROGRAM EXECUTABLE SIZES BACKEND WHAT
+	local dump log schedule
+	dump=$(mktemp -d -p "$dir") log=$(mktemp -p "$dir")
+	if timeout 120 "$2" --sizes "$3" --seed 5 --dump "$dump" --backend "$4" > "$log" 2>&1; then
+		for schedule in $("$2" --list); do compare "$1" "$3" "$schedule" "$dump" "$5 $4"; done
+		return
+	fi
+	for schedule in $("$2" --list); do
+		if timeout 120 "$2" --sizes "$3" --seed 5 --dump "$dump" --backend "$4" --schedule "$schedule" > "$log" 2>&1; then
+			compare "$1" "$3" "$schedule" "$dump" "$5 $4"
+		elif "$lockstep" compile run "$root/examples/lang/$1.lk" --schedule "$schedule" --sizes "$3" > /dev/null 2>&1; then
+			fail "$5 $4 $1 $3 $schedule: $(grep -m 1 -E 'ERROR|error|WARNING|:' "$log")"
+		fi
+	done
+}
+
+# A wrong dump must be found, or the comparison is worth nothing.
+control() { # EXECUTABLE
+	local dump
+	dump=$(mktemp -d -p "$dir")
+	"$1" --sizes dp=2,N=9 --seed 5 --schedule plain --dump "$dump" > /dev/null
+	printf '\177' | dd of="$dump/plain.1" bs=1 seek=30 conv=notrunc status=none
+	if "$lockstep" compile run "$root/examples/lang/sgd.lk" --schedule plain --sizes dp=2,N=9 --seed 5 --compare "$dump" > /dev/null 2>&1
+	then fail "a changed dump is not found"
+	else pass "a changed dump is found"; fi
+}
+
+# Called from another program, with its memory.
+library() { # COMPILER FLAGS
+	"$lockstep" compile emit --target cuda --header "$root/examples/lang/sgd.lk" > "$dir/sgd.h"
+	if "$root/tests/cuda/build.sh" "$dir/sgd.cu" "$dir/library" -DLOCKSTEP_NO_MAIN \
+		-I"$dir" "$@" "$root/tests/cuda/library.cc" 2> "$dir/library.log" && timeout 60 "$dir/library" 2>> "$dir/library.log"
+	then pass "called from another program"
+	else fail "called from another program: $(grep -m 1 -E 'error|ERROR|:' "$dir/library.log")"; fi
+}
+
+# Bad arguments: one line, exit status 2.
+refused() { # EXECUTABLE ARGUMENT...
+	local text status
+	text=$("$@" 2>&1) && status=0 || status=$?
+	if [ "$status" = 2 ] && [ "$(wc -l <<< "$text")" = 1 ]; then pass "refused: ${*:2}"; else fail "not refused ($status): ${*:2}: $text"; fi
+}
+
+program() { # PROGRAM SIZES...
+	local name=$1 sizes backend safe=(-O0)
+	shift
+	"$lockstep" compile emit --target cuda "$root/examples/lang/$name.lk" > "$dir/$name.cu" || { fail "emit $name"; return; }
+	if command -v clang++ > /dev/null; then safe=(-O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all); fi
+	CXX=$(command -v clang++ || echo g++) "$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name" "${safe[@]}" -Werror 2> "$dir/$name.log" ||
+		{ fail "build $name: $(grep -m 1 error "$dir/$name.log")"; return; }
+	pass "build $name"
+	for sizes in "$@"; do
+		for backend in host pointers; do run "$name" "$dir/$name" "$sizes" $backend "${safe[2]:+address,undefined}"; done
+	done
+	case $name in
+	sgd)
+		control "$dir/$name"
+		CXX=$(command -v clang++ || echo g++) library "${safe[@]}"
+		refused "$dir/$name" --sizes dp=2
+		refused "$dir/$name" --sizes dp=99,N=5
+		refused "$dir/$name" --sizes dp=2,N=99999999999999999999
+		refused "$dir/$name" --sizes dp=2,N=9 --schedule none
+		refused "$dir/$name" --sizes dp=2,N=9 --backend none
+		refused "$dir/$name" --nothing ;;
+	adam | tp_out | moe | ring_attention)
+		"$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name.tsan" -O1 -g1 -fsanitize=thread 2> "$dir/$name.log" ||
+			{ fail "build $name, thread sanitizer: $(grep -m 1 error "$dir/$name.log")"; return; }
+		for backend in host pointers; do run "$name" "$dir/$name.tsan" "${@: -1}" $backend thread; done ;;
+	esac
+}
+
+gpu_build() { # PROGRAM
+	"$lockstep" compile emit --target cuda "$root/examples/lang/$1.lk" > "$dir/$1.nv.cu" || { fail "emit $1"; return; }
+	if nvcc -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -o "$dir/$1.nv" "$dir/$1.nv.cu" -lnccl -lcublasLt \
+		> "$dir/$1.nv.log" 2>&1 && ! grep -q warning "$dir/$1.nv.log"
+	then pass "nvcc $1"
+	else fail "nvcc $1: $(grep -m 1 -E 'error|warning' "$dir/$1.nv.log")"; fi
+}
+
+one() { # "cpu PROGRAM SIZES..." or "nvcc PROGRAM"
+	# shellcheck disable=SC2086
+	set -- $1
+	if [ "$1" = nvcc ]; then gpu_build "$2"; else shift; program "$@"; fi
+}
+export -f pass fail skip compare run control library refused program gpu_build one
+
+jobs() {
+	local only="adam mlp lamb"
+	[ -n "${LOCKSTEP_LONG:-}" ] && only=$(basename -s .lk "$root"/examples/lang/*.lk)
+	if command -v nvcc > /dev/null; then for name in $only; do echo "nvcc $name"; done; fi
+	grep -v '^#' "$root/tests/cuda/sizes.txt" | sed 's/^/cpu /'
+}
+command -v nvcc > /dev/null || skip "nvcc is not installed: not compiled for a GPU"
+for file in "$root"/examples/lang/*.lk; do
+	grep -q "^$(basename -s .lk "$file") " "$root/tests/cuda/sizes.txt" || fail "$(basename "$file") has no sizes in tests/cuda/sizes.txt"
+done
+jobs | grep -E "${LANG_CUDA_ONLY:-.}" | tr '\n' '\0' | xargs -0 -P "${LANG_CUDA_JOBS:-2}" -n 1 bash -c 'one "$0"'
+cat "$dir"/results.* > "$dir/all"
+count() { grep -c "^$1" "$dir/all"; }
+echo "lang-cuda: $(count pass) passed, $(count FAIL) failed, $(count skip) skipped"
+[ "$(count FAIL)" -eq 0 ]
