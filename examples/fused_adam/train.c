@@ -4,7 +4,7 @@
  * the function made from adam.lk, which reduces, updates and gathers slice by slice and keeps 1/P of the moments. The
  * losses must fall, and agree to rounding; else the exit status is 1.
  *
- *     make -C examples/train run        needs lockstep, mpicc and mpirun
+ *     make -C examples/fused_adam run        needs lockstep, mpicc and mpirun
  */
 #include <math.h>
 #include <mpi.h>
