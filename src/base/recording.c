@@ -73,9 +73,12 @@ static void fill_head(lk_recording_head *h, uint64_t limit, const char *host) {
 	memcpy(h->magic, LK_RECORDING_MAGIC, sizeof h->magic);
 }
 
-static int create(lk_recorder *r, const char *folder, const char *host) {
+static int create(lk_recorder *r, const char *folder, const char *host, uint32_t root) {
+	char forked[32] = "";
+	if (root) snprintf(forked, sizeof forked, LK_RECORDING_FORKED "%u", root);
 	for (int i = 0; i < TRIES; i++) {
-		int length = snprintf(r->path, sizeof r->path, "%s/%.63s-%d-%d" LK_RECORDING_ENDING, folder, host, (int)getpid(), i);
+		int length = snprintf(r->path, sizeof r->path, "%s/%.63s-%d-%d%s" LK_RECORDING_ENDING, folder, host, (int)getpid(), i,
+		                      forked);
 		if (length >= (int)sizeof r->path) return errno = ENAMETOOLONG, -1;
 		int fd = raw_open(r->path, O_RDWR | O_CREAT | O_EXCL);
 		if (fd >= 0 || errno != EEXIST) return fd;
@@ -94,7 +97,7 @@ static int map_file(lk_recorder *r, int fd, const char *host) {
 	return 0;
 }
 
-int lk_recorder_open(lk_recorder *r, const char *folder, uint64_t limit_bytes) {
+int lk_recorder_open(lk_recorder *r, const char *folder, uint64_t limit_bytes, uint32_t root) {
 	char host[64] = "host";
 	memset(r, 0, sizeof *r);
 	gethostname(host, sizeof host - 1);
@@ -103,11 +106,12 @@ int lk_recorder_open(lk_recorder *r, const char *folder, uint64_t limit_bytes) {
 	uint64_t limit = within_limits(limit_bytes);
 	if (limit < LK_HEADER_BYTES + LK_BLOCK_BYTES) return EFBIG;
 	r->limit = limit - (limit - LK_HEADER_BYTES) % LK_BLOCK_BYTES;
-	int fd = create(r, folder, host);
+	int fd = create(r, folder, host, root);
 	if (fd < 0) return errno;
 	int code = map_file(r, fd, host);
 	raw_close(fd);
 	if (code) r->head = NULL;
+	else r->head->root = root;
 	return code;
 }
 
@@ -118,12 +122,12 @@ void lk_recorder_close(lk_recorder *r) {
 
 /* ---- records ---- */
 
-static lk_block *block_at(const lk_recorder *r, uint32_t number) {
-	return (lk_block *)(void *)(r->map + LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES);
+static lk_record_block *block_at(const lk_recorder *r, uint32_t number) {
+	return (lk_record_block *)(void *)(r->map + LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES);
 }
 
 /* The first place that is free. */
-static uint32_t used(const lk_block *block) {
+static uint32_t used(const lk_record_block *block) {
 	uint32_t at = 0;
 	while (at < LK_BLOCK_RECORDS && block->record[at].kind != LK_RECORD_NONE) at++;
 	return at;

@@ -22,6 +22,7 @@
 
 #define LK_RECORDING_MAGIC "LKRECORD"
 #define LK_RECORDING_ENDING ".lkrec"
+#define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
 	LK_RECORDING_VERSION = 1,
 	LK_HEADER_BYTES = 4096,
@@ -97,12 +98,12 @@ typedef struct lk_record_text {
 	char text[LK_TEXT_PIECE];
 } lk_record_text;
 
-typedef struct lk_block {
+typedef struct lk_record_block {
 	uint32_t magic, number;
 	char unused[LK_RECORD_BYTES - 8];
 	lk_record record[LK_BLOCK_RECORDS];
-} lk_block;
-_Static_assert(sizeof(lk_block) == LK_BLOCK_BYTES, "a block has no gaps");
+} lk_record_block;
+_Static_assert(sizeof(lk_record_block) == LK_BLOCK_BYTES, "a block has no gaps");
 
 enum { LK_RECORDED_URING = 1, LK_RECORDED_MPI = 2 }; /* bits of lk_recording_head.seen */
 
@@ -121,7 +122,9 @@ typedef struct lk_recording_head {
 	uint32_t seen;
 	uint32_t cost_ns;        /* of one record, measured when recording began; 0 not measured */
 	uint64_t major_faults, storage_bytes; /* at goodbye: page faults that read, bytes read from storage */
+	uint32_t root;           /* the process that this one was forked from, if that is recorded too; else 0 */
 	char host[64], program[64];
+	char marker[128];        /* what begins a step: "MPI_Barrier", "read:NAME"; "" not said */
 } lk_recording_head;
 _Static_assert(sizeof(lk_recording_head) <= LK_HEADER_BYTES, "the header is one page");
 
@@ -138,13 +141,14 @@ typedef struct lk_recorder {
 
 /* Where a thread writes. Zeroed it has no block yet. */
 typedef struct lk_record_place {
-	lk_block *block;
+	lk_record_block *block;
 	uint32_t at;             /* next place */
 	uint16_t thread;
 } lk_record_place;
 
-/* Creates FOLDER/HOST-PID-N.lkrec: exclusively, mode 0600, no link followed. 0 or an errno. */
-int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_bytes);
+/* Creates FOLDER/HOST-PID-N.lkrec, of a forked process HOST-PID-N.of-ROOT.lkrec: exclusively, mode 0600, no link followed.
+ * `root` 0: not forked. 0 or an errno. */
+int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_bytes, uint32_t root);
 /* Unmaps it; the file stays. */
 void lk_recorder_close(lk_recorder *recorder);
 /* The next place of this thread, to be filled and published; NULL where there is no room, which is counted. */
@@ -171,7 +175,7 @@ typedef struct lk_recording {
 	uint32_t blocks;         /* that are there */
 	/* where the reader is */
 	uint32_t block, at;
-	lk_block *here;          /* the block that is being read */
+	lk_record_block *here;          /* the block that is being read */
 	bool loaded;
 } lk_recording;
 

@@ -40,6 +40,7 @@ static lk_status begin(lk_recording *r, lk_error *err) {
 		return lk_hint(err, "the process may have ended while its recording began");
 	}
 	r->head.host[sizeof r->head.host - 1] = r->head.program[sizeof r->head.program - 1] = '\0';
+	r->head.marker[sizeof r->head.marker - 1] = '\0';
 	LK_TRY(check_head(r, err));
 	r->blocks = (uint32_t)((r->size - LK_HEADER_BYTES) / LK_BLOCK_BYTES);
 	r->here = malloc(sizeof *r->here);

@@ -88,7 +88,7 @@ static bool begin_thread(void) {
 
 /* What one record costs here, two looks at the clock included: some are written into a block that nobody reads. */
 static void measure_cost(void) {
-	static lk_block scratch;
+	static lk_record_block scratch;
 	lk_record_place own = lp_thread.place;
 	lp_thread.place = (lk_record_place){.block = &scratch};
 	int64_t begin = lk_monotonic_ns();
@@ -102,7 +102,10 @@ static void measure_cost(void) {
 }
 
 static bool begin_recording(void) {
-	if (lk_recorder_open(&lp_state.recorder, lp_state.folder, lp_state.limit) != 0) return lp_state.on = 0, false;
+	if (lk_recorder_open(&lp_state.recorder, lp_state.folder, lp_state.limit, lp_state.root) != 0)
+		return lp_state.on = 0, false;
+	memcpy(lp_state.recorder.head->marker, lp_state.marker, sizeof lp_state.marker);
+	if (!lp_state.root) lp_state.root = lp_state.recorder.head->pid;
 	lp_state.origin_ns = lp_state.recorder.head->monotonic_ns;
 	lp_state.threads = 0;
 	lp_state.epoch++;
@@ -172,6 +175,8 @@ __attribute__((constructor)) static void begin_process(void) {
 	uint64_t mb = number(getenv("LOCKSTEP_RECORD_MB"), DEFAULT_MB);
 	lp_state.limit = (mb < 1 || mb > 16384 ? DEFAULT_MB : mb) << 20;
 	lp_state.delay_ns = (int64_t)(number(getenv("LOCKSTEP_RECORD_DELAY"), 0) % 1000000000) * 1000;
+	const char *marker = getenv("LOCKSTEP_RECORD_MARKER");
+	if (marker && strlen(marker) < sizeof lp_state.marker) strcpy(lp_state.marker, marker);
 	has_key = pthread_key_create(&thread_ends, end_thread) == 0;
 	if (program && named(program, program_invocation_short_name)) lp_arm();
 }

@@ -8,6 +8,7 @@
  *     LOCKSTEP_RECORD=DIR          where files go; without it the probe does nothing
  *     LOCKSTEP_RECORD_MB=N         most MiB per process
  *     LOCKSTEP_RECORD_PROGRAM=A,B  names of programs that are armed when they start
+ *     LOCKSTEP_RECORD_MARKER=TEXT  what begins a step, for the reader
  *     LOCKSTEP_RECORD_DELAY=US     communication takes so much longer: known stalls for tests
  */
 #ifndef LK_PROBE_PROBE_H
@@ -39,6 +40,8 @@ typedef struct lp_state_of {
 	int64_t delay_ns;
 	char folder[PATH_MAX];
 	uint64_t limit;
+	uint32_t root;           /* process with which the recording of this one and its children began; 0 none yet */
+	char marker[128];
 } lp_state_of;
 extern lp_state_of lp_state;
 
