@@ -171,25 +171,25 @@ static bool make_room(lk_recorder *r, lk_record_place *place, uint32_t count) {
 	return false;
 }
 
-lk_record *lk_recorder_next(lk_recorder *r, lk_record_place *place) {
+lk_record_entry *lk_recorder_next(lk_recorder *r, lk_record_place *place) {
 	if (!make_room(r, place, 1)) return NULL;
-	lk_record *record = &place->block->record[place->at];
+	lk_record_entry *record = &place->block->record[place->at];
 	record->thread = place->thread;
 	return record;
 }
 
-void lk_recorder_publish(lk_recorder *r, lk_record_place *place, lk_record *record, lk_record_kind kind) {
+void lk_recorder_publish(lk_recorder *r, lk_record_place *place, lk_record_entry *record, lk_record_kind kind) {
 	(void)r;
 	__atomic_store_n(&record->kind, (uint16_t)kind, __ATOMIC_RELEASE);
 	place->at++;
 }
 
-void lk_recorder_text(lk_recorder *r, lk_record_place *place, const lk_record *record, lk_record_kind kind,
+void lk_recorder_text(lk_recorder *r, lk_record_place *place, const lk_record_entry *record, lk_record_kind kind,
                       const char *text, size_t length) {
 	if (length > LK_TEXT_MOST) length = LK_TEXT_MOST;
 	uint32_t pieces = (uint32_t)((length + LK_TEXT_PIECE - 1) / LK_TEXT_PIECE);
 	if (!make_room(r, place, 1 + pieces)) return;
-	lk_record *head = &place->block->record[place->at];
+	lk_record_entry *head = &place->block->record[place->at];
 	for (uint32_t i = 0; i < pieces; i++) {
 		lk_record_text *piece = (lk_record_text *)(void *)(head + 1 + i);
 		size_t from = (size_t)i * LK_TEXT_PIECE, size = length - from < LK_TEXT_PIECE ? length - from : LK_TEXT_PIECE;

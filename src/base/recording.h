@@ -65,7 +65,7 @@ typedef enum lk_comm_what {
 	LK_WHATS,
 } lk_comm_what;
 
-typedef struct lk_record {
+typedef struct lk_record_entry {
 	uint16_t kind;           /* lk_record_kind; stored last */
 	uint16_t thread;         /* number of the thread in its process */
 	uint32_t object;         /* a file or communicator; 0 not known */
@@ -90,8 +90,8 @@ typedef struct lk_record {
 			int64_t from;    /* SENDRECV: the rank received from */
 		} comm;
 	};
-} lk_record;
-_Static_assert(sizeof(lk_record) == LK_RECORD_BYTES, "a record is 64 bytes");
+} lk_record_entry;
+_Static_assert(sizeof(lk_record_entry) == LK_RECORD_BYTES, "a record is 64 bytes");
 
 typedef struct lk_record_text {
 	uint16_t kind;
@@ -101,7 +101,7 @@ typedef struct lk_record_text {
 typedef struct lk_record_block {
 	uint32_t magic, number;
 	char unused[LK_RECORD_BYTES - 8];
-	lk_record record[LK_BLOCK_RECORDS];
+	lk_record_entry record[LK_BLOCK_RECORDS];
 } lk_record_block;
 _Static_assert(sizeof(lk_record_block) == LK_BLOCK_BYTES, "a block has no gaps");
 
@@ -152,11 +152,11 @@ int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_b
 /* Unmaps it; the file stays. */
 void lk_recorder_close(lk_recorder *recorder);
 /* The next place of this thread, to be filled and published; NULL where there is no room, which is counted. */
-lk_record *lk_recorder_next(lk_recorder *recorder, lk_record_place *place);
+lk_record_entry *lk_recorder_next(lk_recorder *recorder, lk_record_place *place);
 /* Makes a filled record visible. */
-void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record *record, lk_record_kind kind);
+void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record_entry *record, lk_record_kind kind);
 /* A record with a text behind it. */
-void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record *record, lk_record_kind kind,
+void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record_entry *record, lk_record_kind kind,
                       const char *text, size_t length);
 /* The thread ends: its block may be used by another. */
 void lk_recorder_leave(lk_recorder *recorder, lk_record_place *place);
@@ -181,7 +181,7 @@ typedef struct lk_recording {
 
 /* A record that was read, by value: the file may still be written to. */
 typedef struct lk_recorded {
-	lk_record record;
+	lk_record_entry record;
 	char text[LK_TEXT_MOST + LK_TEXT_PIECE + 1];
 } lk_recorded;
 

@@ -44,7 +44,7 @@ static void tell_file(int fd, uint32_t number, const struct stat *info) {
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	ssize_t length = readlink(link, path, sizeof path - 1);
 	path[length > 0 ? length : 0] = '\0';
-	lk_record record = {.object = number, .start_ns = lp_now(), .bytes = (int64_t)info->st_size};
+	lk_record_entry record = {.object = number, .start_ns = lp_now(), .bytes = (int64_t)info->st_size};
 	lp_text(&record, LK_RECORD_FILE, path);
 }
 
@@ -98,7 +98,7 @@ enum { CLOSE_NS = 20000 };
 
 static bool add_to_last(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes, int64_t offset,
                         bool moved) {
-	lk_record *last = lp_thread.last;
+	lk_record_entry *last = lp_thread.last;
 	if (!last || last->kind != kind || last->object != file || start - last->end_ns > CLOSE_NS) return false;
 	if (last->io.count == UINT32_MAX) return false;
 	last->io.sequential += offset < 0 ? !moved : last->io.offset == offset - bytes;
@@ -115,7 +115,7 @@ void lp_io(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64
 	if (bytes < 0) bytes = 0;
 	if (offset >= 0) offset += bytes;
 	if (add_to_last(kind, file, start, end, bytes, offset, moved)) return;
-	lk_record *record = lp_next();
+	lk_record_entry *record = lp_next();
 	if (!record) return;
 	record->object = file;
 	record->start_ns = start, record->end_ns = end;
@@ -129,7 +129,7 @@ void lp_io(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64
 }
 
 void lp_file_event(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes) {
-	lk_record *record = lp_next();
+	lk_record_entry *record = lp_next();
 	if (!record) return;
 	record->object = file;
 	record->start_ns = start, record->end_ns = end;

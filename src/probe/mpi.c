@@ -131,7 +131,7 @@ static void tell_group(lp_handle comm, uint32_t number) {
 	below.comm_rank(comm, &rank);
 	if (inter) ranks[0] = '\0';
 	else list_ranks(comm, size, ranks, sizeof ranks);
-	lk_record record = {.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
+	lk_record_entry record = {.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
 	lp_text(&record, LK_RECORD_GROUP, ranks);
 }
 
@@ -162,7 +162,7 @@ static uint32_t name_number(const lp_mpi_call *call) {
 	static uint32_t names;
 	if (*call->epoch != lp_state.epoch) {
 		*call->number = __atomic_add_fetch(&names, 1, __ATOMIC_RELAXED);
-		lk_record record = {.object = *call->number};
+		lk_record_entry record = {.object = *call->number};
 		lp_text(&record, LK_RECORD_NAME, call->name);
 		*call->epoch = lp_state.epoch;
 	}
@@ -212,7 +212,7 @@ static void tell(const lp_mpi_call *call, const lp_handle *request, int64_t end)
 	int element;
 	uint32_t group = group_of(call->comm), name = name_number(call);
 	int64_t bytes = bytes_of(call, &element);
-	lk_record *record = lp_next();
+	lk_record_entry *record = lp_next();
 	if (!record) return;
 	record->object = group;
 	record->start_ns = call->start, record->end_ns = end;
@@ -254,7 +254,7 @@ static void wait_begin(lp_waits *w, const lp_handle *requests, int count) {
 }
 
 static void told_request(const lp_waits *w, int at, lk_comm_part part, int64_t end) {
-	lk_record *record = at >= 0 && at < w->count ? lp_next() : NULL;
+	lk_record_entry *record = at >= 0 && at < w->count ? lp_next() : NULL;
 	if (!record) return;
 	record->start_ns = w->start, record->end_ns = end;
 	record->comm.request = w->key[at];

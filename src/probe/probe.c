@@ -65,7 +65,7 @@ static void end_thread(void *unused) {
 	lp_thread.busy = true; /* what the thread's end still calls is not recorded */
 }
 
-void lp_text(const lk_record *record, lk_record_kind kind, const char *text) {
+void lp_text(const lk_record_entry *record, lk_record_kind kind, const char *text) {
 	lp_thread.last = NULL;
 	lk_recorder_text(&lp_state.recorder, &lp_thread.place, record, kind, text, strlen(text));
 }
@@ -77,7 +77,7 @@ static bool begin_thread(void) {
 	lp_thread.epoch = lp_state.epoch;
 	lp_state.recorder.head->threads = lp_state.threads;
 	if (has_key) pthread_setspecific(thread_ends, &lp_state);
-	lk_record *record = lp_next();
+	lk_record_entry *record = lp_next();
 	if (!record) return true;
 	record->object = lp_thread.place.thread;
 	record->start_ns = record->end_ns = lp_now();

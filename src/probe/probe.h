@@ -50,7 +50,7 @@ typedef struct lp_thread_of {
 	lk_record_place place;
 	uint32_t epoch;          /* of the recording that `place` lies in */
 	bool busy;               /* the probe works here */
-	lk_record *last;         /* the record that calls like it may be added to */
+	lk_record_entry *last;         /* the record that calls like it may be added to */
 	int depth;               /* of MPI calls: what the library calls itself is not the program's */
 } lp_thread_of;
 extern __thread lp_thread_of lp_thread __attribute__((tls_model("initial-exec")));
@@ -74,14 +74,14 @@ static inline void lp_leave(void) { lp_thread.busy = false; }
 static inline int64_t lp_now(void) { return lk_monotonic_ns() - lp_state.origin_ns; }
 
 /* Between lp_enter and lp_leave. */
-static inline lk_record *lp_next(void) {
+static inline lk_record_entry *lp_next(void) {
 	lp_thread.last = NULL;
 	return lk_recorder_next(&lp_state.recorder, &lp_thread.place);
 }
-static inline void lp_publish(lk_record *record, lk_record_kind kind) {
+static inline void lp_publish(lk_record_entry *record, lk_record_kind kind) {
 	lk_recorder_publish(&lp_state.recorder, &lp_thread.place, record, kind);
 }
-void lp_text(const lk_record *record, lk_record_kind kind, const char *text);
+void lp_text(const lk_record_entry *record, lk_record_kind kind, const char *text);
 
 /* The real function; LP_REAL(read) declares `real`, looked up once. */
 void *lp_symbol(const char *name);

@@ -61,12 +61,12 @@ static lk_status add_name(loader *l, lk_recorded_names *to, const lk_recorded *r
 
 /* ---- records ---- */
 
-static bool possible(const lk_record *r) {
+static bool possible(const lk_record_entry *r) {
 	return r->start_ns >= 0 && r->end_ns >= r->start_ns && r->end_ns < LAST_NS && r->bytes >= 0 &&
 	       (r->kind != LK_RECORD_COMM || (r->comm.part < LK_PARTS && r->comm.what < LK_WHATS));
 }
 
-static lk_status add_call(loader *l, const lk_record *r) {
+static lk_status add_call(loader *l, const lk_record_entry *r) {
 	uint64_t most = l->limits && l->limits->events ? l->limits->events : 1000000000;
 	lk_recorded_run *run = l->run;
 	if (!possible(r)) return run->strange++, LK_OK;
@@ -137,17 +137,17 @@ static request *request_at(request *table, size_t size, uint64_t key) {
 
 /* A persistent request says what it is when it is made; its starts learn that. */
 static void start(lk_recorded_run *run, request *r, uint32_t call) {
-	lk_record *record = &run->calls.at[call].record;
+	lk_record_entry *record = &run->calls.at[call].record;
 	r->call = call;
 	if (r->made == LK_NONE) return;
-	const lk_record *made = &run->calls.at[r->made].record;
+	const lk_record_entry *made = &run->calls.at[r->made].record;
 	record->object = made->object, record->bytes = made->bytes;
 	record->comm.peer = made->comm.peer, record->comm.tag = made->comm.tag, record->comm.what = made->comm.what;
 	record->comm.element_bytes = made->comm.element_bytes, record->comm.call = made->comm.call;
 }
 
 static void follow(lk_recorded_run *run, request *table, size_t size, uint32_t call) {
-	const lk_record *record = &run->calls.at[call].record;
+	const lk_record_entry *record = &run->calls.at[call].record;
 	request *r = request_at(table, size, record->comm.request);
 	if (!r->used) *r = (request){record->comm.request, LK_NONE, LK_NONE, true};
 	switch (record->comm.part) {
@@ -171,7 +171,7 @@ static lk_status follow_requests(lk_recorded_run *run, lk_error *err) {
 	request *table = calloc(size, sizeof *table);
 	if (!table) return lk_oom(err);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
-		const lk_record *r = &run->calls.at[i].record;
+		const lk_record_entry *r = &run->calls.at[i].record;
 		if (run->calls.at[i].process == 0 && r->kind == LK_RECORD_COMM && r->comm.part != LK_PART_WHOLE)
 			follow(run, table, size, i);
 	}

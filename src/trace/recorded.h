@@ -13,7 +13,7 @@
 
 /* One call, of this process or one that it forked. */
 typedef struct lk_recorded_call {
-	lk_record record;
+	lk_record_entry record;
 	uint32_t process;        /* index of its recording; 0: the one that was asked for */
 	uint32_t done;           /* POST, START: the call that waited for it, LK_NONE; DONE: the call that it waited for */
 } lk_recorded_call;

@@ -20,7 +20,7 @@ typedef struct tokens {
 	LK_VEC(uint32_t) call;   /* of each, in run->calls */
 } tokens;
 
-static bool begins_something(const lk_record *r) {
+static bool begins_something(const lk_record_entry *r) {
 	return r->kind == LK_RECORD_COMM && r->comm.what != LK_WHAT_OTHER &&
 	       (r->comm.part == LK_PART_WHOLE || r->comm.part == LK_PART_POST || r->comm.part == LK_PART_START);
 }
@@ -28,7 +28,7 @@ static bool begins_something(const lk_record *r) {
 static lk_status collect(const lk_recorded_run *run, tokens *t, lk_error *err) {
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
-		const lk_record *r = &call->record;
+		const lk_record_entry *r = &call->record;
 		if (call->process || r->thread != run->main_thread || !begins_something(r)) continue;
 		if (!lk_push(&t->token) || !lk_push(&t->call)) return lk_oom(err);
 		uint64_t key = lk_hash64((uint64_t)r->comm.call << 32 | r->object);
@@ -128,7 +128,7 @@ static lk_status by_period(const lk_recorded_run *run, lk_recorded_steps *out, l
 /* ---- by marker ---- */
 
 static bool is_marker(const lk_recorded_run *run, const lk_recorded_call *call, const char *marker) {
-	const lk_record *r = &call->record;
+	const lk_record_entry *r = &call->record;
 	const char *colon = strchr(marker, ':');
 	size_t length = colon ? (size_t)(colon - marker) : 0;
 	if (!colon) {

@@ -95,7 +95,7 @@ static int32_t world_rank(const char *list, int32_t rank) {
 	return end != at && value >= 0 && value < 1 << 30 ? (int32_t)value : -1;
 }
 
-static lk_status add_note(shower *s, uint32_t event, const lk_record *r, unsigned kind, int32_t peer) {
+static lk_status add_note(shower *s, uint32_t event, const lk_record_entry *r, unsigned kind, int32_t peer) {
 	const lk_recorded_name *group = lk_recorded_find(&s->run->groups, 0, r->object);
 	if (!lk_push(&s->c->comms)) return lk_oom(s->err);
 	lk_comm_note *note = lk_last(&s->c->comms);
@@ -117,7 +117,7 @@ static uint32_t call_name(const shower *s, const lk_recorded_call *call) {
 /* One communication from `start` to `end`, whose call is over at `launched`. */
 static lk_status add_comm(shower *s, uint32_t lane, uint32_t stream, const lk_recorded_call *call, unsigned kind,
                           int32_t peer, int64_t launched, int64_t end) {
-	const lk_record *r = &call->record;
+	const lk_record_entry *r = &call->record;
 	uint32_t event, name = call_name(s, call);
 	if (kind == LK_OP_COUNT) {
 		/* communicators are made, prefixes summed: the host is in the call */
@@ -130,7 +130,7 @@ static lk_status add_comm(shower *s, uint32_t lane, uint32_t stream, const lk_re
 }
 
 static lk_status add_blocking(shower *s, uint32_t lane, const lk_recorded_call *call) {
-	const lk_record *r = &call->record;
+	const lk_record_entry *r = &call->record;
 	int64_t start = r->start_ns, end = r->end_ns > start + 2 ? r->end_ns : start + 2;
 	if (r->comm.what == LK_WHAT_SENDRECV) {
 		uint32_t send, receive;
@@ -159,7 +159,7 @@ static uint32_t free_stream(const shower *s, int64_t start) {
 
 static lk_status add_begin(shower *s, uint32_t lane, uint32_t index) {
 	const lk_recorded_call *call = &s->run->calls.at[index];
-	const lk_record *r = &call->record;
+	const lk_record_entry *r = &call->record;
 	int64_t launched = r->end_ns > r->start_ns ? r->end_ns : r->start_ns + 1;
 	int64_t end = call->done != LK_NONE ? s->run->calls.at[call->done].record.end_ns : launched;
 	if (end <= launched) end = launched + 1;
@@ -171,12 +171,12 @@ static lk_status add_begin(shower *s, uint32_t lane, uint32_t index) {
 
 /* All requests that one call waited for. */
 static lk_status add_done(shower *s, uint32_t lane, uint32_t *index) {
-	const lk_record *first = &s->run->calls.at[*index].record;
+	const lk_record_entry *first = &s->run->calls.at[*index].record;
 	uint32_t stream = 0, at = *index;
 	bool several = false;
 	for (; at < s->run->calls.count; at++) {
 		const lk_recorded_call *call = &s->run->calls.at[at];
-		const lk_record *r = &call->record;
+		const lk_record_entry *r = &call->record;
 		if (call->process || r->kind != LK_RECORD_COMM || r->comm.part != LK_PART_DONE || r->thread != first->thread ||
 		    r->start_ns != first->start_ns || r->end_ns != first->end_ns) break;
 		uint32_t one = call->done != LK_NONE ? s->flight[call->done] : 0;
@@ -201,7 +201,7 @@ static lk_status add_file(shower *s, uint32_t lane, const lk_recorded_call *call
 	static const char *const words[LK_RECORD_KINDS] = {
 		[LK_RECORD_OPEN] = "open", [LK_RECORD_READ] = "read", [LK_RECORD_WRITE] = "write",
 		[LK_RECORD_SYNC] = "sync", [LK_RECORD_MAP] = "map",   [LK_RECORD_CLOSE] = "close"};
-	const lk_record *r = &call->record;
+	const lk_record_entry *r = &call->record;
 	const char *word = r->kind < LK_RECORD_KINDS ? words[r->kind] : NULL;
 	char text[LK_TEXT_MOST + 32];
 	uint32_t name, event;
@@ -232,7 +232,7 @@ static lk_status add_calls(shower *s) {
 	uint32_t main = lk_capture_lane(s->c, false, run->head.pid, run->main_thread);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
-		const lk_record *r = &call->record;
+		const lk_record_entry *r = &call->record;
 		bool own = call->process == 0 && r->thread == run->main_thread;
 		uint32_t lane = own ? main : lk_capture_lane(s->c, false, (int64_t)run->head.pid + call->process, r->thread);
 		if (own && r->start_ns < cursor) continue;
