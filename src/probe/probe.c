@@ -109,6 +109,8 @@ static bool begin_recording(void) {
 	lp_state.origin_ns = lp_state.recorder.head->monotonic_ns;
 	lp_state.threads = 0;
 	lp_state.epoch++;
+	lp_thread.place = (lk_record_place){0}; /* of a forked child: those of its parent, which are no longer mapped */
+	lp_thread.last = NULL;
 	lp_files_reset();
 	lp_mpi_reset();
 	lp_state.gate->open = 1;
