@@ -16,7 +16,7 @@
 enum { MB = 1 << 20 };
 
 static void put(lk_recorder *r, lk_record_place *place, uint32_t object, int64_t value) {
-	lk_record *record = lk_recorder_next(r, place);
+	lk_record_entry *record = lk_recorder_next(r, place);
 	if (!record) return;
 	record->object = object;
 	record->bytes = value;
@@ -37,14 +37,14 @@ static void test_round_trip(void **state) {
 	lk_record_place place = {.thread = 3};
 	char text[3000];
 	for (size_t i = 0; i < sizeof text; i++) text[i] = (char)('a' + i % 26);
-	assert_int_equal(lk_recorder_open(&w, scratch, 4 * MB), 0);
+	assert_int_equal(lk_recorder_open(&w, scratch, 4 * MB, 0), 0);
 	struct stat info;
 	assert_int_equal(stat(w.path, &info), 0);
 	assert_int_equal(info.st_mode & 0777, 0600);
 	for (int i = 0; i < 5000; i++) {
 		put(&w, &place, 7, i);
 		if (i % 100) continue;
-		lk_record head = {.object = (uint32_t)i};
+		lk_record_entry head = {.object = (uint32_t)i};
 		lk_recorder_text(&w, &place, &head, LK_RECORD_FILE, text, (size_t)i / 2);
 	}
 	char path[PATH_MAX];
@@ -74,8 +74,8 @@ static void test_full(void **state) {
 	(void)state;
 	lk_recorder w;
 	lk_record_place place = {0};
-	assert_int_equal(lk_recorder_open(&w, scratch, 100), EFBIG);
-	assert_int_equal(lk_recorder_open(&w, scratch, 3 * LK_BLOCK_BYTES), 0);
+	assert_int_equal(lk_recorder_open(&w, scratch, 100, 0), EFBIG);
+	assert_int_equal(lk_recorder_open(&w, scratch, 3 * LK_BLOCK_BYTES, 0), 0);
 	for (int i = 0; i < 3000; i++) put(&w, &place, 1, i);
 	assert_int_equal(w.head->dropped, 3000 - 2 * LK_BLOCK_RECORDS);
 	lk_recording r = opened(w.path);
@@ -94,7 +94,7 @@ static void test_replaced(void **state) {
 	lk_recorder w;
 	lk_record_place place = {0};
 	struct stat info;
-	assert_int_equal(lk_recorder_open(&w, scratch, MB), 0);
+	assert_int_equal(lk_recorder_open(&w, scratch, MB, 0), 0);
 	assert_int_equal(unlink(w.path), 0);
 	write_text(w.path, "mine");
 	for (int i = 0; i < 3; i++) put(&w, &place, 1, i);
@@ -112,7 +112,7 @@ static void test_file_limit(void **state) {
 		lk_recorder w;
 		lk_record_place place = {0};
 		struct rlimit most = {LK_HEADER_BYTES + LK_BLOCK_BYTES, LK_HEADER_BYTES + LK_BLOCK_BYTES};
-		if (setrlimit(RLIMIT_FSIZE, &most) != 0 || lk_recorder_open(&w, scratch, MB) != 0) _exit(1);
+		if (setrlimit(RLIMIT_FSIZE, &most) != 0 || lk_recorder_open(&w, scratch, MB, 0) != 0) _exit(1);
 		for (int i = 0; i < LK_BLOCK_RECORDS + 5; i++) put(&w, &place, 1, i);
 		_exit(w.head->dropped == 5 ? 0 : 2);
 	}
@@ -139,7 +139,7 @@ static void test_threads(void **state) {
 	pthread_t thread[THREADS];
 	static lk_recorded got;
 	int64_t seen[THREADS] = {0};
-	assert_int_equal(lk_recorder_open(&shared, scratch, 64 * MB), 0);
+	assert_int_equal(lk_recorder_open(&shared, scratch, 64 * MB, 0), 0);
 	for (int wave = 0; wave < THREADS; wave += 4) {
 		for (int i = wave; i < wave + 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, NULL), 0);
 		for (int i = wave; i < wave + 4; i++) pthread_join(thread[i], NULL);
@@ -159,10 +159,10 @@ static _Noreturn void write_forever(void) {
 	lk_recorder w;
 	lk_record_place place = {0};
 	static const char path[] = "/some/where/a/path/that/takes/more/than/one/piece/of/sixty-two/bytes/in/the/recording";
-	if (lk_recorder_open(&w, scratch, 16 * MB) != 0) _exit(1);
+	if (lk_recorder_open(&w, scratch, 16 * MB, 0) != 0) _exit(1);
 	for (int64_t i = 0;; i++) {
 		put(&w, &place, 1, i);
-		lk_record head = {.object = 2, .bytes = i};
+		lk_record_entry head = {.object = 2, .bytes = i};
 		if (i % 7 == 0) lk_recorder_text(&w, &place, &head, LK_RECORD_FILE, path, sizeof path - 1);
 	}
 }
@@ -233,7 +233,7 @@ static void test_damage(void **state) {
 	lk_recording r;
 	lk_error err = {0};
 	static lk_recorded got;
-	assert_int_equal(lk_recorder_open(&w, scratch, MB), 0);
+	assert_int_equal(lk_recorder_open(&w, scratch, MB, 0), 0);
 	for (int i = 0; i < 2 * LK_BLOCK_RECORDS + 10; i++) put(&w, &place, 1, i);
 	size_t size = LK_HEADER_BYTES + 3 * LK_BLOCK_BYTES;
 	unsigned char *bytes = malloc(size);
