@@ -235,7 +235,7 @@ lint: docs-check ## cppcheck, zero warnings; the documents
 		-D__GNUC__ -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) src tests/fuzz/replay.c
 
 syntax: ## both compilers accept every source: clang's warnings on what gcc builds
-	@printf '%s\n' $(LIB_C) $(CLI_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
+	@printf '%s\n' $(LIB_C) $(CLI_C) $(PROBE_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
 
 accuracy: $(PROGRAM) ## docs/ACCURACY.md and its pictures, from the measurements of LOCKSTEP_DATA
 	tools/accuracy.py $(PROGRAM)

@@ -307,29 +307,35 @@ static void wait_begin_f(lp_waits *w, const lp_fint *requests, int count) {
 	wait_begin(w, handles, n < 0 ? 0 : n);
 }
 
-#define WAITS_F(name, parameters, call, requests, length, which, done, how)      \
+#define WAITS_F(name, parameters, call, requests, length, done, how)             \
 	void name parameters;                                                        \
 	LP_EXPORT void name parameters {                                             \
 		LP_REAL(name)                                                            \
 		lp_waits w;                                                              \
 		wait_begin_f(&w, requests, length);                                      \
 		real call;                                                               \
-		wait_end(&w, which, *error == 0 ? done : 0, how);                        \
+		wait_end(&w, NULL, *error == 0 ? (done) : 0, how);                       \
 	}
 
-/* Fortran counts from 1. */
-static int before(const lp_fint *index) { return *index - 1; }
-
-WAITS_F(mpi_wait_, (lp_fint *request, lp_fint *status, lp_fint *error), (request, status, error), request, 1, NULL, 1,
+WAITS_F(mpi_wait_, (lp_fint *request, lp_fint *status, lp_fint *error), (request, status, error), request, 1, 1,
         LK_PART_DONE)
 WAITS_F(mpi_test_, (lp_fint *request, lp_fint *flag, lp_fint *status, lp_fint *error), (request, flag, status, error),
-        request, 1, NULL, *flag ? 1 : 0, LK_PART_DONE)
+        request, 1, *flag ? 1 : 0, LK_PART_DONE)
 WAITS_F(mpi_waitall_, (lp_fint *n, lp_fint *all, lp_fint *statuses, lp_fint *error), (n, all, statuses, error), all, *n,
-        NULL, *n, LK_PART_DONE)
-WAITS_F(mpi_waitany_, (lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error),
-        (n, all, index, status, error), all, *n, &(int){before(index)}, 1, LK_PART_DONE)
-WAITS_F(mpi_start_, (lp_fint *request, lp_fint *error), (request, error), request, 1, NULL, 1, LK_PART_START)
-WAITS_F(mpi_startall_, (lp_fint *n, lp_fint *all, lp_fint *error), (n, all, error), all, *n, NULL, *n, LK_PART_START)
+        *n, LK_PART_DONE)
+WAITS_F(mpi_start_, (lp_fint *request, lp_fint *error), (request, error), request, 1, 1, LK_PART_START)
+WAITS_F(mpi_startall_, (lp_fint *n, lp_fint *all, lp_fint *error), (n, all, error), all, *n, *n, LK_PART_START)
+
+/* Fortran counts from 1. */
+void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error);
+LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error) {
+	LP_REAL(mpi_waitany_)
+	lp_waits w;
+	wait_begin_f(&w, all, *n);
+	real(n, all, index, status, error);
+	int which = *index - 1;
+	wait_end(&w, &which, *error == 0 ? 1 : 0, LK_PART_DONE);
+}
 
 /* ---- beginning and end ---- */
 
