@@ -71,12 +71,18 @@ UNIT := $(UNIT_C:tests/unit/%.c=$(B)/unit/%)
 REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
+# The preload library of `lockstep record`: libc alone; its calls of MPI once for each binary interface.
+PROBES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
+PROBE_C := $(sort $(wildcard src/probe/*.c))
+PROBE_MPI := mpi mpi_wrappers
+PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o
+
 .PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle lang-cuda \
         mpi lang-mpi lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so ## the program, the static and the shared library
+all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so $(PROBES) ## the program, the static and the shared library, the probe
 
 # A line per file instead of the command; with make -s not even that.
 ifndef V
@@ -134,6 +140,35 @@ $(PROGRAM): $(CLI_O) $(STATIC) $(B)/sources
 	$(call say,LINK)
 	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(STATIC) $(LDLIBS)
 
+# --- the probe -----------------------------------------------------------------------------------------------------
+# It runs in other people's programs: no sanitizers, and nothing seen of it but what it wraps.
+PROBE_CFLAGS := -std=c11 -g -O2 -fPIC -fvisibility=hidden -fno-stack-protector $(WARN) $(if $(findstring clang,$(CC)),-Wno-strict-prototypes)
+
+$(B)/probe/mpi_wrappers.c: tools/mpi_wrappers.awk src/probe/mpi_calls.txt
+	@mkdir -p $(@D)
+	$(call say,AWK)
+	$(Q)awk -f tools/mpi_wrappers.awk src/probe/mpi_calls.txt > $@.new
+	$(Q)mv -f $@.new $@
+
+define PROBE_RULE
+$(B)/probe/$(1).o: $(2) $(B)/flags
+	@mkdir -p $$(@D)
+	$$(call say,CC)
+	$$(Q)$$(CC) -D_GNU_SOURCE $$(INCLUDES) $$(PROBE_CFLAGS) $(3) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach c,$(filter-out src/probe/mpi.c,$(PROBE_C)),$(eval $(call PROBE_RULE,$(basename $(notdir $(c))),$(c),)))
+$(eval $(call PROBE_RULE,recording,src/base/recording.c,))
+$(eval $(call PROBE_RULE,mpi,src/probe/mpi.c,))
+$(eval $(call PROBE_RULE,mpi_wrappers,$(B)/probe/mpi_wrappers.c,))
+$(eval $(call PROBE_RULE,mpich,src/probe/mpi.c,-DLP_MPI_NUMBERS))
+$(eval $(call PROBE_RULE,mpich_wrappers,$(B)/probe/mpi_wrappers.c,-DLP_MPI_NUMBERS))
+
+$(B)/liblockstep-probe.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/%.o) src/probe/probe.map
+$(B)/liblockstep-probe-mpich.so: $(PROBE_O) $(PROBE_MPI:mpi%=$(B)/probe/mpich%.o) src/probe/probe.map
+$(PROBES):
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,--version-script=src/probe/probe.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
+
 # The one program that needs MPI; `lockstep calibrate host --mpi` starts it.
 MPICC ?= mpicc
 MPI_PAIRS := $(B)/lockstep-mpi-pairs
@@ -168,7 +203,7 @@ check: unit cli-tests fuzz-replay layers lint ## unit and CLI tests, fuzz corpus
 unit: $(UNIT) ## unit tests of this MODE
 	tests/unit/run.sh $(UNIT)
 
-cli-tests: $(PROGRAM) ## command-line tests of this MODE
+cli-tests: $(PROGRAM) $(PROBES) ## command-line tests of this MODE
 	tests/cli/run.sh $(PROGRAM)
 
 fuzz-replay: ## every fuzz target on its corpus, with the address and undefined sanitizers
@@ -210,7 +245,7 @@ lint: docs-check ## cppcheck, zero warnings; the documents
 		-D__GNUC__ -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) src tests/fuzz/replay.c
 
 syntax: ## both compilers accept every source: clang's warnings on what gcc builds
-	@printf '%s\n' $(LIB_C) $(CLI_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
+	@printf '%s\n' $(LIB_C) $(CLI_C) $(PROBE_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
 
 accuracy: $(PROGRAM) ## docs/ACCURACY.md and its pictures, from the measurements of LOCKSTEP_DATA
 	tools/accuracy.py $(PROGRAM)
@@ -226,7 +261,7 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
 	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS)) $(DESTDIR)$(BINDIR)/
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
-	install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(SHARED) $(PROBES) $(DESTDIR)$(LIBDIR)/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/liblockstep.so
 	install -m 644 $(PUBLIC_H) $(DESTDIR)$(INCLUDEDIR)/lockstep/
@@ -240,7 +275,7 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	install -m 644 build/man/lockstep.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
 
 uninstall: ## removes what install put there
-	rm -f $(DESTDIR)$(BINDIR)/lockstep $(DESTDIR)$(BINDIR)/lockstep-mpi-pairs $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	rm -f $(DESTDIR)$(BINDIR)/lockstep $(DESTDIR)$(BINDIR)/lockstep-mpi-pairs $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/liblockstep-probe*.so $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
 	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
 	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
 	rm -f $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
@@ -252,4 +287,5 @@ clean: ## removes build/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
+-include $(wildcard $(B)/probe/*.d)
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d

@@ -29,7 +29,7 @@ static unsigned look(const char *name) {
 	unsigned kind, class = LK_NAME_KNOWN;
 	if (lk_comm_kernel(name, &kind)) class |= LK_NAME_COMM;
 	if (waits(name)) class |= LK_NAME_WAITS;
-	if (begins(name, "enumerate(DataLoader)#")) class |= LK_NAME_LOADS;
+	if (begins(name, "enumerate(DataLoader)#") || begins(name, "file:read ")) class |= LK_NAME_LOADS;
 	if (begins(name, "ProfilerStep#")) class |= LK_NAME_STEP;
 	/* "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice" of HIP, "[CUDA memcpy HtoD]" of nsys */
 	if (strstr(name, "HtoD") || strstr(name, "HostToDevice")) class |= LK_NAME_TO_DEVICE;

@@ -3,24 +3,37 @@
 
 #include "trace/kineto.h"
 #include "trace/nsys.h"
+#include "trace/recorded.h"
 #include "trace/trace_files.h"
 #include "trace/trace_kind.h"
 
-/* SQLite reads files, not streams. */
-static lk_status check_database(lk_stream *in, const char *path, lk_error *err) {
+/* SQLite reads files, not streams; a recording has others beside it. */
+static lk_status check_file(lk_stream *in, const char *path, const char *what, lk_error *err) {
 	if (lk_stream_plain(in) && strcmp(path, "-") != 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "a database of Nsight Systems must be a plain file");
+	lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "%s must be a plain file", what);
 	return lk_hint(err, "unpack it, and give its name");
+}
+
+static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path, const lk_read_limits *limits,
+                             lk_capture *capture, lk_error *err) {
+	switch (kind) {
+	case LK_TRACE_NSYS:
+		LK_TRY(check_file(in, path, "a database of Nsight Systems", err));
+		return lk_nsys_read(path, limits, capture, err);
+	case LK_TRACE_RECORDING:
+		LK_TRY(check_file(in, path, "a recording", err));
+		return lk_recording_read(path, limits, capture, err);
+	default: return lk_kineto_read(in, limits, capture, err);
+	}
 }
 
 static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *path, const lk_read_limits *limits,
                               lk_capture **out, lk_error *err) {
-	bool nsys = kind == LK_TRACE_NSYS;
-	if (nsys) LK_TRY(check_database(in, path, err));
-	lk_capture *capture = lk_capture_new(path, nsys ? "Nsight Systems SQLite" : "Kineto JSON");
-	lk_status status = !capture ? lk_oom(err)
-					   : nsys   ? lk_nsys_read(path, limits, capture, err)
-								: lk_kineto_read(in, limits, capture, err);
+	const char *format = kind == LK_TRACE_NSYS        ? "Nsight Systems SQLite"
+	                     : kind == LK_TRACE_RECORDING ? "lockstep recording"
+	                                                  : "Kineto JSON";
+	lk_capture *capture = lk_capture_new(path, format);
+	lk_status status = capture ? read_events(in, kind, path, limits, capture, err) : lk_oom(err);
 	if (status == LK_OK) status = lk_capture_finish(capture, err);
 	if (status != LK_OK) lk_capture_free(capture);
 	else *out = capture;

@@ -27,7 +27,7 @@ static bool begins(const char *text, const char *with) {
 }
 
 static bool loads_data(const char *name) {
-	return begins(name, "enumerate(DataLoader)");
+	return begins(name, "enumerate(DataLoader)") || begins(name, "file:read ");
 }
 
 /* Annotations that stand for an operation: what they enclose is theirs. Others are only names for a stretch of time. */

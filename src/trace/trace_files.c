@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/parallel.h"
+#include "base/recording.h"
 #include "base/text.h"
 
 /* ---- which files ---- */
@@ -20,8 +21,9 @@ static void free_names(names *n) {
 }
 
 static bool trace_name(const char *name) {
-	static const char *const endings[] = {".json", ".json.gz", ".json.zst", ".sqlite", ".et"};
-	if (name[0] == '.') return false;
+	static const char *const endings[] = {".json", ".json.gz", ".json.zst", ".sqlite", ".et", LK_RECORDING_ENDING};
+	/* forked processes are read with the one that they were forked from */
+	if (name[0] == '.' || (strstr(name, LK_RECORDING_FORKED) && lk_ends_in(name, LK_RECORDING_ENDING))) return false;
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
 		if (lk_ends_in(name, endings[i])) return true;
 	return false;
@@ -60,7 +62,7 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	LK_TRY(status);
 	if (out->count == before) {
 		lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
-		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite or .et; folders inside are not looked into");
+		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .et or .lkrec; folders inside are not looked into");
 	}
 	qsort(out->at + before, out->count - before, sizeof *out->at, by_name);
 	return LK_OK;

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/recording.h"
+
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 static const char *skip_blanks(const char *at, const char *end) {
@@ -78,6 +80,7 @@ lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
 	static const char sqlite[] = "SQLite format 3"; /* with the NUL */
 	const char *end = head + size;
 	if (size >= sizeof sqlite && memcmp(head, sqlite, sizeof sqlite) == 0) return LK_TRACE_NSYS;
+	if (size >= 8 && memcmp(head, LK_RECORDING_MAGIC, 8) == 0) return LK_TRACE_RECORDING;
 	if (size >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3;
 	if (is_json(head, end)) return kind_of_json(head, end);
 	return is_chakra((const unsigned char *)head, (const unsigned char *)end) ? LK_TRACE_CHAKRA : LK_TRACE_OTHER;
@@ -90,6 +93,7 @@ const char *lk_trace_kind_name(lk_trace_kind kind) {
 		[LK_TRACE_PYTORCH_ET] = "a PyTorch execution trace",
 		[LK_TRACE_CHAKRA_JSON] = "a Chakra execution trace",
 		[LK_TRACE_CHAKRA] = "a Chakra execution trace",
+		[LK_TRACE_RECORDING] = "a recording",
 		[LK_TRACE_OTHER_JSON] = "JSON",
 		[LK_TRACE_OTHER] = "no trace",
 	};

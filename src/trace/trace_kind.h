@@ -14,6 +14,7 @@ typedef enum lk_trace_kind {
 	LK_TRACE_PYTORCH_ET,   /* PyTorch's execution trace */
 	LK_TRACE_CHAKRA_JSON,
 	LK_TRACE_CHAKRA,       /* protobuf */
+	LK_TRACE_RECORDING,    /* of lockstep record */
 	LK_TRACE_OTHER_JSON,   /* JSON that does not say in its head */
 	LK_TRACE_OTHER,
 } lk_trace_kind;

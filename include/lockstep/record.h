@@ -1,0 +1,89 @@
+/* record.h: runs a command, unchanged, and records what its processes communicate, read and write.
+ *
+ *     const char *words[] = {"mpirun", "-n", "2", "./train"};
+ *     lk_record_request request;
+ *     lk_record_defaults(&request);
+ *     request.command = words, request.words = 4;
+ *     lk_record_answer *answer;
+ *     lk_error err;
+ *     if (lk_record(&request, &answer, &err) != LK_OK) ...
+ *     lk_record_print(answer, stderr);
+ *     lk_record_free(answer);
+ *
+ * A library (liblockstep-probe.so) is loaded into the command's processes. Each process that is recorded leaves a file in
+ * the folder; `lockstep explain FOLDER` reads them. Nothing of the environment or of the arguments is stored.
+ */
+#ifndef LOCKSTEP_RECORD_H
+#define LOCKSTEP_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "lockstep/error.h"
+#include "lockstep/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lk_record_mpi { LK_RECORD_MPI_FOUND, LK_RECORD_OPENMPI, LK_RECORD_MPICH } lk_record_mpi;
+
+/* What is asked. Texts are borrowed; NULL means "not said". */
+typedef struct lk_record_request {
+	const char *const *command;
+	int words;
+	const char *out;         /* folder, which must not hold anything yet; NULL: "recording" */
+	int max_mb;              /* of each process's file */
+	int steps;               /* stop the command after so many; 0: let it end */
+	double time_limit;       /* seconds; 0: none */
+	const char *step_marker; /* "MPI_Barrier", "read:NAME" */
+	const char *program;     /* names, with commas, of programs that are recorded from their start */
+	int mpi;                 /* lk_record_mpi */
+	int delay_us;            /* blocking communication takes so much longer: a known stall, for tests */
+} lk_record_request;
+
+typedef enum lk_record_end {
+	LK_RECORD_ENDED,         /* by itself */
+	LK_RECORD_STEPS_DONE, LK_RECORD_TIME_OVER,
+} lk_record_end;
+
+/* One process that left a recording; of forked ones `forked`. */
+typedef struct lk_record_process {
+	const char *path, *program;
+	int rank, world;         /* -1, 0: no MPI */
+	bool forked;
+	bool whole;              /* it ended by itself, not by a signal */
+	uint64_t comms, reads, writes, dropped;
+	double comm_bytes, read_bytes, write_bytes;
+	double comm_s, read_s;   /* in the calls */
+	double wall_s;           /* recorded */
+	double cost_s;           /* of one call, measured */
+	int files, steps;
+	double step_s;           /* median; NAN without steps */
+} lk_record_process;
+
+typedef struct lk_record_answer {
+	const char *out;
+	int status;              /* exit status of the command; 128 + N where signal N ended it */
+	lk_record_end end;
+	double wall_s;
+	double bytes;            /* of all files */
+	const lk_record_process *processes; /* by rank */
+	int count;
+	const char *reason;      /* why nothing or not all was recorded, in a line; "" */
+	void *memory_owner;
+} lk_record_answer;
+
+void lk_record_defaults(lk_record_request *request);
+/* Runs the command to its end. Signals that ask the caller to end are passed on to the command. */
+lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err);
+void lk_record_free(lk_record_answer *answer); /* accepts NULL */
+/* What was recorded, what it cost, what to do with it. */
+void lk_record_print(const lk_record_answer *answer, FILE *out);
+
+extern const lk_verb lk_record_verb;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

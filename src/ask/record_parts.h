@@ -1,0 +1,41 @@
+/* record_parts.h: what the files of record share. record_run.c runs the command, record_probe.c prepares its environment,
+ * record.c asks and sums up. */
+#ifndef LK_ASK_RECORD_PARTS_H
+#define LK_ASK_RECORD_PARTS_H
+
+#include <limits.h>
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "lockstep/record.h"
+
+/* ---- record_probe.c ---- */
+
+/* What the command's processes find in their environment. */
+typedef struct lk_probe_setting {
+	const char *name, *value;
+} lk_probe_setting;
+typedef LK_VEC(lk_probe_setting) lk_probe_settings;
+
+/* The probe beside this program or in the library folder of its installation, and what it is told. `folder` is absolute. */
+lk_status lk_probe_settings_of(const lk_record_request *request, const char *folder, lk_arena *arena,
+                               lk_probe_settings *out, lk_error *err);
+/* Whether the command's own program is recorded from its start. */
+bool lk_probe_takes_command(const lk_record_request *request);
+
+/* ---- record_run.c ---- */
+
+typedef struct lk_run_end {
+	int status;
+	lk_record_end end;
+	double wall_s;
+} lk_run_end;
+lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings, const char *folder,
+                            lk_run_end *out, lk_error *err);
+
+/* ---- record.c ---- */
+
+/* The most steps that a recording in the folder has so far; 0 while none has any. */
+int lk_record_steps_so_far(const char *folder);
+
+#endif

@@ -1,0 +1,197 @@
+/* recording.h: what a recorded process leaves behind: one file, mapped and shared, so that what was stored is kept
+ * however the process ends (kill -9, exec, _exit): nothing has to be flushed.
+ *
+ *     header          one page: format, process, clock, rank, what was lost
+ *     block 0 ...     LK_BLOCK_BYTES each: its own head, then records of 64 bytes
+ *
+ * A thread takes a block and fills it alone. A record is there once its `kind` is stored, which is last; a block ends at
+ * the first record without one. So every file is whole up to the last record of every block. Texts (paths, names, ranks)
+ * are a head record and pieces directly behind it, in the same block; the head is stored last.
+ *
+ * The writer (recording.c) is used by the preload library: libc alone, no allocation, no locks, raw system calls; it
+ * keeps no descriptor, so that a program may close all of them. Pages are allocated before they are touched: a full disk
+ * costs records, never a SIGBUS. The reader (recording_file.c) takes any bytes.
+ */
+#ifndef LK_BASE_RECORDING_H
+#define LK_BASE_RECORDING_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LK_RECORDING_MAGIC "LKRECORD"
+#define LK_RECORDING_ENDING ".lkrec"
+#define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
+enum {
+	LK_RECORDING_VERSION = 1,
+	LK_HEADER_BYTES = 4096,
+	LK_BLOCK_BYTES = 1 << 16,
+	LK_RECORD_BYTES = 64,
+	LK_BLOCK_RECORDS = LK_BLOCK_BYTES / LK_RECORD_BYTES - 1, /* the first place is the block's head */
+	LK_BLOCK_MAGIC = 0x4b4c424b,
+	LK_TEXT_PIECE = 62,
+	LK_TEXT_MOST = 8192,     /* bytes of a text; longer ones are cut */
+	LK_SPARE_BLOCKS = 64,
+};
+
+typedef enum lk_record_kind {
+	LK_RECORD_NONE,
+	LK_RECORD_TEXT,   /* a piece of the text of the record before it */
+	LK_RECORD_THREAD, /* object: its number here; bytes: its id in the system */
+	LK_RECORD_FILE,   /* object: its number; bytes: its size when first seen; text: its path */
+	LK_RECORD_GROUP,  /* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text: ranks */
+	LK_RECORD_NAME,   /* object: number of a call; text: "MPI_Allreduce" */
+	LK_RECORD_OPEN, LK_RECORD_READ, LK_RECORD_WRITE, LK_RECORD_SYNC, LK_RECORD_MAP, LK_RECORD_CLOSE, /* of a file */
+	LK_RECORD_COMM,   /* a call of a communication library */
+	LK_RECORD_KINDS,
+} lk_record_kind;
+
+/* How a call takes part in a communication. */
+typedef enum lk_comm_part {
+	LK_PART_WHOLE,    /* it does all of it */
+	LK_PART_POST,     /* begins it; `request` will be waited for */
+	LK_PART_MAKE,     /* makes a persistent request */
+	LK_PART_START,    /* begins a persistent one */
+	LK_PART_DONE,     /* waited for `request`, which is done */
+	LK_PART_FREE,     /* the request is forgotten */
+	LK_PARTS,
+} lk_comm_part;
+
+/* What is communicated. */
+typedef enum lk_comm_what {
+	LK_WHAT_OTHER, LK_WHAT_ALLREDUCE, LK_WHAT_REDUCE, LK_WHAT_BROADCAST, LK_WHAT_ALLGATHER, LK_WHAT_GATHER, LK_WHAT_SCATTER,
+	LK_WHAT_REDUCESCATTER, LK_WHAT_ALLTOALL, LK_WHAT_BARRIER, LK_WHAT_SCAN, LK_WHAT_SEND, LK_WHAT_RECV, LK_WHAT_SENDRECV,
+	LK_WHATS,
+} lk_comm_what;
+
+typedef struct lk_record_entry {
+	uint16_t kind;           /* lk_record_kind; stored last */
+	uint16_t thread;         /* number of the thread in its process */
+	uint32_t object;         /* a file or communicator; 0 not known */
+	int64_t start_ns, end_ns; /* since the header's moment */
+	int64_t bytes;           /* read, written; message as nccl-tests count it */
+	union {
+		/* READ, WRITE: calls that followed one another closely are one record. */
+		struct {
+			int64_t busy_ns; /* in the calls */
+			int64_t offset;  /* behind the last one; -1 where the file's position says it */
+			uint32_t count;  /* calls */
+			uint32_t sequential; /* that went on where the one before ended */
+			int64_t most;    /* bytes of the largest */
+		} io;
+		struct {
+			uint64_t request;
+			int32_t peer;    /* rank in the group; root of a collective; -1 none */
+			int32_t tag;
+			uint8_t part, what; /* lk_comm_part, lk_comm_what */
+			uint16_t element_bytes;
+			uint32_t call;   /* number of its name */
+			int64_t from;    /* SENDRECV: the rank received from */
+		} comm;
+	};
+} lk_record_entry;
+_Static_assert(sizeof(lk_record_entry) == LK_RECORD_BYTES, "a record is 64 bytes");
+
+typedef struct lk_record_text {
+	uint16_t kind;
+	char text[LK_TEXT_PIECE];
+} lk_record_text;
+
+typedef struct lk_record_block {
+	uint32_t magic, number;
+	char unused[LK_RECORD_BYTES - 8];
+	lk_record_entry record[LK_BLOCK_RECORDS];
+} lk_record_block;
+_Static_assert(sizeof(lk_record_block) == LK_BLOCK_BYTES, "a block has no gaps");
+
+enum { LK_RECORDED_URING = 1, LK_RECORDED_MPI = 2 }; /* bits of lk_recording_head.seen */
+
+typedef struct lk_recording_head {
+	char magic[8];
+	uint32_t version, header_bytes, block_bytes, record_bytes;
+	uint32_t pid, parent;
+	int64_t monotonic_ns, realtime_ns; /* the moment from which times count */
+	uint64_t limit_bytes;
+	/* these change while it runs */
+	uint32_t blocks;         /* handed out */
+	uint32_t threads;
+	uint64_t dropped;        /* records that found no room */
+	int64_t end_ns;          /* of the process, where it said goodbye; else 0 */
+	int32_t rank, world;     /* -1 and 0 before MPI_Init */
+	uint32_t seen;
+	uint32_t cost_ns;        /* of one record, measured when recording began; 0 not measured */
+	uint64_t major_faults, storage_bytes; /* at goodbye: page faults that read, bytes read from storage */
+	uint32_t root;           /* the process that this one was forked from, if that is recorded too; else 0 */
+	char host[64], program[64];
+	char marker[128];        /* what begins a step: "MPI_Barrier", "read:NAME"; "" not said */
+} lk_recording_head;
+_Static_assert(sizeof(lk_recording_head) <= LK_HEADER_BYTES, "the header is one page");
+
+/* ---- writing ---- */
+
+typedef struct lk_recorder {
+	lk_recording_head *head; /* NULL: not open */
+	char *map;
+	uint64_t limit;
+	uint64_t device, inode;  /* of the file, which is opened anew for each block */
+	uint32_t spare[LK_SPARE_BLOCKS]; /* blocks that ended threads left, + 1; 0 none */
+	char path[PATH_MAX];
+} lk_recorder;
+
+/* Where a thread writes. Zeroed it has no block yet. */
+typedef struct lk_record_place {
+	lk_record_block *block;
+	uint32_t at;             /* next place */
+	uint16_t thread;
+} lk_record_place;
+
+/* Creates FOLDER/HOST-PID-N.lkrec, of a forked process HOST-PID-N.of-ROOT.lkrec: exclusively, mode 0600, no link followed.
+ * `root` 0: not forked. 0 or an errno. */
+int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_bytes, uint32_t root);
+/* Unmaps it; the file stays. */
+void lk_recorder_close(lk_recorder *recorder);
+/* The next place of this thread, to be filled and published; NULL where there is no room, which is counted. */
+lk_record_entry *lk_recorder_next(lk_recorder *recorder, lk_record_place *place);
+/* Makes a filled record visible. */
+void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record_entry *record, lk_record_kind kind);
+/* A record with a text behind it. */
+void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record_entry *record, lk_record_kind kind,
+                      const char *text, size_t length);
+/* The thread ends: its block may be used by another. */
+void lk_recorder_leave(lk_recorder *recorder, lk_record_place *place);
+int64_t lk_monotonic_ns(void);
+
+/* ---- reading ---- */
+
+struct lk_error;
+
+typedef struct lk_recording {
+	const char *path;        /* as given; must outlive it */
+	const unsigned char *bytes; /* in memory; NULL: read from `fd` */
+	uint64_t size;
+	int fd;
+	lk_recording_head head;  /* a copy, its texts ended */
+	uint32_t blocks;         /* that are there */
+	/* where the reader is */
+	uint32_t block, at;
+	lk_record_block *here;          /* the block that is being read */
+	bool loaded;
+} lk_recording;
+
+/* A record that was read, by value: the file may still be written to. */
+typedef struct lk_recorded {
+	lk_record_entry record;
+	char text[LK_TEXT_MOST + LK_TEXT_PIECE + 1];
+} lk_recorded;
+
+/* An lk_status: LK_OK, or why it is no recording; nothing is to be closed then. */
+int lk_recording_open(const char *path, lk_recording *out, struct lk_error *err);
+/* Of bytes that outlive it. */
+int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recording *out, struct lk_error *err);
+void lk_recording_close(lk_recording *recording);
+/* The next record in file order, which is time's order within each thread only; false at the end. */
+bool lk_recording_next(lk_recording *recording, lk_recorded *out);
+void lk_recording_rewind(lk_recording *recording);
+
+#endif

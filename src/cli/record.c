@@ -1,0 +1,23 @@
+/* record.c: `lockstep record`: runs a command and records it. Its own lines go to standard error: standard output is the
+ * command's. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "lockstep/record.h"
+
+static int run(lk_args *args) {
+	lk_record_request request;
+	lk_record_answer *answer = NULL;
+	lk_error err = {0};
+	lk_record_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	request.command = args->rest;
+	request.words = args->rest_count;
+	if (lk_record(&request, &answer, &err) != LK_OK) return cli_fail(&err);
+	lk_record_print(answer, stderr);
+	int status = answer->status;
+	lk_record_free(answer);
+	return status;
+}
+
+const cli_command cli_record = {&lk_record_verb, run};

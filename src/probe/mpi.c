@@ -1,0 +1,390 @@
+/* mpi.c: records of communication, communicators as numbers, and the calls of MPI that are no communication: beginning and
+ * end, waiting, starting. */
+#include "probe/mpi.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What Open MPI, and MPICH with its relatives, define in mpi.h: public constants of their binary interfaces. */
+#ifdef LP_MPI_NUMBERS
+enum { ANY_SOURCE = -2, PROC_NULL = -1, SOURCE_WORD = 2 };
+#define IN_PLACE ((const void *)-1)
+#define IS_IGNORED(status) ((status) == (void *)1)
+#define WORLD 0x44000000
+#define TYPE_NULL 0x0c000000
+#define KEY(handle) ((uint64_t)(uint32_t)(handle))
+#else
+enum { ANY_SOURCE = -1, PROC_NULL = -2, SOURCE_WORD = 0 };
+#define IN_PLACE ((const void *)1)
+#define IS_IGNORED(status) ((status) == NULL)
+#define KEY(handle) ((uint64_t)(uintptr_t)(handle))
+#endif
+
+enum { GROUPS = 1 << 12, TRANSLATED = 512, MOST_REQUESTS = 512 };
+
+/* ---- the library below ---- */
+
+static struct {
+	int (*comm_size)(lp_handle, int *), (*comm_rank)(lp_handle, int *), (*comm_group)(lp_handle, lp_handle *);
+	int (*comm_test_inter)(lp_handle, int *), (*comm_remote_size)(lp_handle, int *);
+	int (*group_translate_ranks)(lp_handle, int, const int *, lp_handle, int *), (*group_free)(lp_handle *);
+	int (*type_size)(lp_handle, int *);
+#ifndef LP_MPI_NUMBERS
+	lp_handle (*comm_f2c)(lp_fint), (*type_f2c)(lp_fint), (*request_f2c)(lp_fint);
+#endif
+	lp_handle world, type_null;
+	bool ready;
+} below;
+
+static void find_below(void) {
+#define FIND(name, symbol) below.name = (__typeof__(below.name))(uintptr_t)lp_symbol(symbol)
+	if (below.ready) return;
+	FIND(comm_size, "PMPI_Comm_size"), FIND(comm_rank, "PMPI_Comm_rank"), FIND(comm_group, "PMPI_Comm_group");
+	FIND(comm_test_inter, "PMPI_Comm_test_inter"), FIND(comm_remote_size, "PMPI_Comm_remote_size");
+	FIND(group_translate_ranks, "PMPI_Group_translate_ranks"), FIND(group_free, "PMPI_Group_free");
+	FIND(type_size, "PMPI_Type_size");
+#ifdef LP_MPI_NUMBERS
+	below.world = WORLD, below.type_null = TYPE_NULL;
+#else
+	FIND(comm_f2c, "PMPI_Comm_f2c"), FIND(type_f2c, "PMPI_Type_f2c"), FIND(request_f2c, "PMPI_Request_f2c");
+	below.world = lp_variable("ompi_mpi_comm_world"), below.type_null = lp_variable("ompi_mpi_datatype_null");
+#endif
+#undef FIND
+	below.ready = true;
+}
+
+#ifdef LP_MPI_NUMBERS
+lp_handle lp_mpi_comm_f(lp_fint comm) { return comm; }
+lp_handle lp_mpi_type_f(lp_fint type) { return type; }
+lp_handle lp_mpi_request_f(lp_fint request) { return request; }
+#else
+lp_handle lp_mpi_comm_f(lp_fint comm) { return below.ready ? below.comm_f2c(comm) : NULL; }
+lp_handle lp_mpi_type_f(lp_fint type) { return below.ready ? below.type_f2c(type) : NULL; }
+lp_handle lp_mpi_request_f(lp_fint request) { return below.ready ? below.request_f2c(request) : NULL; }
+#endif
+
+bool lp_mpi_in_place(const void *buffer) { return buffer == IN_PLACE; }
+
+int lp_mpi_size(lp_handle comm) {
+	int size = 0, inter = 0;
+	if (!below.ready || below.comm_test_inter(comm, &inter) != 0) return 0;
+	if (inter ? below.comm_remote_size(comm, &size) : below.comm_size(comm, &size)) return 0;
+	return size;
+}
+
+/* Asked before lp_mpi_begin: only where somebody will know of it. */
+#define SUM(counts, comm)                                                       \
+	lp_count sum = 0;                                                           \
+	int size = lp_state.on && !lp_thread.busy && counts ? lp_mpi_size(comm) : 0; \
+	for (int i = 0; i < size; i++) sum += counts[i];                            \
+	return sum;
+lp_count lp_mpi_sum(const int *counts, lp_handle comm) { SUM(counts, comm) }
+lp_count lp_mpi_sum_c(const lp_count *counts, lp_handle comm) { SUM(counts, comm) }
+
+/* ---- communicators ---- */
+
+enum { FREE_PLACE, TAKEN, LIVE };
+
+/* By handle, first come first served; a place is given back when its communicator is freed. */
+static struct group {
+	uint64_t key;
+	uint32_t state, number;
+} groups[GROUPS];
+static uint32_t group_count;
+
+void lp_mpi_reset(void) {
+	memset(groups, 0, sizeof groups);
+	group_count = 0;
+}
+
+static struct group *find_group(uint64_t key) {
+	for (uint32_t i = 0; i < GROUPS; i++) {
+		uint32_t state = __atomic_load_n(&groups[i].state, __ATOMIC_ACQUIRE);
+		if (state == LIVE && groups[i].key == key) return &groups[i];
+		if (i >= group_count + 1 && state == FREE_PLACE) return NULL;
+	}
+	return NULL;
+}
+
+/* "[0, 1, 2]": ranks of the world; a list that is too long ends in "...]". */
+static void list_ranks(lp_handle comm, int size, char *out, size_t room) {
+	lp_handle group, world;
+	size_t length = (size_t)snprintf(out, room, "[");
+	if (below.comm_group(comm, &group) != 0) return;
+	if (below.comm_group(below.world, &world) != 0) return;
+	for (int from = 0; from < size; from += TRANSLATED) {
+		int own[TRANSLATED], of_world[TRANSLATED], n = size - from < TRANSLATED ? size - from : TRANSLATED;
+		for (int i = 0; i < n; i++) own[i] = from + i;
+		if (below.group_translate_ranks(group, n, own, world, of_world) != 0) break;
+		for (int i = 0; i < n && length + 32 < room; i++)
+			length += (size_t)snprintf(out + length, room - length, from + i ? ", %d" : "%d", of_world[i]);
+	}
+	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
+	below.group_free(&group);
+	below.group_free(&world);
+}
+
+static void tell_group(lp_handle comm, uint32_t number) {
+	char ranks[LK_TEXT_MOST];
+	int inter = 0, rank = -1, size = lp_mpi_size(comm);
+	below.comm_test_inter(comm, &inter);
+	below.comm_rank(comm, &rank);
+	if (inter) ranks[0] = '\0';
+	else list_ranks(comm, size, ranks, sizeof ranks);
+	lk_record_entry record = {.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
+	lp_text(&record, LK_RECORD_GROUP, ranks);
+}
+
+/* The number of a communicator; 0 where the table is full. */
+static uint32_t group_of(lp_handle comm) {
+	struct group *known = find_group(KEY(comm));
+	if (known) return known->number;
+	for (uint32_t i = 0; i < GROUPS; i++) {
+		uint32_t free = FREE_PLACE;
+		if (!__atomic_compare_exchange_n(&groups[i].state, &free, TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+		uint32_t number = __atomic_add_fetch(&group_count, 1, __ATOMIC_RELAXED);
+		groups[i].key = KEY(comm), groups[i].number = number;
+		tell_group(comm, number);
+		__atomic_store_n(&groups[i].state, LIVE, __ATOMIC_RELEASE);
+		return number;
+	}
+	return 0;
+}
+
+static void forget_group(lp_handle comm) {
+	struct group *known = lp_state.on ? find_group(KEY(comm)) : NULL;
+	if (known) __atomic_store_n(&known->state, FREE_PLACE, __ATOMIC_RELEASE);
+}
+
+/* ---- records ---- */
+
+static uint32_t name_number(const lp_mpi_call *call) {
+	static uint32_t names;
+	if (*call->epoch != lp_state.epoch) {
+		*call->number = __atomic_add_fetch(&names, 1, __ATOMIC_RELAXED);
+		lk_record_entry record = {.object = *call->number};
+		lp_text(&record, LK_RECORD_NAME, call->name);
+		*call->epoch = lp_state.epoch;
+	}
+	return *call->number;
+}
+
+/* A known stall, for tests: the call takes so much longer. */
+static void hold(void) {
+	for (int64_t until = lp_now() + lp_state.delay_ns; lp_now() < until;) {
+	}
+}
+
+static bool takes_time(const lp_mpi_call *call) { return call->part == LK_PART_WHOLE && call->what != LK_WHAT_OTHER; }
+
+/* From here to lp_mpi_end the thread is the probe's: what the library calls itself is not the program's. */
+void lp_mpi_begin(lp_mpi_call *call) {
+	call->on = below.ready && lp_enter();
+	if (!call->on) return;
+	call->start = lp_now();
+	if (lp_state.delay_ns && takes_time(call)) hold();
+}
+
+void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room) {
+	if (call->on && IS_IGNORED(status)) status = room;
+	call->status = call->on ? status : NULL;
+	return status;
+}
+
+static int32_t peer_of(const lp_mpi_call *call, int32_t peer) {
+	if (peer == LP_NO_PEER) return -1;
+	if (peer == PROC_NULL && (call->what == LK_WHAT_SEND || call->what == LK_WHAT_RECV || call->what == LK_WHAT_SENDRECV))
+		return -2;
+	if (peer != ANY_SOURCE) return peer < 0 ? -1 : peer;
+	return call->status ? ((const int *)call->status)[SOURCE_WORD] : -1;
+}
+
+static int64_t bytes_of(const lp_mpi_call *call, int *element) {
+	int64_t bytes;
+	*element = 0;
+	if (call->count <= 0 || call->type == below.type_null || below.type_size(call->type, element) != 0) return 0;
+	int64_t times = call->all ? lp_mpi_size(call->comm) : 1;
+	if (__builtin_mul_overflow(call->count, (int64_t)*element, &bytes) || __builtin_mul_overflow(bytes, times, &bytes)) return 0;
+	return bytes;
+}
+
+static void tell(const lp_mpi_call *call, const lp_handle *request, int64_t end) {
+	int element;
+	uint32_t group = group_of(call->comm), name = name_number(call);
+	int64_t bytes = bytes_of(call, &element);
+	lk_record_entry *record = lp_next();
+	if (!record) return;
+	record->object = group;
+	record->start_ns = call->start, record->end_ns = end;
+	record->bytes = bytes;
+	record->comm.request = request ? KEY(*request) : 0;
+	record->comm.peer = peer_of(call, call->peer);
+	record->comm.from = peer_of(call, call->from);
+	record->comm.tag = call->tag;
+	record->comm.part = call->part, record->comm.what = call->what;
+	record->comm.element_bytes = (uint16_t)(element < UINT16_MAX ? element : 0);
+	record->comm.call = name;
+	lp_publish(record, LK_RECORD_COMM);
+}
+
+void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
+	if (!call->on) return;
+	if (result == 0) tell(call, request, lp_now());
+	lp_leave();
+}
+
+/* ---- waiting and starting ---- */
+
+/* Handles are gone after the call, so they are kept before; what does not fit is not seen, and is counted as lost. */
+typedef struct lp_waits {
+	uint64_t key[MOST_REQUESTS];
+	int count;
+	int64_t start;
+	bool on;
+} lp_waits;
+
+static void wait_begin(lp_waits *w, const lp_handle *requests, int count) {
+	w->on = below.ready && lp_enter();
+	if (!w->on) return;
+	w->count = count < 0 ? 0 : count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	for (int i = 0; i < w->count; i++) w->key[i] = KEY(requests[i]);
+	if (count > MOST_REQUESTS)
+		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS), __ATOMIC_RELAXED);
+	w->start = lp_now();
+}
+
+static void told_request(const lp_waits *w, int at, lk_comm_part part, int64_t end) {
+	lk_record_entry *record = at >= 0 && at < w->count ? lp_next() : NULL;
+	if (!record) return;
+	record->start_ns = w->start, record->end_ns = end;
+	record->comm.request = w->key[at];
+	record->comm.part = (uint8_t)part;
+	record->comm.peer = -1, record->comm.from = -1;
+	lp_publish(record, LK_RECORD_COMM);
+}
+
+/* `which` NULL: the first `count`. */
+static void wait_end(lp_waits *w, const int *which, int count, lk_comm_part part) {
+	if (!w->on) return;
+	int64_t end = lp_now();
+	for (int i = 0; i < count; i++) told_request(w, which ? which[i] : i, part, end);
+	lp_leave();
+}
+
+#define WAITS(name, parameters, call, requests, length, which, done, how)        \
+	int name parameters;                                                         \
+	LP_EXPORT int name parameters {                                              \
+		LP_REAL(name)                                                            \
+		lp_waits w;                                                              \
+		wait_begin(&w, requests, length);                                        \
+		int result = real call;                                                  \
+		wait_end(&w, which, result == 0 ? done : 0, how);                        \
+		return result;                                                           \
+	}
+
+WAITS(MPI_Wait, (lp_handle *request, void *status), (request, status), request, 1, NULL, 1, LK_PART_DONE)
+WAITS(MPI_Test, (lp_handle *request, int *flag, void *status), (request, flag, status), request, 1, NULL, *flag ? 1 : 0,
+      LK_PART_DONE)
+WAITS(MPI_Waitall, (int n, lp_handle *all, void *statuses), (n, all, statuses), all, n, NULL, n, LK_PART_DONE)
+WAITS(MPI_Testall, (int n, lp_handle *all, int *flag, void *statuses), (n, all, flag, statuses), all, n, NULL,
+      *flag ? n : 0, LK_PART_DONE)
+WAITS(MPI_Waitany, (int n, lp_handle *all, int *which, void *status), (n, all, which, status), all, n, which, 1, LK_PART_DONE)
+WAITS(MPI_Testany, (int n, lp_handle *all, int *which, int *flag, void *status), (n, all, which, flag, status), all, n,
+      which, *flag ? 1 : 0, LK_PART_DONE)
+WAITS(MPI_Waitsome, (int n, lp_handle *all, int *count, int *which, void *statuses), (n, all, count, which, statuses), all,
+      n, which, *count, LK_PART_DONE)
+WAITS(MPI_Testsome, (int n, lp_handle *all, int *count, int *which, void *statuses), (n, all, count, which, statuses), all,
+      n, which, *count, LK_PART_DONE)
+WAITS(MPI_Start, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_START)
+WAITS(MPI_Startall, (int n, lp_handle *all), (n, all), all, n, NULL, n, LK_PART_START)
+WAITS(MPI_Request_free, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_FREE)
+
+/* Fortran's handles are numbers. */
+static void wait_begin_f(lp_waits *w, const lp_fint *requests, int count) {
+	lp_handle handles[MOST_REQUESTS];
+	int n = count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	for (int i = 0; i < n; i++) handles[i] = lp_mpi_request_f(requests[i]);
+	wait_begin(w, handles, n < 0 ? 0 : n);
+}
+
+#define WAITS_F(name, parameters, call, requests, length, done, how)             \
+	void name parameters;                                                        \
+	LP_EXPORT void name parameters {                                             \
+		LP_REAL(name)                                                            \
+		lp_waits w;                                                              \
+		wait_begin_f(&w, requests, length);                                      \
+		real call;                                                               \
+		wait_end(&w, NULL, *error == 0 ? (done) : 0, how);                       \
+	}
+
+WAITS_F(mpi_wait_, (lp_fint *request, lp_fint *status, lp_fint *error), (request, status, error), request, 1, 1,
+        LK_PART_DONE)
+WAITS_F(mpi_test_, (lp_fint *request, lp_fint *flag, lp_fint *status, lp_fint *error), (request, flag, status, error),
+        request, 1, *flag ? 1 : 0, LK_PART_DONE)
+WAITS_F(mpi_waitall_, (lp_fint *n, lp_fint *all, lp_fint *statuses, lp_fint *error), (n, all, statuses, error), all, *n,
+        *n, LK_PART_DONE)
+WAITS_F(mpi_start_, (lp_fint *request, lp_fint *error), (request, error), request, 1, 1, LK_PART_START)
+WAITS_F(mpi_startall_, (lp_fint *n, lp_fint *all, lp_fint *error), (n, all, error), all, *n, *n, LK_PART_START)
+
+/* Fortran counts from 1. */
+void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error);
+LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error) {
+	LP_REAL(mpi_waitany_)
+	lp_waits w;
+	wait_begin_f(&w, all, *n);
+	real(n, all, index, status, error);
+	int which = *index - 1;
+	wait_end(&w, &which, *error == 0 ? 1 : 0, LK_PART_DONE);
+}
+
+/* ---- beginning and end ---- */
+
+static void begun(int result) {
+	if (result != 0 || !lp_arm()) return;
+	int rank = -1, world = 0;
+	find_below();
+	if (!lp_enter()) return;
+	lk_recording_head *head = lp_state.recorder.head;
+	if (below.comm_rank(below.world, &rank) == 0 && below.comm_size(below.world, &world) == 0)
+		head->rank = rank, head->world = world;
+	__atomic_fetch_or(&head->seen, LK_RECORDED_MPI, __ATOMIC_RELAXED);
+	lp_leave();
+}
+
+/* What the library reads while it begins is its own affair. */
+#define BEGINS(type, name, parameters, call, result)   \
+	type name parameters;                              \
+	LP_EXPORT type name parameters {                   \
+		LP_REAL(name)                                  \
+		bool was = lp_thread.busy;                     \
+		lp_thread.busy = true;                         \
+		call;                                          \
+		lp_thread.busy = was;                          \
+		begun(result);
+
+BEGINS(int, MPI_Init, (int *count, char ***words), int done = real(count, words), done) return done; }
+BEGINS(int, MPI_Init_thread, (int *count, char ***words, int want, int *got), int done = real(count, words, want, got), done)
+	return done;
+}
+BEGINS(void, mpi_init_, (lp_fint *error), real(error), *error) }
+BEGINS(void, mpi_init_thread_, (lp_fint *want, lp_fint *got, lp_fint *error), real(want, got, error), *error) }
+
+#define FREES(name)                                    \
+	int name(lp_handle *comm);                         \
+	LP_EXPORT int name(lp_handle *comm) {              \
+		LP_REAL(name)                                  \
+		forget_group(*comm);                           \
+		return real(comm);                             \
+	}
+FREES(MPI_Comm_free)
+FREES(MPI_Comm_disconnect)
+
+int MPI_Finalize(void);
+LP_EXPORT int MPI_Finalize(void) {
+	LP_REAL(MPI_Finalize)
+	bool was = lp_thread.busy;
+	lp_thread.busy = true;
+	int result = real();
+	lp_thread.busy = was;
+	return result;
+}

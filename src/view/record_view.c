@@ -1,0 +1,52 @@
+/* record_view.c: what a recording holds, for people. */
+#include <math.h>
+
+#include "base/text.h"
+#include "lockstep/record.h"
+
+enum { SHOWN = 16 };
+
+static const char *seconds(double s, char out[32]) { return lk_format_seconds(s, out, 32); }
+static const char *bytes(double b, char out[32]) { return lk_format_bytes(b, out, 32); }
+
+static void print_process(const lk_record_process *p, FILE *out) {
+	char a[32], b[32];
+	if (p->rank >= 0) fprintf(out, "  rank %d of %d", p->rank, p->world);
+	else fprintf(out, "  %s%s", p->program, p->forked ? ", forked" : "");
+	if (p->steps) fprintf(out, ": %d steps of %s", p->steps, seconds(p->step_s, a));
+	else fprintf(out, ": %s", seconds(p->wall_s, a));
+	if (p->comms)
+		fprintf(out, "; %llu communications, %s, %s in calls", (unsigned long long)p->comms, bytes(p->comm_bytes, a),
+		        seconds(p->comm_s, b));
+	if (p->reads)
+		fprintf(out, "; %llu reads, %s, %s", (unsigned long long)p->reads, bytes(p->read_bytes, a), seconds(p->read_s, b));
+	if (p->writes) fprintf(out, "; %llu writes, %s", (unsigned long long)p->writes, bytes(p->write_bytes, a));
+	fprintf(out, "%s\n", p->whole ? "" : "; ended by a signal or exec");
+}
+
+/* Of the process that has most. */
+static void print_overhead(const lk_record_answer *x, FILE *out) {
+	double most = 0, cost = 0;
+	char a[32];
+	for (int i = 0; i < x->count; i++) {
+		const lk_record_process *p = &x->processes[i];
+		double calls = (double)(p->comms + p->reads + p->writes), share = p->wall_s > 0 ? calls * p->cost_s / p->wall_s : 0;
+		if (share >= most) most = share, cost = p->cost_s;
+	}
+	if (x->count)
+		fprintf(out, "overhead: %s a call as measured in the process, at most %.3f %% of its time\n", seconds(cost, a), 100 * most);
+}
+
+void lk_record_print(const lk_record_answer *x, FILE *out) {
+	char a[32], b[32];
+	if (x->end == LK_RECORD_STEPS_DONE) fprintf(out, "lockstep: the steps are done; the command was stopped\n");
+	if (x->end == LK_RECORD_TIME_OVER) fprintf(out, "lockstep: the time limit is over; the command was stopped\n");
+	if (x->count)
+		fprintf(out, "lockstep: recorded %d process%s in %s, %s, into %s\n", x->count, x->count == 1 ? "" : "es",
+		        seconds(x->wall_s, a), bytes(x->bytes, b), x->out);
+	for (int i = 0; i < x->count && i < SHOWN; i++) print_process(&x->processes[i], out);
+	if (x->count > SHOWN) fprintf(out, "  and %d more\n", x->count - SHOWN);
+	print_overhead(x, out);
+	if (*x->reason) fprintf(out, "lockstep: %s\n", x->reason);
+	if (x->count) fprintf(out, "next: lockstep explain %s\n", x->out);
+}

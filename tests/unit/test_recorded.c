@@ -1,0 +1,243 @@
+/* test_recorded.c: recordings as captures: steps by period and by marker, requests with what waited for them, groups and
+ * peers, what is told of files; the times of all parts add up. */
+#include <limits.h>
+
+#include "base/recording.h"
+#include "scratch.h"
+#include "trace/recorded.h"
+
+enum { MB = 1 << 20, US = 1000 };
+
+typedef struct writer {
+	lk_recorder r;
+	lk_record_place place;
+	int64_t now;
+} writer;
+
+static writer begin(int rank, int world, const char *marker) {
+	static writer w;
+	memset(&w, 0, sizeof w);
+	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
+	w.r.head->rank = rank, w.r.head->world = world;
+	strcpy(w.r.head->marker, marker);
+	return w;
+}
+
+static void text(writer *w, lk_record_kind kind, uint32_t object, int size, const char *said) {
+	lk_record_entry head = {.object = object, .comm = {.peer = size}};
+	lk_recorder_text(&w->r, &w->place, &head, kind, said, strlen(said));
+}
+
+/* A call that takes so long, after a while of own code. */
+static void comm(writer *w, lk_comm_what what, lk_comm_part part, uint32_t call, int64_t bytes, uint64_t request, int peer,
+                 int64_t own, int64_t takes) {
+	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
+	assert_non_null(e);
+	w->now += own;
+	e->object = 1;
+	e->start_ns = w->now, e->end_ns = w->now += takes;
+	e->bytes = bytes;
+	e->comm.what = (uint8_t)what, e->comm.part = (uint8_t)part, e->comm.call = call, e->comm.request = request;
+	e->comm.peer = peer, e->comm.from = -1;
+	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
+}
+
+static void allreduce(writer *w, int64_t bytes, int64_t own, int64_t takes) {
+	comm(w, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, 1, bytes, 0, -1, own, takes);
+}
+
+static void file(writer *w, lk_record_kind kind, uint32_t object, int64_t bytes, int64_t own, int64_t takes) {
+	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
+	assert_non_null(e);
+	w->now += own;
+	e->object = object;
+	e->start_ns = w->now, e->end_ns = w->now += takes;
+	e->bytes = bytes;
+	e->io.count = 1;
+	lk_recorder_publish(&w->r, &w->place, e, kind);
+}
+
+static void names(writer *w) {
+	text(w, LK_RECORD_NAME, 1, 0, "MPI_Allreduce");
+	text(w, LK_RECORD_NAME, 2, 0, "MPI_Send");
+	text(w, LK_RECORD_NAME, 3, 0, "MPI_Iallreduce");
+	text(w, LK_RECORD_NAME, 4, 0, "MPI_Recv_init");
+	text(w, LK_RECORD_GROUP, 1, 2, "[4, 6]");
+	text(w, LK_RECORD_FILE, 1, 0, "/some/where/data.bin");
+}
+
+static lk_capture *finish(writer *w) {
+	lk_error err = {0};
+	lk_capture *c = NULL;
+	w->r.head->end_ns = w->now;
+	char path[PATH_MAX];
+	strcpy(path, w->r.path);
+	lk_recorder_close(&w->r);
+	if (lk_capture_read(path, NULL, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return c;
+}
+
+static lk_capture_steps steps_of(const lk_capture *c) {
+	lk_capture_steps steps = {0};
+	lk_error err = {0};
+	assert_int_equal(lk_capture_find_steps(c, &steps, &err), LK_OK);
+	return steps;
+}
+
+static uint32_t count_named(const lk_capture *c, lk_event_kind kind, const char *name) {
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < c->count; i++) count += c->kind[i] == kind && strcmp(lk_capture_text(c, c->name[i]), name) == 0;
+	return count;
+}
+
+/* ---- steps ---- */
+
+/* A step of `calls` calls of different sizes, one of them twice in a row; some calls before the loop, one behind it; a
+ * checkpoint after some steps. */
+static void test_period(void **state) {
+	(void)state;
+	for (int calls = 1; calls <= 12; calls++) {
+		writer w = begin(0, 2, "");
+		names(&w);
+		allreduce(&w, 7, 10 * US, US);
+		for (int s = 0; s < 20; s++) {
+			for (int i = 0; i < calls; i++) allreduce(&w, 1000 + (i / 2), 100 * US, 5 * US);
+			if (s == 7 || s == 12) allreduce(&w, 8, US, US), allreduce(&w, 9, US, US);
+		}
+		allreduce(&w, 11, 10 * US, US);
+		lk_capture *c = finish(&w);
+		lk_capture_steps steps = steps_of(c);
+		/* two calls alike are two steps: nothing tells them apart */
+		assert_int_equal(steps.count, calls == 2 ? 40 : 20);
+		for (size_t i = 1; i < steps.count; i++) assert_int_equal(steps.at[i].start_ns, steps.at[i - 1].end_ns);
+		for (size_t i = 0; i < steps.count && calls > 2; i++) {
+			int64_t length = steps.at[i].end_ns - steps.at[i].start_ns;
+			if (i > 0 && i != 7 && i != 12) assert_int_equal(length, calls * 105 * US);
+		}
+		lk_vec_free(&steps);
+		lk_capture_free(c);
+	}
+}
+
+static void test_no_period(void **state) {
+	(void)state;
+	writer w = begin(0, 2, "");
+	names(&w);
+	for (int i = 0; i < 50; i++) allreduce(&w, i * i + 1, 10 * US, US);
+	lk_capture *c = finish(&w);
+	lk_capture_steps steps = steps_of(c);
+	assert_int_equal(steps.count, 1);
+	assert_true(steps.at[0].event == LK_NONE);
+	lk_vec_free(&steps);
+	lk_capture_free(c);
+}
+
+static void test_marker(void **state) {
+	(void)state;
+	static const char *const markers[] = {"read:data", "MPI_Allreduce", "write:data", "read:other"};
+	static const size_t expected[] = {15, 30, 1, 1};
+	for (int m = 0; m < 4; m++) {
+		writer w = begin(-1, 0, markers[m]);
+		names(&w);
+		for (int i = 0; i < 15; i++) {
+			file(&w, LK_RECORD_READ, 1, 100, 50 * US, 10 * US);
+			allreduce(&w, i, 10 * US, US), allreduce(&w, i * i, US, US);
+		}
+		lk_capture *c = finish(&w);
+		lk_capture_steps steps = steps_of(c);
+		assert_int_equal(steps.count, expected[m]);
+		lk_vec_free(&steps);
+		lk_capture_free(c);
+	}
+}
+
+/* ---- what calls become ---- */
+
+static void test_requests(void **state) {
+	(void)state;
+	writer w = begin(4, 8, "");
+	names(&w);
+	/* two in flight at once, and a persistent one that is started twice */
+	comm(&w, LK_WHAT_ALLREDUCE, LK_PART_POST, 3, 4000, 0xaa, -1, 10 * US, US);
+	comm(&w, LK_WHAT_ALLREDUCE, LK_PART_POST, 3, 8000, 0xbb, -1, 10 * US, US);
+	comm(&w, LK_WHAT_OTHER, LK_PART_DONE, 0, 0, 0xaa, -1, 100 * US, 20 * US);
+	comm(&w, LK_WHAT_OTHER, LK_PART_DONE, 0, 0, 0xbb, -1, 0, 20 * US);
+	comm(&w, LK_WHAT_RECV, LK_PART_MAKE, 4, 600, 0xaa, 1, 0, US);
+	for (int i = 0; i < 2; i++) {
+		comm(&w, LK_WHAT_OTHER, LK_PART_START, 0, 0, 0xaa, -1, 10 * US, US);
+		comm(&w, LK_WHAT_OTHER, LK_PART_DONE, 0, 0, 0xaa, -1, 30 * US, 5 * US);
+	}
+	comm(&w, LK_WHAT_SEND, LK_PART_WHOLE, 2, 60, 0, -2, 10 * US, US); /* to nobody */
+	comm(&w, LK_WHAT_SEND, LK_PART_WHOLE, 2, 61, 0, 0, 10 * US, US);
+	lk_capture *c = finish(&w);
+	assert_int_equal(c->rank, 4);
+	assert_int_equal(c->world, 8);
+	assert_int_equal(c->comms.count, 5);
+	static const struct { unsigned kind; int64_t bytes, ns; int peer; } expected[] = {
+		{LK_OP_ALLREDUCE, 4000, 132 * US, -1}, {LK_OP_ALLREDUCE, 8000, 141 * US, -1}, {LK_OP_RECV, 600, 36 * US, 6},
+		{LK_OP_RECV, 600, 36 * US, 6},         {LK_OP_SEND, 61, US, 4},
+	};
+	for (size_t i = 0; i < c->comms.count; i++) {
+		const lk_comm_note *n = &c->comms.at[i];
+		assert_int_equal(n->kind, expected[i].kind);
+		assert_int_equal(n->in_elements * n->element_bytes, expected[i].bytes);
+		assert_int_equal(n->peer, expected[i].peer);
+		assert_string_equal(lk_capture_text(c, n->ranks), "[4, 6]");
+		/* the nanosecond of the launch is not its own */
+		assert_in_range(c->dur_ns[n->event], expected[i].ns - 2, expected[i].ns);
+	}
+	lk_capture_free(c);
+}
+
+/* Of the main thread's time, what is own code, communication, or a file's leaves nothing over. */
+static void test_adds_up(void **state) {
+	(void)state;
+	writer w = begin(0, 1, "");
+	names(&w);
+	for (int i = 0; i < 30; i++) {
+		file(&w, LK_RECORD_OPEN, 1, 0, 3 * US, 2 * US);
+		file(&w, LK_RECORD_READ, 1, 100, 50 * US, 10 * US);
+		allreduce(&w, 16, 100 * US, 40 * US);
+	}
+	w.now += 17 * US;
+	lk_capture *c = finish(&w);
+	int64_t sum = 0;
+	for (uint32_t i = 0; i < c->count; i++) {
+		bool step = strncmp(lk_capture_text(c, c->name[i]), "ProfilerStep", 12) == 0;
+		if (c->kind[i] == LK_EVENT_KERNEL || (c->kind[i] == LK_EVENT_NOTE && !step)) sum += c->dur_ns[i];
+	}
+	/* a nanosecond of launch for each kernel */
+	uint32_t kernels = count_named(c, LK_EVENT_KERNEL, "own code") + count_named(c, LK_EVENT_KERNEL, "MPI_Allreduce");
+	assert_int_equal(sum + kernels, 30 * 205 * US + 17 * US);
+	assert_int_equal(count_named(c, LK_EVENT_NOTE, "file:read data.bin"), 30);
+	assert_int_equal(count_named(c, LK_EVENT_NOTE, "file:open data.bin"), 30);
+	for (size_t i = 0; i < c->lanes.count; i++)
+		for (uint32_t at = c->lanes.at[i].begin; at + 1 < c->lanes.at[i].end; at++)
+			if (c->lanes.at[i].stream) assert_true(lk_event_end(c, c->order[at]) <= c->start_ns[c->order[at + 1]]);
+	lk_capture_free(c);
+}
+
+/* Damaged records are left out, with a warning. */
+static void test_strange(void **state) {
+	(void)state;
+	writer w = begin(0, 1, "");
+	names(&w);
+	for (int i = 0; i < 10; i++) allreduce(&w, 16, 100 * US, 40 * US);
+	/* behind six texts of two records each */
+	w.place.block->record[13].start_ns = INT64_MIN;
+	w.place.block->record[14].comm.what = 200;
+	w.place.block->record[15].end_ns = INT64_MAX;
+	lk_capture *c = finish(&w);
+	assert_int_equal(count_named(c, LK_EVENT_KERNEL, "MPI_Allreduce"), 7);
+	assert_int_equal(c->warnings.count, 1);
+	assert_non_null(strstr(c->warnings.at[0], "3 records are damaged"));
+	lk_capture_free(c);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_period),   cmocka_unit_test(test_no_period), cmocka_unit_test(test_marker),
+		cmocka_unit_test(test_requests), cmocka_unit_test(test_adds_up),   cmocka_unit_test(test_strange),
+	};
+	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+}
