@@ -393,7 +393,7 @@ static void reach(const lc_program *p, known *k) {
 		lc_moves moves = {0};
 		lk_error err = {0};
 		lc_program *next;
-		assert_int_equal(lc_rewrite_moves(k->programs[i], 8, &moves, &err), LK_OK);
+		assert_int_equal(lc_rewrite_moves(k->programs[i], 2, &moves, &err), LK_OK);
 		for (size_t m = 0; m < moves.count; m++) {
 			lk_status status = lc_rewrite(k->programs[i], &moves.at[m], &next, &err);
 			assert_true(status == LK_OK || status == LK_ERR_INPUT);
