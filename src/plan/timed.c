@@ -60,6 +60,7 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 	}
 	lk_status status = lc_lower(steps, sizes, chunks, &graph, err);
 	if (status == LK_OK) status = lk_costs_build(&arena, graph, cluster, &options, &costs, err);
+	if (status == LK_OK && cluster->node[0].device->arch == LK_ARCH_CPU) lk_timed_on_hosts(graph, cluster, &costs);
 	if (status == LK_OK) status = simulate(&arena, graph, &costs, out, err);
 	lk_graph_free(graph);
 	lk_arena_free(&arena);
