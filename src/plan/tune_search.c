@@ -66,7 +66,8 @@ static lk_status time_chunks(const searcher *x, const lc_steps *steps, const lc_
 	return LK_OK;
 }
 
-static lk_status time_program(const searcher *x, const lc_program *q, bool all, lk_timed *time, int64_t *chunks, lk_error *err) {
+static lk_status time_program(const searcher *x, const lc_program *q, bool all, lk_timed *time, int64_t *chunks,
+                              lk_error *err) {
 	lc_sizes refined = {0};
 	const lc_sizes *sizes = x->o->sizes;
 	lc_steps *steps = NULL;
