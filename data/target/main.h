@@ -321,30 +321,39 @@ RT_FUNCTION int rt_end_schedule(rt_run *run, const rt_options *o, char error[RT_
 	return wrong;
 }
 
-RT_FUNCTION int rt_run_all(const rt_program *p, const rt_options *o, rt_sizes *z, char error[RT_ERROR]) {
-	int ranks, rank, found = 0, left_out = 0, open = 0, wrong = 0;
+/* All that are chosen, or that fit the mesh; those that are measured together stay open. */
+RT_FUNCTION int rt_run_chosen(const rt_program *p, const rt_options *o, const rt_sizes *z, rt_run **runs, int *open,
+							  char (*why)[RT_ERROR], char error[RT_ERROR]) {
+	int rank, found = 0, left_out = 0, wrong = 0;
 	bool all = !o->schedule || strcmp(o->schedule, "all") == 0;
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, ranks, error) || rt_scalars(p, o, z, error)) return 1;
-	rt_run **runs = calloc((size_t)p->schedules, sizeof *runs); /* those that are measured together */
-	if (rt_agree(MPI_COMM_WORLD, !runs && rt_wrong(error, "memory is out", NULL), error)) return free(runs), 1;
 	for (int i = 0; i < p->schedules && !wrong; i++) {
 		if (!all && strcmp(o->schedule, p->schedule[i].name) != 0) continue;
 		found++;
-		rt_run *run = rt_run_schedule(p, &p->schedule[i], z, o, error);
-		if (run && o->repeat) runs[open++] = run;
+		rt_run *run = rt_run_schedule(p, &p->schedule[i], z, o, why[i]);
+		if (run && o->repeat) runs[(*open)++] = run;
 		else if (run) wrong = rt_end_schedule(run, o, error);
-		if (run) continue;
-		wrong = !all || p->schedules == 1;
-		left_out++;
-		if (rank == 0 && !wrong) fprintf(stderr, "%s: %s is left out: %s\n", p->name, p->schedule[i].name, error);
+		else left_out++, memcpy(error, why[i], RT_ERROR);
 	}
+	if (!found) return rt_wrong(error, "there is no such schedule", o->schedule);
+	for (int i = 0; i < p->schedules && left_out < found && rank == 0; i++)
+		if (why[i][0]) fprintf(stderr, "%s: %s is left out: %s\n", p->name, p->schedule[i].name, why[i]);
+	return wrong || left_out == found;
+}
+
+RT_FUNCTION int rt_run_all(const rt_program *p, const rt_options *o, rt_sizes *z, char error[RT_ERROR]) {
+	int ranks, open = 0;
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, ranks, error) || rt_scalars(p, o, z, error)) return 1;
+	rt_run **runs = calloc((size_t)p->schedules, sizeof *runs);
+	char (*why)[RT_ERROR] = calloc((size_t)p->schedules, sizeof *why);
+	int wrong = rt_agree(MPI_COMM_WORLD, (!runs || !why) && rt_wrong(error, "memory is out", NULL), error);
+	if (!wrong) wrong = rt_run_chosen(p, o, z, runs, &open, why, error);
 	if (!wrong && open) wrong = rt_measure(runs, open, o->repeat, error);
 	for (int i = 0; i < open; i++) wrong |= rt_end_schedule(runs[i], o, error);
 	free(runs);
-	if (wrong || (found && left_out == found)) return 1;
-	return found ? 0 : rt_wrong(error, "there is no such schedule", o->schedule);
+	free(why);
+	return wrong;
 }
 
 RT_FUNCTION int rt_arguments(int argc, char **argv, rt_options *o, char error[RT_ERROR]) {
