@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 named() {
 	awk -F'|' '
 	/^#/ { folder = "" }
-	/^### [a-z]+: / { folder = substr($0, 5); sub(/:.*/, "", folder) }
+	/^### [a-z\/]+: / { folder = substr($0, 5); sub(/:.*/, "", folder) }
 	folder != "" && /^\|/ {
 		cell = $2
 		while (match(cell, /`[^`]+\.c`/)) {

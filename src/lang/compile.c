@@ -10,8 +10,7 @@
 static const char *const names[LK_COMPILE_ACTIONS] = {
 	[LK_COMPILE_CHECK] = "check", [LK_COMPILE_PRINT] = "print",
 	[LK_COMPILE_RUN] = "run", [LK_COMPILE_REWRITE] = "rewrite", [LK_COMPILE_VERIFY] = "verify",
-	[LK_COMPILE_EMIT] = "emit", [LK_COMPILE_TUNE] = "tune",
-	[LK_COMPILE_BENCH] = "bench",
+	[LK_COMPILE_EMIT] = "emit", [LK_COMPILE_TUNE] = "tune", [LK_COMPILE_BENCH] = "bench",
 };
 
 /* Those that are here; tune and bench are in plan/, for they ask the simulator. */
@@ -31,7 +30,7 @@ lk_status lk_compile_action_find(const char *name, int *out, lk_error *err) {
 	}
 	const char *near = lk_nearest(name, known, count);
 	lk_fail(err, LK_ERR_INPUT, "compile", "there is no action \"%.64s\"", name);
-	return near ? lk_hint(err, "do you mean %s?", near) : lk_hint(err, "give check or print, then the file");
+	return near ? lk_hint(err, "do you mean %s?", near) : lk_hint(err, "give check, print, run, rewrite, verify, tune, emit or bench, then the file");
 }
 
 lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {

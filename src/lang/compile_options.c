@@ -4,37 +4,28 @@
 #include "lockstep/compile.h"
 
 static const char *const formats[] = {"text", "json", NULL};
-
 static const char *const targets[] = {"mpi", "cuda", NULL};
 
 static const lk_option options[] = {
-	{"output", 'o', LK_OPTION_CHOICE, offsetof(lk_compile_request, format), false, 0, 0, formats, "FORMAT", "Output",
-	 "how it is written"},
-	{"ir", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, ir), false, 0, 0, NULL, NULL, NULL,
-	 "with print and rewrite: the values with their types, instead of the program"},
-	{"each", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, each), false, 0, 0, NULL, NULL, NULL,
-	 "with rewrite: what every directive makes of the program, in turn"},
 	{"program", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, program), false, 0, 0, NULL, "NAME", "What",
 	 "which program of the file, where there are several"},
-	{"schedule", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, schedule), false, 0, 0, NULL, "NAME", "What",
+	{"schedule", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, schedule), false, 0, 0, NULL, "NAME", NULL,
 	 "which schedule: a name, plain (none), or all; with tune: those of the file that are timed too"},
-	{"sizes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, sizes), false, 0, 0, NULL, "NAME=N,...", "What",
+	{"sizes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, sizes), false, 0, 0, NULL, "NAME=N,...", NULL,
 	 "ranks of axes, dims, indices: dp=4,N=1000; of a list's dim N=3:5:7 or N=@FILE"},
-	{"set", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, set), false, 0, 0, NULL, "NAME=X,...", "What",
+	{"set", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, set), false, 0, 0, NULL, "NAME=X,...", NULL,
 	 "values of scalars; the others are drawn"},
-	{"seed", 0, LK_OPTION_INT, offsetof(lk_compile_request, seed), false, 0, 0, NULL, "N", "What",
+	{"seed", 0, LK_OPTION_INT, offsetof(lk_compile_request, seed), false, 0, 0, NULL, "N", NULL,
 	 "of all that is drawn at random"},
-	{"field", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, field), false, 0, 0, NULL, NULL, "What",
+	{"field", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, field), false, 0, 0, NULL, NULL, "Running and verifying",
 	 "with run: exactly, modulo 2^61 - 1, functions as keyed hashes"},
-	{"all", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, all), false, 0, 0, NULL, NULL, "What",
-	 "with run -o json: every element, not the first four alone"},
-	{"compare", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, compare), false, 0, 0, NULL, "DIR", "What",
+	{"compare", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, compare), false, 0, 0, NULL, "DIR", NULL,
 	 "with run: what an emitted program has dumped there, against the interpreter"},
-	{"draws", 0, LK_OPTION_INT, offsetof(lk_compile_request, draws), false, 1, 1000, NULL, "N", "What",
+	{"draws", 0, LK_OPTION_INT, offsetof(lk_compile_request, draws), false, 1, 1000, NULL, "N", NULL,
 	 "with verify: random inputs and sizes for each mesh; 3 if not given"},
-	{"meshes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, meshes), false, 0, 0, NULL, "N,N,...", "What",
+	{"meshes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, meshes), false, 0, 0, NULL, "N,N,...", NULL,
 	 "with verify: numbers of ranks that axes are given; 1,2,3,4,8 if not given"},
-	{"gpu", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, gpu), false, 0, 0, NULL, "NAME", "Where",
+	{"gpu", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, gpu), false, 0, 0, NULL, "NAME", "Searching",
 	 "with tune: GPU by name, in its usual nodes"},
 	{"gpus", 0, LK_OPTION_INT, offsetof(lk_compile_request, gpus), false, 1, 16777216, NULL, "N", NULL,
 	 "with tune: number of GPUs; the ranks of the mesh if not given"},
@@ -42,7 +33,7 @@ static const lk_option options[] = {
 	 "with tune, instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file"},
 	{"calibration", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, calibration), false, 0, 0, NULL, "FILE", NULL,
 	 "with tune: numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
-	{"top", 0, LK_OPTION_INT, offsetof(lk_compile_request, top), false, 1, 1000, NULL, "N", "Search",
+	{"top", 0, LK_OPTION_INT, offsetof(lk_compile_request, top), false, 1, 1000, NULL, "N", NULL,
 	 "with tune: schedules that are shown; 5 if not given"},
 	{"programs", 0, LK_OPTION_INT, offsetof(lk_compile_request, programs), false, 1, 1000000, NULL, "N", NULL,
 	 "with tune: programs that are looked at, at most; 2000 if not given"},
@@ -50,14 +41,22 @@ static const lk_option options[] = {
 	 "with tune: those that are shown are built and run here, and the fastest is kept"},
 	{"wisdom", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, wisdom), false, 0, 0, NULL, "FILE", NULL,
 	 "with tune: what was found before is taken from there, what is found is added"},
-	{"target", 0, LK_OPTION_CHOICE, offsetof(lk_compile_request, target), false, 0, 0, targets, "TARGET", "What",
-	 "with emit: C and MPI, or CUDA"},
-	{"header", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, header), false, 0, 0, NULL, NULL, "What",
-	 "with emit: declarations for a program that calls what is emitted"},
-	{"out", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, out), false, 0, 0, NULL, "FILE", "Output",
-	 "with emit: the file to write; standard output if not given"},
-	{"repeat", 0, LK_OPTION_INT, offsetof(lk_compile_request, repeat), false, 6, 100000, NULL, "N", "What",
+	{"repeat", 0, LK_OPTION_INT, offsetof(lk_compile_request, repeat), false, 6, 100000, NULL, "N", NULL,
 	 "with bench: rounds of all schedules in turn; 21 if not given"},
+	{"target", 0, LK_OPTION_CHOICE, offsetof(lk_compile_request, target), false, 0, 0, targets, "TARGET", "Output",
+	 "with emit: C and MPI, or CUDA"},
+	{"header", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, header), false, 0, 0, NULL, NULL, NULL,
+	 "with emit: declarations for a program that calls what is emitted"},
+	{"out", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, out), false, 0, 0, NULL, "FILE", NULL,
+	 "with emit: the file to write; standard output if not given"},
+	{"ir", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, ir), false, 0, 0, NULL, NULL, NULL,
+	 "with print and rewrite: the values with their types, instead of the program"},
+	{"each", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, each), false, 0, 0, NULL, NULL, NULL,
+	 "with rewrite: what every directive makes of the program, in turn"},
+	{"all", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, all), false, 0, 0, NULL, NULL, NULL,
+	 "with run -o json: every element, not the first four alone"},
+	{"output", 'o', LK_OPTION_CHOICE, offsetof(lk_compile_request, format), false, 0, 0, formats, "FORMAT", NULL,
+	 "how it is written"},
 	{0},
 };
 
@@ -90,8 +89,9 @@ const lk_verb lk_compile_verb = {
 		"sizes, and says how sure that is.\n"
 		"\n"
 		"tune searches schedules and ranks them by simulation on a cluster. emit writes a program with its schedules as "
-		"source for C and MPI, or CUDA. bench builds that and runs all schedules here, in turn. FILE may be - for standard input. Exit status: 0 right, 1 verify has found a "
-		"difference, 2 wrong input.",
+		"source for C and MPI, or CUDA. bench builds that for C and MPI and runs all schedules on this machine, in turn.\n"
+		"\n"
+		"FILE may be - for standard input. Exit status: 0 right, 1 verify has found a difference, 2 wrong input.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_compile_request),

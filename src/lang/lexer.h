@@ -38,6 +38,7 @@ typedef struct lc_parser {
 	size_t at;
 	lc_program *p;      /* being read */
 	int depth;
+	int64_t work;       /* values that schedules have gone over */
 	lc_loop loops[LC_LOOPS];
 	int loop_count, turns;
 } lc_parser;

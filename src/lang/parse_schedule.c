@@ -3,6 +3,8 @@
 
 #include "lang/lexer.h"
 
+/* Values that the directives of a file go over, all together: reading stays a matter of seconds. */
+enum { WORK = 1 << 19 };
 enum { WORDS = 512, DIRECTIVES = 256, SCHEDULES = 256 }; /* names of a directive, directives of a schedule, schedules */
 
 typedef LK_VEC(lc_directive) directives;
@@ -181,6 +183,11 @@ lk_status lc_schedule_next(lc_parser *s, lk_error *err) {
 	lk_vec_free(&found);
 	LK_TRY(status);
 	if (!schedule.directives) return lk_oom(err);
+	s->work += (int64_t)s->p->nodes.count * schedule.count;
+	if (s->work > WORK) {
+		lc_at(s, t, err, "the schedules of this file go over more than %d values", WORK);
+		return lk_hint(err, "write fewer schedules for a program of this size");
+	}
 	LK_TRY(lc_schedule_check(s->p, &schedule, err));
 	if (!lk_push(&s->p->schedules)) return lk_oom(err);
 	*lk_last(&s->p->schedules) = schedule;

@@ -28,6 +28,8 @@ static bool names(const char *text, const char *name) {
 	for (const char *at = text; at; at = strchr(at, ',')) {
 		at += *at == ',';
 		while (*at == ' ') at++;
+		const char *dot = at + strcspn(at, ".=,"); /* LIST.NAME */
+		if (*dot == '.') at = dot + 1;
 		if (strncmp(at, name, length) == 0 && (at[length] == '=' || at[length] == ' ')) return true;
 	}
 	return false;

@@ -78,6 +78,8 @@ typedef struct lk_wisdom {
 /* Reads a file; one that does not exist is empty. What is no entry is ignored with a warning. *out must be freed in every
  * case. */
 lk_status lk_wisdom_read(const char *path, lk_wisdom *out, lk_error *err);
+/* The same of a text in memory; `name` stands in warnings. */
+lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wisdom *out, lk_error *err);
 lk_status lk_wisdom_write(const lk_wisdom *w, const char *path, lk_error *err);
 void lk_wisdom_free(lk_wisdom *w);
 /* Sizes, mesh and cluster as one word, of the wisdom's arena; NULL when memory is out. */

@@ -74,6 +74,17 @@ static lk_status read_lines(lk_wisdom *w, const char *path, char *text, lk_error
 	return LK_OK;
 }
 
+lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wisdom *out, lk_error *err) {
+	*out = (lk_wisdom){0};
+	if (size == 0) return LK_OK;
+	if (size > FILE_LIMIT || memchr(text, '\0', size) || size < sizeof head - 1 || memcmp(text, head, sizeof head - 1) != 0) {
+		lk_fail(err, LK_ERR_INPUT, name, "this is no wisdom file");
+		return lk_hint(err, "name a new file, or one that lockstep wrote"); /* it would be overwritten */
+	}
+	char *lines = lk_arena_strndup(&out->arena, text, size);
+	return lines ? read_lines(out, name, lines, err) : lk_oom(err);
+}
+
 lk_status lk_wisdom_read(const char *path, lk_wisdom *out, lk_error *err) {
 	struct stat there;
 	char *text;
@@ -81,12 +92,7 @@ lk_status lk_wisdom_read(const char *path, lk_wisdom *out, lk_error *err) {
 	*out = (lk_wisdom){0};
 	if (stat(path, &there) != 0 && errno == ENOENT) return LK_OK;
 	LK_TRY(lk_stream_slurp(path, FILE_LIMIT, &text, &size, err));
-	lk_status status = LK_OK;
-	if (size && (memchr(text, '\0', size) || strncmp(text, head, sizeof head - 1) != 0)) {
-		lk_fail(err, LK_ERR_INPUT, path, "this is no wisdom file");
-		status = lk_hint(err, "name a new file, or one that lockstep wrote"); /* it would be overwritten */
-	}
-	if (status == LK_OK) status = read_lines(out, path, text, err);
+	lk_status status = lk_wisdom_parse(path, text, size, out, err);
 	free(text);
 	return status;
 }

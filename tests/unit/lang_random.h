@@ -183,6 +183,8 @@ static inline lc_directive random_directive(const lc_program *p, uint64_t *seed,
 	for (int i = 0; i < count; i++) d.names[i].text = random_part(p, seed);
 	if (d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL) d.names[0].text = random_part_of(p, seed, LC_ALLREDUCE);
 	if (d.kind == LC_REORDER) d.names[0].text = random_part_of(p, seed, LC_ALLGATHER);
+	static const lc_op messages[] = {LC_ALLREDUCE, LC_REDUCESCATTER, LC_ALLGATHER};
+	for (int i = 0; i < count && d.kind == LC_BUCKET; i++) d.names[i].text = random_part_of(p, seed, messages[draw(seed, 3)]);
 	if (d.kind == LC_SLICE_STATE) d.names[0].text = random_part_of(p, seed, LC_STATE);
 	for (int i = 1; i < count && d.kind == LC_REORDER && draw_chance(seed, 70); i++) {
 		/* what reads the gather, or the one before */

@@ -100,7 +100,7 @@ static void test_random(void **state) {
 	tally t = {0};
 	const char *first = getenv("LOCKSTEP_SEED");
 	uint64_t begin = first ? strtoull(first, NULL, 10) : 0;
-	for (uint64_t seed = begin; seed < begin + (uint64_t)long_count(150); seed++) {
+	for (uint64_t seed = begin; seed < begin + (uint64_t)long_count(100); seed++) {
 		lc_file *file = random_program(seed, VALUES);
 		if (runs(file->programs.at[0], seed)) {
 			t.programs++;
@@ -113,7 +113,7 @@ static void test_random(void **state) {
 	printf("%d programs (%d cannot be run), %d directives refused; applied:", t.programs, t.unrunnable, t.refused);
 	for (int k = 0; k < LC_DIRECTIVES; k++) printf(" %s %d", lc_directive_names[k], t.applied[k]);
 	puts("");
-	if (first) return;
+	if (first || getenv("LOCKSTEP_PROGRAMS")) return;
 	for (int k = 0; k < LC_DIRECTIVES; k++) assert_true(t.applied[k] > 0);
 }
 

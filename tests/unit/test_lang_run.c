@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "lang/degree.h"
 #include "lang/draw.h"
 #include "lang/run_values.h"
 #include "lang_random.h"
@@ -507,6 +508,47 @@ static void test_bounds(void **state) {
 	assert_true(worst > 0.2 && worst <= 1); /* not far above what happens */
 }
 
+/* ---- degrees ---- */
+
+static void test_degrees(void **state) {
+	(void)state;
+	static const struct { const char *body; double result, hashes; } rows[] = {
+		{"out x*y + 1", 2, 0}, {"out (x + y)^5", 5, 0}, {"out x/y", 2, 1}, {"out x/y + y/x", 4, 2}, {"out x*0.5 - 3", 1, 0},
+		{"out sqrt(x*y)*x", 2, 1}, {"out x^y", 1, 1}, {"out select(x < y, x, y)", 2, 1}, {"out (1 - x)*(1 - x)", 2, 0},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char text[256];
+		lc_sizes s;
+		lc_degrees d;
+		lk_error err = {0};
+		snprintf(text, sizeof text, "program p(mesh a) { in x : f32, y : f32 %s }", rows[i].body);
+		lc_file *file = read_ok(text);
+		assert_int_equal(lc_sizes_read(file->programs.at[0], "a=1", 1, &s, &err), LK_OK);
+		assert_int_equal(lc_degrees_of(file->programs.at[0], &s, &d, &err), LK_OK);
+		if (d.result != rows[i].result || d.hashes != rows[i].hashes) fail_msg("%s: %g, %g hashes", rows[i].body, d.result, d.hashes);
+		assert_true(lc_chance(&d, &d) >= d.result / 0x1p61 && lc_chance(&d, &d) < 1e-15);
+		lc_sizes_free(&s);
+		lc_file_free(file);
+	}
+}
+
+/* ---- a slice of one element that is repeated is on one rank alone ---- */
+
+static void test_repeated(void **state) {
+	(void)state;
+	static const char *const bodies[] = {"in x : f32[1] @ S(0,a), y : f32[N] @ S(0,a) out x + y", "in x : f32[N,1] @ S(1,a), y : f32[M] @ S(0,a) out x*y",
+	                                     "in x : f32[1,N,N] @ S(0,a), y : f32[M,N,N] out matmul(x, y)"};
+	for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+		char text[256];
+		lc_file *file = NULL;
+		lk_error err = {0};
+		snprintf(text, sizeof text, "program p(mesh a) { dim N, M %s }", bodies[i]);
+		assert_int_equal(lc_parse("repeated", text, strlen(text), &file, &err), LK_ERR_INPUT);
+		if (!strstr(err.what, "repeated on all ranks") || !strstr(err.hint, "allgather(x, ")) fail_msg("%s; %s", err.what, err.hint);
+		lc_file_free(file);
+	}
+}
+
 /* ---- limits ---- */
 
 static void test_limits(void **state) {
@@ -626,7 +668,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_philox), cmocka_unit_test(test_formats), cmocka_unit_test(test_integers), cmocka_unit_test(test_field),
 		cmocka_unit_test(test_one_rank), cmocka_unit_test(test_equal_pairs), cmocka_unit_test(test_different_pairs),
-		cmocka_unit_test(test_bounds), cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_degrees), cmocka_unit_test(test_repeated), cmocka_unit_test(test_bounds), cmocka_unit_test(test_limits),
 		cmocka_unit_test_setup_teardown(test_compare, make_scratch, remove_scratch),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

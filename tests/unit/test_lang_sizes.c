@@ -146,10 +146,37 @@ static void test_parts(void **state) {
 	lc_file_free(file);
 }
 
+/* A mesh that a rewrite has made of another: groups, groups of groups; what stands beside keeps its ranks. */
+static void test_refined(void **state) {
+	(void)state;
+	lc_file *file = read_ok("program p(mesh a, b) { dim N list l dim K of l in x : f32[N] @ S(0,b), y : f32[K] of l out x, y }\n"
+	                        "program q(mesh a_o, a_i=2, b) { dim N list l dim K of l in x : f32[N] @ S(0,b), y : f32[K] of l out x, y }\n"
+	                        "program r(mesh a, b_o_o, b_o_i=3, b_i=2) { dim N list l dim K of l in x : f32[N] out x in y : f32[K] of l out y }");
+	const lc_program *p = file->programs.at[0];
+	lc_sizes s, t;
+	lk_error err = {0};
+	assert_int_equal(lc_sizes_read(p, "a=6,b=12,K=3:1", 1, &s, &err), LK_OK);
+	assert_int_equal(lc_sizes_refine(p, &s, file->programs.at[1], &t, &err), LK_OK);
+	assert_true(t.symbol[0] == 3 && t.symbol[1] == 2 && t.symbol[2] == 12 && t.items[0] == 2 && t.each[1][0] == 3);
+	assert_int_equal(dim(p, &s, "N"), dim(file->programs.at[1], &t, "N"));
+	lc_sizes_free(&t);
+	assert_int_equal(lc_sizes_refine(p, &s, file->programs.at[2], &t, &err), LK_OK);
+	assert_true(t.symbol[0] == 6 && t.symbol[1] == 2 && t.symbol[2] == 3 && t.symbol[3] == 2);
+	assert_int_equal(lc_ranks(p, &s), lc_ranks(file->programs.at[2], &t));
+	lc_sizes_free(&t);
+	lc_sizes_free(&s);
+	assert_int_equal(lc_sizes_read(p, "a=5,b=1", 1, &s, &err), LK_OK);
+	assert_int_equal(lc_sizes_refine(p, &s, file->programs.at[1], &t, &err), LK_ERR_INPUT);
+	assert_non_null(strstr(err.what, "groups of 2"));
+	lc_sizes_free(&t);
+	lc_sizes_free(&s);
+	lc_file_free(file);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults), cmocka_unit_test(test_read), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_impossible), cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_impossible), cmocka_unit_test(test_parts), cmocka_unit_test(test_refined),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

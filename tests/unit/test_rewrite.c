@@ -360,6 +360,101 @@ static void test_refused(void **state) {
 	}
 }
 
+/* ---- moves ---- */
+
+enum { KNOWN = 1000 };
+
+typedef struct known {
+	lc_program *programs[KNOWN];
+	uint64_t hashes[KNOWN];
+	int count;
+} known;
+
+static bool knows(const known *k, uint64_t hash) {
+	for (int i = 0; i < k->count; i++)
+		if (k->hashes[i] == hash) return true;
+	return false;
+}
+
+static void learn(known *k, lc_program *p) {
+	uint64_t hash = lc_program_hash(p);
+	if (knows(k, hash)) {
+		lc_program_free(p);
+		return;
+	}
+	assert_true(k->count < KNOWN);
+	k->programs[k->count] = p, k->hashes[k->count++] = hash;
+}
+
+/* All programs that moves reach. Those that a try was made of apply; few of the others are refused. */
+static void reach(const lc_program *p, known *k) {
+	learn(k, copy_of(p));
+	for (int i = 0; i < k->count; i++) {
+		lc_moves moves = {0};
+		lk_error err = {0};
+		lc_program *next;
+		assert_int_equal(lc_rewrite_moves(k->programs[i], 8, &moves, &err), LK_OK);
+		for (size_t m = 0; m < moves.count; m++) {
+			lk_status status = lc_rewrite(k->programs[i], &moves.at[m], &next, &err);
+			assert_true(status == LK_OK || status == LK_ERR_INPUT);
+			if (status == LK_OK) learn(k, next);
+		}
+		lk_vec_free(&moves);
+	}
+}
+
+/* Moves end, at few programs, among them those that the examples' own schedules make. */
+static void test_moves(void **state) {
+	(void)state;
+	static const struct { const char *file, *schedule; } rows[] = {
+		{"sgd.lk", "rs_c_ag"}, {"sgd.lk", "fused"}, {"adam.lk", "ar_c"}, {"adam.lk", "zero"},
+		{"adamw.lk", "zero"}, {"lamb.lk", "zero"}, {"lamb.lk", "buckets"}, {"tp_out.lk", "mm_rs_c_ag"}, {"moe.lk", "pipelined"},
+		{"mlp.lk", "nodes"}, {"ring_attention.lk", NULL}, {"adam_mixed.lk", NULL}, {"pp_edge.lk", NULL},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		lc_file *file = read_example(rows[i].file);
+		const lc_program *p = file->programs.at[0];
+		known *k = calloc(1, sizeof *k);
+		reach(p, k);
+		for (size_t s = 0; rows[i].schedule && s < p->schedules.count; s++) {
+			if (strcmp(p->schedules.at[s].name, rows[i].schedule) != 0) continue;
+			lc_program *q = rewritten(p, &p->schedules.at[s]);
+			if (!knows(k, lc_program_hash(q))) fail_msg("%s: moves do not reach %s", rows[i].file, rows[i].schedule);
+			lc_program_free(q);
+		}
+		if (getenv("SHOW")) printf("%s: %d programs\n", rows[i].file, k->count);
+		for (int q = 0; q < k->count; q++) lc_program_free(k->programs[q]);
+		free(k);
+		lc_file_free(file);
+	}
+}
+
+/* Names and the order of independent values do not count; bundles and what is computed do. */
+static void test_hash(void **state) {
+	(void)state;
+	static const char *const rows[] = {
+		"program p(mesh a) { dim N in x : f32[N] y = x*2 z = x + 1 out y, z }",
+		"program q(mesh b) { dim M in x : f32[M] z = x + 1 u = x*2 out u, z }",
+		"program p(mesh a) { dim N in x : f32[N] y = x*2 z = x + 1 out z, y }",
+		"program p(mesh a) { dim N in x : f32[N] y = x*3 z = x + 1 out y, z }",
+		"program p(mesh a) { dim N in x : f32[N] y = x*2 z = x + 1 out y, z } schedule s { fuse {y,z} }",
+		"program p(mesh a) { dim N in y : f32[N] x = y*2 z = y + 1 out x, z }",
+		"program p(mesh a=2) { dim N in x : f32[N] y = x*2 z = x + 1 out y, z }",
+	};
+	uint64_t hash[sizeof rows / sizeof *rows];
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		lc_file *file = read_ok("hash", rows[i]);
+		const lc_program *p = file->programs.at[0];
+		lc_program *q = rewritten(p, p->schedules.count ? p->schedules.at : NULL);
+		hash[i] = lc_program_hash(q);
+		lc_program_free(q);
+		lc_file_free(file);
+	}
+	assert_true(hash[0] == hash[1]);
+	for (size_t i = 2; i < sizeof rows / sizeof *rows; i++)
+		for (size_t k = 1; k < i; k++) assert_true(hash[i] != hash[k]);
+}
+
 /* ---- random programs, random moves ---- */
 
 enum { STATEMENTS = 7, MOVES = 8 };
@@ -503,7 +598,7 @@ static void test_random(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_examples), cmocka_unit_test(test_goldens), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_moves),    cmocka_unit_test(test_hash),    cmocka_unit_test(test_random),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

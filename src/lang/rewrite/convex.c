@@ -65,7 +65,8 @@ static int pass(search *s, bool *more) {
 		if (s->set[i] && outside >= 0) return outside;
 		if (s->set[i]) continue;
 		s->through[i] = outside >= 0 ? outside : reads_set(s, i) ? i : -1;
-		*more |= join(s, n->fuse, s->through[i]) | join(s, n->overlap, s->through[i]);
+		*more |= join(s, n->fuse, s->through[i]);
+		*more |= join(s, n->overlap, s->through[i]);
 	}
 	return -1;
 }

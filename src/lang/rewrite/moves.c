@@ -25,6 +25,19 @@ static bool is_collective(const lc_node *n) {
 	       n->op == LC_SEND;
 }
 
+static lk_status find_shares(lc_mover *m, lk_error *err) {
+	const lc_program *p = m->p;
+	uint64_t *readers = LK_ARRAY(&m->scratch, uint64_t, p->nodes.count);
+	if (!readers) return lk_oom(err);
+	for (size_t i = 0; i < p->nodes.count; i++)
+		for (int k = 0; k < p->nodes.at[i].inputs && m->word_of[i] >= 0; k++)
+			readers[p->nodes.at[i].in[k]] |= (uint64_t)1 << m->word_of[i];
+	for (size_t i = 0; i < p->nodes.count; i++)
+		for (int w = 0; w < m->count && p->nodes.at[i].rank; w++)
+			if (readers[i] >> w & 1) m->shares[w] |= readers[i];
+	return LK_OK;
+}
+
 lk_status lc_mover_open(lc_mover *m, const lc_program *p, lc_moves *out, lk_error *err) {
 	memset(m, 0, sizeof *m);
 	m->p = p, m->out = out;
@@ -39,7 +52,7 @@ lk_status lc_mover_open(lc_mover *m, const lc_program *p, lc_moves *out, lk_erro
 		for (int k = lc_first_read(n); k < n->inputs; k++)
 			if (m->word_of[n->in[k]] >= 0 && m->word_of[n->in[k]] != w) m->feeds[m->word_of[n->in[k]]][w] = true;
 	}
-	return LK_OK;
+	return find_shares(m, err);
 }
 
 void lc_mover_close(lc_mover *m) { lk_arena_free(&m->scratch); }

@@ -4,7 +4,7 @@
 
 #include "lang/rewrite/build.h"
 
-enum { LC_WORDS = 128 }; /* statements and passes that a search looks at */
+enum { LC_WORDS = 64 }; /* statements and passes that a search looks at */
 
 typedef struct lc_mover {
 	const lc_program *p;
@@ -13,6 +13,7 @@ typedef struct lc_mover {
 	int *word_of;                          /* [values] which word names it; -1 */
 	const char *word[LC_WORDS];            /* in the order of their first value */
 	bool feeds[LC_WORDS][LC_WORDS];        /* a value of the one is read by the other */
+	uint64_t shares[LC_WORDS];             /* words that read a tensor in common, as bits: one pass reads it once */
 	bool collective[LC_WORDS], overlapped[LC_WORDS];
 	int count;
 } lc_mover;

@@ -35,21 +35,9 @@ static void find_capable(const lc_mover *m, bool collectives, bool *capable) {
 		if (m->word_of[i] >= 0 && !in_pass(&m->p->nodes.at[i], collectives)) capable[m->word_of[i]] = false;
 }
 
-/* Whether two words read a tensor in common, so that one pass would read it once. */
-static bool share(const lc_mover *m, int a, int b) {
-	for (size_t i = 0; i < m->p->nodes.count; i++) {
-		const lc_node *n = &m->p->nodes.at[i];
-		for (int k = 0; k < n->inputs && m->word_of[i] == a; k++)
-			for (size_t j = 0; j < m->p->nodes.count && m->p->nodes.at[n->in[k]].rank; j++)
-				for (int l = 0; l < m->p->nodes.at[j].inputs && m->word_of[j] == b; l++)
-					if (m->p->nodes.at[j].in[l] == n->in[k]) return true;
-	}
-	return false;
-}
-
 static bool adjoins(const lc_mover *m, const int *words, int count, int w) {
 	for (int i = 0; i < count; i++)
-		if (m->feeds[words[i]][w] || m->feeds[w][words[i]] || share(m, words[i], w)) return true;
+		if (m->feeds[words[i]][w] || m->feeds[w][words[i]] || (m->shares[words[i]] >> w & 1)) return true;
 	return false;
 }
 
@@ -111,13 +99,21 @@ static bool suits(const lc_mover *m, int64_t chunks, const char *order) {
 	return true;
 }
 
+static bool is_listed(const lc_mover *m, int w) {
+	for (size_t i = 0; i < m->p->nodes.count; i++)
+		if (m->word_of[i] == w && m->p->nodes.at[i].list >= 0) return true;
+	return false;
+}
+
+/* In the ring's order, or some numbers of chunks; of a list the chunks are its tensors. */
 static lk_status add_chunks(lc_mover *m, const int *words, int count, lk_error *err) {
 	static const int64_t chunks[] = {0, 2, 4, 8, 16};
-	for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+	size_t choices = is_listed(m, words[0]) ? 1 : sizeof chunks / sizeof *chunks;
+	for (size_t i = 0; i < choices; i++) {
 		lc_directive *d = lc_move(m, LC_OVERLAP, words, count);
 		bool applies;
 		if (!d) return lk_oom(err);
-		d->chunks = chunks[i], d->order = chunks[i] ? NULL : "ring";
+		d->chunks = chunks[i], d->order = chunks[i] || choices == 1 ? NULL : "ring";
 		if (!suits(m, d->chunks, d->order)) continue;
 		LK_TRY(lc_move_try(m, d, &applies, err));
 		if (applies) LK_TRY(lc_move_add(m, d, err));
@@ -174,7 +170,7 @@ static lk_status side_by_side(lc_mover *m, int w, const bool *busy, bool *found,
 	for (int other = 0; other < m->count && !*found; other++) {
 		int two[] = {w, other};
 		if (m->overlapped[other] || m->feeds[w][other] || m->feeds[other][w] || other == w) continue;
-		if (!busy[other] || !share(m, w, other)) continue;
+		if (!busy[other] || !(m->shares[w] >> other & 1)) continue;
 		lc_directive *d = lc_move(m, LC_OVERLAP, two, 2);
 		if (!d) return lk_oom(err);
 		LK_TRY(lc_move_try(m, d, found, err));

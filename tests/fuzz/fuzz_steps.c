@@ -1,0 +1,54 @@
+/* fuzz_steps.c: whatever is a program, with whatever schedules are legal, becomes steps and a step graph that is whole, or
+ * there is a reason why not. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lang/lower.h"
+#include "lang/rewrite/rewrite.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void lower(const lc_steps *steps, const lc_program *p) {
+	lc_sizes sizes;
+	lk_graph *graph = NULL;
+	lk_error err = {0};
+	if (lc_sizes_read(p, "", 2, &sizes, &err) == LK_OK && steps->p->axis_count == p->axis_count &&
+	    lc_ranks(p, &sizes) <= 64) {
+		lk_status status = lc_lower(steps, &sizes, 2, &graph, &err);
+		if (status == LK_OK && lk_graph_check(graph, &err) != LK_OK) abort();
+		if (status != LK_OK && !err.what[0]) abort();
+	}
+	lk_graph_free(graph);
+	lc_sizes_free(&sizes);
+}
+
+static void make(const lc_program *p, const lc_schedule *s, FILE *nothing) {
+	lc_program *q = NULL;
+	lc_steps *steps = NULL;
+	lk_error err = {0};
+	if (lc_rewrite_all(p, s, &q, &err) != LK_OK) return;
+	if (lc_steps_make(q, &steps, &err) != LK_OK && !err.what[0]) abort();
+	if (steps) {
+		lc_steps_print(steps, nothing);
+		lower(steps, p);
+	}
+	lc_steps_free(steps);
+	lc_program_free(q);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+	lc_file *file = NULL;
+	lk_error err = {0};
+	FILE *nothing = fopen("/dev/null", "w");
+	if (!nothing) return 0;
+	if (lc_parse("fuzz", (const char *)data, size, &file, &err) == LK_OK)
+		for (size_t i = 0; i < file->programs.count; i++) {
+			const lc_program *p = file->programs.at[i];
+			make(p, NULL, nothing);
+			for (size_t k = 0; k < p->schedules.count; k++) make(p, &p->schedules.at[k], nothing);
+		}
+	lc_file_free(file);
+	fclose(nothing);
+	return 0;
+}
