@@ -83,6 +83,14 @@ RT_FUNCTION uint8_t rt_to_f8(float x) {
 }
 #endif
 
+/* A double as a float that rounds to narrower formats as the double would: what was cut off shows in the last bit. */
+RT_FUNCTION float rt_odd(double x) {
+	float near = (float)x;
+	uint32_t u = rt_bits(near);
+	if (near == x || x != x || u & 1) return near;
+	return rt_float((near < x) == !(u >> 31) ? u + 1 : u - 1);
+}
+
 RT_FUNCTION float rt_round_f16(float x) { return rt_from_f16(rt_to_f16(x)); }
 RT_FUNCTION float rt_round_bf16(float x) { return rt_from_bf16(rt_to_bf16(x)); }
 RT_FUNCTION float rt_round_f8(float x) { return rt_from_f8(rt_to_f8(x)); }

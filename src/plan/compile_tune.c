@@ -111,8 +111,9 @@ static lk_status forget(tuning *t, const lk_error *why, lk_error *err) {
 	char line[640];
 	lk_error copy = *why;
 	if (!lk_push(&t->wisdom.warnings)) return lk_oom(err);
-	*lk_last(&t->wisdom.warnings) = lk_arena_printf(&t->wisdom.arena, "what %s has for this program is not legal: %s; it is searched again",
-	                                                t->request->wisdom, lk_error_text(&copy, line, sizeof line));
+	*lk_last(&t->wisdom.warnings) =
+		lk_arena_printf(&t->wisdom.arena, "what %s has for this program is not legal: %s; it is searched again",
+		                t->request->wisdom, lk_error_text(&copy, line, sizeof line));
 	lc_file_free(t->remembered);
 	t->remembered = NULL;
 	return *lk_last(&t->wisdom.warnings) ? LK_OK : lk_oom(err);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Emitted C and MPI against the interpreter: every program and schedule of examples/lang and tests/lang/conformance, on 1, 2,
+# Emitted C and MPI against the interpreter: every program and schedule of examples/lang (with eight more, drawn of those that
+# the tuner finds legal), tests/lang/conformance and tests/lang/operations, on 1, 2,
 # 3 and 4 ranks, sizes that do not divide and slices without an element included; again with the address and undefined
 # sanitizers; without warnings from gcc and clang. What each rank holds is compared by `lockstep compile run --compare`.
 # Usage: tests/lang/mpi.sh LOCKSTEP [FILE.lk...]; the last line counts comparisons.
@@ -107,7 +108,7 @@ if ! command -v mpicc > /dev/null || ! command -v mpirun > /dev/null; then
 	echo "lang-mpi: 0 passed, 0 failed, 1 skipped"
 	exit 0
 fi
-[ $# -gt 0 ] || set -- examples/lang/*.lk tests/lang/conformance/*.lk
+[ $# -gt 0 ] || set -- examples/lang/*.lk tests/lang/conformance/*.lk tests/lang/operations/*.lk
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for file in "$@"; do
