@@ -1,5 +1,10 @@
 /* ---- numbers: formats, conversions, pointwise functions, draws ---------------------------------------------------- */
 
+/* Square roots set no errno, comparisons trap nothing: else no loop with either becomes vectors. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-math-errno", "no-trapping-math")
+#endif
+
 /* Not every program uses all of what follows. */
 #define RT_FUNCTION static inline __attribute__((unused))
 
@@ -72,6 +77,14 @@ RT_FUNCTION uint8_t rt_to_f8(float x) {
 	uint32_t eighth = u < 0x3c800000 ? small : normal;
 	uint32_t large = u > 0x7f800000 ? 0x7f : 0x7e;
 	return (uint8_t)(sign | (u > 0x43e00000 ? large : eighth));
+}
+
+/* A double as a float that rounds to narrower formats as the double would: what was cut off shows in the last bit. */
+RT_FUNCTION float rt_odd(double x) {
+	float near = (float)x;
+	uint32_t u = rt_bits(near);
+	if (near == x || x != x || u & 1) return near;
+	return rt_float((near < x) == !(u >> 31) ? u + 1 : u - 1);
 }
 
 RT_FUNCTION float rt_round_f16(float x) { return rt_from_f16(rt_to_f16(x)); }

@@ -23,7 +23,8 @@ static const char *plain_name(lk_arena *arena, const lc_program *p, const lc_ste
 		if (p->nodes.at[s->writes.at[k]].name) return p->nodes.at[s->writes.at[k]].name;
 	if (s->kind == LC_STEP_OVERLAP) return "overlap";
 	const lc_node *last = &p->nodes.at[lk_last(&s->values)[0]];
-	const char *op = *lc_ops[last->op].arguments || last->op == LC_SEND || last->op == LC_OUT ? lc_ops[last->op].name : "pass";
+	bool word = *lc_ops[last->op].arguments || last->op == LC_SEND || last->op == LC_OUT;
+	const char *op = word ? lc_ops[last->op].name : "pass";
 	return last->part_of ? lk_arena_printf(arena, "%s_%s", last->part_of, op) : op;
 }
 
@@ -219,7 +220,8 @@ static void put_ids(const lc_program *p, const char *before, const lc_ids *ids, 
 	for (int i = 0; i < ids->count; i++) {
 		const lc_node *n = &p->nodes.at[ids->at[i]];
 		/* An output without memory of its own is its operand's; a name says more than an expression. */
-		fprintf(out, "%s%s", i ? ", " : "", n->name ? n->name : lc_value_text(p, n->op == LC_OUT ? n->in[0] : ids->at[i], text, sizeof text));
+		int shown = n->op == LC_OUT ? n->in[0] : ids->at[i];
+		fprintf(out, "%s%s", i ? ", " : "", n->name ? n->name : lc_value_text(p, shown, text, sizeof text));
 	}
 }
 

@@ -16,7 +16,8 @@
  * - A slice that only passes read is read in place: storage -1, element i is its operand's at i + where the slice begins
  *   (the operand may be such a slice too). Where others read it and it does not lie together, a MAP copies it.
  * - A register of fewer or repeated dims than its pass is computed anew for each element, at that element's index.
- * - `STATE <- collective(..)` (or matmul, send): the step writes the state itself; the update is the last of its values.
+ * - `STATE <- collective(..)` (or matmul, send): the step writes the state itself; the update follows among its values. A
+ *   ring's gather does so too where nothing of its set reads the update.
  * - An output of a scalar, or of what is overwritten later, is a MAP that copies; all other outputs are their operands.
  * - What a fused set cannot have in its pass (a matmul, an all-reduce, a second reduce-scatter, single numbers) is a step
  *   of its own before or behind it; if that is impossible, refused.

@@ -144,7 +144,8 @@ static lk_status link_unit(lc_maker *m, int i, lk_error *err) {
 		if (home->next != LC_NEVER) LK_TRY(wait_for(m, m->at[home->next].unit, i, err));
 	}
 	for (int k = 0; k < values.count; k++)
-		if (lc_value(m, values.at[k])->op == LC_UPDATE) LK_TRY(wait_for(m, i, m->at[lc_value(m, values.at[k])->in[0]].unit, err));
+		if (lc_value(m, values.at[k])->op == LC_UPDATE)
+			LK_TRY(wait_for(m, i, m->at[lc_value(m, values.at[k])->in[0]].unit, err));
 	return LK_OK;
 }
 
@@ -242,8 +243,8 @@ lk_status lc_order_units(lc_maker *m, int *order, lk_error *err) {
 	while (done < count) {
 		int best = -1, smallest = 0, key;
 		for (int i = 0; i < count; i++) {
-			if (leads[i] != i || m->units.at[i].ordered || (best >= 0 && m->units.at[i].overlap < 0 && m->units.at[i].key > smallest))
-				continue;
+			bool later = best >= 0 && m->units.at[i].overlap < 0 && m->units.at[i].key > smallest;
+			if (leads[i] != i || m->units.at[i].ordered || later) continue;
 			if (all_ready(m, leads, i, &key) && (best < 0 || key < smallest)) best = i, smallest = key;
 		}
 		if (best < 0) return refuse_cycle(m, err);

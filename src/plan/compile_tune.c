@@ -69,13 +69,30 @@ static lk_status check_ranks(const tuning *t, lk_error *err) {
 	return lk_hint(err, "give more GPUs, or axes of fewer ranks");
 }
 
+/* Processes on one measured machine, more of them than it has devices: each has its share of cores and memory. */
+static lk_status share_host(tuning *t, lk_error *err) {
+	int64_t ranks = lc_ranks(t->p, &t->sizes);
+	lk_cluster *c = &t->cluster;
+	if (c->groups != 1 || c->nodes[0] != 1 || c->node[0].device->arch != LK_ARCH_CPU || ranks <= c->gpus || ranks > LC_RANKS)
+		return LK_OK;
+	lk_device *part = LK_NEW(&t->arena, lk_device);
+	if (!part) return lk_oom(err);
+	*part = *c->node[0].device;
+	double share = (double)c->gpus / (double)ranks;
+	for (int d = 0; d < LK_DTYPES; d++) part->peak_flops[d] *= share;
+	part->vector_flops *= share, part->memory_rate *= share, part->gemm_flops *= share, part->stream_rate *= share;
+	c->node[0].device = part, c->node[0].gpus = c->gpus = (int)ranks;
+	return LK_OK;
+}
+
 static lk_status read_cluster(tuning *t, lk_error *err) {
 	const lk_compile_request *r = t->request;
 	const lk_device *device;
 	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (r->cluster) {
 		LK_TRY(lk_cluster_parse(&t->arena, r->cluster, &t->cluster, err));
-		return read_sizes(t, r->gpus ? r->gpus : t->cluster.gpus, err);
+		LK_TRY(read_sizes(t, r->gpus ? r->gpus : t->cluster.gpus, err));
+		return share_host(t, err);
 	}
 	if (!r->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "no GPU was given");
@@ -94,8 +111,9 @@ static lk_status forget(tuning *t, const lk_error *why, lk_error *err) {
 	char line[640];
 	lk_error copy = *why;
 	if (!lk_push(&t->wisdom.warnings)) return lk_oom(err);
-	*lk_last(&t->wisdom.warnings) = lk_arena_printf(&t->wisdom.arena, "what %s has for this program is not legal: %s; it is searched again",
-	                                                t->request->wisdom, lk_error_text(&copy, line, sizeof line));
+	*lk_last(&t->wisdom.warnings) =
+		lk_arena_printf(&t->wisdom.arena, "what %s has for this program is not legal: %s; it is searched again",
+		                t->request->wisdom, lk_error_text(&copy, line, sizeof line));
 	lc_file_free(t->remembered);
 	t->remembered = NULL;
 	return *lk_last(&t->wisdom.warnings) ? LK_OK : lk_oom(err);

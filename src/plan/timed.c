@@ -11,6 +11,15 @@
 
 void lk_timed_constants(lk_constants *out) { lk_profile_base(lk_calibration_current(), out); }
 
+/* Links carry both directions at full rate; a message is counted where it is sent. */
+static void both_directions(const lk_graph *graph, lk_costs *costs) {
+	for (uint32_t v = 0; v < costs->variants; v++)
+		for (uint32_t op = 0; op < graph->ops.count; op++) {
+			lk_cost *cost = &costs->at[(size_t)v * costs->ops + op];
+			if (graph->ops.kind[op] == LK_OP_RECV) cost->intra = cost->nic = cost->memory = 0;
+		}
+}
+
 static lk_status split(const lk_graph *graph, const lk_sim_result *sim, lk_timed *out, lk_error *err) {
 	lk_intervals busy = {0};
 	lk_status status = LK_OK;
@@ -60,6 +69,8 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 	}
 	lk_status status = lc_lower(steps, sizes, chunks, &graph, err);
 	if (status == LK_OK) status = lk_costs_build(&arena, graph, cluster, &options, &costs, err);
+	if (status == LK_OK && cluster->node[0].device->arch == LK_ARCH_CPU) lk_timed_on_hosts(graph, cluster, &costs);
+	if (status == LK_OK) both_directions(graph, &costs);
 	if (status == LK_OK) status = simulate(&arena, graph, &costs, out, err);
 	lk_graph_free(graph);
 	lk_arena_free(&arena);

@@ -20,4 +20,7 @@ void lk_timed_constants(lk_constants *out);
 lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster, const lk_constants *constants,
                         int64_t chunks, lk_timed *out, lk_error *err);
 
+/* timed_host.c: costs of communication on hosts, by MPI, in place of those of GPUs. */
+void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs);
+
 #endif

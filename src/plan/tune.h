@@ -18,6 +18,7 @@
 enum {
 	LK_TUNE_PROGRAMS = 2000,      /* that a search looks at unless it is told */
 	LK_TUNE_OPERATIONS = 300000,  /* that it simulates, then: large programs take longer */
+	LK_TUNE_WORK = 200000000,     /* pairs of values, of all programs that are rewritten: rewrites look for readers */
 };
 
 /* A program that was looked at: by which directives it came about, and how long it takes. */
@@ -44,7 +45,7 @@ typedef struct lk_search {
 typedef struct lk_search_options {
 	const lk_cluster *cluster;
 	const lc_sizes *sizes;
-	int programs;           /* 0: LK_TUNE_PROGRAMS, or as many as LK_TUNE_OPERATIONS allow */
+	int programs;           /* 0: LK_TUNE_PROGRAMS, or as many as the other bounds allow */
 	bool only_plain;        /* looks at the plain program alone */
 } lk_search_options;
 

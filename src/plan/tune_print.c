@@ -7,7 +7,9 @@
 #include "base/text.h"
 #include "plan/tune.h"
 
-static int shown(const lk_tuned *t) { return t->search->found.count < (size_t)t->top ? (int)t->search->found.count : t->top; }
+static int shown(const lk_tuned *t) {
+	return t->search->found.count < (size_t)t->top ? (int)t->search->found.count : t->top;
+}
 
 static char *schedule_text(const lc_schedule *s, lk_arena *arena) {
 	char *text = s->count ? lk_wisdom_text(arena, s) : NULL;
@@ -21,7 +23,8 @@ static void put_row(const lk_tuned *t, const char *rank, const char *name, const
 	        lk_format_seconds(f->time.compute_s, compute, sizeof compute),
 	        lk_format_seconds(f->time.exposed_s, exposed, sizeof exposed), t->search->plain.time.seconds / f->time.seconds,
 	        name ? name : "", name ? ": " : "", schedule_text(&f->schedule, arena), f->measured ? "  (measured" : "");
-	if (f->measured && f->simulated_s > 0) fprintf(out, "; simulated %s", lk_format_seconds(f->simulated_s, simulated, sizeof simulated));
+	if (f->measured && f->simulated_s > 0)
+		fprintf(out, "; simulated %s", lk_format_seconds(f->simulated_s, simulated, sizeof simulated));
 	fputs(f->measured ? ")\n" : "\n", out);
 }
 
@@ -56,7 +59,8 @@ static void put_verdict(const lk_tuned *t, FILE *out) {
 	}
 	fprintf(out, "the first one computes the same as plain: %d draws of inputs and sizes, modulo 2^61 - 1, on %d meshes: %s\n",
 	        v->runs, v->meshes, v->tried);
-	if (v->chance < 1) fprintf(out, "  a difference at sizes that were drawn stays unseen with a chance of at most %.1g\n", v->chance);
+	if (v->chance < 1)
+		fprintf(out, "  a difference at sizes that were drawn stays unseen with a chance of at most %.1g\n", v->chance);
 	if (v->choices) fprintf(out, "  not in this bound: %d maxima or minima\n", v->choices);
 }
 
@@ -87,7 +91,8 @@ void lk_tuned_text(const lk_tuned *t, FILE *out) {
 	lk_arena_free(&arena);
 }
 
-static void json_found(lk_json_writer *w, const lk_tuned *t, const char *key, const char *name, const lk_found *f, lk_arena *arena) {
+static void json_found(lk_json_writer *w, const lk_tuned *t, const char *key, const char *name, const lk_found *f,
+                       lk_arena *arena) {
 	lk_json_object(w, key);
 	if (name) lk_json_put_text(w, "name", name);
 	lk_json_put_number(w, "time_s", f->time.seconds);

@@ -30,6 +30,7 @@ typedef struct searcher {
 	LK_VEC(candidate) all;
 	int64_t nodes;
 	int limit;
+	double work;                /* as LK_TUNE_WORK counts it */
 } searcher;
 
 static double now_s(void) {
@@ -66,7 +67,8 @@ static lk_status time_chunks(const searcher *x, const lc_steps *steps, const lc_
 	return LK_OK;
 }
 
-static lk_status time_program(const searcher *x, const lc_program *q, bool all, lk_timed *time, int64_t *chunks, lk_error *err) {
+static lk_status time_program(const searcher *x, const lc_program *q, bool all, lk_timed *time, int64_t *chunks,
+                              lk_error *err) {
 	lc_sizes refined = {0};
 	const lc_sizes *sizes = x->o->sizes;
 	lc_steps *steps = NULL;
@@ -111,6 +113,8 @@ static lk_status try_move(searcher *x, int from, lc_directive *d, lk_error *err)
 	if (open) d->chunks = 0;
 	lc_program *q = NULL;
 	lk_error why;
+	double values = (double)x->all.at[from].p->nodes.count;
+	x->work += values * values;
 	lk_status status = lc_rewrite(x->all.at[from].p, d, &q, &why);
 	if (status == LK_OK) return consider(x, q, from, d, open, err);
 	if (status != LK_ERR_INPUT) return *err = why, status;
@@ -127,7 +131,8 @@ static bool same_but_chunks(const lc_directive *a, const lc_directive *b) {
 }
 
 static bool enough(const searcher *x) {
-	return x->s->looked >= x->limit || (x->o->programs <= 0 && x->s->operations >= LK_TUNE_OPERATIONS);
+	if (x->o->programs > 0) return x->s->looked >= x->limit;
+	return x->s->looked >= x->limit || x->s->operations >= LK_TUNE_OPERATIONS || x->work >= LK_TUNE_WORK;
 }
 
 static lk_status expand(searcher *x, int from, lk_error *err) {

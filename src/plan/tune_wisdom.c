@@ -186,7 +186,8 @@ char *lk_wisdom_text(lk_arena *arena, const lc_schedule *s) {
 	return kept;
 }
 
-lk_status lk_wisdom_schedule(const lc_program *p, const char *directives, lc_file **file, const lc_schedule **out, lk_error *err) {
+lk_status lk_wisdom_schedule(const lc_program *p, const char *directives, lc_file **file, const lc_schedule **out,
+                             lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	*file = NULL;

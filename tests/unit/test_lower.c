@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include "base/stream.h"
 #include "base/units.h"
+#include "cost/host_collective.h"
 #include "lang/lower.h"
 #include "lang/rewrite/rewrite.h"
 #include "plan/timed.h"
@@ -242,6 +243,28 @@ static void test_overlap(void **state) {
 	drop(&m);
 }
 
+/* Processes on hosts: MPI's collectives and messages, of groups as they lie on the nodes: dp inside, pp between. */
+static void test_hosts(void **state) {
+	(void)state;
+	made m = make("program p(mesh pp, dp) { dim N in g : f32[N] @ P(sum,dp) in x : f32[N] @ S(0,pp)\n"
+	              "out allreduce(g, sum, dp), permute(x, pp, shift=1) }", NULL, "pp=2,dp=4,N=1000000");
+	lk_device cpu = {.name = "cpu", .arch = LK_ARCH_CPU, .vector_flops = 1e11, .memory_rate = 1e10, .stream_rate = 1e10, .sms = 4};
+	lk_node node = {.device = &cpu, .gpus = 4, .intra_rate = 1e10, .nics = 1, .nic_rate = 1e9};
+	int nodes = 2;
+	lk_cluster cluster = {.groups = 1, .node = &node, .nodes = &nodes, .gpus = 8, .oversubscription = 1};
+	lk_group_shape inside = {.node = &node, .ranks = 4, .nodes = 1, .ranks_per_node = 4, .sharing = 1, .oversubscription = 1};
+	lk_group_shape between = {.node = &node, .ranks = 2, .nodes = 2, .ranks_per_node = 1, .sharing = 4, .oversubscription = 1};
+	lk_constants constants;
+	lk_timed t;
+	lk_timed_constants(&constants);
+	double reduced = lk_host_collective(LK_HOST_MPI, LK_COLL_ALLREDUCE, &inside, 4e6).seconds;
+	double sent = lk_host_collective(LK_HOST_MPI, LK_COLL_SENDRECV, &between, 2e6).seconds;
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 0, &t, err));
+	assert_float_equal(t.exposed_s, reduced + sent, 0.02 * (reduced + sent));
+	assert_true(sent > reduced / 4);
+	drop(&m);
+}
+
 /* Every example and schedule: a whole graph of all ranks. */
 static void check_file(const char *path, const char *text) {
 	lc_file *file = NULL;
@@ -294,7 +317,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_adam_bytes), cmocka_unit_test(test_uneven), cmocka_unit_test(test_matmul),
 		cmocka_unit_test(test_buckets),    cmocka_unit_test(test_send),   cmocka_unit_test(test_permute),
-		cmocka_unit_test(test_serial),     cmocka_unit_test(test_overlap), cmocka_unit_test(test_examples),
+		cmocka_unit_test(test_serial),     cmocka_unit_test(test_overlap), cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_examples),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

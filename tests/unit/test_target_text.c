@@ -123,6 +123,12 @@ static void test_formats(void **state) {
 		hold(LC_BF16, x, rt_round_bf16(x));
 		hold(LC_F8, x, rt_round_f8(x));
 	}
+	for (int i = 0; i < 400000; i++) { /* doubles near to halfway */
+		uint64_t u = lk_hash64(seed++);
+		double x = (double)rt_from_f16((uint16_t)(u % 0x7c00)) * (1 + ldexp(1, -11) * (1 + ldexp(1, -(int)(u >> 32) % 40)));
+		if (lc_round(LC_F16, x) != (double)rt_round_f16(rt_odd(x))) fail_msg("f16 of %a", x);
+		if (lc_round(LC_BF16, x) != (double)rt_round_bf16(rt_odd(x))) fail_msg("bf16 of %a", x);
+	}
 	/* Every number of the format, and halfway to the next, a little less and a little more. */
 	for (uint32_t h = 0; h < 0x7c00; h++) {
 		float a = rt_from_f16((uint16_t)h), b = rt_from_f16((uint16_t)(h + 1)), middle = isinf(b) ? 65520 : (a + b) / 2;

@@ -95,6 +95,25 @@ static bool spread(cutter *c, int anchor, int dim) {
 	return true;
 }
 
+/* Whether a chunk reads of a state's old version what another chunk has overwritten. */
+static bool reads_updated(cutter *c, int update) {
+	int version = c->p->nodes.at[update].in[0];
+	for (int i = version + 1; i < update && c->dim[update] >= 0; i++) {
+		const lc_node *n = &c->p->nodes.at[i];
+		for (int k = lc_first_read(n); k < n->inputs; k++) {
+			if (!c->set[i] || n->in[k] != version || c->dim[i] < 0) continue;
+			if (lc_dim_to(c->p, i, k, c->dim[update]) != c->dim[i]) return c->at = i, true;
+		}
+	}
+	return false;
+}
+
+static bool keeps_states(cutter *c) {
+	for (size_t i = 0; i < c->p->nodes.count; i++)
+		if (c->set[i] && c->p->nodes.at[i].op == LC_UPDATE && reads_updated(c, (int)i)) return false;
+	return true;
+}
+
 static bool is_collective(const lc_node *n) {
 	return (lc_ops[n->op].family == LC_COMM && n->op != LC_SLICE && n->op != LC_LOCAL && n->op != LC_SLICED) ||
 	       n->op == LC_SEND;
@@ -157,6 +176,6 @@ lk_status lc_chunk_dims(const lc_program *p, const uint8_t *set, const lc_direct
 	if (anchor < 0) return lc_wrong(p, d->line, d->column, err, "numbers alone have no chunks");
 	const lc_node *n = &p->nodes.at[anchor];
 	for (int k = 0; k < n->rank; k++)
-		if (wanted(n, candidate(n, k), &like) && spread(&c, anchor, candidate(n, k))) return LK_OK;
+		if (wanted(n, candidate(n, k), &like) && spread(&c, anchor, candidate(n, k)) && keeps_states(&c)) return LK_OK;
 	return no_dim(&c, d, anchor, err);
 }

@@ -143,14 +143,18 @@ static bool fits(const lc_program *p, const lc_node *a, const lc_node *b) {
 	return a->rank == 0 || (a->list == b->list && (a->at.axis < 0 || lc_same_group(&a->at, &b->at)));
 }
 
+/* What is smaller than the pass is computed again wherever it is repeated: an update would change its state twice, a
+ * reduction count twice. */
+static bool once(const lc_node *n) { return !lc_is_pointwise(n) && n->op != LC_SLICE; }
+
 static lk_status check_space(fuser *f, lk_error *err) {
 	char x[160], y[160];
 	f->space = -1;
 	for (int i = 0; i < count(f); i++)
 		if (in_pass(f, i) && (f->space < 0 || fits(f->p, gone_over(f, f->space), gone_over(f, i)))) f->space = i;
 	for (int i = 0; i < count(f); i++) {
-		if (!in_pass(f, i) || fits(f->p, gone_over(f, i), gone_over(f, f->space))) continue;
-		const lc_node *a = gone_over(f, i), *b = gone_over(f, f->space);
+		const lc_node *a = gone_over(f, i), *b = gone_over(f, f->space < 0 ? i : f->space);
+		if (!in_pass(f, i) || (fits(f->p, a, b) && (!once(node(f, i)) || fits(f->p, b, a)))) continue;
 		refuse(f, err, "%s goes over %s, and %s over %s: one pass cannot do both", lc_part_name(node(f, i)),
 		       lc_type_text(f->p, a, x, sizeof x), lc_part_name(node(f, f->space)), lc_type_text(f->p, b, y, sizeof y));
 		return lk_hint(err, "fuse what goes over the same elements");

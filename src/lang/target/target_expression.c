@@ -70,6 +70,7 @@ static void put_cast(const lc_text *t, const lc_node *n, bool stored) {
 	if (to == LC_BOOL && from != LC_BOOL) closing += fputs("rt_truth(", t->out) >= 0;
 	else if (whole(to) && lc_is_real(from)) closing += fprintf(t->out, "rt_to_%s(", lc_dtype_name(to)) > 0;
 	else if (whole(to)) closing += fprintf(t->out, "(%s)(", lc_memory_type(to)) > 0;
+	else if (lc_is_narrow(to) && !same_register(to, from) && !whole(from) && from != LC_BOOL) closing += fputs("rt_odd(", t->out) >= 0;
 	else if (!same_register(to, from)) closing += fprintf(t->out, "(%s)(", lc_register_type(to)) > 0;
 	if (takes) closing += fprintf(t->out, "rt_round_%s(", lc_dtype_name(from)) > 0;
 	put(t, n->in[0], from, closing || stored ? COMPARED : ATOM);

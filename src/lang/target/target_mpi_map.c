@@ -12,8 +12,18 @@ static char variable(int loop) { return (char)('i' + loop); }
 
 /* ---- names ---- */
 
+/* "p_r"; of a slice that is read in place "pv_r", for the slice itself may be stored, too. */
 static char *place_name(const lc_pass *pass, const char *prefix, const lc_place *at, char out[LC_IDENTIFIER]) {
-	return lc_mpi_named(pass->c, prefix, at->view >= 0 ? at->view : at->id, out);
+	char view[24];
+	if (at->view < 0) return lc_mpi_named(pass->c, prefix, at->id, out);
+	snprintf(view, sizeof view, "%.16s%s", prefix, *prefix ? "v" : "");
+	return lc_mpi_named(pass->c, view, at->view, out);
+}
+
+static void put_stride_name(const lc_pass *pass, const lc_place *at, int loop, FILE *out) {
+	char name[LC_IDENTIFIER];
+	const char *kind = at->view >= 0 ? "v" : at->kind == LC_PLACE_WHOLE ? "w" : "";
+	fprintf(out, "s%s_%s_%c", kind, place_name(pass, "", at, name), variable(loop));
 }
 
 static char *value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
@@ -26,9 +36,9 @@ static char *value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
 
 /* Strides are products of extents: of the loops below where the place is as dense as the pass, else variables s_NAME_i. */
 static void put_stride(const lc_pass *pass, const lc_place *at, int loop, FILE *out) {
-	char name[LC_IDENTIFIER];
 	if (!lc_place_dense(pass->p, &pass->loops, at)) {
-		fprintf(out, "*s_%s_%c", place_name(pass, "", at, name), variable(loop));
+		fputc('*', out);
+		put_stride_name(pass, at, loop, out);
 		return;
 	}
 	for (int below = loop + 1; below < pass->loops.count; below++) fprintf(out, "*n_%c", variable(below));
@@ -194,13 +204,14 @@ static void put_pointer(lc_pass *pass, const lc_place *at) {
 }
 
 static void put_strides(lc_pass *pass, const lc_place *at) {
-	char name[LC_IDENTIFIER], part[POINTER];
+	char part[POINTER];
 	int from, rank;
 	for (int l = 0; l < pass->loops.count; l++) {
 		if (!lc_place_moves(&pass->loops, at, l) || steps_by_one(pass, at, l) || lc_place_dense(pass->p, &pass->loops, at)) continue;
 		lc_place_stride(pass->p, &pass->loops, at, l, &from, &rank);
-		fprintf(pass->c->out, "\tconst int64_t s_%s_%c = %s(%s, %d, %d);\n", place_name(pass, "", at, name), variable(l),
-		        at->kind == LC_PLACE_WHOLE ? "rt_whole_product" : "rt_product", lc_mpi_part(pass->c, at->id, part, sizeof part),
+		fputs("\tconst int64_t ", pass->c->out);
+		put_stride_name(pass, at, l, pass->c->out);
+		fprintf(pass->c->out, " = %s(%s, %d, %d);\n", at->kind == LC_PLACE_WHOLE ? "rt_whole_product" : "rt_product", lc_mpi_part(pass->c, at->id, part, sizeof part),
 		        from, rank);
 	}
 }
@@ -327,7 +338,7 @@ static void put_finished(lc_pass *pass, int id, const char *sum) {
 	char part[POINTER];
 	lc_dtype t = format(pass, id);
 	bool called = strcmp(lc_store_call(t), "(") != 0, narrows = lc_is_real(t) && t != LC_F64;
-	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "", narrows ? "(float)(" : "", n->op == LC_RED_NORM ? "sqrt(" : "", sum);
+	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "", lc_is_narrow(t) ? "rt_odd(" : narrows ? "(float)(" : "", n->op == LC_RED_NORM ? "sqrt(" : "", sum);
 	lc_mpi_part(pass->c, n->in[0], part, sizeof part);
 	for (int d = 0; d < x->rank && n->op == LC_RED_MEAN; d++)
 		if (n->dims >> d & 1) fprintf(out, " / (double)%s%swhole[%d]", LC_OF(part), d);
@@ -405,11 +416,17 @@ static void end_sums(lc_pass *pass, int id) {
 
 /* ---- loops ---- */
 
+static bool stored(const lc_pass *pass, int id) {
+	for (size_t i = 0; i < pass->stores.count; i++)
+		if (pass->stores.at[i] == id) return true;
+	return false;
+}
+
 static void put_variable(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
 	fprintf(pass->c->out, "const %s %s = ", lc_register_type(format(pass, id)), value_name(pass, id, name));
-	put_made(pass, id, false);
+	put_made(pass, id, stored(pass, id) && pass->uses[id] == 1);
 	fputs(";\n", pass->c->out);
 }
 
