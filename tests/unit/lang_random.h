@@ -104,6 +104,15 @@ static inline lc_node random_collective(const lc_program *p, uint64_t *seed) {
 	return n;
 }
 
+/* Handed over from the first group of an axis to the second. */
+static inline lc_node random_send(const lc_program *p, uint64_t *seed) {
+	lc_node n = lc_draft(LC_SEND, 0, 0);
+	n.in[0] = random_value(p, seed);
+	n.from.axis = n.at.axis = (int)draw(seed, (uint64_t)p->axis_count);
+	n.at.offset = 1;
+	return n;
+}
+
 /* A new value for a state, of what fits it. */
 static inline void random_updates(lc_program *p, uint64_t *seed) {
 	size_t count = p->nodes.count;
@@ -144,6 +153,7 @@ static inline lc_file *random_program(uint64_t seed, int values) {
 		lc_node n = draw_chance(&s, 35)   ? random_collective(p, &s)
 					: draw_chance(&s, 85) ? random_pointwise(p, &s)
 										  : random_draft(p, &s);
+		if (draw_chance(&s, 4)) n = random_send(p, &s);
 		bool named = lc_ops[n.op].family != LC_EFFECT && lc_ops[n.op].family != LC_LEAF && draw_chance(&s, 60);
 		if (named) n.name = random_name(p, 'v', number++);
 		lc_add(p, &n, NULL, &err);
