@@ -43,7 +43,9 @@ static bool crosses(const lc_program *p, int from, int to) {
 /* Whether a schedule would run them apart, so that it must name both. */
 static bool differs(const lc_node *a, const lc_node *b) {
 	if (lc_ops[a->op].family == LC_LEAF) return false;
-	return a->fuse != b->fuse || a->overlap != b->overlap || a->bucket != b->bucket;
+	if (a->fuse != b->fuse || a->overlap != b->overlap || a->bucket != b->bucket) return true;
+	bool parts = a->overlap >= 0 && a->fuse < 0; /* the stages of an overlap stay apart */
+	return parts && a->part_of && b->part_of && strcmp(a->part_of, b->part_of) != 0;
 }
 
 static lk_status settle(lc_program *p, use *uses, lk_error *err) {

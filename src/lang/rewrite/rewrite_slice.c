@@ -101,6 +101,29 @@ static lk_status check_state(const slicer *s, int id, lk_error *err) {
 	return lk_hint(err, "leave it out");
 }
 
+/* The value that an update of a state that is to be sliced takes; -1. */
+static int new_value(const slicer *s, int id) {
+	const lc_node *n = node(s, id);
+	bool update = n->op == LC_UPDATE && s->of[id] >= 0 && node(s, n->in[1])->op == LC_ALLGATHER;
+	return update ? node(s, n->in[1])->in[0] : -1;
+}
+
+/* Who reads a new value will read the state: what runs together must not change by it. */
+static lk_status check_bundled(const slicer *s, uint8_t *fresh, lk_error *err) {
+	for (int i = 0; i < count(s); i++)
+		if (new_value(s, i) >= 0) fresh[new_value(s, i)] = 1;
+	for (int i = 0; i < count(s); i++) {
+		const lc_node *n = node(s, i);
+		for (int k = 0; k < n->inputs && (n->fuse >= 0 || n->overlap >= 0); k++) {
+			if (!fresh[n->in[k]] && s->of[n->in[k]] < 0) continue;
+			lc_wrong(s->p, s->d->line, s->d->column, err, "%s reads a state that is to be sliced, and is fused or overlapped already",
+			         lc_part_name(n));
+			return lk_hint(err, "write slice before fuse and overlap");
+		}
+	}
+	return LK_OK;
+}
+
 /* Without gather and slice: it was sliced by a directive before. */
 static lk_status check_whole(const slicer *s, int word, lk_error *err) {
 	const lc_word *w = &s->d->names[word];
@@ -113,7 +136,9 @@ static lk_status check_whole(const slicer *s, int word, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check(slicer *s, lk_error *err) {
+static lk_status check(slicer *s, lk_arena *arena, lk_error *err) {
+	uint8_t *fresh = lc_new_set(s->p, arena);
+	if (!fresh) return lk_oom(err);
 	for (int w = 0; w < s->d->name_count; w++) {
 		LK_TRY(find_state(s, w, err));
 		find_cut(s, w);
@@ -125,7 +150,7 @@ static lk_status check(slicer *s, lk_error *err) {
 		if (s->of[i] < 0) continue;
 		LK_TRY(node(s, i)->op == LC_STATE ? check_state(s, i, err) : check_update(s, i, err));
 	}
-	return LK_OK;
+	return check_bundled(s, fresh, err);
 }
 
 /* ---- building ---- */
@@ -200,7 +225,7 @@ static lk_status make(slicer *s, lk_arena *arena, lk_error *err) {
 	memset(s->whole, 0xff, sizeof *s->whole * n);
 	memset(s->kept, 0xff, sizeof *s->kept * n);
 	LK_TRY(lc_count_uses(s->p, arena, &s->uses, err));
-	LK_TRY(check(s, err));
+	LK_TRY(check(s, arena, err));
 	return build(s, err);
 }
 
