@@ -31,7 +31,8 @@ typedef struct comparison {
 /* ---- one element, one tensor ---- */
 
 /* Both are within the bound of exact arithmetic, so that they are within twice the bound of one another. */
-static void compare_element(difference *d, double got, double wanted, double bound, int64_t rank, int64_t item, int64_t element) {
+static void compare_element(difference *d, double got, double wanted, double bound, int64_t rank, int64_t item,
+							int64_t element) {
 	d->compared++;
 	if (got == wanted || (isnan(got) && isnan(wanted))) return;
 	double apart = fabs(got - wanted), tolerance = 2 * bound;
@@ -106,9 +107,11 @@ static void put_text(const comparison *c, FILE *out) {
 	for (int i = 0; i < c->count; i++) {
 		const difference *d = &c->results[i];
 		const lc_node *n = &c->run->p->nodes.at[d->id];
-		fprintf(out, "%s : %s\n  %s; largest difference %.3g, relative %.3g, %.3g of the bound; %lld elements on all ranks\n",
-				lc_result_name(c->run->p, d->id, name, sizeof name), lc_type_text(c->run->p, n, type, sizeof type),
-				within(d) ? "agrees" : "DIFFERS", d->absolute, d->relative, d->ratio, (long long)d->compared);
+		fprintf(
+			out,
+			"%s : %s\n  %s; largest difference %.3g, relative %.3g, %.3g of the bound; %lld elements on all ranks\n",
+			lc_result_name(c->run->p, d->id, name, sizeof name), lc_type_text(c->run->p, n, type, sizeof type),
+			within(d) ? "agrees" : "DIFFERS", d->absolute, d->relative, d->ratio, (long long)d->compared);
 		if (d->unbounded) fprintf(out, "  %lld differences where rounding has no bound\n", (long long)d->unbounded);
 		if (!within(d))
 			fprintf(out, "  furthest at rank %lld, tensor %lld, element %lld of what it holds\n", (long long)d->rank,
@@ -153,7 +156,8 @@ static lk_status compare_all(lk_compile *answer, comparison *c, FILE *out) {
 	return LK_OK;
 }
 
-lk_status lc_compare(lk_compile *answer, const lc_run *run, const lk_compile_request *request, FILE *out, lk_error *err) {
+lk_status lc_compare(lk_compile *answer, const lc_run *run, const lk_compile_request *request, FILE *out,
+					 lk_error *err) {
 	comparison *c = calloc(1, sizeof *c);
 	if (!c) return lk_oom(err);
 	c->run = run, c->request = request, c->err = err;

@@ -78,15 +78,18 @@ static char *sizes_text(const report *r) {
 
 static void put_extents(const report *r, const lc_summary *one, FILE *out) {
 	const lc_node *n = &r->p->nodes.at[one->id];
-	if (one->tensors > 1) fprintf(out, "%lld tensors, %lld elements", (long long)one->tensors, (long long)one->elements);
-	for (int d = 0; d < n->rank && one->tensors == 1; d++) fprintf(out, "%s%lld", d ? " x " : "", (long long)one->extent[d]);
+	if (one->tensors > 1)
+		fprintf(out, "%lld tensors, %lld elements", (long long)one->tensors, (long long)one->elements);
+	for (int d = 0; d < n->rank && one->tensors == 1; d++)
+		fprintf(out, "%s%lld", d ? " x " : "", (long long)one->extent[d]);
 	if (n->rank == 0 && one->tensors == 1) fputs("1 number", out);
 }
 
 static void put_result(const report *r, const lc_summary *one, FILE *out) {
 	char name[80], type[256], number[32];
 	const lc_node *n = &r->p->nodes.at[one->id];
-	fprintf(out, "%s : %s\n  ", lc_result_name(r->p, one->id, name, sizeof name), lc_type_text(r->p, n, type, sizeof type));
+	fprintf(out, "%s : %s\n  ", lc_result_name(r->p, one->id, name, sizeof name),
+			lc_type_text(r->p, n, type, sizeof type));
 	put_extents(r, one, out);
 	fprintf(out, "; digest %016llx", (unsigned long long)one->digest);
 	if (!r->request->field) fprintf(out, "; least %.6g, mean %.6g, most %.6g", one->least, one->mean, one->most);
@@ -103,8 +106,8 @@ static lk_status put_text(const report *r, FILE *out, lk_error *err) {
 	char *sizes = sizes_text(r);
 	if (!sizes) return lk_oom(err);
 	const char *schedule = r->request->schedule ? r->request->schedule : LC_PLAIN;
-	fprintf(out, "program %s, schedule %s, %lld ranks: %s; seed %d%s\n", r->p->name, schedule, (long long)lc_ranks(r->p, r->s),
-			sizes, r->request->seed, r->request->field ? "; modulo 2^61 - 1" : "");
+	fprintf(out, "program %s, schedule %s, %lld ranks: %s; seed %d%s\n", r->p->name, schedule,
+			(long long)lc_ranks(r->p, r->s), sizes, r->request->seed, r->request->field ? "; modulo 2^61 - 1" : "");
 	free(sizes);
 	for (int i = 0; i < r->count; i++) put_result(r, &r->results[i], out);
 	return LK_OK;
@@ -195,7 +198,8 @@ static lk_status summarize(lc_run *run, report *r, lk_arena *arena, lk_error *er
 
 static lk_status run_with(lk_compile *answer, const lc_program *p, const lc_sizes *s, const lk_compile_request *request,
 						  lk_arena *arena, FILE *out, lk_error *err) {
-	lc_run_options o = {.seed = (uint64_t)request->seed, .key = (uint64_t)request->seed, .only_results = !request->compare};
+	lc_run_options o = {
+		.seed = (uint64_t)request->seed, .key = (uint64_t)request->seed, .only_results = !request->compare};
 	report r = {.p = p, .s = s, .request = request};
 	lc_run *run = NULL;
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;

@@ -31,7 +31,8 @@ static lk_status read_meshes(check *c, const char *text, lk_error *err) {
 	for (const char *at = text;; at++) {
 		size_t length = strcspn(at, ",");
 		long long ranks;
-		if (c->o.rank_count == MOST_RANKS) return lk_fail(err, LK_ERR_INPUT, "--meshes", "more than %d numbers", MOST_RANKS);
+		if (c->o.rank_count == MOST_RANKS)
+			return lk_fail(err, LK_ERR_INPUT, "--meshes", "more than %d numbers", MOST_RANKS);
 		snprintf(word, sizeof word, "%.*s", length < sizeof word ? (int)length : (int)sizeof word - 1, at);
 		LK_TRY(lk_parse_int(word, 1, LC_RANKS, &ranks, "--meshes", err));
 		c->ranks[c->o.rank_count++] = (int)ranks;
@@ -73,17 +74,24 @@ static void put_text(const check *c, FILE *out) {
 		const lc_verdict *v = &c->done.at[i].verdict;
 		fprintf(out, "%s, schedule %s: %s\n", c->p->name, c->done.at[i].schedule, v->equal ? "equal" : "NOT EQUAL");
 		if (!v->equal) fprintf(out, "  they differ in %s\n", v->where);
-		fprintf(out, "  %d draws of inputs and sizes, modulo 2^61 - 1, on %d meshes: %s\n", v->runs, v->meshes, v->tried);
-		if (v->skipped) fprintf(out, "  %d meshes were left out: the program or its schedule cannot have them\n", v->skipped);
+		fprintf(out, "  %d draws of inputs and sizes, modulo 2^61 - 1, on %d meshes: %s\n", v->runs, v->meshes,
+				v->tried);
+		if (v->skipped)
+			fprintf(out, "  %d meshes were left out: the program or its schedule cannot have them\n", v->skipped);
 		if (!v->equal) continue;
 		if (v->chance < 1)
-			fprintf(out, "  degree at most %lld; a difference at sizes that were drawn stays unseen with a chance of at most %.1g\n",
+			fprintf(out,
+					"  degree at most %lld; a difference at sizes that were drawn stays unseen with a chance of at "
+					"most %.1g\n",
 					(long long)v->degree, v->chance);
 		else fputs("  the degree is too high for a bound on the chance of error\n", out);
 		if (v->choices)
-			fprintf(out, "  not in this bound: %d maxima or minima, whose wrong choice among n shows in a draw with about 1/n\n",
-					v->choices);
-		if (!isnan(v->worst)) fprintf(out, "  in its own formats it differs by at most %.3g units in the last place\n", v->worst);
+			fprintf(
+				out,
+				"  not in this bound: %d maxima or minima, whose wrong choice among n shows in a draw with about 1/n\n",
+				v->choices);
+		if (!isnan(v->worst))
+			fprintf(out, "  in its own formats it differs by at most %.3g units in the last place\n", v->worst);
 	}
 }
 

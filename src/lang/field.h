@@ -44,7 +44,8 @@ static inline uint64_t lc_field_number(double x) {
 	return x < 0 ? lc_field_negate(element) : element;
 }
 
-/* Keyed hashes: a mixing of 64 bits with full avalanche (the finisher of MurmurHash3 and of splitmix64), once per word. */
+/* Keyed hashes: a mixing of 64 bits with full avalanche (the finisher of MurmurHash3 and of splitmix64), once per word.
+ */
 static inline uint64_t lc_mix(uint64_t x) {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebu;

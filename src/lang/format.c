@@ -5,8 +5,8 @@
 
 /* ---- real formats ---- */
 
-/* A binary format with `digits` of precision; `least` is its smallest normal number, `step` its smallest of all, `top` its
- * largest. */
+/* A binary format with `digits` of precision; `least` is its smallest normal number, `step` its smallest of all, `top`
+ * its largest. */
 typedef struct narrow {
 	int digits;
 	double least, step, top;

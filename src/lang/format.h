@@ -1,20 +1,21 @@
 /* format.h: numbers as formats hold them. A number is a double everywhere in the interpreter; these functions say which
  * doubles a format has.
  *
- * Real formats round to nearest, ties to even, subnormals included: f16 is IEEE 754 binary16, bf16 has f32's exponent and 8
- * bits of precision; both overflow to infinity. f8 is e4m3fn of the OCP 8-bit floating point specification 1.0 in its
- * saturating mode: largest number 448, no infinities; what is larger, infinities included, becomes 448.
+ * Real formats round to nearest, ties to even, subnormals included: f16 is IEEE 754 binary16, bf16 has f32's exponent
+ * and 8 bits of precision; both overflow to infinity. f8 is e4m3fn of the OCP 8-bit floating point specification 1.0 in
+ * its saturating mode: largest number 448, no infinities; what is larger, infinities included, becomes 448.
  *
  * Integers wrap as C's unsigned ones do, signed ones in two's complement. A real becomes an integer by truncation and
- * saturates at the ends of the format; NAN becomes 0. A quotient is truncated; by 0 it is 0. Integers of 64 bits are exact
- * up to 2^53, for that is what a double holds. Bool is 0 or 1.
+ * saturates at the ends of the format; NAN becomes 0. A quotient is truncated; by 0 it is 0. Integers of 64 bits are
+ * exact up to 2^53, for that is what a double holds. Bool is 0 or 1.
  */
 #ifndef LK_LANG_FORMAT_H
 #define LK_LANG_FORMAT_H
 
 #include "lang/program.h"
 
-/* A number of format `from` as one of `to`. Weak formats are doubles: literals are exact until they meet another format. */
+/* A number of format `from` as one of `to`. Weak formats are doubles: literals are exact until they meet another
+ * format. */
 double lc_convert(lc_dtype from, lc_dtype to, double x);
 /* What arithmetic in double has given, as a number of a real format; in place. Others: unchanged. */
 void lc_round_all(lc_dtype to, double *x, int64_t count);

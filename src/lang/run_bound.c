@@ -1,12 +1,12 @@
-/* run_bound.c: how far executions of a program may be from exact arithmetic, element by element: a running forward error
- * analysis (Wilkinson; Higham, Accuracy and Stability of Numerical Algorithms, chapters 2 to 4), with the values of a run
- * in numbers at hand.
+/* run_bound.c: how far executions of a program may be from exact arithmetic, element by element: a running forward
+ * error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical Algorithms, chapters 2 to 4), with the values
+ * of a run in numbers at hand.
  *
  * With u the unit roundoff of the value's format, y the value, x and e the operands and their bounds:
  *   sums         e1 + e2 + u|y|                     products     |x1|e2 + |x2|e1 + e1e2 + u|y|
- *   quotients    (e1 + |y|e2)/(|x2| - e2) + u|y|     functions    (slope over x +- e) e + 4u|y|: libraries are within 4u
- *   n summands   sum of e + n v sum of |x| + u|y|    matmul       |A|e2 + e1|B| + e1e2 + k v |A||B| + u|y|
- * in any order of summation; v is the roundoff of the format that is summed in: that of the value, but no worse than f32,
+ *   quotients    (e1 + |y|e2)/(|x2| - e2) + u|y|     functions    (slope over x +- e) e + 4u|y|: libraries are within
+ * 4u n summands   sum of e + n v sum of |x| + u|y|    matmul       |A|e2 + e1|B| + e1e2 + k v |A||B| + u|y| in any
+ * order of summation; v is the roundoff of the format that is summed in: that of the value, but no worse than f32,
  * which is what targets sum narrower formats in. Over ranks, where parts are in the value's own format, v = u. The
  * inequalities are of first order in u but for the products of bounds. Where a bound crosses a step (a comparison, a
  * truncation, a pole), it is the height of the step.
@@ -26,7 +26,9 @@ typedef struct bounds {
 	lk_error *err;
 } bounds;
 
-static double sum_roundoff(lc_dtype t) { return t == LC_F64 || t == LC_F32 ? lc_roundoff(t) : lc_is_real(t) ? 0x1p-24 : 0; }
+static double sum_roundoff(lc_dtype t) {
+	return t == LC_F64 || t == LC_F32 ? lc_roundoff(t) : lc_is_real(t) ? 0x1p-24 : 0;
+}
 
 /* ---- pointwise ---- */
 
@@ -80,8 +82,8 @@ static double carried(int op, const double x[], const double e[], double y) {
 }
 
 static bool exact(int op) {
-	return op == LC_NEG || op == LC_COPY || op == LC_MIN || op == LC_MAX || op == LC_RELU || op == LC_ABS || op == LC_SELECT ||
-	       (op >= LC_LT && op <= LC_NE);
+	return op == LC_NEG || op == LC_COPY || op == LC_MIN || op == LC_MAX || op == LC_RELU || op == LC_ABS ||
+		   op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
 }
 
 /* Own rounding; literals are rounded to the format when they are met. */
@@ -100,7 +102,8 @@ typedef struct row_state {
 	double *out;
 } row_state;
 
-static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS], const int64_t stride[LC_INPUTS]) {
+static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
+					  const int64_t stride[LC_INPUTS]) {
 	const row_state *s = state;
 	lc_dtype t = (lc_dtype)s->n->dtype;
 	bool whole = lc_is_integer(t);
@@ -127,7 +130,8 @@ static lk_status bound_map(bounds *b, lc_at *at) {
 	s.y = lc_part_of(b->run, at->id, at->item, at->rank)->number;
 	for (int i = 0; i < at->n->inputs; i++) {
 		s.x[i] = x[i]->number, s.e[i] = e[i]->number;
-		s.weak[i] = lc_is_weak((lc_dtype)b->run->p->nodes.at[at->n->in[i]].dtype) && !lc_is_weak((lc_dtype)at->n->dtype);
+		s.weak[i] =
+			lc_is_weak((lc_dtype)b->run->p->nodes.at[at->n->in[i]].dtype) && !lc_is_weak((lc_dtype)at->n->dtype);
 	}
 	if (at->box.count) lc_each_row(&w, at->n->inputs, bound_row, &s);
 	return LK_OK;
@@ -143,7 +147,8 @@ static lk_status bound_dropout(bounds *b, lc_at *at) {
 	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, if it was none before. */
 	for (int64_t i = 0; i < y->count; i++) {
 		bool dropped = y->number[i] == 0 && x->number[i] != 0;
-		at->out->number[i] = dropped ? 0 : e->number[i] / (1 - at->n->number) + 3 * lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
+		at->out->number[i] =
+			dropped ? 0 : e->number[i] / (1 - at->n->number) + 3 * lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
 	}
 	return LK_OK;
 }
@@ -188,7 +193,8 @@ static lk_status take_form(bounds *b, int id, int64_t rank, form *f) {
 }
 
 static void drop_form(bounds *b, int id) {
-	for (int64_t i = 0; b->scratch.parts[id] && i < parts_of(b, id); i++) lc_cells_drop(&b->scratch, &b->scratch.parts[id][i]);
+	for (int64_t i = 0; b->scratch.parts[id] && i < parts_of(b, id); i++)
+		lc_cells_drop(&b->scratch, &b->scratch.parts[id][i]);
 }
 
 /* The operation on the forms of its operands, in double. */
@@ -209,16 +215,18 @@ static void combine(const bounds *b, const lc_at *at, const linear *l, const lc_
 	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
 	for (int64_t i = 0; i < y->count; i++) {
 		double apart = of[0].number[i] - (l->least ? of[1].number[i] : 0);
-		at->out->number[i] = fmax(apart, 0) + l->slack * of[2].number[i] + lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
+		at->out->number[i] =
+			fmax(apart, 0) + l->slack * of[2].number[i] + lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
 	}
 }
 
 static lk_status bound_linear(bounds *b, const lc_at *at, const lc_node *n, const linear *l) {
-	form *forms[] = {l->most, l->least, l->size};
+	form *const forms[3] = {l->most, l->least, l->size};
 	lc_cells of[3] = {{0}};
 	lk_status status = LK_OK;
 	for (int k = 0; k < 3 && status == LK_OK; k++) {
-		for (int i = 0; i < n->inputs && forms[k] && status == LK_OK; i++) status = take_form(b, n->in[i], at->rank, forms[k]);
+		for (int i = 0; i < n->inputs && forms[k] && status == LK_OK; i++)
+			status = take_form(b, n->in[i], at->rank, forms[k]);
 		if (forms[k] && status == LK_OK) status = apply(b, at, n, l->operation, &of[k]);
 	}
 	if (status == LK_OK) combine(b, at, l, of);
@@ -274,7 +282,8 @@ static lk_status bound_norm(bounds *b, lc_at *at) {
 	double slack = (count + 1) * sum_roundoff((lc_dtype)at->n->dtype);
 	LK_TRY(bound_linear(b, at, &n, &(linear){lc_run_red, slack_of, NULL, square_of, slack}));
 	for (int64_t i = 0; i < y->count; i++)
-		at->out->number[i] = root(y->number[i] * y->number[i], at->out->number[i]) + 2 * lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
+		at->out->number[i] = root(y->number[i] * y->number[i], at->out->number[i]) +
+							 2 * lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
 	return LK_OK;
 }
 

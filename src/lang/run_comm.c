@@ -1,5 +1,5 @@
-/* run_comm.c: what moves between ranks. A rank's part is a box of the whole tensor; every collective joins into it, in the
- * order of ranks, the parts of those that take part, as far as the boxes overlap. */
+/* run_comm.c: what moves between ranks. A rank's part is a box of the whole tensor; every collective joins into it, in
+ * the order of ranks, the parts of those that take part, as far as the boxes overlap. */
 #include <string.h>
 
 #include "lang/run_values.h"
@@ -17,13 +17,16 @@ static void join_row(const lc_join *j, const lc_cells *from, int64_t at, lc_cell
 	if (!j->combine && to->number) memcpy(to->number + out, from->number + at, (size_t)count * sizeof *to->number);
 	else if (!j->combine) memcpy(to->element + out, from->element + at, (size_t)count * sizeof *to->element);
 	else if (to->number) {
-		for (int64_t i = 0; i < count; i++) to->number[out + i] = join_numbers(j, to->number[out + i], from->number[at + i]);
+		for (int64_t i = 0; i < count; i++)
+			to->number[out + i] = join_numbers(j, to->number[out + i], from->number[at + i]);
 		lc_round_all(j->dtype, to->number + out, count);
 	} else if (j->reduce == LC_SUM) {
-		for (int64_t i = 0; i < count; i++) to->element[out + i] = lc_field_add(to->element[out + i], from->element[at + i]);
+		for (int64_t i = 0; i < count; i++)
+			to->element[out + i] = lc_field_add(to->element[out + i], from->element[at + i]);
 	} else {
 		for (int64_t i = 0; i < count; i++)
-			to->element[out + i] = lc_field_choose(j->key, j->reduce == LC_RMAX, to->element[out + i], from->element[at + i]);
+			to->element[out + i] =
+				lc_field_choose(j->key, j->reduce == LC_RMAX, to->element[out + i], from->element[at + i]);
 	}
 }
 
@@ -58,7 +61,8 @@ static int row_dims(const lc_box *part, const lc_box *a, const lc_box *b, int64_
 	return d;
 }
 
-int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to, const lc_box *to_box) {
+int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to,
+					  const lc_box *to_box) {
 	lc_box part;
 	int64_t row, place[LC_RANK];
 	if (!overlap(from_box, to_box, &part)) return 0;
@@ -110,8 +114,8 @@ static lk_status take(const lc_at *at, int64_t from, const lc_join *join, int64_
 	bool held;
 	LK_TRY(lc_box_of(at->run, x, at->item, from, &box, &held, at->err));
 	if (!held || !lc_held(part))
-		return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d takes value %d of rank %lld, which does not hold it", at->id,
-					   at->n->in[0], (long long)from);
+		return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d takes value %d of rank %lld, which does not hold it",
+					   at->id, at->n->in[0], (long long)from);
 	*joined += lc_join_boxes(join, part, &box, at->out, &at->box);
 	return LK_OK;
 }
@@ -126,8 +130,8 @@ static lk_status collect(lc_at *at) {
 		LK_TRY(take(at, moved(at->run, at->rank, axis, first + i), &join, &joined));
 	}
 	if (joined == at->box.count * (reduces ? count : 1)) return LK_OK;
-	return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d: ranks gave %lld elements for %lld", at->id, (long long)joined,
-	               (long long)at->box.count);
+	return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d: ranks gave %lld elements for %lld", at->id,
+				   (long long)joined, (long long)at->box.count);
 }
 
 lk_status lc_run_comm(lc_run *run, const lc_node *n, int id, int64_t item, lk_error *err) {

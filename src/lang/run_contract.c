@@ -1,5 +1,5 @@
-/* run_contract.c: matmul, conv2d and gather_rows on what a rank holds. A row of the result is kept in double (integers: in
- * 64 bits, which wrap) while the products are added in the order of the summed dims, then rounded once. */
+/* run_contract.c: matmul, conv2d and gather_rows on what a rank holds. A row of the result is kept in double (integers:
+ * in 64 bits, which wrap) while the products are added in the order of the summed dims, then rounded once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +36,8 @@ static void sums_clear(sums *s) {
 }
 
 /* sums[first + i] += x[at] * row[from + i * step], `count` times. */
-static void add_products(sums *s, int64_t first, int64_t count, const lc_cells *x, int64_t at, const lc_cells *row, int64_t from,
-						 int64_t step) {
+static void add_products(sums *s, int64_t first, int64_t count, const lc_cells *x, int64_t at, const lc_cells *row,
+						 int64_t from, int64_t step) {
 	if (s->whole) {
 		uint64_t scale = lc_bits(x->number[at]);
 		for (int64_t i = 0; i < count; i++) s->element[first + i] += scale * lc_bits(row->number[from + i * step]);
@@ -81,11 +81,13 @@ static void lay_out(matrix *m, const lc_at *at, bool transposed) {
 		m->batch[d + shift] = m->box.extent[d] == 1 && at->box.extent[d + shift] != 1 ? 0 : step;
 }
 
-static void multiply(const lc_at *at, sums *s, const matrix *a, int64_t a_at, const matrix *b, int64_t b_at, int64_t depth, int64_t out) {
+static void multiply(const lc_at *at, sums *s, const matrix *a, int64_t a_at, const matrix *b, int64_t b_at,
+					 int64_t depth, int64_t out) {
 	for (int64_t i = 0; i < at->box.extent[at->box.rank - 2]; i++) {
 		sums_clear(s);
 		for (int64_t k = 0; k < depth; k++)
-			add_products(s, 0, s->count, a->cells, a_at + i * a->row + k * a->column, b->cells, b_at + k * b->row, b->column);
+			add_products(s, 0, s->count, a->cells, a_at + i * a->row + k * a->column, b->cells, b_at + k * b->row,
+						 b->column);
 		sums_store(s, at->out, out + i * s->count);
 	}
 }
@@ -131,13 +133,16 @@ static int64_t start(const image *x, int64_t i, int64_t j, int64_t k) {
 	return ((i * x->box.extent[1] + j) * x->box.extent[2] + k) * x->box.extent[3];
 }
 
-/* One kernel row over one image row: products of kernel column `column` for all columns of the result that see the image. */
-static void slide(const lc_at *at, sums *s, const image *x, int64_t x_at, const image *w, int64_t w_at, int64_t column) {
+/* One kernel row over one image row: products of kernel column `column` for all columns of the result that see the
+ * image. */
+static void slide(const lc_at *at, sums *s, const image *x, int64_t x_at, const image *w, int64_t w_at,
+				  int64_t column) {
 	int64_t stride = at->n->stride, shift = column - at->n->pad, width = x->box.extent[3];
 	int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
 	int64_t end = shift >= width ? 0 : (width - 1 - shift) / stride + 1;
 	if (end > s->count) end = s->count;
-	if (first < end) add_products(s, first, end - first, w->cells, w_at + column, x->cells, x_at + first * stride + shift, stride);
+	if (first < end)
+		add_products(s, first, end - first, w->cells, w_at + column, x->cells, x_at + first * stride + shift, stride);
 }
 
 static void convolve_row(const lc_at *at, sums *s, const image *x, const image *w, int64_t n, int64_t o, int64_t row) {

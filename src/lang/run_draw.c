@@ -76,7 +76,8 @@ static double draw_number(const source *s, uint64_t index) {
 
 /* Two words of two generators, the top 61 bits of them: within 2^-61 of uniform. */
 static uint64_t draw_element(const source *s, uint64_t index) {
-	uint64_t high = lc_philox(index, s->rank, s->item, lc_mix(s->key ^ 1)), low = lc_philox(index, s->rank, s->item, lc_mix(s->key));
+	uint64_t high = lc_philox(index, s->rank, s->item, lc_mix(s->key ^ 1)),
+			 low = lc_philox(index, s->rank, s->item, lc_mix(s->key));
 	uint64_t element = (high << 32 | low) >> 3;
 	return element == LC_PRIME ? 0 : element;
 }

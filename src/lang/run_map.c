@@ -81,7 +81,8 @@ static const double *fetch(const numbers *s, int i, int64_t at, int64_t stride, 
 	return room;
 }
 
-static void number_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS], const int64_t stride[LC_INPUTS]) {
+static void number_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
+					   const int64_t stride[LC_INPUTS]) {
 	const numbers *s = state;
 	double room[LC_INPUTS][ROW];
 	const double *x[LC_INPUTS] = {NULL};
@@ -90,7 +91,8 @@ static void number_row(void *state, int64_t out, int64_t count, const int64_t in
 		double *to = s->out + out + done;
 		for (int i = 0; i < s->n->inputs; i++) x[i] = fetch(s, i, in[i] + done * stride[i], stride[i], n, room[i]);
 		bool whole = lc_is_integer(s->working) && s->working != LC_WEAK_INT;
-		if (!whole || !integer_kernel(s->n->op, s->working, n, x[0], x[1], to)) real_kernel(s->n->op, n, x[0], x[1], x[2], to);
+		if (!whole || !integer_kernel(s->n->op, s->working, n, x[0], x[1], to))
+			real_kernel(s->n->op, n, x[0], x[1], x[2], to);
 		lc_round_all((lc_dtype)s->n->dtype, to, n);
 	}
 }
@@ -125,7 +127,8 @@ typedef struct elements {
 	int inputs;
 } elements;
 
-static void element_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS], const int64_t stride[LC_INPUTS]) {
+static void element_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
+						const int64_t stride[LC_INPUTS]) {
 	const elements *s = state;
 	const uint64_t *x[LC_INPUTS] = {NULL};
 	for (int i = 0; i < s->inputs; i++) x[i] = s->in[i] + in[i];

@@ -1,4 +1,5 @@
-/* run_map_field.c: pointwise operations in the field: sums and products as they are, everything else as keyed hashes. */
+/* run_map_field.c: pointwise operations in the field: sums and products as they are, everything else as keyed hashes.
+ */
 #include "lang/run_values.h"
 
 static uint64_t key_of(uint64_t key, int op) { return lc_hash_word(key, (uint64_t)op + 1); }
@@ -10,9 +11,10 @@ uint64_t lc_field_divide(uint64_t key, uint64_t a, uint64_t b) {
 
 enum { BATCH = 256 };
 
-/* Quotients of `n` <= BATCH elements with one inversion: the inverse of the product of all divisors, taken apart from its
- * end (Montgomery's trick). */
-static void divide_batch(uint64_t key, int64_t n, const uint64_t *a, int64_t a_step, const uint64_t *b, int64_t b_step, uint64_t *out) {
+/* Quotients of `n` <= BATCH elements with one inversion: the inverse of the product of all divisors, taken apart from
+ * its end (Montgomery's trick). */
+static void divide_batch(uint64_t key, int64_t n, const uint64_t *a, int64_t a_step, const uint64_t *b, int64_t b_step,
+						 uint64_t *out) {
 	uint64_t before[BATCH], product = 1;
 	for (int64_t i = 0; i < n; i++) {
 		before[i] = product;
@@ -26,10 +28,11 @@ static void divide_batch(uint64_t key, int64_t n, const uint64_t *a, int64_t a_s
 	}
 }
 
-static void divide(uint64_t key, int64_t n, const uint64_t *const in[LC_INPUTS], const int64_t step[LC_INPUTS], uint64_t *out) {
+static void divide(uint64_t key, int64_t n, const uint64_t *const in[LC_INPUTS], const int64_t step[LC_INPUTS],
+				   uint64_t *out) {
 	for (int64_t done = 0; done < n; done += BATCH)
-		divide_batch(key, n - done < BATCH ? n - done : BATCH, in[0] + done * step[0], step[0], in[1] + done * step[1], step[1],
-		             out + done);
+		divide_batch(key, n - done < BATCH ? n - done : BATCH, in[0] + done * step[0], step[0], in[1] + done * step[1],
+					 step[1], out + done);
 }
 
 static uint64_t raise(uint64_t key, uint64_t a, int64_t exponent) {
@@ -53,8 +56,8 @@ static uint64_t mix(uint64_t c, uint64_t a, uint64_t b) {
 #define B in[1][i * step[1]]
 #define C in[2][i * step[2]]
 
-void lc_map_field(const lc_field_row *row, int64_t n, const uint64_t *const in[LC_INPUTS], const int64_t step[LC_INPUTS],
-				  uint64_t *out) {
+void lc_map_field(const lc_field_row *row, int64_t n, const uint64_t *const in[LC_INPUTS],
+				  const int64_t step[LC_INPUTS], uint64_t *out) {
 	uint64_t key = row->key, of_op = key_of(key, row->op);
 	switch (row->op) {
 	case LC_ADD: EACH(lc_field_add(A, B)); break;

@@ -1,5 +1,5 @@
-/* run_red.c: reductions over dims, and over the tensors of a list. Elements come in order; sums of reals are kept in double
- * and rounded once. */
+/* run_red.c: reductions over dims, and over the tensors of a list. Elements come in order; sums of reals are kept in
+ * double and rounded once. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ static uint64_t join_elements(const reducer *r, uint64_t sum, uint64_t x) {
 }
 
 /* `step` 0: the row goes into one element. */
-static void join_row(const reducer *r, const lc_cells *in, int64_t from, int64_t count, lc_cells *out, int64_t to, int64_t step) {
+static void join_row(const reducer *r, const lc_cells *in, int64_t from, int64_t count, lc_cells *out, int64_t to,
+					 int64_t step) {
 	bool plain = out->number && r->op != LC_RED_MAX && r->op != LC_RED_MIN && r->op != LC_RED_NORM && !r->whole;
 	if (plain && step)
 		for (int64_t i = 0; i < count; i++) out->number[to + i] += in->number[from + i];

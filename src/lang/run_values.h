@@ -43,7 +43,8 @@ static inline bool lc_in_field(const lc_run *run) { return run->o.arithmetic == 
 
 /* ---- run.c ---- */
 /* Where the part of a value on a rank lies; false if it has none. */
-lk_status lc_box_of(const lc_run *run, const lc_node *n, int64_t item, int64_t rank, lc_box *box, bool *held, lk_error *err);
+lk_status lc_box_of(const lc_run *run, const lc_node *n, int64_t item, int64_t rank, lc_box *box, bool *held,
+					lk_error *err);
 /* Operand i on the rank of `at`, with its box. */
 lk_status lc_operand(const lc_at *at, int i, const lc_cells **cells, lc_box *box);
 lk_status lc_cells_new(lc_run *run, int64_t count, lc_cells *out, lk_error *err);
@@ -64,8 +65,8 @@ lc_operation lc_run_red, lc_run_total;                /* run_red.c */
 lc_operation lc_run_matmul, lc_run_conv, lc_run_rows; /* run_contract.c */
 /* run_comm.c: of one tensor, on all ranks at once. `n`: the value's node, or one like it. */
 lk_status lc_run_comm(lc_run *run, const lc_node *n, int id, int64_t item, lk_error *err);
-/* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far an execution of the same
- * program may be from exact arithmetic there. */
+/* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far an execution of the
+ * same program may be from exact arithmetic there. */
 lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err);
 
 /* ---- run_walk.c: the rows that a result and its operands share ---- */
@@ -77,7 +78,8 @@ typedef struct lc_walk {
 /* The operands of `at` on its rank, aligned with at->box. */
 lk_status lc_walk_operands(const lc_at *at, lc_walk *w, const lc_cells *in[LC_INPUTS]);
 /* Calls for each row of the result: its first element, its length, the first element of each operand and its steps. */
-typedef void lc_on_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS], const int64_t stride[LC_INPUTS]);
+typedef void lc_on_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
+					   const int64_t stride[LC_INPUTS]);
 void lc_each_row(const lc_walk *w, int inputs, lc_on_row *call, void *state);
 
 /* ---- run_map_field.c: one row of a pointwise operation in the field ---- */
@@ -88,8 +90,8 @@ typedef struct lc_field_row {
 	uint64_t key;
 } lc_field_row;
 #define LC_NO_EXPONENT INT64_MIN
-void lc_map_field(const lc_field_row *row, int64_t count, const uint64_t *const in[LC_INPUTS], const int64_t stride[LC_INPUTS],
-                  uint64_t *out);
+void lc_map_field(const lc_field_row *row, int64_t count, const uint64_t *const in[LC_INPUTS],
+				  const int64_t stride[LC_INPUTS], uint64_t *out);
 uint64_t lc_field_divide(uint64_t key, uint64_t a, uint64_t b);
 /* The one that stands higher in the order of hashes; LC_NOTHING stands below and above all. */
 uint64_t lc_field_choose(uint64_t key, bool most, uint64_t a, uint64_t b);
@@ -102,6 +104,7 @@ typedef struct lc_join {
 	uint64_t key;
 } lc_join;
 /* The elements of `from` that lie in `to` as well, joined into it; returns how many. */
-int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to, const lc_box *to_box);
+int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to,
+					  const lc_box *to_box);
 
 #endif

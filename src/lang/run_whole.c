@@ -50,8 +50,9 @@ static lk_status check_reductions(const assembly *a) {
 	for (int x = 0; x < a->run->p->axis_count; x++) {
 		if (a->n->layout[x].kind != LC_P) continue;
 		if (axis >= 0 && a->n->layout[x].reduce != a->n->layout[axis].reduce)
-			return lc_wrong(a->run->p, a->n->line, a->n->column, a->err, "partial over %s and %s by different reductions",
-							a->run->p->axes[axis].name, a->run->p->axes[x].name);
+			return lc_wrong(a->run->p, a->n->line, a->n->column, a->err,
+							"partial over %s and %s by different reductions", a->run->p->axes[axis].name,
+							a->run->p->axes[x].name);
 		axis = x;
 	}
 	return LK_OK;
@@ -152,6 +153,7 @@ lk_status lc_run_whole(lc_run *run, int id, int64_t item, const lc_cells **out, 
 	const lc_node *n = &run->p->nodes.at[id];
 	for (int a = 0; a < run->p->axis_count; a++)
 		if (n->layout[a].kind == LC_L)
-			return lc_wrong(run->p, n->line, n->column, err, "a tensor of each rank of %s, and no whole", run->p->axes[a].name);
+			return lc_wrong(run->p, n->line, n->column, err, "a tensor of each rank of %s, and no whole",
+							run->p->axes[a].name);
 	return lc_run_whole_of(run, id, item, 0, out, err);
 }

@@ -44,7 +44,8 @@ static lk_status shape(const lc_program *p, const lc_node *n, const int64_t symb
 	for (int d = 0; d < n->rank; d++) {
 		LK_TRY(lc_dim_value(p, n->dim[d], symbol, &out[d], err));
 		if (!__builtin_mul_overflow(all, out[d], &all)) continue;
-		lk_fail(err, LK_ERR_INPUT, p->name, "a tensor %s has more than 2^63 elements", lc_type_text(p, n, text, sizeof text));
+		lk_fail(err, LK_ERR_INPUT, p->name, "a tensor %s has more than 2^63 elements",
+				lc_type_text(p, n, text, sizeof text));
 		return lk_hint(err, "choose smaller sizes");
 	}
 	return LK_OK;
@@ -114,7 +115,8 @@ static lk_status check_places(const lc_program *p, const lc_sizes *s, const lc_n
 	return LK_OK;
 }
 
-static lk_status check_condition(const lc_program *p, const lc_condition *c, const int64_t symbol[LC_SYMBOLS], lk_error *err) {
+static lk_status check_condition(const lc_program *p, const lc_condition *c, const int64_t symbol[LC_SYMBOLS],
+								 lk_error *err) {
 	int64_t value, divisor;
 	char text[128], by[128];
 	LK_TRY(lc_dim_value(p, c->value, symbol, &value, err));
@@ -145,7 +147,8 @@ static lk_status check_work(const lc_program *p, const lc_sizes *s, lk_error *er
 	for (size_t l = 0; l < p->lists.count; l++)
 		if (s->items[l] > most) most = s->items[l];
 	if (most * (int64_t)(p->nodes.count + p->conditions.count) <= LC_EXTENTS) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sizes", "%lld tensors of a list in a program of %zu values", (long long)most, p->nodes.count);
+	lk_fail(err, LK_ERR_INPUT, "--sizes", "%lld tensors of a list in a program of %zu values", (long long)most,
+			p->nodes.count);
 	return lk_hint(err, "give shorter lists");
 }
 
@@ -184,7 +187,8 @@ static int parts_of_axis(const lc_program *p, int a, const lc_program *q, int at
 }
 
 /* All parts but the first have a fixed size; the first takes what is left. */
-static lk_status divide_axis(const lc_axis *whole, int64_t ranks, const lc_axis *parts, int count, int64_t *out, lk_error *err) {
+static lk_status divide_axis(const lc_axis *whole, int64_t ranks, const lc_axis *parts, int count, int64_t *out,
+							 lk_error *err) {
 	int64_t inner = 1;
 	for (int i = 1; i < count; i++) {
 		out[i] = parts[i].size;
@@ -192,11 +196,13 @@ static lk_status divide_axis(const lc_axis *whole, int64_t ranks, const lc_axis 
 	}
 	out[0] = ranks / inner;
 	if (out[0] >= 1 && out[0] * inner == ranks && (!parts->size || parts->size == out[0])) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sizes", "%lld ranks of %s do not make groups of %lld", (long long)ranks, whole->name, (long long)inner);
+	lk_fail(err, LK_ERR_INPUT, "--sizes", "%lld ranks of %s do not make groups of %lld", (long long)ranks, whole->name,
+			(long long)inner);
 	return lk_hint(err, "choose a multiple");
 }
 
-static lk_status refine_axes(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out, lk_error *err) {
+static lk_status refine_axes(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out,
+							 lk_error *err) {
 	int to = 0;
 	for (int a = 0; a < p->axis_count; a++) {
 		int count = parts_of_axis(p, a, q, to);

@@ -35,15 +35,15 @@ enum {
 };
 
 /* text: "dp=4,N=1000,params.N=3:5:7": axes, dims, indices by name; a list's dim has one number for each of its tensors,
- * or "@FILE" with a number per line (blanks and # comments allowed). NULL or "": all defaults, small ones: every axis its
- * fixed size or `ranks` (the last axis; the others 1, or what sends and roots need), dims such that all conditions hold.
- * Refused: unknown names (with the nearest), numbers < 1 or too large, lists of unequal length, conditions that do not
- * hold, groups beyond the axis, an axis of fixed size given another. *out must be freed in every case. */
+ * or "@FILE" with a number per line (blanks and # comments allowed). NULL or "": all defaults, small ones: every axis
+ * its fixed size or `ranks` (the last axis; the others 1, or what sends and roots need), dims such that all conditions
+ * hold. Refused: unknown names (with the nearest), numbers < 1 or too large, lists of unequal length, conditions that
+ * do not hold, groups beyond the axis, an axis of fixed size given another. *out must be freed in every case. */
 lk_status lc_sizes_read(const lc_program *p, const char *text, int64_t ranks, lc_sizes *out, lk_error *err);
 /* The same with what the text leaves out drawn by seed: dims that hold the conditions, small, mostly not divisible by
  * anything. axes: ranks where the text does not say; 0: as above, of 1 rank. */
-lk_status lc_sizes_draw(const lc_program *p, const char *text, const int64_t axes[LC_AXES], uint64_t seed, lc_sizes *out,
-                        lk_error *err);
+lk_status lc_sizes_draw(const lc_program *p, const char *text, const int64_t axes[LC_AXES], uint64_t seed,
+						lc_sizes *out, lk_error *err);
 void lc_sizes_free(lc_sizes *s);
 /* Whether they fit the program: conditions hold, all extents are numbers >= 1, groups exist. Sizes of one program serve
  * those rewritten from it, unless the mesh is refined. */
@@ -52,9 +52,9 @@ lk_status lc_sizes_check(const lc_program *p, const lc_sizes *s, lk_error *err);
 
 /* The part of it that is about axes and indices alone. */
 lk_status lc_sizes_check_mesh(const lc_program *p, const lc_sizes *s, lk_error *err);
-/* The sizes of p for a program that was rewritten from it, q: the same, or, where q has several axes in place of one of p (groups,
- * and ranks of a group; "dp" has become "dp_o" and "dp_i"), that axis' ranks divided among them. Refused: ranks that do not divide. *out must be freed in
- * every case. */
+/* The sizes of p for a program that was rewritten from it, q: the same, or, where q has several axes in place of one of
+ * p (groups, and ranks of a group; "dp" has become "dp_o" and "dp_i"), that axis' ranks divided among them. Refused:
+ * ranks that do not divide. *out must be freed in every case. */
 lk_status lc_sizes_refine(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out, lk_error *err);
 
 int64_t lc_ranks(const lc_program *p, const lc_sizes *s);     /* of the whole mesh */

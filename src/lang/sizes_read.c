@@ -1,7 +1,7 @@
 /* sizes_read.c: sizes from text; what the text leaves open gets defaults or is drawn.
  *
- * Dims that must divide something are found by trying: small numbers first, then these times axes' sizes and the constants
- * of the conditions. */
+ * Dims that must divide something are found by trying: small numbers first, then these times axes' sizes and the
+ * constants of the conditions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -329,8 +329,8 @@ static lk_status fill_dims(reader *r, uint64_t seed) {
 
 /* ---- in one ---- */
 
-lk_status lc_sizes_draw(const lc_program *p, const char *text, const int64_t axes[LC_AXES], uint64_t seed, lc_sizes *out,
-						lk_error *err) {
+lk_status lc_sizes_draw(const lc_program *p, const char *text, const int64_t axes[LC_AXES], uint64_t seed,
+						lc_sizes *out, lk_error *err) {
 	reader r = {.p = p, .s = out, .err = err};
 	memset(out, 0, sizeof *out);
 	out->items = LK_ARRAY(&out->arena, int64_t, p->lists.count);

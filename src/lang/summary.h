@@ -18,7 +18,8 @@ typedef struct lc_summary {
 } lc_summary;
 
 lk_status lc_summarize(lc_run *run, const lc_program *p, const lc_sizes *s, int id, lc_summary *out, lk_error *err);
-/* The first rank of each group of ranks that holds a tensor of its own: of ranks that are 0 on every axis but those of L. */
+/* The first rank of each group of ranks that holds a tensor of its own: of ranks that are 0 on every axis but those of
+ * L. */
 bool lc_first_of_local(const lc_program *p, const lc_node *n, const lc_sizes *s, int64_t rank);
 /* "w", or "out 1" for the first output without a name. */
 char *lc_result_name(const lc_program *p, int id, char *out, size_t size);

@@ -1,5 +1,5 @@
-/* verify.c: two programs on the same random inputs, exactly, on several meshes, with random sizes: their results must be
- * the same, bit for bit. */
+/* verify.c: two programs on the same random inputs, exactly, on several meshes, with random sizes: their results must
+ * be the same, bit for bit. */
 #include <math.h>
 #include <string.h>
 
@@ -64,7 +64,8 @@ static void note_difference(const trial *t, int result, int64_t item, int64_t in
 	int id = v->results[1][result];
 	fprintf(file, "%s", lc_result_name(v->p, v->results[0][result], name, sizeof name));
 	if (v->p->nodes.at[v->results[0][result]].list >= 0) fprintf(file, ", tensor %lld", (long long)item);
-	if (index >= 0) fprintf(file, ", element %lld on rank %lld", (long long)index, (long long)holder(t, id, item, index));
+	if (index >= 0)
+		fprintf(file, ", element %lld on rank %lld", (long long)index, (long long)holder(t, id, item, index));
 	fputs(", with ", file);
 	put_mesh(v, &t->s[0], file);
 	if (*what) fprintf(file, ": %s", what);
@@ -218,7 +219,8 @@ static lk_status try_mesh(verifier *v, const int64_t axes[LC_AXES], uint64_t num
 
 enum { CHOICES = 24 };
 
-/* The numbers of ranks that were asked for, or the usual ones; where the rewritten mesh has groups, some groups of them. */
+/* The numbers of ranks that were asked for, or the usual ones; where the rewritten mesh has groups, some groups of
+ * them. */
 static int choose_ranks(const verifier *v, int out[CHOICES]) {
 	static const int usual[] = {1, 2, 3, 4, 8};
 	const int *ranks = v->o->ranks ? v->o->ranks : usual;
@@ -227,7 +229,8 @@ static int choose_ranks(const verifier *v, int out[CHOICES]) {
 	memcpy(out, ranks, sizeof *out * (size_t)count);
 	if (v->o->ranks || v->q->axis_count == v->p->axis_count) return count;
 	for (int a = 0; a < v->q->axis_count; a++)
-		if (lc_axis_find(v->p, v->q->axes[a].name) < 0 && v->q->axes[a].size > 0 && v->q->axes[a].size <= LC_VERIFY_RANKS / group)
+		if (lc_axis_find(v->p, v->q->axes[a].name) < 0 && v->q->axes[a].size > 0 &&
+			v->q->axes[a].size <= LC_VERIFY_RANKS / group)
 			group *= (int)v->q->axes[a].size;
 	for (int groups = 2; groups <= 3 && group > 1; groups++)
 		if (group * groups <= LC_VERIFY_RANKS) out[count++] = group * groups;
@@ -277,8 +280,8 @@ static lk_status pair_results(verifier *v) {
 	return LK_OK;
 }
 
-lk_status lc_verify(const lc_program *original, const lc_program *rewritten, const lc_verify_options *o, lc_verdict *out,
-					lk_error *err) {
+lk_status lc_verify(const lc_program *original, const lc_program *rewritten, const lc_verify_options *o,
+					lc_verdict *out, lk_error *err) {
 	lk_error unused = {0};
 	verifier v = {.p = original, .q = rewritten, .o = o, .out = out, .err = err ? err : &unused};
 	*out = (lc_verdict){.equal = true, .worst = NAN};

@@ -1,5 +1,5 @@
-/* fuzz_lang_run.c: any text is sizes, behind a line of which a program may follow: both are read or refused; what was read
- * is run in both arithmetics, within limits, and its results put together; ranks agree. */
+/* fuzz_lang_run.c: any text is sizes, behind a line of which a program may follow: both are read or refused; what was
+ * read is run in both arithmetics, within limits, and its results put together; ranks agree. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +51,9 @@ static void run_file(const lc_file *file, const char *text) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-	static const char usual[] = "program p(mesh a, b) { list l dim N, M dim K of l in x : f32[N,M] @ P(sum,a), y : i32[K] of l @ S(0,b)\n"
-	                            "z = allreduce(x, sum, a) at b=k out z at b=k, total(sum(y)) }";
+	static const char usual[] =
+		"program p(mesh a, b) { list l dim N, M dim K of l in x : f32[N,M] @ P(sum,a), y : i32[K] of l @ S(0,b)\n"
+		"z = allreduce(x, sum, a) at b=k out z at b=k, total(sum(y)) }";
 	char *text = malloc(size + 1);
 	lc_file *file = NULL;
 	lk_error err = {0};
@@ -63,7 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (line) *line = '\0';
 	/* files beside the corpus are not its business */
 	bool foreign = strchr(text, '@') != NULL;
-	if (!foreign && lc_parse("fuzz", program ? program : usual, program ? strlen(program) : sizeof usual - 1, &file, &err) == LK_OK)
+	if (!foreign &&
+		lc_parse("fuzz", program ? program : usual, program ? strlen(program) : sizeof usual - 1, &file, &err) == LK_OK)
 		run_file(file, text);
 	lc_file_free(file);
 	free(text);

@@ -73,8 +73,9 @@ static inline lc_node random_draft(const lc_program *p, uint64_t *seed) {
 }
 
 static inline lc_node random_pointwise(const lc_program *p, uint64_t *seed) {
-	static const lc_op ops[] = {LC_ADD, LC_ADD, LC_SUB, LC_MUL, LC_MUL, LC_DIV, LC_MIN, LC_MAX, LC_NEG, LC_SQRT, LC_EXP, LC_RELU,
-	                            LC_TANH, LC_GELU, LC_DROPOUT, LC_COPY, LC_CAST, LC_RED_SUM, LC_RED_MEAN, LC_MATMUL};
+	static const lc_op ops[] = {LC_ADD,     LC_ADD,  LC_SUB,  LC_MUL,     LC_MUL,      LC_DIV,   LC_MIN,
+								LC_MAX,     LC_NEG,  LC_SQRT, LC_EXP,     LC_RELU,     LC_TANH,  LC_GELU,
+								LC_DROPOUT, LC_COPY, LC_CAST, LC_RED_SUM, LC_RED_MEAN, LC_MATMUL};
 	lc_node n = random_draft(p, seed);
 	n = (lc_node){.op = (uint8_t)ops[draw(seed, sizeof ops / sizeof *ops)], .key = n.key, .axis = -1};
 	lc_node plain = lc_draft((lc_op)n.op, 0, 0);
@@ -82,7 +83,8 @@ static inline lc_node random_pointwise(const lc_program *p, uint64_t *seed) {
 	for (int i = 0; i < plain.inputs; i++) plain.in[i] = random_value(p, seed);
 	if (n.op == LC_DROPOUT) plain.number = 0.25;
 	if (n.op == LC_CAST) plain.dtype = draw_chance(seed, 50) ? LC_F32 : LC_F16;
-	if (n.op == LC_RED_SUM || n.op == LC_RED_MEAN) plain.dims = (uint8_t)draw(seed, 4), plain.keep = (uint8_t)draw(seed, 2);
+	if (n.op == LC_RED_SUM || n.op == LC_RED_MEAN)
+		plain.dims = (uint8_t)draw(seed, 4), plain.keep = (uint8_t)draw(seed, 2);
 	return plain;
 }
 
@@ -91,13 +93,23 @@ static inline lc_node random_collective(const lc_program *p, uint64_t *seed) {
 	int id = random_value(p, seed), axis = (int)draw(seed, (uint64_t)p->axis_count);
 	const lc_layout *l = &p->nodes.at[id].layout[axis];
 	lc_op op = LC_SLICE;
-	if (l->kind == LC_P) op = draw_chance(seed, 70) ? LC_ALLREDUCE : draw_chance(seed, 70) ? LC_REDUCESCATTER : LC_REDUCE;
+	if (l->kind == LC_P)
+		op = draw_chance(seed, 70) ? LC_ALLREDUCE : draw_chance(seed, 70) ? LC_REDUCESCATTER : LC_REDUCE;
 	if (l->kind == LC_S) op = draw_chance(seed, 60) ? LC_ALLGATHER : draw_chance(seed, 50) ? LC_ALLTOALL : LC_PERMUTE;
 	if (l->kind == LC_ROOT) op = LC_BROADCAST;
 	if (l->kind == LC_L) op = draw_chance(seed, 50) ? LC_SLICED : LC_PERMUTE;
 	lc_node n = lc_draft(op, 0, 0);
 	n.in[0] = id, n.axis = (int8_t)axis, n.reduce = l->reduce;
 	n.d = (int8_t)(l->kind == LC_S ? l->dim : (int)draw(seed, 2)), n.e = (int8_t)draw(seed, 2), n.shift = 1;
+	return n;
+}
+
+/* Handed over from the first group of an axis to the second. */
+static inline lc_node random_send(const lc_program *p, uint64_t *seed) {
+	lc_node n = lc_draft(LC_SEND, 0, 0);
+	n.in[0] = random_value(p, seed);
+	n.from.axis = n.at.axis = (int)draw(seed, (uint64_t)p->axis_count);
+	n.at.offset = 1;
 	return n;
 }
 
@@ -138,7 +150,10 @@ static inline lc_file *random_program(uint64_t seed, int values) {
 	for (int i = 0; i < 5; i++) random_leaf(p, &s, i);
 	if (p->nodes.count == 0) random_leaf(p, &s, 9);
 	for (int tries = 0, number = 0; tries < 40 * values && (int)p->nodes.count < values && p->nodes.count; tries++) {
-		lc_node n = draw_chance(&s, 35) ? random_collective(p, &s) : draw_chance(&s, 85) ? random_pointwise(p, &s) : random_draft(p, &s);
+		lc_node n = draw_chance(&s, 35)   ? random_collective(p, &s)
+					: draw_chance(&s, 85) ? random_pointwise(p, &s)
+										  : random_draft(p, &s);
+		if (draw_chance(&s, 4)) n = random_send(p, &s);
 		bool named = lc_ops[n.op].family != LC_EFFECT && lc_ops[n.op].family != LC_LEAF && draw_chance(&s, 60);
 		if (named) n.name = random_name(p, 'v', number++);
 		lc_add(p, &n, NULL, &err);
@@ -173,8 +188,8 @@ static inline const char *random_part_of(const lc_program *p, uint64_t *seed, lc
 /* Any directive on parts of the program: some are right. */
 static inline lc_directive random_directive(const lc_program *p, uint64_t *seed, int number) {
 	lk_arena *arena = &p->file->arena;
-	static const uint8_t kinds[] = {LC_SPLIT, LC_SPLIT, LC_REORDER, LC_REORDER, LC_REORDER, LC_SLICE_STATE, LC_FUSE, LC_OVERLAP,
-	                                LC_BUCKET, LC_HIERARCHICAL};
+	static const uint8_t kinds[] = {LC_SPLIT,       LC_SPLIT, LC_REORDER, LC_REORDER, LC_REORDER,
+									LC_SLICE_STATE, LC_FUSE,  LC_OVERLAP, LC_BUCKET,  LC_HIERARCHICAL};
 	lc_directive d = {.kind = (lc_directive_kind)kinds[draw(seed, sizeof kinds)], .chunk = ""};
 	int count = d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL ? 1 : 1 + (int)draw(seed, 4);
 	if (d.kind == LC_REORDER) count++;
@@ -184,7 +199,8 @@ static inline lc_directive random_directive(const lc_program *p, uint64_t *seed,
 	if (d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL) d.names[0].text = random_part_of(p, seed, LC_ALLREDUCE);
 	if (d.kind == LC_REORDER) d.names[0].text = random_part_of(p, seed, LC_ALLGATHER);
 	static const lc_op messages[] = {LC_ALLREDUCE, LC_REDUCESCATTER, LC_ALLGATHER};
-	for (int i = 0; i < count && d.kind == LC_BUCKET; i++) d.names[i].text = random_part_of(p, seed, messages[draw(seed, 3)]);
+	for (int i = 0; i < count && d.kind == LC_BUCKET; i++)
+		d.names[i].text = random_part_of(p, seed, messages[draw(seed, 3)]);
 	if (d.kind == LC_SLICE_STATE) d.names[0].text = random_part_of(p, seed, LC_STATE);
 	for (int i = 1; i < count && d.kind == LC_REORDER && draw_chance(seed, 70); i++) {
 		/* what reads the gather, or the one before */

@@ -1,5 +1,5 @@
-/* test_lang_rewrites.c: random programs, random directives, meshes of 1, 2, 3, 4 and 8: what a rewrite makes computes the
- * same in the field of 2^61 - 1 elements, or it was refused with a reason. */
+/* test_lang_rewrites.c: random programs, random directives, meshes of 1, 2, 3, 4 and 8: what a rewrite makes computes
+ * the same in the field of 2^61 - 1 elements, or it was refused with a reason. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static void show(const lc_program *p, const char *title) {
 	lc_print_listing(p, stderr);
 }
 
-static void fail_on(uint64_t seed, const lc_program *before, const lc_directive *d, const lc_program *after, const char *why) {
+static void fail_on(uint64_t seed, const lc_program *before, const lc_directive *d, const lc_program *after,
+					const char *why) {
 	show(before, "before");
 	if (after) show(after, "after");
 	fprintf(stderr, "---- ");
@@ -50,7 +51,8 @@ static bool runs(const lc_program *p, uint64_t seed) {
 	return status == LK_OK;
 }
 
-static void check_step(uint64_t seed, const lc_program *whole, const lc_program *before, const lc_directive *d, const lc_program *after) {
+static void check_step(uint64_t seed, const lc_program *whole, const lc_program *before, const lc_directive *d,
+					   const lc_program *after) {
 	lc_verdict v;
 	lk_error err = {0};
 	lc_verify_options o = {.seed = seed, .draws = 2};

@@ -1,5 +1,5 @@
-/* test_lang_run.c: what programs mean. Number formats against all their numbers in a list; the field against arithmetic in
- * 128 bits; the counter generator against its published vectors; programs against an evaluation by recursion over
+/* test_lang_run.c: what programs mean. Number formats against all their numbers in a list; the field against arithmetic
+ * in 128 bits; the counter generator against its published vectors; programs against an evaluation by recursion over
  * indices; pairs of programs that are equal, and pairs that are not; bounds on rounding against the same in f64. */
 #include <math.h>
 #include <setjmp.h>
@@ -21,7 +21,8 @@ static lc_file *read_ok(const char *text) {
 	lc_file *file = NULL;
 	lk_error err = {0};
 	char line[1024];
-	if (lc_parse("run", text, strlen(text), &file, &err) != LK_OK) fail_msg("%s\n%s", lk_error_text(&err, line, sizeof line), text);
+	if (lc_parse("run", text, strlen(text), &file, &err) != LK_OK)
+		fail_msg("%s\n%s", lk_error_text(&err, line, sizeof line), text);
 	return file;
 }
 
@@ -89,8 +90,9 @@ static double random_double(uint64_t *seed, const grid *g) {
 
 static void test_formats(void **state) {
 	(void)state;
-	static grid grids[] = {{.dtype = LC_F16, .exponent_bits = 5, .mantissa_bits = 10}, {.dtype = LC_BF16, .exponent_bits = 8, .mantissa_bits = 7},
-	                       {.dtype = LC_F8, .exponent_bits = 4, .mantissa_bits = 3, .finite_top = true}};
+	static grid grids[] = {{.dtype = LC_F16, .exponent_bits = 5, .mantissa_bits = 10},
+						   {.dtype = LC_BF16, .exponent_bits = 8, .mantissa_bits = 7},
+						   {.dtype = LC_F8, .exponent_bits = 4, .mantissa_bits = 3, .finite_top = true}};
 	for (size_t k = 0; k < 3; k++) {
 		grid *g = &grids[k];
 		uint64_t seed = k << 40;
@@ -106,7 +108,8 @@ static void test_formats(void **state) {
 		}
 		for (int i = 0; i < 300000; i++) {
 			double x = random_double(&seed, g), got = lc_round(g->dtype, x), want = nearest(g, x);
-			if (got != want || signbit(got) != signbit(want)) fail_msg("%s of %a: %a, not %a", lc_dtype_name(g->dtype), x, got, want);
+			if (got != want || signbit(got) != signbit(want))
+				fail_msg("%s of %a: %a, not %a", lc_dtype_name(g->dtype), x, got, want);
 #ifdef __FLT16_MAX__
 			if (g->dtype == LC_F16) assert_true(got == (double)(_Float16)x);
 #endif
@@ -114,21 +117,23 @@ static void test_formats(void **state) {
 		assert_true(isnan(lc_round(g->dtype, NAN)));
 		assert_true(lc_round(g->dtype, INFINITY) == (g->dtype == LC_F8 ? 448 : INFINITY));
 	}
-	assert_true(lc_round(LC_F32, 1 + 0x1p-24) == 1 && lc_round(LC_F32, 1 + 0x1.8p-23) == 1 + 0x1p-22 && lc_round(LC_F64, M_PI) == M_PI);
+	assert_true(lc_round(LC_F32, 1 + 0x1p-24) == 1 && lc_round(LC_F32, 1 + 0x1.8p-23) == 1 + 0x1p-22 &&
+				lc_round(LC_F64, M_PI) == M_PI);
 }
 
-#define CHECK_INTEGERS(type, dtype)                                                                             \
-	for (int i = 0; i < 20000; i++) {                                                                           \
-		type a = (type)lk_hash64(seed++), b = (type)(lk_hash64(seed++) >> draw(&seed, 64));                     \
-		if (sizeof a == 8) a = (type)(a % 100000007), b = (type)(b % 1009);                                      \
-		double x = (double)a, y = (double)b;                                                                    \
-		assert_true(lc_wrap(dtype, lc_bits(x)) == x);                                                           \
-		assert_true(lc_wrap(dtype, lc_bits(x) + lc_bits(y)) == (double)(type)((uint64_t)a + (uint64_t)b));      \
-		assert_true(lc_wrap(dtype, lc_bits(x) * lc_bits(y)) == (double)(type)((uint64_t)a * (uint64_t)b));      \
-		assert_true(lc_wrap(dtype, 0 - lc_bits(x)) == (double)(type)(0 - (uint64_t)a));                         \
-		if (b != 0 && y != -1) assert_true(lc_integer_over(dtype, x, y) == (double)(type)(a / b)); \
-		assert_true(lc_integer_over(dtype, x, 0) == 0);                                                         \
-		assert_true(lc_integer_power(dtype, x, 3) == (double)(type)((uint64_t)a * (uint64_t)a * (uint64_t)a) || sizeof a == 8); \
+#define CHECK_INTEGERS(type, dtype)                                                                                    \
+	for (int i = 0; i < 20000; i++) {                                                                                  \
+		type a = (type)lk_hash64(seed++), b = (type)(lk_hash64(seed++) >> draw(&seed, 64));                            \
+		if (sizeof a == 8) a = (type)(a % 100000007), b = (type)(b % 1009);                                            \
+		double x = (double)a, y = (double)b;                                                                           \
+		assert_true(lc_wrap(dtype, lc_bits(x)) == x);                                                                  \
+		assert_true(lc_wrap(dtype, lc_bits(x) + lc_bits(y)) == (double)(type)((uint64_t)a + (uint64_t)b));             \
+		assert_true(lc_wrap(dtype, lc_bits(x) * lc_bits(y)) == (double)(type)((uint64_t)a * (uint64_t)b));             \
+		assert_true(lc_wrap(dtype, 0 - lc_bits(x)) == (double)(type)(0 - (uint64_t)a));                                \
+		if (b != 0 && y != -1) assert_true(lc_integer_over(dtype, x, y) == (double)(type)(a / b));                     \
+		assert_true(lc_integer_over(dtype, x, 0) == 0);                                                                \
+		assert_true(lc_integer_power(dtype, x, 3) == (double)(type)((uint64_t)a * (uint64_t)a * (uint64_t)a) ||        \
+					sizeof a == 8);                                                                                    \
 	}
 
 static void test_integers(void **state) {
@@ -143,9 +148,12 @@ static void test_integers(void **state) {
 	CHECK_INTEGERS(int64_t, LC_I64)
 	CHECK_INTEGERS(uint64_t, LC_U64)
 	assert_true(lc_convert(LC_F32, LC_I8, 300) == 127 && lc_convert(LC_F32, LC_I8, -300.5) == -128);
-	assert_true(lc_convert(LC_F32, LC_U8, -1) == 0 && lc_convert(LC_F32, LC_I32, -1.9) == -1 && lc_convert(LC_F32, LC_I32, NAN) == 0);
-	assert_true(lc_convert(LC_I32, LC_I8, 300) == 44 && lc_convert(LC_F32, LC_BOOL, -0.5) == 1 && lc_convert(LC_BOOL, LC_F16, 1) == 1);
-	assert_true(lc_integer_power(LC_I32, 2, -1) == 0 && lc_integer_power(LC_I32, -1, -3) == -1 && lc_integer_power(LC_I32, 7, 0) == 1);
+	assert_true(lc_convert(LC_F32, LC_U8, -1) == 0 && lc_convert(LC_F32, LC_I32, -1.9) == -1 &&
+				lc_convert(LC_F32, LC_I32, NAN) == 0);
+	assert_true(lc_convert(LC_I32, LC_I8, 300) == 44 && lc_convert(LC_F32, LC_BOOL, -0.5) == 1 &&
+				lc_convert(LC_BOOL, LC_F16, 1) == 1);
+	assert_true(lc_integer_power(LC_I32, 2, -1) == 0 && lc_integer_power(LC_I32, -1, -3) == -1 &&
+				lc_integer_power(LC_I32, 7, 0) == 1);
 }
 
 /* ---- the field ---- */
@@ -163,14 +171,16 @@ static void test_field(void **state) {
 		assert_int_equal(lc_field_add(a, b), (uint64_t)(((lc_wide)a + b) % LC_PRIME));
 		assert_int_equal(lc_field_multiply(a, b), (uint64_t)((lc_wide)a * b % LC_PRIME));
 		assert_int_equal(lc_field_subtract(lc_field_add(a, b), b), a);
-		assert_int_equal(lc_field_multiply(a, lc_field_add(b, c)), lc_field_add(lc_field_multiply(a, b), lc_field_multiply(a, c)));
+		assert_int_equal(lc_field_multiply(a, lc_field_add(b, c)),
+						 lc_field_add(lc_field_multiply(a, b), lc_field_multiply(a, c)));
 		assert_int_equal(lc_field_reduce(((lc_wide)a << 64) + b), (uint64_t)((((lc_wide)a << 64) + b) % LC_PRIME));
 		if (a && i % 50 == 0) assert_int_equal(lc_field_multiply(a, lc_field_inverse(a)), 1);
 		assert_true(lc_hash_field(seed, a) < LC_PRIME && lc_hash_pair(seed, a, b) < LC_PRIME);
 		uint64_t most = lc_field_choose(7, true, a, b), least = lc_field_choose(7, false, a, b);
 		assert_int_equal(lc_field_add(most, least), lc_field_add(a, b));
 		assert_int_equal(most, lc_field_choose(7, true, b, a));
-		assert_int_equal(lc_field_choose(7, true, most, c), lc_field_choose(7, true, a, lc_field_choose(7, true, b, c)));
+		assert_int_equal(lc_field_choose(7, true, most, c),
+						 lc_field_choose(7, true, a, lc_field_choose(7, true, b, c)));
 	}
 	/* doubles are what they are exactly */
 	assert_int_equal(lc_field_multiply(lc_field_number(0.375), 8), 3);
@@ -216,7 +226,9 @@ static double pull_sum(const lc_run *run, const lc_node *n, const int64_t *at) {
 			if (!gone || n->keep) to++;
 		}
 		double one = pull(run, n->in[0], index);
-		sum = n->op == LC_RED_MAX ? fmax(sum, one) : n->op == LC_RED_MIN ? fmin(sum, one) : sum + (n->op == LC_RED_NORM ? one * one : one);
+		sum = n->op == LC_RED_MAX   ? fmax(sum, one)
+			  : n->op == LC_RED_MIN ? fmin(sum, one)
+									: sum + (n->op == LC_RED_NORM ? one * one : one);
 	}
 	return n->op == LC_RED_MEAN ? sum / count : n->op == LC_RED_NORM ? sqrt(sum) : sum;
 }
@@ -247,8 +259,10 @@ static double pull_conv(const lc_run *run, const lc_node *n, const int64_t *at) 
 	for (int64_t c = 0; c < w[1]; c++)
 		for (int64_t k = 0; k < w[2]; k++)
 			for (int64_t l = 0; l < w[3]; l++) {
-				int64_t i[] = {at[0], c, at[2] * n->stride + k - n->pad, at[3] * n->stride + l - n->pad}, j[] = {at[1], c, k, l};
-				if (i[2] >= 0 && i[2] < x[2] && i[3] >= 0 && i[3] < x[3]) sum += pull(run, n->in[0], i) * pull(run, n->in[1], j);
+				int64_t i[] = {at[0], c, at[2] * n->stride + k - n->pad, at[3] * n->stride + l - n->pad},
+						j[] = {at[1], c, k, l};
+				if (i[2] >= 0 && i[2] < x[2] && i[3] >= 0 && i[3] < x[3])
+					sum += pull(run, n->in[0], i) * pull(run, n->in[1], j);
 			}
 	return sum;
 }
@@ -335,14 +349,18 @@ static void test_one_rank(void **state) {
 	static const char *const programs[] = {
 		"program p(mesh a, b) { dim N, M, K in x : f64[N,M] @ P(sum,a) in y : f64[M] in z : f64[K,N,M], i : i32[K]\n"
 		"state w : f64[N,M] scalar f64 t\n"
-		"q = allreduce(x, sum, a) o = dropout(q*y + w, 0.3, key=9) out o, z - q, z*w, matmul(q, w, tb), matmul(z, w, ta)\n"
+		"q = allreduce(x, sum, a) o = dropout(q*y + w, 0.3, key=9) out o, z - q, z*w, matmul(q, w, tb), matmul(z, w, "
+		"ta)\n"
 		"out gather_rows(w, i), sum(z), sum(z, 1), mean(z, 0, 2, keep), max(z, 2), min(z, 0, 1), norm(z, 1)\n"
-		"w <- select(q < y, sqrt(w), w^3)/t out exp(q), log(w), tanh(q), erf(q), relu(q), gelu(q), sigmoid(q), abs(q), -q\n"
+		"w <- select(q < y, sqrt(w), w^3)/t out exp(q), log(w), tanh(q), erf(q), relu(q), gelu(q), sigmoid(q), abs(q), "
+		"-q\n"
 		"out minimum(q, y), maximum(q, t), q^t, w*size(N) - 2.5/size(a), 1/w, w^-2, matmul(z, z, tb) }",
 		"program c(mesh a, b) { dim N, C, H, O in x : f64[N,C,H+3,H+5] in w : f64[O,C,3,2]\n"
 		"out conv2d(x, w), conv2d(x, w, pad=2), conv2d(x, w, pad=1) }",
-		"program c(mesh a, b) { dim N, C in x : f64[N,C,9,11] in w : f64[5,C,3,3] out conv2d(x, w, stride=2), conv2d(x, w, stride=2, pad=2) }",
-		"program c(mesh a, b) { dim A, B, M, K in x : f64[A,1,M,K], y : f64[B,K,M], z : f64[K,M] out matmul(x, y), matmul(y, x, ta, tb), matmul(x, z) }",
+		"program c(mesh a, b) { dim N, C in x : f64[N,C,9,11] in w : f64[5,C,3,3] out conv2d(x, w, stride=2), "
+		"conv2d(x, w, stride=2, pad=2) }",
+		"program c(mesh a, b) { dim A, B, M, K in x : f64[A,1,M,K], y : f64[B,K,M], z : f64[K,M] out matmul(x, y), "
+		"matmul(y, x, ta, tb), matmul(x, z) }",
 	};
 	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
 		for (uint64_t seed = 1; seed < 12; seed++) check_pulled(programs[i], seed);
@@ -350,7 +368,9 @@ static void test_one_rank(void **state) {
 
 /* ---- pairs of programs ---- */
 
-#define HEAD "program p(mesh a, b) { dim N, M in x : f32[N,M] @ P(sum,a), y : f32[N,M] @ S(0,a), r : f32[N,M], l : f32[N,M] @ S(1,b)\n" \
+#define HEAD                                                                                                           \
+	"program p(mesh a, b) { dim N, M in x : f32[N,M] @ P(sum,a), y : f32[N,M] @ S(0,a), r : f32[N,M], l : f32[N,M] @ " \
+	"S(1,b)\n"                                                                                                         \
 	"in m : f32[N,M] @ P(max,a), k : f32[N,M] @ P(min,b), i : i32[N] state w : f32[N,M] out copy(r*0) "
 
 static lc_verdict verify_pair(const char *one, const char *other, uint64_t seed) {
@@ -363,7 +383,8 @@ static lc_verdict verify_pair(const char *one, const char *other, uint64_t seed)
 		file[k] = read_ok(text[k]);
 	}
 	lc_verify_options o = {.seed = seed};
-	if (lc_verify(file[0]->programs.at[0], file[1]->programs.at[0], &o, &v, &err) != LK_OK) fail_msg("%s\n%s\n%s", err.what, one, other);
+	if (lc_verify(file[0]->programs.at[0], file[1]->programs.at[0], &o, &v, &err) != LK_OK)
+		fail_msg("%s\n%s\n%s", err.what, one, other);
 	lc_file_free(file[0]);
 	lc_file_free(file[1]);
 	return v;
@@ -415,9 +436,17 @@ static void test_different_pairs(void **state) {
 	static const char *const rows[][2] = {
 		{"out dropout(r, 0.5, key=3)", "out dropout(r, 0.5, key=4)"},
 		{"out dropout(r, 0.5, key=3)", "out dropout(r, 0.25, key=3)"},
-		{"out r + w", "out r - w"}, {"out r", "out w"}, {"out exp(r)", "out sigmoid(r)"}, {"out r^2", "out r^3"},
-		{"out r^w", "out w^r"}, {"out r < w", "out r <= w"}, {"out relu(r)", "out r"}, {"out sqrt(r*r)", "out r"},
-		{"out matmul(r, w, ta)", "out matmul(w, r, ta)"}, {"out mean(r)", "out sum(r)"}, {"out max(r, 0)", "out min(r, 0)"},
+		{"out r + w", "out r - w"},
+		{"out r", "out w"},
+		{"out exp(r)", "out sigmoid(r)"},
+		{"out r^2", "out r^3"},
+		{"out r^w", "out w^r"},
+		{"out r < w", "out r <= w"},
+		{"out relu(r)", "out r"},
+		{"out sqrt(r*r)", "out r"},
+		{"out matmul(r, w, ta)", "out matmul(w, r, ta)"},
+		{"out mean(r)", "out sum(r)"},
+		{"out max(r, 0)", "out min(r, 0)"},
 		{"out allreduce(x, sum, a)", "out allreduce(x, sum, a)*size(a)"},
 		{"out allreduce(x, sum, a)*0.1", "out allreduce(x, sum, a)*0.1000000000000000055"},
 		{"out sigmoid(allreduce(x, sum, a))", "out allreduce(x*0.5, sum, a)"},
@@ -425,12 +454,15 @@ static void test_different_pairs(void **state) {
 		{"out select(r > w, r, w)", "out select(r > w, w, r)"},
 		{"out gather_rows(r, i)", "out r"},
 		{"w <- w + r", "w <- w + r w <- w + r"},
-		{"out i/2", "out i/4*2"}, {"out cast(i32, r)", "out cast(i32, r + 0.0001)"}, {"out log(r*w)", "out log(r) + log(w)"},
+		{"out i/2", "out i/4*2"},
+		{"out cast(i32, r)", "out cast(i32, r + 0.0001)"},
+		{"out log(r*w)", "out log(r) + log(w)"},
 	};
 	for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
 		bool same = strcmp(rows[k][1], "out allreduce(x, sum, a)*0.1000000000000000055") == 0; /* one double */
 		lc_verdict v = verify_pair(rows[k][0], rows[k][1], k);
-		if (v.equal != same) fail_msg("%s | %s are taken for %s", rows[k][0], rows[k][1], v.equal ? "equal" : "different");
+		if (v.equal != same)
+			fail_msg("%s | %s are taken for %s", rows[k][0], rows[k][1], v.equal ? "equal" : "different");
 		if (!same) assert_true(strlen(v.where) > 8);
 	}
 }
@@ -449,8 +481,10 @@ static lc_file *bounded_program(const char *format, const char *body) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
-	fprintf(out, "program p(mesh a) { dim N, M in x : %s[N,M] @ P(sum,a), y : %s[N,M] @ S(0,a), z : %s[N,M] state w : %s[N,M]\n", format,
-	        format, format, format);
+	fprintf(
+		out,
+		"program p(mesh a) { dim N, M in x : %s[N,M] @ P(sum,a), y : %s[N,M] @ S(0,a), z : %s[N,M] state w : %s[N,M]\n",
+		format, format, format, format);
 	fputs("X = cast(f64, x) Y = cast(f64, y) Z = cast(f64, z) W = cast(f64, w) out ", out);
 	put_body(body, false, out);
 	fputs(" out ", out);
@@ -472,15 +506,18 @@ static void check_bound(const char *format, const char *body, uint64_t seed, dou
 	lk_error err = {0};
 	lc_run_options o = {.seed = seed};
 	if (lc_sizes_draw(p, NULL, axes, seed, &s, &err) != LK_OK) fail_msg("%s", err.what);
-	if (lc_run_program(p, &s, &o, &run, &err) != LK_OK || lc_run_bounds(run, &bounds, &err) != LK_OK) fail_msg("%s", err.what);
+	if (lc_run_program(p, &s, &o, &run, &err) != LK_OK || lc_run_bounds(run, &bounds, &err) != LK_OK)
+		fail_msg("%s", err.what);
 	assert_int_equal(lc_results(p, ids, 8, &count, &err), LK_OK);
 	for (int64_t rank = 0; rank < run->ranks; rank++) {
 		const lc_cells *low = lc_run_local(run, ids[0], 0, rank), *high = lc_run_local(run, ids[1], 0, rank);
-		const lc_cells *low_bound = lc_run_local(bounds, ids[0], 0, rank), *high_bound = lc_run_local(bounds, ids[1], 0, rank);
+		const lc_cells *low_bound = lc_run_local(bounds, ids[0], 0, rank),
+					   *high_bound = lc_run_local(bounds, ids[1], 0, rank);
 		for (int64_t i = 0; low && i < low->count; i++) {
 			double apart = fabs(low->number[i] - high->number[i]), bound = low_bound->number[i] + high_bound->number[i];
 			if (!isfinite(bound) || isnan(apart)) continue;
-			if (apart > bound) fail_msg("%s, %s: %g is %g away, and the bound %g", format, body, low->number[i], apart, bound);
+			if (apart > bound)
+				fail_msg("%s, %s: %g is %g away, and the bound %g", format, body, low->number[i], apart, bound);
 			if (bound > 0) *worst = fmax(*worst, apart / bound);
 		}
 	}
@@ -494,12 +531,39 @@ static void test_bounds(void **state) {
 	(void)state;
 	static const char *const formats[] = {"f32", "f16", "bf16", "f8"};
 	static const char *const bodies[] = {
-		"allreduce($x, sum, a)", "reducescatter($x, sum, a, dim=1)*$w", "matmul($z, $w, tb)", "matmul($y, $w, tb)", "matmul($w, $w, ta)*0.1",
-		"$z/$w", "sqrt($w + 0.3)", "exp($z*$w)", "log($w + 1)", "tanh($z + $w)", "erf($z - $w)", "gelu($z*3)", "sigmoid($z*$z)", "relu($z - $w)",
-		"$w^3", "($w + 1)^-2", "$w^$z", "abs($z + $w)", "minimum($z*$w, $w*$w)", "maximum($z, $w*$w)", "select($z < $w*$w, $w + 1, $z/3)",
-		"sum($z*$w)", "mean($z, 0)", "norm($z + $w)", "max($z*$z, 1)", "allreduce(sum($y + 1, 0), sum, a)", "dropout($z*$w, 0.3, key=1)",
-		"($z + $w)*($z - $w)/($w + 0.1)", "$y*$w - $z*0.1 + 1/3", "permute($y*$y, a, shift=1)", "alltoall($y + $w, 0, 1, a)",
-		"$w - 0.001*($z/(1 - 0.9^3))/(sqrt($w/(1 - 0.99^3)) + 0.00001)", "allgather(reducescatter($x*$w, sum, a, dim=0)/size(a), 0, a)",
+		"allreduce($x, sum, a)",
+		"reducescatter($x, sum, a, dim=1)*$w",
+		"matmul($z, $w, tb)",
+		"matmul($y, $w, tb)",
+		"matmul($w, $w, ta)*0.1",
+		"$z/$w",
+		"sqrt($w + 0.3)",
+		"exp($z*$w)",
+		"log($w + 1)",
+		"tanh($z + $w)",
+		"erf($z - $w)",
+		"gelu($z*3)",
+		"sigmoid($z*$z)",
+		"relu($z - $w)",
+		"$w^3",
+		"($w + 1)^-2",
+		"$w^$z",
+		"abs($z + $w)",
+		"minimum($z*$w, $w*$w)",
+		"maximum($z, $w*$w)",
+		"select($z < $w*$w, $w + 1, $z/3)",
+		"sum($z*$w)",
+		"mean($z, 0)",
+		"norm($z + $w)",
+		"max($z*$z, 1)",
+		"allreduce(sum($y + 1, 0), sum, a)",
+		"dropout($z*$w, 0.3, key=1)",
+		"($z + $w)*($z - $w)/($w + 0.1)",
+		"$y*$w - $z*0.1 + 1/3",
+		"permute($y*$y, a, shift=1)",
+		"alltoall($y + $w, 0, 1, a)",
+		"$w - 0.001*($z/(1 - 0.9^3))/(sqrt($w/(1 - 0.99^3)) + 0.00001)",
+		"allgather(reducescatter($x*$w, sum, a, dim=0)/size(a), 0, a)",
 	};
 	double worst = 0;
 	for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
@@ -512,9 +576,11 @@ static void test_bounds(void **state) {
 
 static void test_degrees(void **state) {
 	(void)state;
-	static const struct { const char *body; double result, hashes; } rows[] = {
-		{"out x*y + 1", 2, 0}, {"out (x + y)^5", 5, 0}, {"out x/y", 2, 1}, {"out x/y + y/x", 4, 2}, {"out x*0.5 - 3", 1, 0},
-		{"out sqrt(x*y)*x", 2, 1}, {"out x^y", 1, 1}, {"out select(x < y, x, y)", 2, 1}, {"out (1 - x)*(1 - x)", 2, 0},
+	static const struct { const char *body; double result, hashes;
+	} rows[] = {
+		{"out x*y + 1", 2, 0},   {"out (x + y)^5", 5, 0},           {"out x/y", 2, 1},
+		{"out x/y + y/x", 4, 2}, {"out x*0.5 - 3", 1, 0},           {"out sqrt(x*y)*x", 2, 1},
+		{"out x^y", 1, 1},       {"out select(x < y, x, y)", 2, 1}, {"out (1 - x)*(1 - x)", 2, 0},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		char text[256];
@@ -525,7 +591,8 @@ static void test_degrees(void **state) {
 		lc_file *file = read_ok(text);
 		assert_int_equal(lc_sizes_read(file->programs.at[0], "a=1", 1, &s, &err), LK_OK);
 		assert_int_equal(lc_degrees_of(file->programs.at[0], &s, &d, &err), LK_OK);
-		if (d.result != rows[i].result || d.hashes != rows[i].hashes) fail_msg("%s: %g, %g hashes", rows[i].body, d.result, d.hashes);
+		if (d.result != rows[i].result || d.hashes != rows[i].hashes)
+			fail_msg("%s: %g, %g hashes", rows[i].body, d.result, d.hashes);
 		assert_true(lc_chance(&d, &d) >= d.result / 0x1p61 && lc_chance(&d, &d) < 1e-15);
 		lc_sizes_free(&s);
 		lc_file_free(file);
@@ -536,15 +603,17 @@ static void test_degrees(void **state) {
 
 static void test_repeated(void **state) {
 	(void)state;
-	static const char *const bodies[] = {"in x : f32[1] @ S(0,a), y : f32[N] @ S(0,a) out x + y", "in x : f32[N,1] @ S(1,a), y : f32[M] @ S(0,a) out x*y",
-	                                     "in x : f32[1,N,N] @ S(0,a), y : f32[M,N,N] out matmul(x, y)"};
+	static const char *const bodies[] = {"in x : f32[1] @ S(0,a), y : f32[N] @ S(0,a) out x + y",
+										 "in x : f32[N,1] @ S(1,a), y : f32[M] @ S(0,a) out x*y",
+										 "in x : f32[1,N,N] @ S(0,a), y : f32[M,N,N] out matmul(x, y)"};
 	for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
 		char text[256];
 		lc_file *file = NULL;
 		lk_error err = {0};
 		snprintf(text, sizeof text, "program p(mesh a) { dim N, M %s }", bodies[i]);
 		assert_int_equal(lc_parse("repeated", text, strlen(text), &file, &err), LK_ERR_INPUT);
-		if (!strstr(err.what, "repeated on all ranks") || !strstr(err.hint, "allgather(x, ")) fail_msg("%s; %s", err.what, err.hint);
+		if (!strstr(err.what, "repeated on all ranks") || !strstr(err.hint, "allgather(x, "))
+			fail_msg("%s; %s", err.what, err.hint);
 		lc_file_free(file);
 	}
 }
@@ -553,10 +622,12 @@ static void test_repeated(void **state) {
 
 static void test_limits(void **state) {
 	(void)state;
-	static const struct { const char *text, *sizes, *what; } rows[] = {
+	static const struct { const char *text, *sizes, *what;
+	} rows[] = {
 		{"program p(mesh a) { dim N in x : f32[N,N] out exp(x) }", "N=1000000", "elements at a time"},
 		{"program p(mesh a) { dim N in x : f32[N,N] out matmul(x, x) }", "N=8000,a=1", "products"},
-		{"program p(mesh a) { in t : f32[3,2] in i : i32[4] out gather_rows(t, i + 3) }", "a=1", "and the table has 3 rows"},
+		{"program p(mesh a) { in t : f32[3,2] in i : i32[4] out gather_rows(t, i + 3) }", "a=1",
+		 "and the table has 3 rows"},
 		{"program p(mesh a) { list L in x : f32[2] of L y = x + 1 z = y + 1 out z }", "a=4096", NULL},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -628,8 +699,9 @@ static void damage(const char *path, long at, double value, bool cut) {
 
 static void test_compare(void **state) {
 	(void)state;
-	static const char text[] = "program p(mesh a) { dim N in x : f32[N] @ P(sum,a) state w : f32[N] g = allreduce(x, sum, a)\n"
-	                           "w <- w - 0.1*g r = reducescatter(x, sum, a, dim=0) out r }";
+	static const char text[] =
+		"program p(mesh a) { dim N in x : f32[N] @ P(sum,a) state w : f32[N] g = allreduce(x, sum, a)\n"
+		"w <- w - 0.1*g r = reducescatter(x, sum, a, dim=0) out r }";
 	char path[128];
 	bool no;
 	lk_error err = {0};
@@ -666,9 +738,17 @@ static void test_compare(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_philox), cmocka_unit_test(test_formats), cmocka_unit_test(test_integers), cmocka_unit_test(test_field),
-		cmocka_unit_test(test_one_rank), cmocka_unit_test(test_equal_pairs), cmocka_unit_test(test_different_pairs),
-		cmocka_unit_test(test_degrees), cmocka_unit_test(test_repeated), cmocka_unit_test(test_bounds), cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_philox),
+		cmocka_unit_test(test_formats),
+		cmocka_unit_test(test_integers),
+		cmocka_unit_test(test_field),
+		cmocka_unit_test(test_one_rank),
+		cmocka_unit_test(test_equal_pairs),
+		cmocka_unit_test(test_different_pairs),
+		cmocka_unit_test(test_degrees),
+		cmocka_unit_test(test_repeated),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_limits),
 		cmocka_unit_test_setup_teardown(test_compare, make_scratch, remove_scratch),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

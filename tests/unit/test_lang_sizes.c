@@ -1,5 +1,5 @@
-/* test_lang_sizes.c: sizes of programs: what is read, what is refused, what is found for what is left out; slices of every
- * tensor over every mesh put together give the whole, each element once. */
+/* test_lang_sizes.c: sizes of programs: what is read, what is refused, what is found for what is left out; slices of
+ * every tensor over every mesh put together give the whole, each element once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,8 @@ static lc_file *read_ok(const char *text) {
 	lc_file *file = NULL;
 	lk_error err = {0};
 	char line[1024];
-	if (lc_parse("sizes", text, strlen(text), &file, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
+	if (lc_parse("sizes", text, strlen(text), &file, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, line, sizeof line));
 	return file;
 }
 
@@ -24,7 +25,9 @@ static const char mesh[] =
 	"in x : f32[N,M] @ S(1,tp), y : f32[K,L] of ps @ S(0,dp), z : f32[M/size(tp)]\n"
 	"a = copy(z) at pp=k-1 b = send(a, pp: k-1 -> k+2) out b at pp=k+2 out x, y }";
 
-static int64_t dim(const lc_program *p, const lc_sizes *s, const char *name) { return s->symbol[LC_AXES + lc_dim_find(p, name)]; }
+static int64_t dim(const lc_program *p, const lc_sizes *s, const char *name) {
+	return s->symbol[LC_AXES + lc_dim_find(p, name)];
+}
 
 static void test_defaults(void **state) {
 	(void)state;
@@ -69,20 +72,38 @@ static void test_read(void **state) {
 
 static void test_refused(void **state) {
 	(void)state;
-	static const struct { const char *text, *what; } rows[] = {
-		{"Q=3", "no axis, dim or index Q"}, {"N", "\"N\" is no size"}, {"N=3,,", "\"\" is no size"}, {"N=", "--sizes: N"},
-		{"N=0", "--sizes: N"}, {"N=-4", "--sizes: N"}, {"N=99999999999999999999", "--sizes: N"}, {"N=3x", "--sizes: N"},
-		{"N=3,N=3", "given twice"}, {"k=1,k=1", "given twice"}, {"tp=5000", "--sizes: tp"}, {"tp=0", "--sizes: tp"},
-		{"tp=4096,dp=4096", "more than 4096"}, {"pp=2", "no group"}, {"k=0", "no group pp=k-1"}, {"tp=2,M=3", "not divisible by size(tp)"},
-		{"K=1:2,L=3", "1 numbers, where another dim of ps has 2"}, {"K=1:0", "--sizes: K"}, {"K=@/nowhere", "/nowhere"},
-		{"N=1099511627776,M=1099511627776", "2^63"}, {"=3", "no axis, dim or index "}, {"M=1:2", "--sizes: M"},
+	static const struct { const char *text, *what;
+	} rows[] = {
+		{"Q=3", "no axis, dim or index Q"},
+		{"N", "\"N\" is no size"},
+		{"N=3,,", "\"\" is no size"},
+		{"N=", "--sizes: N"},
+		{"N=0", "--sizes: N"},
+		{"N=-4", "--sizes: N"},
+		{"N=99999999999999999999", "--sizes: N"},
+		{"N=3x", "--sizes: N"},
+		{"N=3,N=3", "given twice"},
+		{"k=1,k=1", "given twice"},
+		{"tp=5000", "--sizes: tp"},
+		{"tp=0", "--sizes: tp"},
+		{"tp=4096,dp=4096", "more than 4096"},
+		{"pp=2", "no group"},
+		{"k=0", "no group pp=k-1"},
+		{"tp=2,M=3", "not divisible by size(tp)"},
+		{"K=1:2,L=3", "1 numbers, where another dim of ps has 2"},
+		{"K=1:0", "--sizes: K"},
+		{"K=@/nowhere", "/nowhere"},
+		{"N=1099511627776,M=1099511627776", "2^63"},
+		{"=3", "no axis, dim or index "},
+		{"M=1:2", "--sizes: M"},
 	};
 	lc_file *file = read_ok(mesh);
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lc_sizes s;
 		lk_error err = {0};
 		char line[1024];
-		if (lc_sizes_read(file->programs.at[0], rows[i].text, 2, &s, &err) == LK_OK) fail_msg("%s is taken", rows[i].text);
+		if (lc_sizes_read(file->programs.at[0], rows[i].text, 2, &s, &err) == LK_OK)
+			fail_msg("%s is taken", rows[i].text);
 		if (!strstr(lk_error_text(&err, line, sizeof line), rows[i].what)) fail_msg("%s: %s", rows[i].text, line);
 		lc_sizes_free(&s);
 	}
@@ -130,9 +151,10 @@ static void check_cover(const lc_program *p, const lc_node *n, const lc_sizes *s
 
 static void test_parts(void **state) {
 	(void)state;
-	lc_file *file = read_ok("program p(mesh a, b) { dim N, M in x : f32[N,M] @ S(1,b) S(0,a), y : f32[N,M] @ S(0,b) L(a)\n"
-	                        "z = permute(x, b, shift=1) w = permute(z, a, shift=-2) u = permute(w, a, shift=7)\n"
-	                        "in q : f32[N,M] @ ROOT(1,a) P(sum,b) out u, y, q }");
+	lc_file *file =
+		read_ok("program p(mesh a, b) { dim N, M in x : f32[N,M] @ S(1,b) S(0,a), y : f32[N,M] @ S(0,b) L(a)\n"
+				"z = permute(x, b, shift=1) w = permute(z, a, shift=-2) u = permute(w, a, shift=7)\n"
+				"in q : f32[N,M] @ ROOT(1,a) P(sum,b) out u, y, q }");
 	const lc_program *p = file->programs.at[0];
 	for (uint64_t seed = 1; seed < 200; seed++) {
 		lc_sizes s;
@@ -149,9 +171,11 @@ static void test_parts(void **state) {
 /* A mesh that a rewrite has made of another: groups, groups of groups; what stands beside keeps its ranks. */
 static void test_refined(void **state) {
 	(void)state;
-	lc_file *file = read_ok("program p(mesh a, b) { dim N list l dim K of l in x : f32[N] @ S(0,b), y : f32[K] of l out x, y }\n"
-	                        "program q(mesh a_o, a_i=2, b) { dim N list l dim K of l in x : f32[N] @ S(0,b), y : f32[K] of l out x, y }\n"
-	                        "program r(mesh a, b_o_o, b_o_i=3, b_i=2) { dim N list l dim K of l in x : f32[N] out x in y : f32[K] of l out y }");
+	lc_file *file = read_ok(
+		"program p(mesh a, b) { dim N list l dim K of l in x : f32[N] @ S(0,b), y : f32[K] of l out x, y }\n"
+		"program q(mesh a_o, a_i=2, b) { dim N list l dim K of l in x : f32[N] @ S(0,b), y : f32[K] of l out x, y }\n"
+		"program r(mesh a, b_o_o, b_o_i=3, b_i=2) { dim N list l dim K of l in x : f32[N] out x in y : f32[K] of l out "
+		"y }");
 	const lc_program *p = file->programs.at[0];
 	lc_sizes s, t;
 	lk_error err = {0};

@@ -159,7 +159,22 @@ static void check_golden(const golden *g) {
 #define TP_MADE "program tp(mesh tp) {\n\tdim B, H\n\tin x : f16[B,H] @ S(1,tp)\n\tin w : f16[H,H] @ S(0,tp)\n\tin b : f16[H]\n" \
 	"\tin r : f16[B,H]\n\ty = matmul(x, w)\n"
 
+#define ADAM "program adam(mesh dp) { dim N scalar f32 lr, b1, b2, eps, t in g : f16[N] @ P(sum,dp) state w : f32[N], m : f32[N], v : f32[N]\n" \
+	" gr = allreduce(g, sum, dp)/size(dp) m <- b1*m + (1 - b1)*cast(f32, gr) v <- b2*v + (1 - b2)*cast(f32, gr)^2\n" \
+	" w <- w - lr*(m/(1 - b1^t))/(sqrt(v/(1 - b2^t)) + eps) out cast(f16, w) }\n"
+#define ADAM_MADE(layout) "program adam(mesh dp) {\n\tdim N\n\tscalar f32 lr\n\tscalar f32 b1\n\tscalar f32 b2\n\tscalar f32 eps\n\tscalar f32 t\n" \
+	"\tin g : f16[N] @ P(sum,dp)\n\tstate w : f32[N]" layout "\n\tstate m : f32[N]" layout "\n\tstate v : f32[N]" layout "\n" \
+	"\trs = reducescatter(g, sum, dp, dim=0)\n\tgr = rs/size(dp)\n"
+
 static const golden goldens[] = {
+	{ADAM "schedule s { split gr -> (rs,ag); reorder ag past {m,v,w} }", /* w reads slices of the new m and v */
+	 ADAM_MADE("") "\tt2 = b1*slice(m, 0, dp) + (1 - b1)*cast(f32, gr)\n\tm <- allgather(t2, 0, dp)\n"
+	 "\tt1 = b2*slice(v, 0, dp) + (1 - b2)*cast(f32, gr)^2\n\tv <- allgather(t1, 0, dp)\n"
+	 "\tw <- allgather(slice(w, 0, dp) - lr*(t2/(1 - b1^t))/(sqrt(t1/(1 - b2^t)) + eps), 0, dp)\n\tout cast(f16, w)\n}\n"},
+	{ADAM "schedule s { split gr -> (rs,ag); reorder ag past {m,v,w}; slice m, v, w; fuse F={rs,m,v,w,ag} }",
+	 ADAM_MADE(" @ S(0,dp)") "\tm <- b1*m + (1 - b1)*cast(f32, gr)\n\tv <- b2*v + (1 - b2)*cast(f32, gr)^2\n"
+	 "\tw <- w - lr*(m/(1 - b1^t))/(sqrt(v/(1 - b2^t)) + eps)\n\tag = allgather(cast(f16, w), 0, dp)\n\tout ag\n}\n"
+	 "schedule bundles for adam {\n\tfuse F = {rs, gr, m, v, w, ag}\n}\n"},
 	{SGD "schedule s { split gr -> (rs,ag) }",
 	 SGD_MADE("f32[N]") "\trs = reducescatter(g, sum, dp, dim=0)\n\tag = allgather(rs, 0, dp)\n\tgr = ag/size(dp)\n"
 	 "\tw <- w - lr*cast(f32, gr)\n\tout cast(f16, w)\n}\n"},
@@ -343,6 +358,8 @@ static const struct {
 	 "f:6:16: a and c are collectives of different kind, axis or format; write a bucket for each"},
 	{IN_MESH("a = allreduce(q, sum, tp) c = allreduce(q*a, sum, tp) out c\n} schedule s { bucket {a,c} size 100"),
 	 "f:6:16: c waits for another collective of the bucket; put it into a bucket of its own"},
+	{IN_MESH("a = allreduce(q, sum, tp) c = allreduce(q*2, sum, tp) x = a*2 v = r*3 e = allreduce(q*v, sum, tp) out x, c, e\n} schedule s { fuse {x,v}; bucket {a,e} size 100"),
+	 "f:6:28: what is put into one bucket depends on itself through x, which is outside of it; add x to the set, or bucket less"},
 	{IN_MESH(SPLIT "out b\n} schedule s { hierarchical a -> (rs,ag) group 2"),
 	 "f:6:16: hierarchical gives 3 names; hierarchical a -> (rs,ar,ag) group N"},
 	{IN_MESH("n = allreduce(sum(q), sum, tp) out n\n} schedule s { hierarchical n -> (rs,ar,ag) group 2"),

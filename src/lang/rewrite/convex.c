@@ -18,7 +18,8 @@ static int behind(const search *s, int id) {
 	if (s->set[id]) return -1;
 	if (s->through[id] >= 0) return s->through[id];
 	int through = behind_joined(s, n->fuse);
-	return through >= 0 ? through : behind_joined(s, n->overlap);
+	if (through < 0) through = behind_joined(s, n->overlap);
+	return through >= 0 ? through : behind_joined(s, n->bucket);
 }
 
 /* Whether it was not known before. */
@@ -67,6 +68,7 @@ static int pass(search *s, bool *more) {
 		s->through[i] = outside >= 0 ? outside : reads_set(s, i) ? i : -1;
 		*more |= join(s, n->fuse, s->through[i]);
 		*more |= join(s, n->overlap, s->through[i]);
+		*more |= join(s, n->bucket, s->through[i]);
 	}
 	return -1;
 }
@@ -95,6 +97,6 @@ lk_status lc_check_convex(const lc_program *p, const uint8_t *set, const lc_dire
 	if (through < 0) return LK_OK;
 	const char *name = lc_part_name(&p->nodes.at[through]);
 	lc_wrong(p, d->line, d->column, err, "what is %s depends on itself through %s, which is outside of it",
-	         d->kind == LC_FUSE ? "fused" : "overlapped", name);
+	         d->kind == LC_FUSE ? "fused" : d->kind == LC_BUCKET ? "put into one bucket" : "overlapped", name);
 	return lk_hint(err, "add %s to the set, or %s less", name, lc_directive_names[d->kind]);
 }

@@ -87,19 +87,15 @@ static lk_status copy(const lc_program *p, lc_program **out, lk_error *err) {
 	return lc_build_close(&b, status, out);
 }
 
-/* Whether directives first .. last apply, the first with another size. */
-static bool applies(const lc_program *p, const lc_directive *first, const lc_directive *last, int64_t size) {
-	lc_directive changed = *first;
-	lc_program *now = NULL, *next = NULL;
+/* Whether a split with this size, and then a reorder, apply. */
+static bool applies(const lc_program *p, lc_directive split, const lc_directive *reorder, int64_t size) {
+	lc_program *parts = NULL, *moved = NULL;
 	lk_error ignored;
-	changed.size = size;
-	lk_status status = lc_rewrite(p, &changed, &now, &ignored);
-	for (const lc_directive *d = first + 1; d <= last && status == LK_OK; d++) {
-		status = lc_rewrite(now, d, &next, &ignored);
-		lc_program_free(now);
-		now = status == LK_OK ? next : NULL;
-	}
-	lc_program_free(now);
+	split.size = size;
+	lk_status status = lc_rewrite(p, &split, &parts, &ignored);
+	if (status == LK_OK) status = lc_rewrite(parts, reorder, &moved, &ignored);
+	lc_program_free(parts);
+	lc_program_free(moved);
 	return status == LK_OK;
 }
 
@@ -112,7 +108,7 @@ static int64_t choose_dim(const lc_program *p, const lc_directive *split, const 
 	if (split->kind != LC_SPLIT || split->size || split->order || split->result_count != 2) return split->size;
 	while (reorder < end && (reorder->kind != LC_REORDER || strcmp(reorder->names[0].text, split->results[1].text) != 0))
 		reorder++;
-	while (reorder < end && size <= LC_RANK && !applies(p, split, reorder, size)) size++;
+	while (reorder < end && size <= LC_RANK && !applies(p, *split, reorder, size)) size++;
 	p->file->mistake.line = line, p->file->mistake.column = column; /* what was tried is no mistake */
 	return size <= LC_RANK ? size : 0;
 }

@@ -59,7 +59,8 @@ static lk_status check(const lc_program *p, const lc_directive *d, uint8_t *set,
 	if (!set || !one) return lk_oom(err);
 	for (int i = 0; i < d->name_count; i++) LK_TRY(mark(p, d, &d->names[i], one, set, err));
 	memset(one, 0, p->nodes.count);
-	return check_alike(p, d, set, one, err);
+	LK_TRY(check_alike(p, d, set, one, err));
+	return lc_check_convex(p, set, d, err);
 }
 
 lk_status lc_rewrite_bucket(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {
