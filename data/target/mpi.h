@@ -312,6 +312,8 @@ RT_FUNCTION int rt_agree(MPI_Comm all, int wrong, char error[RT_ERROR]) {
 /* With `lent`, inputs and states get no memory: rt_lend sets it. */
 RT_FUNCTION int rt_fill_open(rt_run *run, bool lent, MPI_Comm all, char error[RT_ERROR]) {
 	int wrong = rt_mesh_open(&run->mesh, run->program, run->schedule, run->sizes, all, error);
+	for (int l = 0; run->program->list[l].name && !wrong; l++)
+		if (run->sizes->items[l] < 1) wrong = rt_wrong(error, "this list has no tensors", run->program->list[l].name);
 	const char *condition = wrong ? NULL : run->schedule->wrong(run->sizes, &run->mesh);
 	if (condition) wrong = rt_wrong(error, "with these sizes it does not hold that", condition);
 	if (!wrong) wrong = rt_shape_parts(run, error);

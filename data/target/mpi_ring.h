@@ -16,9 +16,14 @@
 
 #define RT_RING_FN static __attribute__((unused)) /* not every program uses all of it */
 #ifndef RT_RING_BYTES
-#define RT_RING_BYTES (512 << 10) /* of a sub: it and the states beside it stay near a core; fewer cost less in waiting */
+#define RT_RING_BYTES (256 << 10) /* of a sub: it and the states beside it stay near a core; fewer cost less in waiting */
 #endif
-enum { RT_RING_GATHERS = 8, RT_RING_ALIGN = 64 };
+/* Between hosts a message goes in pieces below what MPI libraries send at once (Open MPI over TCP: 64 KiB). What is longer
+ * waits for the receiver's consent, and moves on only while both are inside MPI: not while they compute. */
+#ifndef RT_RING_EAGER
+#define RT_RING_EAGER (48 << 10)
+#endif
+enum { RT_RING_GATHERS = 8, RT_RING_ALIGN = 64, RT_RING_PIECES = 64 };
 
 typedef struct rt_ring_item {
 	int64_t outer, extent, inner;         /* the whole tensor on this rank, seen along the dim that is cut */
@@ -74,6 +79,9 @@ typedef struct rt_ring {
 	int64_t sent, hop_sent;               /* bytes along the ring, and to another group */
 	/* its own */
 	int rank, ranks, groups, slots, requests;
+	bool far;                             /* some ranks of comm share no memory */
+	int pieces;                           /* requests of a message */
+	int64_t piece, hop_piece;             /* bytes of each */
 	int64_t total, steps;                 /* subs of all groups; messages of a stage: total * (ranks - 1) */
 	int *first, *group_of;                /* [groups + 1] items; [total] */
 	int64_t *sub_of, *length;             /* [groups + 1] first sub; [groups][ranks] elements of a chunk */
@@ -238,6 +246,47 @@ RT_RING_FN void rt_ring_buffers(rt_ring *ring) {
 	ring->own = ring->packs + slots * part, ring->landed = ring->own + slots * whole;
 }
 
+/* Whether some ranks of a communicator share no memory: asked once, remembered with the communicator. */
+RT_RING_FN bool rt_ring_far(MPI_Comm comm) {
+	static int key = MPI_KEYVAL_INVALID;
+	static bool answers[2] = {false, true};
+	bool *known;
+	int found, size, near, far;
+	MPI_Comm node;
+	if (key == MPI_KEYVAL_INVALID) MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+	MPI_Comm_get_attr(comm, key, &known, &found);
+	if (found) return *known;
+	MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+	MPI_Comm_size(comm, &size);
+	MPI_Comm_size(node, &near);
+	MPI_Comm_free(&node);
+	near = near < size;
+	MPI_Allreduce(&near, &far, 1, MPI_INT, MPI_MAX, comm);
+#ifdef RT_RING_FAR
+	far = 1;
+#endif
+	MPI_Comm_set_attr(comm, key, &answers[far]);
+	return far;
+}
+
+/* Bytes of a piece of messages of up to `bytes`, and room for their requests. */
+RT_RING_FN int64_t rt_ring_piece_of(rt_ring *ring, int64_t bytes, bool far) {
+	int64_t piece = !far ? bytes : bytes / RT_RING_PIECES > RT_RING_EAGER ? bytes / RT_RING_PIECES : RT_RING_EAGER;
+	if (piece < 1) piece = 1;
+	int pieces = (int)((bytes + piece - 1) / piece);
+	if (pieces > ring->pieces) ring->pieces = pieces;
+	return piece;
+}
+
+RT_RING_FN void rt_ring_pieces(rt_ring *ring) {
+	size_t size = ring->part_size;
+	for (int j = 0; j < ring->gathers; j++)
+		if (ring->whole_size[j] > size) size = ring->whole_size[j];
+	ring->pieces = 1;
+	ring->piece = rt_ring_piece_of(ring, ring->sub_size * (int64_t)size, ring->far);
+	if (ring->hop.there) ring->hop_piece = rt_ring_piece_of(ring, ring->sub_size * (int64_t)ring->hop.size, true);
+}
+
 RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	MPI_Comm_rank(ring->comm, &ring->rank);
 	MPI_Comm_size(ring->comm, &ring->ranks);
@@ -246,7 +295,9 @@ RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	ring->slots = 2 * (ring->ranks - 1);
 	if (ring->slots < 4) ring->slots = 4;
 	if (ring->slots > 32) ring->slots = 32;
-	ring->requests = ring->slots * (4 + 3 * ring->gathers);
+	ring->far = rt_ring_far(ring->comm);
+	rt_ring_pieces(ring);
+	ring->requests = ring->slots * (4 + 3 * ring->gathers) * ring->pieces;
 	ring->request = rt_ring_memory((size_t)ring->requests, sizeof *ring->request);
 	for (int i = 0; i < ring->requests; i++) ring->request[i] = MPI_REQUEST_NULL;
 	rt_ring_buffers(ring);
@@ -269,11 +320,14 @@ enum { RT_RING_TAKE, RT_RING_ON, RT_RING_LEAD, RT_RING_HOP, RT_RING_OWN };
 
 /* The requests of a kind; those of gather j are OWN + 3j: this rank's own, the arriving, those handed on. */
 RT_RING_FN MPI_Request *rt_ring_request(rt_ring *ring, int kind, int64_t i) {
-	return &ring->request[kind * ring->slots + i % ring->slots];
+	return &ring->request[(kind * ring->slots + i % ring->slots) * ring->pieces];
 }
 
 RT_RING_FN bool rt_ring_free(rt_ring *ring, int kind, int64_t i) {
-	return *rt_ring_request(ring, kind, i) == MPI_REQUEST_NULL;
+	const MPI_Request *request = rt_ring_request(ring, kind, i);
+	for (int k = 0; k < ring->pieces; k++)
+		if (request[k] != MPI_REQUEST_NULL) return false;
+	return true;
 }
 
 RT_RING_FN int rt_ring_turn(const rt_ring *ring, int64_t r) {
@@ -285,17 +339,23 @@ RT_RING_FN int rt_ring_tag(const rt_ring *ring, int stage, int64_t step) {
 	return (int)(64 + stage * (ring->ranks - 1) + step);
 }
 
+/* A message, or its pieces; they keep their order. */
+RT_RING_FN void rt_ring_post(bool send, char *at, int64_t bytes, int64_t piece, int other, int tag, MPI_Comm comm, MPI_Request *request) {
+	for (int64_t done = 0; done < bytes; done += piece, request++) {
+		int count = (int)(bytes - done < piece ? bytes - done : piece);
+		if (send) MPI_Isend(at + done, count, MPI_BYTE, other, tag, comm, request);
+		else MPI_Irecv(at + done, count, MPI_BYTE, other, tag, comm, request);
+	}
+}
+
 RT_RING_FN void rt_ring_isend(rt_ring *ring, const void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
-	if (bytes == 0) return;
 	ring->sent += bytes;
-	MPI_Isend(at, (int)bytes, MPI_BYTE, rt_ring_turn(ring, ring->rank + 1), rt_ring_tag(ring, stage, step), ring->comm,
+	rt_ring_post(true, (char *)at, bytes, ring->piece, rt_ring_turn(ring, ring->rank + 1), rt_ring_tag(ring, stage, step), ring->comm,
 		request);
 }
 
 RT_RING_FN void rt_ring_irecv(rt_ring *ring, void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
-	if (bytes == 0) return;
-	MPI_Irecv(at, (int)bytes, MPI_BYTE, rt_ring_turn(ring, ring->rank - 1), rt_ring_tag(ring, stage, step), ring->comm,
-		request);
+	rt_ring_post(false, at, bytes, ring->piece, rt_ring_turn(ring, ring->rank - 1), rt_ring_tag(ring, stage, step), ring->comm, request);
 }
 
 /* A sub of a chunk in one piece: where it lies, or copied together into `pack`. `gather` -1: of the parts. */
@@ -370,7 +430,7 @@ RT_RING_FN bool rt_ring_await(rt_ring *ring) {
 	int64_t u = ring->hopped, bytes;
 	if (!ring->hop.there || ring->hop.from < 0 || u >= ring->total || u >= ring->finished + ring->slots) return false;
 	char *at = rt_ring_hop_at(ring, u, &bytes);
-	if (bytes) MPI_Irecv(at, (int)bytes, MPI_BYTE, ring->hop.from, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, u));
+	rt_ring_post(false, at, bytes, ring->hop_piece, ring->hop.from, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, u));
 	ring->hopped++;
 	return true;
 }
@@ -379,7 +439,7 @@ RT_RING_FN void rt_ring_leap(rt_ring *ring, int64_t sub) {
 	int64_t bytes;
 	if (!ring->hop.there || ring->hop.to < 0) return;
 	char *at = rt_ring_hop_at(ring, sub, &bytes);
-	if (bytes) MPI_Isend(at, (int)bytes, MPI_BYTE, ring->hop.to, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, sub));
+	rt_ring_post(true, at, bytes, ring->hop_piece, ring->hop.to, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, sub));
 	ring->hop_sent += bytes;
 }
 

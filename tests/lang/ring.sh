@@ -27,6 +27,8 @@ mpicc $flags -Wshadow -D_GNU_SOURCE -o "$work/ring" tests/lang/ring.c
 for ranks in "$@"; do
 	timeout 120 $run -np "$ranks" "$work/ring" 100 "$ranks" || bad "ring on $ranks ranks"
 done
+mpicc $flags -Wshadow -D_GNU_SOURCE -DRT_RING_FAR -DRT_RING_EAGER=100 -o "$work/far" tests/lang/ring.c
+timeout 120 $run -np 3 "$work/far" 100 7 || bad "ring between hosts"
 
 # FILE PROGRAM SIZES: all schedules; @ stands for the ranks.
 held=0

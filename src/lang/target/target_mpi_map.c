@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { POINTER = 160, INDEX = 256 };
+enum { POINTER = 160, SUMS = 64, INDEX = 256 };
 
 static const lc_node *node(const lc_pass *pass, int id) { return &pass->p->nodes.at[id]; }
 static lc_dtype format(const lc_pass *pass, int id) { return (lc_dtype)node(pass, id)->dtype; }
@@ -565,6 +565,10 @@ static void put_inside(lc_pass *pass) {
 static lk_status put_function(lc_mpi *c, const lc_step *s, const char *head, bool ranged, bool arrives, int *outer) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(c, s, &pass);
+	if (status == LK_OK && pass.results.count > SUMS) {
+		lk_fail(c->err, LK_ERR_INPUT, s->name, "%zu reductions in one pass", pass.results.count);
+		status = lk_hint(c->err, "a pass holds up to %d", SUMS);
+	}
 	if (status == LK_OK) {
 		pass.ranged = ranged, pass.arrives = arrives;
 		if (outer) *outer = pass.loops.count ? pass.loops.first[1] : 0;

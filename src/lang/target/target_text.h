@@ -15,7 +15,7 @@
 
 #include "lang/steps.h"
 
-enum { LC_IDENTIFIER = LC_NAME + 24 };
+enum { LC_IDENTIFIER = LC_NAME + 64 }; /* a name, a prefix, and what steps add to names */
 
 /* ---- names, comments, numbers ---- */
 
