@@ -55,8 +55,9 @@ static int rt_cut(const rt_run *run, const rt_value *v, rt_part *p, char error[R
 		if (l->way == RT_ROOT && l->turn >= ranks) return rt_wrong(error, "there is no such rank for the root", v->name);
 		if (l->way == RT_ROOT && l->turn != m->at[a]) p->here = false;
 		if (l->way != RT_S) continue;
-		p->begin[l->dim] = rt_slice_begin(p->whole[l->dim], ranks, slice);
-		p->extent[l->dim] = rt_slice_length(p->whole[l->dim], ranks, slice);
+		int64_t left = p->extent[l->dim]; /* by axes before this one */
+		p->begin[l->dim] += rt_slice_begin(left, ranks, slice);
+		p->extent[l->dim] = rt_slice_length(left, ranks, slice);
 	}
 	for (int d = 0; d < v->rank; d++) {
 		if (!p->here) p->extent[d] = 0;
@@ -89,7 +90,7 @@ static bool rt_is_shared(const rt_run *run, int value) {
 }
 
 /* Parts of their own one behind the other, aligned as cudaMalloc does; with memory NULL only counted. */
-static void rt_own_parts(rt_run *run, char *memory) {
+static int rt_own_parts(rt_run *run, char *memory, char error[RT_ERROR]) {
 	size_t used = 0, line = 256;
 	bool windows = run->ring && run->ring->backend == RT_WINDOWS;
 	for (int i = 0; i < run->schedule->values; i++) {
@@ -99,10 +100,12 @@ static void rt_own_parts(rt_run *run, char *memory) {
 			if (v->kind > RT_OWN || (run->library && v->kind != RT_OWN) || (windows && rt_is_shared(run, i))) continue;
 			size_t bytes = ((size_t)p->count * (size_t)rt_bytes[p->format] + line - 1) / line * line;
 			if (memory) p->data = memory + used;
+			if (bytes > SIZE_MAX / 4 - used) return rt_wrong(error, "the tensors are too large together", NULL);
 			used += bytes;
 		}
 	}
 	run->bytes = used;
+	return 0;
 }
 
 static void rt_share_parts(rt_run *run) {
@@ -171,10 +174,10 @@ static int rt_fill(rt_run *run, ncclComm_t all, int rank, int size, char error[R
 	if (rt_shape_parts(run, error)) return 1;
 	rt_communicators(run, all);
 	if (run->ring && run->ring->backend == RT_WINDOWS) rt_open_windows(run);
-	rt_own_parts(run, NULL);
-	RT_CUDA(cudaMalloc((void **)&run->memory, run->bytes + 1));
+	if (rt_own_parts(run, NULL, error)) return 1;
+	if (cudaMalloc((void **)&run->memory, run->bytes + 1) != cudaSuccess) return rt_wrong(error, "memory of the device is out", NULL);
 	RT_CUDA(cudaMemsetAsync(run->memory, 0, run->bytes + 1, run->stream));
-	rt_own_parts(run, run->memory);
+	rt_own_parts(run, run->memory, error);
 	rt_share_parts(run);
 	for (int i = 0; i < 2; i++) RT_CUDA(cudaMalloc((void **)&run->workspace[i], RT_WORKSPACE));
 	RT_BLAS(cublasLtCreate(&run->blas));

@@ -345,9 +345,10 @@ void lc_kernel_host_end(lc_kernel *k, const char *name) {
 }
 
 static lk_status put_reductions(lc_kernel *k) {
-	int *done = LK_ARRAY(&k->c->arena, int, 2 * k->pass.results.count + 1), *ids = done + k->pass.results.count;
+	size_t results = k->pass.results.count;
+	int *done = LK_ARRAY(&k->c->arena, int, results + 1), *ids = LK_ARRAY(&k->c->arena, int, results + 1);
 	FILE *host = tmpfile();
-	if (!done || !host) return lk_oom(k->c->err);
+	if (!done || !ids || !host) return lk_oom(k->c->err);
 	char name[LC_IDENTIFIER];
 	fputs("\trt_tasks tasks;\n", k->fields);
 	for (size_t i = 0; i < k->pass.results.count; i++)
