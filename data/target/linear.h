@@ -143,7 +143,8 @@ RT_FUNCTION int64_t rt_batch(const rt_part *y, const rt_part *x, int64_t batch) 
 RT_FUNCTION void rt_multiply(rt_run *run, const rt_part *a, int64_t a_at, bool ta, const rt_part *b, int64_t b_at, bool tb, rt_part *y,
 							 int64_t y_at, int64_t m, int64_t n, int64_t k) {
 	rt_format f = y->format;
-	int64_t block = ta ? m : m < 64 ? m : 64;
+	bool direct = a->format == f && (f == RT_F32 || f == RT_F64); /* nothing is converted: one call */
+	int64_t block = ta || direct ? m : m < 64 ? m : 64;
 	size_t size = f == RT_F64 || f >= RT_I64 ? 8 : 4;
 	const char *right = rt_matrix(b, b_at, k, n, tb, rt_scratch(run, 0, (size_t)(k * n) * size + 1));
 	char *room = rt_scratch(run, 1, (size_t)(block * (k + n)) * size + 1), *product = room + (size_t)(block * k) * size;

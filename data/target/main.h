@@ -259,18 +259,22 @@ RT_FUNCTION int64_t rt_most(const rt_run *run, int64_t number) {
 	return most;
 }
 
-RT_FUNCTION void rt_measure(rt_run *run, int repeat) {
+/* Seconds that the slowest rank took. */
+RT_FUNCTION double rt_time(rt_run *run) {
+	double taken, longest = 0;
+	memset(run->sent, 0, sizeof run->sent);
+	MPI_Barrier(run->mesh.all);
+	taken = MPI_Wtime();
+	run->schedule->run(run);
+	taken = MPI_Wtime() - taken;
+	MPI_Reduce(&taken, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, run->mesh.all);
+	return longest;
+}
+
+RT_FUNCTION void rt_report(rt_run *run, const double *seconds, int repeat) {
 	bool first = run->mesh.rank == 0;
 	if (first) printf("{\"program\":\"%s\",\"schedule\":\"%s\",\"ranks\":%d,\"seconds\":[", run->program->name, run->schedule->name, run->mesh.size);
-	for (int i = 0; i < repeat; i++) {
-		memset(run->sent, 0, sizeof run->sent);
-		MPI_Barrier(run->mesh.all);
-		double taken = MPI_Wtime(), longest;
-		run->schedule->run(run);
-		taken = MPI_Wtime() - taken;
-		MPI_Reduce(&taken, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, run->mesh.all);
-		if (first) printf("%s%.9g", i ? "," : "", longest);
-	}
+	for (int i = 0; i < repeat && first; i++) printf("%s%.9g", i ? "," : "", seconds[i]);
 	int64_t sent = 0;
 	for (int a = 0; a < run->mesh.axes; a++) sent += run->sent[a];
 	int64_t most = rt_most(run, sent), touched = rt_most(run, rt_touched(run));
@@ -282,34 +286,74 @@ RT_FUNCTION void rt_measure(rt_run *run, int repeat) {
 	if (first) printf("],\"touched_bytes\":%" PRId64 "}\n", touched);
 }
 
-RT_FUNCTION int rt_run_schedule(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, const rt_options *o, char error[RT_ERROR]) {
+/* All of them in each round, each round from another on, so that what else the machine does meets all alike; the first
+ * round is not counted. */
+RT_FUNCTION int rt_measure(rt_run **runs, int count, int repeat, char error[RT_ERROR]) {
+	double *seconds = malloc((size_t)count * (size_t)repeat * sizeof *seconds);
+	if (rt_agree(MPI_COMM_WORLD, !seconds && rt_wrong(error, "memory is out", NULL), error)) {
+		free(seconds);
+		return 1;
+	}
+	for (int round = -1; round < repeat; round++)
+		for (int k = 0; k < count; k++) {
+			int i = (k + round + 1) % count;
+			double taken = rt_time(runs[i]);
+			if (round >= 0) seconds[i * repeat + round] = taken;
+		}
+	for (int i = 0; i < count; i++) rt_report(runs[i], seconds + i * repeat, repeat);
+	free(seconds);
+	return 0;
+}
+
+/* NULL where it cannot be opened. */
+RT_FUNCTION rt_run *rt_run_schedule(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, const rt_options *o, char error[RT_ERROR]) {
 	rt_run *run = rt_open(p, s, sizes, false, MPI_COMM_WORLD, error);
-	if (!run) return 1;
+	if (!run) return NULL;
 	rt_draw_all(run, o->seed);
-	int wrong = 0;
-	if (o->repeat) rt_measure(run, o->repeat);
-	else run->schedule->run(run);
-	if (o->dump) wrong = rt_agree(MPI_COMM_WORLD, rt_dump(run, o->dump, error), error);
+	if (o->repeat) return run;
+	run->schedule->run(run);
+	return run;
+}
+
+RT_FUNCTION int rt_end_schedule(rt_run *run, const rt_options *o, char error[RT_ERROR]) {
+	int wrong = o->dump ? rt_agree(MPI_COMM_WORLD, rt_dump(run, o->dump, error), error) : 0;
 	rt_close(run);
 	return wrong;
 }
 
-RT_FUNCTION int rt_run_all(const rt_program *p, const rt_options *o, rt_sizes *z, char error[RT_ERROR]) {
-	int ranks, rank, found = 0, left_out = 0;
+/* All that are chosen, or that fit the mesh; those that are measured together stay open. */
+RT_FUNCTION int rt_run_chosen(const rt_program *p, const rt_options *o, const rt_sizes *z, rt_run **runs, int *open,
+							  char (*why)[RT_ERROR], char error[RT_ERROR]) {
+	int rank, found = 0, left_out = 0, wrong = 0;
 	bool all = !o->schedule || strcmp(o->schedule, "all") == 0;
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, ranks, error) || rt_scalars(p, o, z, error)) return 1;
-	for (int i = 0; i < p->schedules; i++) {
+	for (int i = 0; i < p->schedules && !wrong; i++) {
 		if (!all && strcmp(o->schedule, p->schedule[i].name) != 0) continue;
 		found++;
-		if (!rt_run_schedule(p, &p->schedule[i], z, o, error)) continue;
-		if (!all || p->schedules == 1) return 1;
-		left_out++;
-		if (rank == 0) fprintf(stderr, "%s: %s is left out: %s\n", p->name, p->schedule[i].name, error);
+		rt_run *run = rt_run_schedule(p, &p->schedule[i], z, o, why[i]);
+		if (run && o->repeat) runs[(*open)++] = run;
+		else if (run) wrong = rt_end_schedule(run, o, error);
+		else left_out++, memcpy(error, why[i], RT_ERROR);
 	}
-	if (found && left_out == found) return 1;
-	return found ? 0 : rt_wrong(error, "there is no such schedule", o->schedule);
+	if (!found) return rt_wrong(error, "there is no such schedule", o->schedule);
+	for (int i = 0; i < p->schedules && left_out < found && rank == 0; i++)
+		if (why[i][0]) fprintf(stderr, "%s: %s is left out: %s\n", p->name, p->schedule[i].name, why[i]);
+	return wrong || left_out == found;
+}
+
+RT_FUNCTION int rt_run_all(const rt_program *p, const rt_options *o, rt_sizes *z, char error[RT_ERROR]) {
+	int ranks, open = 0;
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, ranks, error) || rt_scalars(p, o, z, error)) return 1;
+	rt_run **runs = calloc((size_t)p->schedules, sizeof *runs);
+	char (*why)[RT_ERROR] = calloc((size_t)p->schedules, sizeof *why);
+	int wrong = rt_agree(MPI_COMM_WORLD, (!runs || !why) && rt_wrong(error, "memory is out", NULL), error);
+	if (!wrong) wrong = rt_run_chosen(p, o, z, runs, &open, why, error);
+	if (!wrong && open) wrong = rt_measure(runs, open, o->repeat, error);
+	for (int i = 0; i < open; i++) wrong |= rt_end_schedule(runs[i], o, error);
+	free(runs);
+	free(why);
+	return wrong;
 }
 
 RT_FUNCTION int rt_arguments(int argc, char **argv, rt_options *o, char error[RT_ERROR]) {

@@ -68,7 +68,7 @@ typedef struct rt_ring {
 		void *slice;
 		size_t size;                      /* bytes of an element */
 	} hop;
-	void *self;
+	void *self, *work;                    /* what the pass gets; what produce and arrive find here */
 	rt_ring_pool *pool;
 	/* counted */
 	int64_t sent, hop_sent;               /* bytes along the ring, and to another group */
@@ -192,6 +192,7 @@ RT_RING_FN void rt_ring_groups(rt_ring *ring) {
 
 RT_RING_FN int64_t rt_ring_count_subs(const rt_ring *ring, int group) {
 	int64_t longest = 0, bytes = (int64_t)(ring->part_size ? ring->part_size : ring->whole_size[0]);
+	if (ring->hop.there) bytes = (int64_t)ring->hop.size; /* which is the same on both sides */
 	for (int c = 0; c < ring->ranks; c++) {
 		int64_t length = ring->length[(int64_t)group * ring->ranks + c];
 		if (length > longest) longest = length;

@@ -1,5 +1,10 @@
 /* ---- numbers: formats, conversions, pointwise functions, draws ---------------------------------------------------- */
 
+/* Square roots set no errno, comparisons trap nothing: else no loop with either becomes vectors. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-math-errno", "no-trapping-math")
+#endif
+
 /* Not every program uses all of what follows. */
 #ifndef RT_FUNCTION
 #define RT_FUNCTION static inline __attribute__((unused))
@@ -7,6 +12,7 @@
 
 /* Before a loop whose iterations share no memory. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* it need not succeed */
 #define RT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define RT_INDEPENDENT _Pragma("GCC ivdep")
@@ -174,6 +180,26 @@ RT_FUNCTION double rt_dropout(double x, double p, uint64_t key, uint64_t index, 
 RT_FUNCTION float rt_dropoutf(float x, double p, uint64_t key, uint64_t index, uint32_t item) {
 	return (rt_philox(index, 0, item, key) + 0.5) * 0x1p-32 >= p ? x / (float)(1 - p) : 0;
 }
+
+/* Sums, maxima and minima of a block, in lanes of their own, so that they become vectors without reordering what the program
+ * text says. */
+enum { RT_BLOCK = 256, RT_LANES = 8 };
+
+#define RT_LANED(name, result, identity, join, all)                             \
+	RT_FUNCTION result name(const float *x, int64_t count) {                    \
+		result lane[RT_LANES];                                                  \
+		int64_t i = 0;                                                          \
+		for (int l = 0; l < RT_LANES; l++) lane[l] = identity;                  \
+		for (; i + RT_LANES <= count; i += RT_LANES)                            \
+			for (int l = 0; l < RT_LANES; l++) lane[l] = join(lane[l], x[i + l]); \
+		for (int l = 0; i < count; i++, l++) lane[l] = join(lane[l], x[i]);     \
+		for (int l = 1; l < RT_LANES; l++) lane[0] = all(lane[0], lane[l]);     \
+		return lane[0];                                                         \
+	}
+RT_FUNCTION double rt_add(double a, double b) { return a + b; }
+RT_LANED(rt_sum, double, 0, rt_add, rt_add)
+RT_LANED(rt_block_max, float, -INFINITY, rt_maxf, rt_maxf)
+RT_LANED(rt_block_min, float, INFINITY, rt_minf, rt_minf)
 
 /* Sizes: a negative number stands for what overflowed or is no whole number. */
 RT_FUNCTION int64_t rt_plus(int64_t a, int64_t b) {

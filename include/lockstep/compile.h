@@ -50,6 +50,7 @@ typedef struct lk_compile_request {
 	int gpus;
 	int top;             /* TUNE: schedules that are shown; 0: 5 */
 	int programs;        /* TUNE: that are looked at; 0: 2000 */
+	bool measure;        /* TUNE: those that are shown are run on this machine, as BENCH does */
 	const char *wisdom;  /* TUNE: a file of what was found before; read and written */
 } lk_compile_request;
 

@@ -19,8 +19,9 @@ static void *start_of(const lc_cells *c) { return c->number ? (void *)c->number 
 static block *block_of(const lc_cells *c) { return (block *)((char *)start_of(c) - offsetof(block, cells)); }
 
 lk_status lc_cells_new(lc_run *run, int64_t count, lc_cells *out, lk_error *err) {
-	if (count > LC_CELLS_LIMIT - run->held) {
-		lk_fail(err, LK_ERR_INPUT, run->p->name, "more than %d elements at a time, on %lld ranks together", LC_CELLS_LIMIT,
+	int64_t limit = run->o.cells ? run->o.cells : LC_CELLS_LIMIT;
+	if (count > limit - run->held) {
+		lk_fail(err, LK_ERR_INPUT, run->p->name, "more than %lld elements at a time, on %lld ranks together", (long long)limit,
 				(long long)run->ranks);
 		return lk_hint(err, "give smaller --sizes");
 	}
@@ -83,9 +84,9 @@ lk_status lc_run_wrong(const lc_at *at, const char *fmt, ...) {
 }
 
 lk_status lc_run_spend(lc_run *run, const lc_node *n, double products, lk_error *err) {
-	double work = (double)run->work + products;
-	if (work <= LC_WORK_LIMIT) return run->work = (int64_t)work, LK_OK;
-	lc_wrong(run->p, n->line, n->column, err, "more than %.0f products in all", LC_WORK_LIMIT);
+	double work = (double)run->work + products, limit = run->o.work > 0 ? run->o.work : LC_WORK_LIMIT;
+	if (work <= limit) return run->work = (int64_t)work, LK_OK;
+	lc_wrong(run->p, n->line, n->column, err, "more than %.0f products in all", limit);
 	return lk_hint(err, "give smaller --sizes");
 }
 

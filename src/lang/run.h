@@ -39,6 +39,8 @@ typedef struct lc_run_options {
 	uint64_t key;                   /* FIELD: of the hashes */
 	const lc_setting *settings;     /* scalars given by name; others are drawn */
 	int setting_count;
+	int64_t cells;                  /* elements at a time, and */
+	double work;                    /* products in all, that are not to be exceeded; 0: the limits above */
 	bool only_results;              /* frees what nobody reads any more; else every value can be asked for */
 } lc_run_options;
 

@@ -198,18 +198,24 @@ static int next_single(const lc_maker *m, const int *leads, int of) {
 	return best;
 }
 
+/* The set that made a unit of several values, or -1. */
+static int bundle_of(const lc_maker *m, const lc_unit *u) {
+	if (u->fuse >= 0) return u->fuse;
+	return u->overlap >= 0 ? u->overlap : lc_value(m, u->key)->bucket;
+}
+
 static lk_status refuse_cycle(const lc_maker *m, lk_error *err) {
 	const lc_unit *u = NULL, *w = NULL;
 	char x[SHOWN], y[SHOWN];
 	for (size_t i = 0; i < m->units.count; i++) {
 		const lc_unit *at = &m->units.at[i];
 		if (at->ordered) continue;
-		if (!u && (at->fuse >= 0 || at->overlap >= 0)) u = at;
+		if (!u && bundle_of(m, at) >= 0) u = at;
 		else if (!w) w = at;
 	}
 	if (!u) return lk_fail(err, LK_ERR_INTERNAL, m->p->name, "steps that wait for each other");
 	const lc_node *n = lc_value(m, u->key);
-	const lc_bundle *b = &m->p->bundles.at[u->fuse >= 0 ? u->fuse : u->overlap];
+	const lc_bundle *b = &m->p->bundles.at[bundle_of(m, u)];
 	lc_wrong(m->p, n->line, n->column, err, "the set %s with %s depends on itself through %s, which is outside of it",
 	         b->name ? b->name : "", lc_value_text(m->p, u->key, x, sizeof x),
 	         w ? lc_value_text(m->p, w->key, y, sizeof y) : "another set");

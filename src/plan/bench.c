@@ -9,22 +9,13 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "base/process.h"
 #include "base/stats.h"
 #include "base/text.h"
-#include "lang/run.h"
+#include "plan/bench_parts.h"
 
 enum { ROUNDS = 21, SECONDS = 300, OUTPUT = 64 << 20, SHOWN = 200, WORD = 64 };
 
-typedef struct bench {
-	const lc_program *original;
-	const lc_variant *variants;
-	const lc_bench_options *o;
-	lc_bench_result *result;
-	lc_sizes sizes;
-	char folder[4096], source[4128], program[4128], dump[4128];
-	double seconds;
-} bench;
+typedef lc_bench_job bench;
 
 /* ---- statistics ---- */
 
@@ -76,6 +67,29 @@ static lk_status compare_rows(lc_bench_result *result, lk_error *err) {
 	return LK_OK;
 }
 
+/* 1 where a is faster than b by more than the noise, -1 where it is slower, 0 where that is open. */
+static int order_of(const lc_bench_row *a, const lc_bench_row *b, int rounds, double *ratio) {
+	for (int r = 0; r < rounds; r++) ratio[r] = b->seconds[r] / a->seconds[r];
+	lc_interval bounds = lc_median_bounds(ratio, rounds);
+	return bounds.low > 1 ? 1 : bounds.high < 1 ? -1 : 0;
+}
+
+static lk_status rank_rows(lc_bench_result *result, lk_error *err) {
+	double *ratio = malloc((size_t)result->rounds * sizeof *ratio), agree = 0;
+	if (!ratio) return lk_oom(err);
+	for (int i = 0; i < result->count; i++)
+		for (int k = 0; k < i; k++) {
+			const lc_bench_row *a = &result->rows[i], *b = &result->rows[k];
+			int measured = order_of(a, b, result->rounds, ratio);
+			if (measured == 0 || !isfinite(a->predicted) || !isfinite(b->predicted)) continue;
+			agree += a->predicted == b->predicted ? 0 : (a->predicted < b->predicted) == (measured > 0) ? 1 : -1;
+			result->pairs++;
+		}
+	result->tau = result->pairs ? agree / result->pairs : NAN;
+	free(ratio);
+	return LK_OK;
+}
+
 /* ---- the folder ---- */
 
 static lk_status make_folder(bench *b, lk_error *err) {
@@ -88,7 +102,6 @@ static lk_status make_folder(bench *b, lk_error *err) {
 	}
 	snprintf(b->source, sizeof b->source, "%s/program.c", b->folder);
 	snprintf(b->program, sizeof b->program, "%s/program", b->folder);
-	snprintf(b->dump, sizeof b->dump, "%s", b->folder);
 	return LK_OK;
 }
 
@@ -182,7 +195,7 @@ static bool is_open_mpi(const char *launcher) {
 	return open;
 }
 
-static lk_status run(const bench *b, const char *const *last, double seconds, lk_process_end *end, lk_error *err) {
+lk_status lc_bench_run(const bench *b, const char *const *last, lk_process_end *end, lk_error *err) {
 	static const char *const open_mpi[] = {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"};
 	static const char *const root[] = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OPENBLAS_NUM_THREADS=1", NULL};
 	const char *launcher = tool("MPIRUN", "mpirun"), *arguments[LK_PROCESS_ARGUMENTS];
@@ -194,7 +207,7 @@ static lk_status run(const bench *b, const char *const *last, double seconds, lk
 	arguments[used++] = "-np", arguments[used++] = ranks, arguments[used++] = b->program;
 	while (*last && used < LK_PROCESS_ARGUMENTS - 1) arguments[used++] = *last++;
 	arguments[used] = NULL;
-	lk_process process = {arguments, geteuid() == 0 ? root : root + 2, seconds, OUTPUT};
+	lk_process process = {arguments, geteuid() == 0 ? root : root + 2, b->seconds, OUTPUT};
 	return finish(launcher, b, lk_process_run(&process, end, err), end, err);
 }
 
@@ -243,7 +256,7 @@ static lk_status measure(bench *b, lk_error *err) {
 	if (b->o->sizes) arguments[used++] = "--sizes", arguments[used++] = b->o->sizes;
 	if (b->o->set) arguments[used++] = "--set", arguments[used++] = b->o->set;
 	lk_process_end end = {0};
-	lk_status status = run(b, arguments, b->seconds, &end, err);
+	lk_status status = lc_bench_run(b, arguments, &end, err);
 	if (status == LK_OK) status = take_times(b, end.out, err);
 	lk_process_end_free(&end);
 	return status;
@@ -262,6 +275,20 @@ bool lc_bench_can(lk_error *err) {
 	return true;
 }
 
+static lk_status predict(bench *b, int i, lk_error *err) {
+	lk_constants constants;
+	lk_timed timed;
+	lc_sizes refined = {0};
+	b->result->rows[i].predicted = NAN;
+	if (!b->o->cluster) return LK_OK;
+	lk_timed_constants(&constants);
+	lk_status status = lc_sizes_refine(b->original, &b->sizes, b->variants[i].program, &refined, err);
+	if (status == LK_OK) status = lk_time_steps(b->variants[i].steps, &refined, b->o->cluster, &constants, 0, &timed, err);
+	if (status == LK_OK) b->result->rows[i].predicted = timed.seconds;
+	lc_sizes_free(&refined);
+	return status;
+}
+
 static lk_status prepare(bench *b, int count, lk_error *err) {
 	lc_bench_result *r = b->result;
 	LK_TRY(lc_sizes_read(b->original, b->o->sizes, 2, &b->sizes, err));
@@ -274,6 +301,7 @@ static lk_status prepare(bench *b, int count, lk_error *err) {
 		r->rows[i].name = lk_arena_strdup(&r->arena, b->variants[i].name);
 		r->rows[i].seconds = LK_ARRAY(&r->arena, double, (size_t)r->rounds);
 		if (!r->rows[i].name || !r->rows[i].seconds) return lk_oom(err);
+		LK_TRY(predict(b, i, err));
 		lk_error why;
 		/* A refined mesh has other axes than the sizes: not counted. */
 		if (b->variants[i].program->axis_count != b->original->axis_count ||
@@ -291,8 +319,10 @@ lk_status lc_bench(const lc_program *original, const lc_variant *variants, int c
 	lk_status status = prepare(&b, count, err);
 	if (status == LK_OK) status = write_source(&b, count, err);
 	if (status == LK_OK) status = build(&b, err);
+	if (status == LK_OK && !o->unchecked) status = lc_bench_check(&b, err);
 	if (status == LK_OK) status = measure(&b, err);
 	if (status == LK_OK) status = compare_rows(out, err);
+	if (status == LK_OK) status = rank_rows(out, err);
 	remove_folder(&b);
 	lc_sizes_free(&b.sizes);
 	return status;

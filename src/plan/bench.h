@@ -7,6 +7,7 @@
  * order statistics (the sign test), which asks nothing of the distribution.
  *
  *   bench.c         building, running, reading
+ *   bench_check.c   results against the interpreter
  *   bench_count.c   bytes that steps send and touch
  *   bench_print.c   the action of `lockstep compile`: schedules chosen, a table or JSON
  */
@@ -15,6 +16,7 @@
 
 #include "lang/sizes.h"
 #include "lang/target/target.h"
+#include "plan/timed.h"
 
 typedef struct lc_bench_options {
 	const char *sizes, *set;    /* as lc_sizes_read; scalars */
@@ -22,6 +24,7 @@ typedef struct lc_bench_options {
 	int repeat;                 /* rounds; 0: 21 */
 	double seconds;             /* limit for the compiler, and for all runs; 0: 300 */
 	bool unchecked;             /* results are not compared with the interpreter's */
+	const lk_cluster *cluster;  /* to hold predictions against; may be NULL */
 } lc_bench_options;
 
 typedef struct lc_interval {
@@ -40,8 +43,8 @@ typedef struct lc_bench_row {
 	double *seconds;            /* [rounds] the slowest rank's */
 	lc_interval time, ratio;    /* ratio: the first variant's time over this one's */
 	lc_moved moved;
-	bool checked;
-	double worst;               /* largest difference from the interpreter, as its compare counts it */
+	bool checked, agrees;       /* with the interpreter, at small sizes, as far as rounding lets it */
+	double predicted;           /* seconds on the cluster that was given; NAN */
 } lc_bench_row;
 
 typedef struct lc_bench_result {
@@ -50,6 +53,9 @@ typedef struct lc_bench_result {
 	int64_t ranks;
 	double spread;              /* the first variant against itself in the next round: how far 95 % bounds of that ratio
 	                               are from 1 */
+	double tau;                 /* Kendall's, of predicted and measured times, over pairs whose bounds of the median ratio
+	                               leave 1 out; NAN without such */
+	int pairs;                  /* of these */
 	lk_arena arena;
 } lc_bench_result;
 

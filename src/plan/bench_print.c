@@ -77,17 +77,20 @@ static const char *bytes(double x, char out[NUMBER]) {
 static void put_row(const lc_bench_row *row, FILE *out) {
 	char time[NUMBER], ratio[NUMBER], low[NUMBER], high[NUMBER], sent[NUMBER], between[NUMBER], touched[NUMBER];
 	lk_format_seconds(row->time.median, time, sizeof time);
-	fprintf(out, "%-20.40s %10s %7s %15s..%-5s %11s %11s %11s\n", row->name, time, number(row->ratio.median, 3, ratio),
+	fprintf(out, "%-20.40s %10s %7s %15s..%-5s %11s %11s %11s  %s", row->name, time, number(row->ratio.median, 3, ratio),
 	        number(row->ratio.low, 3, low), number(row->ratio.high, 3, high), bytes(row->moved.sent, sent),
-	        bytes(row->moved.between, between), bytes(row->moved.touched, touched));
+	        bytes(row->moved.between, between), bytes(row->moved.touched, touched), !row->checked ? "-" : row->agrees ? "agrees" : "DIFFERS");
+	if (isfinite(row->predicted)) fprintf(out, " %10s", lk_format_seconds(row->predicted, time, sizeof time));
+	fputc('\n', out);
 }
 
 static lk_status put_text(const lc_program *p, const lc_bench_result *r, FILE *out) {
 	fprintf(out, "program %s on %lld ranks, %d rounds of all in turn; %s against itself: within %.1f %% of 1\n", p->name,
 	        (long long)r->ranks, r->rounds, r->rows[0].name, 100 * r->spread);
-	fprintf(out, "%-20s %10s %7s %22s %11s %11s %11s\n", "schedule", "median", "faster", "95 % of the median", "sent",
-	        "to groups", "touched");
+	fprintf(out, "%-20s %10s %7s %22s %11s %11s %11s  %s%s\n", "schedule", "median", "faster", "95 % of the median", "sent",
+	        "to groups", "touched", "results", isfinite(r->rows[0].predicted) ? "  predicted" : "");
 	for (int i = 0; i < r->count; i++) put_row(&r->rows[i], out);
+	if (r->pairs) fprintf(out, "predicted and measured order: Kendall's tau %.2f over %d pairs further apart than the noise\n", r->tau, r->pairs);
 	return LK_OK;
 }
 
@@ -107,6 +110,8 @@ static lk_status put_json(const lc_program *p, const lc_bench_result *r, FILE *o
 	lk_json_put_integer(&w, "ranks", r->ranks);
 	lk_json_put_integer(&w, "rounds", r->rounds);
 	lk_json_put_number(&w, "spread", r->spread);
+	lk_json_put_number(&w, "tau", r->tau);
+	lk_json_put_integer(&w, "tau_pairs", r->pairs);
 	lk_json_array(&w, "schedules");
 	for (int i = 0; i < r->count; i++) {
 		lk_json_object(&w, NULL);
@@ -116,6 +121,9 @@ static lk_status put_json(const lc_program *p, const lc_bench_result *r, FILE *o
 		lk_json_put_number(&w, "sent_bytes", r->rows[i].moved.sent);
 		lk_json_put_number(&w, "between_groups_bytes", r->rows[i].moved.between);
 		lk_json_put_number(&w, "touched_bytes", r->rows[i].moved.touched);
+		if (r->rows[i].checked) lk_json_put_bool(&w, "agrees", r->rows[i].agrees);
+		else lk_json_put_null(&w, "agrees");
+		lk_json_put_number(&w, "predicted", r->rows[i].predicted);
 		lk_json_array(&w, "rounds");
 		for (int k = 0; k < r->rounds; k++) lk_json_put_number(&w, NULL, r->rows[i].seconds[k]);
 		lk_json_array_end(&w);
@@ -134,11 +142,17 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 	int count;
 	lc_bench_options o = {.sizes = request->sizes, .set = request->set, .seed = request->seed, .repeat = request->repeat};
 	lc_bench_result result = {0};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
 	LK_TRY(lc_pick_program(answer, request, &p, err));
 	lk_status status = make_variants(p, request->schedule, &variants, &count, err);
+	if (status == LK_OK && request->cluster) status = lk_cluster_parse(&arena, request->cluster, &cluster, err);
+	if (request->cluster) o.cluster = &cluster;
 	if (status == LK_OK) status = lc_bench(p, variants, count, &o, &result, err);
 	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(p, &result, out, err) : put_text(p, &result, out);
+	for (int i = 0; i < result.count; i++) answer->no |= result.rows[i].checked && !result.rows[i].agrees;
 	lc_bench_free(&result);
+	lk_arena_free(&arena);
 	free_variants(variants, count);
 	return status;
 }

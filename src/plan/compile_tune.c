@@ -111,6 +111,7 @@ static lk_status recall(tuning *t, const lk_wise *entry, bool *hit, lk_error *er
 	if (!lk_push(&t->search.found)) return lk_oom(err);
 	t->search.found.at[t->search.found.count - 1] = t->search.found.at[0];
 	if (entry->measured) {
+		found.simulated_s = found.time.seconds;
 		found.time.seconds = entry->seconds, found.measured = true;
 		t->search.plain.time.seconds = entry->plain, t->search.plain.measured = true;
 	}
@@ -119,16 +120,28 @@ static lk_status recall(tuning *t, const lk_wise *entry, bool *hit, lk_error *er
 	return LK_OK;
 }
 
+/* The mesh and sizes as a text, also of the axis that the GPUs decided. */
+static lk_status measure(tuning *t, lk_error *err) {
+	int last = t->p->axis_count - 1, top = t->request->top > 0 ? t->request->top : TOP;
+	const char *sizes = t->request->sizes ? t->request->sizes : "", *axis = t->p->axes[last].name;
+	if (!t->request->measure) return LK_OK;
+	if (!names(sizes, axis))
+		sizes = lk_arena_printf(&t->arena, "%s%s%s=%lld", sizes, *sizes ? "," : "", axis, (long long)t->sizes.symbol[last]);
+	if (!sizes) return lk_oom(err);
+	return lk_search_measure(t->p, &t->search, top, sizes, t->request->set, t->request->seed, err);
+}
+
 static lk_status look(tuning *t, lk_error *err) {
 	lk_search_free(&t->search);
 	t->options.only_plain = false;
-	return lk_search_run(t->p, &t->options, &t->search, err);
+	LK_TRY(lk_search_run(t->p, &t->options, &t->search, err));
+	return measure(t, err);
 }
 
 static lk_status remember(tuning *t, const char *where, lk_error *err) {
 	const lk_found *best = &t->search.found.at[0];
 	const char *text = lk_wisdom_text(&t->wisdom.arena, &best->schedule);
-	lk_wise entry = {t->search.plain_hash, where, false, best->time.seconds, t->search.plain.time.seconds, text};
+	lk_wise entry = {t->search.plain_hash, where, best->measured, best->time.seconds, t->search.plain.time.seconds, text};
 	if (!text) return lk_oom(err);
 	LK_TRY(lk_wisdom_keep(&t->wisdom, &entry, err));
 	return lk_wisdom_write(&t->wisdom, t->request->wisdom, err);
@@ -142,10 +155,26 @@ static lk_status find(tuning *t, lk_error *err) {
 	t->options.only_plain = true;
 	LK_TRY(lk_search_run(t->p, &t->options, &t->search, err));
 	const lk_wise *entry = lk_wisdom_find(&t->wisdom, t->search.plain_hash, where);
-	if (entry) LK_TRY(recall(t, entry, &t->tuned.remembered, err));
+	if (entry && (entry->measured || !t->request->measure)) LK_TRY(recall(t, entry, &t->tuned.remembered, err));
 	if (t->tuned.remembered) return LK_OK;
 	LK_TRY(look(t, err));
 	return remember(t, where, err);
+}
+
+/* ---- the file's own schedules ---- */
+
+static lk_status time_own(tuning *t, lk_error *err) {
+	const char *name = t->request->schedule;
+	const lc_schedule *one = NULL;
+	bool all = name && strcmp(name, "all") == 0;
+	if (!all) LK_TRY(lc_pick_schedule(t->p, name, &one, err));
+	t->tuned.own = LK_ARRAY(&t->arena, lk_found, t->p->schedules.count + 1);
+	if (!t->tuned.own) return lk_oom(err);
+	for (size_t i = 0; i < t->p->schedules.count; i++) {
+		const lc_schedule *s = &t->p->schedules.at[i];
+		if (all || s == one) LK_TRY(lk_search_time(t->p, s, &t->options, &t->tuned.own[t->tuned.own_count++], err));
+	}
+	return LK_OK;
 }
 
 /* ---- evidence ---- */
@@ -168,6 +197,7 @@ static lk_status tune(tuning *t, FILE *out, lk_error *err) {
 	LK_TRY(check_ranks(t, err));
 	t->options = (lk_search_options){.cluster = &t->cluster, .sizes = &t->sizes, .programs = t->request->programs};
 	LK_TRY(find(t, err));
+	LK_TRY(time_own(t, err));
 	LK_TRY(verify(t, err));
 	t->tuned.p = t->p, t->tuned.sizes = &t->sizes, t->tuned.cluster = &t->cluster, t->tuned.search = &t->search;
 	t->tuned.top = t->request->top > 0 ? t->request->top : TOP;

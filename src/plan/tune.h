@@ -2,6 +2,7 @@
  *
  *   timed.c           how long one program takes
  *   tune_search.c     rewrites from the best program on, until there are no new ones or enough
+ *   tune_measure.c    the fastest few, run for real
  *   tune_wisdom.c     a text file of what was found before
  *   tune_print.c      the answer, as text or JSON
  *   compile_tune.c    `lockstep compile tune`
@@ -16,7 +17,7 @@
 
 enum {
 	LK_TUNE_PROGRAMS = 2000,      /* that a search looks at unless it is told */
-	LK_TUNE_OPERATIONS = 400000,  /* that it simulates, then: large programs take longer */
+	LK_TUNE_OPERATIONS = 300000,  /* that it simulates, then: large programs take longer */
 };
 
 /* A program that was looked at: by which directives it came about, and how long it takes. */
@@ -25,6 +26,7 @@ typedef struct lk_found {
 	uint64_t hash;
 	lk_timed time;
 	bool measured;         /* `time.seconds` is a measurement */
+	double simulated_s;    /* then: what the simulation said */
 } lk_found;
 
 typedef struct lk_search {
@@ -51,6 +53,11 @@ lk_status lk_search_run(const lc_program *p, const lk_search_options *o, lk_sear
 void lk_search_free(lk_search *s);
 /* Times one schedule as the search does. */
 lk_status lk_search_time(const lc_program *p, const lc_schedule *s, const lk_search_options *o, lk_found *out, lk_error *err);
+
+/* Runs the first `top` of what was found, and the plain program, on this machine as C and MPI (bench.h); the mesh is that of
+ * `sizes`, a text. Those come first then, in the order of their measured times. */
+lk_status lk_search_measure(const lc_program *p, lk_search *search, int top, const char *sizes, const char *settings, int seed,
+                            lk_error *err);
 
 /* ---- wisdom ---- */
 
@@ -95,6 +102,8 @@ typedef struct lk_tuned {
 	bool verified;
 	lc_verdict verdict;     /* of the fastest against the plain program */
 	int top;
+	lk_found *own;          /* schedules of the file that were asked for, with their names */
+	int own_count;
 	const char *const *warnings; /* lines of a wisdom file that were ignored */
 	size_t warning_count;
 } lk_tuned;

@@ -14,12 +14,15 @@ static char *schedule_text(const lc_schedule *s, lk_arena *arena) {
 	return text ? text : (char *)(uintptr_t)"plain";
 }
 
-static void put_row(const lk_tuned *t, const char *rank, const lk_found *f, lk_arena *arena, FILE *out) {
-	char time[32], compute[32], exposed[32];
-	fprintf(out, "%5s  %-10s %-10s %-10s %6.2fx  %s%s\n", rank, lk_format_seconds(f->time.seconds, time, sizeof time),
+/* `name`: of a schedule of the file, or NULL. */
+static void put_row(const lk_tuned *t, const char *rank, const char *name, const lk_found *f, lk_arena *arena, FILE *out) {
+	char time[32], compute[32], exposed[32], simulated[32];
+	fprintf(out, "%5s  %-10s %-10s %-10s %6.2fx  %s%s%s%s", rank, lk_format_seconds(f->time.seconds, time, sizeof time),
 	        lk_format_seconds(f->time.compute_s, compute, sizeof compute),
 	        lk_format_seconds(f->time.exposed_s, exposed, sizeof exposed), t->search->plain.time.seconds / f->time.seconds,
-	        schedule_text(&f->schedule, arena), f->measured ? " (measured)" : "");
+	        name ? name : "", name ? ": " : "", schedule_text(&f->schedule, arena), f->measured ? "  (measured" : "");
+	if (f->measured && f->simulated_s > 0) fprintf(out, "; simulated %s", lk_format_seconds(f->simulated_s, simulated, sizeof simulated));
+	fputs(f->measured ? ")\n" : "\n", out);
 }
 
 static void put_sizes(const lk_tuned *t, FILE *out) {
@@ -71,9 +74,10 @@ void lk_tuned_text(const lk_tuned *t, FILE *out) {
 	fprintf(out, "\n%5s  %-10s %-10s %-10s %7s  %s\n", "rank", "time", "compute", "exposed", "gain", "schedule");
 	for (int i = 0; i < shown(t); i++) {
 		snprintf(rank, sizeof rank, "%d", i + 1);
-		put_row(t, rank, &t->search->found.at[i], &arena, out);
+		put_row(t, rank, NULL, &t->search->found.at[i], &arena, out);
 	}
-	put_row(t, "", &t->search->plain, &arena, out);
+	put_row(t, "", NULL, &t->search->plain, &arena, out);
+	for (int i = 0; i < t->own_count; i++) put_row(t, "file", t->own[i].schedule.name, &t->own[i], &arena, out);
 	fputc('\n', out);
 	put_verdict(t, out);
 	if (t->search->found.at[0].schedule.count) {
@@ -83,13 +87,15 @@ void lk_tuned_text(const lk_tuned *t, FILE *out) {
 	lk_arena_free(&arena);
 }
 
-static void json_found(lk_json_writer *w, const lk_tuned *t, const char *key, const lk_found *f, lk_arena *arena) {
+static void json_found(lk_json_writer *w, const lk_tuned *t, const char *key, const char *name, const lk_found *f, lk_arena *arena) {
 	lk_json_object(w, key);
+	if (name) lk_json_put_text(w, "name", name);
 	lk_json_put_number(w, "time_s", f->time.seconds);
 	lk_json_put_number(w, "compute_s", f->time.compute_s);
 	lk_json_put_number(w, "exposed_s", f->time.exposed_s);
 	lk_json_put_number(w, "gain", t->search->plain.time.seconds / f->time.seconds);
 	lk_json_put_bool(w, "measured", f->measured);
+	if (f->measured && f->simulated_s > 0) lk_json_put_number(w, "simulated_s", f->simulated_s);
 	lk_json_put_text(w, "schedule", schedule_text(&f->schedule, arena));
 	lk_json_object_end(w);
 }
@@ -125,9 +131,12 @@ lk_status lk_tuned_json(const lk_tuned *t, FILE *out, lk_error *err) {
 	lk_json_put_bool(&w, "complete", !s->capped);
 	lk_json_put_number(&w, "seconds", s->seconds);
 	lk_json_object_end(&w);
-	json_found(&w, t, "plain", &s->plain, &arena);
+	json_found(&w, t, "plain", NULL, &s->plain, &arena);
 	lk_json_array(&w, "schedules");
-	for (int i = 0; i < shown(t); i++) json_found(&w, t, NULL, &s->found.at[i], &arena);
+	for (int i = 0; i < shown(t); i++) json_found(&w, t, NULL, NULL, &s->found.at[i], &arena);
+	lk_json_array_end(&w);
+	lk_json_array(&w, "file");
+	for (int i = 0; i < t->own_count; i++) json_found(&w, t, NULL, t->own[i].schedule.name, &t->own[i], &arena);
 	lk_json_array_end(&w);
 	if (t->verified) json_verdict(&w, &t->verdict);
 	else lk_json_put_null(&w, "verified");

@@ -1,10 +1,13 @@
-/* tune_search.c: best first: of all programs found so far, the fastest that was not yet rewritten is, by every move that
- * is legal; new programs (by hash) are timed. It ends when nothing new is found, or after a number of programs. */
+/* tune_search.c: of all programs found so far, one that was not yet rewritten is, by every move that is legal: the fastest
+ * of those that split, reorder, slice made, then the fastest of all. New programs (by hash) are timed. It ends when nothing
+ * new is found, or after a number of programs. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "plan/tune.h"
+
+enum { SEARCHED = 4, REFINED = 32 };
 
 /* One program: how it came about, and itself while it waits to be rewritten. */
 typedef struct candidate {
@@ -45,21 +48,25 @@ static bool open_chunks(const lc_steps *steps) {
 	return false;
 }
 
-static lk_status time_chunks(const searcher *x, const lc_steps *steps, const lc_sizes *sizes, lk_timed *best, int64_t *chunks,
-                             lk_error *err) {
-	static const int64_t tried[] = {2, 4, 8, 16};
-	*chunks = 0;
-	if (!open_chunks(steps)) return lk_time_steps(steps, sizes, x->o->cluster, &x->constants, 0, best, err);
-	for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+/* One number of chunks for all overlaps that leave it open: while searching SEARCHED, for the fastest all those of a list. */
+static lk_status time_chunks(const searcher *x, const lc_steps *steps, const lc_sizes *sizes, bool all, lk_timed *best,
+                             int64_t *chunks, lk_error *err) {
+	static const int64_t tried[] = {2, SEARCHED, 8, 16};
+	bool open = open_chunks(steps);
+	*chunks = open ? SEARCHED : 0;
+	LK_TRY(lk_time_steps(steps, sizes, x->o->cluster, &x->constants, *chunks, best, err));
+	x->s->operations += best->operations;
+	for (size_t i = 0; all && open && i < sizeof tried / sizeof *tried; i++) {
 		lk_timed one;
+		if (tried[i] == SEARCHED) continue;
 		LK_TRY(lk_time_steps(steps, sizes, x->o->cluster, &x->constants, tried[i], &one, err));
-		if (*chunks && one.seconds >= best->seconds) continue;
-		*best = one, *chunks = tried[i];
+		x->s->operations += one.operations;
+		if (one.seconds < best->seconds) *best = one, *chunks = tried[i];
 	}
 	return LK_OK;
 }
 
-static lk_status time_program(const searcher *x, const lc_program *q, lk_timed *time, int64_t *chunks, lk_error *err) {
+static lk_status time_program(const searcher *x, const lc_program *q, bool all, lk_timed *time, int64_t *chunks, lk_error *err) {
 	lc_sizes refined = {0};
 	const lc_sizes *sizes = x->o->sizes;
 	lc_steps *steps = NULL;
@@ -69,7 +76,7 @@ static lk_status time_program(const searcher *x, const lc_program *q, lk_timed *
 		sizes = &refined;
 	}
 	if (status == LK_OK) status = lc_steps_make(q, &steps, err);
-	if (status == LK_OK) status = time_chunks(x, steps, sizes, time, chunks, err);
+	if (status == LK_OK) status = time_chunks(x, steps, sizes, all, time, chunks, err);
 	lc_steps_free(steps);
 	if (sizes == &refined) lc_sizes_free(&refined);
 	return status;
@@ -89,9 +96,9 @@ static lk_status consider(searcher *x, lc_program *q, int parent, const lc_direc
 	if (d) c.last = *d, c.depth = x->all.at[parent].depth + 1;
 	lk_status status = LK_OK;
 	if (seen(x, c.hash)) x->s->known++;
-	else if ((status = time_program(x, q, &c.time, &c.chunks, err)) == LK_ERR_INPUT && d) x->s->refused++;
+	else if ((status = time_program(x, q, false, &c.time, &c.chunks, err)) == LK_ERR_INPUT && d) x->s->refused++;
 	else if (status == LK_OK) {
-		x->s->looked++, x->s->operations += c.time.operations;
+		x->s->looked++;
 		if (!lk_push(&x->all)) status = lk_oom(err);
 		else *lk_last(&x->all) = c, q = NULL;
 	}
@@ -145,16 +152,27 @@ static bool before(const candidate *a, const candidate *b) {
 	return a->depth < b->depth;
 }
 
+/* Made by what changes which values are computed. Those are few, and open ways whose gain shows later (a sliced state
+ * gains by what is fused then), so all of them are looked at before anything that only runs values together. */
+static bool rewritten(const candidate *c) {
+	return c->depth == 0 || c->last.kind == LC_SPLIT || c->last.kind == LC_REORDER || c->last.kind == LC_SLICE_STATE ||
+	       c->last.kind == LC_HIERARCHICAL;
+}
+
+static bool sooner(const candidate *a, const candidate *b) {
+	return rewritten(a) != rewritten(b) ? rewritten(a) : before(a, b);
+}
+
 static int next_candidate(const searcher *x) {
 	int best = -1;
 	for (size_t i = 0; i < x->all.count; i++)
-		if (!x->all.at[i].expanded && (best < 0 || before(&x->all.at[i], &x->all.at[best]))) best = (int)i;
+		if (!x->all.at[i].expanded && (best < 0 || sooner(&x->all.at[i], &x->all.at[best]))) best = (int)i;
 	return best;
 }
 
 /* ---- results ---- */
 
-static lk_status found_of(searcher *x, int id, lk_found *out, lk_error *err) {
+static lk_status found_of(searcher *x, int id, int64_t chunks, lk_found *out, lk_error *err) {
 	const candidate *c = &x->all.at[id];
 	lc_directive *list = LK_ARRAY(&x->s->arena, lc_directive, (size_t)c->depth + 1);
 	if (!list) return lk_oom(err);
@@ -162,25 +180,43 @@ static lk_status found_of(searcher *x, int id, lk_found *out, lk_error *err) {
 	for (int i = id; x->all.at[i].parent >= 0; i = x->all.at[i].parent) {
 		lc_directive *d = &list[x->all.at[i].depth - 1];
 		*d = x->all.at[i].last;
-		if (x->all.at[i].open) d->chunks = c->chunks;
+		if (x->all.at[i].open) d->chunks = chunks;
 	}
 	return LK_OK;
 }
 
+/* The fastest, with the best number of chunks for their overlaps. */
+static lk_status refine(searcher *x, candidate *c, int id, lk_error *err) {
+	lk_found open;
+	lc_program *q = NULL;
+	if (!c->chunks) return LK_OK;
+	LK_TRY(found_of(x, id, 0, &open, err));
+	LK_TRY(lc_rewrite_all(x->origin, &open.schedule, &q, err));
+	lk_status status = time_program(x, q, true, &c->time, &c->chunks, err);
+	lc_program_free(q);
+	return status;
+}
+
 static int compare(const void *a, const void *b) {
-	const lk_found *x = a, *y = b;
+	const candidate *x = *(candidate *const *)a, *y = *(candidate *const *)b;
 	if (x->time.seconds != y->time.seconds) return x->time.seconds < y->time.seconds ? -1 : 1;
-	if (x->schedule.count != y->schedule.count) return x->schedule.count < y->schedule.count ? -1 : 1;
-	return x->hash < y->hash ? -1 : x->hash > y->hash;
+	if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
+	return x < y ? -1 : x > y;
 }
 
 static lk_status collect(searcher *x, lk_error *err) {
-	for (size_t i = 0; i < x->all.count; i++) {
-		if (!lk_push(&x->s->found)) return lk_oom(err);
-		LK_TRY(found_of(x, (int)i, lk_last(&x->s->found), err));
+	size_t count = x->all.count;
+	candidate **order = LK_ARRAY(&x->s->arena, candidate *, count);
+	if (!order || !lk_reserve(&x->s->found, count)) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) order[i] = &x->all.at[i];
+	qsort(order, count, sizeof *order, compare);
+	for (size_t i = 0; i < count && i < REFINED; i++) LK_TRY(refine(x, order[i], (int)(order[i] - x->all.at), err));
+	qsort(order, count, sizeof *order, compare);
+	for (size_t i = 0; i < count; i++) {
+		lk_found *out = &x->s->found.at[x->s->found.count++];
+		LK_TRY(found_of(x, (int)(order[i] - x->all.at), order[i]->chunks, out, err));
+		if (order[i] == &x->all.at[0]) x->s->plain = *out, x->s->plain_hash = out->hash;
 	}
-	x->s->plain = x->s->found.at[0], x->s->plain_hash = x->s->plain.hash;
-	qsort(x->s->found.at, x->s->found.count, sizeof *x->s->found.at, compare);
 	return LK_OK;
 }
 
@@ -226,7 +262,7 @@ lk_status lk_search_time(const lc_program *p, const lc_schedule *s, const lk_sea
 	*out = (lk_found){.schedule = *s};
 	LK_TRY(lc_rewrite_all(p, s, &q, err));
 	out->hash = lc_program_hash(q);
-	lk_status status = time_program(&x, q, &out->time, &chunks, err);
+	lk_status status = time_program(&x, q, false, &out->time, &chunks, err);
 	lc_program_free(q);
 	return status;
 }

@@ -67,21 +67,31 @@ compare() { # file program executable ranks kind
 	done
 }
 
+# The file with eight more schedules, drawn of those that the tuner finds legal.
+with_drawn() { # file program
+	local sizes i=0 directives
+	cat "$1"
+	sizes=$(sizes_of "$1" "$2" "$(mesh "$(sed -n "s/^program $2(mesh \([^)]*\)).*/\1/p" "$1")" 4)" large) || return 0
+	"$lockstep" compile tune "$1" --program "$2" --sizes "$sizes" --gpu h100-sxm --programs 400 --top 400 -o json |
+		sed -n 's/^ *"schedule": "\(.*;.*\)",\{0,1\}$/\1/p' | sort -u | awk 'BEGIN { srand(8) } { print rand() "\t" $0 }' | sort | head -n 8 | cut -f 2 |
+		while read -r directives; do i=$((i + 1)) && printf 'schedule drawn%d for %s { %s }\n' $i "$2" "$directives"; done
+}
+
 program() { # file program
-	local base=$work/$2 ranks options
-	"$lockstep" compile emit "$1" --program "$2" --schedule all --target mpi --out "$base.c"
-	"$lockstep" compile emit "$1" --program "$2" --schedule all --target mpi --header --out "$base.h"
-	mpicc "${flags[@]}" -O2 -o "$base" "$base.c" -lm
-	mpicc "${flags[@]}" -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o "$base.san" "$base.c" -lm
-	for options in "" -DLOCKSTEP_NO_MAIN; do
-		OMPI_CC=clang mpicc "${flags[@]}" -Wno-unused-command-line-argument $options -fsyntax-only "$base.c"
-	done
+	local base=$work/$2 file=$1 ranks
+	if [[ $1 == examples/* ]]; then with_drawn "$1" "$2" > "$base.lk" && file=$base.lk; fi
+	"$lockstep" compile emit "$file" --program "$2" --schedule all --target mpi --out "$base.c"
+	"$lockstep" compile emit "$file" --program "$2" --schedule all --target mpi --header --out "$base.h"
+	mpicc "${flags[@]}" -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -o "$base.san" "$base.c" -lm
+	for ranks in 1 3; do compare "$file" "$2" "$base.san" $ranks large; done
+	compare "$file" "$2" "$base.san" 4 small
+	OMPI_CC=clang mpicc "${flags[@]}" -O3 -DLOCKSTEP_NO_MAIN -c -o "$base.o" "$base.c"
 	mpicc "${flags[@]}" -fsyntax-only -x c "$base.h"
-	for ranks in 1 2 3 4; do compare "$1" "$2" "$base" $ranks large; done
-	compare "$1" "$2" "$base" 4 small
-	for ranks in 3 4; do compare "$1" "$2" "$base.san" $ranks large; done
-	compare "$1" "$2" "$base.san" 4 small
-	rm -f "$base" "$base.san"
+	if [[ $1 == examples/* ]]; then
+		mpicc "${flags[@]}" -O2 -o "$base" "$base.c" -lm
+		for ranks in 1 2 3 4; do compare "$file" "$2" "$base" $ranks large; done
+	fi
+	rm -f "$base" "$base.san" "$base.o"
 }
 
 if [ "$1" = --program ]; then # one program, for xargs below

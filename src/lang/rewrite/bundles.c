@@ -11,8 +11,10 @@ static lk_status add(lc_build *b, const lc_directive *d, const uint8_t *set, lk_
 	if (b->to->bundles.count == INT16_MAX)
 		return lc_wrong(b->from, d->line, d->column, err, "more than %d bundles", INT16_MAX);
 	if (!lk_push(&b->to->bundles)) return lk_oom(err);
-	*lk_last(&b->to->bundles) = (lc_bundle){.kind = d->kind, .chunk = d->chunk, .order = d->order, .chunks = d->chunks,
-	                                        .size = d->size, .name = d->result_count ? d->results[0].text : NULL};
+	lc_bundle *bundle = lk_last(&b->to->bundles);
+	*bundle = (lc_bundle){.kind = d->kind, .name = d->result_count ? d->results[0].text : NULL};
+	if (d->kind == LC_OVERLAP) bundle->chunk = d->chunk, bundle->order = d->order, bundle->chunks = d->chunks;
+	if (d->kind == LC_BUCKET) bundle->size = d->size;
 	for (size_t i = 0; i < b->from->nodes.count; i++)
 		if (set[i]) *slot(&b->to->nodes.at[b->map[i]], d->kind) = (int16_t)(b->to->bundles.count - 1);
 	return LK_OK;

@@ -86,7 +86,8 @@ static lk_status check_place(const fuser *f, int id, lk_error *err) {
 		if (!in_pass(f, n->in[k])) continue;
 		if (n->op == LC_REDUCESCATTER) {
 			refuse(f, err, "%s scatters what the pass computes, but a pass begins with it", lc_part_name(n));
-			return lk_hint(err, "leave %s out, or fuse what follows it", lc_part_name(x));
+			return lk_hint(err, x->part_of == n->part_of ? "give what it scatters a name of its own, and leave that out"
+			                                             : "leave what it scatters out");
 		}
 		if ((x->op != LC_ALLGATHER || n->op == LC_UPDATE) && x->op != LC_SEND) continue;
 		refuse(f, err, "%s reads what %s hands on, but a pass ends with that", lc_part_name(n), lc_part_name(x));
@@ -201,14 +202,14 @@ static lk_status check(fuser *f, lk_arena *arena, lk_error *err) {
 	}
 	if (!any) return refuse(f, err, "there is nothing to fuse");
 	LK_TRY(check_used(f, live, err));
+	for (int i = 0; i < count(f); i++)
+		if (in_pass(f, i)) LK_TRY(check_op(f, i, err));
+	for (int i = 0; i < count(f); i++)
+		if (in_pass(f, i)) LK_TRY(check_place(f, i, err));
 	LK_TRY(check_space(f, err));
 	LK_TRY(check_after(f, err));
 	for (int i = 0; i < count(f); i++) f->set[i] = in_pass(f, i), f->after[i] = 0;
 	LK_TRY(lc_check_convex(f->p, f->set, f->d, err));
-	for (int i = 0; i < count(f); i++)
-		if (f->set[i]) LK_TRY(check_op(f, i, err));
-	for (int i = 0; i < count(f); i++)
-		if (f->set[i]) LK_TRY(check_place(f, i, err));
 	LK_TRY(check_collectives(f, err));
 	if (!computes) {
 		refuse(f, err, "%s computes nothing that a pass could hold", f->d->names[0].text);

@@ -10,7 +10,7 @@ typedef struct overlapper {
 	const lc_program *p;
 	const lc_directive *d;
 	uint8_t *set, *part;  /* part: 1 + the word that names a value */
-	int group[PARTS];     /* words that feed each other have one group */
+	int *stem;            /* [values] towards the last of those that hang together */
 	int *dims;
 } overlapper;
 
@@ -52,38 +52,48 @@ static lk_status check_passes(const overlapper *o, lk_error *err) {
 	return LK_OK;
 }
 
-static void join(overlapper *o, int a, int b) {
-	int from = o->group[a], to = o->group[b];
-	for (int w = 0; w < o->d->name_count; w++)
-		if (o->group[w] == from) o->group[w] = to;
+static int root_of(const overlapper *o, int id) {
+	while (o->stem[id] != id) id = o->stem[id];
+	return id;
 }
 
-/* How many groups of words feed each other. */
-static int find_groups(overlapper *o) {
-	int groups = 0;
-	for (int w = 0; w < o->d->name_count; w++) o->group[w] = w;
-	for (int i = 0; i < count(o); i++)
+/* Values that feed each other, or are one pass, hang together. */
+static void find_stems(overlapper *o) {
+	for (int i = 0; i < count(o); i++) {
+		o->stem[i] = i;
 		for (int k = 0; k < node(o, i)->inputs && o->set[i]; k++)
-			if (o->set[node(o, i)->in[k]]) join(o, o->part[i] - 1, o->part[node(o, i)->in[k]] - 1);
-	for (int w = 0; w < o->d->name_count; w++) {
-		bool first = true;
-		for (int v = 0; v < w; v++) first &= o->group[v] != o->group[w];
-		groups += first;
+			if (o->set[node(o, i)->in[k]]) o->stem[root_of(o, node(o, i)->in[k])] = i;
+		for (int k = 0; k < i && o->set[i] && node(o, i)->fuse >= 0; k++)
+			if (o->set[k] && node(o, k)->fuse == node(o, i)->fuse) o->stem[root_of(o, k)] = root_of(o, i);
 	}
-	return groups;
 }
 
-static lk_status check_groups(overlapper *o, bool *chunks, lk_error *err) {
-	int groups = find_groups(o), apart = 0;
-	bool asked = *o->d->chunk || o->d->chunks || o->d->order;
-	*chunks = groups == 1;
-	if (groups == 1 || (groups == o->d->name_count && !asked)) return LK_OK;
-	for (int w = 1; w < o->d->name_count && !apart; w++)
-		if (o->group[w] != o->group[0]) apart = w;
-	const lc_word *w = &o->d->names[apart];
-	lc_word_wrong(o->p, w, err, "%s neither feeds nor is fed by %s", w->text, o->d->names[0].text);
+static lk_status apart(const overlapper *o, const lc_word *w, bool asked, lk_error *err) {
+	const lc_word *first = &o->d->names[0];
+	if (w != first) lc_word_wrong(o->p, w, err, "%s neither feeds nor is fed by %s", w->text, first->text);
+	else lc_word_wrong(o->p, w, err, "%s stands for several that do not feed each other", w->text);
 	return asked ? lk_hint(err, "what runs side by side has no chunks: leave chunk and order out")
 	             : lk_hint(err, "overlap them in directives of their own");
+}
+
+/* Either all hangs together, and is cut into chunks, or every name stands for one thing, and they run side by side. */
+static lk_status check_groups(overlapper *o, bool *chunks, lk_error *err) {
+	bool asked = *o->d->chunk || o->d->chunks || o->d->order;
+	int of_word[PARTS], first = -1, other = -1, split = -1, joined = 0;
+	memset(of_word, 0xff, sizeof of_word);
+	find_stems(o);
+	for (int i = 0; i < count(o); i++) {
+		if (!o->set[i]) continue;
+		int root = root_of(o, i), w = o->part[i] - 1;
+		if (first < 0) first = root;
+		if (root != first) other = w;
+		if (of_word[w] >= 0 && of_word[w] != root) split = w;
+		for (int v = 0; v < o->d->name_count && of_word[w] < 0; v++) joined += v != w && of_word[v] == root;
+		of_word[w] = root;
+	}
+	*chunks = other < 0;
+	if (*chunks || (split < 0 && !joined && !asked)) return LK_OK;
+	return apart(o, &o->d->names[split >= 0 ? split : other], asked, err);
 }
 
 static lk_status check_ring(const overlapper *o, lk_error *err) {
@@ -97,15 +107,26 @@ static lk_status check_ring(const overlapper *o, lk_error *err) {
 	return lk_hint(err, "write order linear, or add the collective");
 }
 
+/* Two names of one pass are one stage. */
+static bool one_pass(const overlapper *o) {
+	int pass = -2;
+	for (int i = 0; i < count(o); i++) {
+		if (!o->set[i]) continue;
+		if (pass == -2) pass = node(o, i)->fuse;
+		if (node(o, i)->fuse != pass || pass < 0) return false;
+	}
+	return true;
+}
+
 static lk_status check(overlapper *o, lk_arena *arena, lk_error *err) {
 	bool chunks;
-	if (o->d->name_count < 2) {
-		lc_wrong(o->p, o->d->line, o->d->column, err, "one stage alone does not overlap");
-		return lk_hint(err, "name producer and consumer: overlap {y,F} chunk");
-	}
 	if (o->d->name_count > PARTS)
 		return lc_wrong(o->p, o->d->line, o->d->column, err, "more than %d stages in one overlap", PARTS);
 	LK_TRY(mark(o, arena, err));
+	if (o->d->name_count < 2 || one_pass(o)) {
+		lc_wrong(o->p, o->d->line, o->d->column, err, "one stage alone does not overlap");
+		return lk_hint(err, "name producer and consumer: overlap {y,F} chunk");
+	}
 	LK_TRY(check_passes(o, err));
 	LK_TRY(check_groups(o, &chunks, err));
 	LK_TRY(lc_check_convex(o->p, o->set, o->d, err));
@@ -117,8 +138,8 @@ static lk_status check(overlapper *o, lk_arena *arena, lk_error *err) {
 lk_status lc_rewrite_overlap(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	overlapper o = {.p = p, .d = d, .set = lc_new_set(p, &arena), .part = lc_new_set(p, &arena)};
-	o.dims = LK_ARRAY(&arena, int, p->nodes.count);
-	lk_status status = o.set && o.part && o.dims ? check(&o, &arena, err) : lk_oom(err);
+	o.dims = LK_ARRAY(&arena, int, p->nodes.count), o.stem = LK_ARRAY(&arena, int, p->nodes.count);
+	lk_status status = o.set && o.part && o.dims && o.stem ? check(&o, &arena, err) : lk_oom(err);
 	if (status == LK_OK) status = lc_add_bundle(p, d, o.set, out, err);
 	lk_arena_free(&arena);
 	return status;

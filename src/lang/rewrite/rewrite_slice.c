@@ -101,10 +101,23 @@ static lk_status check_state(const slicer *s, int id, lk_error *err) {
 	return lk_hint(err, "leave it out");
 }
 
+/* Without gather and slice: it was sliced by a directive before. */
+static lk_status check_whole(const slicer *s, int word, lk_error *err) {
+	const lc_word *w = &s->d->names[word];
+	for (int i = 0; i < count(s) && s->axis[word] < 0; i++)
+		for (int a = 0; a < s->p->axis_count && s->of[i] == word; a++) {
+			if (node(s, i)->layout[a].kind != LC_S) continue;
+			lc_word_wrong(s->p, w, err, "%s is kept in slices already", w->text);
+			return lk_hint(err, "leave it out");
+		}
+	return LK_OK;
+}
+
 static lk_status check(slicer *s, lk_error *err) {
 	for (int w = 0; w < s->d->name_count; w++) {
 		LK_TRY(find_state(s, w, err));
 		find_cut(s, w);
+		LK_TRY(check_whole(s, w, err));
 	}
 	for (int i = 0; i < count(s); i++)
 		for (int k = lc_first_read(node(s, i)); k < node(s, i)->inputs; k++) LK_TRY(check_reader(s, i, k, err));

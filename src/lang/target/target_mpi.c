@@ -7,7 +7,8 @@
 #include "hw/data.h"
 #include "lang/target/target.h"
 
-static const char *const runtime_files[] = {"target/numbers.h", "target/mpi.h", "target/linear.h", "target/mpi_ring.h"};
+static const char *const runtime_files[] = {"target/numbers.h", "target/mpi.h", "target/linear.h", "target/mpi_ring.h",
+	"target/mpi_overlap.h"};
 enum { RUNTIME_FILES = sizeof runtime_files / sizeof *runtime_files };
 
 /* ---- steps ---- */
@@ -16,7 +17,7 @@ lk_status lc_mpi_any(lc_mpi *c, const lc_step *s) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_mpi_map, [LC_STEP_CONTRACT] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,
 		[LC_STEP_COMM] = lc_mpi_comm, [LC_STEP_SEND] = lc_mpi_comm,
-		[LC_STEP_RING] = lc_mpi_ring, [LC_STEP_OVERLAP] = lc_mpi_overlap_plain,
+		[LC_STEP_RING] = lc_mpi_ring, [LC_STEP_OVERLAP] = lc_mpi_overlap,
 	};
 	return kinds[s->kind](c, s);
 }

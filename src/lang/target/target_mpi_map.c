@@ -247,7 +247,22 @@ static int outer_loops(const lc_pass *pass, int id) {
 	while (outer < pass->loops.count && lc_place_moves(&pass->loops, at, outer)) outer++;
 	for (int l = outer; l < pass->loops.count; l++)
 		if (lc_place_moves(&pass->loops, at, l)) return -1;
-	return outer == 0 && pass->ranged ? -1 : outer;
+	return outer;
+}
+
+/* One sum for all calls of a ranged pass: in a variable inside, in memory between. */
+static bool carried(const lc_pass *pass, int id) { return pass->ranged && outer_loops(pass, id) == 0; }
+
+/* Sums of floats along the inner loop are made of blocks: compilers do not reorder additions, but rt_sum's are in lanes. */
+static bool blocked(const lc_pass *pass, int id) {
+	int outer = outer_loops(pass, id);
+	return pass->loops.count && outer >= 0 && outer < pass->loops.count && lc_is_real(format(pass, id)) && format(pass, id) != LC_F64;
+}
+
+static bool any_blocked(const lc_pass *pass) {
+	for (size_t i = 0; i < pass->results.count; i++)
+		if (blocked(pass, pass->results.at[i])) return true;
+	return false;
 }
 
 static const char *identity(const lc_pass *pass, int id) {
@@ -272,9 +287,18 @@ static void put_joined(lc_pass *pass, int id, int depth) {
 	FILE *out = pass->c->out;
 	lc_text t = text_of(pass);
 	lc_dtype type = format(pass, id);
+	bool extreme = n->op == LC_RED_MAX || n->op == LC_RED_MIN, squares = n->op == LC_RED_NORM;
+	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, out);
+	if (blocked(pass, id)) {
+		char v = variable(pass->loops.count - 1);
+		fprintf(out, "%s[%c - %c0] = %s", lc_value_identifier(pass->p, "b", id, name), v, v, squares ? "rt_squaref(" : "");
+		lc_put_value(&t, n->in[0], format(pass, n->in[0]));
+		fputs(squares ? ");\n" : ";\n", out);
+		return;
+	}
 	put_sum_name(pass, id, out);
-	if (lc_is_real(type) && n->op != LC_RED_MAX && n->op != LC_RED_MIN) fputs(n->op == LC_RED_NORM ? " += rt_square(" : " += (", out);
+	if (lc_is_real(type) && !extreme) fputs(squares ? " += rt_square(" : " += (", out);
 	else {
 		fprintf(out, " = rt_%s%s(", n->op == LC_RED_MAX ? "max" : n->op == LC_RED_MIN ? "min" : "add", sum_suffix(type));
 		put_sum_name(pass, id, out);
@@ -284,22 +308,30 @@ static void put_joined(lc_pass *pass, int id, int depth) {
 	fputs(");\n", out);
 }
 
+/* After a block of the inner loop. */
+static void put_block(lc_pass *pass, int id, int depth) {
+	int op = node(pass, id)->op;
+	char sum[LC_IDENTIFIER], block[LC_IDENTIFIER], v = variable(pass->loops.count - 1);
+	lc_value_identifier(pass->p, "r", id, sum), lc_value_identifier(pass->p, "b", id, block);
+	lc_put_tabs(depth, pass->c->out);
+	if (op != LC_RED_MAX && op != LC_RED_MIN) fprintf(pass->c->out, "%s += rt_sum(%s, %c1 - %c0);\n", sum, block, v, v);
+	else {
+		const char *way = op == LC_RED_MAX ? "max" : "min";
+		fprintf(pass->c->out, "%s = rt_%s(%s, rt_block_%s(%s, %c1 - %c0));\n", sum, way, sum, way, block, v, v);
+	}
+}
+
 static void put_finished(lc_pass *pass, int id, const char *sum) {
-	const lc_node *n = node(pass, id);
+	const lc_node *n = node(pass, id), *x = node(pass, n->in[0]);
 	FILE *out = pass->c->out;
 	char part[POINTER];
 	lc_dtype t = format(pass, id);
-	bool real = lc_is_real(t);
-	fprintf(out, "%s%s%s", lc_store_call(t), real && t != LC_F64 ? "(float)" : "", n->op == LC_RED_NORM ? "sqrt(" : "(");
-	fputs(sum, out);
-	if (n->op == LC_RED_MEAN) {
-		const lc_node *x = node(pass, n->in[0]);
-		lc_mpi_part(pass->c, n->in[0], part, sizeof part);
-		for (int d = 0; d < x->rank; d++)
-			if (n->dims >> d & 1)
-				fprintf(out, " / (double)%s%swhole[%d]", LC_OF(part), d);
-	}
-	fputs("));\n", out);
+	bool called = strcmp(lc_store_call(t), "(") != 0, narrows = lc_is_real(t) && t != LC_F64;
+	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "", narrows ? "(float)(" : "", n->op == LC_RED_NORM ? "sqrt(" : "", sum);
+	lc_mpi_part(pass->c, n->in[0], part, sizeof part);
+	for (int d = 0; d < x->rank && n->op == LC_RED_MEAN; d++)
+		if (n->dims >> d & 1) fprintf(out, " / (double)%s%swhole[%d]", LC_OF(part), d);
+	fprintf(out, "%s%s%s;\n", n->op == LC_RED_NORM ? ")" : "", narrows ? ")" : "", called ? ")" : "");
 }
 
 static void begin_sum(lc_pass *pass, int id, int depth) {
@@ -318,39 +350,72 @@ static void end_sum(lc_pass *pass, int id, int depth) {
 	put_finished(pass, id, lc_value_identifier(pass->p, "r", id, name));
 }
 
-/* Sums in memory: begun by the first call for a tensor (a total: for the first tensor), stored by the last. */
+/* Whether this is the last call of a ranged pass, for a total that of the last tensor. */
+static void put_last(lc_pass *pass, int id) {
+	char space[POINTER];
+	const char *and = "";
+	if (node(pass, id)->op == LC_TOTAL) {
+		fprintf(pass->c->out, "item + 1 == rt_items(run, %s)", lc_mpi_number(pass->c, pass->step->space, space));
+		and = " && ";
+	}
+	if (!pass->ranged) return;
+	if (pass->loops.count)
+		fprintf(pass->c->out, "%sto == rt_product(%s, 0, %d)", and, lc_mpi_part(pass->c, pass->step->space, space, sizeof space),
+		        pass->loops.first[1]);
+	else fprintf(pass->c->out, "%sto == 1", and);
+}
+
+/* Sums that last over calls: begun by the first for a tensor (a total: for the first tensor), stored by the last. */
 static void begin_sums(lc_pass *pass, int id, int slot) {
 	char name[LC_IDENTIFIER], part[POINTER];
 	const char *type = sum_type(format(pass, id));
 	bool total = node(pass, id)->op == LC_TOTAL;
+	FILE *out = pass->c->out;
 	lc_mpi_part(pass->c, id, part, sizeof part);
-	fprintf(pass->c->out, "\t%s *%s = rt_sums(run, %d, %s%scount);\n", type, lc_value_identifier(pass->p, "r", id, name), slot, LC_OF(part));
-	const char *first = total && pass->ranged ? "item == 0 && from == 0" : total ? "item == 0" : pass->ranged ? "from == 0" : "true";
-	fprintf(pass->c->out, "\tfor (int64_t e = 0; e < %s%scount && %s; e++) %s[e] = %s;\n", LC_OF(part), first, name, identity(pass, id));
+	lc_value_identifier(pass->p, "r", id, name);
+	if (carried(pass, id)) {
+		fprintf(out, "\t%s *s_%s = rt_sums(run, %d, 1), %s = from ? *s_%s : %s;\n", type, name, slot, name, name, identity(pass, id));
+		return;
+	}
+	fprintf(out, "\t%s *%s = rt_sums(run, %d, %s%scount);\n", type, name, slot, LC_OF(part));
+	if (total || pass->ranged)
+		fprintf(out, "\tif (%s%s%s)\n\t", total ? "item == 0" : "", total && pass->ranged ? " && " : "", pass->ranged ? "from == 0" : "");
+	fprintf(out, "\tfor (int64_t e = 0; e < %s%scount; e++) %s[e] = %s;\n", LC_OF(part), name, identity(pass, id));
 }
 
 static void end_sums(lc_pass *pass, int id) {
-	char name[LC_IDENTIFIER], part[POINTER], space[POINTER], sum[LC_IDENTIFIER + 4];
+	char name[LC_IDENTIFIER], target[LC_IDENTIFIER], part[POINTER], sum[LC_IDENTIFIER + 4];
 	FILE *out = pass->c->out;
 	const lc_place *at = &pass->places.at[pass->place[id]];
+	bool total = node(pass, id)->op == LC_TOTAL;
 	lc_value_identifier(pass->p, "r", id, name);
+	place_name(pass, "p", at, target);
+	if (carried(pass, id)) fprintf(out, "\t*s_%s = %s;\n", name, name);
+	if (total || pass->ranged) fputs("\tif (", out), put_last(pass, id), fputs(")\n\t", out);
+	if (carried(pass, id)) {
+		fprintf(out, "\t*%s = ", target);
+		put_finished(pass, id, name);
+		return;
+	}
 	lc_mpi_part(pass->c, id, part, sizeof part);
-	fprintf(out, "\tfor (int64_t e = 0; e < %s%scount", LC_OF(part));
-	if (node(pass, id)->op == LC_TOTAL) fprintf(out, " && item + 1 == rt_items(run, %s)", lc_mpi_number(pass->c, pass->step->space, space));
-	if (pass->ranged && pass->loops.count)
-		fprintf(out, " && to == rt_product(%s, 0, %d)", lc_mpi_part(pass->c, pass->step->space, space, sizeof space), pass->loops.first[1]);
 	snprintf(sum, sizeof sum, "%s[e]", name);
-	fprintf(out, "; e++) %s[e] = ", place_name(pass, "p", at, name));
+	fprintf(out, "\tfor (int64_t e = 0; e < %s%scount; e++) %s[e] = ", LC_OF(part), target);
 	put_finished(pass, id, sum);
 }
 
 /* ---- loops ---- */
 
+static bool stored(const lc_pass *pass, int id) {
+	for (size_t i = 0; i < pass->stores.count; i++)
+		if (pass->stores.at[i] == id) return true;
+	return false;
+}
+
 static void put_variable(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
 	fprintf(pass->c->out, "const %s %s = ", lc_register_type(format(pass, id)), value_name(pass, id, name));
-	put_made(pass, id, false);
+	put_made(pass, id, stored(pass, id) && pass->uses[id] == 1);
 	fputs(";\n", pass->c->out);
 }
 
@@ -377,9 +442,10 @@ static void put_body(lc_pass *pass, int depth) {
 	for (size_t i = 0; i < pass->stores.count; i++) put_store(pass, pass->stores.at[i], depth);
 }
 
+/* Sums in variables: those that begin inside of so many loops. */
 static void sums_at(lc_pass *pass, int loops, int depth, void (*put)(lc_pass *, int, int)) {
 	for (size_t i = 0; i < pass->results.count; i++)
-		if (outer_loops(pass, pass->results.at[i]) == loops) put(pass, pass->results.at[i], depth);
+		if (outer_loops(pass, pass->results.at[i]) == loops && !carried(pass, pass->results.at[i])) put(pass, pass->results.at[i], depth);
 }
 
 /* Whether an iteration of the inner loop reads nothing that another writes. Compilers see it in functions' restrict
@@ -396,26 +462,73 @@ static bool independent(const lc_pass *pass) {
 	return true;
 }
 
+/* The inner loop by blocks, when sums are made of them: returns the loop's depth. */
+static int begin_blocks(lc_pass *pass, char v, bool ranged, int depth) {
+	FILE *out = pass->c->out;
+	char name[LC_IDENTIFIER], first[8] = "0", end[8];
+	snprintf(end, sizeof end, "n_%c", v);
+	if (ranged) strcpy(first, "from"), strcpy(end, "to");
+	lc_put_tabs(depth, out);
+	fprintf(out, "for (int64_t %c0 = %s, %c1; %c0 < %s; %c0 = %c1) {\n", v, first, v, v, end, v, v);
+	lc_put_tabs(depth + 1, out);
+	fprintf(out, "%c1 = %c0 + RT_BLOCK < %s ? %c0 + RT_BLOCK : %s;\n", v, v, end, v, end);
+	for (size_t i = 0; i < pass->results.count; i++) {
+		if (!blocked(pass, pass->results.at[i])) continue;
+		lc_put_tabs(depth + 1, out);
+		fprintf(out, "float %s[RT_BLOCK];\n", lc_value_identifier(pass->p, "b", pass->results.at[i], name));
+	}
+	return depth + 1;
+}
+
+static void end_blocks(lc_pass *pass, int depth) {
+	for (size_t i = 0; i < pass->results.count; i++)
+		if (blocked(pass, pass->results.at[i])) put_block(pass, pass->results.at[i], depth + 1);
+	lc_put_tabs(depth, pass->c->out);
+	fputs("}\n", pass->c->out);
+}
+
+static void put_inner(lc_pass *pass, int l, int depth) {
+	FILE *out = pass->c->out;
+	char v = variable(l);
+	bool ranged = l == 0 && pass->ranged, blocks = any_blocked(pass);
+	int at = blocks ? begin_blocks(pass, v, ranged, depth) : depth;
+	if (independent(pass)) lc_put_tabs(at, out), fputs("RT_INDEPENDENT\n", out);
+	lc_put_tabs(at, out);
+	if (blocks) fprintf(out, "for (int64_t %c = %c0; %c < %c1; %c++) {\n", v, v, v, v, v);
+	else if (ranged) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);
+	else fprintf(out, "for (int64_t %c = 0; %c < n_%c; %c++) {\n", v, v, v, v);
+	put_body(pass, at + 1);
+	lc_put_tabs(at, out);
+	fputs("}\n", out);
+	if (blocks) end_blocks(pass, depth);
+}
+
+static void put_loop(lc_pass *pass, int l) {
+	FILE *out = pass->c->out;
+	char v = variable(l);
+	if (l + 1 == pass->loops.count) {
+		put_inner(pass, l, l + 1);
+		return;
+	}
+	lc_put_tabs(l + 1, out);
+	if (l == 0 && pass->ranged) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);
+	else fprintf(out, "for (int64_t %c = 0; %c < n_%c; %c++) {\n", v, v, v, v);
+	sums_at(pass, l + 1, l + 2, begin_sum);
+	put_loop(pass, l + 1);
+	sums_at(pass, l + 1, l + 2, end_sum);
+	lc_put_tabs(l + 1, out);
+	fputs("}\n", out);
+}
+
 static void put_loops(lc_pass *pass) {
 	FILE *out = pass->c->out;
-	int count = pass->loops.count, least = pass->ranged && count == 0;
-	if (least) fputs("\tfor (int64_t i = from; i < to; i++)\n", out);
 	sums_at(pass, 0, 1, begin_sum);
-	for (int l = 0; l < count; l++) {
-		char v = variable(l);
-		if (l + 1 == count && independent(pass)) lc_put_tabs(l + 1, out), fputs("RT_INDEPENDENT\n", out);
-		lc_put_tabs(l + 1, out);
-		if (l == 0 && pass->ranged) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);
-		else fprintf(out, "for (int64_t %c = 0; %c < n_%c; %c++) {\n", v, v, v, v);
-		if (l + 1 < count) sums_at(pass, l + 1, l + 2, begin_sum);
-	}
-	if (least) fputs("\t{\n", out);
-	put_body(pass, count + 1 + least);
-	if (least) fputs("\t}\n", out);
-	for (int l = count; l-- > 0;) {
-		if (l + 1 < count) sums_at(pass, l + 1, l + 2, end_sum);
-		lc_put_tabs(l + 1, out);
-		fputs("}\n", out);
+	if (pass->loops.count) put_loop(pass, 0);
+	else if (!pass->ranged) put_body(pass, 1);
+	else {
+		fputs("\tfor (int64_t i = from; i < to; i++) {\n", out);
+		put_body(pass, 2);
+		fputs("\t}\n", out);
 	}
 	sums_at(pass, 0, 1, end_sum);
 }
@@ -432,10 +545,10 @@ static void put_inside(lc_pass *pass) {
 	put_places(pass);
 	put_bounds(pass);
 	for (size_t i = 0; i < pass->results.count; i++)
-		if (outer_loops(pass, pass->results.at[i]) < 0) begin_sums(pass, pass->results.at[i], slot++);
+		if (outer_loops(pass, pass->results.at[i]) < 0 || carried(pass, pass->results.at[i])) begin_sums(pass, pass->results.at[i], slot++);
 	put_loops(pass);
 	for (size_t i = 0; i < pass->results.count; i++)
-		if (outer_loops(pass, pass->results.at[i]) < 0) end_sums(pass, pass->results.at[i]);
+		if (outer_loops(pass, pass->results.at[i]) < 0 || carried(pass, pass->results.at[i])) end_sums(pass, pass->results.at[i]);
 }
 
 static lk_status put_function(lc_mpi *c, const lc_step *s, const char *head, bool ranged, bool arrives, int *outer) {

@@ -12,7 +12,7 @@ static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]
 /* ---- what can be a ring ---- */
 
 /* Whether two values have the same extents on every rank, but for how they lie along `axis`. */
-static bool alike(const lc_mpi *c, int a, int b, int axis) {
+bool lc_ring_alike(const lc_mpi *c, int a, int b, int axis) {
 	const lc_node *x = node(c, a), *y = node(c, b);
 	if (x->rank != y->rank || x->list != y->list || memcmp(x->dim, y->dim, sizeof *x->dim * x->rank) != 0) return false;
 	for (int i = 0; i < c->p->axis_count; i++) {
@@ -27,14 +27,14 @@ static bool sliced_plainly(const lc_node *n, int axis, int d) {
 	return l->kind == LC_S && l->dim == d && l->turn == 0;
 }
 
-static bool see_ends(const lc_mpi *c, lc_ring *ring, const char **why) {
+bool lc_ring_ends(const lc_mpi *c, lc_ring *ring, const char **why) {
 	int first = ring->scatter >= 0 ? ring->scatter : ring->gather[0];
 	ring->axis = node(c, first)->axis, ring->d = node(c, first)->d;
 	for (int i = 0; i < ring->gathers; i++) {
 		int taken = node(c, ring->gather[i])->in[0];
 		*why = "its collectives are along different dims or of different shapes";
 		if (node(c, ring->gather[i])->axis != ring->axis || node(c, ring->gather[i])->d != ring->d) return false;
-		if (!alike(c, first, taken, ring->axis)) return false;
+		if (!lc_ring_alike(c, first, taken, ring->axis)) return false;
 		*why = "its slices are not those of this rank";
 		if (!sliced_plainly(node(c, taken), ring->axis, ring->d)) return false;
 	}
@@ -42,16 +42,16 @@ static bool see_ends(const lc_mpi *c, lc_ring *ring, const char **why) {
 }
 
 bool lc_ring_see(const lc_mpi *c, const lc_step *s, lc_ring *out, const char **why) {
-	*out = (lc_ring){.pass = s, .scatter = s->scatter, .bucket = s->bucket, .sends = -1};
+	*out = (lc_ring){.pass = s, .scatter = s->scatter, .bucket = s->bucket, .sends = -1, .rows_of = -1};
 	*why = "it has more all-gathers than a ring takes";
 	if (s->gathers.count > LC_RING_GATHERS) return false;
 	*why = "its reduce-scatter is read by others too";
 	if (s->scatter >= 0 && c->steps->storage[s->scatter] >= 0) return false;
 	for (int i = 0; i < s->gathers.count; i++) out->gather[out->gathers++] = s->gathers.at[i];
-	if (!see_ends(c, out, why)) return false;
+	if (!lc_ring_ends(c, out, why)) return false;
 	int first = out->scatter >= 0 ? out->scatter : node(c, out->gather[0])->in[0];
 	*why = "its pass goes over other elements than the slices of its collectives";
-	return alike(c, s->space, first, -1) && sliced_plainly(node(c, s->space), out->axis, out->d);
+	return lc_ring_alike(c, s->space, first, -1) && sliced_plainly(node(c, s->space), out->axis, out->d);
 }
 
 /* ---- sums ---- */
@@ -150,10 +150,12 @@ static void put_items(const lc_mpi *c, const lc_ring *ring) {
 }
 
 static void put_unit(const lc_mpi *c, const lc_ring *ring) {
-	int space = ring->pass ? ring->pass->space : -1;
+	int space = ring->pass ? ring->pass->space : ring->sends;
 	char number[LC_IDENTIFIER];
-	if (ring->produce || ring->arrive) fputs("\t\t.by_rows = true,\n", c->out);
-	else if (space >= 0 && ring->outer == ring->d) fputs("\t\t.by_runs = true,\n", c->out);
+	if (ring->produce || ring->arrive) {
+		int rank = node(c, ring->rows_of)->rank, from = ring->pass && ring->outer < rank - 1 ? ring->outer : rank - 1;
+		fprintf(c->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(c, ring->rows_of, number), from, rank);
+	} else if (space >= 0 && ring->outer == ring->d) fputs("\t\t.by_runs = true,\n", c->out);
 	else if (space >= 0 && ring->outer < node(c, space)->rank)
 		fprintf(c->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(c, space, number), ring->outer, node(c, space)->rank);
 }
@@ -175,12 +177,30 @@ static void put_neutral(const lc_mpi *c, const lc_ring *ring) {
 	fprintf(c->out, "\tconst %s neutral = %s%s);\n", lc_memory_type(t), lc_store_call(t), text);
 }
 
+/* The coordinate of a group along its axis. */
+static void put_place(const lc_mpi *c, const lc_group *g) {
+	int index = lc_mpi_index((lc_mpi *)c, g->index);
+	if (index >= 0) fprintf(c->out, "(int)run->sizes->index[%d] + %lld", index, (long long)g->offset);
+	else fprintf(c->out, "%lld", (long long)g->offset);
+}
+
+static void put_hop(const lc_mpi *c, const lc_ring *ring) {
+	const lc_node *n = node(c, ring->sends);
+	int slice = ring->gives ? n->in[0] : ring->sends;
+	char part[POINTER];
+	fprintf(c->out, "\t\t.hop = {run->mesh.along[%d], true, ", n->at.axis);
+	if (ring->gives) put_place(c, &n->at), fputs(", -1", c->out);
+	else fputs("-1, ", c->out), put_place(c, &n->from);
+	fprintf(c->out, ", (%s)->data, sizeof(%s)},\n", lc_mpi_part(c, slice, part, sizeof part), lc_memory_type((lc_dtype)n->dtype));
+}
+
 static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	int whole = ring->scatter >= 0 ? node(c, ring->scatter)->in[0] : ring->gather[0];
 	char number[LC_IDENTIFIER];
 	bool lasts = ring->pass || ring->scatter >= 0;
 	for (int i = 0; i < ring->gathers; i++) lasts |= kept(c, ring->gather[i]);
-	fprintf(c->out, "static void %s(rt_run *run) {\n", name);
+	bool beside = ring->produce || ring->arrive;
+	fprintf(c->out, "static void %s(rt_run *run%s) {\n", name, beside ? ", void *work" : "");
 	if (lc_mpi_may_be_absent(c, whole)) fprintf(c->out, "\tif (!run->part[%s][0].here) return;\n", lc_mpi_number(c, whole, number));
 	put_items(c, ring);
 	if (ring->scatter >= 0) put_neutral(c, ring);
@@ -189,13 +209,20 @@ static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	put_sizes(c, ring);
 	put_unit(c, ring);
 	if (ring->bucket) fprintf(c->out, "\t\t.bucket = INT64_C(%lld),\n", (long long)ring->bucket);
-	if (ring->chunks) fprintf(c->out, "\t\t.subs = (INT64_C(%lld) + run->mesh.ranks[%d] - 1) / run->mesh.ranks[%d],\n", (long long)ring->chunks, ring->axis, ring->axis);
+	if (beside && ring->chunks)
+		fprintf(c->out, "\t\t.subs = (INT64_C(%lld) + run->mesh.ranks[%d] - 1) / run->mesh.ranks[%d],\n", (long long)ring->chunks, ring->axis, ring->axis);
+	else if (beside)
+		fprintf(c->out, "\t\t.subs = rt_panels(rt_product(run->part[%s], 0, %d), run->mesh.ranks[%d]),\n", lc_mpi_number(c, ring->rows_of, number),
+		        node(c, ring->rows_of)->rank - 1, ring->axis);
+	if (ring->sends >= 0) put_hop(c, ring);
 	if (ring->scatter >= 0) fprintf(c->out, "\t\t.add = %s_add,\n", name);
 	if (lasts) fprintf(c->out, "\t\t.last = %s_last,\n", name);
-	if (ring->produce) fprintf(c->out, "\t\t.produce = %s,\n", ring->produce);
-	if (ring->arrive) fprintf(c->out, "\t\t.arrive = %s,\n", ring->arrive);
+	if (ring->produce) fprintf(c->out, "\t\t.produce = %s, .work = work,\n", ring->produce);
+	if (ring->arrive) fprintf(c->out, "\t\t.arrive = %s, .work = work,\n", ring->arrive);
 	fputs("\t};\n\trt_ring_run(&ring);\n\trun->scratch[3] = pool.at, run->room[3] = pool.size;\n", c->out);
-	fprintf(c->out, "\trun->sent[%d] += ring.sent;\n\tfree(tensor);\n}\n\n", ring->axis);
+	fprintf(c->out, "\trun->sent[%d] += ring.sent;\n", ring->axis);
+	if (ring->sends >= 0) fprintf(c->out, "\trun->sent[%d] += ring.hop_sent;\n", node(c, ring->sends)->at.axis);
+	fputs("\tfree(tensor);\n}\n\n", c->out);
 }
 
 /* Whether trips of the pass fit into what lies together: the outer loop goes over all dims before the one that is cut. */

@@ -14,12 +14,18 @@ typedef struct lc_ring {
 	int axis, d;
 	int outer;                  /* dims of the pass's outer loop; those behind are one trip */
 	int64_t bucket, chunks;
-	const char *produce, *arrive; /* functions that compute beside the messages, or NULL */
-	int sends;                  /* a send from the pass to the gathers of another group, or -1 */
+	const char *produce, *arrive; /* functions that compute beside the messages, or NULL; NAME then takes what they need */
+	int rows_of;                /* with them: the value whose rows they go by */
+	int sends;                  /* a send, -1: what it takes leaves this ring (gives), or what it brings is gathered */
+	bool gives;
 } lc_ring;
 
 /* What a step is as a ring; false where it cannot be one, with the reason. */
 bool lc_ring_see(const lc_mpi *c, const lc_step *s, lc_ring *out, const char **why);
+/* Whether two values have the same extents on every rank, but for how they lie along `axis`. */
+bool lc_ring_alike(const lc_mpi *c, int a, int b, int axis);
+/* Finds axis and dim of the collectives, and whether they fit together. */
+bool lc_ring_ends(const lc_mpi *c, lc_ring *ring, const char **why);
 /* Whether trips of the pass fit into what lies together. */
 bool lc_ring_fits(const lc_mpi *c, const lc_ring *ring, const char **why);
 /* The functions of a ring called NAME: the sum, the pass, and NAME itself. */
