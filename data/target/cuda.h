@@ -1,4 +1,4 @@
-/* ---- formats ----------------------------------------------------------------------------------------------------- */
+/* ---- formats ----------------------------------------------------------------------------------------------- */
 
 #include <cuda_runtime.h>
 #include <cuda_bf16.h>
@@ -22,10 +22,12 @@
 #ifndef LK_LAUNCH
 #define LK_LAUNCH(kernel, grid, block, shared, stream, ...) (kernel)<<<grid, block, shared, stream>>>(__VA_ARGS__)
 #define LK_LAUNCH_BLOCK LK_LAUNCH
-#define LK_LAUNCH_ALL(kernel, grid, block, shared, stream, ...) rt_launch_all(kernel, grid, block, shared, stream, __VA_ARGS__)
+#define LK_LAUNCH_ALL(kernel, grid, block, shared, stream, ...) \
+	rt_launch_all(kernel, grid, block, shared, stream, __VA_ARGS__)
 #define LK_SHARED(type, name) extern __shared__ __align__(16) unsigned char rt_shared[]; type *name = (type *)rt_shared
 template <class... K, class... A>
-static cudaError_t rt_launch_all(void (*kernel)(K...), int grid, int block, size_t shared, cudaStream_t stream, A... a) {
+static cudaError_t rt_launch_all(
+	void (*kernel)(K...), int grid, int block, size_t shared, cudaStream_t stream, A... a) {
 	void *arguments[] = {(void *)&a...};
 	return cudaLaunchCooperativeKernel((void *)kernel, dim3(grid), dim3(block), arguments, shared, stream);
 }

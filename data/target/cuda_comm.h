@@ -1,4 +1,4 @@
-/* ---- collectives --------------------------------------------------------------------------------------------------- */
+/* ---- collectives --------------------------------------------------------------------------------------------- */
 
 /* NCCL's type to reduce in; false: it has none on every device, see rt_reduce_copies. */
 static bool rt_reduced(int format, ncclDataType_t *type) {
@@ -16,9 +16,13 @@ static bool rt_reduced(int format, ncclDataType_t *type) {
 	default: return false;
 	}
 }
-static ncclRedOp_t rt_operation(int reduce) { return reduce == RT_SUM ? ncclSum : reduce == RT_MAX ? ncclMax : ncclMin; }
+static ncclRedOp_t rt_operation(int reduce) {
+	return reduce == RT_SUM ? ncclSum : reduce == RT_MAX ? ncclMax : ncclMin;
+}
 
-template <int F> static __global__ void rt_reduce_copies_kernel(char *out, const char *copies, int ranks, int64_t stride, int64_t n, int reduce) {
+template <int F>
+static __global__ void rt_reduce_copies_kernel(
+	char *out, const char *copies, int ranks, int64_t stride, int64_t n, int reduce) {
 	typedef typename rt_of<F>::in_memory T;
 	RT_FOR(i, n) {
 		auto sum = rt_of<F>::load(((const T *)copies)[i]);
@@ -30,13 +34,16 @@ template <int F> static __global__ void rt_reduce_copies_kernel(char *out, const
 		((T *)out)[i] = rt_of<F>::store(sum);
 	}
 }
-template <int F> static void rt_reduce_copies(rt_run *run, char *out, const char *copies, int ranks, int64_t stride, int64_t n, int reduce) {
+template <int F>
+static void rt_reduce_copies(
+	rt_run *run, char *out, const char *copies, int ranks, int64_t stride, int64_t n, int reduce) {
 	RT_RUN(rt_reduce_copies_kernel<F>, n, out, copies, ranks, stride, n, reduce);
 }
 
 /* A block of elements of every rank, one after another, reduced into `out` on each rank whose block it is: block p of
  * all ranks is begin[p] .. begin[p + 1], counted in elements. */
-static void rt_reduce_by_copies(rt_run *run, char *out, const char *from, int format, int axis, int reduce, int64_t total, int64_t begin, int64_t n) {
+static void rt_reduce_by_copies(rt_run *run, char *out, const char *from, int format, int axis, int reduce,
+	int64_t total, int64_t begin, int64_t n) {
 	int ranks = run->mesh.ranks[axis], size = rt_bytes[format];
 	char *copies = (char *)rt_scratch(run, total * size * ranks);
 	RT_NCCL(ncclAllGather(from, copies, (size_t)(total * size), ncclUint8, run->mesh.along[axis], run->stream));
@@ -46,7 +53,8 @@ static void rt_reduce_by_copies(rt_run *run, char *out, const char *from, int fo
 
 static void rt_copy(rt_run *run, rt_part *to, const rt_part *from) {
 	if (!to->here || !from->here || to->data == from->data) return;
-	RT_CUDA(cudaMemcpyAsync(to->data, from->data, (size_t)(to->count * rt_bytes[to->format]), cudaMemcpyDeviceToDevice, run->stream));
+	RT_CUDA(cudaMemcpyAsync(
+		to->data, from->data, (size_t)(to->count * rt_bytes[to->format]), cudaMemcpyDeviceToDevice, run->stream));
 }
 
 static void rt_allreduce(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce) {
@@ -54,7 +62,8 @@ static void rt_allreduce(rt_run *run, rt_part *to, const rt_part *from, int axis
 	if (!to->here) return;
 	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
 	if (rt_reduced(from->format, &type))
-		RT_NCCL(ncclAllReduce(from->data, to->data, (size_t)from->count, type, rt_operation(reduce), run->mesh.along[axis], run->stream));
+		RT_NCCL(ncclAllReduce(from->data, to->data, (size_t)from->count, type, rt_operation(reduce),
+			run->mesh.along[axis], run->stream));
 	else rt_reduce_by_copies(run, to->data, from->data, from->format, axis, reduce, from->count, 0, from->count);
 }
 
@@ -64,43 +73,65 @@ static void rt_reduce(rt_run *run, rt_part *to, const rt_part *from, int axis, i
 	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
 	bool mine = run->mesh.at[axis] == root;
 	if (rt_reduced(from->format, &type))
-		RT_NCCL(ncclReduce(from->data, mine ? to->data : NULL, (size_t)from->count, type, rt_operation(reduce), root, run->mesh.along[axis], run->stream));
-	else rt_reduce_by_copies(run, to->data, from->data, from->format, axis, reduce, from->count, 0, mine ? from->count : 0);
+		RT_NCCL(ncclReduce(from->data, mine ? to->data : NULL, (size_t)from->count, type, rt_operation(reduce), root,
+			run->mesh.along[axis], run->stream));
+	else
+		rt_reduce_by_copies(
+			run, to->data, from->data, from->format, axis, reduce, from->count, 0, mine ? from->count : 0);
 }
 
 static void rt_broadcast(rt_run *run, rt_part *to, const rt_part *from, int axis, int root) {
 	if (!to->here) return;
 	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
 	const char *data = run->mesh.at[axis] == root ? from->data : to->data;
-	RT_NCCL(ncclBroadcast(data, to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8, root, run->mesh.along[axis], run->stream));
+	RT_NCCL(ncclBroadcast(data, to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8, root,
+		run->mesh.along[axis], run->stream));
 }
 
 /* A tensor [outer][n][inner] cut along its middle dim into slices, which lie one after another: to there or back. */
-template <class T> static __global__ void rt_cut_slices_kernel(T *to, const T *from, int64_t outer, int64_t n, int64_t inner, int ranks, bool back) {
+template <class T>
+static __global__ void rt_cut_slices_kernel(
+	T *to, const T *from, int64_t outer, int64_t n, int64_t inner, int ranks, bool back) {
 	RT_FOR(i, outer * n * inner) {
-		int64_t o = i / inner / n, k = i / inner % n, j = i % inner, p = rt_slice_of(n, ranks, k), begin = rt_slice_begin(n, ranks, p);
+		int64_t o = i / inner / n, k = i / inner % n, j = i % inner, p = rt_slice_of(n, ranks, k),
+				begin = rt_slice_begin(n, ranks, p);
 		int64_t cut = outer * inner * begin + (o * rt_slice_length(n, ranks, p) + k - begin) * inner + j;
 		if (back) to[i] = from[cut];
 		else to[cut] = from[i];
 	}
 }
-static void rt_cut_slices(rt_run *run, char *to, const char *from, int bytes, int64_t outer, int64_t n, int64_t inner, int ranks, bool back) {
+static void rt_cut_slices(rt_run *run, char *to, const char *from, int bytes, int64_t outer, int64_t n, int64_t inner,
+	int ranks, bool back) {
 	int64_t all = outer * n * inner;
 	switch (bytes) {
-	case 1: RT_RUN(rt_cut_slices_kernel<uint8_t>, all, (uint8_t *)to, (const uint8_t *)from, outer, n, inner, ranks, back); break;
-	case 2: RT_RUN(rt_cut_slices_kernel<uint16_t>, all, (uint16_t *)to, (const uint16_t *)from, outer, n, inner, ranks, back); break;
-	case 4: RT_RUN(rt_cut_slices_kernel<uint32_t>, all, (uint32_t *)to, (const uint32_t *)from, outer, n, inner, ranks, back); break;
-	default: RT_RUN(rt_cut_slices_kernel<uint64_t>, all, (uint64_t *)to, (const uint64_t *)from, outer, n, inner, ranks, back); break;
+	case 1:
+		RT_RUN(
+			rt_cut_slices_kernel<uint8_t>, all, (uint8_t *)to, (const uint8_t *)from, outer, n, inner, ranks, back);
+		break;
+	case 2:
+		RT_RUN(rt_cut_slices_kernel<uint16_t>, all, (uint16_t *)to, (const uint16_t *)from, outer, n, inner, ranks,
+			back);
+		break;
+	case 4:
+		RT_RUN(rt_cut_slices_kernel<uint32_t>, all, (uint32_t *)to, (const uint32_t *)from, outer, n, inner, ranks,
+			back);
+		break;
+	default:
+		RT_RUN(rt_cut_slices_kernel<uint64_t>, all, (uint64_t *)to, (const uint64_t *)from, outer, n, inner, ranks,
+			back);
+		break;
 	}
 }
 
 /* Every rank's block of `from`, reduced, to that rank: in one call where blocks are equal, else one for each. */
-static void rt_scatter_blocks(rt_run *run, char *to, const char *from, int format, int64_t n, int64_t each, int axis, int reduce) {
+static void rt_scatter_blocks(
+	rt_run *run, char *to, const char *from, int format, int64_t n, int64_t each, int axis, int reduce) {
 	int ranks = run->mesh.ranks[axis], at = run->mesh.at[axis];
 	ncclDataType_t type;
 	ncclComm_t comm = run->mesh.along[axis];
 	if (!rt_reduced(format, &type)) {
-		rt_reduce_by_copies(run, to, from, format, axis, reduce, n * each, rt_slice_begin(n, ranks, at) * each, rt_slice_length(n, ranks, at) * each);
+		rt_reduce_by_copies(run, to, from, format, axis, reduce, n * each, rt_slice_begin(n, ranks, at) * each,
+			rt_slice_length(n, ranks, at) * each);
 		return;
 	}
 	if (n % ranks == 0) {
@@ -117,7 +148,8 @@ static void rt_scatter_blocks(rt_run *run, char *to, const char *from, int forma
 
 static void rt_reducescatter(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce, int dim) {
 	if (!from->here) return;
-	int64_t outer = rt_extents(from->extent, 0, dim), inner = rt_extents(from->extent, dim + 1, from->rank), n = from->extent[dim];
+	int64_t outer = rt_extents(from->extent, 0, dim), inner = rt_extents(from->extent, dim + 1, from->rank),
+			n = from->extent[dim];
 	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
 	const char *blocks = from->data;
 	char *cut = NULL;
@@ -130,7 +162,8 @@ static void rt_reducescatter(rt_run *run, rt_part *to, const rt_part *from, int 
 }
 
 /* Slices of all ranks, of which this one holds slice (at - turn), counted round: one after another. */
-static void rt_gather_blocks(rt_run *run, char *to, const char *from, int64_t n, int64_t bytes, int axis, int64_t turn) {
+static void rt_gather_blocks(
+	rt_run *run, char *to, const char *from, int64_t n, int64_t bytes, int axis, int64_t turn) {
 	int ranks = run->mesh.ranks[axis];
 	ncclComm_t comm = run->mesh.along[axis];
 	turn = (turn % ranks + ranks) % ranks;
@@ -141,8 +174,9 @@ static void rt_gather_blocks(rt_run *run, char *to, const char *from, int64_t n,
 	RT_NCCL(ncclGroupStart());
 	for (int p = 0; p < ranks; p++)
 		if (rt_slice_length(n, ranks, p) > 0)
-			RT_NCCL(ncclBroadcast(from, to + rt_slice_begin(n, ranks, p) * bytes, (size_t)(rt_slice_length(n, ranks, p) * bytes), ncclUint8,
-				(int)((p + turn) % ranks), comm, run->stream));
+			RT_NCCL(ncclBroadcast(from, to + rt_slice_begin(n, ranks, p) * bytes,
+				(size_t)(rt_slice_length(n, ranks, p) * bytes), ncclUint8, (int)((p + turn) % ranks), comm,
+				run->stream));
 	RT_NCCL(ncclGroupEnd());
 }
 
@@ -163,19 +197,28 @@ static void rt_alltoall(rt_run *run, rt_part *to, const rt_part *from, int axis,
 	if (!to->here) return;
 	int ranks = run->mesh.ranks[axis], bytes = rt_bytes[to->format];
 	if (ranks == 1) { rt_copy(run, to, from); return; }
-	int64_t mine = from->count / (from->extent[d] && from->extent[e] ? from->extent[d] * from->extent[e] : 1); /* of the other dims */
+	int64_t mine = from->count /
+		(from->extent[d] && from->extent[e] ? from->extent[d] * from->extent[e] : 1); /* of the other dims */
 	int64_t n = from->extent[e], whole = to->extent[d];
 	char *out = (char *)rt_scratch(run, from->count * bytes), *in = (char *)rt_scratch(run, to->count * bytes);
-	if (mine == 0 || from->count == 0) mine = to->count && to->extent[d] && to->extent[e] ? to->count / (to->extent[d] * to->extent[e]) : 0;
-	rt_cut_slices(run, out, from->data, bytes, rt_extents(from->extent, 0, e), n, rt_extents(from->extent, e + 1, from->rank), ranks, false);
+	if (mine == 0 || from->count == 0)
+		mine = to->count && to->extent[d] && to->extent[e] ? to->count / (to->extent[d] * to->extent[e]) : 0;
+	rt_cut_slices(run, out, from->data, bytes, rt_extents(from->extent, 0, e), n,
+		rt_extents(from->extent, e + 1, from->rank), ranks, false);
 	RT_NCCL(ncclGroupStart());
 	for (int p = 0; p < ranks; p++) {
-		int64_t sent = mine * from->extent[d] * rt_slice_length(n, ranks, p), got = mine * rt_slice_length(whole, ranks, p) * to->extent[e];
-		if (sent) RT_NCCL(ncclSend(out + mine * from->extent[d] * rt_slice_begin(n, ranks, p) * bytes, (size_t)(sent * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
-		if (got) RT_NCCL(ncclRecv(in + mine * rt_slice_begin(whole, ranks, p) * to->extent[e] * bytes, (size_t)(got * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
+		int64_t sent = mine * from->extent[d] * rt_slice_length(n, ranks, p),
+				got = mine * rt_slice_length(whole, ranks, p) * to->extent[e];
+		if (sent)
+			RT_NCCL(ncclSend(out + mine * from->extent[d] * rt_slice_begin(n, ranks, p) * bytes,
+				(size_t)(sent * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
+		if (got)
+			RT_NCCL(ncclRecv(in + mine * rt_slice_begin(whole, ranks, p) * to->extent[e] * bytes,
+				(size_t)(got * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
 	}
 	RT_NCCL(ncclGroupEnd());
-	rt_cut_slices(run, to->data, in, bytes, rt_extents(to->extent, 0, d), whole, rt_extents(to->extent, d + 1, to->rank), ranks, true);
+	rt_cut_slices(run, to->data, in, bytes, rt_extents(to->extent, 0, d), whole,
+		rt_extents(to->extent, d + 1, to->rank), ranks, true);
 	rt_release(run, out);
 	rt_release(run, in);
 }
@@ -188,8 +231,12 @@ static void rt_permute(rt_run *run, rt_part *to, const rt_part *from, int axis, 
 	if (shift == 0) { rt_copy(run, to, from); return; }
 	int bytes = rt_bytes[to->format];
 	RT_NCCL(ncclGroupStart());
-	if (from->count) RT_NCCL(ncclSend(from->data, (size_t)(from->count * bytes), ncclUint8, (int)((at + shift) % ranks), run->mesh.along[axis], run->stream));
-	if (to->count) RT_NCCL(ncclRecv(to->data, (size_t)(to->count * bytes), ncclUint8, (int)((at + ranks - shift) % ranks), run->mesh.along[axis], run->stream));
+	if (from->count)
+		RT_NCCL(ncclSend(from->data, (size_t)(from->count * bytes), ncclUint8, (int)((at + shift) % ranks),
+			run->mesh.along[axis], run->stream));
+	if (to->count)
+		RT_NCCL(ncclRecv(to->data, (size_t)(to->count * bytes), ncclUint8, (int)((at + ranks - shift) % ranks),
+			run->mesh.along[axis], run->stream));
 	RT_NCCL(ncclGroupEnd());
 }
 
@@ -197,12 +244,14 @@ static void rt_permute(rt_run *run, rt_part *to, const rt_part *from, int axis, 
 static void rt_send(rt_run *run, rt_part *to, const rt_part *from, int axis, int source, int target) {
 	if (source == target) { rt_copy(run, to, from); return; }
 	if (run->mesh.at[axis] == source && from->count)
-		RT_NCCL(ncclSend(from->data, (size_t)(from->count * rt_bytes[from->format]), ncclUint8, target, run->mesh.along[axis], run->stream));
+		RT_NCCL(ncclSend(from->data, (size_t)(from->count * rt_bytes[from->format]), ncclUint8, target,
+			run->mesh.along[axis], run->stream));
 	if (run->mesh.at[axis] == target && to->count)
-		RT_NCCL(ncclRecv(to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8, source, run->mesh.along[axis], run->stream));
+		RT_NCCL(ncclRecv(to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8, source,
+			run->mesh.along[axis], run->stream));
 }
 
-/* ---- collectives of several tensors -------------------------------------------------------------------------------- */
+/* ---- collectives of several tensors -------------------------------------------------------------------------- */
 
 typedef struct rt_pairs {
 	rt_part **from, **to;
@@ -245,10 +294,10 @@ RT_PAIRS(permute, true, rt_permute(run, to, from, c->axis, c->shift))
 RT_PAIRS(send, true, rt_send(run, to, from, c->axis, c->d, c->e))
 #undef RT_PAIRS
 
-/* A collective of several values, each of `items` tensors. NCCL gets up to `bucket` bytes of them as one group, which it
- * makes one launch of; tensors stay where they are. 0: one each. */
-static void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collective *, const rt_pairs *), rt_collective c,
-	rt_part *const *from, rt_part *const *to, int values, int64_t items, int64_t bucket) {
+/* A collective of several values, each of `items` tensors. NCCL gets up to `bucket` bytes of them as one group, which
+ * it makes one launch of; tensors stay where they are. 0: one each. */
+static void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collective *, const rt_pairs *),
+	rt_collective c, rt_part *const *from, rt_part *const *to, int values, int64_t items, int64_t bucket) {
 	rt_part **all = (rt_part **)malloc(2 * (size_t)(values * items) * sizeof *all);
 	rt_pairs x = {all, all + values * items, 0};
 	int64_t bytes = 0;
@@ -265,7 +314,7 @@ static void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collec
 	free(all);
 }
 
-/* ---- slices of a tensor, one after another ------------------------------------------------------------------------- */
+/* ---- slices of a tensor, one after another ------------------------------------------------------------------- */
 
 /* Whether slices along a dim lie together, so that each can be worked on by itself. */
 static bool rt_in_slices(const rt_part *p, int dim) { return p->here && rt_extents(p->extent, 0, dim) == 1; }
@@ -283,14 +332,19 @@ static rt_part rt_narrow(rt_part *p, int dim, int ranks, int s) {
 /* Slice s of a partial tensor, reduced, to rank s: a step of a reduce-scatter. */
 static void rt_reduce_slice(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce, int dim, int s) {
 	ncclDataType_t type;
-	int64_t n = from->extent[dim], inner = rt_extents(from->extent, dim + 1, from->rank), count = rt_slice_length(n, run->mesh.ranks[axis], s) * inner;
+	int64_t n = from->extent[dim], inner = rt_extents(from->extent, dim + 1, from->rank),
+			count = rt_slice_length(n, run->mesh.ranks[axis], s) * inner;
 	if (count == 0 || !rt_reduced(from->format, &type)) return;
-	RT_NCCL(ncclReduce(from->data + rt_slice_begin(n, run->mesh.ranks[axis], s) * inner * rt_bytes[from->format], s == run->mesh.at[axis] ? to->data : NULL,
-		(size_t)count, type, rt_operation(reduce), s, run->mesh.along[axis], run->stream));
+	RT_NCCL(ncclReduce(from->data + rt_slice_begin(n, run->mesh.ranks[axis], s) * inner * rt_bytes[from->format],
+		s == run->mesh.at[axis] ? to->data : NULL, (size_t)count, type, rt_operation(reduce), s,
+		run->mesh.along[axis], run->stream));
 }
 /* Slice s, from rank s to all: a step of an all-gather. */
 static void rt_broadcast_slice(rt_run *run, rt_part *to, const rt_part *from, int axis, int dim, int s) {
-	int64_t n = to->extent[dim], bytes = rt_extents(to->extent, dim + 1, to->rank) * rt_bytes[to->format], count = rt_slice_length(n, run->mesh.ranks[axis], s) * bytes;
+	int64_t n = to->extent[dim], bytes = rt_extents(to->extent, dim + 1, to->rank) * rt_bytes[to->format],
+			count = rt_slice_length(n, run->mesh.ranks[axis], s) * bytes;
 	char *slice = to->data + rt_slice_begin(n, run->mesh.ranks[axis], s) * bytes;
-	if (count) RT_NCCL(ncclBroadcast(s == run->mesh.at[axis] ? from->data : slice, slice, (size_t)count, ncclUint8, s, run->mesh.along[axis], run->stream));
+	if (count)
+		RT_NCCL(ncclBroadcast(s == run->mesh.at[axis] ? from->data : slice, slice, (size_t)count, ncclUint8, s,
+			run->mesh.along[axis], run->stream));
 }

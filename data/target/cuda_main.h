@@ -1,18 +1,22 @@
-/* ---- opening: a mesh, what a rank holds, memory -------------------------------------------------------------------- */
+/* ---- opening: a mesh, what a rank holds, memory -------------------------------------------------------------- */
 
-static int rt_mesh_open(rt_mesh *m, const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, int rank, int size, char error[RT_ERROR]) {
+static int rt_mesh_open(rt_mesh *m, const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, int rank,
+	int size, char error[RT_ERROR]) {
 	int64_t left[RT_AXES], product = 1;
 	memset(m, 0, sizeof *m);
 	m->rank = rank, m->size = size, m->axes = s->axes;
 	for (int a = 0; p->axis[a].name; a++) {
 		left[a] = sizes->axis[a];
-		if (left[a] < 1 || left[a] > size || (product *= left[a]) > size) return rt_wrong(error, "the mesh has more ranks than are running", NULL);
-		if (p->axis[a].number && p->axis[a].number != left[a]) return rt_wrong(error, "this axis has another number of ranks", p->axis[a].name);
+		if (left[a] < 1 || left[a] > size || (product *= left[a]) > size)
+			return rt_wrong(error, "the mesh has more ranks than are running", NULL);
+		if (p->axis[a].number && p->axis[a].number != left[a])
+			return rt_wrong(error, "this axis has another number of ranks", p->axis[a].name);
 	}
 	if (product != size) return rt_wrong(error, "the mesh has fewer ranks than are running", NULL);
 	for (int a = 0; a < s->axes; a++) {
 		if (!s->ranks[a]) continue;
-		if (left[s->axis[a]] % s->ranks[a]) return rt_wrong(error, "groups of ranks do not divide the axis", p->axis[s->axis[a]].name);
+		if (left[s->axis[a]] % s->ranks[a])
+			return rt_wrong(error, "groups of ranks do not divide the axis", p->axis[s->axis[a]].name);
 		left[s->axis[a]] /= s->ranks[a];
 	}
 	for (int a = 0; a < s->axes; a++) m->ranks[a] = s->ranks[a] ? s->ranks[a] : (int)left[s->axis[a]];
@@ -55,8 +59,9 @@ static int rt_cut(const rt_run *run, const rt_value *v, rt_part *p, char error[R
 		if (l->way == RT_ROOT && l->turn >= ranks) return rt_wrong(error, "there is no such rank for the root", v->name);
 		if (l->way == RT_ROOT && l->turn != m->at[a]) p->here = false;
 		if (l->way != RT_S) continue;
-		p->begin[l->dim] = rt_slice_begin(p->whole[l->dim], ranks, slice);
-		p->extent[l->dim] = rt_slice_length(p->whole[l->dim], ranks, slice);
+		int64_t left = p->extent[l->dim]; /* by axes before this one */
+		p->begin[l->dim] += rt_slice_begin(left, ranks, slice);
+		p->extent[l->dim] = rt_slice_length(left, ranks, slice);
 	}
 	for (int d = 0; d < v->rank; d++) {
 		if (!p->here) p->extent[d] = 0;
@@ -89,7 +94,7 @@ static bool rt_is_shared(const rt_run *run, int value) {
 }
 
 /* Parts of their own one behind the other, aligned as cudaMalloc does; with memory NULL only counted. */
-static void rt_own_parts(rt_run *run, char *memory) {
+static int rt_own_parts(rt_run *run, char *memory, char error[RT_ERROR]) {
 	size_t used = 0, line = 256;
 	bool windows = run->ring && run->ring->backend == RT_WINDOWS;
 	for (int i = 0; i < run->schedule->values; i++) {
@@ -99,10 +104,12 @@ static void rt_own_parts(rt_run *run, char *memory) {
 			if (v->kind > RT_OWN || (run->library && v->kind != RT_OWN) || (windows && rt_is_shared(run, i))) continue;
 			size_t bytes = ((size_t)p->count * (size_t)rt_bytes[p->format] + line - 1) / line * line;
 			if (memory) p->data = memory + used;
+			if (bytes > SIZE_MAX / 4 - used) return rt_wrong(error, "the tensors are too large together", NULL);
 			used += bytes;
 		}
 	}
 	run->bytes = used;
+	return 0;
 }
 
 static void rt_share_parts(rt_run *run) {
@@ -130,16 +137,20 @@ static void rt_open_windows(rt_run *run) {
 			RT_NCCL(ncclDevCommCreate(run->mesh.along[axis], &needs, &w->comm[axis]));
 			w->there[axis] = true;
 			if (w->comm[axis].lsaSize != run->mesh.ranks[axis])
-				rt_fail(run, "--backend windows", "ranks along an axis do not reach each other's memory; take --backend host", __LINE__);
+				rt_fail(run, "--backend windows",
+					"ranks along an axis do not reach each other's memory; take --backend host", __LINE__);
 		}
 		if (w->window[r->value]) continue;
 		w->window[r->value] = (ncclWindow_t *)calloc((size_t)rt_items(run, r->value), sizeof **w->window);
 		for (int64_t item = 0; item < rt_items(run, r->value); item++) {
 			rt_part *p = &run->part[r->value][item];
-			size_t bytes = ((size_t)p->count * (size_t)rt_bytes[p->format] / NCCL_WIN_REQUIRED_ALIGNMENT + 1) * NCCL_WIN_REQUIRED_ALIGNMENT;
+			size_t bytes = ((size_t)p->count * (size_t)rt_bytes[p->format] / NCCL_WIN_REQUIRED_ALIGNMENT + 1) *
+				NCCL_WIN_REQUIRED_ALIGNMENT;
 			RT_NCCL(ncclMemAlloc((void **)&p->data, bytes));
-			RT_NCCL(ncclCommWindowRegister(run->mesh.along[axis], p->data, bytes, &w->window[r->value][item], NCCL_WIN_COLL_SYMMETRIC));
-			if (!w->window[r->value][item]) rt_fail(run, "--backend windows", "memory cannot be registered; take --backend host", __LINE__);
+			RT_NCCL(ncclCommWindowRegister(
+				run->mesh.along[axis], p->data, bytes, &w->window[r->value][item], NCCL_WIN_COLL_SYMMETRIC));
+			if (!w->window[r->value][item])
+				rt_fail(run, "--backend windows", "memory cannot be registered; take --backend host", __LINE__);
 		}
 	}
 }
@@ -159,7 +170,9 @@ static void rt_close_windows(rt_run *run) {
 	free(w);
 }
 #else
-static void rt_open_windows(rt_run *run) { rt_fail(run, "--backend windows", "built without NCCL's device API; take --backend host", __LINE__); }
+static void rt_open_windows(rt_run *run) {
+	rt_fail(run, "--backend windows", "built without NCCL's device API; take --backend host", __LINE__);
+}
 static void rt_close_windows(rt_run *) {}
 #endif
 
@@ -171,10 +184,11 @@ static int rt_fill(rt_run *run, ncclComm_t all, int rank, int size, char error[R
 	if (rt_shape_parts(run, error)) return 1;
 	rt_communicators(run, all);
 	if (run->ring && run->ring->backend == RT_WINDOWS) rt_open_windows(run);
-	rt_own_parts(run, NULL);
-	RT_CUDA(cudaMalloc((void **)&run->memory, run->bytes + 1));
+	if (rt_own_parts(run, NULL, error)) return 1;
+	if (cudaMalloc((void **)&run->memory, run->bytes + 1) != cudaSuccess)
+		return rt_wrong(error, "memory of the device is out", NULL);
 	RT_CUDA(cudaMemsetAsync(run->memory, 0, run->bytes + 1, run->stream));
-	rt_own_parts(run, run->memory);
+	rt_own_parts(run, run->memory, error);
 	rt_share_parts(run);
 	for (int i = 0; i < 2; i++) RT_CUDA(cudaMalloc((void **)&run->workspace[i], RT_WORKSPACE));
 	RT_BLAS(cublasLtCreate(&run->blas));
@@ -201,8 +215,8 @@ static void rt_close(rt_run *run) {
 }
 
 /* One rank of a run: its device is set, `all` has all ranks. NULL, and why, where sizes do not fit. */
-static rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, rt_ring *ring, ncclComm_t all, int rank, int size,
-	cudaStream_t stream, bool lent, char error[RT_ERROR]) {
+static rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, rt_ring *ring,
+	ncclComm_t all, int rank, int size, cudaStream_t stream, bool lent, char error[RT_ERROR]) {
 	rt_run *run = (rt_run *)calloc(1, sizeof *run);
 	if (!run) return rt_wrong(error, "memory is out", NULL), (rt_run *)NULL;
 	run->program = p, run->schedule = s, run->sizes = sizes, run->ring = ring;
@@ -213,9 +227,10 @@ static rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes
 	return NULL;
 }
 
-/* ---- for other programs: their memory as inputs, states and outputs ------------------------------------------------ */
+/* ---- for other programs: their memory as inputs, states and outputs ------------------------------------------ */
 
-static rt_run *rt_open_lent(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, ncclComm_t all, cudaStream_t stream, char error[RT_ERROR]) {
+static rt_run *rt_open_lent(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, ncclComm_t all,
+	cudaStream_t stream, char error[RT_ERROR]) {
 	int rank, size;
 	if (ncclCommUserRank(all, &rank) != ncclSuccess || ncclCommCount(all, &size) != ncclSuccess)
 		return rt_wrong(error, "this is no communicator", NULL), (rt_run *)NULL;
@@ -238,9 +253,11 @@ static int rt_lend(rt_run *run, int value, int64_t item, const void *data) {
 static void rt_return(rt_run *run, int value, int64_t item, void *out) {
 	const rt_part *p = &run->part[value][item];
 	if (out && p->count && out != p->data)
-		RT_CUDA(cudaMemcpyAsync(out, p->data, (size_t)p->count * (size_t)rt_bytes[p->format], cudaMemcpyDeviceToDevice, run->stream));
+		RT_CUDA(cudaMemcpyAsync(
+			out, p->data, (size_t)p->count * (size_t)rt_bytes[p->format], cudaMemcpyDeviceToDevice, run->stream));
 }
-static int64_t rt_describe(const rt_run *run, int value, int64_t item, int64_t begin[RT_RANK], int64_t extent[RT_RANK]) {
+static int64_t rt_describe(
+	const rt_run *run, int value, int64_t item, int64_t begin[RT_RANK], int64_t extent[RT_RANK]) {
 	if (item < 0 || item >= rt_items(run, value)) return -1;
 	const rt_part *p = &run->part[value][item];
 	memcpy(begin, p->begin, sizeof p->begin);
@@ -250,7 +267,7 @@ static int64_t rt_describe(const rt_run *run, int value, int64_t item, int64_t b
 
 #ifndef LOCKSTEP_NO_MAIN
 
-/* ---- main: ranks are threads of this process, each with a device of its own ---------------------------------------- */
+/* ---- main: ranks are threads of this process, each with a device of its own ---------------------------------- */
 
 #include <thread>
 #include <vector>
@@ -371,8 +388,8 @@ static void rt_measure(rt_world *w, rt_run *run, int repeat) {
 	RT_CUDA(cudaEventCreate(&end));
 	static const char *const backends[] = {"host", "pointers", "windows"};
 	if (first)
-		printf("{\"program\":\"%s\",\"schedule\":\"%s\",\"ranks\":%d,\"virtual\":%s,\"backend\":\"%s\",\"seconds\":[", w->program->name,
-			run->schedule->name, w->ranks, RT_VIRTUAL ? "true" : "false", backends[w->backend]);
+		printf("{\"program\":\"%s\",\"schedule\":\"%s\",\"ranks\":%d,\"virtual\":%s,\"backend\":\"%s\",\"seconds\":[",
+			w->program->name, run->schedule->name, w->ranks, RT_VIRTUAL ? "true" : "false", backends[w->backend]);
 	for (int i = 0; i < repeat; i++) {
 		rt_meet(w->all);
 		RT_CUDA(cudaEventRecord(begin, run->stream));
@@ -419,7 +436,9 @@ static void rt_rank(rt_world *w, int rank) {
 		int can = 0;
 		if (p == rank) continue;
 		RT_CUDA(cudaDeviceCanAccessPeer(&can, rank, p));
-		if (!can) rt_fail(run, "--backend pointers", "devices do not reach each other's memory; take --backend host", __LINE__);
+		if (!can)
+			rt_fail(
+				run, "--backend pointers", "devices do not reach each other's memory; take --backend host", __LINE__);
 		else RT_CUDA(cudaDeviceEnablePeerAccess(p, 0));
 	}
 	RT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -444,15 +463,21 @@ static int rt_count_ranks(const rt_program *p, const rt_options *o, rt_sizes *z,
 	int devices = 0;
 	if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < 1) return rt_wrong(error, "no device is found", NULL);
 	int room = RT_VIRTUAL ? RT_RANKS : devices < RT_RANKS ? devices : RT_RANKS;
-	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, RT_VIRTUAL ? 4 : room, error) || rt_scalars(p, o, z, error)) return 1;
+	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, RT_VIRTUAL ? 4 : room, error) ||
+		rt_scalars(p, o, z, error))
+		return 1;
 	int64_t product = 1;
 	for (int a = 0; p->axis[a].name; a++)
-		if (z->axis[a] > room || (product *= z->axis[a]) > room) return rt_wrong(error, "the mesh has more ranks than there are devices", p->axis[a].name);
+		if (z->axis[a] > room || (product *= z->axis[a]) > room)
+			return rt_wrong(error, "the mesh has more ranks than there are devices", p->axis[a].name);
 	*ranks = (int)product;
-	return o->schedule && !rt_schedule_there(p, o->schedule) ? rt_wrong(error, "there is no such schedule", o->schedule) : 0;
+	return o->schedule && !rt_schedule_there(p, o->schedule)
+		? rt_wrong(error, "there is no such schedule", o->schedule)
+		: 0;
 }
 
-static int rt_run_all(const rt_program *p, const rt_options *o, enum rt_backend backend, rt_sizes *z, char error[RT_ERROR]) {
+static int rt_run_all(
+	const rt_program *p, const rt_options *o, enum rt_backend backend, rt_sizes *z, char error[RT_ERROR]) {
 	rt_world *w = new rt_world();
 	int wrong = rt_count_ranks(p, o, z, &w->ranks, error);
 	if (!wrong) {
@@ -472,18 +497,20 @@ static int rt_run_all(const rt_program *p, const rt_options *o, enum rt_backend 
 
 static void rt_usage(const rt_program *p) {
 	printf("usage: %s --sizes NAME=N,... [--seed N] [--set NAME=X,...] [--schedule NAME|all] [--repeat N]\n"
-	       "       [--dump DIRECTORY] [--backend host|pointers|windows] [--list] [--help]\n"
-	       "  --sizes     ranks of axes, dims, indices of groups: dp=4,N=1000; of a list's dim N=3:5:7 or N=@FILE. A rank is a\n"
-	       "              device of this machine\n"
-	       "  --seed      of inputs, states and scalars, which are drawn\n"
-	       "  --set       values of scalars\n"
-	       "  --schedule  which way to run it; all of them by default\n"
-	       "  --repeat    how many times; times as JSON, a line for each schedule\n"
-	       "  --dump      what every rank holds of the results: DIRECTORY/SCHEDULE.RANK\n"
-	       "  --backend   how fused steps communicate: by NCCL's collectives beside their kernel (host), inside it by pointers\n"
-	       "              to the other devices' memory (pointers), inside it by NCCL's windows (windows)\n"
-	       "  --list      the schedules\n",
-	       p->name);
+		   "       [--dump DIRECTORY] [--backend host|pointers|windows] [--list] [--help]\n"
+		   "  --sizes     ranks of axes, dims, indices of groups: dp=4,N=1000; of a list's dim N=3:5:7 or N=@FILE. A "
+		   "rank is a\n"
+		   "              device of this machine\n"
+		   "  --seed      of inputs, states and scalars, which are drawn\n"
+		   "  --set       values of scalars\n"
+		   "  --schedule  which way to run it; all of them by default\n"
+		   "  --repeat    how many times; times as JSON, a line for each schedule\n"
+		   "  --dump      what every rank holds of the results: DIRECTORY/SCHEDULE.RANK\n"
+		   "  --backend   how fused steps communicate: by NCCL's collectives beside their kernel (host), inside it "
+		   "by pointers\n"
+		   "              to the other devices' memory (pointers), inside it by NCCL's windows (windows)\n"
+		   "  --list      the schedules\n",
+		p->name);
 }
 
 /* Takes --backend out of the arguments. */

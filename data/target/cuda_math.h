@@ -1,4 +1,4 @@
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- products ------------------------------------------------------------------------------------------------ */
 
 /* Elements of a tensor that need not lie together; along its last dim they do. */
 typedef struct rt_matrix {
@@ -45,7 +45,8 @@ static uint32_t rt_alignment(const void *p) {
 	return low == 0 || low > 256 ? 256 : (uint32_t)low;
 }
 
-static cublasLtMatrixLayout_t rt_blas_layout(rt_run *run, cudaDataType_t type, int64_t rows, int64_t columns, int64_t leading, int64_t batch, int64_t step) {
+static cublasLtMatrixLayout_t rt_blas_layout(
+	rt_run *run, cudaDataType_t type, int64_t rows, int64_t columns, int64_t leading, int64_t batch, int64_t step) {
 	cublasLtMatrixLayout_t layout = NULL;
 	int32_t count = (int32_t)batch;
 	/* A leading dim may not be less than the rows, also where there is one column. */
@@ -67,18 +68,25 @@ static void rt_blas_product(rt_run *run, const rt_product_of *m, cudaDataType_t 
 	cublasLtMatmulPreference_t wish;
 	cublasLtMatmulHeuristicResult_t choice;
 	uint32_t aligned[3] = {rt_alignment(m->b), rt_alignment(m->a), rt_alignment(m->c)};
-	RT_BLAS(cublasLtMatmulDescCreate(&desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F));
+	RT_BLAS(cublasLtMatmulDescCreate(
+		&desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F));
 	RT_BLAS(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, m->turned[1] ? &turn : &keep, sizeof keep));
 	RT_BLAS(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB, m->turned[0] ? &turn : &keep, sizeof keep));
-	cublasLtMatrixLayout_t b = rt_blas_layout(run, type, m->turned[1] ? m->depth : m->columns, m->turned[1] ? m->columns : m->depth, m->row[1], m->batch, m->step[1]);
-	cublasLtMatrixLayout_t a = rt_blas_layout(run, type, m->turned[0] ? m->rows : m->depth, m->turned[0] ? m->depth : m->rows, m->row[0], m->batch, m->step[0]);
+	cublasLtMatrixLayout_t b = rt_blas_layout(run, type, m->turned[1] ? m->depth : m->columns,
+		m->turned[1] ? m->columns : m->depth, m->row[1], m->batch, m->step[1]);
+	cublasLtMatrixLayout_t a = rt_blas_layout(run, type, m->turned[0] ? m->rows : m->depth,
+		m->turned[0] ? m->depth : m->rows, m->row[0], m->batch, m->step[0]);
 	cublasLtMatrixLayout_t c = rt_blas_layout(run, type, m->columns, m->rows, m->row[2], m->batch, m->step[2]);
 	RT_BLAS(cublasLtMatmulPreferenceCreate(&wish));
 	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room));
-	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &aligned[0], sizeof aligned[0]));
-	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &aligned[1], sizeof aligned[1]));
-	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned[2], sizeof aligned[2]));
-	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned[2], sizeof aligned[2]));
+	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(
+		wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &aligned[0], sizeof aligned[0]));
+	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(
+		wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &aligned[1], sizeof aligned[1]));
+	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(
+		wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned[2], sizeof aligned[2]));
+	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(
+		wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned[2], sizeof aligned[2]));
 	RT_BLAS(cublasLtMatmulAlgoGetHeuristic(run->blas, desc, b, a, c, c, wish, 1, &choice, &found));
 	if (!found) rt_fail(run, "cuBLASLt", "no algorithm for this product", __LINE__);
 	else RT_BLAS(cublasLtMatmul(run->blas, desc, wide ? (void *)&one_wide : (void *)&one, m->b, b, m->a, a,
@@ -127,8 +135,8 @@ static bool rt_rows_join(const rt_matrix *v) {
 	return true;
 }
 
-/* to[.., m, n] = a[.., m, k] b[.., k, n]; the last batch dim is a strided batch, those before it are a loop. Where b is one
- * matrix, the batches of a are rows. */
+/* to[.., m, n] = a[.., m, k] b[.., k, n]; the last batch dim is a strided batch, those before it are a loop. Where b
+ * is one matrix, the batches of a are rows. */
 static void rt_matmul(rt_run *run, rt_matrix to, rt_matrix a, rt_matrix b, bool ta, bool tb) {
 	int rank = to.rank;
 	rt_product_of m = {to.extent[rank - 2], to.extent[rank - 1], a.extent[a.rank - (ta ? 2 : 1)], 1, NULL, NULL, NULL,
@@ -146,7 +154,8 @@ static void rt_matmul(rt_run *run, rt_matrix to, rt_matrix a, rt_matrix b, bool 
 		for (int d = rank - 4; d >= 0; left /= to.extent[d], d--)
 			for (int i = 0; i < 3; i++)
 				at[i] += left % to.extent[d] * rt_batch_stride(i == 0 ? &a : i == 1 ? &b : &to, rank, d);
-		m.a = a.data + at[0] * rt_bytes[a.format], m.b = b.data + at[1] * rt_bytes[b.format], m.c = to.data + at[2] * rt_bytes[to.format];
+		m.a = a.data + at[0] * rt_bytes[a.format], m.b = b.data + at[1] * rt_bytes[b.format],
+		m.c = to.data + at[2] * rt_bytes[to.format];
 		rt_one_product(run, &m);
 	}
 }
@@ -155,7 +164,7 @@ static void rt_product_parts(rt_run *run, const rt_part *a, bool ta, const rt_pa
 	if (to->here) rt_matmul(run, rt_all_of(to), rt_all_of(a), rt_all_of(b), ta, tb);
 }
 
-/* ---- convolutions, rows -------------------------------------------------------------------------------------------- */
+/* ---- convolutions, rows -------------------------------------------------------------------------------------- */
 
 typedef struct rt_window {
 	int64_t n, o, c, h, w, kh, kw, oh, ow, stride, pad;
@@ -184,13 +193,16 @@ template <int F> static void rt_conv2d_in(rt_run *run, char *to, const char *x, 
 static void rt_conv2d(rt_run *run, const rt_part *px, const rt_part *pw, rt_part *to, int64_t stride, int64_t pad) {
 	if (!to->here) return;
 	rt_matrix x = rt_all_of(px), w = rt_all_of(pw);
-	rt_window s = {to->extent[0], to->extent[1], x.extent[1], x.extent[2], x.extent[3], w.extent[2], w.extent[3], to->extent[2],
-		to->extent[3], stride, pad, {x.stride[0], x.stride[1], x.stride[2]}, {w.stride[0], w.stride[1], w.stride[2]}};
+	rt_window s = {to->extent[0], to->extent[1], x.extent[1], x.extent[2], x.extent[3], w.extent[2], w.extent[3],
+		to->extent[2], to->extent[3], stride, pad, {x.stride[0], x.stride[1], x.stride[2]},
+		{w.stride[0], w.stride[1], w.stride[2]}};
 	RT_SWITCH(to->format, rt_conv2d_in, run, to->data, x.data, w.data, s)
 }
 
 /* Rows of a table by index. Of a sliced table, rows that others hold are 0: they are summed later. */
-template <class T, class I> static __global__ void rt_rows_kernel(T *to, const T *table, const I *index, int64_t columns, int64_t stride, int64_t begin, int64_t rows, int64_t n) {
+template <class T, class I>
+static __global__ void rt_rows_kernel(
+	T *to, const T *table, const I *index, int64_t columns, int64_t stride, int64_t begin, int64_t rows, int64_t n) {
 	RT_FOR(i, n) {
 		int64_t row = (int64_t)index[i / columns] - begin;
 		to[i] = row >= 0 && row < rows ? table[row * stride + i % columns] : (T)0;
@@ -199,7 +211,9 @@ template <class T, class I> static __global__ void rt_rows_kernel(T *to, const T
 template <class T> static void rt_rows_by(rt_run *run, rt_part *to, rt_matrix table, rt_matrix index, int64_t begin) {
 	int64_t columns = table.extent[1], n = to->count;
 	const char *at = index.data;
-#define RT_ROWS(I) RT_RUN((rt_rows_kernel<T, I>), n, (T *)to->data, (const T *)table.data, (const I *)at, columns, table.stride[0], begin, table.extent[0], n)
+#define RT_ROWS(I) \
+	RT_RUN((rt_rows_kernel<T, I>), n, (T *)to->data, (const T *)table.data, (const I *)at, columns, table.stride[0], \
+		begin, table.extent[0], n)
 	switch (index.format) {
 	case RT_I64: case RT_U64: RT_ROWS(int64_t); break;
 	case RT_I32: RT_ROWS(int32_t); break;
@@ -223,17 +237,19 @@ static void rt_gather_rows(rt_run *run, const rt_part *from, const rt_part *at, 
 	}
 }
 
-/* ---- passes -------------------------------------------------------------------------------------------------------- */
+/* ---- passes -------------------------------------------------------------------------------------------------- */
 
 /* Four elements that lie together. */
 template <class T> struct alignas(4 * sizeof(T)) rt_four { T at[4]; };
-template <class T> static __device__ __forceinline__ rt_four<T> rt_load(const T *from) { return *(const rt_four<T> *)from; }
+template <class T> static __device__ __forceinline__ rt_four<T> rt_load(const T *from) {
+	return *(const rt_four<T> *)from;
+}
 template <class T> static __device__ __forceinline__ void rt_store(T *to, rt_four<T> x) { *(rt_four<T> *)to = x; }
 template <class T> static bool rt_aligned(const T *p) { return (uintptr_t)p % (4 * sizeof(T)) == 0; }
 static __device__ __forceinline__ int64_t rt_first() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
 static __device__ __forceinline__ int64_t rt_step() { return (int64_t)gridDim.x * blockDim.x; }
 
-/* ---- reductions of a pass ------------------------------------------------------------------------------------------ */
+/* ---- reductions of a pass ------------------------------------------------------------------------------------ */
 
 /* `outs` results, each over `depth` elements, in `splits` tasks each. */
 typedef struct rt_tasks {
@@ -267,12 +283,18 @@ RT_BOTH int64_t rt_element(const rt_tasks &t, int64_t o, int64_t r) {
 }
 #define RT_EACH_OF_TASK(i, t, task) \
 	for (int64_t r_ = rt_slice_begin((t).depth, (t).splits, (task) % (t).splits) + threadIdx.x, i; \
-		r_ < rt_slice_begin((t).depth, (t).splits, (task) % (t).splits + 1) && ((i = rt_element(t, (task) / (t).splits, r_)), true); \
-		r_ += blockDim.x)
-#define RT_RUN_TASKS(kernel, a) do { \
-	int64_t tasks_ = (a).tasks.outs * (a).tasks.splits; \
-	if (tasks_ > 0) { LK_LAUNCH_BLOCK(kernel, (int)(tasks_ < 4096 ? tasks_ : 4096), RT_THREADS, RT_THREADS * sizeof(double), run->stream, a); } \
-	RT_CUDA(cudaPeekAtLastError()); } while (0)
+		 r_ < rt_slice_begin((t).depth, (t).splits, (task) % (t).splits + 1) && \
+		 ((i = rt_element(t, (task) / (t).splits, r_)), true); \
+		 r_ += blockDim.x)
+#define RT_RUN_TASKS(kernel, a) \
+	do { \
+		int64_t tasks_ = (a).tasks.outs * (a).tasks.splits; \
+		if (tasks_ > 0) { \
+			LK_LAUNCH_BLOCK(kernel, (int)(tasks_ < 4096 ? tasks_ : 4096), RT_THREADS, RT_THREADS * sizeof(double), \
+				run->stream, a); \
+		} \
+		RT_CUDA(cudaPeekAtLastError()); \
+	} while (0)
 
 /* Takes one more element into a sum. */
 template <int kind, class A, class B> static __device__ __forceinline__ void rt_include(A &sum, B y) {
@@ -298,7 +320,9 @@ template <class A> static __device__ __forceinline__ A rt_over_block(A mine, int
 	return all[0];
 }
 
-template <int F, class A> static __global__ void rt_finish_kernel(char *to, const A *sums, int64_t outs, int64_t splits, int kind, double elements) {
+template <int F, class A>
+static __global__ void rt_finish_kernel(
+	char *to, const A *sums, int64_t outs, int64_t splits, int kind, double elements) {
 	RT_FOR(o, outs) {
 		A sum = sums[o * splits];
 		for (int64_t s = 1; s < splits; s++) sum = rt_both(sum, sums[o * splits + s], kind);
@@ -307,7 +331,8 @@ template <int F, class A> static __global__ void rt_finish_kernel(char *to, cons
 		((typename rt_of<F>::in_memory *)to)[o] = rt_of<F>::store((typename rt_of<F>::in_register)sum);
 	}
 }
-template <int F, class A> static void rt_finish(rt_run *run, const rt_part *to, const A *sums, const rt_tasks &t, int kind, double elements) {
+template <int F, class A>
+static void rt_finish(rt_run *run, const rt_part *to, const A *sums, const rt_tasks &t, int kind, double elements) {
 	RT_RUN((rt_finish_kernel<F, A>), t.outs, to->data, sums, t.outs, t.splits, kind, elements);
 }
 /* Elements of the whole tensor that go into one result. */

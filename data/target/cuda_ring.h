@@ -1,4 +1,4 @@
-/* ---- kernels that reach the memory of other ranks ------------------------------------------------------------------ */
+/* ---- kernels that reach the memory of other ranks ------------------------------------------------------------ */
 
 #include <condition_variable>
 #include <mutex>
@@ -7,7 +7,8 @@
 enum rt_backend { RT_HOST, RT_POINTERS, RT_WINDOWS };
 enum { RT_SHARED_PARTS = 16 };
 #ifndef RT_RING_BLOCKS
-#define RT_RING_BLOCKS 16 /* for each rank: eight virtual ranks still fit on one device, as one cooperative launch must */
+#define RT_RING_BLOCKS \
+	16 /* for each rank: eight virtual ranks still fit on one device, as one cooperative launch must */
 #endif
 
 /* Threads of one process that meet: the ranks along one axis. */
@@ -63,7 +64,8 @@ struct rt_pointers {
 		__syncthreads();
 		for (int p = threadIdx.x; p < ranks; p += blockDim.x) {
 			if (p == rank) continue;
-			cuda::atomic_ref<unsigned, cuda::thread_scope_system> there(flag[p][block * ranks + rank]), here(flag[rank][block * ranks + p]);
+			cuda::atomic_ref<unsigned, cuda::thread_scope_system> there(flag[p][block * ranks + rank]),
+				here(flag[rank][block * ranks + p]);
 			there.store(epoch, cuda::memory_order_release);
 			while ((int)(here.load(cuda::memory_order_acquire) - epoch) < 0) __nanosleep(20);
 		}
@@ -100,8 +102,11 @@ struct rt_by_windows {
 };
 #endif
 
-/* An element of shared tensor b, reduced over the ranks: each begins with itself, so that not all read the same memory. */
-template <int F, class Access> static __device__ __forceinline__ typename rt_of<F>::in_memory rt_join(const Access &access, int b, int64_t i, int reduce) {
+/* An element of shared tensor b, reduced over the ranks: each begins with itself, so that not all read the same
+ * memory. */
+template <int F, class Access>
+static __device__ __forceinline__ typename rt_of<F>::in_memory rt_join(
+	const Access &access, int b, int64_t i, int reduce) {
 	typedef typename rt_of<F>::in_memory T;
 	auto sum = rt_of<F>::load(access.template peer<const T>(access.rank, b)[i]);
 	for (int k = 1; k < access.ranks; k++) {
@@ -110,7 +115,9 @@ template <int F, class Access> static __device__ __forceinline__ typename rt_of<
 	}
 	return rt_of<F>::store(sum);
 }
-template <int F, class Access> static __device__ __forceinline__ rt_four<typename rt_of<F>::in_memory> rt_join_four(const Access &access, int b, int64_t i, int reduce) {
+template <int F, class Access>
+static __device__ __forceinline__ rt_four<typename rt_of<F>::in_memory> rt_join_four(
+	const Access &access, int b, int64_t i, int reduce) {
 	typedef typename rt_of<F>::in_memory T;
 	rt_four<T> x = rt_load(access.template peer<const T>(access.rank, b) + i);
 	typename rt_of<F>::in_register sum[4];
@@ -124,13 +131,15 @@ template <int F, class Access> static __device__ __forceinline__ rt_four<typenam
 	return x;
 }
 /* An element of mine to shared tensor b of every rank. */
-template <class T, class Access> static __device__ __forceinline__ void rt_spread(const Access &access, int b, int64_t i, T x) {
+template <class T, class Access>
+static __device__ __forceinline__ void rt_spread(const Access &access, int b, int64_t i, T x) {
 	for (int k = 0; k < access.ranks; k++) {
 		int p = access.rank + k < access.ranks ? access.rank + k : access.rank + k - access.ranks;
 		access.template peer<T>(p, b)[i] = x;
 	}
 }
-template <class T, class Access> static __device__ __forceinline__ void rt_spread_four(const Access &access, int b, int64_t i, rt_four<T> x) {
+template <class T, class Access>
+static __device__ __forceinline__ void rt_spread_four(const Access &access, int b, int64_t i, rt_four<T> x) {
 	for (int k = 0; k < access.ranks; k++) {
 		int p = access.rank + k < access.ranks ? access.rank + k : access.rank + k - access.ranks;
 		rt_store(access.template peer<T>(p, b) + i, x);
@@ -140,7 +149,9 @@ template <class T, class Access> static __device__ __forceinline__ void rt_sprea
 /* A tensor whose memory the other ranks' kernels reach. */
 typedef struct rt_shared_part { int tensor; int64_t item; } rt_shared_part;
 
-static bool rt_reaches(const rt_run *run, int axis) { return run->ring && run->ring->backend != RT_HOST && run->mesh.ranks[axis] > 1; }
+static bool rt_reaches(const rt_run *run, int axis) {
+	return run->ring && run->ring->backend != RT_HOST && run->mesh.ranks[axis] > 1;
+}
 
 static char **rt_upload(rt_run *run, const void *from, size_t bytes) {
 	void *to = rt_scratch(run, (int64_t)bytes);
@@ -164,7 +175,9 @@ static rt_pointers rt_pointers_of(rt_run *run, int axis, const rt_shared_part *s
 }
 
 /* Virtual ranks: all hand their arguments to the first, who launches for all when all are ready. */
-template <class A> static void rt_launch_virtual(rt_run *run, int axis, void (*kernel)(const A *, rt_pointers), const A *mine, const rt_shared_part *shared, int count) {
+template <class A>
+static void rt_launch_virtual(rt_run *run, int axis, void (*kernel)(const A *, rt_pointers), const A *mine,
+	const rt_shared_part *shared, int count) {
 	rt_ring *ring = run->ring;
 	int ranks = run->mesh.ranks[axis];
 	ring->arguments[axis] = mine;
@@ -190,7 +203,9 @@ template <class A> static void rt_launch_virtual(rt_run *run, int axis, void (*k
 }
 
 /* Launches a kernel over the ranks along an axis, `barriers` of which it has. A: its arguments. */
-template <class A> static void rt_launch_pointers(rt_run *run, int axis, void (*kernel)(const A *, rt_pointers), const A *mine, const rt_shared_part *shared, int count, unsigned barriers) {
+template <class A>
+static void rt_launch_pointers(rt_run *run, int axis, void (*kernel)(const A *, rt_pointers), const A *mine,
+	const rt_shared_part *shared, int count, unsigned barriers) {
 	if (run->ring->virtual_ranks) rt_launch_virtual(run, axis, kernel, mine, shared, count);
 	else {
 		char **table;
@@ -205,7 +220,9 @@ template <class A> static void rt_launch_pointers(rt_run *run, int axis, void (*
 }
 
 #ifdef RT_DEVICE_API
-template <class A> static void rt_launch_windows(rt_run *run, int axis, void (*kernel)(const A *, rt_by_windows), const A *mine, const rt_shared_part *shared, int count) {
+template <class A>
+static void rt_launch_windows(rt_run *run, int axis, void (*kernel)(const A *, rt_by_windows), const A *mine,
+	const rt_shared_part *shared, int count) {
 	rt_by_windows access;
 	access.comm = run->ring->windows->comm[axis];
 	access.ranks = run->mesh.ranks[axis], access.rank = run->mesh.at[axis], access.place = 0;
@@ -219,5 +236,6 @@ template <class A> static void rt_launch_windows(rt_run *run, int axis, void (*k
 	if ((run)->ring->backend == RT_WINDOWS) rt_launch_windows(run, axis, kernel, mine, shared, count); \
 	else rt_launch_pointers(run, axis, kernel, mine, shared, count, barriers); } while (0)
 #else
-#define RT_LAUNCH_RING(run, axis, kernel, mine, shared, count, barriers) rt_launch_pointers(run, axis, kernel, mine, shared, count, barriers)
+#define RT_LAUNCH_RING(run, axis, kernel, mine, shared, count, barriers) \
+	rt_launch_pointers(run, axis, kernel, mine, shared, count, barriers)
 #endif

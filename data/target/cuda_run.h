@@ -1,4 +1,4 @@
-/* ---- formats as types ------------------------------------------------------------------------------------------------ */
+/* ---- formats as types ------------------------------------------------------------------------------------------ */
 
 /* A format's type in memory and in registers. */
 template <int F> struct rt_of;
@@ -44,7 +44,7 @@ RT_FORMAT(RT_BOOL, uint8_t, int64_t, , (uint8_t))
 	default: function<RT_BOOL>(__VA_ARGS__); break; \
 	}
 
-/* ---- ranks, tensors, errors ---------------------------------------------------------------------------------------- */
+/* ---- ranks, tensors, errors ---------------------------------------------------------------------------------- */
 
 enum { RT_AXES = 4, RT_DIMS = 36, RT_ERROR = 256 };
 enum { RT_SUM, RT_MAX, RT_MIN, RT_MEAN, RT_NORM };
@@ -94,7 +94,8 @@ typedef struct rt_value {
 	rt_kind kind;
 	int of;                 /* SHARED, VIEW: whose memory */
 	rt_layout layout[RT_AXES];
-	int group, index, offset; /* lives where the coordinate along axis `group` is index + offset; -1: everywhere, no index */
+	int group, index,
+		offset; /* lives where the coordinate along axis `group` is index + offset; -1: everywhere, no index */
 } rt_value;
 
 /* A value whose memory kernels reach on the other ranks along an axis. */
@@ -155,15 +156,29 @@ static void rt_fail(rt_run *run, const char *what, const char *why, int line) {
 	fprintf(stderr, "%s: rank %d: %s\n", run->program->name, run->mesh.rank, run->error);
 	exit(1);
 }
-#define RT_CUDA(call) do { cudaError_t e_ = (call); if (e_ != cudaSuccess) rt_fail(run, #call, cudaGetErrorString(e_), __LINE__); } while (0)
-#define RT_NCCL(call) do { ncclResult_t e_ = (call); if (e_ != ncclSuccess) rt_fail(run, #call, ncclGetErrorString(e_), __LINE__); } while (0)
-#define RT_BLAS(call) do { cublasStatus_t e_ = (call); if (e_ != CUBLAS_STATUS_SUCCESS) rt_fail(run, #call, cublasLtGetStatusString(e_), __LINE__); } while (0)
+#define RT_CUDA(call) \
+	do { \
+		cudaError_t e_ = (call); \
+		if (e_ != cudaSuccess) rt_fail(run, #call, cudaGetErrorString(e_), __LINE__); \
+	} while (0)
+#define RT_NCCL(call) \
+	do { \
+		ncclResult_t e_ = (call); \
+		if (e_ != ncclSuccess) rt_fail(run, #call, ncclGetErrorString(e_), __LINE__); \
+	} while (0)
+#define RT_BLAS(call) \
+	do { \
+		cublasStatus_t e_ = (call); \
+		if (e_ != CUBLAS_STATUS_SUCCESS) rt_fail(run, #call, cublasLtGetStatusString(e_), __LINE__); \
+	} while (0)
 #define RT_RUN(kernel, n, ...) do { \
 	if ((n) > 0) { LK_LAUNCH(kernel, rt_blocks(n), RT_THREADS, 0, run->stream, __VA_ARGS__); } \
 	RT_CUDA(cudaPeekAtLastError()); } while (0)
 
 /* Of n elements over `ranks` slices, the first n % ranks are one longer. */
-RT_BOTH int64_t rt_slice_begin(int64_t n, int64_t ranks, int64_t r) { return n / ranks * r + (r < n % ranks ? r : n % ranks); }
+RT_BOTH int64_t rt_slice_begin(int64_t n, int64_t ranks, int64_t r) {
+	return n / ranks * r + (r < n % ranks ? r : n % ranks);
+}
 RT_BOTH int64_t rt_slice_length(int64_t n, int64_t ranks, int64_t r) { return n / ranks + (r < n % ranks); }
 RT_BOTH int64_t rt_slice_of(int64_t n, int64_t ranks, int64_t i) {
 	int64_t less = n / ranks, more = n % ranks, longer = more * (less + 1);
@@ -193,7 +208,8 @@ static int64_t rt_items(const rt_run *run, int value) {
 /* Blocks of a loop over n elements: enough to fill any device several times over. */
 static int rt_blocks(int64_t n) { int64_t b = (n + RT_THREADS - 1) / RT_THREADS; return (int)(b < 4096 ? b : 4096); }
 #define RT_FOR(i, n) \
-	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (int64_t)gridDim.x * blockDim.x; i < (n); i += i##_step)
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (int64_t)gridDim.x * blockDim.x; \
+		 i < (n); i += i##_step)
 
 static void *rt_scratch(rt_run *run, int64_t bytes) {
 	void *p = NULL;
@@ -202,7 +218,7 @@ static void *rt_scratch(rt_run *run, int64_t bytes) {
 }
 static void rt_release(rt_run *run, void *p) { RT_CUDA(cudaFreeAsync(p, run->stream)); }
 
-/* ---- two streams --------------------------------------------------------------------------------------------------- */
+/* ---- two streams --------------------------------------------------------------------------------------------- */
 
 /* What is on the other stream so far comes before what goes to this one next. */
 static void rt_follow(rt_run *run, cudaStream_t after, cudaStream_t stream) {

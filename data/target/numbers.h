@@ -1,7 +1,7 @@
 /* ---- numbers: formats, conversions, pointwise functions, draws ---------------------------------------------------- */
 
 /* Square roots set no errno, comparisons trap nothing: else no loop with either becomes vectors. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 #endif
 

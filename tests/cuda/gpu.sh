@@ -20,6 +20,9 @@ nvidia-smi -L
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0
+file_of() { # PROGRAM
+	if [ -f "$root/examples/lang/$1.lk" ]; then echo "$root/examples/lang/$1.lk"; else echo "$root/tests/cuda/programs/$1.lk"; fi
+}
 check() { # WHAT COMMAND...
 	local what=$1
 	shift
@@ -27,7 +30,7 @@ check() { # WHAT COMMAND...
 }
 arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
 build() { # PROGRAM
-	"$lockstep" compile emit --target cuda "$root/examples/lang/$1.lk" > "$dir/$1.cu" &&
+	"$lockstep" compile emit --target cuda "$(file_of "$1")" > "$dir/$1.cu" &&
 		nvcc -O2 -lineinfo -gencode "arch=compute_$arch,code=sm_$arch" -DLOCKSTEP_VIRTUAL -DRT_NO_DEVICE_API -I"$root/tests/cuda/virtual" \
 			-o "$dir/$1" "$dir/$1.cu" -lcublasLt
 }
@@ -38,11 +41,11 @@ while read -r name sizes; do
 		for backend in host pointers; do
 			for schedule in $("$dir/$name" --list); do
 				# What the interpreter refuses with these sizes is not run.
-				"$lockstep" compile run "$root/examples/lang/$name.lk" --schedule "$schedule" --sizes "$size" > /dev/null 2>&1 || continue
+				"$lockstep" compile run "$(file_of "$name")" --schedule "$schedule" --sizes "$size" > /dev/null 2>&1 || continue
 				run=("$dir/$name" --sizes "$size" --seed 5 --schedule "$schedule" --backend $backend)
 				mkdir -p "$dir/dump"
 				check "run $backend $name $size $schedule" timeout 120 "${run[@]}" --dump "$dir/dump"
-				check "compare $backend $name $size $schedule" "$lockstep" compile run "$root/examples/lang/$name.lk" --schedule "$schedule" \
+				check "compare $backend $name $size $schedule" "$lockstep" compile run "$(file_of "$name")" --schedule "$schedule" \
 					--sizes "$size" --seed 5 --compare "$dir/dump"
 				rm -r "$dir/dump"
 				for tool in memcheck racecheck; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The CUDA target without a GPU: run.sh LOCKSTEP. Every program of examples/lang is emitted and
-#   - compiled and linked by nvcc for sm_80 and sm_90, where nvcc is found (three of them; all with LOCKSTEP_LONG=1),
+# The CUDA target without a GPU: run.sh LOCKSTEP. Every program of examples/lang and programs/ is emitted and
+#   - compiled and linked by nvcc for sm_80 and sm_90, where nvcc is found (two of them; all with LOCKSTEP_LONG=1),
 #   - built for the CPU with the address and undefined sanitizers (some with the thread sanitizer too) and run on virtual
 #     ranks, every schedule, fused steps by collectives (T2) and by kernels that reach the others' memory (T1); what every
 #     rank holds then is compared with the interpreter.
@@ -18,9 +18,13 @@ pass() { echo "pass $*" >> "$dir/results.$BASHPID"; }
 fail() { echo "FAIL $*" | tee -a "$dir/results.$BASHPID"; }
 skip() { echo "skip $*" | tee -a "$dir/results.$BASHPID"; }
 
+file_of() { # PROGRAM
+	if [ -f "$root/examples/lang/$1.lk" ]; then echo "$root/examples/lang/$1.lk"; else echo "$root/tests/cuda/programs/$1.lk"; fi
+}
+
 # One schedule's dump against the interpreter.
 compare() { # PROGRAM SIZES SCHEDULE DUMPS WHAT
-	if "$lockstep" compile run "$root/examples/lang/$1.lk" --schedule "$3" --sizes "$2" --seed 5 --compare "$4" > "$4/log" 2>&1
+	if "$lockstep" compile run "$(file_of "$1")" --schedule "$3" --sizes "$2" --seed 5 --compare "$4" > "$4/log" 2>&1
 	then pass "$5 $1 $2 $3"
 	else fail "$5 $1 $2 $3: $(tail -n 1 "$4/log")"; fi
 }
@@ -37,7 +41,7 @@ run() { # PROGRAM EXECUTABLE SIZES BACKEND WHAT
 	for schedule in $("$2" --list); do
 		if timeout 120 "$2" --sizes "$3" --seed 5 --dump "$dump" --backend "$4" --schedule "$schedule" > "$log" 2>&1; then
 			compare "$1" "$3" "$schedule" "$dump" "$5 $4"
-		elif "$lockstep" compile run "$root/examples/lang/$1.lk" --schedule "$schedule" --sizes "$3" > /dev/null 2>&1; then
+		elif "$lockstep" compile run "$(file_of "$1")" --schedule "$schedule" --sizes "$3" > /dev/null 2>&1; then
 			fail "$5 $4 $1 $3 $schedule: $(grep -m 1 -E 'ERROR|error|WARNING|:' "$log")"
 		fi
 	done
@@ -73,7 +77,7 @@ refused() { # EXECUTABLE ARGUMENT...
 program() { # PROGRAM SIZES...
 	local name=$1 sizes backend safe=(-O0)
 	shift
-	"$lockstep" compile emit --target cuda "$root/examples/lang/$name.lk" > "$dir/$name.cu" || { fail "emit $name"; return; }
+	"$lockstep" compile emit --target cuda "$(file_of "$name")" > "$dir/$name.cu" || { fail "emit $name"; return; }
 	if command -v clang++ > /dev/null; then safe=(-O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all); fi
 	CXX=$(command -v clang++ || echo g++) "$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name" "${safe[@]}" -Werror 2> "$dir/$name.log" ||
 		{ fail "build $name: $(grep -m 1 error "$dir/$name.log")"; return; }
@@ -91,7 +95,7 @@ program() { # PROGRAM SIZES...
 		refused "$dir/$name" --sizes dp=2,N=9 --schedule none
 		refused "$dir/$name" --sizes dp=2,N=9 --backend none
 		refused "$dir/$name" --nothing ;;
-	adam | tp_out | moe | ring_attention)
+	adam | tp_out)
 		"$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name.tsan" -O1 -g1 -fsanitize=thread 2> "$dir/$name.log" ||
 			{ fail "build $name, thread sanitizer: $(grep -m 1 error "$dir/$name.log")"; return; }
 		for backend in host pointers; do run "$name" "$dir/$name.tsan" "${@: -1}" $backend thread; done ;;
@@ -99,7 +103,7 @@ program() { # PROGRAM SIZES...
 }
 
 gpu_build() { # PROGRAM
-	"$lockstep" compile emit --target cuda "$root/examples/lang/$1.lk" > "$dir/$1.nv.cu" || { fail "emit $1"; return; }
+	"$lockstep" compile emit --target cuda "$(file_of "$1")" > "$dir/$1.nv.cu" || { fail "emit $1"; return; }
 	if nvcc -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -o "$dir/$1.nv" "$dir/$1.nv.cu" -lnccl -lcublasLt \
 		> "$dir/$1.nv.log" 2>&1 && ! grep -q warning "$dir/$1.nv.log"
 	then pass "nvcc $1"
@@ -111,16 +115,16 @@ one() { # "cpu PROGRAM SIZES..." or "nvcc PROGRAM"
 	set -- $1
 	if [ "$1" = nvcc ]; then gpu_build "$2"; else shift; program "$@"; fi
 }
-export -f pass fail skip compare run control library refused program gpu_build one
+export -f file_of pass fail skip compare run control library refused program gpu_build one
 
 jobs() {
-	local only="adam mlp lamb"
-	[ -n "${LOCKSTEP_LONG:-}" ] && only=$(basename -s .lk "$root"/examples/lang/*.lk)
+	local only="adam mlp"
+	[ -n "${LOCKSTEP_LONG:-}" ] && only=$(basename -s .lk "$root"/examples/lang/*.lk "$root"/tests/cuda/programs/*.lk)
 	if command -v nvcc > /dev/null; then for name in $only; do echo "nvcc $name"; done; fi
 	grep -v '^#' "$root/tests/cuda/sizes.txt" | sed 's/^/cpu /'
 }
 command -v nvcc > /dev/null || skip "nvcc is not installed: not compiled for a GPU"
-for file in "$root"/examples/lang/*.lk; do
+for file in "$root"/examples/lang/*.lk "$root"/tests/cuda/programs/*.lk; do
 	grep -q "^$(basename -s .lk "$file") " "$root/tests/cuda/sizes.txt" || fail "$(basename "$file") has no sizes in tests/cuda/sizes.txt"
 done
 jobs | grep -E "${LANG_CUDA_ONLY:-.}" | tr '\n' '\0' | xargs -0 -P "${LANG_CUDA_JOBS:-2}" -n 1 bash -c 'one "$0"'

@@ -1,9 +1,9 @@
 /* target_cuda.h: what the files of the CUDA target share. The context, names, tables and passes are those of the C+MPI
  * target: both write a program the same way, up to what a step is.
  *
- * The generated source has, per step, a struct of arguments, a kernel and a host function that fills the one and launches
- * the other. A kernel's text has no loops over dims: element e of the pass is taken apart into i, j, k, ... where places
- * are not as dense as the pass.
+ * The generated source has, per step, a struct of arguments, a kernel and a host function that fills the one and
+ * launches the other. A kernel's text has no loops over dims: element e of the pass is taken apart into i, j, k, ...
+ * where places are not as dense as the pass.
  */
 #ifndef LK_LANG_TARGET_CUDA_H
 #define LK_LANG_TARGET_CUDA_H
@@ -17,7 +17,8 @@ typedef struct lc_cuda_shared {
 	int value;                /* the reduce-scatter, or the all-gather */
 } lc_cuda_shared;
 
-/* Writes a pass as a kernel; reductions that go over other dims than the first one's are kernels of their own before it. */
+/* Writes a pass as a kernel; reductions that go over other dims than the first one's are kernels of their own before
+ * it. */
 lk_status lc_cuda_map(lc_mpi *c, const lc_step *s);
 /* The same with its collectives inside, for ranks that reach each other's memory; and the choice at run time. */
 lk_status lc_cuda_ring(lc_mpi *c, const lc_step *s);

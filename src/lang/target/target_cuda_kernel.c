@@ -80,7 +80,8 @@ static bool put_leaf(void *context, int id, int view, FILE *out) {
 static bool is_rounded(void *context, int id) {
 	const lc_kernel *k = context;
 	const lc_pass *pass = &k->pass;
-	return pass->source[id] == LC_LOADED || node(k, id)->op == LC_SCALAR || (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
+	return pass->source[id] == LC_LOADED || node(k, id)->op == LC_SCALAR ||
+		(pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
 }
 
 static void put_place(void *context, int id, int view, FILE *out) {
@@ -125,7 +126,8 @@ static void declare_number(lc_kernel *k, int id) {
 		fputs(";\n", k->fills);
 	} else if (k->pass.place[id] >= 0) {
 		fprintf(k->fields, "\tconst %s *%s;\n", lc_memory_type(t), name);
-		fprintf(k->fills, "\ta.%s = (const %s *)(%s)->data;\n", name, lc_memory_type(t), lc_mpi_part(k->c, id, part, sizeof part));
+		fprintf(k->fills, "\ta.%s = (const %s *)(%s)->data;\n", name, lc_memory_type(t),
+			lc_mpi_part(k->c, id, part, sizeof part));
 	}
 }
 
@@ -215,7 +217,8 @@ static void declare_all(lc_kernel *k) {
 	fprintf(k->fills, "\ta.count = (%s)->count;\n", part);
 	for (int l = 1; l < k->pass.loops.count; l++) {
 		fprintf(k->fields, "\tint64_t n_%c;\n", variable(l));
-		fprintf(k->fills, "\ta.n_%c = rt_extents((%s)->extent, %d, %d);\n", variable(l), part, k->pass.loops.first[l], k->pass.loops.first[l + 1]);
+		fprintf(k->fills, "\ta.n_%c = rt_extents((%s)->extent, %d, %d);\n", variable(l), part, k->pass.loops.first[l],
+			k->pass.loops.first[l + 1]);
 	}
 	if (list) {
 		fprintf(k->fields, "\tuint32_t item;\n");
@@ -286,7 +289,9 @@ static bool used(const lc_kernel *k, int loop) {
 	for (size_t i = 0; i < k->pass.places.count; i++) {
 		const lc_place *at = &k->pass.places.at[i];
 		bool written = at->kind != LC_PLACE_RED && !lc_place_dense(k->pass.p, &k->pass.loops, at);
-		if (written && (reached(k, (int)i) || !lc_kernel_is_shared(k, at->id)) && lc_place_moves(&k->pass.loops, at, loop)) return true;
+		if (written && (reached(k, (int)i) || !lc_kernel_is_shared(k, at->id)) &&
+			lc_place_moves(&k->pass.loops, at, loop))
+			return true;
 	}
 	return false;
 }

@@ -1,7 +1,7 @@
-/* target_cuda_map.c: MAP steps as kernels. A pass without reductions is a loop with the grid's stride, four elements at a
- * time where all that it touches lies one by one and pointers are aligned. With reductions, blocks share out the results,
- * and where those are few, parts of each; sums of parts are added up by a second kernel, in order: no atomics, so that
- * every run gives the same.
+/* target_cuda_map.c: MAP steps as kernels. A pass without reductions is a loop with the grid's stride, four elements
+ * at a time where all that it touches lies one by one and pointers are aligned. With reductions, blocks share out the
+ * results, and where those are few, parts of each; sums of parts are added up by a second kernel, in order: no
+ * atomics, so that every run gives the same.
  */
 #include "lang/target/target_cuda_pass.h"
 
@@ -103,7 +103,8 @@ static void put_spread(lc_kernel *k, bool four) {
 		int from = node(k, s->value)->in[0];
 		if (node(k, s->value)->op != LC_ALLGATHER) continue;
 		lc_put_tabs(k->depth, k->out);
-		fprintf(k->out, "rt_spread%s(access, %d, a.%s + ", four ? "_four" : "", i, lc_kernel_place_name(k, "o", there, offset));
+		fprintf(k->out, "rt_spread%s(access, %d, a.%s + ", four ? "_four" : "", i,
+			lc_kernel_place_name(k, "o", there, offset));
 		lc_kernel_index(k, there, k->out);
 		fprintf(k->out, ", %s);\n", lc_value_identifier(k->pass.p, "y", from, name));
 	}
@@ -246,7 +247,8 @@ static void put_sum(lc_kernel *k, int id, bool begin) {
 
 static void put_reducing_kernel(lc_kernel *k, const int *ids, int count, int number, bool stores) {
 	char name[LC_IDENTIFIER];
-	fprintf(k->out, "static __global__ void __launch_bounds__(RT_THREADS) kernel%d_%s(const args_%s a) {\n", number, k->name, k->name);
+	fprintf(k->out, "static __global__ void __launch_bounds__(RT_THREADS) kernel%d_%s(const args_%s a) {\n", number,
+		k->name, k->name);
 	k->depth = 1;
 	lc_kernel_numbers(k);
 	fputs("\tfor (int64_t task = blockIdx.x; task < a.tasks.outs * a.tasks.splits; task += gridDim.x) {\n", k->out);
@@ -277,7 +279,8 @@ static void put_reducing_launch(lc_kernel *k, const int *ids, int count, int num
 	for (int i = 0; i < count; i++) {
 		const char *type = sum_type(lc_kernel_format(k, ids[i]));
 		lc_value_identifier(k->pass.p, "r", ids[i], name);
-		fprintf(host, "\ta.%s = (%s *)rt_scratch(run, a.tasks.outs * a.tasks.splits * (int64_t)sizeof *a.%s);\n", name, type, name);
+		fprintf(host, "\ta.%s = (%s *)rt_scratch(run, a.tasks.outs * a.tasks.splits * (int64_t)sizeof *a.%s);\n",
+			name, type, name);
 	}
 	fprintf(host, "\tRT_RUN_TASKS(kernel%d_%s, a);\n", number, k->name);
 	for (int i = 0; i < count; i++) {
@@ -302,7 +305,8 @@ static void put_totals(lc_kernel *k) {
 		lc_put_tabs(k->depth, k->out);
 		fprintf(k->out, "a.%s[", name);
 		lc_kernel_index(k, at, k->out);
-		fprintf(k->out, "] = %s(a.item ? %sa.%s[", strcmp(lc_store_call(t), "(") ? lc_store_call(t) : "", lc_load_call(t), name);
+		fprintf(k->out, "] = %s(a.item ? %sa.%s[", strcmp(lc_store_call(t), "(") ? lc_store_call(t) : "",
+			lc_load_call(t), name);
 		lc_kernel_index(k, at, k->out);
 		fputs("]) : 0) + ", k->out);
 		lc_kernel_value(k, node(k, id)->in[0]);
@@ -340,14 +344,17 @@ void lc_kernel_host_end(lc_kernel *k, const char *name) {
 	char number[LC_IDENTIFIER];
 	fputs("}\n\n", k->c->out);
 	if (k->pass.step->list < 0) return;
-	fprintf(k->c->out, "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); item++) %s_of(run, item);\n}\n\n",
-	        name, lc_mpi_number(k->c, k->pass.step->space, number), name);
+	fprintf(k->c->out,
+		"static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); item++) %s_of(run, "
+		"item);\n}\n\n",
+		name, lc_mpi_number(k->c, k->pass.step->space, number), name);
 }
 
 static lk_status put_reductions(lc_kernel *k) {
-	int *done = LK_ARRAY(&k->c->arena, int, 2 * k->pass.results.count + 1), *ids = done + k->pass.results.count;
+	size_t results = k->pass.results.count;
+	int *done = LK_ARRAY(&k->c->arena, int, results + 1), *ids = LK_ARRAY(&k->c->arena, int, results + 1);
 	FILE *host = tmpfile();
-	if (!done || !host) return lk_oom(k->c->err);
+	if (!done || !ids || !host) return lk_oom(k->c->err);
 	char name[LC_IDENTIFIER];
 	fputs("\trt_tasks tasks;\n", k->fields);
 	for (size_t i = 0; i < k->pass.results.count; i++)
@@ -383,7 +390,8 @@ static lk_status put_map(lc_kernel *k) {
 	if (reduces(k)) return put_reductions(k);
 	lc_kernel_alignment(k);
 	lc_kernel_struct(k);
-	fprintf(k->out, "static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s a) {\n", k->name, k->name);
+	fprintf(k->out, "static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s a) {\n", k->name,
+		k->name);
 	if (k->pass.results.count) {
 		k->depth = 1;
 		lc_kernel_numbers(k);

@@ -1,9 +1,10 @@
 /* target_cuda_overlap.c: OVERLAP steps on two streams, one for what communicates.
  *
- * A matmul whose result is reduce-scattered runs slice by slice: while rows of slice s + 1 are multiplied, slice s is reduced
- * to rank s, by ncclReduce; all slices make the reduce-scatter. An all-gather before a matmul likewise, by ncclBroadcast.
- * All ranks take the slices in the same order, as NCCL wants it. That needs slices whose elements lie together, which is
- * known when the program runs. All else runs whole: parts that do not wait for each other, side by side.
+ * A matmul whose result is reduce-scattered runs slice by slice: while rows of slice s + 1 are multiplied, slice s is
+ * reduced to rank s, by ncclReduce; all slices make the reduce-scatter. An all-gather before a matmul likewise, by
+ * ncclBroadcast. All ranks take the slices in the same order, as NCCL wants it. That needs slices whose elements lie
+ * together, which is known when the program runs. All else runs whole: parts that do not wait for each other, side by
+ * side.
  */
 #include "lang/target/target_cuda.h"
 
@@ -50,7 +51,9 @@ static bool rows_of(const lc_mpi *c, int product, int dim) {
 
 static int scatter_of(const lc_mpi *c, const lc_step *s) {
 	if (s->kind == LC_STEP_RING) return s->scatter;
-	return s->kind == LC_STEP_COMM && s->values.count == 1 && node(c, s->values.at[0])->op == LC_REDUCESCATTER ? s->values.at[0] : -1;
+	return s->kind == LC_STEP_COMM && s->values.count == 1 && node(c, s->values.at[0])->op == LC_REDUCESCATTER
+		? s->values.at[0]
+		: -1;
 }
 
 static bool reducible(lc_dtype t) { return t != LC_F8 && t != LC_I16 && t != LC_U16; }
@@ -64,7 +67,9 @@ static bool find_slices(const lc_mpi *c, const lc_step *s, slices *out) {
 		*out = (slices){product, collective, node(c, collective)->axis, node(c, collective)->d, true};
 		return reducible((lc_dtype)node(c, product)->dtype) && rows_of(c, product, out->dim);
 	}
-	if (first->kind != LC_STEP_COMM || second->kind != LC_STEP_CONTRACT || first->values.count != 1 || second->values.count != 1) return false;
+	if (first->kind != LC_STEP_COMM || second->kind != LC_STEP_CONTRACT || first->values.count != 1 ||
+		second->values.count != 1)
+		return false;
 	int collective = first->values.at[0], product = second->values.at[0];
 	const lc_node *g = node(c, collective);
 	if (g->op != LC_ALLGATHER || node(c, product)->in[0] != collective) return false;
@@ -81,7 +86,8 @@ static void put_collective(lc_mpi *c, const slices *x) {
 	lc_mpi_part(c, x->collective, to, sizeof to), lc_mpi_part(c, n->in[0], from, sizeof from);
 	fprintf(c->out, "\t\t\trt_on(run, run->side_stream, %s);\n", x->scatters ? "true" : "false");
 	if (x->scatters)
-		fprintf(c->out, "\t\t\trt_reduce_slice(run, %s, %s, %d, %s, %d, s);\n", to, from, x->axis, reduces[n->reduce], x->dim);
+		fprintf(c->out, "\t\t\trt_reduce_slice(run, %s, %s, %d, %s, %d, s);\n", to, from, x->axis, reduces[n->reduce],
+			x->dim);
 	else fprintf(c->out, "\t\t\trt_broadcast_slice(run, %s, %s, %d, %d, s);\n", to, from, x->axis, x->dim);
 }
 
@@ -89,7 +95,9 @@ static void put_product(lc_mpi *c, const lc_step *part, const slices *x) {
 	char a[PART], y[PART], name[LC_IDENTIFIER];
 	lc_mpi_part(c, node(c, x->product)->in[0], a, sizeof a), lc_mpi_part(c, x->product, y, sizeof y);
 	fprintf(c->out, "\t\t\trt_on(run, run->main_stream, %s);\n", x->scatters ? "false" : "true");
-	fprintf(c->out, "\t\t\tconst rt_part rows = rt_narrow(%s, %d, ranks, s), product = rt_narrow(%s, %d, ranks, s);\n", a, x->dim, y, x->dim);
+	fprintf(c->out,
+		"\t\t\tconst rt_part rows = rt_narrow(%s, %d, ranks, s), product = rt_narrow(%s, %d, ranks, s);\n", a, x->dim,
+		y, x->dim);
 	fprintf(c->out, "\t\t\t%s(run);\n\t\t\t*(%s) = rows, *(%s) = product;\n", lc_mpi_function(c, part, name), a, y);
 }
 
@@ -101,7 +109,8 @@ static lk_status put_rest(lc_mpi *c, const lc_step *s) {
 		snprintf(name, sizeof name, "%s_pass", second->name);
 		lc_step pass = {.name = name};
 		fprintf(c->out, "\t\t%s(run);\n", lc_mpi_function(c, &pass, function));
-		if (second->gathers.count) LK_TRY(lc_mpi_collectives(c, second->gathers.at, second->gathers.count, second->bucket, 2));
+		if (second->gathers.count)
+			LK_TRY(lc_mpi_collectives(c, second->gathers.at, second->gathers.count, second->bucket, 2));
 	}
 	for (int i = 2; i < s->part_count; i++) {
 		fprintf(c->out, "\t\trt_on(run, run->main_stream, true);\n");
@@ -113,8 +122,9 @@ static lk_status put_rest(lc_mpi *c, const lc_step *s) {
 static lk_status put_slices(lc_mpi *c, const lc_step *s, const slices *x) {
 	char a[PART], y[PART];
 	lc_mpi_part(c, node(c, x->product)->in[0], a, sizeof a), lc_mpi_part(c, x->product, y, sizeof y);
-	fprintf(c->out, "\tif (!rt_reaches(run, %d) && run->mesh.ranks[%d] > 1 && rt_in_slices(%s, %d) && rt_in_slices(%s, %d)) {\n",
-	        x->axis, x->axis, a, x->dim, y, x->dim);
+	fprintf(c->out,
+		"\tif (!rt_reaches(run, %d) && run->mesh.ranks[%d] > 1 && rt_in_slices(%s, %d) && rt_in_slices(%s, %d)) {\n",
+		x->axis, x->axis, a, x->dim, y, x->dim);
 	fprintf(c->out, "\t\tconst int ranks = run->mesh.ranks[%d];\n\t\tfor (int s = 0; s < ranks; s++) {\n", x->axis);
 	if (x->scatters) put_product(c, &s->parts[0], x), put_collective(c, x);
 	else put_collective(c, x), put_product(c, &s->parts[1], x);

@@ -26,7 +26,8 @@ lc_dtype lc_kernel_format(const lc_kernel *k, int id);
 /* Index of an element in a place, in terms of the kernel's variables. */
 void lc_kernel_index(const lc_kernel *k, const lc_place *at, FILE *out);
 char *lc_kernel_place_name(const lc_kernel *k, const char *prefix, const lc_place *at, char out[LC_IDENTIFIER]);
-/* Lines of a kernel, at depth k->depth: single numbers; i, j, ... of element e; loads; variables and y_NAME of stores. */
+/* Lines of a kernel, at depth k->depth: single numbers; i, j, ... of element e; loads; variables and y_NAME of
+ * stores. */
 void lc_kernel_numbers(lc_kernel *k);
 void lc_kernel_coordinates(lc_kernel *k);
 void lc_kernel_loads(lc_kernel *k);

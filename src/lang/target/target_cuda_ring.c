@@ -1,6 +1,6 @@
 /* target_cuda_ring.c: RING steps: where ranks reach each other's memory, one kernel loads this rank's slice from all of
- * them, reduces it, computes, and stores what it made to all of them, between two barriers. Elsewhere NCCL's collectives
- * run before and behind the pass. Which of the two is chosen when the program runs.
+ * them, reduces it, computes, and stores what it made to all of them, between two barriers. Elsewhere NCCL's
+ * collectives run before and behind the pass. Which of the two is chosen when the program runs.
  */
 #include "lang/target/target_cuda_pass.h"
 
@@ -23,8 +23,10 @@ bool lc_cuda_in_kernel(const lc_mpi *c, const lc_step *s) {
 static void put_kernel(lc_kernel *k) {
 	lc_kernel_alignment(k);
 	lc_kernel_struct(k);
-	fprintf(k->out, "template <class Access> static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s *all, Access access) {\n",
-	        k->name, k->name);
+	fprintf(k->out,
+		"template <class Access> static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s *all, "
+		"Access access) {\n",
+		k->name, k->name);
 	fprintf(k->out, "\taccess.start();\n\tconst args_%s &a = all[access.place];\n", k->name);
 	fputs("\taccess.barrier(); /* what the others reduce and read is complete */\n", k->out);
 	lc_kernel_elements(k, "access.first()", "access.step()");

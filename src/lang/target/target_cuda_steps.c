@@ -1,5 +1,5 @@
-/* target_cuda_steps.c: steps that are calls of the runtime: products and rows, by cuBLASLt and plain kernels; collectives,
- * by NCCL, written as the C+MPI target does; and which kind of step is whose.
+/* target_cuda_steps.c: steps that are calls of the runtime: products and rows, by cuBLASLt and plain kernels;
+ * collectives, by NCCL, written as the C+MPI target does; and which kind of step is whose.
  */
 #include "lang/target/target_cuda.h"
 
@@ -11,7 +11,8 @@ static void put_call(lc_mpi *c, int id, int depth) {
 	lc_mpi_part(c, n->in[0], a, sizeof a), lc_mpi_part(c, n->in[1], b, sizeof b), lc_mpi_part(c, id, y, sizeof y);
 	lc_put_tabs(depth, c->out);
 	if (n->op == LC_MATMUL)
-		fprintf(c->out, "rt_product_parts(run, %s, %s, %s, %s, %s);\n", a, n->ta ? "true" : "false", b, n->tb ? "true" : "false", y);
+		fprintf(c->out, "rt_product_parts(run, %s, %s, %s, %s, %s);\n", a, n->ta ? "true" : "false", b,
+			n->tb ? "true" : "false", y);
 	else if (n->op == LC_CONV2D) fprintf(c->out, "rt_conv2d(run, %s, %s, %s, %d, %d);\n", a, b, y, n->stride, n->pad);
 	else fprintf(c->out, "rt_gather_rows(run, %s, %s, %s);\n", a, b, y);
 }
