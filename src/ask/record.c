@@ -227,7 +227,8 @@ static const char *reason_of(record_work *w, const lk_record_request *r) {
 	if (!w->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one without MPI";
 	if (dropped)
-		return lk_arena_printf(&w->arena, "%llu calls found no room; a larger --max-mb keeps them", (unsigned long long)dropped);
+		return lk_arena_printf(&w->arena, "%llu calls found no room; a larger --max-mb keeps them",
+		                       (unsigned long long)dropped);
 	if (!steps && r->step_marker) return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms) return "no steps: the calls of communication do not repeat; --step-marker says what begins one";
 	if (!steps) return "no steps: the program has no MPI; --step-marker, such as read:NAME, says what begins one";

@@ -29,7 +29,8 @@ static void print_file(const lk_record_file *f, FILE *out) {
 	fprintf(out, "  %s:", f->path);
 	if (f->reads)
 		fprintf(out, " %llu reads of %s, at most %s, %.0f %% sequential, ", (unsigned long long)f->reads,
-		        bytes(f->read_bytes / (double)f->reads, a), bytes(f->most, b), 100 * (double)f->sequential / (double)f->reads);
+		        bytes(f->read_bytes / (double)f->reads, a), bytes(f->most, b),
+		        100 * (double)f->sequential / (double)f->reads);
 	if (f->reads) fprintf(out, "%s%s", seconds(f->read_s, a), f->writes ? ";" : "");
 	if (f->writes)
 		fprintf(out, " %llu writes of %s, %s", (unsigned long long)f->writes, bytes(f->write_bytes / (double)f->writes, a),
@@ -49,11 +50,13 @@ static void print_overhead(const lk_record_answer *x, FILE *out) {
 	char a[32];
 	for (int i = 0; i < x->count; i++) {
 		const lk_record_process *p = &x->processes[i];
-		double calls = (double)(p->comms + p->reads + p->writes), share = p->wall_s > 0 ? calls * p->cost_s / p->wall_s : 0;
+		double calls = (double)(p->comms + p->reads + p->writes);
+		double share = p->wall_s > 0 ? calls * p->cost_s / p->wall_s : 0;
 		if (share >= most) most = share, cost = p->cost_s;
 	}
 	if (x->count)
-		fprintf(out, "overhead: %s a call as measured in the process, at most %.3f %% of its time\n", seconds(cost, a), 100 * most);
+		fprintf(out, "overhead: %s a call as measured in the process, at most %.3f %% of its time\n", seconds(cost, a),
+		        100 * most);
 }
 
 void lk_record_print(const lk_record_answer *x, FILE *out) {
