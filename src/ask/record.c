@@ -215,13 +215,14 @@ static int by_rank(const void *a, const void *b) {
 /* ---- why not more ---- */
 
 static const char *reason_of(record_work *w, const lk_record_request *r) {
+	char room[LK_PROGRAM_NAME];
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < w->processes.count; i++) {
 		const lk_record_process *p = &w->processes.at[i];
 		dropped += p->dropped, comms += p->comms, steps += p->steps;
 	}
-	if (!w->processes.count && lk_probe_takes_command(r))
+	if (!w->processes.count && lk_probe_programs(r, room))
 		return "nothing was recorded: no program of the name that is recorded started, and none called MPI_Init (a static "
 		       "program cannot be recorded; --program names others)";
 	if (!w->processes.count)
