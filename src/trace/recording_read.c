@@ -237,6 +237,10 @@ static lk_status add_calls(shower *s) {
 		bool own = call->process == 0 && r->thread == run->main_thread;
 		uint32_t lane = own ? main : lk_capture_lane(s->c, false, (int64_t)run->head.pid + call->process, r->thread);
 		if (own && r->start_ns < cursor) continue;
+		if (lane == LK_NONE) {
+			run->strange++; /* of more threads than a capture has lanes */
+			continue;
+		}
 		if (own) LK_TRY(add_own_code(s, main, cursor, r->start_ns));
 		int64_t end = r->end_ns;
 		LK_TRY(add_call(s, lane, &i));
@@ -281,7 +285,7 @@ static void say(const shower *s) {
 		lk_capture_warn(s->c, "%llu calls found no room and are missing; record with a larger --max-mb",
 		                (unsigned long long)run->dropped);
 	if (run->strange)
-		lk_capture_warn(s->c, "%llu records are damaged and left out", (unsigned long long)run->strange);
+		lk_capture_warn(s->c, "%llu records are damaged, or of too many threads, and left out", (unsigned long long)run->strange);
 	if (run->head.seen & LK_RECORDED_URING)
 		lk_capture_warn(s->c, "the program uses io_uring; what it reads that way is not seen");
 	bool maps = false;
