@@ -84,8 +84,11 @@ static void new_block(model *m, block *b, int number) {
 	size_t scores = (size_t)m->samples * (size_t)(m->s.heads / m->l->tp) * (size_t)m->s.seq * (size_t)m->s.seq;
 	b->number = number;
 	new_weights(m, b);
-	struct { float ***list; size_t size; } kept[] = {{&b->x, rows * d}, {&b->q, rows * a}, {&b->k, rows * a}, {&b->v, rows * a},
-	                                                 {&b->p, scores}, {&b->o, rows * a}, {&b->y, rows * d}, {&b->h, rows * f}};
+	struct {
+		float ***list;
+		size_t size;
+	} kept[] = {{&b->x, rows * d}, {&b->q, rows * a}, {&b->k, rows * a}, {&b->v, rows * a},
+	            {&b->p, scores},   {&b->o, rows * a}, {&b->y, rows * d}, {&b->h, rows * f}};
 	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
 		*kept[i].list = list(m->micros);
 		for (int k = 0; k < m->micros; k++) (*kept[i].list)[k] = floats(kept[i].size);
@@ -127,7 +130,8 @@ void model_free(model *m) { free(m); } /* the program ends with it */
 
 /* Row i of a head of a sample. */
 static float *row_of(const model *m, float *x, int sample, int head, int i) {
-	return x + ((size_t)sample * (size_t)m->s.seq + (size_t)i) * (size_t)m->width + (size_t)head * (size_t)(m->s.dim / m->s.heads);
+	size_t row = (size_t)sample * (size_t)m->s.seq + (size_t)i;
+	return x + row * (size_t)m->width + (size_t)head * (size_t)(m->s.dim / m->s.heads);
 }
 static float *scores_of(const model *m, float *p, int sample, int head) {
 	return p + ((size_t)sample * (size_t)(m->s.heads / m->l->tp) + (size_t)head) * (size_t)m->s.seq * (size_t)m->s.seq;
@@ -155,7 +159,8 @@ static void attend_back(model *m, const block *b, int micro, int sample, int hea
 	float *p = scores_of(m, b->p[micro], sample, head), scale = 1 / sqrtf((float)dh);
 	float *ds = floats((size_t)t * (size_t)t), *of = row_of(m, d_o, sample, head, 0);
 	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, t, dh, t, 1, p, t, of, a, 0, row_of(m, m->dv, sample, head, 0), a);
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, t, t, dh, 1, of, a, row_of(m, b->v[micro], sample, head, 0), a, 0, ds, t);
+	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, t, t, dh, 1, of, a, row_of(m, b->v[micro], sample, head, 0), a, 0,
+	            ds, t);
 	for (int i = 0; i < t; i++) {
 		float sum = 0;
 		for (int j = 0; j <= i; j++) sum += ds[i * t + j] * p[i * t + j];
@@ -247,7 +252,8 @@ double model_loss(model *m, int micro, const int *classes, int batch) {
 	float *mean = m->last[micro], *z = m->logits[micro];
 	double loss = 0;
 	memset(mean, 0, (size_t)m->samples * (size_t)d * sizeof *mean);
-	for (int r = 0; r < m->rows; r++) cblas_saxpy(d, 1 / (float)t, m->out + (size_t)r * (size_t)d, 1, mean + (size_t)(r / t) * (size_t)d, 1);
+	for (int r = 0; r < m->rows; r++)
+		cblas_saxpy(d, 1 / (float)t, m->out + (size_t)r * (size_t)d, 1, mean + (size_t)(r / t) * (size_t)d, 1);
 	multiply(m->samples, CLASSES, d, mean, false, m->block[m->blocks].weights, false, 0, z);
 	for (int i = 0; i < m->samples; i++, z += CLASSES) {
 		float most = -INFINITY, sum = 0;
@@ -266,8 +272,11 @@ static void head_back(model *m, int micro) {
 	float *means = m->part;
 	multiply(d, CLASSES, m->samples, m->last[micro], true, m->logits[micro], false, 1, head->gradients);
 	multiply(m->samples, d, CLASSES, m->logits[micro], false, head->weights, true, 0, means);
-	for (int r = 0; r < m->rows; r++)
-		for (int j = 0; j < d; j++) m->dx[(size_t)r * (size_t)d + (size_t)j] = means[(size_t)(r / t) * (size_t)d + (size_t)j] / (float)t;
+	for (int r = 0; r < m->rows; r++) {
+		const float *mean = means + (size_t)(r / t) * (size_t)d;
+		float *dx = m->dx + (size_t)r * (size_t)d;
+		for (int j = 0; j < d; j++) dx[j] = mean[j] / (float)t;
+	}
 }
 
 const float *model_backward(model *m, int micro, const float *dy, void (*done)(void *, int), void *context) {

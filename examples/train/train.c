@@ -117,7 +117,8 @@ static void load(trainer *t, int step, int micro) {
 	for (int i = 0; i < t->samples; i++) {
 		int64_t index = (int64_t)step * t->o->batch + t->l.dp_rank * share + micro * t->samples + i;
 		/* a walk that is no walk through the file: 7919 is a prime */
-		t->classes[micro * t->samples + i] = dataset_read(t->data, index * 7919, t->x + (size_t)i * (size_t)(t->o->s.seq * t->o->s.dim));
+		float *x = t->x + (size_t)i * (size_t)(t->o->s.seq * t->o->s.dim);
+		t->classes[micro * t->samples + i] = dataset_read(t->data, index * 7919, x);
 	}
 }
 

@@ -62,6 +62,14 @@ typedef struct lk_record_process {
 	double step_s;           /* median; NAN without steps */
 } lk_record_process;
 
+/* A file, over all processes. */
+typedef struct lk_record_file {
+	const char *path;
+	uint64_t reads, sequential, writes; /* sequential: reads that went on where the one before ended */
+	double read_bytes, most, write_bytes; /* most: of one read */
+	double read_s, write_s;  /* in the calls */
+} lk_record_file;
+
 typedef struct lk_record_answer {
 	const char *out;
 	int status;              /* exit status of the command; 128 + N where signal N ended it */
@@ -70,6 +78,8 @@ typedef struct lk_record_answer {
 	double bytes;            /* of all files */
 	const lk_record_process *processes; /* by rank */
 	int count;
+	const lk_record_file *files; /* by time in calls, the longest first */
+	int file_count;
 	const char *reason;      /* why nothing or not all was recorded, in a line; "" */
 	void *memory_owner;
 } lk_record_answer;

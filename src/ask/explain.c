@@ -89,6 +89,7 @@ static const char *without_number(const char *text) {
 static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
 	const lk_traces *t = w->traces;
 	uint32_t silent = 0, unmarked = 0, shown = 0;
+	bool recorded = strcmp(t->capture[0]->format, "lockstep recording") == 0;
 	for (size_t i = 0; i < t->warnings.count; i++)
 		LK_TRY(lk_explain_warn(w, err, "%s", without_number(t->warnings.at[i])));
 	for (size_t i = 0; i < t->problems.count; i++) LK_TRY(lk_explain_warn(w, err, "%s", t->problems.at[i]));
@@ -104,8 +105,8 @@ static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
 							   "ProfilerActivity.CUDA to see more",
 							   silent, shown));
 	if (unmarked)
-		LK_TRY(lk_explain_warn(w, err, "no steps are marked in %u of %u traces: the whole trace counts as one; call "
-		                               "profiler.step() in the loop", unmarked, shown));
+		LK_TRY(lk_explain_warn(w, err, "no steps are marked in %u of %u traces: the whole trace counts as one; %s", unmarked,
+		                       shown, recorded ? "record with --step-marker" : "call profiler.step() in the loop"));
 	return LK_OK;
 }
 

@@ -15,6 +15,8 @@
 typedef struct record_work {
 	lk_record_answer result;
 	LK_VEC(lk_record_process) processes;
+	LK_VEC(lk_record_file) files;
+	lk_intern *paths;        /* of the files; a path's place among them is its number - 1 */
 	lk_arena arena;
 	char folder[PATH_MAX];   /* absolute */
 } record_work;
@@ -115,6 +117,50 @@ static void add_call(lk_record_process *p, const lk_record_entry *r) {
 	if (1e-9 * (double)r->end_ns > p->wall_s) p->wall_s = 1e-9 * (double)r->end_ns;
 }
 
+/* ---- files ---- */
+
+static lk_status file_of(record_work *w, const lk_recorded_run *run, const lk_record_entry *r, lk_record_file **out,
+                         lk_error *err) {
+	const lk_recorded_name *name = lk_recorded_find(&run->files, 0, r->object);
+	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
+	uint32_t number = *path ? lk_intern_id(w->paths, path) : 0;
+	*out = NULL;
+	if (number == UINT32_MAX) return lk_oom(err);
+	if (number == 0) return LK_OK; /* its name was dropped */
+	if (number > w->files.count) {
+		if (!lk_push(&w->files)) return lk_oom(err);
+		lk_last(&w->files)->path = lk_arena_strdup(&w->arena, path);
+		if (!lk_last(&w->files)->path) return lk_oom(err);
+	}
+	*out = &w->files.at[number - 1];
+	return LK_OK;
+}
+
+static lk_status add_files(record_work *w, const lk_recorded_run *run, lk_error *err) {
+	for (size_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *r = &run->calls.at[i].record;
+		lk_record_file *file = NULL;
+		if (r->kind != LK_RECORD_READ && r->kind != LK_RECORD_WRITE) continue;
+		LK_TRY(file_of(w, run, r, &file, err));
+		if (!file) continue;
+		double seconds = 1e-9 * (double)r->io.busy_ns;
+		if (r->kind == LK_RECORD_WRITE) {
+			file->writes += r->io.count, file->write_bytes += (double)r->bytes, file->write_s += seconds;
+			continue;
+		}
+		file->reads += r->io.count, file->sequential += r->io.sequential;
+		file->read_bytes += (double)r->bytes, file->read_s += seconds;
+		file->most = fmax(file->most, (double)r->io.most);
+	}
+	return LK_OK;
+}
+
+static int by_time(const void *a, const void *b) {
+	const lk_record_file *x = a, *y = b;
+	double s = x->read_s + x->write_s, t = y->read_s + y->write_s;
+	return s != t ? (s > t ? -1 : 1) : strcmp(x->path, y->path);
+}
+
 static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
 	int count = count_steps(steps);
 	double *each = malloc(((size_t)count + 1) * sizeof *each);
@@ -152,6 +198,7 @@ static lk_status add_process(void *context, const char *path, lk_error *err) {
 	if (stat(path, &info) == 0) w->result.bytes += (double)info.st_size;
 	if (load(path, texts, &run, &steps)) {
 		status = describe(w, path, &run, &steps, err);
+		if (status == LK_OK) status = add_files(w, &run, err);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -168,19 +215,21 @@ static int by_rank(const void *a, const void *b) {
 /* ---- why not more ---- */
 
 static const char *reason_of(record_work *w, const lk_record_request *r) {
+	char room[LK_PROGRAM_NAME];
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < w->processes.count; i++) {
 		const lk_record_process *p = &w->processes.at[i];
 		dropped += p->dropped, comms += p->comms, steps += p->steps;
 	}
-	if (!w->processes.count && lk_probe_takes_command(r))
+	if (!w->processes.count && lk_probe_programs(r, room))
 		return "nothing was recorded: no program of the name that is recorded started, and none called MPI_Init (a static "
 		       "program cannot be recorded; --program names others)";
 	if (!w->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one without MPI";
 	if (dropped)
-		return lk_arena_printf(&w->arena, "%llu calls found no room; a larger --max-mb keeps them", (unsigned long long)dropped);
+		return lk_arena_printf(&w->arena, "%llu calls found no room; a larger --max-mb keeps them",
+		                       (unsigned long long)dropped);
 	if (!steps && r->step_marker) return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms) return "no steps: the calls of communication do not repeat; --step-marker says what begins one";
 	if (!steps) return "no steps: the program has no MPI; --step-marker, such as read:NAME, says what begins one";
@@ -200,11 +249,13 @@ static lk_status work(record_work *w, const lk_record_request *r, lk_error *err)
 	if (status != LK_OK) return rmdir(w->folder), status;
 	LK_TRY(visit(w->folder, add_process, w, err));
 	if (w->processes.count) qsort(w->processes.at, w->processes.count, sizeof *w->processes.at, by_rank);
+	if (w->files.count) qsort(w->files.at, w->files.count, sizeof *w->files.at, by_time);
 	lk_record_answer *x = &w->result;
 	x->out = lk_arena_strdup(&w->arena, out);
 	x->status = end.end == LK_RECORD_STEPS_DONE ? 0 : end.end == LK_RECORD_TIME_OVER ? 124 : end.status;
 	x->end = end.end, x->wall_s = end.wall_s;
 	x->processes = w->processes.at, x->count = (int)w->processes.count;
+	x->files = w->files.at, x->file_count = (int)w->files.count;
 	x->reason = reason_of(w, r);
 	return x->out && x->reason ? LK_OK : lk_oom(err);
 }
@@ -217,7 +268,8 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 	record_work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->result.memory_owner = w;
-	lk_status status = work(w, request, err);
+	w->paths = lk_intern_new();
+	lk_status status = w->paths ? work(w, request, err) : lk_oom(err);
 	if (status != LK_OK) lk_record_free(&w->result);
 	else *out = &w->result;
 	return status;
@@ -227,6 +279,8 @@ void lk_record_free(lk_record_answer *answer) {
 	if (!answer) return;
 	record_work *w = answer->memory_owner;
 	lk_vec_free(&w->processes);
+	lk_vec_free(&w->files);
+	lk_intern_free(w->paths);
 	lk_arena_free(&w->arena);
 	free(w);
 }

@@ -20,8 +20,10 @@ typedef LK_VEC(lk_probe_setting) lk_probe_settings;
 /* The probe beside this program or in the library folder of its installation, and what it is told. `folder` is absolute. */
 lk_status lk_probe_settings_of(const lk_record_request *request, const char *folder, lk_arena *arena,
                                lk_probe_settings *out, lk_error *err);
-/* Whether the command's own program is recorded from its start. */
-bool lk_probe_takes_command(const lk_record_request *request);
+/* The names of programs that are recorded from their start: those asked for, else the command's own, of a script its
+ * interpreter's; NULL for launchers and shells. */
+enum { LK_PROGRAM_NAME = 256 };
+const char *lk_probe_programs(const lk_record_request *request, char room[LK_PROGRAM_NAME]);
 
 /* ---- record_run.c ---- */
 

@@ -26,12 +26,6 @@ static bool is_launcher(const char *name) {
 	return false;
 }
 
-bool lk_probe_takes_command(const lk_record_request *r) {
-	return r->program || !is_launcher(base_name(r->command[0]));
-}
-
-/* ---- which MPI ---- */
-
 static const char *find_in_path(const char *name, char out[PATH_MAX]) {
 	if (strchr(name, '/')) return name;
 	const char *path = getenv("PATH");
@@ -41,6 +35,33 @@ static const char *find_in_path(const char *name, char out[PATH_MAX]) {
 	}
 	return NULL;
 }
+
+/* "#!/usr/bin/env -S python3 -u": python3. */
+static const char *interpreter_of(const char *path, char room[LK_PROGRAM_NAME]) {
+	char line[LK_PROGRAM_NAME] = "", *rest = NULL;
+	FILE *file = fopen(path, "rb");
+	bool script = file && fgets(line, sizeof line, file) && line[0] == '#' && line[1] == '!';
+	if (file) fclose(file);
+	char *word = script ? strtok_r(line + 2, " \t\r\n", &rest) : NULL;
+	if (word && strcmp(base_name(word), "env") == 0)
+		do word = strtok_r(NULL, " \t\r\n", &rest);
+		while (word && (*word == '-' || strchr(word, '=')));
+	if (word) lk_copy(room, LK_PROGRAM_NAME, base_name(word));
+	return word ? room : NULL;
+}
+
+const char *lk_probe_programs(const lk_record_request *r, char room[LK_PROGRAM_NAME]) {
+	char found[PATH_MAX];
+	struct stat info;
+	if (r->program) return r->program;
+	const char *path = find_in_path(r->command[0], found);
+	bool file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+	const char *interpreter = file ? interpreter_of(path, room) : NULL;
+	const char *name = interpreter ? interpreter : base_name(r->command[0]);
+	return is_launcher(name) || is_launcher(base_name(r->command[0])) ? NULL : name;
+}
+
+/* ---- which MPI ---- */
 
 /* Whether a program's file names a library, as those do that are linked with it. */
 static bool file_names(const char *path, const char *library) {
@@ -117,13 +138,13 @@ static lk_status set(lk_probe_settings *out, const char *name, const char *value
 
 lk_status lk_probe_settings_of(const lk_record_request *r, const char *folder, lk_arena *arena, lk_probe_settings *out,
                                lk_error *err) {
-	const char *probe, *before = getenv("LD_PRELOAD");
+	char room[LK_PROGRAM_NAME];
+	const char *probe, *before = getenv("LD_PRELOAD"), *programs = lk_probe_programs(r, room);
 	LK_TRY(probe_of(r, arena, &probe, err));
 	LK_TRY(set(out, "LD_PRELOAD", before && *before ? lk_arena_printf(arena, "%s:%s", probe, before) : probe, err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD", folder, err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD_MB", lk_arena_printf(arena, "%d", r->max_mb), err));
-	if (lk_probe_takes_command(r))
-		LK_TRY(set(out, "LOCKSTEP_RECORD_PROGRAM", r->program ? r->program : base_name(r->command[0]), err));
+	if (programs) LK_TRY(set(out, "LOCKSTEP_RECORD_PROGRAM", lk_arena_strdup(arena, programs), err));
 	if (r->step_marker) LK_TRY(set(out, "LOCKSTEP_RECORD_MARKER", r->step_marker, err));
 	if (r->delay_us) LK_TRY(set(out, "LOCKSTEP_RECORD_DELAY", lk_arena_printf(arena, "%d", r->delay_us), err));
 	return LK_OK;

@@ -11,8 +11,9 @@
 
 #include "ask/record_parts.h"
 
-/* How often steps are counted, and how long a command may take to end when it is asked to. */
-static const double LOOK_S = 0.25, GRACE_S = 5;
+/* How often steps are counted, at most; which share of the time that may take; how long a command may take to end when it
+ * is asked to. */
+static const double LOOK_S = 0.25, LOOK_SHARE = 0.02, GRACE_S = 5;
 
 typedef struct runner {
 	const lk_record_request *request;
@@ -20,7 +21,7 @@ typedef struct runner {
 	pid_t child;
 	sigset_t watched, before; /* signals */
 	double begin, asked;     /* when it was asked to end; 0 not yet */
-	double looked;           /* for steps */
+	double next_look;        /* for steps */
 	lk_run_end *out;
 } runner;
 
@@ -105,9 +106,10 @@ static void look(runner *r) {
 	}
 	if (q->time_limit > 0 && at - r->begin >= q->time_limit) {
 		ask_to_end(r, LK_RECORD_TIME_OVER);
-	} else if (q->steps > 0 && at - r->looked >= LOOK_S) {
+	} else if (q->steps > 0 && at >= r->next_look) {
 		if (lk_record_steps_so_far(r->folder) >= q->steps) ask_to_end(r, LK_RECORD_STEPS_DONE);
-		r->looked = now();
+		double took = now() - at;
+		r->next_look = now() + (took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S);
 	}
 }
 
@@ -135,7 +137,8 @@ static lk_status run(runner *r, const lk_probe_settings *settings, char **words,
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaddset(&r->watched, signals[i]);
 	sigprocmask(SIG_BLOCK, &r->watched, &r->before);
 	sigdelset(&r->watched, SIGTTOU);
-	r->begin = r->looked = now();
+	r->begin = now();
+	r->next_look = r->begin + LOOK_S;
 	lk_status status = begin(r, settings, words, err);
 	if (status == LK_OK) {
 		wait_for_end(r);

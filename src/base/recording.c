@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRIES = 100 };
+enum { TRIES = 100, FAILURES = 16 };
 
 int64_t lk_monotonic_ns(void) {
 	struct timespec now;
@@ -148,12 +148,13 @@ static bool take_spare(lk_recorder *r, lk_record_place *place) {
 static bool new_block(lk_recorder *r, lk_record_place *place) {
 	uint64_t most = (r->limit - LK_HEADER_BYTES) / LK_BLOCK_BYTES;
 	if (__atomic_load_n(&r->head->blocks, __ATOMIC_RELAXED) >= most) return false;
+	if (__atomic_load_n(&r->failures, __ATOMIC_RELAXED) >= FAILURES) return false;
 	uint32_t number = __atomic_fetch_add(&r->head->blocks, 1, __ATOMIC_RELAXED);
 	if (number >= most) return false;
 	int code = errno;
 	bool good = grow(r, LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES, LK_BLOCK_BYTES);
 	errno = code;
-	if (!good) return false;
+	if (!good) return __atomic_fetch_add(&r->failures, 1, __ATOMIC_RELAXED), false;
 	place->block = block_at(r, number);
 	place->block->number = number;
 	place->at = 0;

@@ -135,6 +135,7 @@ typedef struct lk_recorder {
 	char *map;
 	uint64_t limit;
 	uint64_t device, inode;  /* of the file, which is opened anew for each block */
+	uint32_t failures;       /* to make the file longer; after some it is not tried again */
 	uint32_t spare[LK_SPARE_BLOCKS]; /* blocks that ended threads left, + 1; 0 none */
 	char path[PATH_MAX];
 } lk_recorder;

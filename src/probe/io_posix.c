@@ -39,7 +39,8 @@ MOVES(write, LK_RECORD_WRITE, (int fd, const void *from, size_t size), (fd, from
 MOVES(pread, LK_RECORD_READ, (int fd, void *to, size_t size, off_t at), (fd, to, size, at), at)
 MOVES(pread64, LK_RECORD_READ, (int fd, void *to, size_t size, off64_t at), (fd, to, size, at), at)
 MOVES(__pread_chk, LK_RECORD_READ, (int fd, void *to, size_t size, off_t at, size_t room), (fd, to, size, at, room), at)
-MOVES(__pread64_chk, LK_RECORD_READ, (int fd, void *to, size_t size, off64_t at, size_t room), (fd, to, size, at, room), at)
+MOVES(__pread64_chk, LK_RECORD_READ, (int fd, void *to, size_t size, off64_t at, size_t room), (fd, to, size, at, room),
+      at)
 MOVES(pwrite, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off_t at), (fd, from, size, at), at)
 MOVES(pwrite64, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off64_t at), (fd, from, size, at), at)
 MOVES(readv, LK_RECORD_READ, (int fd, const struct iovec *to, int count), (fd, to, count), -1)
@@ -48,7 +49,8 @@ MOVES(preadv, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t 
 MOVES(preadv64, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at), (fd, to, count, at), at)
 MOVES(pwritev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off_t at), (fd, from, count, at), at)
 MOVES(pwritev64, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off64_t at), (fd, from, count, at), at)
-MOVES(preadv2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at, int flags), (fd, to, count, at, flags), at)
+MOVES(preadv2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at, int flags),
+      (fd, to, count, at, flags), at)
 MOVES(preadv64v2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at, int flags),
       (fd, to, count, at, flags), at)
 
@@ -111,7 +113,9 @@ LP_EXPORT int creat64(const char *path, mode_t mode) { OPENS(creat64, real(path,
 /* ---- closing, replacing, moving ---- */
 
 /* A child of vfork closes descriptors of its own, in the memory of its parent. */
-static bool shares_memory(void) { return lp_state.on && lp_state.gate->open && lp_state.recorder.head->pid != (uint32_t)getpid(); }
+static bool shares_memory(void) {
+	return lp_state.on && lp_state.gate->open && lp_state.recorder.head->pid != (uint32_t)getpid();
+}
 
 LP_EXPORT int close(int fd) {
 	LP_REAL(close)

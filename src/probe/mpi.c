@@ -204,8 +204,8 @@ static int64_t bytes_of(const lp_mpi_call *call, int *element) {
 	*element = 0;
 	if (call->count <= 0 || call->type == below.type_null || below.type_size(call->type, element) != 0) return 0;
 	int64_t times = call->all ? lp_mpi_size(call->comm) : 1;
-	if (__builtin_mul_overflow(call->count, (int64_t)*element, &bytes) || __builtin_mul_overflow(bytes, times, &bytes)) return 0;
-	return bytes;
+	bool over = __builtin_mul_overflow(call->count, (int64_t)*element, &bytes) || __builtin_mul_overflow(bytes, times, &bytes);
+	return over ? 0 : bytes;
 }
 
 static void tell(const lp_mpi_call *call, const lp_handle *request, int64_t end) {
@@ -288,7 +288,8 @@ WAITS(MPI_Test, (lp_handle *request, int *flag, void *status), (request, flag, s
 WAITS(MPI_Waitall, (int n, lp_handle *all, void *statuses), (n, all, statuses), all, n, NULL, n, LK_PART_DONE)
 WAITS(MPI_Testall, (int n, lp_handle *all, int *flag, void *statuses), (n, all, flag, statuses), all, n, NULL,
       *flag ? n : 0, LK_PART_DONE)
-WAITS(MPI_Waitany, (int n, lp_handle *all, int *which, void *status), (n, all, which, status), all, n, which, 1, LK_PART_DONE)
+WAITS(MPI_Waitany, (int n, lp_handle *all, int *which, void *status), (n, all, which, status), all, n, which, 1,
+      LK_PART_DONE)
 WAITS(MPI_Testany, (int n, lp_handle *all, int *which, int *flag, void *status), (n, all, which, flag, status), all, n,
       which, *flag ? 1 : 0, LK_PART_DONE)
 WAITS(MPI_Waitsome, (int n, lp_handle *all, int *count, int *which, void *statuses), (n, all, count, which, statuses), all,
@@ -363,7 +364,8 @@ static void begun(int result) {
 		begun(result);
 
 BEGINS(int, MPI_Init, (int *count, char ***words), int done = real(count, words), done) return done; }
-BEGINS(int, MPI_Init_thread, (int *count, char ***words, int want, int *got), int done = real(count, words, want, got), done)
+BEGINS(int, MPI_Init_thread, (int *count, char ***words, int want, int *got),
+       int done = real(count, words, want, got), done)
 	return done;
 }
 BEGINS(void, mpi_init_, (lp_fint *error), real(error), *error) }

@@ -12,7 +12,7 @@
 
 /* Streams of the processor. */
 enum { OWN_CODE = 1, BLOCKING, BLOCKING_TOO, FLIGHTS, MOST_FLIGHTS = 4 };
-enum { SHOWN_FILES = 64 };
+enum { SHOWN_FILES = 64, LOOKED_BACK = 4096 };
 
 typedef struct shower {
 	lk_recorded_run *run;
@@ -140,7 +140,8 @@ static lk_status add_blocking(shower *s, uint32_t lane, const lk_recorded_call *
 			uint32_t event;
 			int32_t peer = i ? (int32_t)r->comm.from : r->comm.peer;
 			if (peer < -1) continue;
-			LK_TRY(add_work(s, lane, i ? BLOCKING_TOO : BLOCKING, i ? receive : send, start + i, start + i + 1, end, &event));
+			uint32_t stream = i ? BLOCKING_TOO : BLOCKING;
+			LK_TRY(add_work(s, lane, stream, i ? receive : send, start + i, start + i + 1, end, &event));
 			LK_TRY(add_note(s, event, r, i ? LK_OP_RECV : LK_OP_SEND, peer));
 		}
 		return add_wait(s, lane, 0, true, start + 2, end);
@@ -236,6 +237,10 @@ static lk_status add_calls(shower *s) {
 		bool own = call->process == 0 && r->thread == run->main_thread;
 		uint32_t lane = own ? main : lk_capture_lane(s->c, false, (int64_t)run->head.pid + call->process, r->thread);
 		if (own && r->start_ns < cursor) continue;
+		if (lane == LK_NONE) {
+			run->strange++; /* of more threads than a capture has lanes */
+			continue;
+		}
 		if (own) LK_TRY(add_own_code(s, main, cursor, r->start_ns));
 		int64_t end = r->end_ns;
 		LK_TRY(add_call(s, lane, &i));
@@ -256,14 +261,15 @@ static lk_status add_steps(shower *s) {
 	return LK_OK;
 }
 
-/* Groups by names that all their ranks have in common: "world", "ranks [0, 2]", and a number where several have the same. */
+/* Groups by names that all their ranks have in common: "world", "ranks [0, 2]", with a number where several are alike. */
 static lk_status name_groups(shower *s) {
 	lk_recorded_names *groups = &s->run->groups;
 	for (size_t i = 0; i < groups->count; i++) {
 		char text[120];
 		const char *ranks = lk_capture_text(s->c, groups->at[i].name);
 		int again = 1;
-		for (size_t k = i > 4096 ? i - 4096 : 0; k < i && again < 1000; k++) again += groups->at[k].name == groups->at[i].name;
+		for (size_t k = i > LOOKED_BACK ? i - LOOKED_BACK : 0; k < i; k++)
+			again += groups->at[k].name == groups->at[i].name;
 		bool world = groups->at[i].size == s->run->head.world && again == 1 && strncmp(ranks, "[0", 2) == 0;
 		if (world) snprintf(text, sizeof text, "world");
 		else if (strlen(ranks) < 60) snprintf(text, sizeof text, again > 1 ? "ranks %s, #%d" : "ranks %s", ranks, again);
@@ -279,7 +285,7 @@ static void say(const shower *s) {
 		lk_capture_warn(s->c, "%llu calls found no room and are missing; record with a larger --max-mb",
 		                (unsigned long long)run->dropped);
 	if (run->strange)
-		lk_capture_warn(s->c, "%llu records are damaged and left out", (unsigned long long)run->strange);
+		lk_capture_warn(s->c, "%llu records are damaged, or of too many threads, and left out", (unsigned long long)run->strange);
 	if (run->head.seen & LK_RECORDED_URING)
 		lk_capture_warn(s->c, "the program uses io_uring; what it reads that way is not seen");
 	bool maps = false;

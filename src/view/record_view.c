@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "lockstep/record.h"
 
-enum { SHOWN = 16 };
+enum { SHOWN = 16, SHOWN_FILES = 8 };
 
 static const char *seconds(double s, char out[32]) { return lk_format_seconds(s, out, 32); }
 static const char *bytes(double b, char out[32]) { return lk_format_bytes(b, out, 32); }
@@ -24,17 +24,39 @@ static void print_process(const lk_record_process *p, FILE *out) {
 	fprintf(out, "%s\n", p->whole ? "" : "; ended by a signal or exec");
 }
 
+static void print_file(const lk_record_file *f, FILE *out) {
+	char a[32], b[32];
+	fprintf(out, "  %s:", f->path);
+	if (f->reads)
+		fprintf(out, " %llu reads of %s, at most %s, %.0f %% sequential, ", (unsigned long long)f->reads,
+		        bytes(f->read_bytes / (double)f->reads, a), bytes(f->most, b),
+		        100 * (double)f->sequential / (double)f->reads);
+	if (f->reads) fprintf(out, "%s%s", seconds(f->read_s, a), f->writes ? ";" : "");
+	if (f->writes)
+		fprintf(out, " %llu writes of %s, %s", (unsigned long long)f->writes, bytes(f->write_bytes / (double)f->writes, a),
+		        seconds(f->write_s, b));
+	fputc('\n', out);
+}
+
+static void print_files(const lk_record_answer *x, FILE *out) {
+	if (x->file_count) fputs("files, by time in calls:\n", out);
+	for (int i = 0; i < x->file_count && i < SHOWN_FILES; i++) print_file(&x->files[i], out);
+	if (x->file_count > SHOWN_FILES) fprintf(out, "  and %d more\n", x->file_count - SHOWN_FILES);
+}
+
 /* Of the process that has most. */
 static void print_overhead(const lk_record_answer *x, FILE *out) {
 	double most = 0, cost = 0;
 	char a[32];
 	for (int i = 0; i < x->count; i++) {
 		const lk_record_process *p = &x->processes[i];
-		double calls = (double)(p->comms + p->reads + p->writes), share = p->wall_s > 0 ? calls * p->cost_s / p->wall_s : 0;
+		double calls = (double)(p->comms + p->reads + p->writes);
+		double share = p->wall_s > 0 ? calls * p->cost_s / p->wall_s : 0;
 		if (share >= most) most = share, cost = p->cost_s;
 	}
 	if (x->count)
-		fprintf(out, "overhead: %s a call as measured in the process, at most %.3f %% of its time\n", seconds(cost, a), 100 * most);
+		fprintf(out, "overhead: %s a call as measured in the process, at most %.3f %% of its time\n", seconds(cost, a),
+		        100 * most);
 }
 
 void lk_record_print(const lk_record_answer *x, FILE *out) {
@@ -46,6 +68,7 @@ void lk_record_print(const lk_record_answer *x, FILE *out) {
 		        seconds(x->wall_s, a), bytes(x->bytes, b), x->out);
 	for (int i = 0; i < x->count && i < SHOWN; i++) print_process(&x->processes[i], out);
 	if (x->count > SHOWN) fprintf(out, "  and %d more\n", x->count - SHOWN);
+	print_files(x, out);
 	print_overhead(x, out);
 	if (*x->reason) fprintf(out, "lockstep: %s\n", x->reason);
 	if (x->count) fprintf(out, "next: lockstep explain %s\n", x->out);
