@@ -1,5 +1,5 @@
 /* probe_read.c: what the probe adds to a read: reads of one byte at changing places of a cached file, so that each call
- * costs as little as a call can and is a record of its own or joins the one before.
+ * costs as little as a call can and joins the record before. Time of the processor, which other programs do not lengthen.
  *
  *     cc -O2 -o probe_read bench/probe_read.c
  *     for i in 1 2 3 4 5; do ./probe_read /etc/passwd; lockstep record --out r$i -- ./probe_read /etc/passwd; done
@@ -15,7 +15,7 @@ enum { READS = 200000, ROUNDS = 9 };
 
 static double now(void) {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 

@@ -8,6 +8,7 @@ function type_of(letter, large) {
 	if (letter == "n") return large ? "lp_count " : "int "
 	if (letter == "N") return large ? "const lp_count *" : "const int *"
 	if (letter == "D") return large ? "const lp_aint *" : "const int *"
+	if (letter == "v") return "const lp_handle *"
 	if (letter == "C" || letter == "Q") return "lp_handle *"
 	return letter ~ /[tuoc]/ ? "lp_handle " : "int "
 }
