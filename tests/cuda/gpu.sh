@@ -42,7 +42,7 @@ while read -r name sizes; do
 			for schedule in $("$dir/$name" --list); do
 				# What the interpreter refuses with these sizes is not run.
 				"$lockstep" compile run "$(file_of "$name")" --schedule "$schedule" --sizes "$size" > /dev/null 2>&1 || continue
-				run=("$dir/$name" --sizes "$size" --seed 5 --schedule "$schedule" --backend $backend)
+				run=("$dir/$name" --sizes "$size" --seed 5 --schedule "$schedule" --backend "$backend")
 				mkdir -p "$dir/dump"
 				check "run $backend $name $size $schedule" timeout 120 "${run[@]}" --dump "$dir/dump"
 				check "compare $backend $name $size $schedule" "$lockstep" compile run "$(file_of "$name")" --schedule "$schedule" \
