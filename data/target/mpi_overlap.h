@@ -3,7 +3,7 @@
 /* Rows of a product that are made between two looks at the messages, and how many times a chunk's rows are cut. A product
  * of few rows packs the right matrix anew for little work: with 128 rows that costs a quarter, with 256 a tenth; large
  * chunks leave late, and the last one alone. */
-enum { RT_PANEL = 256, RT_PANELS = 8, RT_FEWEST_ROWS = 128 };
+enum { RT_PANEL = 256, RT_PANELS = 8, RT_FEWEST_ROWS = 256 };
 
 /* The right operand as it is multiplied, made ready once for all panels: row by row, in the format of the arithmetic. */
 RT_FUNCTION rt_part rt_ready(rt_run *run, const rt_part *b, bool transposed) {
