@@ -3,7 +3,7 @@
 /* Rows of a product that are made between two looks at the messages, and how many times a chunk's rows are cut. A product
  * of few rows packs the right matrix anew for little work: with 128 rows that costs a quarter, with 256 a tenth; large
  * chunks leave late, and the last one alone. */
-enum { RT_PANEL = 256, RT_PANELS = 8, RT_FEWEST_ROWS = 128 };
+enum { RT_PANEL = 256, RT_PANELS = 8 };
 
 /* The right operand as it is multiplied, made ready once for all panels: row by row, in the format of the arithmetic. */
 RT_FUNCTION rt_part rt_ready(rt_run *run, const rt_part *b, bool transposed) {
@@ -23,22 +23,28 @@ RT_FUNCTION rt_part rt_ready(rt_run *run, const rt_part *b, bool transposed) {
 	return ready;
 }
 
+/* Rows of a panel: the longer the sums, the less there is to send beside them, and the fewer panels hide it. */
+RT_FUNCTION int64_t rt_panel_rows(const rt_part *a) {
+	int64_t k = a->extent[a->rank - 1];
+	return k / 4 > RT_PANEL ? k / 4 : RT_PANEL;
+}
+
 /* Rows first .. first + rows - 1 of y = a b, all batches' rows counted through; `b` is ready. Between panels it pokes. */
 RT_FUNCTION void rt_matmul_rows(rt_run *run, const rt_part *a, const rt_part *b, rt_part *y, int64_t first, int64_t rows,
 								void (*poke)(void *), void *whom) {
-	int64_t m = y->extent[y->rank - 2], n = y->extent[y->rank - 1], k = a->extent[a->rank - 1];
+	int64_t m = y->extent[y->rank - 2], n = y->extent[y->rank - 1], k = a->extent[a->rank - 1], panel = rt_panel_rows(a);
 	for (int64_t count; rows > 0; first += count, rows -= count) {
 		int64_t batch = first / m, row = first % m;
-		count = rows < RT_PANEL + RT_PANEL / 2 ? rows : RT_PANEL;
+		count = rows < panel + panel / 2 ? rows : panel;
 		if (count > m - row) count = m - row;
 		rt_multiply(run, a, rt_batch(y, a, batch) + row * k, false, b, rt_batch(y, b, batch), false, y, (batch * m + row) * n, count, n, k);
 		poke(whom);
 	}
 }
 
-/* How many panels a chunk of `rows` rows is made in. */
-RT_FUNCTION int64_t rt_panels(int64_t rows, int64_t ranks) {
-	int64_t panels = rows / ranks / RT_FEWEST_ROWS;
+/* How many panels a chunk of `rows` rows of a product with `a` on the left is made in. */
+RT_FUNCTION int64_t rt_panels(const rt_part *a, int64_t rows, int64_t ranks) {
+	int64_t panels = rows / ranks / rt_panel_rows(a);
 	return panels < 2 ? 2 : panels > RT_PANELS ? RT_PANELS : panels;
 }
 

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Measures compiled programs (C and MPI) against the bars of docs/FIGURES.md and prints a row of Markdown for each.
+Usage: bench/lang.py [PROGRAM [adam|hosts|handover]...]; needs mpicc and mpirun, for hosts also root, ip and tc.
+All ways are measured in turn in each round; ratios are of the same round; bounds are 95 % of the median ratio, by order
+statistics; A/A is a way against itself one round later."""
+import json, math, os, statistics, subprocess, sys, tempfile
+
+ROUNDS = int(os.environ.get("ROUNDS", "21"))
+OPEN_MPI = ["--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "0", "--mca", "coll_tuned_use_dynamic_rules", "1"]
+CC = ["mpicc", "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
+here = os.path.dirname(os.path.abspath(__file__))
+os.environ.update(OPENBLAS_NUM_THREADS="1")
+if os.geteuid() == 0:
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def bounds(x):
+    """The median and the order statistics that bound it with 95 %."""
+    x, total, k = sorted(x), 0.0, 0
+    while k <= len(x) // 2:
+        total += math.comb(len(x), k) / 2 ** len(x)
+        if total > 0.025:
+            break
+        k += 1
+    return statistics.median(x), x[max(k, 1) - 1], x[len(x) - max(k, 1)]
+
+
+def lines(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=900)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def row(what, slow, fast, note=""):
+    ratio, low, high = bounds([a / b for a, b in zip(slow, fast)])
+    _, least, most = bounds([a / b for a, b in zip(slow, slow[1:])])
+    print(f"| {what} | {1e3 * statistics.median(slow):.2f} ms | {1e3 * statistics.median(fast):.2f} ms | {ratio:.2f} | "
+          f"{low:.2f} to {high:.2f} | {least:.2f} to {most:.2f} | {note} |", flush=True)
+
+
+def emit(program, source, name, work):
+    out = os.path.join(work, name + ".c")
+    subprocess.run([program, "compile", "emit", source, "--out", out], check=True)
+    return out
+
+
+def adam(program, work):
+    source = emit(program, os.path.join(here, "lang_adam.lk"), "adam", work)
+    binary = os.path.join(work, "adam")
+    subprocess.run(CC + [f'-DGENERATED="{source}"', os.path.join(here, "lang_adam.c"), "-o", binary, "-lm"], check=True)
+    for log in range(20, int(os.environ.get("LARGEST", "26")) + 1):
+        taken = {x["what"]: x["seconds"] for x in lines(["mpirun", *OPEN_MPI, "-np", "2", binary, str(2 ** log), str(ROUNDS)])}
+        best = min((w for w in taken if w != "fused0"), key=lambda w: statistics.median(taken[w]))
+        row(f"fused Adam, 2^{log}", taken[best], taken["fused0"], f"best algorithm: {best[9:]}")
+
+
+def hosts(program, work):
+    source = emit(program, os.path.join(here, "lang_mm.lk"), "mm", work)
+    binary = os.path.join(work, "mm")
+    subprocess.run(CC + ["-DLOCKSTEP_BLAS", source, "-o", binary, "-lopenblas", "-lm"], check=True)
+    for rate in ("1gbit", "5gbit"):
+        for m, k, n in ((1024, 512, 1024), (1024, 2048, 1024), (2048, 1536, 2048), (2048, 4096, 1024)):
+            taken = {x["schedule"]: x["seconds"] for x in lines([os.path.join(here, "lang_hosts.sh"), rate, "1", binary, "--sizes",
+                     f"tp=2,M={m},K={k},N={n}", "--repeat", str(ROUNDS)])}
+            row(f"matmul + reduce-scatter, {m} x {k} x {n}, {rate}", taken["plain"], taken["overlapped"])
+
+
+def handover(program, work):
+    source = emit(program, os.path.join(here, "..", "examples", "lang", "pp_edge.lk"), "edge", work)
+    binary = os.path.join(work, "edge")
+    subprocess.run(CC + ["-DLOCKSTEP_BLAS", source, "-o", binary, "-lopenblas", "-lm"], check=True)
+    for rate in ("1gbit", "5gbit"):
+        said = {x["schedule"]: x for x in lines([os.path.join(here, "lang_hosts.sh"), rate, "2", binary, "--sizes",
+                "pp=2,tp=2,k=0,B=4,S=256,H=1024", "--repeat", str(ROUNDS)])}
+        sent = [said[s]["sent_along_axes"][0] for s in ("plain", "pp_best")]
+        row(f"hand-over, TP 2, groups on two hosts, {rate}", said["plain"]["seconds"], said["pp_best"]["seconds"],
+            f"a rank sends {sent[0]} bytes, then {sent[1]}")
+
+
+def main():
+    program = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "build", "release", "lockstep")
+    figures = {"adam": adam, "hosts": hosts, "handover": handover}
+    with tempfile.TemporaryDirectory() as work:
+        for name in sys.argv[2:] or figures:
+            figures[name](program, work)
+
+
+main()
