@@ -49,7 +49,7 @@ def adam(program, work):
     source = emit(program, os.path.join(here, "lang_adam.lk"), "adam", work)
     binary = os.path.join(work, "adam")
     subprocess.run(CC + [f'-DGENERATED="{source}"', os.path.join(here, "lang_adam.c"), "-o", binary, "-lm"], check=True)
-    for log in range(20, int(os.environ.get("LARGEST", "26")) + 1):
+    for log in range(int(os.environ.get("SMALLEST", "20")), int(os.environ.get("LARGEST", "26")) + 1):
         taken = {x["what"]: x["seconds"] for x in lines(["mpirun", *OPEN_MPI, "-np", "2", binary, str(2 ** log), str(ROUNDS)])}
         best = min((w for w in taken if w != "fused0"), key=lambda w: statistics.median(taken[w]))
         row(f"fused Adam, 2^{log}", taken[best], taken["fused0"], f"best algorithm: {best[9:]}")

@@ -256,14 +256,16 @@ RT_FUNCTION int rt_shape_parts(rt_run *run, char error[RT_ERROR]) {
 	return 0;
 }
 
-/* Parts of their own lie one behind the other, each on cache lines of its own. Without memory they are only counted. */
+/* Parts of their own lie one behind the other, large ones on pages of their own, which processes copy from one another
+ * faster, small ones on cache lines. Without memory they are only counted. */
 RT_FUNCTION int rt_place_parts(rt_run *run, bool lent, char *memory, char error[RT_ERROR]) {
-	const size_t line = 64;
 	size_t used = 0;
 	for (int i = 0; i < run->schedule->values; i++) {
 		rt_kind kind = run->schedule->value[i].kind;
 		for (int64_t item = 0; item < rt_items(run, i) && (kind == RT_OWN || (kind < RT_OWN && !lent)); item++) {
 			rt_part *p = &run->part[i][item];
+			const size_t line = rt_size(p) >= 65536 ? 4096 : 64;
+			used = (used + line - 1) / line * line;
 			if (memory) p->data = memory + used;
 			if (__builtin_add_overflow(used, (rt_size(p) + line) / line * line, &used))
 				return rt_wrong(error, "the tensors are too large together", NULL);
@@ -319,7 +321,7 @@ RT_FUNCTION int rt_fill_open(rt_run *run, bool lent, MPI_Comm all, char error[RT
 	if (!wrong) wrong = rt_shape_parts(run, error);
 	if (!wrong) wrong = rt_place_parts(run, lent, NULL, error);
 	if (!wrong) {
-		run->memory = aligned_alloc(64, (run->bytes + 64) / 64 * 64);
+		run->memory = aligned_alloc(4096, (run->bytes + 4096) / 4096 * 4096);
 		if (!run->memory) wrong = rt_wrong(error, "memory is out", NULL);
 		else memset(run->memory, 0, run->bytes);
 	}

@@ -459,11 +459,20 @@ static void sums_at(lc_pass *pass, int loops, int depth, void (*put)(lc_pass *, 
 		if (outer_loops(pass, pass->results.at[i]) == loops && !carried(pass, pass->results.at[i])) put(pass, pass->results.at[i], depth);
 }
 
+/* In a ring, a state that is read in slices and gathered in place: one iteration reads and writes the same element. */
+static bool same_slice(const lc_pass *pass, const lc_place *at) {
+	if (!pass->arrives || pass->step->gathers.count == 0) return false;
+	const lc_node *n = node(pass, at->view >= 0 ? at->view : at->id), *g = node(pass, pass->step->gathers.at[0]);
+	return gather_of(pass, at->id) >= 0 || (n->op == LC_SLICE && n->axis == g->axis && n->d == g->d);
+}
+
 /* Whether an iteration of the inner loop reads nothing that another writes. Compilers see it in functions' restrict
  * parameters only, and test for overlaps only so many pointers. */
 static bool independent(const lc_pass *pass) {
-	for (size_t i = 0; i < pass->places.count; i++)
-		if (needs_pointer(pass, &pass->places.at[i]) && aliased(pass, &pass->places.at[i])) return false;
+	for (size_t i = 0; i < pass->places.count; i++) {
+		const lc_place *at = &pass->places.at[i];
+		if (needs_pointer(pass, at) && aliased(pass, at) && !same_slice(pass, at)) return false;
+	}
 	for (size_t i = 0; i < pass->results.count; i++)
 		if (outer_loops(pass, pass->results.at[i]) < 0) return false;
 	for (size_t i = 0; i < pass->stores.count; i++) {
