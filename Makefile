@@ -78,7 +78,7 @@ PROBE_MPI := mpi mpi_wrappers
 PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o
 
 .PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle lang-cuda \
-        mpi lang-mpi lint syntax man install uninstall clean help FORCE
+        mpi lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -218,11 +218,14 @@ fuzz: ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each; FUZZ_ONLY=name
 lang-mpi: $(PROGRAM) ## emitted C and MPI against the interpreter, on up to 4 ranks; takes mpicc
 	tests/lang/mpi.sh $(PROGRAM)
 
+lang-ring: $(PROGRAM) ## rings and overlaps of emitted C and MPI, sanitized; takes mpicc
+	tests/lang/ring.sh $(PROGRAM) $(if $(LOCKSTEP_LONG),1 2 3 4,2 3)
+
 check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1), ten minutes of fuzzing per target
 	@set -e; for mode in release asan ubsan tsan; do \
 		echo "== $$mode"; LOCKSTEP_LONG=1 $(MAKE) --no-print-directory MODE=$$mode unit cli-tests; done
 	@$(MAKE) --no-print-directory MODE=debug CC=$(CLANG) all unit cli-tests
-	LOCKSTEP_LONG=1 $(MAKE) --no-print-directory lang-cuda
+	LOCKSTEP_LONG=1 $(MAKE) --no-print-directory lang-cuda lang-mpi lang-ring
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 

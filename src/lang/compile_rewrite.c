@@ -9,7 +9,8 @@
 typedef struct writer {
 	const lk_compile_request *request;
 	FILE *out;
-	lk_json_writer *json; /* NULL: text */
+	bool structured;      /* JSON, by the writer */
+	lk_json_writer json;
 	bool begun;
 } writer;
 
@@ -18,8 +19,8 @@ static lk_status put(writer *w, lc_program *p, const lc_schedule *s, const lc_di
 	if (!lk_push(&p->schedules)) return lk_oom(err);
 	LK_TRY(lc_bundles_schedule(p, s ? s->name : LC_PLAIN, lk_last(&p->schedules), err));
 	if (lk_last(&p->schedules)->count == 0) p->schedules.count = 0;
-	if (w->json) {
-		lc_json_program(w->json, p, true);
+	if (w->structured) {
+		lc_json_program(&w->json, p, true);
 		return LK_OK;
 	}
 	if (w->begun) fputc('\n', w->out);
@@ -75,16 +76,15 @@ static lk_status rewrite(writer *w, const lc_program *p, lk_error *err) {
 }
 
 static lk_status json(const lc_file *file, const lc_program *p, writer *w, lk_error *err) {
-	lk_json_writer json;
-	lk_json_begin(&json, w->out, false);
-	w->json = &json;
-	lk_json_object(&json, NULL);
-	lk_json_put_text(&json, "file", file->path);
-	lk_json_array(&json, "programs");
+	w->structured = true;
+	lk_json_begin(&w->json, w->out, false);
+	lk_json_object(&w->json, NULL);
+	lk_json_put_text(&w->json, "file", file->path);
+	lk_json_array(&w->json, "programs");
 	lk_status status = rewrite(w, p, err);
-	lk_json_array_end(&json);
-	lk_json_object_end(&json);
-	lk_status written = lk_json_finish(&json, status == LK_OK ? err : NULL);
+	lk_json_array_end(&w->json);
+	lk_json_object_end(&w->json);
+	lk_status written = lk_json_finish(&w->json, status == LK_OK ? err : NULL);
 	return status == LK_OK ? written : status;
 }
 

@@ -178,9 +178,10 @@ static lk_status make(lc_maker *m, lc_steps *steps, lk_error *err) {
 	LK_TRY(lc_make_units(m, err));
 	LK_TRY(lc_link_units(m, err));
 	size_t units = m->units.count;
-	int *order = LK_ARRAY(&m->scratch, int, 3 * units + 1), *step = order + units, *part = step + units;
+	int *order = LK_ARRAY(&m->scratch, int, units + 1), *step = LK_ARRAY(&m->scratch, int, units + 1);
+	int *part = LK_ARRAY(&m->scratch, int, units + 1);
 	steps->at = LK_ARRAY(m->arena, lc_step, units + 1);
-	if (!order || !steps->at) return lk_oom(err);
+	if (!order || !step || !part || !steps->at) return lk_oom(err);
 	LK_TRY(lc_order_units(m, order, err));
 	LK_TRY(fill(m, steps, order, step, part, err));
 	LK_TRY(name_all(m, steps, order, step, part, err));
