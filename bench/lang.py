@@ -59,11 +59,17 @@ def hosts(program, work):
     source = emit(program, os.path.join(here, "lang_mm.lk"), "mm", work)
     binary = os.path.join(work, "mm")
     subprocess.run(CC + ["-DLOCKSTEP_BLAS", source, "-o", binary, "-lopenblas", "-lm"], check=True)
+    shapes = ((1024, 512, 1024), (1024, 2048, 1024), (2048, 1536, 2048), (2048, 4096, 1024), (4096, 256, 1024), (4096, 512, 2048))
+    alone = {}
+    for m, k, n in shapes: # a rank's share of the product, with nothing to send
+        taken = lines(["mpirun", *OPEN_MPI, "-np", "1", binary, "--sizes", f"tp=1,M={m},K={k // 2},N={n}", "--schedule", "plain", "--repeat", "7"])
+        alone[m, k, n] = statistics.median(taken[0]["seconds"])
     for rate in ("1gbit", "5gbit"):
-        for m, k, n in ((1024, 512, 1024), (1024, 2048, 1024), (2048, 1536, 2048), (2048, 4096, 1024)):
+        for m, k, n in shapes:
             taken = {x["schedule"]: x["seconds"] for x in lines([os.path.join(here, "lang_hosts.sh"), rate, "1", binary, "--sizes",
                      f"tp=2,M={m},K={k},N={n}", "--repeat", str(ROUNDS)])}
-            row(f"matmul + reduce-scatter, {m} x {k} x {n}, {rate}", taken["plain"], taken["overlapped"])
+            row(f"matmul + reduce-scatter, {m} x {k} x {n}, {rate}", taken["plain"], taken["overlapped"],
+                f"the product alone: {100 * alone[m, k, n] / statistics.median(taken['plain']):.0f} % of the first")
 
 
 def handover(program, work):
