@@ -12,9 +12,9 @@
 typedef struct difference {
 	int id;
 	double absolute, relative;   /* the largest */
-	double ratio;                /* of a difference and its tolerance, the largest */
+	double ratio;                /* of a difference and its bound, the largest */
 	int64_t rank, item, element; /* where the ratio is largest */
-	int64_t compared, unbounded; /* elements; those for which no tolerance can be said */
+	int64_t compared, unbounded; /* elements; those that have no bound */
 } difference;
 
 typedef struct comparison {
@@ -30,20 +30,19 @@ typedef struct comparison {
 
 /* ---- one element, one tensor ---- */
 
-/* Both are within the bound of exact arithmetic, so that they are within twice the bound of one another. */
 static void compare_element(difference *d, double got, double wanted, double bound, int64_t rank, int64_t item,
 							int64_t element) {
 	d->compared++;
 	if (got == wanted || (isnan(got) && isnan(wanted))) return;
-	double apart = fabs(got - wanted), tolerance = 2 * bound;
+	double apart = fabs(got - wanted);
 	if (isnan(apart)) apart = INFINITY;
 	d->absolute = fmax(d->absolute, apart);
 	d->relative = fmax(d->relative, wanted != 0 ? apart / fabs(wanted) : INFINITY);
-	if (!isfinite(tolerance)) {
+	if (!isfinite(bound)) {
 		d->unbounded++;
 		return;
 	}
-	double ratio = tolerance > 0 ? apart / tolerance : INFINITY;
+	double ratio = bound > 0 ? apart / bound : INFINITY;
 	if (ratio <= d->ratio) return;
 	d->ratio = ratio, d->rank = rank, d->item = item, d->element = element;
 }

@@ -1,5 +1,6 @@
 #include "lang/format.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -50,6 +51,11 @@ void lc_round_all(lc_dtype to, double *x, int64_t count) {
 double lc_roundoff(lc_dtype t) {
 	const narrow *f = narrow_of(t);
 	return f ? ldexp(1, -f->digits) : t == LC_F32 ? 0x1p-24 : t == LC_F64 ? 0x1p-53 : 0;
+}
+
+double lc_largest(lc_dtype t) {
+	const narrow *f = narrow_of(t);
+	return f ? f->top : t == LC_F32 ? FLT_MAX : DBL_MAX;
 }
 
 double lc_rounding(lc_dtype t, double x) {

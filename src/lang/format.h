@@ -31,6 +31,8 @@ double lc_integer_power(lc_dtype t, double base, double exponent);
 double lc_roundoff(lc_dtype t);
 /* How far a number near x is from the real it was rounded from, at most: half a step of the format there. */
 double lc_rounding(lc_dtype t, double x);
+/* The largest finite number of a real format. */
+double lc_largest(lc_dtype t);
 /* The smallest and the largest number: where a maximum over nothing begins. */
 double lc_lowest(lc_dtype t);
 double lc_highest(lc_dtype t);

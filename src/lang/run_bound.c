@@ -1,15 +1,27 @@
-/* run_bound.c: how far executions of a program may be from exact arithmetic, element by element: a running forward
- * error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical Algorithms, chapters 2 to 4), with the values
- * of a run in numbers at hand.
+/* run_bound.c: how far executions of a program may be from a run of the interpreter, element by element: a running
+ * forward error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical Algorithms, chapters 2 to 4) of two
+ * executions at a time. One is the run, with its values in numbers at hand; the other is any that rounds each operation
+ * to its format or to a finer one, exact arithmetic among them.
  *
- * With u the unit roundoff of the value's format, y the value, x and e the operands and their bounds:
- *   sums         e1 + e2 + u|y|                     products     |x1|e2 + |x2|e1 + e1e2 + u|y|
- *   quotients    (e1 + |y|e2)/(|x2| - e2) + u|y|     functions    (slope over x +- e) e + 4u|y|: libraries are within
- * 4u n summands   sum of e + n v sum of |x| + u|y|    matmul       |A|e2 + e1|B| + e1e2 + k v |A||B| + u|y| in any
- * order of summation; v is the roundoff of the format that is summed in: that of the value, but no worse than f32,
- * which is what targets sum narrower formats in. Over ranks, where parts are in the value's own format, v = u. The
- * inequalities are of first order in u but for the products of bounds. Where a bound crosses a step (a comparison, a
- * truncation, a pole), it is the height of the step.
+ * With u the unit roundoff of the value's format, y the run's value, x its operands and e how far those of the other
+ * are, what the operands carry into the result is c =
+ *   sums         e1 + e2                             products     |x1|e2 + |x2|e1 + e1e2
+ *   quotients    (e1 + |y|e2)/(|x2| - e2)            functions    (slope over x +- e) e
+ *   n summands   sum of e                            matmul       (|A| + e1)(|B| + e2) - |A||B|
+ * and the result's bound is c + u|y| + u(|y| + c): the run's rounding, and the other's. Functions of libraries may be
+ * wrong by 4 roundings.
+ *
+ * Sums and matrix products are bounded for every order of summation: of n numbers x that are added with a rounding
+ * after each addition, each passes through n - 1 roundings at most, whatever the tree, so that the result is within
+ * ((1 + v)^(n-1) - 1) sum of |x| of the exact one (Higham, section 4.2); a product's or a mean's own rounding makes it
+ * n. v is the roundoff of the format that is summed in. On a rank that is the value's, but no worse than f32, which is
+ * what targets sum narrower formats in; the run sums in double. Over ranks it is the value's: parts are rounded to it
+ * before they are sent, libraries choose the order and round after each addition, and the run does so in its own order.
+ * Both therefore count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks of |x|, and of |x| + e. Additions have no
+ * error of underflow.
+ *
+ * Where a bound crosses a step (a comparison, a truncation, a pole, the largest number of a format), it is the height of
+ * the step; where numbers become infinite, or partial sums may, there is none.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -86,13 +98,18 @@ static bool exact(int op) {
 		   op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
 }
 
+/* Both roundings of a result near y, whose operands carry so much into it: the run's, and `steps` of the other's. */
+static double both_rounded(lc_dtype t, double y, double carry, int steps) {
+	return lc_rounding(t, y) + steps * lc_rounding(t, fabs(y) + carry);
+}
+
 /* Own rounding; literals are rounded to the format when they are met. */
-static double rounded(const lc_node *n, const double x[], double y) {
+static double rounded(const lc_node *n, const double x[], double y, double carry) {
 	lc_dtype t = (lc_dtype)n->dtype;
 	if (exact(n->op)) return 0;
-	if ((n->op >= LC_SQRT && n->op <= LC_ERF) || n->op == LC_POW) return LIBRARY * lc_rounding(t, y);
-	if (n->op == LC_GELU || n->op == LC_SIGMOID) return LIBRARY * lc_rounding(t, fmax(fabs(x[0]), fabs(y)));
-	return lc_rounding(t, y);
+	if ((n->op >= LC_SQRT && n->op <= LC_ERF) || n->op == LC_POW) return both_rounded(t, y, carry, LIBRARY);
+	if (n->op == LC_GELU || n->op == LC_SIGMOID) return both_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
+	return both_rounded(t, y, carry, 1);
 }
 
 typedef struct row_state {
@@ -114,7 +131,9 @@ static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[
 			e[k] = s->e[k][in[k] + i * stride[k]];
 			if (s->weak[k] && lc_round(t, x[k]) != x[k]) e[k] += lc_rounding(t, x[k]);
 		}
-		double bound = carried(s->n->op, x, e, y) + rounded(s->n, x, y);
+		bool truth = t == LC_BOOL && s->n->op == LC_CAST; /* compares with 0 */
+		double carry = truth ? compared(x, e) : carried(s->n->op, x, e, y);
+		double bound = carry + rounded(s->n, x, y, carry);
 		s->out[out + i] = whole && bound > 0 ? bound + 1 : bound; /* integers are truncated */
 	}
 }
@@ -144,11 +163,12 @@ static lk_status bound_dropout(bounds *b, lc_at *at) {
 	values.run = (lc_run *)(uintptr_t)b->run; /* read only */
 	LK_TRY(lc_operand(&values, 0, &x, &box));
 	LK_TRY(lc_operand(at, 0, &e, &box));
-	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, if it was none before. */
+	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, if it was none before: a sum that
+	 * is zero here by the order of its additions is none elsewhere. */
 	for (int64_t i = 0; i < y->count; i++) {
 		bool dropped = y->number[i] == 0 && x->number[i] != 0;
-		at->out->number[i] =
-			dropped ? 0 : e->number[i] / (1 - at->n->number) + 3 * lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
+		double carry = e->number[i] / (1 - at->n->number);
+		at->out->number[i] = dropped ? 0 : carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 3);
 	}
 	return LK_OK;
 }
@@ -159,7 +179,7 @@ typedef double form(double x, double e);
 static double size_of(double x, double e) { return (void)e, fabs(x); }
 static double most_of(double x, double e) { return fabs(x) + e; }
 static double slack_of(double x, double e) { return (2 * fabs(x) + e) * e; } /* of squares */
-static double square_of(double x, double e) { return (void)e, x * x; }
+static double square_of(double x, double e) { return (fabs(x) + e) * (fabs(x) + e); }
 static double bound_of(double x, double e) { return (void)x, e; }
 static double value_of(double x, double e) { return (void)e, x; }
 
@@ -207,7 +227,7 @@ static lk_status apply(bounds *b, const lc_at *at, const lc_node *n, lc_operatio
 
 typedef struct linear {
 	lc_operation *operation;
-	form *most, *least, *size;  /* bound = most - least + slack * size + u|y| */
+	form *most, *least, *size;  /* bound = most - least + slack * size + both roundings */
 	double slack;
 } linear;
 
@@ -215,8 +235,8 @@ static void combine(const bounds *b, const lc_at *at, const linear *l, const lc_
 	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
 	for (int64_t i = 0; i < y->count; i++) {
 		double apart = of[0].number[i] - (l->least ? of[1].number[i] : 0);
-		at->out->number[i] =
-			fmax(apart, 0) + l->slack * of[2].number[i] + lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
+		double carry = (isnan(apart) ? INFINITY : fmax(apart, 0)) + l->slack * of[2].number[i];
+		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 1);
 	}
 }
 
@@ -236,6 +256,14 @@ static lk_status bound_linear(bounds *b, const lc_at *at, const lc_node *n, cons
 }
 
 /* ---- sums ---- */
+
+/* (1 + u)^n - 1. */
+static double growth(double u, double n) { return expm1(n * log1p(u)); }
+
+/* What n roundings of an execution, and as many of the run, make of the terms of a sum on a rank. */
+static double sum_slack(lc_dtype t, double n) {
+	return lc_is_real(t) ? growth(sum_roundoff(t), n) + growth(lc_roundoff(LC_F64), n) : 0;
+}
 
 /* The elements that one of the result is made of, at most. */
 static lk_status summands(const bounds *b, const lc_at *at, double *out) {
@@ -260,15 +288,15 @@ static lk_status bound_sum(bounds *b, lc_at *at) {
 	double count;
 	n.dtype = LC_F64;
 	LK_TRY(summands(b, at, &count));
-	double slack = count * sum_roundoff((lc_dtype)at->n->dtype);
+	double slack = sum_slack((lc_dtype)at->n->dtype, count);
 	switch (at->n->op) {
-	case LC_MATMUL: return bound_linear(b, at, &n, &(linear){lc_run_matmul, most_of, size_of, size_of, slack});
-	case LC_CONV2D: return bound_linear(b, at, &n, &(linear){lc_run_conv, most_of, size_of, size_of, slack});
-	case LC_TOTAL: return bound_linear(b, at, &n, &(linear){lc_run_total, bound_of, NULL, size_of, slack});
+	case LC_MATMUL: return bound_linear(b, at, &n, &(linear){lc_run_matmul, most_of, size_of, most_of, slack});
+	case LC_CONV2D: return bound_linear(b, at, &n, &(linear){lc_run_conv, most_of, size_of, most_of, slack});
+	case LC_TOTAL: return bound_linear(b, at, &n, &(linear){lc_run_total, bound_of, NULL, most_of, slack});
 	case LC_RED_MAX: case LC_RED_MIN:
 		n.op = LC_RED_MAX; /* no element's bound is larger */
 		return bound_linear(b, at, &n, &(linear){lc_run_red, bound_of, NULL, bound_of, 0});
-	default: return bound_linear(b, at, &n, &(linear){lc_run_red, bound_of, NULL, size_of, slack});
+	default: return bound_linear(b, at, &n, &(linear){lc_run_red, bound_of, NULL, most_of, slack});
 	}
 }
 
@@ -279,11 +307,12 @@ static lk_status bound_norm(bounds *b, lc_at *at) {
 	double count;
 	n.dtype = LC_F64, n.op = LC_RED_SUM;
 	LK_TRY(summands(b, at, &count));
-	double slack = (count + 1) * sum_roundoff((lc_dtype)at->n->dtype);
+	double slack = sum_slack((lc_dtype)at->n->dtype, count);
 	LK_TRY(bound_linear(b, at, &n, &(linear){lc_run_red, slack_of, NULL, square_of, slack}));
-	for (int64_t i = 0; i < y->count; i++)
-		at->out->number[i] = root(y->number[i] * y->number[i], at->out->number[i]) +
-							 2 * lc_rounding((lc_dtype)at->n->dtype, y->number[i]);
+	for (int64_t i = 0; i < y->count; i++) {
+		double carry = root(y->number[i] * y->number[i], at->out->number[i]);
+		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 2);
+	}
 	return LK_OK;
 }
 
@@ -315,9 +344,15 @@ static lk_status move_bounds(bounds *b, int id, int64_t item) {
 	return lc_run_comm(b->out, &n, id, item, b->err);
 }
 
+/* What two orders of additions make of a sum over ranks whose terms have these sizes in the run, and elsewhere. */
+static double reordered(lc_dtype t, double grown, double here, double elsewhere) {
+	return lc_is_real(t) && (1 + grown) * elsewhere > lc_largest(t) ? INFINITY : grown * (here + elsewhere);
+}
+
 static lk_status add_rank_roundoff(bounds *b, int id, int64_t item) {
 	lc_node n = b->run->p->nodes.at[id];
-	double slack = (double)b->run->s->symbol[n.axis] * lc_roundoff((lc_dtype)n.dtype);
+	lc_dtype t = (lc_dtype)n.dtype;
+	double grown = growth(lc_roundoff(t), (double)(b->run->s->symbol[n.axis] - 1));
 	n.dtype = LC_F64;
 	LK_TRY(take_form(b, n.in[0], ALL_RANKS, size_of));
 	LK_TRY(make_room(b, id));
@@ -326,7 +361,8 @@ static lk_status add_rank_roundoff(bounds *b, int id, int64_t item) {
 		lc_cells *e = lc_part_of(b->out, id, item, rank);
 		const lc_cells *sizes = lc_part_of(&b->scratch, id, item, rank);
 		bool shared = n.op == LC_ALLREDUCE && lc_coordinate(b->run->p, b->run->s, rank, n.axis) != 0;
-		for (int64_t i = 0; i < e->count && !shared; i++) e->number[i] += slack * sizes->number[i];
+		for (int64_t i = 0; i < e->count && !shared; i++)
+			e->number[i] += reordered(t, grown, sizes->number[i], sizes->number[i] + e->number[i]);
 	}
 	drop_form(b, id);
 	drop_form(b, n.in[0]);
@@ -341,13 +377,7 @@ static lk_status bound_comm(bounds *b, int id, int64_t item) {
 
 /* ---- all values ---- */
 
-static lk_status bound_part(bounds *b, lc_at *at) {
-	int same = lc_same_cells(at->n);
-	if (same >= 0) {
-		lc_cells_share(lc_part_of(b->out, at->n->in[same], at->item, at->rank), at->out);
-		return LK_OK;
-	}
-	LK_TRY(lc_cells_new(b->out, at->box.count, at->out, b->err)); /* zeros, which is what leaves have */
+static lk_status bound_operation(bounds *b, lc_at *at) {
 	switch (lc_ops[at->n->op].family) {
 	case LC_MAP: return bound_map(b, at);
 	case LC_DROP: return bound_dropout(b, at);
@@ -356,6 +386,29 @@ static lk_status bound_part(bounds *b, lc_at *at) {
 	case LC_CONTRACT: case LC_TOTALS: return bound_sum(b, at);
 	default: return LK_OK;
 	}
+}
+
+/* Nearer to the largest number than the bound, one of two executions may have overflown. Saturation is no step. */
+static void bound_overflow(const bounds *b, const lc_at *at) {
+	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
+	lc_dtype t = (lc_dtype)at->n->dtype;
+	double top = lc_is_real(t) && isinf(lc_highest(t)) ? lc_largest(t) : INFINITY;
+	for (int64_t i = 0; i < y->count; i++) {
+		double *bound = &at->out->number[i];
+		if (isnan(*bound) || (*bound > 0 && fabs(y->number[i]) + *bound > top)) *bound = INFINITY;
+	}
+}
+
+static lk_status bound_part(bounds *b, lc_at *at) {
+	int same = lc_same_cells(at->n);
+	if (same >= 0) {
+		lc_cells_share(lc_part_of(b->out, at->n->in[same], at->item, at->rank), at->out);
+		return LK_OK;
+	}
+	LK_TRY(lc_cells_new(b->out, at->box.count, at->out, b->err)); /* zeros, which is what leaves have */
+	LK_TRY(bound_operation(b, at));
+	bound_overflow(b, at);
+	return LK_OK;
 }
 
 static lk_status bound_value(bounds *b, int id) {

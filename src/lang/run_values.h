@@ -65,8 +65,8 @@ lc_operation lc_run_red, lc_run_total;                /* run_red.c */
 lc_operation lc_run_matmul, lc_run_conv, lc_run_rows; /* run_contract.c */
 /* run_comm.c: of one tensor, on all ranks at once. `n`: the value's node, or one like it. */
 lk_status lc_run_comm(lc_run *run, const lc_node *n, int id, int64_t item, lk_error *err);
-/* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far an execution of the
- * same program may be from exact arithmetic there. */
+/* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far another execution of
+ * the same program, or exact arithmetic, may be from it there. */
 lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err);
 
 /* ---- run_walk.c: the rows that a result and its operands share ---- */
