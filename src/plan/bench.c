@@ -276,14 +276,17 @@ bool lc_bench_can(lk_error *err) {
 }
 
 static lk_status predict(bench *b, int i, lk_error *err) {
+	lk_cluster cluster;
 	lk_constants constants;
 	lk_timed timed;
 	lc_sizes refined = {0};
 	b->result->rows[i].predicted = NAN;
 	if (!b->o->cluster) return LK_OK;
+	cluster = *b->o->cluster;
+	LK_TRY(lk_timed_share_host(&b->result->arena, b->result->ranks, &cluster, err));
 	lk_timed_constants(&constants);
 	lk_status status = lc_sizes_refine(b->original, &b->sizes, b->variants[i].program, &refined, err);
-	if (status == LK_OK) status = lk_time_steps(b->variants[i].steps, &refined, b->o->cluster, &constants, 0, &timed, err);
+	if (status == LK_OK) status = lk_time_steps(b->variants[i].steps, &refined, &cluster, &constants, 0, &timed, err);
 	if (status == LK_OK) b->result->rows[i].predicted = timed.seconds;
 	lc_sizes_free(&refined);
 	return status;

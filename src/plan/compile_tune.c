@@ -69,22 +69,6 @@ static lk_status check_ranks(const tuning *t, lk_error *err) {
 	return lk_hint(err, "give more GPUs, or axes of fewer ranks");
 }
 
-/* Processes on one measured machine, more of them than it has devices: each has its share of cores and memory. */
-static lk_status share_host(tuning *t, lk_error *err) {
-	int64_t ranks = lc_ranks(t->p, &t->sizes);
-	lk_cluster *c = &t->cluster;
-	if (c->groups != 1 || c->nodes[0] != 1 || c->node[0].device->arch != LK_ARCH_CPU || ranks <= c->gpus || ranks > LC_RANKS)
-		return LK_OK;
-	lk_device *part = LK_NEW(&t->arena, lk_device);
-	if (!part) return lk_oom(err);
-	*part = *c->node[0].device;
-	double share = (double)c->gpus / (double)ranks;
-	for (int d = 0; d < LK_DTYPES; d++) part->peak_flops[d] *= share;
-	part->vector_flops *= share, part->memory_rate *= share, part->gemm_flops *= share, part->stream_rate *= share;
-	c->node[0].device = part, c->node[0].gpus = c->gpus = (int)ranks;
-	return LK_OK;
-}
-
 static lk_status read_cluster(tuning *t, lk_error *err) {
 	const lk_compile_request *r = t->request;
 	const lk_device *device;
@@ -92,7 +76,7 @@ static lk_status read_cluster(tuning *t, lk_error *err) {
 	if (r->cluster) {
 		LK_TRY(lk_cluster_parse(&t->arena, r->cluster, &t->cluster, err));
 		LK_TRY(read_sizes(t, r->gpus ? r->gpus : t->cluster.gpus, err));
-		return share_host(t, err);
+		return lk_timed_share_host(&t->arena, lc_ranks(t->p, &t->sizes), &t->cluster, err);
 	}
 	if (!r->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "no GPU was given");

@@ -22,5 +22,8 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 
 /* timed_host.c: costs of communication on hosts, by MPI, in place of those of GPUs. */
 void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs);
+/* A single measured machine with more processes than it has devices: `c` gets a device for each, with its share of cores
+ * and memory. Other clusters are left as they are. */
+lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *c, lk_error *err);
 
 #endif

@@ -63,3 +63,18 @@ void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_cost
 		}
 	}
 }
+
+lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *c, lk_error *err) {
+	if (c->groups != 1 || c->nodes[0] != 1 || c->node[0].device->arch != LK_ARCH_CPU || ranks <= c->gpus || ranks > LC_RANKS)
+		return LK_OK;
+	lk_device *part = LK_NEW(arena, lk_device);
+	lk_node *node = LK_NEW(arena, lk_node);
+	if (!part || !node) return lk_oom(err);
+	*part = *c->node[0].device, *node = c->node[0];
+	double share = (double)c->gpus / (double)ranks;
+	for (int d = 0; d < LK_DTYPES; d++) part->peak_flops[d] *= share;
+	part->vector_flops *= share, part->memory_rate *= share, part->gemm_flops *= share, part->stream_rate *= share;
+	node->device = part, node->gpus = c->gpus = (int)ranks;
+	c->node = node;
+	return LK_OK;
+}
