@@ -46,7 +46,7 @@ RT_FORMAT(RT_BOOL, uint8_t, int64_t, , (uint8_t))
 
 /* ---- ranks, tensors, errors ---------------------------------------------------------------------------------- */
 
-enum { RT_AXES = 4, RT_DIMS = 36, RT_ERROR = 256 };
+enum { RT_ERROR = 256 };
 enum { RT_SUM, RT_MAX, RT_MIN, RT_MEAN, RT_NORM };
 
 /* Ranks along each axis, the last axis fastest; where this one stands; a communicator along each, NULL of one rank. */
@@ -54,13 +54,6 @@ typedef struct rt_mesh {
 	int axes, ranks[RT_AXES], at[RT_AXES], rank, size;
 	ncclComm_t along[RT_AXES];
 } rt_mesh;
-
-/* What was open in the program: numbers of dims, of the tensors of lists, of group indices, of scalars. */
-typedef struct rt_sizes {
-	int64_t axis[RT_AXES], dim[RT_DIMS], items[RT_DIMS], index[RT_DIMS];
-	int64_t *each[RT_DIMS]; /* a list's dim: of each tensor */
-	double *scalar;
-} rt_sizes;
 
 /* What a rank holds of one tensor, in row-major order, in device memory. */
 typedef struct rt_part {
@@ -70,33 +63,6 @@ typedef struct rt_part {
 	bool here;              /* false: another group or root has it */
 	int64_t whole[RT_RANK], begin[RT_RANK], extent[RT_RANK], count;
 } rt_part;
-
-typedef enum rt_kind {
-	RT_INPUT, RT_STATE,     /* memory that lasts */
-	RT_OWN,                 /* memory of a run */
-	RT_SHARED,              /* the memory of another value */
-	RT_VIEW,                /* a slice of another value's memory, whose elements lie together */
-	RT_SHAPE,               /* none: only extents */
-} rt_kind;
-
-/* How a tensor lies along an axis: everywhere, in slices of dim `dim` (rank r has slice r - turn), as parts of a sum,
- * maximum or minimum, at rank `turn` alone, or each rank has its own. */
-typedef enum rt_way { RT_R, RT_S, RT_P, RT_ROOT, RT_L } rt_way;
-typedef struct rt_layout {
-	rt_way way;
-	int dim, turn;
-} rt_layout;
-
-typedef struct rt_value {
-	const char *name;
-	rt_format format;
-	int rank, list;         /* list -1: one tensor */
-	rt_kind kind;
-	int of;                 /* SHARED, VIEW: whose memory */
-	rt_layout layout[RT_AXES];
-	int group, index,
-		offset; /* lives where the coordinate along axis `group` is index + offset; -1: everywhere, no index */
-} rt_value;
 
 /* A value whose memory kernels reach on the other ranks along an axis. */
 typedef struct rt_reached { int value, axis; } rt_reached;
@@ -233,4 +199,9 @@ static void rt_on(rt_run *run, cudaStream_t stream, bool waits) {
 static void rt_join_streams(rt_run *run) {
 	rt_follow(run, run->side_stream, run->main_stream);
 	run->stream = run->main_stream;
+}
+
+RT_HOST_FUNCTION int rt_wrong(char error[RT_ERROR], const char *what, const char *which) {
+	snprintf(error, RT_ERROR, "%s%s%s", what, which ? ": " : "", which ? which : "");
+	return 1;
 }

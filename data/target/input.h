@@ -1,4 +1,4 @@
-/* ---- input: arguments, sizes, draws ---------------------------------------------------------------------------- */
+/* ---- input: arguments, sizes, draws; C and C++ ------------------------------------------------------------------- */
 
 #ifndef RT_HOST_FUNCTION
 #define RT_HOST_FUNCTION RT_FUNCTION
@@ -10,11 +10,6 @@ typedef struct rt_options {
 	int repeat;
 	bool list, help;
 } rt_options;
-
-RT_HOST_FUNCTION int rt_wrong(char error[RT_ERROR], const char *what, const char *which) {
-	snprintf(error, RT_ERROR, "%s%s%s", what, which ? ": " : "", which ? which : "");
-	return 1;
-}
 
 RT_HOST_FUNCTION int rt_named_find(const rt_named *names, const char *text, size_t length) {
 	for (int i = 0; names[i].name; i++)
@@ -131,9 +126,9 @@ RT_HOST_FUNCTION uint64_t rt_name_key(const char *name) {
 RT_HOST_FUNCTION double rt_round(rt_format f, double x) {
 	switch (f) {
 	case RT_F32: return (float)x;
-	case RT_F16: return rt_round_f16((float)x);
-	case RT_BF16: return rt_round_bf16((float)x);
-	case RT_F8: return rt_round_f8((float)x);
+	case RT_F16: return rt_round_f16(rt_odd(x));
+	case RT_BF16: return rt_round_bf16(rt_odd(x));
+	case RT_F8: return rt_round_f8(rt_odd(x));
 	default: return x;
 	}
 }
@@ -186,9 +181,9 @@ RT_HOST_FUNCTION void rt_put(rt_part *p, int64_t i, double x) {
 	switch (p->format) {
 	case RT_F64: ((double *)p->data)[i] = x; break;
 	case RT_F32: ((float *)p->data)[i] = (float)x; break;
-	case RT_F16: ((uint16_t *)p->data)[i] = rt_to_f16((float)x); break;
-	case RT_BF16: ((uint16_t *)p->data)[i] = rt_to_bf16((float)x); break;
-	case RT_F8: ((uint8_t *)p->data)[i] = rt_to_f8((float)x); break;
+	case RT_F16: ((uint16_t *)p->data)[i] = rt_to_f16(rt_odd(x)); break;
+	case RT_BF16: ((uint16_t *)p->data)[i] = rt_to_bf16(rt_odd(x)); break;
+	case RT_F8: ((uint8_t *)p->data)[i] = rt_to_f8(rt_odd(x)); break;
 	case RT_I64: case RT_U64: ((int64_t *)p->data)[i] = (int64_t)x; break;
 	case RT_I32: case RT_U32: ((int32_t *)p->data)[i] = (int32_t)x; break;
 	case RT_I16: case RT_U16: ((int16_t *)p->data)[i] = (int16_t)x; break;

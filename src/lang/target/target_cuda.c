@@ -9,6 +9,7 @@
 static const char *const runtime_files[] = {
 	"target/cuda.h",
 	"target/numbers.h",
+	"target/values.h",
 	"target/cuda_run.h",
 	"target/cuda_comm.h",
 	"target/cuda_math.h",

@@ -7,7 +7,7 @@
 #include "hw/data.h"
 #include "lang/target/target.h"
 
-static const char *const runtime_files[] = {"target/numbers.h", "target/mpi.h", "target/linear.h", "target/mpi_ring.h",
+static const char *const runtime_files[] = {"target/numbers.h", "target/values.h", "target/mpi.h", "target/linear.h", "target/mpi_ring.h",
 	"target/mpi_overlap.h"};
 enum { RUNTIME_FILES = sizeof runtime_files / sizeof *runtime_files };
 
@@ -117,6 +117,8 @@ static void put_program(const lc_program *p, const lc_variant *variants, int cou
 
 static void put_main(FILE *out) {
 	fputs("#ifndef LOCKSTEP_NO_MAIN\n\n", out);
+	fputs(lk_data_file("target/input.h", NULL), out);
+	fputc('\n', out);
 	fputs(lk_data_file("target/main.h", NULL), out);
 	fputs("\nint main(int argc, char **argv) { return rt_main(argc, argv, &program); }\n\n#endif\n", out);
 }
