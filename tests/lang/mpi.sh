@@ -3,6 +3,7 @@
 # the tuner finds legal), tests/lang/conformance and tests/lang/operations, on 1, 2,
 # 3 and 4 ranks, sizes that do not divide and slices without an element included; again with the address and undefined
 # sanitizers; without warnings from gcc and clang. What each rank holds is compared by `lockstep compile run --compare`.
+# With LOCKSTEP_LONG=1 all that the tuner finds, up to 200 a program, instead of eight.
 # Usage: tests/lang/mpi.sh LOCKSTEP [FILE.lk...]; the last line counts comparisons.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -10,6 +11,8 @@ cd "$(dirname "$0")/../.."
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export ASAN_OPTIONS=detect_leaks=0 # MPI's own
+drawn=8 limit=100
+if [ -n "${LOCKSTEP_LONG:-}" ]; then drawn=200 limit=1500; fi
 flags=(-std=c11 -Wall -Wextra -Werror)
 
 # "dp, tp" and a number of ranks as --sizes: axes of fixed size keep theirs. Nothing where that is impossible.
@@ -52,7 +55,7 @@ compare() { # file program executable ranks kind
 	axes=$(mesh "$(sed -n "s/^program $2(mesh \([^)]*\)).*/\1/p" "$1")" "$4") || return 0
 	sizes=$(sizes_of "$1" "$2" "$axes" "$5") || { echo "skip $2 on $4 ranks"; return 0; }
 	rm -rf "$dump" && mkdir "$dump"
-	if ! timeout 100 mpirun -n "$4" "$3" --sizes "$sizes" --seed "$4" --dump "$dump" > "$dump.log" 2>&1; then
+	if ! timeout $limit mpirun -n "$4" "$3" --sizes "$sizes" --seed "$4" --dump "$dump" > "$dump.log" 2>&1; then
 		echo "FAIL $2 on $4 ranks, $sizes"
 		head -n 20 "$dump.log"
 		return 0
@@ -69,13 +72,13 @@ compare() { # file program executable ranks kind
 	done
 }
 
-# The file with eight more schedules, drawn of those that the tuner finds legal.
+# The file with more schedules, drawn of those that the tuner finds legal.
 with_drawn() { # file program
 	local sizes i=0 directives
 	cat "$1"
 	sizes=$(sizes_of "$1" "$2" "$(mesh "$(sed -n "s/^program $2(mesh \([^)]*\)).*/\1/p" "$1")" 4)" large) || return 0
 	"$lockstep" compile tune "$1" --program "$2" --sizes "$sizes" --gpu h100-sxm --programs 400 --top 400 -o json |
-		sed -n 's/^ *"schedule": "\(.*;.*\)",\{0,1\}$/\1/p' | sort -u | awk 'BEGIN { srand(8) } { print rand() "\t" $0 }' | sort | head -n 8 | cut -f 2 |
+		sed -n 's/^ *"schedule": "\(.*;.*\)",\{0,1\}$/\1/p' | sort -u | awk 'BEGIN { srand(8) } { print rand() "\t" $0 }' | sort | head -n $drawn | cut -f 2 |
 		while read -r directives; do i=$((i + 1)) && printf 'schedule drawn%d for %s { %s }\n' $i "$2" "$directives"; done
 }
 
