@@ -137,7 +137,7 @@ static bool rt_rows_join(const rt_matrix *v) {
 
 /* to[.., m, n] = a[.., m, k] b[.., k, n]; the last batch dim is a strided batch, those before it are a loop. Where b
  * is one matrix, the batches of a are rows. */
-static void rt_matmul(rt_run *run, rt_matrix to, rt_matrix a, rt_matrix b, bool ta, bool tb) {
+static void rt_multiply_all(rt_run *run, rt_matrix to, rt_matrix a, rt_matrix b, bool ta, bool tb) {
 	int rank = to.rank;
 	rt_product_of m = {to.extent[rank - 2], to.extent[rank - 1], a.extent[a.rank - (ta ? 2 : 1)], 1, NULL, NULL, NULL,
 		{a.stride[a.rank - 2], b.stride[b.rank - 2], to.stride[rank - 2]}, {0, 0, 0}, {ta, tb}, to.format};
@@ -160,8 +160,8 @@ static void rt_matmul(rt_run *run, rt_matrix to, rt_matrix a, rt_matrix b, bool 
 	}
 }
 
-static void rt_product_parts(rt_run *run, const rt_part *a, bool ta, const rt_part *b, bool tb, rt_part *to) {
-	if (to->here) rt_matmul(run, rt_all_of(to), rt_all_of(a), rt_all_of(b), ta, tb);
+static void rt_matmul(rt_run *run, const rt_part *a, bool ta, const rt_part *b, bool tb, rt_part *to) {
+	if (to->here) rt_multiply_all(run, rt_all_of(to), rt_all_of(a), rt_all_of(b), ta, tb);
 }
 
 /* ---- convolutions, rows -------------------------------------------------------------------------------------- */

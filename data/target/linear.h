@@ -197,8 +197,9 @@ RT_FUNCTION void rt_conv2d(rt_run *run, const rt_part *x, const rt_part *w, rt_p
 }
 
 /* Rows of the table's part; where another rank has the row, or none, 0. */
-RT_FUNCTION void rt_gather_rows(const rt_part *table, const rt_part *index, rt_part *y) {
+RT_FUNCTION void rt_gather_rows(rt_run *run, const rt_part *table, const rt_part *index, rt_part *y) {
 	size_t row = (size_t)(table->extent[1] * rt_bytes[table->format]);
+	(void)run;
 	for (int64_t i = 0; i < index->count && y->here; i++) {
 		int64_t at = rt_get_whole(index->format, index->data, i) - table->begin[0];
 		if (at >= 0 && at < table->extent[0]) memcpy((char *)y->data + (size_t)i * row, (char *)table->data + (size_t)at * row, row);

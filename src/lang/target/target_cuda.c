@@ -1,8 +1,6 @@
 /* target_cuda.c: a program as one CUDA file: the program as a comment, the runtime, the schedules, a table, main. */
 #include "lang/target/target_cuda.h"
 
-#include <stdlib.h>
-
 #include "hw/data.h"
 #include "lang/target/target.h"
 
@@ -20,6 +18,16 @@ static const char *const runtime_files[] = {
 enum { RUNTIME_FILES = sizeof runtime_files / sizeof *runtime_files };
 
 /* ---- schedules ---- */
+
+/* Products, rows and collectives are calls of the runtime, as in the C+MPI target. */
+lk_status lc_cuda_any(lc_mpi *c, const lc_step *s) {
+	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
+		[LC_STEP_MAP] = lc_cuda_map, [LC_STEP_CONTRACT] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,
+		[LC_STEP_COMM] = lc_mpi_comm, [LC_STEP_SEND] = lc_mpi_comm, [LC_STEP_RING] = lc_cuda_ring,
+		[LC_STEP_OVERLAP] = lc_cuda_overlap,
+	};
+	return kinds[s->kind](c, s);
+}
 
 static void put_reached_of(const lc_mpi *c, const lc_step *s) {
 	char name[LC_IDENTIFIER];
@@ -105,17 +113,5 @@ static lk_status put_all(
 }
 
 lk_status lc_emit_cuda(const lc_program *original, const lc_variant *variants, int count, FILE *out, lk_error *err) {
-	lc_mpi *contexts = calloc((size_t)count + 1, sizeof *contexts);
-	if (!contexts) return lk_oom(err);
-	for (int i = 0; i < count; i++)
-		contexts[i] = (lc_mpi){.original = original, .p = variants[i].program, .steps = variants[i].steps, .out = out,
-		                       .number = i + 1, .helper = "", .err = err};
-	lk_status status = put_all(original, variants, count, contexts, out, err);
-	for (int i = 0; i < count; i++) {
-		lk_vec_free(&contexts[i].touched);
-		lk_vec_free(&contexts[i].indices);
-		lk_arena_free(&contexts[i].arena);
-	}
-	free(contexts);
-	return status;
+	return lc_mpi_write(original, variants, count, put_all, out, err);
 }

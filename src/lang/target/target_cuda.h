@@ -22,8 +22,6 @@ typedef struct lc_cuda_shared {
 lk_status lc_cuda_map(lc_mpi *c, const lc_step *s);
 /* The same with its collectives inside, for ranks that reach each other's memory; and the choice at run time. */
 lk_status lc_cuda_ring(lc_mpi *c, const lc_step *s);
-lk_status lc_cuda_contract(lc_mpi *c, const lc_step *s); /* CONTRACT and ROWS */
-lk_status lc_cuda_comm(lc_mpi *c, const lc_step *s);     /* COMM and SEND */
 lk_status lc_cuda_overlap(lc_mpi *c, const lc_step *s);
 lk_status lc_cuda_any(lc_mpi *c, const lc_step *s);      /* by its kind */
 /* The values that kernels reach of other ranks. */

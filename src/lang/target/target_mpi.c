@@ -183,13 +183,14 @@ static lk_status put_all(const lc_program *original, const lc_variant *variants,
 	return LK_OK;
 }
 
-lk_status lc_emit_mpi(const lc_program *original, const lc_variant *variants, int count, FILE *out, lk_error *err) {
+lk_status lc_mpi_write(const lc_program *original, const lc_variant *variants, int count, lc_mpi_writer *write, FILE *out,
+					   lk_error *err) {
 	lc_mpi *contexts = calloc((size_t)count + 1, sizeof *contexts);
 	if (!contexts) return lk_oom(err);
 	for (int i = 0; i < count; i++)
 		contexts[i] = (lc_mpi){.original = original, .p = variants[i].program, .steps = variants[i].steps, .out = out,
 		                       .number = i + 1, .helper = "", .err = err};
-	lk_status status = put_all(original, variants, count, contexts, out, err);
+	lk_status status = write(original, variants, count, contexts, out, err);
 	for (int i = 0; i < count; i++) {
 		lk_vec_free(&contexts[i].touched);
 		lk_vec_free(&contexts[i].indices);
@@ -197,4 +198,8 @@ lk_status lc_emit_mpi(const lc_program *original, const lc_variant *variants, in
 	}
 	free(contexts);
 	return status;
+}
+
+lk_status lc_emit_mpi(const lc_program *original, const lc_variant *variants, int count, FILE *out, lk_error *err) {
+	return lc_mpi_write(original, variants, count, put_all, out, err);
 }

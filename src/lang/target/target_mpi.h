@@ -93,6 +93,9 @@ void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out
 lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucket, int depth);
 
 /* ---- target_mpi.c: what other targets write the same way ---- */
+/* Writes a file with a context for each variant. */
+typedef lk_status lc_mpi_writer(const lc_program *original, const lc_variant *variants, int count, lc_mpi *contexts, FILE *out, lk_error *err);
+lk_status lc_mpi_write(const lc_program *original, const lc_variant *variants, int count, lc_mpi_writer *write, FILE *out, lk_error *err);
 lk_status lc_mpi_program_text(const lc_program *p, FILE *out, lk_error *err);    /* as lines of a comment */
 lk_status lc_mpi_find_indices(lc_mpi *c, const lc_program *p);                   /* of groups: c->indices */
 void lc_mpi_step_comment(const lc_mpi *c, const lc_step *s);

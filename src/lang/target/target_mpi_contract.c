@@ -11,7 +11,7 @@ static void put_call(lc_mpi *c, int id, int depth) {
 	if (n->op == LC_MATMUL)
 		fprintf(c->out, "rt_matmul(run, %s, %s, %s, %s, %s);\n", a, n->ta ? "true" : "false", b, n->tb ? "true" : "false", y);
 	else if (n->op == LC_CONV2D) fprintf(c->out, "rt_conv2d(run, %s, %s, %s, %d, %d);\n", a, b, y, n->stride, n->pad);
-	else fprintf(c->out, "rt_gather_rows(%s, %s, %s);\n", a, b, y);
+	else fprintf(c->out, "rt_gather_rows(run, %s, %s, %s);\n", a, b, y);
 }
 
 lk_status lc_mpi_contract(lc_mpi *c, const lc_step *s) {
