@@ -29,6 +29,7 @@ static void group_index(const lc_group *g, char *out, size_t size) {
 
 char *lc_group_text(const lc_program *p, const lc_group *g, char *out, size_t size) {
 	char index[LC_NAME + 24];
+	if (g->axis < 0) return lk_copy(out, size, "every group"), out;
 	group_index(g, index, sizeof index);
 	snprintf(out, size, "%s=%s", p->axes[g->axis].name, index);
 	return out;
