@@ -191,7 +191,8 @@ int lk_recording_open(const char *path, lk_recording *out, struct lk_error *err)
 /* Of bytes that outlive it. */
 int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recording *out, struct lk_error *err);
 void lk_recording_close(lk_recording *recording);
-/* The next record in file order, which is time's order within each thread only; false at the end. */
+/* The next record in file order; false at the end. That is time's order within a block only: a thread goes on in what another
+ * has left of an earlier one. */
 bool lk_recording_next(lk_recording *recording, lk_recorded *out);
 void lk_recording_rewind(lk_recording *recording);
 
