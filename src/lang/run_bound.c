@@ -20,8 +20,8 @@
  * Both therefore count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks of |x|, and of |x| + e. Additions have no
  * error of underflow.
  *
- * Where a bound crosses a step (a comparison, a truncation, a pole, the largest number of a format), it is the height of
- * the step; where numbers become infinite, or partial sums may, there is none.
+ * Where a bound crosses a step (a comparison, a truncation, a pole), it is the height of the step; where numbers become
+ * infinite, or partial sums over ranks may overflow or saturate, there is none.
  */
 #include <math.h>
 #include <stdlib.h>
