@@ -219,7 +219,7 @@ lang-mpi: $(PROGRAM) ## emitted C and MPI against the interpreter, on up to 4 ra
 	tests/lang/mpi.sh $(PROGRAM)
 
 lang-ring: $(PROGRAM) ## rings and overlaps of emitted C and MPI, sanitized; takes mpicc
-	tests/lang/ring.sh $(PROGRAM) $(if $(LOCKSTEP_LONG),1 2 3 4,2 3)
+	tests/lang/ring.sh $(PROGRAM) $(if $(LOCKSTEP_LONG),1 2 3 4,3)
 
 check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1), ten minutes of fuzzing per target
 	@set -e; for mode in release asan ubsan tsan; do \
