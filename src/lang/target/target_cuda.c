@@ -41,21 +41,8 @@ static void put_reached_of(const lc_mpi *c, const lc_step *s) {
 }
 
 static lk_status put_schedule(lc_mpi *c, const lc_variant *v) {
-	char name[LC_IDENTIFIER];
-	fprintf(c->out, "/* ---- schedule %d: ", c->number);
-	lc_put_comment(v->name, "", c->out);
-	if (v->schedule) lc_put_comment(v->schedule, " * ", c->out);
-	fputs(" */\n\n", c->out);
-	LK_TRY(lc_mpi_plan(c));
-	LK_TRY(lc_mpi_tables(c));
-	for (int i = 0; i < c->steps->count; i++) {
-		lc_mpi_step_comment(c, &c->steps->at[i]);
-		LK_TRY(lc_cuda_any(c, &c->steps->at[i]));
-	}
-	fprintf(c->out, "static void run%d(rt_run *run) {\n", c->number);
-	for (int i = 0; i < c->steps->count; i++) fprintf(c->out, "\t%s(run);\n", lc_mpi_function(c, &c->steps->at[i], name));
-	if (c->steps->count == 0) fputs("\t(void)run;\n", c->out);
-	fprintf(c->out, "}\n\nstatic const rt_reached reached%d[] = {", c->number);
+	LK_TRY(lc_mpi_schedule(c, v, lc_cuda_any));
+	fprintf(c->out, "static const rt_reached reached%d[] = {", c->number);
 	for (int i = 0; i < c->steps->count; i++) put_reached_of(c, &c->steps->at[i]);
 	fputs("{-1, 0}};\n\n", c->out);
 	return LK_OK;

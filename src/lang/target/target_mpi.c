@@ -35,7 +35,7 @@ void lc_mpi_step_comment(const lc_mpi *c, const lc_step *s) {
 	if (*between == ',') fputs(" */\n", c->out);
 }
 
-static lk_status put_schedule(lc_mpi *c, const lc_variant *v) {
+lk_status lc_mpi_schedule(lc_mpi *c, const lc_variant *v, lc_mpi_step *any) {
 	char name[LC_IDENTIFIER];
 	fprintf(c->out, "/* ---- schedule %d: ", c->number);
 	lc_put_comment(v->name, "", c->out);
@@ -45,12 +45,19 @@ static lk_status put_schedule(lc_mpi *c, const lc_variant *v) {
 	LK_TRY(lc_mpi_tables(c));
 	for (int i = 0; i < c->steps->count; i++) {
 		lc_mpi_step_comment(c, &c->steps->at[i]);
-		LK_TRY(lc_mpi_any(c, &c->steps->at[i]));
+		LK_TRY(any(c, &c->steps->at[i]));
 	}
 	fprintf(c->out, "static void run%d(rt_run *run) {\n", c->number);
 	for (int i = 0; i < c->steps->count; i++) fprintf(c->out, "\t%s(run);\n", lc_mpi_function(c, &c->steps->at[i], name));
 	if (c->steps->count == 0) fputs("\t(void)run;\n", c->out);
-	fprintf(c->out, "}\n\nstatic const int passes%d[] = {", c->number);
+	fputs("}\n\n", c->out);
+	return LK_OK;
+}
+
+static lk_status put_schedule(lc_mpi *c, const lc_variant *v) {
+	char name[LC_IDENTIFIER];
+	LK_TRY(lc_mpi_schedule(c, v, lc_mpi_any));
+	fprintf(c->out, "static const int passes%d[] = {", c->number);
 	for (size_t i = 0; i < c->touched.count; i++) fprintf(c->out, "%s, ", lc_mpi_number(c, c->touched.at[i], name));
 	fputs("-1};\n\n", c->out);
 	return LK_OK;

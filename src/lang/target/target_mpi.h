@@ -93,6 +93,8 @@ void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out
 lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucket, int depth);
 
 /* ---- target_mpi.c: what other targets write the same way ---- */
+/* Writes a schedule: its comment, tables and steps, each by `any`, and the function that runs them. */
+lk_status lc_mpi_schedule(lc_mpi *c, const lc_variant *v, lc_mpi_step *any);
 /* Writes a file with a context for each variant. */
 typedef lk_status lc_mpi_writer(const lc_program *original, const lc_variant *variants, int count, lc_mpi *contexts, FILE *out, lk_error *err);
 lk_status lc_mpi_write(const lc_program *original, const lc_variant *variants, int count, lc_mpi_writer *write, FILE *out, lk_error *err);
