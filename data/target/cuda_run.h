@@ -69,7 +69,7 @@ typedef struct rt_reached { int value, axis; } rt_reached;
 
 struct rt_run;
 /* One way to run the program. */
-typedef struct rt_schedule {
+struct rt_schedule {
 	const char *name;
 	int axes;
 	const int *axis;        /* of each axis: the program's axis that it is part of */
@@ -83,19 +83,7 @@ typedef struct rt_schedule {
 	void (*run)(struct rt_run *run);
 	const int *results;     /* outputs, then states; -1 ends */
 	const rt_reached *reached; /* value -1 ends */
-} rt_schedule;
-
-typedef struct rt_named {
-	const char *name;
-	int64_t number;         /* axes: ranks, 0: any; dims: their list, -1: none; scalars: their format */
-} rt_named;
-
-typedef struct rt_program {
-	const char *name;
-	const rt_named *axis, *dim, *list, *index, *scalar; /* a NULL name ends */
-	const rt_schedule *schedule;
-	int schedules;
-} rt_program;
+};
 
 struct rt_ring;
 typedef struct rt_run {

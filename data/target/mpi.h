@@ -20,7 +20,7 @@ typedef struct rt_part {
 typedef struct rt_run rt_run;
 
 /* One way to run the program. */
-typedef struct rt_schedule {
+struct rt_schedule {
 	const char *name;
 	int axes;
 	const int *axis;        /* of each axis: the program's axis that it is part of */
@@ -34,19 +34,7 @@ typedef struct rt_schedule {
 	int64_t (*bound)(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item); /* of drawn whole numbers */
 	void (*run)(rt_run *run);
 	const int *results;     /* outputs, then states; -1 ends */
-} rt_schedule;
-
-typedef struct rt_named {
-	const char *name;
-	int64_t number;         /* axes: ranks, 0: any; dims: their list, -1: none; scalars: their format */
-} rt_named;
-
-typedef struct rt_program {
-	const char *name;
-	const rt_named *axis, *dim, *list, *index, *scalar; /* a NULL name ends */
-	const rt_schedule *schedule;
-	int schedules;
-} rt_program;
+};
 
 enum { RT_SCRATCHES = 5, RT_SUMS = 64 };
 

@@ -34,3 +34,17 @@ typedef struct rt_value {
 	rt_layout layout[RT_AXES];
 	int group, index, offset; /* lives where the coordinate along axis `group` is index + offset; -1: everywhere, no index */
 } rt_value;
+
+typedef struct rt_schedule rt_schedule; /* one way to run the program: the target's */
+
+typedef struct rt_named {
+	const char *name;
+	int64_t number;         /* axes: ranks, 0: any; dims: their list, -1: none; scalars: their format */
+} rt_named;
+
+typedef struct rt_program {
+	const char *name;
+	const rt_named *axis, *dim, *list, *index, *scalar; /* a NULL name ends */
+	const rt_schedule *schedule;
+	int schedules;
+} rt_program;

@@ -8,8 +8,8 @@
 #include "base/stats.h"
 #include "lang/program.h"
 #include "lang/rewrite/rewrite.h"
+#include "lang_text.h"
 
-static inline uint64_t draw(uint64_t *seed, uint64_t below) { return lk_hash64((*seed)++) % below; }
 static inline bool draw_chance(uint64_t *seed, unsigned percent) { return draw(seed, 100) < percent; }
 
 static inline const char *random_name(lc_program *p, char kind, int number) {

@@ -13,16 +13,7 @@
 #include "base/stats.h"
 #include "base/stream.h"
 #include "lang/program.h"
-
-static uint64_t draw(uint64_t *seed, uint64_t below) { return lk_hash64((*seed)++) % below; }
-
-static lc_file *read_ok(const char *name, const char *text) {
-	lc_file *file = NULL;
-	lk_error err = {0};
-	char line[1024];
-	if (lc_parse(name, text, strlen(text), &file, &err) != LK_OK) fail_msg("%s\n%s", lk_error_text(&err, line, sizeof line), text);
-	return file;
-}
+#include "lang_text.h"
 
 static char *printed(const lc_file *file) {
 	char *text = NULL;
@@ -47,9 +38,9 @@ static void check_same(const lc_file *a, const lc_file *b) {
 }
 
 static void check_round_trip(const char *name, const char *text) {
-	lc_file *first = read_ok(name, text);
+	lc_file *first = read_text(name, text);
 	char *one = printed(first);
-	lc_file *second = read_ok(name, one);
+	lc_file *second = read_text(name, one);
 	char *two = printed(second);
 	check_same(first, second);
 	assert_string_equal(one, two);
@@ -123,7 +114,7 @@ static void test_loops(void **state) {
 		char one[1024], two[1024];
 		snprintf(one, sizeof one, "program p(mesh a=4, b) { dim N in x : f32[N] %s }", rows[i].loop);
 		snprintf(two, sizeof two, "program p(mesh a=4, b) { dim N in x : f32[N] %s }", rows[i].plain);
-		lc_file *loop = read_ok("loop", one), *plain = read_ok("plain", two);
+		lc_file *loop = read_text("loop", one), *plain = read_text("plain", two);
 		check_same(loop, plain);
 		lc_file_free(loop);
 		lc_file_free(plain);
@@ -143,7 +134,7 @@ static void test_dims(void **state) {
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		char text[256];
 		snprintf(text, sizeof text, "program p(mesh a, b=2) { dim N, M in x : f32[%s], y : f32[%s] out x + y }", rows[i].size, rows[i].same);
-		lc_file *file = read_ok("dims", text);
+		lc_file *file = read_text("dims", text);
 		const lc_program *p = file->programs.at[0];
 		assert_int_equal(p->nodes.at[0].dim[0], p->nodes.at[1].dim[0]);
 		lc_file_free(file);
@@ -153,7 +144,7 @@ static void test_dims(void **state) {
 
 static void test_dim_values(void **state) {
 	(void)state;
-	lc_file *file = read_ok("dims", "program p(mesh a) { dim N, M in x : f32[N/size(a)+3*M,N*N] @ S(1,a) out x }");
+	lc_file *file = read_text("dims", "program p(mesh a) { dim N, M in x : f32[N/size(a)+3*M,N*N] @ S(1,a) out x }");
 	const lc_program *p = file->programs.at[0];
 	int64_t size[LC_SYMBOLS] = {0}, value;
 	lk_error err;
@@ -258,7 +249,7 @@ static void test_random(void **state) {
 		assert_int_equal(lc_add(p, &out, NULL, &err), LK_OK);
 		if (lc_settle(p, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
 		char *one = printed(file);
-		lc_file *again = read_ok("printed", one);
+		lc_file *again = read_text("printed", one);
 		char *two = printed(again);
 		assert_string_equal(one, two);
 		assert_int_equal(p->nodes.count, again->programs.at[0]->nodes.count);

@@ -14,16 +14,7 @@
 #include "base/stream.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/run.h"
-
-static uint64_t draw(uint64_t *seed, uint64_t below) { return lk_hash64((*seed)++) % below; }
-
-static lc_file *read_ok(const char *name, const char *text) {
-	lc_file *file = NULL;
-	lk_error err = {0};
-	char line[1024];
-	if (lc_parse(name, text, strlen(text), &file, &err) != LK_OK) fail_msg("%s\n%s", lk_error_text(&err, line, sizeof line), text);
-	return file;
-}
+#include "lang_text.h"
 
 static lc_file *read_example(const char *name) {
 	char path[512], *text;
@@ -31,7 +22,7 @@ static lc_file *read_example(const char *name) {
 	lk_error err;
 	snprintf(path, sizeof path, "examples/lang/%s", name);
 	assert_int_equal(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, &err), LK_OK);
-	lc_file *file = read_ok(path, text);
+	lc_file *file = read_text(path, text);
 	free(text);
 	return file;
 }
@@ -71,7 +62,7 @@ static char *printed(const lc_program *p) {
 /* It reads back, and the schedule that it is written with makes the same program of it. */
 static void check_round_trip(const lc_program *p) {
 	char *text = printed(p);
-	lc_file *file = read_ok("printed", text);
+	lc_file *file = read_text("printed", text);
 	const lc_program *read = file->programs.at[0];
 	lc_program *again = rewritten(read, read->schedules.count ? read->schedules.at : NULL);
 	if (lc_program_hash(p) != lc_program_hash(again)) {
@@ -139,7 +130,7 @@ typedef struct golden {
 } golden;
 
 static void check_golden(const golden *g) {
-	lc_file *file = read_ok("golden", g->given);
+	lc_file *file = read_text("golden", g->given);
 	const lc_program *p = file->programs.at[0];
 	lc_program *q = rewritten(p, lk_last(&p->schedules));
 	char *text = printed(q), *body = strstr(text, "program");
@@ -468,7 +459,7 @@ static void test_hash(void **state) {
 	};
 	uint64_t hash[sizeof rows / sizeof *rows];
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		lc_file *file = read_ok("hash", rows[i]);
+		lc_file *file = read_text("hash", rows[i]);
 		const lc_program *p = file->programs.at[0];
 		lc_program *q = rewritten(p, p->schedules.count ? p->schedules.at : NULL);
 		hash[i] = lc_program_hash(q);

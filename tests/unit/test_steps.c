@@ -175,14 +175,6 @@ static lc_steps *steps_ok(const lc_program *p) {
 	return s;
 }
 
-static lc_file *read_ok(const char *name, const char *text) {
-	lc_file *file = NULL;
-	lk_error err = {0};
-	char line[1024];
-	if (lc_parse(name, text, strlen(text), &file, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
-	return file;
-}
-
 /* ---- examples ---- */
 
 static lc_bundle *push_bundle(lc_program *p) {
@@ -203,7 +195,7 @@ static int over_examples(use *f) {
 		if (!strstr(e->d_name, ".lk")) continue;
 		snprintf(path, sizeof path, "examples/lang/%s", e->d_name);
 		assert_int_equal(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, &err), LK_OK);
-		lc_file *file = read_ok(path, text);
+		lc_file *file = read_text(path, text);
 		for (size_t i = 0; i < file->programs.count; i++) f(file->programs.at[i], (uint64_t)++count << 32);
 		lc_file_free(file);
 		free(text);
@@ -374,7 +366,7 @@ static const lc_step *step_named(const lc_steps *s, const char *name) {
 
 static void test_ring(void **state) {
 	(void)state;
-	lc_file *file = read_ok("zero", ZERO);
+	lc_file *file = read_text("zero", ZERO);
 	lc_program *p = file->programs.at[0];
 	label(p, LC_FUSE, "rs gr m w ag");
 	lc_steps *s = steps_ok(p);
@@ -392,7 +384,7 @@ static void test_ring(void **state) {
 
 static void test_norms_are_a_pass_of_their_own(void **state) {
 	(void)state;
-	lc_file *file = read_ok("two", "program two(mesh dp) { dim N scalar f32 lr in g : f32[N] @ P(sum,dp) state w : f32[N] @ S(0,dp)\n"
+	lc_file *file = read_text("two", "program two(mesh dp) { dim N scalar f32 lr in g : f32[N] @ P(sum,dp) state w : f32[N] @ S(0,dp)\n"
 	                               "rs = reducescatter(g, sum, dp, dim=0) u = 2*rs s = sum(u^2) un = sqrt(allreduce(s, sum, dp))\n"
 	                               "w <- w - lr*u/un ag = allgather(w, 0, dp) out ag }");
 	lc_program *p = file->programs.at[0];
@@ -416,7 +408,7 @@ static void test_norms_are_a_pass_of_their_own(void **state) {
 
 static void test_overlap(void **state) {
 	(void)state;
-	lc_file *file = read_ok("o", "program o(mesh tp) { dim B, H in x : f16[B,H] @ S(1,tp) in w : f16[H,H] @ S(0,tp) in b : f16[H]\n"
+	lc_file *file = read_text("o", "program o(mesh tp) { dim B, H in x : f16[B,H] @ S(1,tp) in w : f16[H,H] @ S(0,tp) in b : f16[H]\n"
 	                             "y = matmul(x, w) rs = reducescatter(y, sum, tp, dim=0) o = relu(rs + b)\n"
 	                             "ag = allgather(o, 0, tp) out ag }");
 	lc_program *p = file->programs.at[0];
@@ -439,7 +431,7 @@ static void test_overlap(void **state) {
 /* A set that another step splits: the sum must be over before, and after. */
 static void test_cycle(void **state) {
 	(void)state;
-	lc_file *file = read_ok("c", "program c(mesh dp) { dim N in g : f32[N] @ P(sum,dp) in h : f32[N]\n"
+	lc_file *file = read_text("c", "program c(mesh dp) { dim N in g : f32[N] @ P(sum,dp) in h : f32[N]\n"
 	                             "a = h*h s = allreduce(g*a, sum, dp) b = s + a out a, b }");
 	lc_program *p = file->programs.at[0];
 	lk_error err = {0};
@@ -453,7 +445,7 @@ static void test_cycle(void **state) {
 /* The old value is read behind the update in the text's meaning, and must be kept for it. */
 static void test_old_versions(void **state) {
 	(void)state;
-	lc_file *file = read_ok("v", "program v(mesh dp) { dim N, M state w : f32[N,M], t : f32 in x : f32[N,M]\n"
+	lc_file *file = read_text("v", "program v(mesh dp) { dim N, M state w : f32[N,M], t : f32 in x : f32[N,M]\n"
 	                             "half = slice(w, 1, dp) old = t*2 out w, t\n"
 	                             "w <- x + w t <- t + 1 out half*slice(w, 1, dp)*old*t }");
 	lc_program *p = file->programs.at[0];
@@ -467,7 +459,7 @@ static void test_old_versions(void **state) {
 /* A gathered state is written by the gather itself. */
 static void test_update_in_place(void **state) {
 	(void)state;
-	lc_file *file = read_ok("u", "program u(mesh dp) { dim N state w : f32[N] in g : f32[N] @ S(0,dp)\n"
+	lc_file *file = read_text("u", "program u(mesh dp) { dim N state w : f32[N] in g : f32[N] @ S(0,dp)\n"
 	                             "w <- allgather(slice(w, 0, dp) - g, 0, dp) out w*2 }");
 	lc_program *p = file->programs.at[0];
 	lc_steps *s = steps_ok(p);
