@@ -47,6 +47,8 @@ typedef struct lk_record_request {
 	                            private one, removed afterwards */
 	int as_rank, world_size; /* the rank that is pretended, and of how many; as_rank -1: none */
 	const char *fill;        /* what pretended receives get: "zeros", "random", a file's name; NULL: zeros */
+	const char *output;      /* file for what the command prints, its input is empty then; NULL: as the caller's */
+	const char *const *settings; /* "NAME=value" for its environment, NULL last; may be NULL */
 } lk_record_request;
 
 typedef enum lk_record_end {

@@ -159,6 +159,7 @@ typedef struct lk_stalls_answer {
 	int note_count;
 	const char *reason;      /* why there is no answer: then only `status` counts; "" */
 	const char *kept;        /* folder with the recordings; "" */
+	const char *shown;       /* the recording of which timeline and stacks are; as long as the answer */
 	const char *reproduce;
 	void *memory_owner;
 } lk_stalls_answer;

@@ -33,12 +33,20 @@ static double now(void) {
 
 /* ---- the start ---- */
 
+/* Nothing comes in, and what is printed goes to a file. */
+static bool redirect(const char *output) {
+	int in = open("/dev/null", O_RDONLY | O_CLOEXEC), out = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	return in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) == 0 && dup2(out, STDOUT_FILENO) == 1 && dup2(out, STDERR_FILENO) == 2;
+}
+
 /* The child: never returns. What goes wrong is written to the pipe. */
 static _Noreturn void become(const runner *r, const lk_probe_settings *settings, char **words, int pipe) {
+	const char *const *more = r->request->settings;
 	setpgid(0, 0);
 	sigprocmask(SIG_SETMASK, &r->before, NULL);
+	for (; more && *more; more++) putenv((char *)(uintptr_t)*more);
 	for (size_t i = 0; i < settings->count; i++) setenv(settings->at[i].name, settings->at[i].value, 1);
-	execvp(words[0], words);
+	if (!r->request->output || redirect(r->request->output)) execvp(words[0], words);
 	int code = errno;
 	if (write(pipe, &code, sizeof code) != sizeof code) _exit(126);
 	_exit(127);

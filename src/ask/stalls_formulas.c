@@ -51,7 +51,7 @@ lk_estimate lk_estimate_of(const double *x, int count) {
 static double field(const lk_stalls_times *t, size_t at) { return *(const double *)((const char *)t + at); }
 
 static lk_estimate mean_of(const lk_stalls_rounds *r, lk_stalls_configuration c, size_t at) {
-	double x[LK_STALLS_REPEATS];
+	double x[LK_STALLS_REPEATS] = {0};
 	for (int i = 0; i < r->count; i++) x[i] = isnan(r->at[c][i].step) ? NAN : field(&r->at[c][i], at);
 	return lk_estimate_of(x, r->count);
 }
@@ -64,7 +64,7 @@ static bool has(const lk_stalls_rounds *r, lk_stalls_configuration c) {
 
 /* Rounds that have only one of the two are left out; if none has both, the means are compared. */
 static lk_estimate difference(const lk_stalls_rounds *r, lk_stalls_configuration more, lk_stalls_configuration less) {
-	double x[LK_STALLS_REPEATS];
+	double x[LK_STALLS_REPEATS] = {0};
 	for (int i = 0; i < r->count; i++) x[i] = r->at[more][i].step - r->at[less][i].step;
 	lk_estimate d = lk_estimate_of(x, r->count);
 	if (isnan(d.mean)) d.mean = mean_of(r, more, FIELD(step)).mean - mean_of(r, less, FIELD(step)).mean;

@@ -121,6 +121,7 @@ typedef struct lk_stalls_seen {
 	double quick_s;          /* a tenth of the steps is quicker than that */
 	lk_stalls_loader loader; /* mean over ranks */
 	double communications;   /* calls a step */
+	uint64_t left_out;       /* calls that null mode left out */
 	bool loader_seen;
 } lk_stalls_seen;
 /* 0 steps in *out: there are none. Communication is left NAN. */

@@ -1,0 +1,196 @@
+/* stalls_comm.c: communication of a recorded run: before and behind the last rank's arrival, inside and across hosts.
+ *
+ * The ranks are put on one clock and their calls matched as `explain` does; what shows of a call is what no own code of the
+ * rank runs beside. A group whose ranks have several hosts is the network's, whatever part of its work stays on a host. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/explain.h"
+#include "ask/stalls_parts.h"
+#include "ask/traced_step.h"
+#include "base/stats.h"
+
+typedef struct sorter {
+	const lk_traces *traces;
+	lk_stalls_comm *out;
+	uint32_t *host;          /* [captures] */
+	int steps;
+	char window[48];
+	LK_VEC(lk_stalls_size) calls; /* one by one */
+} sorter;
+
+/* ---- hosts ---- */
+
+static lk_status host_of(const char *path, lk_intern *names, uint32_t *out, lk_error *err) {
+	lk_recording recording;
+	LK_TRY(lk_recording_open(path, &recording, err));
+	*out = lk_intern_id(names, recording.head.host);
+	lk_recording_close(&recording);
+	return *out == UINT32_MAX ? lk_oom(err) : LK_OK;
+}
+
+static lk_status find_hosts(sorter *s, lk_error *err) {
+	lk_intern *names = lk_intern_new();
+	lk_status status = names && s->host ? LK_OK : lk_oom(err);
+	for (uint32_t i = 0; status == LK_OK && i < s->traces->count; i++) {
+		status = host_of(s->traces->capture[i]->path, names, &s->host[i], err);
+		if (status == LK_OK && (int)s->host[i] > s->out->hosts) s->out->hosts = (int)s->host[i];
+	}
+	lk_intern_free(names);
+	return status;
+}
+
+static bool across_hosts(const sorter *s, const lk_run_group *g) {
+	for (uint32_t i = 1; i < g->count; i++)
+		if (s->host[g->captures[i]] != s->host[g->captures[0]]) return true;
+	return false;
+}
+
+static bool named_across(const sorter *s, const char *name) {
+	for (size_t i = 0; i < s->traces->groups.count; i++)
+		if (strcmp(s->traces->groups.at[i].name, name) == 0) return across_hosts(s, &s->traces->groups.at[i]);
+	return s->out->hosts > 1;
+}
+
+/* ---- what shows ---- */
+
+static void add_rows(sorter *s, const lk_explanation *x) {
+	double per = 1e-9 / ((double)x->rank_count * s->steps);
+	s->out->matched = true;
+	for (int i = 0; i < x->comm_count; i++) {
+		const lk_explain_comm *c = &x->comm[i];
+		double wait = per * (double)c->exposed_wait_ns, moved = per * (double)(c->exposed_ns - c->exposed_wait_ns);
+		s->out->waiting += wait;
+		if (named_across(s, c->group)) s->out->network += moved;
+		else s->out->interconnect += moved;
+		if (c->matched < c->count && c->group_size > 1) s->out->matched = false;
+	}
+}
+
+/* ---- transfer by size ---- */
+
+/* The steps are those of the first rank. */
+static bool in_window(const sorter *s, const lk_match_member *m, const lk_capture_steps *steps, int first) {
+	int64_t at = lk_traces_time(s->traces, m->capture, s->traces->capture[m->capture]->start_ns[m->event]);
+	return at >= lk_traces_time(s->traces, 0, steps->at[first].start_ns) &&
+	       at < lk_traces_time(s->traces, 0, steps->at[first + s->steps - 1].end_ns);
+}
+
+/* From the last arrival to the first end, on the common clock. */
+static double transfer_of(const sorter *s, const lk_match *m) {
+	int64_t arrived = INT64_MIN, end = INT64_MAX;
+	for (uint32_t i = m->begin; i < m->end; i++) {
+		const lk_match_member *one = &s->traces->members.at[i];
+		const lk_capture *c = s->traces->capture[one->capture];
+		int64_t from = lk_traces_time(s->traces, one->capture, c->start_ns[one->event]);
+		int64_t to = lk_traces_time(s->traces, one->capture, lk_event_end(c, one->event));
+		if (from > arrived) arrived = from;
+		if (to < end) end = to;
+	}
+	return end > arrived ? 1e-9 * (double)(end - arrived) : 0;
+}
+
+static bool is_bulk(const lk_match *m) {
+	return m->kind == LK_OP_ALLREDUCE || m->kind == LK_OP_REDUCESCATTER || m->kind == LK_OP_ALLGATHER;
+}
+
+/* The group that moves most bytes in collectives that gradients use. */
+static uint32_t busiest_group(const sorter *s, lk_error *err, lk_status *status) {
+	double *bytes = calloc(s->traces->groups.count + 1, sizeof *bytes);
+	uint32_t best = LK_NONE;
+	*status = bytes ? LK_OK : lk_oom(err);
+	for (size_t i = 0; bytes && i < s->traces->matches.count; i++) {
+		const lk_match *m = &s->traces->matches.at[i];
+		if (!is_bulk(m) || m->bytes <= 0 || m->end - m->begin < 2) continue;
+		bytes[m->group] += (double)m->bytes;
+		if (best == LK_NONE || bytes[m->group] > bytes[best]) best = m->group;
+	}
+	free(bytes);
+	return best;
+}
+
+static int by_bytes(const void *a, const void *b) {
+	const lk_stalls_size *x = a, *y = b;
+	if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
+}
+
+/* Calls of one size together: their median. `calls` are sorted by size and time. */
+static lk_status join_sizes(sorter *s, lk_error *err) {
+	for (size_t i = 0, end; i < s->calls.count; i = end) {
+		for (end = i; end < s->calls.count && s->calls.at[end].bytes == s->calls.at[i].bytes; end++) {
+		}
+		if (!lk_push(&s->out->sizes)) return lk_oom(err);
+		*lk_last(&s->out->sizes) = (lk_stalls_size){s->calls.at[i].bytes, (double)(end - i) / s->steps,
+		                                            s->calls.at[i + (end - i) / 2].seconds};
+	}
+	return LK_OK;
+}
+
+static lk_status add_sizes(sorter *s, const lk_capture_steps *steps, int first, lk_error *err) {
+	lk_status status;
+	uint32_t group = busiest_group(s, err, &status);
+	if (status != LK_OK || group == LK_NONE) return status;
+	const lk_run_group *g = &s->traces->groups.at[group];
+	snprintf(s->out->group, sizeof s->out->group, "%s", g->name);
+	s->out->bucket_network = across_hosts(s, g);
+	for (size_t i = 0; i < s->traces->matches.count; i++) {
+		const lk_match *m = &s->traces->matches.at[i];
+		const lk_match_member *member = &s->traces->members.at[m->begin];
+		if (m->group != group || !is_bulk(m) || m->bytes <= 0 || m->end - m->begin < 2) continue;
+		if (!in_window(s, member, steps, first)) continue;
+		if (!lk_push(&s->calls)) return lk_oom(err);
+		*lk_last(&s->calls) = (lk_stalls_size){(double)m->bytes, 1, transfer_of(s, m)};
+	}
+	if (s->calls.count) qsort(s->calls.at, s->calls.count, sizeof *s->calls.at, by_bytes);
+	return join_sizes(s, err);
+}
+
+/* ---- all ---- */
+
+static lk_status choose_steps(sorter *s, int warmup, int steps, lk_capture_steps *out, int *first, lk_error *err) {
+	uint32_t count = 0;
+	LK_TRY(lk_traced_common_steps(s->traces, &count, err));
+	LK_TRY(lk_capture_find_steps(s->traces->capture[0], out, err));
+	if (out->at[0].event == LK_NONE) return lk_fail(err, LK_ERR_INPUT, s->traces->capture[0]->path, "no steps were found");
+	*first = warmup < (int)count ? warmup : 0;
+	s->steps = (int)count - *first;
+	if (steps > 0 && s->steps > steps) s->steps = steps;
+	snprintf(s->window, sizeof s->window, "%d-%d", *first, *first + s->steps - 1);
+	return LK_OK;
+}
+
+static lk_status sort_out(sorter *s, int warmup, int steps, lk_explanation **x, lk_error *err) {
+	lk_capture_steps all = {0};
+	lk_explain_request request;
+	int first = 0;
+	lk_explain_defaults(&request);
+	lk_status status = find_hosts(s, err);
+	if (status == LK_OK) status = choose_steps(s, warmup, steps, &all, &first, err);
+	if (status == LK_OK) status = add_sizes(s, &all, first, err);
+	lk_vec_free(&all);
+	if (status != LK_OK) {
+		lk_traces_free((lk_traces *)(uintptr_t)s->traces);
+		return status;
+	}
+	request.steps = s->window;
+	s->out->ranks = (int)s->traces->count;
+	LK_TRY(lk_explain_make((lk_traces *)(uintptr_t)s->traces, &request, x, err));
+	add_rows(s, *x);
+	lk_explain_free(*x);
+	return LK_OK;
+}
+
+lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out, lk_error *err) {
+	static const lk_read_limits limits = {.shapes = false};
+	lk_traces *traces;
+	lk_explanation *x = NULL;
+	*out = (lk_stalls_comm){0};
+	LK_TRY(lk_traces_read(&folder, 1, &limits, 0, &traces, err));
+	sorter s = {.traces = traces, .out = out, .host = calloc(traces->count + 1, sizeof *s.host)};
+	lk_status status = sort_out(&s, warmup, steps, &x, err);
+	free(s.host);
+	lk_vec_free(&s.calls);
+	return status;
+}

@@ -1,0 +1,59 @@
+/* stalls.c: `lockstep stalls`: what stalls a training command. The report goes to standard output behind what the first run
+ * printed; what lockstep says meanwhile goes to standard error. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "lockstep/stalls.h"
+
+static void say(const char *line, void *context) {
+	(void)context;
+	fprintf(stderr, "lockstep: %s\n", line);
+}
+
+static bool ask(void) {
+	char line[16];
+	fputs("  run it? [y/N] ", stderr);
+	return fgets(line, sizeof line, stdin) && (line[0] == 'y' || line[0] == 'Y');
+}
+
+static bool confirm(const lk_stalls_plan *plan, void *context) {
+	const lk_stalls_request *request = context;
+	lk_stalls_print_plan(plan, stderr);
+	if (request->yes) return true;
+	if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) return ask();
+	fputs("lockstep: there is no terminal to ask: --yes agrees\n", stderr);
+	return false;
+}
+
+static lk_status check_places(const lk_stalls_request *r, lk_error *err) {
+	const char *const paths[] = {r->path, r->timeline, r->folded};
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+		if (paths[i]) LK_TRY(cli_check_place(paths[i], err));
+	return LK_OK;
+}
+
+static lk_status write_answer(const lk_stalls_request *r, const lk_stalls_answer *answer, lk_error *err) {
+	LK_TRY(lk_stalls_print(answer, r->format, r->table, cli_colour(), r->path, stdout, err));
+	if (r->timeline) LK_TRY(lk_stalls_timeline(answer, r->timeline, err));
+	return r->folded ? lk_stalls_folded(answer, r->folded, err) : LK_OK;
+}
+
+static int run(lk_args *args) {
+	lk_stalls_request request;
+	lk_stalls_answer *answer = NULL;
+	lk_error err = {0};
+	lk_stalls_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	if (check_places(&request, &err) != LK_OK) return cli_fail(&err);
+	request.command = args->rest, request.words = args->rest_count;
+	request.confirm = confirm, request.say = request.recording ? NULL : say, request.context = &request;
+	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);
+	int status = answer->status;
+	if (*answer->reason) fprintf(stderr, "lockstep: %s\n", answer->reason);
+	else if (write_answer(&request, answer, &err) != LK_OK) status = cli_fail(&err);
+	lk_stalls_free(answer);
+	return status;
+}
+
+const cli_command cli_stalls = {&lk_stalls_verb, run};
