@@ -1,7 +1,7 @@
 /* stalls_comm.c: communication of a recorded run: before and behind the last rank's arrival, inside and across hosts.
  *
- * The ranks are put on one clock and their calls matched as `explain` does; what shows of a call is what no own code of the
- * rank runs beside. A group whose ranks have several hosts is the network's, whatever part of its work stays on a host. */
+ * The ranks are put on one clock and their calls matched as `explain` does; but ranks of one host have one clock already, which
+ * is exact where an alignment by ends of calls is not. What shows of a call is what no own code of the rank runs beside. A group whose ranks have several hosts is the network's, whatever part of its work stays on a host. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,10 @@
 #include "base/stats.h"
 
 typedef struct sorter {
-	const lk_traces *traces;
+	lk_traces *traces;
 	lk_stalls_comm *out;
 	uint32_t *host;          /* [captures] */
+	int64_t *clock;          /* [captures] the host's own clock when the capture's time was 0 */
 	int steps;
 	char window[48];
 	LK_VEC(lk_stalls_size) calls; /* one by one */
@@ -22,20 +23,33 @@ typedef struct sorter {
 
 /* ---- hosts ---- */
 
-static lk_status host_of(const char *path, lk_intern *names, uint32_t *out, lk_error *err) {
+static lk_status host_of(sorter *s, uint32_t i, lk_intern *names, lk_error *err) {
 	lk_recording recording;
-	LK_TRY(lk_recording_open(path, &recording, err));
-	*out = lk_intern_id(names, recording.head.host);
+	LK_TRY(lk_recording_open(s->traces->capture[i]->path, &recording, err));
+	s->host[i] = lk_intern_id(names, recording.head.host);
+	s->clock[i] = recording.head.monotonic_ns;
 	lk_recording_close(&recording);
-	return *out == UINT32_MAX ? lk_oom(err) : LK_OK;
+	return s->host[i] == UINT32_MAX ? lk_oom(err) : LK_OK;
+}
+
+/* Captures of a host keep the distance of their clocks to the host's first one. */
+static void keep_host_clock(sorter *s, uint32_t i) {
+	lk_traces *t = s->traces;
+	for (uint32_t k = 0; k < i; k++) {
+		if (s->host[k] != s->host[i]) continue;
+		t->shift_ns[i] = t->shift_ns[k] + s->clock[i] - s->clock[k];
+		t->drift_ppm[i] = t->drift_ppm[k], t->middle_ns[i] = t->middle_ns[k] - s->clock[i] + s->clock[k];
+		return;
+	}
 }
 
 static lk_status find_hosts(sorter *s, lk_error *err) {
 	lk_intern *names = lk_intern_new();
-	lk_status status = names && s->host ? LK_OK : lk_oom(err);
+	lk_status status = names && s->host && s->clock ? LK_OK : lk_oom(err);
 	for (uint32_t i = 0; status == LK_OK && i < s->traces->count; i++) {
-		status = host_of(s->traces->capture[i]->path, names, &s->host[i], err);
+		status = host_of(s, i, names, err);
 		if (status == LK_OK && (int)s->host[i] > s->out->hosts) s->out->hosts = (int)s->host[i];
+		if (status == LK_OK) keep_host_clock(s, i);
 	}
 	lk_intern_free(names);
 	return status;
@@ -171,12 +185,12 @@ static lk_status sort_out(sorter *s, int warmup, int steps, lk_explanation **x, 
 	if (status == LK_OK) status = add_sizes(s, &all, first, err);
 	lk_vec_free(&all);
 	if (status != LK_OK) {
-		lk_traces_free((lk_traces *)(uintptr_t)s->traces);
+		lk_traces_free(s->traces);
 		return status;
 	}
 	request.steps = s->window;
 	s->out->ranks = (int)s->traces->count;
-	LK_TRY(lk_explain_make((lk_traces *)(uintptr_t)s->traces, &request, x, err));
+	LK_TRY(lk_explain_make(s->traces, &request, x, err));
 	add_rows(s, *x);
 	lk_explain_free(*x);
 	return LK_OK;
@@ -188,9 +202,11 @@ lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stall
 	lk_explanation *x = NULL;
 	*out = (lk_stalls_comm){0};
 	LK_TRY(lk_traces_read(&folder, 1, &limits, 0, &traces, err));
-	sorter s = {.traces = traces, .out = out, .host = calloc(traces->count + 1, sizeof *s.host)};
+	sorter s = {.traces = traces, .out = out, .host = calloc(traces->count + 1, sizeof *s.host),
+	            .clock = calloc(traces->count + 1, sizeof *s.clock)};
 	lk_status status = sort_out(&s, warmup, steps, &x, err);
 	free(s.host);
+	free(s.clock);
 	lk_vec_free(&s.calls);
 	return status;
 }

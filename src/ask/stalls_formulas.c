@@ -198,11 +198,11 @@ void lk_stalls_split(const lk_stalls_rounds *r, lk_stalls_answer *out) {
 	int base = cold ? LK_STALLS_COLD : hot ? LK_STALLS_HOT : LK_STALLS_CONFIGURATIONS;
 	int warm = hot ? LK_STALLS_HOT : base, with = ready ? LK_STALLS_READY : warm;
 	lk_estimate step = seen(r, base, FIELD(step));
-	out->step_s = step.mean, out->low = step.low, out->high = step.high;
+	out->step_s = step.mean, out->low = at_least_0(step).low, out->high = step.high;
 	out->base = base < LK_STALLS_CONFIGURATIONS ? lk_stalls_configurations[base] : "first";
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
 		lk_estimate e = mean_of(r, (lk_stalls_configuration)c, FIELD(step));
-		out->rows[c].step_s = e.mean, out->rows[c].low = e.low, out->rows[c].high = e.high;
+		out->rows[c].step_s = e.mean, out->rows[c].low = at_least_0(e).low, out->rows[c].high = e.high;
 	}
 	lk_estimate writing = seen(r, warm, FIELD(writing));
 	if (isnan(writing.mean)) writing.mean = 0;

@@ -1,8 +1,8 @@
 /* stalls_simulate.c: the loader's model as a step graph, run by the engine that runs every other one.
  *
  * Steps are fetched by the device one after another, prepared by the workers in turn, each work as long as one thread needs,
- * and used by the step. A loader beside the step may be AHEAD batches per worker ahead of it, as PyTorch's DataLoader is
- * (prefetch_factor); one that the step waits for begins a batch when the step before is over, and its workers share it. */
+ * and used by the step. A loader beside the step has AHEAD batches per worker on their way or waiting, beside the one in
+ * use, as PyTorch's DataLoader has (prefetch_factor); one that the step waits for begins a batch when the step before is over, and its workers share it. */
 #include <math.h>
 
 #include "ask/lifted_run.h"
@@ -32,7 +32,7 @@ static uint32_t add(line_up *l, const char *name, unsigned stream, double second
 
 static void add_steps(line_up *l) {
 	const lk_stalls_model *m = l->m;
-	uint32_t ahead = l->workers * AHEAD;
+	uint32_t ahead = l->workers * AHEAD + 1;
 	double work = m->pipelined ? m->preparation * l->workers / fmax(m->workers, 1e-9) : m->preparation / fmax(m->workers, 1);
 	for (uint32_t s = 0; s < STEPS; s++) {
 		uint32_t room = UINT32_MAX;
@@ -67,12 +67,14 @@ static lk_status run(line_up *l, lk_arena *arena, double *step_s, lk_error *err)
 	LK_TRY(build(l, err));
 	LK_TRY(lk_lifted_costs(arena, l->graph, &costs, err));
 	LK_TRY(lk_sim_run(l->graph, &costs, &options, &result, err));
+	/* rounds of the workers: inside one, batches may come in a bunch */
+	uint32_t measured = MEASURED / l->workers * l->workers;
 	int64_t from = 0, to = 0;
 	for (size_t i = 0; i < result.events.count; i++) {
 		if (result.events.at[i].op == l->used[SETTLING - 1]) from = result.events.at[i].end_ps;
-		if (result.events.at[i].op == l->used[STEPS - 1]) to = result.events.at[i].end_ps;
+		if (result.events.at[i].op == l->used[SETTLING - 1 + measured]) to = result.events.at[i].end_ps;
 	}
-	*step_s = 1e-12 * (double)(to - from) / MEASURED;
+	*step_s = 1e-12 * (double)(to - from) / measured;
 	lk_sim_result_free(&result);
 	return LK_OK;
 }

@@ -1,0 +1,315 @@
+/* test_stalls.c: the figures of stalls where the truth is known: intervals, parts of a step, the bucket model, the loader's
+ * model in closed form against its simulated timeline. */
+#include <math.h>
+
+#include "ask/stalls_parts.h"
+#include "base/stats.h"
+#include "scratch.h"
+
+static double draw(uint64_t seed, uint64_t at, double low, double high) { return low + (high - low) * lk_uniform(seed, at); }
+
+static void assert_near(double a, double b, double relative) {
+	if (!(fabs(a - b) <= relative * fmax(fabs(a), fabs(b)) + 1e-15)) fail_msg("%.9g is not %.9g", a, b);
+}
+
+/* ---- intervals ---- */
+
+static void test_interval(void **state) {
+	(void)state;
+	const double three[] = {1, 2, 3}, gap[] = {NAN, 4, NAN, 6};
+	lk_estimate e = lk_estimate_of(three, 3);
+	assert_near(e.mean, 2, 1e-12);
+	assert_near(e.high - 2, 4.3027 / sqrt(3), 1e-6); /* t of 2 degrees, deviation 1 */
+	assert_near(2 - e.low, e.high - 2, 1e-9);
+	e = lk_estimate_of(gap, 4);
+	assert_near(e.mean, 5, 1e-12);
+	assert_near(e.high - 5, 12.7062, 1e-6);
+	e = lk_estimate_of(three, 1);
+	assert_true(e.mean == 1 && isnan(e.low) && isnan(e.high));
+	assert_true(isnan(lk_estimate_of(gap, 1).mean));
+}
+
+/* The interval holds the mean of normal numbers 95 times of 100, for few numbers and for many. */
+static void test_interval_holds(void **state) {
+	(void)state;
+	for (int n = 2; n <= 40; n += n < 12 ? 1 : 7) {
+		int held = 0, tries = 4000;
+		for (int i = 0; i < tries; i++) {
+			double x[40];
+			for (int k = 0; k < n; k++) x[k] = 10 + lk_normal((uint64_t)n, (uint64_t)(i * 40 + k));
+			lk_estimate e = lk_estimate_of(x, n);
+			held += e.low <= 10 && 10 <= e.high;
+		}
+		if (abs(held - (int)(0.95 * tries)) > 60) fail_msg("%d numbers: %d of %d", n, held, tries);
+	}
+}
+
+/* ---- parts ---- */
+
+/* What a step is made of. */
+typedef struct truth {
+	double own, sharing, waiting, interconnect, network, preparation, fetch, writing;
+} truth;
+
+static lk_stalls_rounds rounds_of(const truth *t, int count, double noise, uint64_t seed, bool loader) {
+	lk_stalls_rounds r = {.count = count};
+	double comm = t->waiting + t->interconnect + t->network, one = t->own + t->writing + (loader ? 0 : t->preparation);
+	double steps[] = {one, one + t->sharing, one + t->sharing + comm,
+	                  one + t->sharing + comm + (loader ? t->preparation : 0), 0};
+	steps[LK_STALLS_COLD] = steps[LK_STALLS_HOT] + t->fetch;
+	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
+		for (int i = 0; i < count; i++) {
+			bool talks = c >= LK_STALLS_READY;
+			double factor = 1 + noise * lk_normal(seed, (uint64_t)(c * 100 + i));
+			r.at[c][i] = (lk_stalls_times){.step = steps[c] * factor, .waiting = talks ? t->waiting : 0,
+			                               .interconnect = talks ? t->interconnect : 0, .network = talks ? t->network : 0,
+			                               .preparation = loader ? NAN : t->preparation, .writing = t->writing};
+			if (c == LK_STALLS_READY && !loader) r.at[c][i].step = NAN;
+		}
+	r.first = r.at[LK_STALLS_COLD][0];
+	return r;
+}
+
+static double sum_of(const lk_stalls_answer *x) {
+	double sum = 0;
+	for (int k = 0; k < LK_STALL_KINDS; k++) sum += isnan(x->parts[k].seconds) ? 0 : x->parts[k].seconds;
+	return sum;
+}
+
+static void test_parts(void **state) {
+	(void)state;
+	for (uint64_t seed = 0; seed < 500; seed++) {
+		truth t = {.own = draw(seed, 0, 0.1, 1), .sharing = draw(seed, 1, 0, 0.3), .waiting = draw(seed, 2, 0, 0.2),
+		           .interconnect = draw(seed, 3, 0, 0.3), .network = draw(seed, 4, 0, 0.5),
+		           .preparation = draw(seed, 5, 0, 0.3), .fetch = draw(seed, 6, 0, 0.5), .writing = draw(seed, 7, 0, 0.1)};
+		lk_stalls_answer x = {.hosts = 2, .ranks = 2};
+		lk_stalls_rounds r = rounds_of(&t, 3, 0, seed, seed % 2);
+		lk_stalls_split(&r, &x);
+		assert_string_equal(x.base, "cold");
+		assert_near(sum_of(&x), x.step_s, 1e-9);
+		const struct { lk_stalls_kind kind; double seconds; } expected[] = {
+			{LK_STALL_COMPUTE, t.own}, {LK_STALL_WRITING, t.writing}, {LK_STALL_SHARING, t.sharing},
+			{LK_STALL_PREPARATION, t.preparation}, {LK_STALL_FETCH, t.fetch}, {LK_STALL_WAITING, t.waiting},
+			{LK_STALL_INTERCONNECT, t.interconnect}, {LK_STALL_NETWORK, t.network}};
+		for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+			const lk_stalls_part *p = &x.parts[expected[i].kind];
+			assert_near(p->seconds, expected[i].seconds, 1e-9);
+			assert_near(p->share, expected[i].seconds / x.step_s, 1e-9);
+			bool stall = expected[i].kind != LK_STALL_COMPUTE && expected[i].seconds > 0.02 * x.step_s;
+			assert_int_equal(p->named, stall);
+		}
+		assert_near(x.parts[LK_STALL_FETCH].factor, x.step_s / (x.step_s - t.fetch), 1e-9);
+		assert_int_equal(x.parts[LK_STALL_PREPARATION].basis, seed % 2 ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED);
+	}
+}
+
+/* Stash's percentages: interconnect of RUN1, preparation of RUN3, fetch of RUN2. */
+static void test_stash(void **state) {
+	(void)state;
+	truth t = {.own = 0.4, .interconnect = 0.1, .preparation = 0.5, .fetch = 1};
+	lk_stalls_answer x = {.hosts = 1};
+	lk_stalls_rounds r = rounds_of(&t, 2, 0, 1, true);
+	lk_stalls_split(&r, &x);
+	assert_near(x.parts[LK_STALL_INTERCONNECT].own_share, 0.2, 1e-9);
+	assert_near(x.parts[LK_STALL_PREPARATION].own_share, 0.5, 1e-9);
+	assert_near(x.parts[LK_STALL_FETCH].own_share, 0.5, 1e-9);
+	assert_near(x.parts[LK_STALL_INTERCONNECT].factor, 1.25, 1e-9);
+	assert_near(x.parts[LK_STALL_INTERCONNECT].share, 0.05, 1e-9);
+}
+
+/* Of noise alone nothing is called a stall more often than the intervals allow (2.5 % each); a real one of five deviations
+ * is found nearly always. */
+static void test_noise(void **state) {
+	(void)state;
+	int wrong = 0, found = 0, tries = 1000;
+	for (int i = 0; i < tries; i++) {
+		truth nothing = {.own = 1}, slow = {.own = 1, .fetch = 0.3};
+		lk_stalls_answer x = {.hosts = 1}, y = {.hosts = 1};
+		lk_stalls_rounds a = rounds_of(&nothing, 5, 0.03, (uint64_t)i, true), b = rounds_of(&slow, 5, 0.03, (uint64_t)i, true);
+		lk_stalls_split(&a, &x);
+		lk_stalls_split(&b, &y);
+		for (int k = 0; k < LK_STALL_KINDS; k++) wrong += x.parts[k].named;
+		found += y.parts[LK_STALL_FETCH].named;
+	}
+	if (wrong > tries * 4 * 0.04) fail_msg("%d stalls of nothing in %d", wrong, tries);
+	if (found < tries * 0.95) fail_msg("%d of %d found", found, tries);
+}
+
+/* With configurations missing, what is left adds up still, and says what it is. */
+static void test_missing(void **state) {
+	(void)state;
+	truth t = {.own = 1, .sharing = 0.2, .waiting = 0.05, .network = 0.4, .preparation = 0.1, .fetch = 0.3};
+	for (unsigned missing = 0; missing < 1u << LK_STALLS_CONFIGURATIONS; missing++) {
+		lk_stalls_answer x = {.hosts = 2};
+		lk_stalls_rounds r = rounds_of(&t, 3, 0, missing, true);
+		r.first.preparation = 0.1;
+		for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
+			for (int i = 0; i < 3 && missing >> c & 1; i++) r.at[c][i].step = NAN;
+		lk_stalls_split(&r, &x);
+		assert_near(sum_of(&x), x.step_s, 1e-9);
+		bool cold = !(missing >> LK_STALLS_COLD & 1), hot = !(missing >> LK_STALLS_HOT & 1);
+		assert_string_equal(x.base, cold ? "cold" : hot ? "hot" : "first");
+		assert_int_equal(x.parts[LK_STALL_FETCH].basis, cold && hot ? LK_STALLS_MEASURED : LK_STALLS_UNKNOWN);
+		for (int k = 0; k < LK_STALL_KINDS; k++) assert_non_null(x.parts[k].how);
+	}
+}
+
+/* Messages that null leaves are communication, not compute. */
+static void test_left_in_null(void **state) {
+	(void)state;
+	truth t = {.own = 1, .interconnect = 0.2};
+	lk_stalls_answer x = {.hosts = 1};
+	lk_stalls_rounds r = rounds_of(&t, 3, 0, 1, true);
+	for (int i = 0; i < 3; i++) r.at[LK_STALLS_NULL][i].interconnect = 0.15, r.at[LK_STALLS_NULL][i].step += 0.15;
+	for (int i = 0; i < 3; i++) r.at[LK_STALLS_ONE][i].step = NAN;
+	lk_stalls_split(&r, &x);
+	assert_near(x.parts[LK_STALL_INTERCONNECT].seconds, 0.2, 1e-9);
+	assert_near(x.parts[LK_STALL_COMPUTE].seconds, 1, 1e-9);
+}
+
+/* ---- calls and bytes ---- */
+
+static void test_buckets(void **state) {
+	(void)state;
+	for (uint64_t seed = 0; seed < 300; seed++) {
+		double a = seed % 5 ? draw(seed, 0, 1e-6, 1e-3) : 0, b = seed % 7 ? draw(seed, 1, 1e-11, 1e-8) : 0;
+		lk_stalls_size sizes[8];
+		lk_arena arena = LK_ARENA_INIT;
+		lk_stalls_buckets x = {0};
+		double shown = 0;
+		if (a == 0 && b == 0) continue;
+		for (int i = 0; i < 8; i++) {
+			sizes[i] = (lk_stalls_size){.bytes = pow(4, i + 4), .calls = 1 + (double)(seed % 3)};
+			sizes[i].seconds = a + b * sizes[i].bytes;
+			shown += sizes[i].calls * sizes[i].seconds;
+		}
+		assert_true(lk_stalls_fit_buckets(sizes, 8, shown + 0.01, 2 * shown + 1, &arena, &x));
+		assert_near(x.per_call_s, a, 1e-6);
+		assert_near(x.per_byte_s, b, 1e-6);
+		assert_near(x.rest_s, 0.01, 1e-6);
+		assert_true(x.error < 1e-6);
+		for (int i = 0; i < x.count; i++) {
+			double calls = ceil(x.bytes / x.at[i].bucket_bytes), then = a * calls + b * x.bytes;
+			assert_near(x.at[i].step_s, 2 * shown + 1 + fmax(-(shown + 0.01), then - shown), 1e-6);
+		}
+		lk_arena_free(&arena);
+	}
+}
+
+/* Never a negative number, whatever the sizes; too few of them give none. */
+static void test_buckets_odd(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	for (uint64_t seed = 0; seed < 500; seed++) {
+		lk_stalls_size sizes[5];
+		int count = (int)(seed % 6);
+		for (int i = 0; i < count; i++)
+			sizes[i] = (lk_stalls_size){floor(draw(seed, (uint64_t)i, 0, 1e6)), 1, draw(seed, 100 + (uint64_t)i, 0, 1e-2)};
+		lk_stalls_buckets x = {0};
+		assert_true(lk_stalls_fit_buckets(sizes, count, 0.01, 0.1, &arena, &x));
+		if (x.sizes < 2) assert_true(isnan(x.per_call_s) && x.count == 0 && *x.note);
+		else assert_true(x.per_call_s >= 0 && x.per_byte_s >= 0 && x.rest_s >= 0 && isfinite(x.per_call_s + x.per_byte_s));
+		for (int i = 0; i < x.count; i++) assert_true(x.at[i].step_s >= 0.09 - 1e-12);
+	}
+	lk_arena_free(&arena);
+}
+
+/* ---- the loader's model ---- */
+
+static lk_stalls_model model_of(uint64_t seed) {
+	double memory = draw(seed, 8, 1e9, 1e10);
+	return (lk_stalls_model){.pipelined = seed % 2, .own = draw(seed, 0, 0.001, 0.1), .waiting = draw(seed, 1, 0, 0.01),
+	                         .interconnect = draw(seed, 2, 0, 0.02), .network = draw(seed, 3, 0, 0.02),
+	                         .writing = draw(seed, 4, 0, 0.01), .preparation = draw(seed, 5, 0, 0.3),
+	                         .workers = seed % 2 ? 1 + floor(draw(seed, 6, 0, 8)) : 1, .bytes = draw(seed, 7, 1e5, 1e8),
+	                         .memory = memory, .disk = memory * draw(seed, 9, 0.01, 1), .hit = lk_uniform(seed, 10),
+	                         .cores = 1 + floor(draw(seed, 11, 0, 8)), .busy = draw(seed, 12, 1, 8)};
+}
+
+static void test_closed_and_simulated(void **state) {
+	(void)state;
+	int hangs_on[3] = {0};
+	for (uint64_t seed = 0; seed < 400; seed++) {
+		lk_stalls_model m = model_of(seed);
+		lk_error err = {0};
+		const char *what;
+		double simulated;
+		if (lk_stalls_simulate(&m, &simulated, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		assert_near(simulated, lk_stalls_closed(&m, &what), 1e-3);
+		hangs_on[*what == 'c' ? 0 : *what == 'p' ? 1 : 2]++;
+		lk_stalls_machine machine = {.disk = draw(seed, 20, 0.5, 4), .network = draw(seed, 21, 0.5, 10),
+		                             .speed = draw(seed, 22, 0.5, 3), .cores = seed % 3 ? NAN : draw(seed, 23, 1, 16),
+		                             .hit = seed % 4 ? NAN : lk_uniform(seed, 24)};
+		lk_stalls_model other = lk_stalls_on(&m, &machine);
+		assert_int_equal(lk_stalls_simulate(&other, &simulated, &err), LK_OK);
+		assert_near(simulated, lk_stalls_closed(&other, NULL), 1e-3);
+	}
+	for (int i = 0; i < 3; i++) assert_true(hangs_on[i] > 20);
+}
+
+/* The closed forms' thresholds are where the step stops to hang on the loader. */
+static void test_thresholds(void **state) {
+	(void)state;
+	for (uint64_t seed = 1; seed < 400; seed += 2) {
+		lk_stalls_model m = model_of(seed);
+		double cores = lk_stalls_cores_to_hide(&m), share = lk_stalls_cache_to_hide(&m);
+		const char *what;
+		m.bytes = 0, m.workers = cores;
+		lk_stalls_closed(&m, &what);
+		assert_string_equal(what, "compute");
+		if (cores > 1) {
+			m.workers = cores - 1;
+			lk_stalls_closed(&m, &what);
+			assert_string_equal(what, "preparation");
+		}
+		m = model_of(seed);
+		lk_stalls_model hidden = m, shown = m;
+		hidden.hit = fmin(1, share * (1 + 1e-9)), shown.hit = share - 1e-3;
+		lk_stalls_closed(&hidden, &what);
+		if (share < 1) assert_string_not_equal(what, "fetch");
+		lk_stalls_closed(&shown, &what);
+		if (share > 1e-3) assert_string_equal(what, "fetch");
+	}
+}
+
+/* Nothing changed is nothing gained; a better machine is never slower. */
+static void test_machines(void **state) {
+	(void)state;
+	for (uint64_t seed = 0; seed < 300; seed++) {
+		lk_stalls_model m = model_of(seed);
+		lk_stalls_machine same = {1, 1, 1, NAN, NAN}, as_many = {1, 1, 1, m.cores, m.hit}, better = {2, 10, 2, 2 * m.cores, 1};
+		lk_stalls_model a = lk_stalls_on(&m, &same), b = lk_stalls_on(&m, &as_many), c = lk_stalls_on(&m, &better);
+		assert_near(lk_stalls_closed(&a, NULL), lk_stalls_closed(&m, NULL), 1e-12);
+		assert_near(lk_stalls_closed(&b, NULL), lk_stalls_closed(&m, NULL), 1e-9);
+		assert_true(lk_stalls_closed(&c, NULL) <= lk_stalls_closed(&m, NULL) * (1 + 1e-9));
+	}
+}
+
+static void test_machine_texts(void **state) {
+	(void)state;
+	lk_stalls_machine m;
+	lk_error err = {0};
+	char name[160];
+	assert_int_equal(lk_stalls_machine_of("disk=2,cores=4,cache=0.5\nnetwork=10", &m, name, &err), LK_OK);
+	assert_true(m.disk == 2 && m.cores == 4 && m.hit == 0.5 && m.network == 1 && m.speed == 1);
+	assert_string_equal(name, "disk x2, 4 cores, 50 % in memory");
+	static const char *const wrong[] = {"", "disk", "disk=", "disk=x", "disk=0", "disk=1e99", "cache=2", "dsik=2", "=2", "disk=2,,",
+	                                    "disk=nan", "cores=0", "disk=2=3"};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		if (lk_stalls_machine_of(wrong[i], &m, name, &err) == LK_OK) fail_msg("\"%s\" was taken", wrong[i]);
+		assert_true(*err.what);
+	}
+	lk_stalls_machine_of("dsik=2", &m, name, &err);
+	assert_non_null(strstr(err.hint, "disk"));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_interval),   cmocka_unit_test(test_interval_holds), cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_stash),      cmocka_unit_test(test_noise),          cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_left_in_null), cmocka_unit_test(test_buckets),      cmocka_unit_test(test_buckets_odd),
+		cmocka_unit_test(test_closed_and_simulated), cmocka_unit_test(test_thresholds), cmocka_unit_test(test_machines),
+		cmocka_unit_test(test_machine_texts),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
