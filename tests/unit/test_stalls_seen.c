@@ -1,0 +1,309 @@
+/* test_stalls_seen.c: what stalls makes of recordings with known times: waiting and transfer of ranks on one host and on two,
+ * preparation between reads, loaders of other threads; and the page cache. */
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <sys/statfs.h>
+
+#include "ask/stalls_parts.h"
+#include "scratch.h"
+
+enum { MB = 1 << 20, US = 1000, MS = 1000000, SAMPLES = 8 };
+
+/* ---- writing recordings ---- */
+
+typedef struct writer {
+	lk_recorder r;
+	lk_record_place place, other; /* of the main thread and of a second one */
+	int64_t begin, now;      /* on the machine's clock, of which a recording's times count from its opening */
+} writer;
+
+/* All ranks of a run begin at the same moment. */
+static void begin(writer *w, const char *folder, int rank, int world, const char *host, int64_t moment) {
+	memset(w, 0, sizeof *w);
+	assert_int_equal(lk_recorder_open(&w->r, folder, 8 * MB, 0), 0);
+	w->r.head->rank = rank, w->r.head->world = world;
+	snprintf(w->r.head->host, sizeof w->r.head->host, "%s", host);
+	w->now = moment - w->r.head->monotonic_ns;
+	assert_true(w->now >= 0);
+	w->other.thread = 1;
+	lk_record_entry name = {.object = 1}, group = {.object = 1, .comm = {.peer = world}}, file = {.object = 1};
+	lk_recorder_text(&w->r, &w->place, &name, LK_RECORD_NAME, "MPI_Allreduce", 13);
+	lk_recorder_text(&w->r, &w->place, &group, LK_RECORD_GROUP, "[0, 1]", 6);
+	lk_recorder_text(&w->r, &w->place, &file, LK_RECORD_FILE, "/some/where/data.bin", 20);
+}
+
+static void finish(writer *w) {
+	w->r.head->end_ns = w->now;
+	lk_recorder_close(&w->r);
+}
+
+static lk_record_entry *next(writer *w, lk_record_place *place, int64_t takes) {
+	lk_record_entry *e = lk_recorder_next(&w->r, place);
+	assert_non_null(e);
+	e->object = 1;
+	e->start_ns = w->now, e->end_ns = w->now += takes;
+	return e;
+}
+
+static void allreduce(writer *w, int64_t bytes, int64_t takes) {
+	lk_record_entry *e = next(w, &w->place, takes);
+	e->bytes = bytes;
+	e->comm.what = LK_WHAT_ALLREDUCE, e->comm.call = 1, e->comm.peer = -1, e->comm.from = -1;
+	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
+}
+
+static void file(writer *w, lk_record_place *place, lk_record_kind kind, int64_t bytes, int64_t takes) {
+	lk_record_entry *e = next(w, place, takes);
+	e->bytes = bytes;
+	e->io.count = 1, e->io.busy_ns = takes;
+	lk_recorder_publish(&w->r, place, e, kind);
+}
+
+static int64_t moment_ahead(void) { return lk_monotonic_ns() + 100 * MS; }
+
+/* A step: samples are read and decoded, the model runs, two all-reduces of different sizes; a write after some steps. */
+typedef struct step_times {
+	int64_t read, decode, own, transfer[2], late;
+	int samples, steps;
+	bool write;
+} step_times;
+
+static void write_rank(const char *folder, const step_times *t, int rank, const char *host, int64_t moment) {
+	writer w;
+	begin(&w, folder, rank, 2, host, moment);
+	for (int s = 0; s < t->steps; s++) {
+		for (int i = 0; i < t->samples; i++) {
+			file(&w, &w.place, LK_RECORD_READ, 4096, t->read);
+			w.now += t->decode;
+		}
+		w.now += t->own + (rank ? t->late : 0);
+		for (int k = 0; k < 2; k++) allreduce(&w, k ? 1 << 20 : 1 << 16, t->transfer[k] + (rank || k ? 0 : t->late));
+		if (t->write) file(&w, &w.place, LK_RECORD_WRITE, 100, 200 * US);
+	}
+	finish(&w);
+}
+
+static void write_run(char folder[64], const step_times *t, const char *a, const char *b) {
+	new_folder(folder);
+	int64_t moment = moment_ahead();
+	write_rank(folder, t, 0, a, moment);
+	write_rank(folder, t, 1, b, moment);
+}
+
+static void assert_near(double a, double b, double off) {
+	if (!(fabs(a - b) <= off)) fail_msg("%.9g is not %.9g", a, b);
+}
+
+/* ---- times ---- */
+
+static const step_times usual = {.read = 50 * US, .decode = 300 * US, .own = 5 * MS, .transfer = {200 * US, 3 * MS},
+                                 .late = 700 * US, .samples = SAMPLES, .steps = 30, .write = true};
+
+static void test_times(void **state) {
+	(void)state;
+	char folder[64];
+	lk_stalls_seen s;
+	lk_error err = {0};
+	write_run(folder, &usual, "a", "a");
+	if (lk_stalls_see(folder, 3, 20, &s, &err) != LK_OK) fail_msg("%s", err.what);
+	assert_int_equal(s.ranks, 2);
+	assert_int_equal(s.steps, 20);
+	assert_near(s.times.step, 8 * 350e-6 + 5e-3 + 3.2e-3 + 0.7e-3 + 0.2e-3, 2e-6);
+	assert_near(s.times.reading, 8 * 50e-6, 1e-8);
+	assert_near(s.times.writing, 200e-6, 1e-8);
+	assert_near(s.times.preparation, 8 * 350e-6, 1e-6);
+	assert_near(s.loader.bytes, 8 * 4096, 1e-6);
+	assert_near(s.communications, 2, 1e-9);
+	assert_false(s.loader.apart);
+	lk_stalls_files files = {0};
+	lk_arena arena = LK_ARENA_INIT;
+	double bytes;
+	assert_int_equal(lk_stalls_files_of(folder, false, &arena, &files, &bytes, &err), LK_OK);
+	assert_int_equal(files.count, 1);
+	assert_string_equal(files.at[0], "/some/where/data.bin");
+	lk_vec_free(&files);
+	lk_arena_free(&arena);
+	remove_folder(folder);
+}
+
+static void test_no_steps(void **state) {
+	(void)state;
+	char folder[64];
+	lk_stalls_seen s;
+	lk_error err = {0};
+	step_times few = usual;
+	new_folder(folder);
+	assert_int_equal(lk_stalls_see(folder, 0, 10, &s, &err), LK_OK);
+	assert_int_equal(s.steps, 0);
+	assert_true(lk_stalls_see("/no/such/folder", 0, 10, &s, &err) != LK_OK);
+	few.steps = 4;
+	remove_folder(folder);
+	write_run(folder, &few, "a", "a");
+	assert_int_equal(lk_stalls_see(folder, 50, 10, &s, &err), LK_OK);
+	assert_int_equal(s.steps, 0);
+	remove_folder(folder);
+}
+
+/* ---- communication ---- */
+
+/* Rank 1 is 0.7 ms late in each step: half of the ranks wait so long; transfer is inside a host, or across two. */
+static void test_comm(void **state) {
+	(void)state;
+	for (int hosts = 1; hosts <= 2; hosts++) {
+		char folder[64];
+		lk_stalls_comm c;
+		lk_error err = {0};
+		write_run(folder, &usual, "a", hosts == 2 ? "b" : "a");
+		if (lk_stalls_see_comm(folder, 3, 20, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		assert_int_equal(c.hosts, hosts);
+		assert_near(c.waiting, 0.35e-3, 5e-6);
+		assert_near(hosts == 2 ? c.network : c.interconnect, 3.2e-3, 5e-6);
+		assert_near(hosts == 2 ? c.interconnect : c.network, 0, 1e-9);
+		assert_int_equal(c.sizes.count, 2);
+		assert_near(c.sizes.at[0].calls, 1, 1e-9);
+		assert_near(c.sizes.at[0].seconds, 200e-6, 3e-6);
+		assert_near(c.sizes.at[1].seconds, 3e-3, 3e-6);
+		assert_true(c.matched);
+		lk_vec_free(&c.sizes);
+		remove_folder(folder);
+	}
+}
+
+/* ---- loaders ---- */
+
+static lk_stalls_seen see(const char *folder) {
+	lk_stalls_seen s;
+	lk_error err = {0};
+	if (lk_stalls_see(folder, 2, 100, &s, &err) != LK_OK) fail_msg("%s", err.what);
+	return s;
+}
+
+/* Reads in bursts tell preparation; single ones, or none, do not. */
+static void test_bursts(void **state) {
+	(void)state;
+	for (int samples = 0; samples <= 12; samples += samples < 2 ? 1 : 5) {
+		char folder[64];
+		step_times t = usual;
+		t.samples = samples;
+		write_run(folder, &t, "a", "a");
+		lk_stalls_seen s = see(folder);
+		if (samples < 3) assert_true(isnan(s.times.preparation));
+		else assert_near(s.times.preparation, samples * 350e-6, 1e-6);
+		remove_folder(folder);
+	}
+}
+
+/* A thread beside the main one that reads and decodes for `busy` of the step of 10 ms, and rests. */
+static void write_threads(const char *folder, int64_t decode, int samples) {
+	writer w;
+	begin(&w, folder, 0, 2, "a", moment_ahead());
+	for (int s = 0; s < 40; s++) {
+		int64_t from = w.now;
+		for (int i = 0; i < samples; i++) {
+			file(&w, &w.other, LK_RECORD_READ, 4096, 50 * US);
+			w.now += decode;
+		}
+		w.now = from + 9 * MS;
+		allreduce(&w, 1 << 16, MS);
+	}
+	finish(&w);
+}
+
+static void test_threads(void **state) {
+	(void)state;
+	char folder[64];
+	new_folder(folder);
+	write_threads(folder, 200 * US, 8); /* 2 ms of 10: hidden */
+	lk_stalls_seen s = see(folder);
+	assert_true(s.loader.apart);
+	assert_near(s.times.preparation, 0, 1e-9);
+	assert_near(s.loader.busy, 8 * 50e-6, 1e-8);
+	assert_near(s.loader.own, 8 * 200e-6, 1e-6);
+	assert_near(s.loader.threads, 1, 1e-9);
+	remove_folder(folder);
+}
+
+/* ---- a whole answer from a recording ---- */
+
+static void test_answer(void **state) {
+	(void)state;
+	char folder[64];
+	lk_stalls_request q;
+	lk_stalls_answer *x;
+	lk_error err = {0};
+	write_run(folder, &usual, "a", "b");
+	lk_stalls_defaults(&q);
+	q.recording = folder, q.what_ifs = "network=2\nspeed=2,cache=1";
+	if (lk_stalls(&q, &x, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	assert_int_equal(x->hosts, 2);
+	assert_near(x->parts[LK_STALL_NETWORK].seconds, 3.2e-3, 1e-5);
+	assert_near(x->parts[LK_STALL_PREPARATION].seconds, 2.8e-3, 1e-5);
+	assert_near(x->parts[LK_STALL_COMPUTE].seconds, 5e-3 + 0.35e-3, 2e-5);
+	assert_int_equal(x->parts[LK_STALL_NETWORK].basis, LK_STALLS_ESTIMATED);
+	assert_int_equal(x->parts[LK_STALL_FETCH].basis, LK_STALLS_UNKNOWN);
+	assert_int_equal(x->change_count, 2);
+	assert_near(x->changes[0].step_s, x->step_s - 1.6e-3, 1e-5);
+	assert_near(x->changes[1].step_s, x->step_s - 2.675e-3, 1e-5);
+	assert_near(x->changes[0].closed_s, x->changes[0].step_s, 1e-6);
+	assert_near(x->buckets.per_byte_s * (1 << 20) + x->buckets.per_call_s, 3e-3, 5e-6);
+	lk_stalls_free(x);
+	lk_stalls_free(NULL);
+	remove_folder(folder);
+}
+
+static void test_refused(void **state) {
+	(void)state;
+	lk_stalls_request q;
+	lk_stalls_answer *x;
+	lk_error err = {0};
+	lk_stalls_defaults(&q);
+	assert_int_equal(lk_stalls(&q, &x, &err), LK_ERR_INPUT);
+	q.recording = scratch;
+	assert_int_equal(lk_stalls(&q, &x, &err), LK_ERR_INPUT);
+	assert_non_null(strstr(err.what, "no recording"));
+	q.repeats = 0;
+	assert_int_equal(lk_stalls(&q, &x, &err), LK_ERR_INPUT);
+}
+
+/* ---- the page cache ---- */
+
+static void test_cache(void **state) {
+	(void)state;
+	enum { SIZE = 4 * MB };
+	char *bytes = calloc(1, SIZE);
+	struct statfs fs;
+	lk_cache_state c;
+	assert_non_null(bytes);
+	const char *paths[] = {"", "/no/such/file", scratch, "/dev/null"};
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/data", scratch);
+	write_bytes(path, bytes, SIZE);
+	free(bytes);
+	paths[0] = path;
+	lk_cache_warm(paths, 4, &c);
+	assert_int_equal(c.files, 1);
+	assert_int_equal(c.unreadable, 3);
+	assert_true(c.bytes == SIZE);
+	if (isnan(c.resident)) skip(); /* a file system that does not tell */
+	assert_near(c.resident, 1, 1e-9);
+	assert_int_equal(statfs(scratch, &fs), 0);
+	if (fs.f_type == 0x01021994) skip(); /* tmpfs: its files are the page cache */
+	lk_cache_evict(paths, 4, &c);
+	assert_true(c.resident < 0.05);
+	lk_cache_warm(paths, 1, &c);
+	assert_near(c.resident, 1, 1e-9);
+	lk_cache_look(paths, 1, &c);
+	assert_near(c.resident, 1, 1e-9);
+	lk_cache_look(paths, 0, &c);
+	assert_true(c.files == 0 && isnan(c.resident));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_times),   cmocka_unit_test(test_no_steps), cmocka_unit_test(test_comm),
+		cmocka_unit_test(test_bursts),  cmocka_unit_test(test_threads),  cmocka_unit_test(test_answer),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_cache),
+	};
+	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+}
