@@ -95,8 +95,8 @@ typedef struct lk_stalls_loader {
 	bool apart;              /* not the main thread's */
 	double threads;          /* that read */
 } lk_stalls_loader;
-/* Of the calls from `from` to `to`, which are `steps` steps. */
-lk_status lk_stalls_see_loader(const lk_recorded_run *run, int64_t from, int64_t to, int steps, lk_stalls_loader *out,
+/* Of the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
+lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps, lk_stalls_loader *out,
                                lk_error *err);
 
 /* ---- stalls_comm.c ---- */

@@ -107,7 +107,7 @@ static lk_status see_rank(viewer *v, const char *path, const lk_recorded_run *ru
 	if (count < 1) return LK_OK;
 	int64_t from = steps->begin.at[first], to = steps->begin.at[first + count];
 	add_main(run, from, to, &reading, &writing, &comms);
-	LK_TRY(lk_stalls_see_loader(run, from, to, count, &l, err));
+	LK_TRY(lk_stalls_see_loader(run, steps->begin.at + first, count, &l, err));
 	LK_TRY(quick_step(steps, first, count, &quick, err));
 	s->steps = s->ranks && s->steps < count ? s->steps : count;
 	s->ranks++;

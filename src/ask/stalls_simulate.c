@@ -2,7 +2,8 @@
  *
  * Steps are fetched by the device one after another, prepared by the workers in turn, each work as long as one thread needs,
  * and used by the step. A loader beside the step has AHEAD batches per worker on their way or waiting, beside the one in
- * use, as PyTorch's DataLoader has (prefetch_factor); one that the step waits for begins a batch when the step before is over, and its workers share it. */
+ * use, as PyTorch's DataLoader has (prefetch_factor); one that the step waits for begins a batch when the step before is over,
+ * and its workers share it. */
 #include <math.h>
 
 #include "ask/lifted_run.h"
