@@ -1,12 +1,19 @@
-/* stalls_comm.c: communication of a recorded run: before and behind the last rank's arrival, inside and across hosts.
+/* stalls_comm.c: communication of a recorded run: waiting for own code of others and transfer, inside and across hosts.
  *
- * The ranks are put on one clock and their calls matched as `explain` does; but ranks of one host have one clock already, which
- * is exact where an alignment by ends of calls is not. What shows of a call is what no own code of the rank runs beside. A group whose ranks have several hosts is the network's, whatever part of its work stays on a host. */
+ * The ranks are put on one clock and their calls matched as `explain` does; but ranks of one host have one clock already,
+ * which is exact where an alignment by ends of calls is not. What shows of a call is what no own code of the rank runs
+ * beside. A group whose ranks have several hosts is the network's, whatever part of its work stays on a host.
+ *
+ * Ranks do not leave a collective together, least so over a network; what they then wait for in the next one is the transfer
+ * of the one before. So where all members of a collective come from one and the same other one, a rank waits for the own
+ * code that the slowest of them had since, less its own; no clock is needed for that. Elsewhere it waits for the last
+ * arrival on the common clock. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ask/explain.h"
+#include "ask/explain_parts.h"
 #include "ask/stalls_parts.h"
 #include "ask/traced_step.h"
 #include "base/stats.h"
@@ -15,6 +22,7 @@ typedef struct sorter {
 	lk_traces *traces;
 	lk_stalls_comm *out;
 	uint32_t *host;          /* [captures] */
+	uint32_t **before;       /* [captures][events] */
 	int64_t *clock;          /* [captures] the host's own clock when the capture's time was 0 */
 	int steps;
 	char window[48];
@@ -61,25 +69,78 @@ static bool across_hosts(const sorter *s, const lk_run_group *g) {
 	return false;
 }
 
-static bool named_across(const sorter *s, const char *name) {
+/* ---- what shows ---- */
+
+/* By event of a capture: the call of communication that was over before, LK_NONE where there is none or it was not over. */
+static lk_status find_before(sorter *s, const lk_explain_work *w, lk_error *err) {
+	for (uint32_t r = 0; r < w->count; r++) {
+		const lk_rank_work *rank = &w->rank[r];
+		uint32_t *before = s->before[r] = malloc(((size_t)rank->c->count + 1) * sizeof *before);
+		if (!before) return lk_oom(err);
+		memset(before, 0xff, ((size_t)rank->c->count + 1) * sizeof *before);
+		for (size_t i = 1; i < rank->comms.count; i++) {
+			uint32_t event = rank->comms.at[i].event, last = rank->comms.at[i - 1].event;
+			if (lk_event_end(rank->c, last) <= rank->c->start_ns[event]) before[event] = last;
+		}
+	}
+	return LK_OK;
+}
+
+/* Own code of a member since the call before; *match is that call's. */
+static int64_t since(const sorter *s, const lk_match_member *m, const lk_match **match) {
+	const lk_capture *c = s->traces->capture[m->capture];
+	uint32_t last = s->before[m->capture][m->event];
+	*match = last == LK_NONE ? NULL : lk_traces_match(s->traces, m->capture, last);
+	return *match ? c->start_ns[m->event] - lk_event_end(c, last) : 0;
+}
+
+/* Nanoseconds that a rank waits for others, as much as shows. */
+static int64_t waiting_of(const sorter *s, const lk_rank_comm *comm, uint32_t capture, const lk_match *m) {
+	const lk_match *first = NULL, *other;
+	int64_t own = 0, most = 0;
+	for (uint32_t i = m->begin; i < m->end; i++) {
+		const lk_match_member *one = &s->traces->members.at[i];
+		int64_t code = since(s, one, &other);
+		if (!other || (first && other != first)) return comm->exposed_wait_ns;
+		first = other;
+		if (code > most) most = code;
+		if (one->capture == capture) own = code;
+	}
+	if (first->end - first->begin != m->end - m->begin) return comm->exposed_wait_ns; /* others were in that one too */
+	return most - own < comm->exposed_ns ? most - own : comm->exposed_ns;
+}
+
+static bool is_network(const sorter *s, uint32_t capture, uint32_t event, const lk_match *m) {
+	if (m) return across_hosts(s, &s->traces->groups.at[m->group]);
+	const lk_comm_note *note = lk_capture_comm(s->traces->capture[capture], event);
+	const char *name = note ? lk_capture_text(s->traces->capture[capture], note->group_text) : "";
 	for (size_t i = 0; i < s->traces->groups.count; i++)
 		if (strcmp(s->traces->groups.at[i].name, name) == 0) return across_hosts(s, &s->traces->groups.at[i]);
 	return s->out->hosts > 1;
 }
 
-/* ---- what shows ---- */
-
-static void add_rows(sorter *s, const lk_explanation *x) {
-	double per = 1e-9 / ((double)x->rank_count * s->steps);
-	s->out->matched = true;
-	for (int i = 0; i < x->comm_count; i++) {
-		const lk_explain_comm *c = &x->comm[i];
-		double wait = per * (double)c->exposed_wait_ns, moved = per * (double)(c->exposed_ns - c->exposed_wait_ns);
-		s->out->waiting += wait;
-		if (named_across(s, c->group)) s->out->network += moved;
-		else s->out->interconnect += moved;
-		if (c->matched < c->count && c->group_size > 1) s->out->matched = false;
+static void add_rank(sorter *s, const lk_rank_work *rank, uint32_t capture) {
+	int64_t waiting = 0, moved[2] = {0, 0};
+	for (size_t i = 0; i < rank->comms.count; i++) {
+		const lk_rank_comm *comm = &rank->comms.at[i];
+		const lk_match *m = lk_traces_match(s->traces, capture, comm->event);
+		int64_t wait = m && m->end - m->begin > 1 ? waiting_of(s, comm, capture, m) : 0;
+		waiting += wait;
+		moved[is_network(s, capture, comm->event, m)] += comm->exposed_ns - wait;
 	}
+	double per = 1e-9 / ((double)s->traces->count * s->steps);
+	s->out->waiting += per * (double)waiting;
+	s->out->interconnect += per * (double)moved[0], s->out->network += per * (double)moved[1];
+}
+
+static lk_status add_ranks(sorter *s, const lk_explanation *x, lk_error *err) {
+	const lk_explain_work *w = x->memory_owner;
+	s->before = calloc(w->count + 1, sizeof *s->before);
+	lk_status status = s->before ? find_before(s, w, err) : lk_oom(err);
+	for (uint32_t r = 0; status == LK_OK && r < w->count; r++) add_rank(s, &w->rank[r], r);
+	for (uint32_t r = 0; s->before && r < w->count; r++) free(s->before[r]);
+	free(s->before);
+	return status;
 }
 
 /* ---- transfer by size ---- */
@@ -91,18 +152,15 @@ static bool in_window(const sorter *s, const lk_match_member *m, const lk_captur
 	       at < lk_traces_time(s->traces, 0, steps->at[first + s->steps - 1].end_ns);
 }
 
-/* From the last arrival to the first end, on the common clock. */
+/* The shortest of the members' calls: that of the one who waited least. */
 static double transfer_of(const sorter *s, const lk_match *m) {
-	int64_t arrived = INT64_MIN, end = INT64_MAX;
+	int64_t least = INT64_MAX;
 	for (uint32_t i = m->begin; i < m->end; i++) {
 		const lk_match_member *one = &s->traces->members.at[i];
-		const lk_capture *c = s->traces->capture[one->capture];
-		int64_t from = lk_traces_time(s->traces, one->capture, c->start_ns[one->event]);
-		int64_t to = lk_traces_time(s->traces, one->capture, lk_event_end(c, one->event));
-		if (from > arrived) arrived = from;
-		if (to < end) end = to;
+		int64_t took = s->traces->capture[one->capture]->dur_ns[one->event];
+		if (took < least) least = took;
 	}
-	return end > arrived ? 1e-9 * (double)(end - arrived) : 0;
+	return 1e-9 * (double)least;
 }
 
 static bool is_bulk(const lk_match *m) {
@@ -191,9 +249,9 @@ static lk_status sort_out(sorter *s, int warmup, int steps, lk_explanation **x, 
 	request.steps = s->window;
 	s->out->ranks = (int)s->traces->count;
 	LK_TRY(lk_explain_make(s->traces, &request, x, err));
-	add_rows(s, *x);
+	status = add_ranks(s, *x, err);
 	lk_explain_free(*x);
-	return LK_OK;
+	return status;
 }
 
 lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out, lk_error *err) {

@@ -108,7 +108,6 @@ typedef struct lk_stalls_comm {
 	lk_stalls_sizes sizes;   /* of the group with most bytes, ascending */
 	char group[128];
 	bool bucket_network;     /* it spans hosts */
-	bool matched;            /* waiting was told from transfer */
 } lk_stalls_comm;
 /* Of the ranks' recordings in the folder, steps `warmup` and on, at most `steps`. */
 lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out, lk_error *err);
