@@ -55,7 +55,7 @@ def sh(*words, **more):
 
 class Bench:
     def __init__(self, asked, folder):
-        self.asked, self.folder, self.missed = asked, folder, []
+        self.asked, self.folder, self.missed, self.runs = asked, folder, [], 0
         self.environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", NO_COLOR="1")
         sh("make", "-s", "-C", ROOT / "examples/train", f"OUT={folder}")
         self.launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
@@ -76,7 +76,9 @@ class Bench:
         return 1e-3 * float(found[1])
 
     def stalls(self, launcher, configurations, more=(), before=(), settings=None, what_if=()):
-        words = [*before, self.asked.lockstep, "stalls", "--yes", "-o", "json", "--steps", str(self.asked.steps), "--repeats",
+        kept = ["--out", f"{self.asked.keep}/{self.runs}"] if self.asked.keep else []
+        self.runs += 1
+        words = [*before, self.asked.lockstep, "stalls", "--yes", "-o", "json", *kept, "--steps", str(self.asked.steps), "--repeats",
                  str(self.asked.repeats), "--configurations", configurations]
         for line in what_if:
             words += ["--what-if", line]
@@ -239,8 +241,9 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lockstep", default=str(ROOT / "build/release/lockstep"))
+    parser.add_argument("--keep", help="folder that keeps the recordings")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("which", nargs="*", default=[])
     asked = parser.parse_args()
     every = ["delay", "decode", "disk", "network", "cores"]
