@@ -92,12 +92,10 @@ class Bench:
 
     def alternate(self, *runs):
         """Medians of runs that alternate, and the largest spread of equal ones."""
-        times = [[run() for _ in range(self.asked.repeats)] for run in runs] if self.asked.repeats == 1 else None
-        if times is None:
-            times = [[] for _ in runs]
-            for _ in range(self.asked.repeats):
-                for mine, run in zip(times, runs):
-                    mine.append(run())
+        times = [[] for _ in runs]
+        for _ in range(self.asked.repeats):
+            for mine, run in zip(times, runs):
+                mine.append(run())
         middles = [statistics.median(t) for t in times]
         spread = max(max(t) / min(t) - 1 for t in times)
         return middles, spread
@@ -128,11 +126,8 @@ class Bench:
         sh("mpicc", "-shared", "-fPIC", "-o", library, source)
         slow = {"LD_PRELOAD": str(library)}
         truth, spread = self.alternate(lambda: self.train(self.launcher), lambda: self.train(self.launcher, settings=slow))
-        # lockstep is not slowed, the command is
-        launcher = ["env", f"LD_PRELOAD={library}"]
         plain = self.stalls(self.launcher, "null,hot")
         slowed = self.stalls(self.launcher, "null,hot", settings=slow)
-        del launcher
         self.report("delay", "interconnect", plain, slowed, truth, spread)
 
     def decode(self):
@@ -215,20 +210,21 @@ class Bench:
     def hosts(self, names, agent):
         launcher = [str(agent), "10.77.0.1", "mpirun", "--host", "10.77.0.1:1,10.77.0.2:1", "--mca", "plm_rsh_agent", str(agent),
                     "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "10.77.0.0/24", "--mca", "oob_tcp_if_include",
-                    "10.77.0.0/24", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]
+                    "10.77.0.0/24", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none", "--mca", "btl_tcp_links", "2"]
 
-        def rate(text):
+        def rate(megabits):
+            # half a millisecond of the rate passes at once: ten times the rate is ten times that too
             for which, device in (("a", "vA"), ("b", "vB")):
                 subprocess.run(["ip", "netns", "exec", names[which], "tc", "qdisc", "del", "dev", device, "root"],
                                capture_output=True)
-                sh("ip", "netns", "exec", names[which], "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", text,
-                   "burst", "64kb", "latency", "50ms")
+                sh("ip", "netns", "exec", names[which], "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate",
+                   f"{megabits}mbit", "burst", str(int(megabits * 1e6 / 8 * 5e-4)), "latency", "10ms")
 
-        def limited(text):
-            rate(text)
+        def limited(megabits):
+            rate(megabits)
             return self.train(launcher)
 
-        slow, fast = "300mbit", "3gbit"
+        slow, fast = 200, 2000
         truth, spread = self.alternate(lambda: limited(fast), lambda: limited(slow))
         rate(fast)
         plain = self.stalls(launcher, "null,hot")

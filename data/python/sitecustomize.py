@@ -6,6 +6,7 @@ LOCKSTEP_LOADER_REPEAT=K     batches that are repeated; not set: the loader as i
 """
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import os
 import sys
 

@@ -180,15 +180,17 @@ static void split_fetch(const lk_stalls_rounds *r, lk_stalls_answer *out) {
 /* The rest of the step. Its interval is that of the shortest configuration. */
 static void split_compute(const lk_stalls_rounds *r, lk_stalls_answer *out) {
 	double rest = out->step_s;
-	int shortest = has(r, LK_STALLS_ONE) ? LK_STALLS_ONE : has(r, LK_STALLS_NULL) ? LK_STALLS_NULL : -1;
+	int shortest = 0;
+	while (shortest <= LK_STALLS_READY && !has(r, (lk_stalls_configuration)shortest)) shortest++;
+	bool known = shortest <= LK_STALLS_READY;
 	for (int k = 0; k < LK_STALL_KINDS; k++)
 		if (k != LK_STALL_COMPUTE && !isnan(out->parts[k].seconds)) rest -= out->parts[k].seconds;
 	lk_estimate e = {rest, NAN, NAN};
-	if (shortest >= 0) {
+	if (known) {
 		lk_estimate own = mean_of(r, (lk_stalls_configuration)shortest, FIELD(step));
 		e.low = rest + own.low - own.mean, e.high = rest + own.high - own.mean;
 	}
-	put(out, LK_STALL_COMPUTE, e, out->step_s, shortest >= 0 ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED, "the rest");
+	put(out, LK_STALL_COMPUTE, e, out->step_s, known ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED, "the rest");
 	out->parts[LK_STALL_COMPUTE].factor = NAN;
 	out->parts[LK_STALL_COMPUTE].named = false;
 }

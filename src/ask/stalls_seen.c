@@ -157,7 +157,8 @@ lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_see
 static lk_status add_file(viewer *v, const lk_recorded_run *run, const lk_recorded_call *call, lk_error *err) {
 	const lk_recorded_name *name = lk_recorded_find(&run->files, call->process, call->record.object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
-	if (*path != '/') return LK_OK; /* a pipe, a memory file, or its name was dropped */
+	/* a pipe, shared memory, or its name was dropped */
+	if (*path != '/' || strncmp(path, "/dev/", 5) == 0) return LK_OK;
 	uint32_t number = lk_intern_id(v->paths, path);
 	if (number == UINT32_MAX) return lk_oom(err);
 	if (number > v->files->count) {
@@ -182,9 +183,14 @@ static lk_status see_files(viewer *v, const char *path, const lk_recorded_run *r
 	return LK_OK;
 }
 
+static bool comes_first(const viewer *v, size_t a, size_t b) {
+	if (v->bytes.at[a] != v->bytes.at[b]) return v->bytes.at[a] > v->bytes.at[b];
+	return strcmp(v->files->at[a], v->files->at[b]) < 0;
+}
+
 static void largest_first(viewer *v) {
 	for (size_t i = 1; i < v->files->count; i++)
-		for (size_t k = i; k > 0 && v->bytes.at[k] > v->bytes.at[k - 1]; k--) {
+		for (size_t k = i; k > 0 && comes_first(v, k, k - 1); k--) {
 			double bytes = v->bytes.at[k];
 			const char *path = v->files->at[k];
 			v->bytes.at[k] = v->bytes.at[k - 1], v->files->at[k] = v->files->at[k - 1];
