@@ -207,13 +207,15 @@ static bool maps_uring(void) {
 /* Of this process, not of the parent of a vfork, whose memory it shares. */
 void lp_leave_process(void) {
 	struct rusage use;
+	bool uring = (lp_state.on || lp_guard.on) && maps_uring();
+	if (lp_guard.on && uring) lp_guard_tell(program_invocation_short_name, "has an io_uring, whose writes are not guarded");
 	if (!lp_state.on || !lp_state.gate->open || lp_thread.busy) return;
 	lk_recording_head *head = lp_state.recorder.head;
 	if (head->pid != (uint32_t)getpid()) return;
 	int code = errno;
 	if (getrusage(RUSAGE_SELF, &use) == 0)
 		head->major_faults = (uint64_t)use.ru_majflt, head->storage_bytes = (uint64_t)use.ru_inblock * 512;
-	if (maps_uring()) __atomic_fetch_or(&head->seen, LK_RECORDED_URING, __ATOMIC_RELAXED);
+	if (uring) __atomic_fetch_or(&head->seen, LK_RECORDED_URING, __ATOMIC_RELAXED);
 	__atomic_store_n(&head->end_ns, lp_now(), __ATOMIC_RELEASE);
 	errno = code;
 }
