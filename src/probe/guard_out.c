@@ -194,6 +194,7 @@ LP_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
 	LP_REAL(connect)
 	struct sockaddr_un other;
 	bool failed = false;
+	lp_file_forget(fd);
 	if (!lp_guard_active()) return real(fd, to, length);
 	look_at_connection(fd, to, length, __builtin_return_address(0));
 	if (moved_name(to, length, false, &other, &failed)) return real(fd, (void *)&other, sizeof other);

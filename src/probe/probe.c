@@ -115,6 +115,7 @@ static bool begin_recording(void) {
 	lp_thread.place = (lk_record_place){0}; /* of a forked child: those of its parent, which are no longer mapped */
 	lp_thread.last = NULL;
 	lp_files_reset();
+	lp_sockets_reset();
 	lp_mpi_reset();
 	lp_state.gate->open = 1;
 	measure_cost();
@@ -184,6 +185,9 @@ __attribute__((constructor)) static void begin_process(void) {
 	lp_mode_read();
 	const char *marker = getenv("LOCKSTEP_RECORD_MARKER");
 	if (marker && strlen(marker) < sizeof lp_state.marker) strcpy(lp_state.marker, marker);
+	uint64_t rank = number(getenv("RANK"), UINT64_MAX), world = number(getenv("WORLD_SIZE"), 0);
+	lp_state.rank = -1;
+	if (rank < world && world < 1 << 24) lp_state.rank = (int)rank, lp_state.world = (int)world;
 	has_key = pthread_key_create(&thread_ends, end_thread) == 0;
 	if (program && named(program, program_invocation_short_name)) lp_arm();
 }
