@@ -12,6 +12,7 @@
  * as that of any other; then every place where the tokens of one period occur in order is a step. A step begins where the
  * call before its first one ended. That stretch's first call is the first one of the program's loop, so that all ranks of
  * a run begin alike. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,49 +202,62 @@ static int64_t pause_before(const lk_recorded_run *run, const tokens *t, size_t 
 	return pause > 0 ? pause : 0;
 }
 
-/* The pause from which on calls belong to different batches: where sorted pauses grow most at once, by three times at least;
- * 0 none. */
-static int64_t long_pause(const lk_recorded_run *run, const tokens *t, int64_t *pauses) {
-	static const double GROWS = 3;
-	double most = GROWS;
+typedef struct batches {
+	const lk_recorded_run *run;
+	const tokens *tokens;
+	int64_t *length, *sorted; /* calls of each batch */
+	uint32_t *begin;         /* its first one */
+	size_t count;
+} batches;
+
+/* Parts the calls at all pauses that are so long; the share of batches that are as long as the one in the middle. */
+static double part(batches *b, int64_t pause) {
+	size_t n = b->tokens->call.count, first = 0, same = 0;
+	int64_t length = 0;
+	b->count = 0;
+	for (size_t i = 1; i <= n; i++) {
+		const lk_record_entry *r = &b->run->calls.at[b->tokens->call.at[i - 1]].record;
+		length += r->kind == LK_RECORD_READ || r->kind == LK_RECORD_WRITE ? r->io.count : 1;
+		if (i < n && pause_before(b->run, b->tokens, i) < pause) continue;
+		b->length[b->count] = length, b->begin[b->count++] = b->tokens->call.at[first];
+		length = 0, first = i;
+	}
+	memcpy(b->sorted, b->length, b->count * sizeof *b->length);
+	qsort(b->sorted, b->count, sizeof *b->sorted, ascending);
+	for (size_t i = 0; i < b->count; i++) same += b->length[i] == b->sorted[b->count / 2];
+	return (double)same / (double)b->count;
+}
+
+/* The pause that parts the calls into batches that are alike, of those longer than half of all; the longest of the best. */
+static int64_t best_pause(batches *b, int64_t *pauses) {
+	enum { TRIED = 64 };
+	static const double ENOUGH = 0.8;
+	double best = ENOUGH;
 	int64_t found = 0;
-	size_t n = t->call.count - 1;
-	for (size_t i = 0; i < n; i++) pauses[i] = pause_before(run, t, i + 1);
+	size_t n = b->tokens->call.count - 1;
+	for (size_t i = 0; i < n; i++) pauses[i] = pause_before(b->run, b->tokens, i + 1);
 	qsort(pauses, n, sizeof *pauses, ascending);
-	for (size_t i = n / 2; i + REPEATS <= n; i++) {
-		double grows = (double)pauses[i] / (double)(pauses[i - 1] > 1000 ? pauses[i - 1] : 1000);
-		if (i && grows >= most) most = grows, found = pauses[i];
+	double low = pauses[n / 2] > 1 ? (double)pauses[n / 2] : 1, high = (double)pauses[n - 1];
+	for (int i = TRIED; i > 0 && high > low; i--) {
+		int64_t pause = (int64_t)(low * pow(high / low, (double)i / TRIED));
+		double share = part(b, pause);
+		if (b->count > REPEATS && b->sorted[b->count / 2] > 1 && share > best) best = share, found = pause;
 	}
 	return found;
 }
 
-/* Batches of equally many calls with long pauses between them: at least four fifths of the batches are as long as the one in
- * the middle. */
+/* Batches of equally many calls with long pauses between them are steps. */
 static lk_status by_pauses(const lk_recorded_run *run, const tokens *t, lk_recorded_steps *out, lk_error *err) {
-	size_t n = t->call.count, batches = 0, same = 0, first = 0;
-	int64_t length = 0;
-	if (n < 2 * REPEATS) return LK_OK;
-	int64_t *pauses = malloc(n * sizeof *pauses), *lengths = malloc(n * sizeof *lengths);
-	uint32_t *begins = malloc(n * sizeof *begins);
-	int64_t pause = pauses && lengths && begins ? long_pause(run, t, pauses) : 0;
-	lk_status status = pauses && lengths && begins ? LK_OK : lk_oom(err);
-	for (size_t i = 1; pause && i <= n; i++) {
-		const lk_record_entry *r = &run->calls.at[t->call.at[i - 1]].record;
-		length += r->kind == LK_RECORD_READ || r->kind == LK_RECORD_WRITE ? r->io.count : 1;
-		if (i < n && pause_before(run, t, i) < pause) continue;
-		lengths[batches] = length, begins[batches++] = t->call.at[first];
-		length = 0, first = i;
-	}
-	if (batches) {
-		memcpy(pauses, lengths, batches * sizeof *lengths);
-		qsort(pauses, batches, sizeof *pauses, ascending);
-		for (size_t i = 0; i < batches; i++) same += lengths[i] == pauses[batches / 2];
-	}
-	for (size_t i = 0; status == LK_OK && batches > REPEATS && 5 * same >= 4 * batches && i < batches; i++)
-		if (lengths[i] == pauses[batches / 2]) status = add_moment(out, run->calls.at[begins[i]].record.start_ns, err);
-	free(begins);
-	free(pauses);
-	free(lengths);
+	size_t n = t->call.count;
+	if (n < 2 * REPEATS || n > LOOKED_AT) return LK_OK;
+	batches b = {run, t, malloc(n * sizeof *b.length), malloc(n * sizeof *b.sorted), malloc(n * sizeof *b.begin), 0};
+	int64_t *pauses = malloc(n * sizeof *pauses);
+	lk_status status = b.length && b.sorted && b.begin && pauses ? LK_OK : lk_oom(err);
+	int64_t pause = status == LK_OK ? best_pause(&b, pauses) : 0;
+	if (pause) part(&b, pause);
+	for (size_t i = 0; pause && status == LK_OK && i < b.count; i++)
+		if (b.length[i] == b.sorted[b.count / 2]) status = add_moment(out, run->calls.at[b.begin[i]].record.start_ns, err);
+	free(b.length), free(b.sorted), free(b.begin), free(pauses);
 	return status;
 }
 
