@@ -4,8 +4,8 @@
  * call that waits for it. A blocking call of communication is a launch, the communication on a stream of its own, and a
  * wait; a non-blocking one lasts from its begin until something waited for it, which is the latest it can have ended.
  *
- * Of a program that communicates by sockets, it is communication when the main thread waits while connections carry
- * something, whichever thread serves them; when it waits and then reads a pipe, it waits for its loader. */
+ * Of a program that communicates by sockets, it is communication while connections carry something, whichever thread serves
+ * them, and while the main thread waits for that; when it waits and then reads a pipe, it waits for its loader. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,13 +263,37 @@ static bool pipe_follows(const shower *s, uint32_t index) {
 	return false;
 }
 
-static lk_status add_traffic(shower *s, uint32_t lane, const lk_record_entry *r, double bytes) {
-	uint32_t event;
+static bool is_wait(const shower *s, const lk_recorded_call *call) {
+	return !call->process && call->record.kind == LK_RECORD_WAIT && call->record.thread == s->run->main_thread;
+}
+
+static lk_status add_burst(shower *s, const lk_record_entry *r, uint16_t thread) {
+	uint32_t event, lane = lk_capture_lane(s->c, false, s->run->head.pid, thread);
 	int64_t end = r->end_ns > r->start_ns + 2 ? r->end_ns : r->start_ns + 2;
-	lk_record_entry all = {.bytes = (int64_t)bytes};
+	if (lane == LK_NONE) return s->run->strange++, LK_OK;
 	LK_TRY(add_work(s, lane, BLOCKING, s->sockets, r->start_ns, r->start_ns + 1, end, &event));
-	LK_TRY(add_note(s, event, &all, LK_OP_COUNT, -1));
-	return add_wait(s, lane, BLOCKING, false, r->start_ns + 1, end);
+	return add_note(s, event, r, LK_OP_COUNT, -1);
+}
+
+/* Traffic of all threads, and the main thread's waits for it, as one communication where they touch. */
+static lk_status add_traffic(shower *s) {
+	static const int64_t APART_NS = 200000;
+	lk_record_entry all = {.start_ns = -1};
+	uint16_t thread = 0;
+	for (size_t i = 0; i <= s->run->calls.count && s->traffic.count; i++) {
+		const lk_recorded_call *call = i < s->run->calls.count ? &s->run->calls.at[i] : NULL;
+		bool moves = call && is_traffic(s, call);
+		if (call && !moves && !(is_wait(s, call) && !pipe_follows(s, (uint32_t)i))) continue;
+		const lk_record_entry *r = call ? &call->record : NULL;
+		if (!r || all.start_ns < 0 || r->start_ns > all.end_ns + APART_NS) {
+			if (all.start_ns >= 0 && all.bytes) LK_TRY(add_burst(s, &all, thread));
+			if (r) all = (lk_record_entry){.start_ns = r->start_ns, .end_ns = r->end_ns};
+		}
+		if (!r) break;
+		if (r->end_ns > all.end_ns) all.end_ns = r->end_ns;
+		if (moves) all.bytes += r->bytes, thread = r->thread;
+	}
+	return LK_OK;
 }
 
 /* A call of the main thread that waits, or that moves bytes itself. */
@@ -280,7 +304,7 @@ static lk_status add_waiting(shower *s, uint32_t lane, uint32_t index) {
 	bool pipe = r->kind == LK_RECORD_WAIT ? pipe_follows(s, index) : lk_recorded_by_pipe(s->run, call);
 	double bytes = r->kind == LK_RECORD_WAIT ? carried(s, r->end_ns) - carried(s, r->start_ns) : (double)r->bytes;
 	if (pipe) return add(s, LK_EVENT_NOTE, lane, s->from_pipe, r->start_ns, r->end_ns, 0, &event);
-	return bytes > 0 ? add_traffic(s, lane, r, bytes) : LK_OK;
+	return bytes > 0 ? add_wait(s, lane, BLOCKING, false, r->start_ns, r->end_ns) : LK_OK;
 }
 
 /* ---- all ---- */
@@ -383,6 +407,7 @@ static lk_status show(shower *s) {
 	LK_TRY(name_groups(s));
 	LK_TRY(lk_recorded_find_steps(run, &s->steps, s->err));
 	LK_TRY(add_steps(s));
+	LK_TRY(add_traffic(s));
 	LK_TRY(add_calls(s));
 	say(s);
 	return LK_OK;
