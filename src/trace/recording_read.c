@@ -393,6 +393,7 @@ static void say(const shower *s) {
 static lk_status show(shower *s) {
 	lk_recorded_run *run = s->run;
 	lk_capture *c = s->c;
+	c->processor = true;
 	c->rank = run->head.rank >= 0 && run->head.rank < 1 << 30 ? run->head.rank : -1;
 	c->world = run->head.world > 0 && run->head.world < 1 << 30 ? run->head.world : 0;
 	c->origin_ns = run->head.realtime_ns > 0 && run->head.realtime_ns < INT64_MAX / 2 ? run->head.realtime_ns : 0;
