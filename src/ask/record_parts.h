@@ -54,7 +54,7 @@ lk_status lk_record_command(const lk_record_request *request, const lk_probe_set
 
 /* ---- record.c ---- */
 
-/* The most steps that a recording in the folder has so far; 0 while none has any. */
-int lk_record_steps_so_far(const char *folder);
+/* The most steps that a recording in the folder has so far, 0 while none has any; how long one of them takes. */
+int lk_record_steps_so_far(const char *folder, double *step_s);
 
 #endif

@@ -14,6 +14,8 @@
 /* How often steps are counted, at most; which share of the time that may take; how long a command may take to end when it
  * is asked to. */
 static const double LOOK_S = 0.25, LOOK_SHARE = 0.02, GRACE_S = 5;
+/* How much of the time until a step is due passes before the next look, while it is further away than NEAR_S. */
+static const double NEARLY = 0.6, NEAR_S = 0.1;
 
 typedef struct runner {
 	const lk_record_request *request;
@@ -97,6 +99,19 @@ static void ask_to_end(runner *r, lk_record_end why) {
 	r->out->end = why;
 }
 
+/* Once steps are known, the next look is when the last one is due, a little earlier while that is far. */
+static void count_steps(runner *r, double at) {
+	double step_s = 0;
+	int left = r->request->steps - lk_record_steps_so_far(r->folder, &step_s);
+	if (left <= 0) {
+		ask_to_end(r, LK_RECORD_STEPS_DONE);
+		return;
+	}
+	double took = now() - at, due = left * step_s, pause = took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S;
+	if (left < r->request->steps) pause = due > NEAR_S ? NEARLY * due : due - took;
+	r->next_look = now() + (pause > took ? pause : took);
+}
+
 static void look(runner *r) {
 	const lk_record_request *q = r->request;
 	double at = now();
@@ -107,15 +122,15 @@ static void look(runner *r) {
 	if (q->time_limit > 0 && at - r->begin >= q->time_limit) {
 		ask_to_end(r, LK_RECORD_TIME_OVER);
 	} else if (q->steps > 0 && at >= r->next_look) {
-		if (lk_record_steps_so_far(r->folder) >= q->steps) ask_to_end(r, LK_RECORD_STEPS_DONE);
-		double took = now() - at;
-		r->next_look = now() + (took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S);
+		count_steps(r, at);
 	}
 }
 
 /* Until the next signal, or the next moment at which something is to be looked at. */
 static struct timespec pause_of(const runner *r) {
 	double wait = r->request->steps > 0 || r->asked > 0 ? LOOK_S : 1, left = r->begin + r->request->time_limit - now();
+	double due = r->next_look - now();
+	if (r->request->steps > 0 && r->asked == 0 && due < wait) wait = due > 0.001 ? due : 0.001;
 	if (r->request->time_limit > 0 && r->asked == 0 && left < wait) wait = left > 0.001 ? left : 0.001;
 	return (struct timespec){(time_t)wait, (long)((wait - (double)(time_t)wait) * 1e9)};
 }
