@@ -1,5 +1,6 @@
 /* record_run.c: a command in a process group of its own: its start, its end, and what ends it before. Signals are waited
  * for, not handled, so that nothing global is kept. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -92,7 +93,32 @@ static bool ended(runner *r) {
 	return true;
 }
 
+static pid_t parent_of(pid_t process) {
+	char path[40], text[512];
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+	if (fd >= 0) close(fd);
+	text[size > 0 ? size : 0] = '\0';
+	const char *name_ends = strrchr(text, ')'); /* "12 (a name) S 7 ..." */
+	return name_ends && strlen(name_ends) > 4 ? (pid_t)strtol(name_ends + 3, NULL, 10) : 0;
+}
+
+/* What the command has started, in groups of their own too: launchers take their time to pass signals on. */
+static void signal_descendants(pid_t ancestor, int signal) {
+	enum { DEEPEST = 64 };
+	DIR *dir = opendir("/proc");
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		pid_t process = (pid_t)strtol(e->d_name, NULL, 10), at = process;
+		if (process <= 1 || process == ancestor) continue;
+		for (int i = 0; i < DEEPEST && at > 1 && at != ancestor; i++) at = parent_of(at);
+		if (at == ancestor) kill(process, signal);
+	}
+	if (dir) closedir(dir);
+}
+
 static void ask_to_end(runner *r, lk_record_end why) {
+	signal_descendants(r->child, SIGTERM);
 	kill(-r->child, SIGTERM);
 	kill(-r->child, SIGCONT);
 	r->asked = now();
