@@ -118,8 +118,14 @@ int lk_record_steps_so_far(const char *folder, double *step_s) {
 
 /* ---- what a process did ---- */
 
-static void add_call(lk_record_process *p, const lk_record_entry *r, bool pipe) {
-	double seconds = 1e-9 * (double)(r->end_ns - r->start_ns);
+/* A call that waited for several requests left a record for each. */
+static bool is_same_wait(const lk_record_entry *a, const lk_record_entry *b) {
+	return a && a->kind == LK_RECORD_COMM && b->kind == LK_RECORD_COMM && a->comm.part == LK_PART_DONE &&
+	       b->comm.part == LK_PART_DONE && a->thread == b->thread && a->start_ns == b->start_ns && a->end_ns == b->end_ns;
+}
+
+static void add_call(lk_record_process *p, const lk_record_entry *before, const lk_record_entry *r, bool pipe) {
+	double seconds = is_same_wait(before, r) ? 0 : 1e-9 * (double)(r->end_ns - r->start_ns);
 	if (r->kind == LK_RECORD_COMM) {
 		p->comms += r->comm.part != LK_PART_DONE;
 		p->comm_bytes += r->comm.part == LK_PART_MAKE ? 0 : (double)r->bytes;
@@ -193,7 +199,8 @@ static lk_status describe(record_work *w, const char *path, const lk_recorded_ru
 	                         .mode = (int)head->mode, .delay_us = (int)head->delay_us, .left_out = head->left_out,
 	                         .cost_s = 1e-9 * head->cost_ns, .files = (int)run->files.count, .steps = count_steps(steps)};
 	for (size_t i = 0; i < run->calls.count; i++)
-		add_call(p, &run->calls.at[i].record, lk_recorded_by_pipe(run, &run->calls.at[i]));
+		add_call(p, i ? &run->calls.at[i - 1].record : NULL, &run->calls.at[i].record,
+		         lk_recorded_by_pipe(run, &run->calls.at[i]));
 	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > p->wall_s) p->wall_s = 1e-9 * (double)head->end_ns;
 	return p->path && p->program ? step_time(steps, &p->step_s, err) : lk_oom(err);
 }

@@ -100,6 +100,15 @@ LP_EXPORT int posix_spawnp(pid_t *child, const char *path, const posix_spawn_fil
 	SPAWNS(posix_spawnp, true, env, real(child, given, actions, attributes, words, env))
 }
 
+/* What a child of posix_spawn opens it opens inside libc. */
+LP_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd, const char *path, int flags,
+                                               mode_t mode) {
+	LP_REAL(posix_spawn_file_actions_addopen)
+	char room[PATH_MAX];
+	const char *given = lp_guard_active() ? lp_guard_open(AT_FDCWD, path, flags, room) : path;
+	return lp_guard.on && !given ? errno : real(actions, fd, given, flags, mode);
+}
+
 /* Lists of words become arrays; `after` reads what stands behind their end. */
 #define LISTED(first, after)                                                    \
 	int count = 1;                                                              \
