@@ -17,6 +17,7 @@ typedef struct record_work {
 	LK_VEC(lk_record_process) processes;
 	LK_VEC(lk_record_file) files;
 	lk_intern *paths;        /* of the files; a path's place among them is its number - 1 */
+	lk_record_scratch scratch;
 	lk_arena arena;
 	char folder[PATH_MAX];   /* absolute */
 } record_work;
@@ -52,7 +53,7 @@ static lk_status visit(const char *folder, visitor visit_one, void *context, lk_
 	lk_status status = dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
 	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!lk_ends_in(e->d_name, LK_RECORDING_ENDING)) continue;
+		if (e->d_name[0] == '.' || !lk_ends_in(e->d_name, LK_RECORDING_ENDING)) continue;
 		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
 		status = visit_one(context, path, err);
 	}
@@ -76,14 +77,30 @@ static int count_steps(const lk_recorded_steps *steps) {
 	return steps->begin.count ? (int)steps->begin.count - 1 : 0;
 }
 
+static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
+	int count = count_steps(steps);
+	double *each = malloc(((size_t)count + 1) * sizeof *each);
+	*out = NAN;
+	if (!each) return lk_oom(err);
+	for (int i = 0; i < count; i++) each[i] = 1e-9 * (double)(steps->begin.at[i + 1] - steps->begin.at[i]);
+	if (count) *out = lk_median(each, (size_t)count);
+	free(each);
+	return LK_OK;
+}
+
+typedef struct so_far {
+	int steps;
+	double step_s;
+} so_far;
+
 static lk_status most_steps(void *context, const char *path, lk_error *err) {
-	int *most = context;
+	so_far *most = context;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
-	(void)err;
 	if (texts && load(path, texts, &run, &steps)) {
-		if (count_steps(&steps) > *most) *most = count_steps(&steps);
+		if (count_steps(&steps) > most->steps && step_time(&steps, &most->step_s, err) == LK_OK)
+			most->steps = count_steps(&steps);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -91,17 +108,24 @@ static lk_status most_steps(void *context, const char *path, lk_error *err) {
 	return LK_OK;
 }
 
-int lk_record_steps_so_far(const char *folder) {
-	int most = 0;
+int lk_record_steps_so_far(const char *folder, double *step_s) {
+	so_far most = {0};
 	lk_error ignored;
 	visit(folder, most_steps, &most, &ignored);
-	return most;
+	*step_s = most.step_s;
+	return most.steps;
 }
 
 /* ---- what a process did ---- */
 
-static void add_call(lk_record_process *p, const lk_record_entry *r) {
-	double seconds = 1e-9 * (double)(r->end_ns - r->start_ns);
+/* A call that waited for several requests left a record for each. */
+static bool is_same_wait(const lk_record_entry *a, const lk_record_entry *b) {
+	return a && a->kind == LK_RECORD_COMM && b->kind == LK_RECORD_COMM && a->comm.part == LK_PART_DONE &&
+	       b->comm.part == LK_PART_DONE && a->thread == b->thread && a->start_ns == b->start_ns && a->end_ns == b->end_ns;
+}
+
+static void add_call(lk_record_process *p, const lk_record_entry *before, const lk_record_entry *r, bool pipe) {
+	double seconds = is_same_wait(before, r) ? 0 : 1e-9 * (double)(r->end_ns - r->start_ns);
 	if (r->kind == LK_RECORD_COMM) {
 		p->comms += r->comm.part != LK_PART_DONE;
 		p->comm_bytes += r->comm.part == LK_PART_MAKE ? 0 : (double)r->bytes;
@@ -110,6 +134,8 @@ static void add_call(lk_record_process *p, const lk_record_entry *r) {
 		p->reads += r->io.count;
 		p->read_bytes += (double)r->bytes;
 		p->read_s += 1e-9 * (double)r->io.busy_ns;
+	} else if (r->kind == LK_RECORD_SENT || r->kind == LK_RECORD_RECEIVED) {
+		p->socket_bytes += pipe ? 0 : (double)r->bytes;
 	} else if (r->kind == LK_RECORD_WRITE) {
 		p->writes += r->io.count;
 		p->write_bytes += (double)r->bytes;
@@ -161,17 +187,6 @@ static int by_time(const void *a, const void *b) {
 	return s != t ? (s > t ? -1 : 1) : strcmp(x->path, y->path);
 }
 
-static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
-	int count = count_steps(steps);
-	double *each = malloc(((size_t)count + 1) * sizeof *each);
-	*out = NAN;
-	if (!each) return lk_oom(err);
-	for (int i = 0; i < count; i++) each[i] = 1e-9 * (double)(steps->begin.at[i + 1] - steps->begin.at[i]);
-	if (count) *out = lk_median(each, (size_t)count);
-	free(each);
-	return LK_OK;
-}
-
 static lk_status describe(record_work *w, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
                           lk_error *err) {
 	const lk_recording_head *head = &run->head;
@@ -181,8 +196,11 @@ static lk_status describe(record_work *w, const char *path, const lk_recorded_ru
 	*p = (lk_record_process){.path = lk_arena_strdup(&w->arena, path), .rank = head->rank, .world = head->world,
 	                         .program = lk_arena_strdup(&w->arena, lk_escape(head->program, program, sizeof program)),
 	                         .forked = head->root != 0, .whole = head->end_ns > 0, .dropped = run->dropped,
+	                         .mode = (int)head->mode, .delay_us = (int)head->delay_us, .left_out = head->left_out,
 	                         .cost_s = 1e-9 * head->cost_ns, .files = (int)run->files.count, .steps = count_steps(steps)};
-	for (size_t i = 0; i < run->calls.count; i++) add_call(p, &run->calls.at[i].record);
+	for (size_t i = 0; i < run->calls.count; i++)
+		add_call(p, i ? &run->calls.at[i - 1].record : NULL, &run->calls.at[i].record,
+		         lk_recorded_by_pipe(run, &run->calls.at[i]));
 	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > p->wall_s) p->wall_s = 1e-9 * (double)head->end_ns;
 	return p->path && p->program ? step_time(steps, &p->step_s, err) : lk_oom(err);
 }
@@ -214,8 +232,19 @@ static int by_rank(const void *a, const void *b) {
 
 /* ---- why not more ---- */
 
+/* Whether what was to be left out went over sockets. */
+static bool null_by_sockets(const record_work *w) {
+	bool sockets = false, left_out = false;
+	for (size_t i = 0; i < w->processes.count; i++)
+		sockets |= w->processes.at[i].socket_bytes > 0, left_out |= w->processes.at[i].left_out > 0;
+	return sockets && !left_out;
+}
+
 static const char *reason_of(record_work *w, const lk_record_request *r) {
 	char room[LK_PROGRAM_NAME];
+	if (r->mode == LK_RECORD_MODE_NULL && null_by_sockets(w))
+		return "null is refused for what communicates by sockets (gloo): where one collective ends and the next begins is not "
+		       "to be seen there, so that ranks could not leave out the same ones; nothing was left out";
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < w->processes.count; i++) {
@@ -232,7 +261,8 @@ static const char *reason_of(record_work *w, const lk_record_request *r) {
 		                       (unsigned long long)dropped);
 	if (!steps && r->step_marker) return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms) return "no steps: the calls of communication do not repeat; --step-marker says what begins one";
-	if (!steps) return "no steps: the program has no MPI; --step-marker, such as read:NAME, says what begins one";
+	if (!steps)
+		return "no steps: neither communication nor files repeat; --step-marker, such as read:NAME, says what begins one";
 	return "";
 }
 
@@ -243,9 +273,12 @@ static lk_status work(record_work *w, const lk_record_request *r, lk_error *err)
 	lk_run_end end;
 	const char *out = r->out ? r->out : "recording";
 	LK_TRY(make_folder(w, out, err));
-	lk_status status = lk_probe_settings_of(r, w->folder, &w->arena, &settings, err);
+	lk_status status = lk_record_scratch_open(r, w->folder, &w->scratch, err);
+	if (status == LK_OK) status = lk_probe_settings_of(r, w->folder, w->scratch.path, &w->arena, &settings, err);
 	if (status == LK_OK) status = lk_record_command(r, &settings, w->folder, &end, err);
 	lk_vec_free(&settings);
+	if (status == LK_OK) status = lk_record_scratch_sum(&w->scratch, &w->arena, err);
+	lk_record_scratch_remove(&w->scratch);
 	if (status != LK_OK) return rmdir(w->folder), status;
 	LK_TRY(visit(w->folder, add_process, w, err));
 	if (w->processes.count) qsort(w->processes.at, w->processes.count, sizeof *w->processes.at, by_rank);
@@ -256,6 +289,10 @@ static lk_status work(record_work *w, const lk_record_request *r, lk_error *err)
 	x->end = end.end, x->wall_s = end.wall_s;
 	x->processes = w->processes.at, x->count = (int)w->processes.count;
 	x->files = w->files.at, x->file_count = (int)w->files.count;
+	x->guarded = *w->scratch.path;
+	x->scratch = x->guarded && !w->scratch.private ? w->scratch.path : NULL;
+	x->changes = w->scratch.changes.at, x->change_count = (int)w->scratch.changes.count;
+	x->unguarded = w->scratch.unguarded.at, x->unguarded_count = (int)w->scratch.unguarded.count;
 	x->reason = reason_of(w, r);
 	return x->out && x->reason ? LK_OK : lk_oom(err);
 }
@@ -280,6 +317,7 @@ void lk_record_free(lk_record_answer *answer) {
 	record_work *w = answer->memory_owner;
 	lk_vec_free(&w->processes);
 	lk_vec_free(&w->files);
+	lk_record_scratch_free(&w->scratch);
 	lk_intern_free(w->paths);
 	lk_arena_free(&w->arena);
 	free(w);

@@ -57,8 +57,10 @@ const char *lk_probe_programs(const lk_record_request *r, char room[LK_PROGRAM_N
 	const char *path = find_in_path(r->command[0], found);
 	bool file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
 	const char *interpreter = file ? interpreter_of(path, room) : NULL;
-	const char *name = interpreter ? interpreter : base_name(r->command[0]);
-	return is_launcher(name) || is_launcher(base_name(r->command[0])) ? NULL : name;
+	const char *own = base_name(r->command[0]);
+	if (is_launcher(own)) return NULL;
+	/* a script of a shell may choose the program of its own name, as pyenv's python3 does */
+	return interpreter && !is_launcher(interpreter) ? interpreter : own;
 }
 
 /* ---- which MPI ---- */
@@ -136,24 +138,26 @@ static lk_status set(lk_probe_settings *out, const char *name, const char *value
 	return LK_OK;
 }
 
-static lk_status set_mode(const lk_record_request *r, lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+static lk_status set_mode(const lk_record_request *r, const char *scratch, lk_arena *arena, lk_probe_settings *out,
+                          lk_error *err) {
 	static const char *const names[] = {"record", "null", "as-rank"};
 	LK_TRY(set(out, "LOCKSTEP_RECORD_MODE", names[r->mode], err));
-	if (r->scratch) LK_TRY(set(out, "LOCKSTEP_RECORD_SCRATCH", r->scratch, err));
+	if (*scratch) LK_TRY(set(out, "LOCKSTEP_RECORD_SCRATCH", scratch, err));
+	if (*scratch) LK_TRY(set(out, "TMPDIR", lk_arena_printf(arena, "%s/tmp", scratch), err));
 	if (r->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
 	LK_TRY(set(out, "LOCKSTEP_RECORD_RANK", lk_arena_printf(arena, "%d", r->as_rank), err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD_WORLD", lk_arena_printf(arena, "%d", r->world_size), err));
 	return set(out, "LOCKSTEP_RECORD_FILL", r->fill ? r->fill : "zeros", err);
 }
 
-lk_status lk_probe_settings_of(const lk_record_request *r, const char *folder, lk_arena *arena, lk_probe_settings *out,
-                               lk_error *err) {
+lk_status lk_probe_settings_of(const lk_record_request *r, const char *folder, const char *scratch, lk_arena *arena,
+                               lk_probe_settings *out, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
 	const char *probe, *before = getenv("LD_PRELOAD"), *programs = lk_probe_programs(r, room);
 	LK_TRY(probe_of(r, arena, &probe, err));
 	LK_TRY(set(out, "LD_PRELOAD", before && *before ? lk_arena_printf(arena, "%s:%s", probe, before) : probe, err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD", folder, err));
-	LK_TRY(set_mode(r, arena, out, err));
+	LK_TRY(set_mode(r, scratch, arena, out, err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD_MB", lk_arena_printf(arena, "%d", r->max_mb), err));
 	if (programs) LK_TRY(set(out, "LOCKSTEP_RECORD_PROGRAM", lk_arena_strdup(arena, programs), err));
 	if (r->step_marker) LK_TRY(set(out, "LOCKSTEP_RECORD_MARKER", r->step_marker, err));

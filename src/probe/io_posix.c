@@ -1,6 +1,6 @@
 /* io_posix.c: reading and writing by descriptors. Each wrapper calls the real function once and keeps errno. */
 #undef _FORTIFY_SOURCE
-#include "probe/probe.h"
+#include "probe/guard.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -9,24 +9,33 @@
 #include <unistd.h>
 
 /* Runs CALL, which gives `result`, and tells of it as KIND. */
-#define TRANSFER(name, type, call, kind, fd, offset)                                             \
+#define TRANSFER(name, type, call, kind, fd, offset, asked)                                      \
 	LP_REAL(name)                                                                                \
 	if (!lp_enter()) return call;                                                                \
 	bool moved;                                                                                  \
-	uint32_t file = lp_file(fd, &moved);                                                         \
+	uint32_t file = lp_target(fd, &moved);                                                       \
 	int64_t start = file ? lp_now() : 0;                                                         \
 	lp_leave();                                                                                  \
 	type result = call;                                                                          \
 	if (file && lp_enter()) {                                                                    \
 		int code = errno;                                                                        \
-		lp_io(kind, file, start, lp_now(), (int64_t)result, offset, moved);                      \
+		if (LP_HOT(!(file & LP_SOCKET))) lp_io(kind, file, start, lp_now(), (int64_t)result, offset, moved); \
+		else lp_socket_moved(kind, file & ~LP_SOCKET, start, lp_now(), (int64_t)result, (int64_t)(asked)); \
 		lp_leave();                                                                              \
 		errno = code;                                                                            \
 	}                                                                                            \
 	return result;
 
 #define MOVES(name, kind, parameters, call, offset) \
-	LP_EXPORT ssize_t name parameters { TRANSFER(name, ssize_t, real call, kind, fd, offset) }
+	LP_EXPORT ssize_t name parameters { TRANSFER(name, ssize_t, real call, kind, fd, offset, size) }
+#define MOVES_PARTS(name, kind, parameters, call, offset, parts) \
+	LP_EXPORT ssize_t name parameters { TRANSFER(name, ssize_t, real call, kind, fd, offset, bytes_in(parts, count)) }
+
+static int64_t bytes_in(const struct iovec *at, int count) {
+	int64_t sum = 0;
+	for (int i = 0; i < count; i++) sum += (int64_t)at[i].iov_len;
+	return sum;
+}
 
 /* Checked variants that programs compiled with _FORTIFY_SOURCE call; no header declares them. */
 ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
@@ -43,16 +52,16 @@ MOVES(__pread64_chk, LK_RECORD_READ, (int fd, void *to, size_t size, off64_t at,
       at)
 MOVES(pwrite, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off_t at), (fd, from, size, at), at)
 MOVES(pwrite64, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off64_t at), (fd, from, size, at), at)
-MOVES(readv, LK_RECORD_READ, (int fd, const struct iovec *to, int count), (fd, to, count), -1)
-MOVES(writev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count), (fd, from, count), -1)
-MOVES(preadv, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at), (fd, to, count, at), at)
-MOVES(preadv64, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at), (fd, to, count, at), at)
-MOVES(pwritev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off_t at), (fd, from, count, at), at)
-MOVES(pwritev64, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off64_t at), (fd, from, count, at), at)
-MOVES(preadv2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at, int flags),
-      (fd, to, count, at, flags), at)
-MOVES(preadv64v2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at, int flags),
-      (fd, to, count, at, flags), at)
+MOVES_PARTS(readv, LK_RECORD_READ, (int fd, const struct iovec *to, int count), (fd, to, count), -1, to)
+MOVES_PARTS(writev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count), (fd, from, count), -1, from)
+MOVES_PARTS(preadv, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at), (fd, to, count, at), at, to)
+MOVES_PARTS(preadv64, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at), (fd, to, count, at), at, to)
+MOVES_PARTS(pwritev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off_t at), (fd, from, count, at), at, from)
+MOVES_PARTS(pwritev64, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off64_t at), (fd, from, count, at), at, from)
+MOVES_PARTS(preadv2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at, int flags),
+      (fd, to, count, at, flags), at, to)
+MOVES_PARTS(preadv64v2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at, int flags),
+      (fd, to, count, at, flags), at, to)
 
 /* ---- opening ---- */
 
@@ -95,20 +104,33 @@ int __open64_2(const char *path, int flags);
 int __openat_2(int at, const char *path, int flags);
 int __openat64_2(int at, const char *path, int flags);
 
-LP_EXPORT int open(const char *path, int flags, ...) { MODE_OF(flags, flags) OPENS(open, real(path, flags, mode)) }
-LP_EXPORT int open64(const char *path, int flags, ...) { MODE_OF(flags, flags) OPENS(open64, real(path, flags, mode)) }
+/* Where it is guarded another file may be opened in its place. */
+#define GUARDS(at, flags)                                                          \
+	char room[PATH_MAX];                                                           \
+	const char *given = lp_guard_active() ? lp_guard_open(at, path, flags, room) : path; \
+	if (lp_guard.on && !given) return -1;
+
+LP_EXPORT int open(const char *path, int flags, ...) {
+	MODE_OF(flags, flags) GUARDS(AT_FDCWD, flags) OPENS(open, real(given, flags, mode))
+}
+LP_EXPORT int open64(const char *path, int flags, ...) {
+	MODE_OF(flags, flags) GUARDS(AT_FDCWD, flags) OPENS(open64, real(given, flags, mode))
+}
 LP_EXPORT int openat(int at, const char *path, int flags, ...) {
-	MODE_OF(flags, flags) OPENS(openat, real(at, path, flags, mode))
+	MODE_OF(flags, flags) GUARDS(at, flags) OPENS(openat, real(at, given, flags, mode))
 }
 LP_EXPORT int openat64(int at, const char *path, int flags, ...) {
-	MODE_OF(flags, flags) OPENS(openat64, real(at, path, flags, mode))
+	MODE_OF(flags, flags) GUARDS(at, flags) OPENS(openat64, real(at, given, flags, mode))
 }
-LP_EXPORT int __open_2(const char *path, int flags) { OPENS(__open_2, real(path, flags)) }
-LP_EXPORT int __open64_2(const char *path, int flags) { OPENS(__open64_2, real(path, flags)) }
-LP_EXPORT int __openat_2(int at, const char *path, int flags) { OPENS(__openat_2, real(at, path, flags)) }
-LP_EXPORT int __openat64_2(int at, const char *path, int flags) { OPENS(__openat64_2, real(at, path, flags)) }
-LP_EXPORT int creat(const char *path, mode_t mode) { OPENS(creat, real(path, mode)) }
-LP_EXPORT int creat64(const char *path, mode_t mode) { OPENS(creat64, real(path, mode)) }
+LP_EXPORT int __open_2(const char *path, int flags) { GUARDS(AT_FDCWD, flags) OPENS(__open_2, real(given, flags)) }
+LP_EXPORT int __open64_2(const char *path, int flags) { GUARDS(AT_FDCWD, flags) OPENS(__open64_2, real(given, flags)) }
+LP_EXPORT int __openat_2(int at, const char *path, int flags) { GUARDS(at, flags) OPENS(__openat_2, real(at, given, flags)) }
+LP_EXPORT int __openat64_2(int at, const char *path, int flags) {
+	GUARDS(at, flags) OPENS(__openat64_2, real(at, given, flags))
+}
+#define CREATES (O_WRONLY | O_CREAT | O_TRUNC)
+LP_EXPORT int creat(const char *path, mode_t mode) { GUARDS(AT_FDCWD, CREATES) OPENS(creat, real(given, mode)) }
+LP_EXPORT int creat64(const char *path, mode_t mode) { GUARDS(AT_FDCWD, CREATES) OPENS(creat64, real(given, mode)) }
 
 /* ---- closing, replacing, moving ---- */
 
