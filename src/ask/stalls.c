@@ -320,8 +320,18 @@ static lk_status fit_buckets(stalls_work *w, const lk_stalls_comm *comm) {
 
 /* ---- the answer ---- */
 
+/* Differences that noise made negative count as 0: the parts are then more than the step. */
+static bool contradict(const lk_stalls_answer *x) {
+	double sum = 0;
+	for (int k = 0; k < LK_STALL_KINDS; k++) sum += or_0(x->parts[k].seconds);
+	return sum > 1.02 * x->step_s;
+}
+
 static lk_status add_notes(stalls_work *w) {
 	const lk_stalls_answer *x = &w->result;
+	if (contradict(x))
+		LK_TRY(note(w, "the runs contradict one another, so that the parts are more than the step: other programs were at work, or the "
+		               "runs are too short; more --repeats and --steps help"));
 	if (x->rows[LK_STALLS_NULL].runs && !w->last[LK_STALLS_NULL].seen.left_out)
 		LK_TRY(note(w, "the null run left no call out: all are small, or messages; communication is what their calls took"));
 	if (x->rows[LK_STALLS_ONE].runs && !w->request->one)
@@ -333,6 +343,8 @@ static lk_status add_notes(stalls_work *w) {
 	if (x->rows[LK_STALLS_COLD].runs && read > cold->bytes)
 		LK_TRY(note(w, "the steps read %.2g times the bytes of their files: what is read again comes from memory, so that the "
 		               "first pass stalls more than fetch says", read / cold->bytes));
+	for (size_t i = 0; i < w->runner.unguarded.count; i++)
+		LK_TRY(note(w, "not guarded in the further runs: %s", w->runner.unguarded.at[i]));
 	if (x->steps < w->request->steps)
 		LK_TRY(note(w, "only %d steps counted in a run; the means are those of few", x->steps));
 	w->result.notes = w->notes.at, w->result.note_count = (int)w->notes.count;

@@ -158,6 +158,7 @@ typedef struct lk_stalls_runner {
 	bool python;             /* the command's program is Python: loaders can be repeated and mark steps */
 	const char *marker;      /* what begins a step; NULL: the period */
 	lk_stalls_files files;   /* that the job reads */
+	lk_stalls_files unguarded; /* what runs again did to the world, in words */
 	double first_wall_s;
 	const char *const *one;  /* the command of one process; NULL: it cannot be told */
 	int one_words;

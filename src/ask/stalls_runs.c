@@ -141,6 +141,7 @@ void lk_stalls_runner_close(lk_stalls_runner *r) {
 	if (*r->folder && !r->request->out) remove_all(r->folder);
 	*r->folder = '\0';
 	lk_vec_free(&r->files);
+	lk_vec_free(&r->unguarded);
 }
 
 /* ---- runs ---- */
@@ -184,13 +185,29 @@ static lk_record_request request_of(const lk_stalls_runner *r, const char *out, 
 	return record;
 }
 
+/* What runs again did that could not be kept from the user's work, each once. */
+static lk_status keep_unguarded(lk_stalls_runner *r, const lk_record_answer *answer, lk_error *err) {
+	enum { MOST = 20 };
+	for (int i = 0; i < answer->unguarded_count && r->unguarded.count < MOST; i++) {
+		bool known = false;
+		for (size_t k = 0; k < r->unguarded.count; k++) known |= strcmp(r->unguarded.at[k], answer->unguarded[i]) == 0;
+		if (known) continue;
+		if (!lk_push(&r->unguarded)) return lk_oom(err);
+		*lk_last(&r->unguarded) = lk_arena_strdup(r->arena, answer->unguarded[i]);
+		if (!*lk_last(&r->unguarded)) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
 static lk_status run(lk_stalls_runner *r, const lk_record_request *record, lk_stalls_run *out, lk_error *err) {
 	lk_record_answer *answer;
 	double before = children_s();
 	LK_TRY(lk_record(record, &answer, err));
 	out->status = answer->status, out->late = answer->end == LK_RECORD_TIME_OVER;
 	out->wall_s = answer->wall_s, out->cpu_s = children_s() - before;
+	lk_status status = keep_unguarded(r, answer, err);
 	lk_record_free(answer);
+	LK_TRY(status);
 	return lk_stalls_see(record->out, r->request->warmup, r->request->steps, &out->seen, err);
 }
 
@@ -222,7 +239,7 @@ lk_status lk_stalls_run_again(lk_stalls_runner *r, lk_stalls_configuration c, in
 	if (c == LK_STALLS_ONE) record.command = r->one, record.words = r->one_words;
 	if (c == LK_STALLS_NULL) record.mode = LK_RECORD_MODE_NULL;
 	if (record.time_limit <= 0) record.time_limit = LIMIT_FACTOR * r->first_wall_s + LIMIT_MORE_S;
-	record.scratch = scratch, record.output = output;
+	record.scratch = scratch, record.guarded = true, record.output = output;
 	if (mkdir(scratch, 0700) != 0) return lk_fail(err, LK_ERR_IO, scratch, "cannot be made: %s", strerror(errno));
 	set_cache(r, c, &out->cache);
 	lk_status status = run(r, &record, out, err);
