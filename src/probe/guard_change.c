@@ -26,7 +26,9 @@ static const char *give(const char *path, char room[PATH_MAX]) {
 	return room;
 }
 static void changed(void) { __atomic_fetch_add(&lp_guard.state->changes, 1, __ATOMIC_RELEASE); }
-static bool untouched(void) { return lp_guard.refuses || __atomic_load_n(&lp_guard.state->changes, __ATOMIC_ACQUIRE) == 0; }
+static bool untouched(void) {
+	return lp_guard.refuses || __atomic_load_n(&lp_guard.state->changes, __ATOMIC_ACQUIRE) == 0;
+}
 
 /* ---- copies ---- */
 
@@ -321,7 +323,8 @@ static int remove_place(const lp_place *p, bool folder) {
 int lp_guard_remove(int at, const char *path, bool folder) {
 	lp_place p;
 	int code = lp_guard.refuses ? EROFS : lp_guard_find(at, path, false, &p);
-	if (!code) code = p.free ? raw(syscall(SYS_unlinkat, AT_FDCWD, p.path, folder ? AT_REMOVEDIR : 0)) : remove_place(&p, folder);
+	if (!code && p.free) code = raw(syscall(SYS_unlinkat, AT_FDCWD, p.path, folder ? AT_REMOVEDIR : 0));
+	else if (!code) code = remove_place(&p, folder);
 	return code ? (errno = code, -1) : 0;
 }
 
