@@ -13,17 +13,17 @@ typedef struct finding {
 	double seconds[3], repeats;
 } finding;
 
-typedef struct kind {
+typedef struct way {
 	const char *what;
 	int a_sends, b_sends;   /* bytes; 0: nothing */
 	int ping_pong;
 	int times;              /* in a row; 0: TIMES */
-} kind;
-static const kind kinds[] = {
-	{"there or back", SMALL, SMALL, 1},
-	{"a to b", LARGE, 0, 0},
-	{"b to a", 0, LARGE, 0},
-	{"both, each", LARGE, LARGE, 0},
+} way;
+static const way kinds[] = {
+	{"there or back", SMALL, SMALL, 1, 0},
+	{"a to b", LARGE, 0, 0, 0},
+	{"b to a", 0, LARGE, 0, 0},
+	{"both, each", LARGE, LARGE, 0, 0},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -40,7 +40,7 @@ static void exchange(int other, char *out, int send, char *in, int receive) {
 }
 
 /* One repetition; both processes call it. */
-static double repetition(const kind *kind, int first, int other, char *out, char *in) {
+static double repetition(const way *kind, int first, int other, char *out, char *in) {
 	int send = first ? kind->a_sends : kind->b_sends, receive = first ? kind->b_sends : kind->a_sends;
 	int times = kind->times ? kind->times : TIMES;
 	exchange(other, out, 1, in, 1); /* both begin together */
@@ -62,7 +62,7 @@ static int ascending(const void *a, const void *b) {
 }
 
 /* The first process decides when the time is over. */
-static finding measure(const kind *kind, int first, int other, double seconds, char *out, char *in) {
+static finding measure(const way *kind, int first, int other, double seconds, char *out, char *in) {
 	double taken[REPEATS], end = MPI_Wtime() + seconds;
 	int count = 0, more = 1;
 	repetition(kind, first, other, out, in);
@@ -76,7 +76,7 @@ static finding measure(const kind *kind, int first, int other, double seconds, c
 	return (finding){{taken[count / 2], taken[count / 10], taken[count * 9 / 10]}, count};
 }
 
-static void print(int a, int b, int same_node, const kind *kind, const finding *f) {
+static void print(int a, int b, int same_node, const way *kind, const finding *f) {
 	printf("{\"a\": %d, \"b\": %d, \"same_node\": %s, \"what\": \"%s\", \"bytes\": %d, "
 	       "\"seconds\": [%.9g, %.9g, %.9g], \"repeats\": %.0f}\n",
 	       a, b, same_node ? "true" : "false", kind->what, kind->a_sends ? kind->a_sends : kind->b_sends, f->seconds[0],
@@ -84,7 +84,7 @@ static void print(int a, int b, int same_node, const kind *kind, const finding *
 }
 
 /* Process a's finding goes to process 0, which prints. */
-static void do_kind(int me, int a, int b, const int *node, const kind *kind, double seconds, char *out, char *in) {
+static void do_kind(int me, int a, int b, const int *node, const way *kind, double seconds, char *out, char *in) {
 	finding f = {{0}, 0};
 	if (me == a || me == b) f = measure(kind, me == a, me == a ? b : a, seconds, out, in);
 	if (me == a && a != 0) MPI_Send(&f, sizeof f, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
@@ -101,8 +101,8 @@ static void do_pair(int me, int a, int b, const int *node, double seconds, char 
 static void do_sizes(int me, int a, int b, const int *node, double seconds, char *out, char *in) {
 	for (int i = 0; i < SIZES; i++) {
 		int bytes = sizes[i], times = bytes >= ONCE_FROM ? 1 : TIMES;
-		do_kind(me, a, b, node, &(kind){"message", bytes, bytes, 1, times}, seconds / SIZES / 2, out, in);
-		do_kind(me, a, b, node, &(kind){"exchange", bytes, bytes, 0, times}, seconds / SIZES / 2, out, in);
+		do_kind(me, a, b, node, &(way){"message", bytes, bytes, 1, times}, seconds / SIZES / 2, out, in);
+		do_kind(me, a, b, node, &(way){"exchange", bytes, bytes, 0, times}, seconds / SIZES / 2, out, in);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -125,8 +125,9 @@ static void do_all(int me, int ranks, double seconds, int *node, char *out, char
 	double each = 0.5 * seconds / KINDS / (pairs < PAIRS ? pairs ? pairs : 1 : PAIRS);
 	int done = 0, far = 1;
 	while (far < ranks && node[far] == node[0]) far++;
-	if (ranks > 1 && node[1] == node[0]) do_sizes(me, 0, 1, node, 0.25 * seconds, out, in);
-	if (far < ranks) do_sizes(me, 0, far, node, 0.25 * seconds, out, in);
+	int inside = ranks > 1 && node[1] == node[0], across = far < ranks;
+	if (inside) do_sizes(me, 0, 1, node, 0.5 * seconds / (1 + across), out, in);
+	if (across) do_sizes(me, 0, far, node, 0.5 * seconds / (1 + inside), out, in);
 	for (int distance = 1; distance < ranks; distance++)
 		for (int a = 0; a + distance < ranks && done < PAIRS; a++, done++)
 			do_pair(me, a, a + distance, node, each, out, in);
