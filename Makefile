@@ -224,7 +224,7 @@ lang-ring: $(PROGRAM) ## rings and overlaps of emitted C and MPI, sanitized; tak
 
 check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1), ten minutes of fuzzing per target
 	@set -e; for mode in release asan ubsan tsan; do \
-		echo "== $$mode"; LOCKSTEP_LONG=1 $(MAKE) --no-print-directory MODE=$$mode unit cli-tests; done
+		echo "== $$mode"; LOCKSTEP_LONG=1 TEST_SECONDS=900 $(MAKE) --no-print-directory MODE=$$mode unit cli-tests; done
 	@$(MAKE) --no-print-directory MODE=debug CC=$(CLANG) all unit cli-tests
 	LOCKSTEP_LONG=1 $(MAKE) --no-print-directory lang-cuda lang-mpi lang-ring
 	@$(MAKE) --no-print-directory fuzz-replay layers lint

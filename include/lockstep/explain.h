@@ -189,6 +189,7 @@ typedef struct lk_explanation {
 	double residual_max_s;
 	int step_count;                      /* different steps */
 	bool annotated;                      /* false: no steps were marked, the trace counts as one */
+	bool processors;                     /* recorded programs without a device: their processors stand for it */
 	double step_s, step_deviation_s;     /* over steps, each the mean of its ranks; deviation NAN for one */
 	const lk_explain_rank *ranks;
 	int rank_count;

@@ -67,6 +67,7 @@ typedef struct lk_record_process {
 	int mode, delay_us;      /* lk_record_mode; how much longer communication was made to take */
 	uint64_t left_out;       /* null: calls that returned at once */
 	double comm_bytes, read_bytes, write_bytes;
+	double socket_bytes;     /* by connections of programs without MPI, sent and received */
 	double comm_s, read_s;   /* in the calls */
 	double wall_s;           /* recorded */
 	double cost_s;           /* of one call, measured */

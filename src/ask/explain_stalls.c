@@ -95,11 +95,14 @@ static const char *where(lk_explain_work *w, const lk_rank_work *rank, const lk_
 static lk_status data_loading(lk_explain_work *w, lk_error *err) {
 	char time[32];
 	spread idle = SPREAD(w, idle_data_ns), all = SPREAD(w, data_loading_ns);
-	const char *evidence =
-		lk_arena_printf(&w->arena, "the device idles while the host is in the data loader, %s a step%s",
-						ms(all.mean_s, time), worst(w, &idle));
-	return add(w, err, "data loading", -1, idle.mean_s, "data loader", evidence,
-	           "more workers (num_workers), prefetch_factor, persistent_workers; cheaper or earlier decoding");
+	bool processors = w->result.processors;
+	const char *evidence = lk_arena_printf(&w->arena, "%s, %s a step%s",
+	                                       processors ? "the main thread reads, or waits for what loads"
+	                                                  : "the device idles while the host is in the data loader",
+	                                       ms(all.mean_s, time), worst(w, &idle));
+	return add(w, err, "data loading", -1, idle.mean_s, processors ? "reading" : "data loader", evidence,
+	           processors ? "read ahead in threads or processes of their own (num_workers), in larger pieces"
+	                      : "more workers (num_workers), prefetch_factor, persistent_workers; cheaper or earlier decoding");
 }
 
 static lk_status synchronisation(lk_explain_work *w, lk_error *err) {
@@ -114,6 +117,16 @@ static lk_status synchronisation(lk_explain_work *w, lk_error *err) {
 	           "no .item(), .cpu() or print of tensors in the loop; copies with non_blocking=True from pinned memory");
 }
 
+/* On processors: opening, closing, writing, waiting for other threads. */
+static lk_status other_calls(lk_explain_work *w, const spread *idle, const char *at, lk_error *err) {
+	const lk_rank_work *r = idle->most;
+	const char *evidence = lk_arena_printf(
+		&w->arena, "%.0f times a step the main thread is in calls that neither read nor communicate%s%s",
+		(double)r->late.gaps / r->result.steps, at, worst(w, idle));
+	return add(w, err, "other calls", -1, idle->mean_s, "files and waiting", evidence,
+	           "files opened once, not in steps; checkpoints written by a thread of their own; fewer locks");
+}
+
 static lk_status launching(lk_explain_work *w, lk_error *err) {
 	char call[32], kernel[32];
 	spread idle = SPREAD(w, idle_host_ns);
@@ -122,6 +135,7 @@ static lk_status launching(lk_explain_work *w, lk_error *err) {
 	const lk_explain_launch *l = &r->launch;
 	const char *at = where(w, r, &r->late, r->result.idle_host_ns), *most = worst(w, &idle);
 	if (!at) return lk_oom(err);
+	if (w->result.processors) return other_calls(w, &idle, at, err);
 	const char *evidence = lk_arena_printf(
 		&w->arena,
 		"gaps ended by a late launch: %.0f a step; launch call %s and kernel %s (medians), %.0f %% of kernels shorter "
@@ -141,7 +155,8 @@ static lk_status device_gaps(lk_explain_work *w, lk_error *err) {
 										   "its launch was on the way%s",
 										   worst(w, &idle));
 	return add(w, err, "gaps", -1, idle.mean_s, "between kernels", evidence,
-	           "fewer, larger kernels; CUDA graphs; look for events between streams");
+	           w->result.processors ? "look for what the main thread waits for"
+	                                : "fewer, larger kernels; CUDA graphs; look for events between streams");
 }
 
 static lk_status copying(lk_explain_work *w, lk_error *err) {
@@ -160,12 +175,13 @@ static lk_status copying(lk_explain_work *w, lk_error *err) {
 
 /* ---- communication ---- */
 
-static const char *comm_remedy(const char *kind) {
+static const char *comm_remedy(const char *kind, bool processors) {
 	if (strcmp(kind, "all_to_all") == 0)
 		return "overlap it with dense layers (two micro-batches in turns), smaller types, experts or tables nearer";
 	if (strcmp(kind, "all_gather") == 0) return "prefetch the next layer's weights earlier; larger sharding units";
 	if (strcmp(kind, "send") == 0 || strcmp(kind, "recv") == 0) return "more micro-batches, or an interleaved schedule";
-	return "begin earlier and overlap with the backward pass: smaller first buckets, a stream of its own";
+	return processors ? "begin earlier and overlap with the backward pass: non-blocking calls, smaller first buckets"
+	                  : "begin earlier and overlap with the backward pass: smaller first buckets, a stream of its own";
 }
 
 static lk_status communication(lk_explain_work *w, const lk_explain_comm *c, lk_error *err) {
@@ -178,7 +194,7 @@ static lk_status communication(lk_explain_work *w, const lk_explain_comm *c, lk_
 		*size ? " of " : "", size, ms((double)c->kernel_ns * 1e-9 / steps, all),
 		c->kernel_ns ? 100 - 100.0 * (double)c->exposed_ns / (double)c->kernel_ns : 0,
 		c->matched ? "; waiting for late ranks not counted" : "; waiting for other ranks counted too");
-	return add(w, err, "communication", (int)(c - w->result.comm), shown, what, evidence, comm_remedy(c->kind));
+	return add(w, err, "communication", (int)(c - w->result.comm), shown, what, evidence, comm_remedy(c->kind, w->result.processors));
 }
 
 static lk_status host_communication(lk_explain_work *w, const lk_explain_comm *c, lk_error *err) {
@@ -200,7 +216,8 @@ static lk_status straggler(lk_explain_work *w, const lk_explain_straggler *s, lk
 		100.0 * (double)s->last / (double)s->collectives, (double)s->collectives,
 		ms((double)s->late_ns * 1e-9 / (double)s->last, late), s->compute_ratio);
 	return add(w, err, "straggler", s->rank, (double)s->caused_ns * 1e-9 / rank_steps(w), what, evidence,
-	           slow ? "its share of the work, or its device: clocks, power limit, temperature, ECC"
+	           slow ? w->result.processors ? "its share of the work, or its processor: clocks, other load, binding"
+	                                       : "its share of the work, or its device: clocks, power limit, temperature, ECC"
 	                : "its host: CPU binding, data loading, other load on the node");
 }
 
@@ -243,7 +260,14 @@ static lk_status on_hosts(lk_explain_work *w, lk_error *err) {
 	return LK_OK;
 }
 
+static bool on_processors(const lk_explain_work *w) {
+	bool all = w->count > 0;
+	for (uint32_t r = 0; r < w->count; r++) all &= !w->rank[r].shown || w->rank[r].c->processor;
+	return all;
+}
+
 lk_status lk_explain_stalls(lk_explain_work *w, lk_error *err) {
+	w->result.processors = on_processors(w);
 	if (w->result.kernels) {
 		LK_TRY(data_loading(w, err));
 		LK_TRY(synchronisation(w, err));

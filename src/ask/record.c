@@ -53,7 +53,7 @@ static lk_status visit(const char *folder, visitor visit_one, void *context, lk_
 	lk_status status = dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
 	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!lk_ends_in(e->d_name, LK_RECORDING_ENDING)) continue;
+		if (e->d_name[0] == '.' || !lk_ends_in(e->d_name, LK_RECORDING_ENDING)) continue;
 		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
 		status = visit_one(context, path, err);
 	}
@@ -77,19 +77,32 @@ static int count_steps(const lk_recorded_steps *steps) {
 	return steps->begin.count ? (int)steps->begin.count - 1 : 0;
 }
 
-typedef struct step_search {
-	int rank, most;
-} step_search;
+static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
+	int count = count_steps(steps);
+	double *each = malloc(((size_t)count + 1) * sizeof *each);
+	*out = NAN;
+	if (!each) return lk_oom(err);
+	for (int i = 0; i < count; i++) each[i] = 1e-9 * (double)(steps->begin.at[i + 1] - steps->begin.at[i]);
+	if (count) *out = lk_median(each, (size_t)count);
+	free(each);
+	return LK_OK;
+}
+
+typedef struct so_far {
+	int rank;                /* that is looked for; -1 all */
+	int steps;
+	double step_s;
+} so_far;
 
 static lk_status most_steps(void *context, const char *path, lk_error *err) {
-	step_search *search = context;
+	so_far *most = context;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
-	(void)err;
 	if (texts && load(path, texts, &run, &steps)) {
-		bool asked = search->rank < 0 || run.head.rank == search->rank;
-		if (asked && count_steps(&steps) > search->most) search->most = count_steps(&steps);
+		bool asked = most->rank < 0 || run.head.rank == most->rank;
+		if (asked && count_steps(&steps) > most->steps && step_time(&steps, &most->step_s, err) == LK_OK)
+			most->steps = count_steps(&steps);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -97,17 +110,24 @@ static lk_status most_steps(void *context, const char *path, lk_error *err) {
 	return LK_OK;
 }
 
-int lk_record_steps_so_far(const char *folder, int rank) {
-	step_search search = {rank, 0};
+int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
+	so_far most = {.rank = rank};
 	lk_error ignored;
-	visit(folder, most_steps, &search, &ignored);
-	return search.most;
+	visit(folder, most_steps, &most, &ignored);
+	*step_s = most.step_s;
+	return most.steps;
 }
 
 /* ---- what a process did ---- */
 
-static void add_call(lk_record_process *p, const lk_record_entry *r) {
-	double seconds = 1e-9 * (double)(r->end_ns - r->start_ns);
+/* A call that waited for several requests left a record for each. */
+static bool is_same_wait(const lk_record_entry *a, const lk_record_entry *b) {
+	return a && a->kind == LK_RECORD_COMM && b->kind == LK_RECORD_COMM && a->comm.part == LK_PART_DONE &&
+	       b->comm.part == LK_PART_DONE && a->thread == b->thread && a->start_ns == b->start_ns && a->end_ns == b->end_ns;
+}
+
+static void add_call(lk_record_process *p, const lk_record_entry *before, const lk_record_entry *r, bool pipe) {
+	double seconds = is_same_wait(before, r) ? 0 : 1e-9 * (double)(r->end_ns - r->start_ns);
 	if (r->kind == LK_RECORD_COMM) {
 		p->comms += r->comm.part != LK_PART_DONE;
 		p->comm_bytes += r->comm.part == LK_PART_MAKE ? 0 : (double)r->bytes;
@@ -116,6 +136,8 @@ static void add_call(lk_record_process *p, const lk_record_entry *r) {
 		p->reads += r->io.count;
 		p->read_bytes += (double)r->bytes;
 		p->read_s += 1e-9 * (double)r->io.busy_ns;
+	} else if (r->kind == LK_RECORD_SENT || r->kind == LK_RECORD_RECEIVED) {
+		p->socket_bytes += pipe ? 0 : (double)r->bytes;
 	} else if (r->kind == LK_RECORD_WRITE) {
 		p->writes += r->io.count;
 		p->write_bytes += (double)r->bytes;
@@ -167,17 +189,6 @@ static int by_time(const void *a, const void *b) {
 	return s != t ? (s > t ? -1 : 1) : strcmp(x->path, y->path);
 }
 
-static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
-	int count = count_steps(steps);
-	double *each = malloc(((size_t)count + 1) * sizeof *each);
-	*out = NAN;
-	if (!each) return lk_oom(err);
-	for (int i = 0; i < count; i++) each[i] = 1e-9 * (double)(steps->begin.at[i + 1] - steps->begin.at[i]);
-	if (count) *out = lk_median(each, (size_t)count);
-	free(each);
-	return LK_OK;
-}
-
 static lk_status describe(record_work *w, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
                           lk_error *err) {
 	const lk_recording_head *head = &run->head;
@@ -189,7 +200,9 @@ static lk_status describe(record_work *w, const char *path, const lk_recorded_ru
 	                         .forked = head->root != 0, .whole = head->end_ns > 0, .dropped = run->dropped,
 	                         .mode = (int)head->mode, .delay_us = (int)head->delay_us, .left_out = head->left_out,
 	                         .cost_s = 1e-9 * head->cost_ns, .files = (int)run->files.count, .steps = count_steps(steps)};
-	for (size_t i = 0; i < run->calls.count; i++) add_call(p, &run->calls.at[i].record);
+	for (size_t i = 0; i < run->calls.count; i++)
+		add_call(p, i ? &run->calls.at[i - 1].record : NULL, &run->calls.at[i].record,
+		         lk_recorded_by_pipe(run, &run->calls.at[i]));
 	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > p->wall_s) p->wall_s = 1e-9 * (double)head->end_ns;
 	return p->path && p->program ? step_time(steps, &p->step_s, err) : lk_oom(err);
 }
@@ -221,8 +234,19 @@ static int by_rank(const void *a, const void *b) {
 
 /* ---- why not more ---- */
 
+/* Whether what was to be left out went over sockets. */
+static bool null_by_sockets(const record_work *w) {
+	bool sockets = false, left_out = false;
+	for (size_t i = 0; i < w->processes.count; i++)
+		sockets |= w->processes.at[i].socket_bytes > 0, left_out |= w->processes.at[i].left_out > 0;
+	return sockets && !left_out;
+}
+
 static const char *reason_of(record_work *w, const lk_record_request *r) {
 	char room[LK_PROGRAM_NAME];
+	if (r->mode == LK_RECORD_MODE_NULL && null_by_sockets(w))
+		return "null is refused for what communicates by sockets (gloo): where one collective ends and the next begins is not "
+		       "to be seen there, so that ranks could not leave out the same ones; nothing was left out";
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < w->processes.count; i++) {
@@ -239,7 +263,8 @@ static const char *reason_of(record_work *w, const lk_record_request *r) {
 		                       (unsigned long long)dropped);
 	if (!steps && r->step_marker) return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms) return "no steps: the calls of communication do not repeat; --step-marker says what begins one";
-	if (!steps) return "no steps: the program has no MPI; --step-marker, such as read:NAME, says what begins one";
+	if (!steps)
+		return "no steps: neither communication nor files repeat; --step-marker, such as read:NAME, says what begins one";
 	return "";
 }
 

@@ -62,7 +62,8 @@ lk_status lk_record_runs(const lk_record_request *request, const char *folder, c
 
 /* ---- record.c ---- */
 
-/* The most steps that a recording in the folder has so far; 0 while none has any. `rank` -1: whatever its rank. */
-int lk_record_steps_so_far(const char *folder, int rank);
+/* The most steps that a recording in the folder has so far, 0 while none has any; how long one of them takes. `rank` -1:
+ * whatever its rank. */
+int lk_record_steps_so_far(const char *folder, int rank, double *step_s);
 
 #endif

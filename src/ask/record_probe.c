@@ -57,8 +57,10 @@ const char *lk_probe_programs(const lk_record_request *r, char room[LK_PROGRAM_N
 	const char *path = find_in_path(r->command[0], found);
 	bool file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
 	const char *interpreter = file ? interpreter_of(path, room) : NULL;
-	const char *name = interpreter ? interpreter : base_name(r->command[0]);
-	return is_launcher(name) || is_launcher(base_name(r->command[0])) ? NULL : name;
+	const char *own = base_name(r->command[0]);
+	if (is_launcher(own)) return NULL;
+	/* a script of a shell may choose the program of its own name, as pyenv's python3 does */
+	return interpreter && !is_launcher(interpreter) ? interpreter : own;
 }
 
 /* ---- which MPI ---- */

@@ -1,5 +1,6 @@
 /* record_run.c: a command in a process group of its own: its start, its end, and what ends it before. Signals are waited
  * for, not handled, so that nothing global is kept. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,6 +15,8 @@
 /* How often steps are counted, at most; which share of the time that may take; how long a command may take to end when it
  * is asked to. */
 static const double LOOK_S = 0.25, LOOK_SHARE = 0.02, GRACE_S = 5;
+/* How much of the time until a step is due passes before the next look, while it is further away than NEAR_S. */
+static const double NEARLY = 0.6, NEAR_S = 0.1;
 
 typedef struct runner {
 	const lk_record_request *request;
@@ -90,11 +93,49 @@ static bool ended(runner *r) {
 	return true;
 }
 
+static pid_t parent_of(pid_t process) {
+	char path[40], text[512];
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+	if (fd >= 0) close(fd);
+	text[size > 0 ? size : 0] = '\0';
+	const char *name_ends = strrchr(text, ')'); /* "12 (a name) S 7 ..." */
+	return name_ends && strlen(name_ends) > 4 ? (pid_t)strtol(name_ends + 3, NULL, 10) : 0;
+}
+
+/* What the command has started, in groups of their own too: launchers take their time to pass signals on. */
+static void signal_descendants(pid_t ancestor, int signal) {
+	enum { DEEPEST = 64 };
+	DIR *dir = opendir("/proc");
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		pid_t process = (pid_t)strtol(e->d_name, NULL, 10), at = process;
+		if (process <= 1 || process == ancestor) continue;
+		for (int i = 0; i < DEEPEST && at > 1 && at != ancestor; i++) at = parent_of(at);
+		if (at == ancestor) kill(process, signal);
+	}
+	if (dir) closedir(dir);
+}
+
 static void ask_to_end(runner *r, lk_record_end why) {
+	signal_descendants(r->child, SIGTERM);
 	kill(-r->child, SIGTERM);
 	kill(-r->child, SIGCONT);
 	r->asked = now();
 	r->out->end = why;
+}
+
+/* Once steps are known, the next look is when the last one is due, a little earlier while that is far. */
+static void count_steps(runner *r, double at) {
+	double step_s = 0;
+	int left = r->request->steps - lk_record_steps_so_far(r->folder, r->request->as_rank, &step_s);
+	if (left <= 0) {
+		ask_to_end(r, LK_RECORD_STEPS_DONE);
+		return;
+	}
+	double took = now() - at, due = left * step_s, pause = took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S;
+	if (left < r->request->steps) pause = due > NEAR_S ? NEARLY * due : due - took;
+	r->next_look = now() + (pause > took ? pause : took);
 }
 
 static void look(runner *r) {
@@ -107,15 +148,15 @@ static void look(runner *r) {
 	if (q->time_limit > 0 && at - r->begin >= q->time_limit) {
 		ask_to_end(r, LK_RECORD_TIME_OVER);
 	} else if (q->steps > 0 && at >= r->next_look) {
-		if (lk_record_steps_so_far(r->folder, q->as_rank) >= q->steps) ask_to_end(r, LK_RECORD_STEPS_DONE);
-		double took = now() - at;
-		r->next_look = now() + (took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S);
+		count_steps(r, at);
 	}
 }
 
 /* Until the next signal, or the next moment at which something is to be looked at. */
 static struct timespec pause_of(const runner *r) {
 	double wait = r->request->steps > 0 || r->asked > 0 ? LOOK_S : 1, left = r->begin + r->request->time_limit - now();
+	double due = r->next_look - now();
+	if (r->request->steps > 0 && r->asked == 0 && due < wait) wait = due > 0.001 ? due : 0.001;
 	if (r->request->time_limit > 0 && r->asked == 0 && left < wait) wait = left > 0.001 ? left : 0.001;
 	return (struct timespec){(time_t)wait, (long)((wait - (double)(time_t)wait) * 1e9)};
 }

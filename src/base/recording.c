@@ -73,17 +73,39 @@ static void fill_head(lk_recording_head *h, uint64_t limit, const char *host) {
 	memcpy(h->magic, LK_RECORDING_MAGIC, sizeof h->magic);
 }
 
+/* "FOLDER/NAME" of "FOLDER/.NAME" */
+static void shown_name(const lk_recorder *r, char out[PATH_MAX]) {
+	const char *slash = strrchr(r->path, '/');
+	snprintf(out, PATH_MAX, "%.*s/%s", (int)(slash - r->path), r->path, slash + 2);
+}
+
+/* Under a hidden name, which readers leave alone, until it is a recording: whoever is killed meanwhile leaves none. */
 static int create(lk_recorder *r, const char *folder, const char *host, uint32_t root) {
-	char forked[32] = "";
+	char forked[32] = "", shown[PATH_MAX];
 	if (root) snprintf(forked, sizeof forked, LK_RECORDING_FORKED "%u", root);
 	for (int i = 0; i < TRIES; i++) {
-		int length = snprintf(r->path, sizeof r->path, "%s/%.63s-%d-%d%s" LK_RECORDING_ENDING, folder, host, (int)getpid(), i,
-		                      forked);
+		int length = snprintf(r->path, sizeof r->path, "%s/.%.63s-%d-%d%s" LK_RECORDING_ENDING, folder, host, (int)getpid(),
+		                      i, forked);
 		if (length >= (int)sizeof r->path) return errno = ENAMETOOLONG, -1;
+		shown_name(r, shown);
+		if (syscall(SYS_faccessat, AT_FDCWD, shown, F_OK) == 0) continue; /* what this process was before exec */
 		int fd = raw_open(r->path, O_RDWR | O_CREAT | O_EXCL);
 		if (fd >= 0 || errno != EEXIST) return fd;
 	}
 	return -1;
+}
+
+/* Gives it its name, which no other file may have. */
+static int show(lk_recorder *r) {
+	char shown[PATH_MAX];
+	shown_name(r, shown);
+	long done = syscall(SYS_linkat, AT_FDCWD, r->path, AT_FDCWD, shown, 0);
+	if (done != 0 && errno != EEXIST) /* of a file system without links */
+		return syscall(SYS_renameat2, AT_FDCWD, r->path, AT_FDCWD, shown, 0) == 0 ? (strcpy(r->path, shown), 0) : errno;
+	if (done != 0) return errno;
+	syscall(SYS_unlinkat, AT_FDCWD, r->path, 0);
+	strcpy(r->path, shown);
+	return 0;
 }
 
 static int map_file(lk_recorder *r, int fd, const char *host) {
@@ -110,8 +132,8 @@ int lk_recorder_open(lk_recorder *r, const char *folder, uint64_t limit_bytes, u
 	if (fd < 0) return errno;
 	int code = map_file(r, fd, host);
 	raw_close(fd);
+	if (!code) r->head->root = root, code = show(r);
 	if (code) r->head = NULL;
-	else r->head->root = root;
 	return code;
 }
 

@@ -22,6 +22,7 @@
 
 #define LK_RECORDING_MAGIC "LKRECORD"
 #define LK_RECORDING_ENDING ".lkrec"
+#define LK_RECORD_PIPE "pipe "
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
 	LK_RECORDING_VERSION = 1,
@@ -47,6 +48,9 @@ typedef enum lk_record_kind {
 	LK_RECORD_NAME,   /* object: number of a call; text: "MPI_Allreduce" */
 	LK_RECORD_OPEN, LK_RECORD_READ, LK_RECORD_WRITE, LK_RECORD_SYNC, LK_RECORD_MAP, LK_RECORD_CLOSE, /* of a file */
 	LK_RECORD_COMM,   /* a call of a communication library */
+	LK_RECORD_PEER,   /* object: number of a connection; text: "HOST:PORT from HOST:PORT", "pipe 123" */
+	LK_RECORD_SENT, LK_RECORD_RECEIVED, /* by a connection; io.most: what was asked for, io.sequential: part of a message */
+	LK_RECORD_WAIT,   /* a thread waited for something */
 	LK_RECORD_KINDS,
 } lk_record_kind;
 

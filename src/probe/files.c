@@ -10,7 +10,7 @@
 enum { DESCRIPTORS = 1 << 16, FILES = 1 << 13, NO_FILE = 1 };
 #define MOVED (UINT32_C(1) << 31)
 
-/* 0 not known, NO_FILE, or 2 + the file's number; and whether lseek has been there. */
+/* 0 not known, NO_FILE, or NO_FILE + a file's number or, with LP_SOCKET, a peer's; and whether lseek has been there. */
 static uint32_t of_descriptor[DESCRIPTORS];
 /* By device and inode: open addressing, filled by compare and exchange. A slot's `number` is stored last. */
 static struct known {
@@ -72,14 +72,21 @@ static uint32_t number_of(int fd, const struct stat *info) {
 }
 
 static uint32_t resolve(int fd) {
-	struct stat info;
+	struct stat info = {0};
 	int code = errno;
-	uint32_t entry = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? NO_FILE + number_of(fd, &info) : NO_FILE;
+	uint32_t entry = NO_FILE, peer;
+	if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) entry = NO_FILE + number_of(fd, &info);
+	else if ((peer = lp_new_peer(fd, &info)) != 0) entry = LP_SOCKET | (NO_FILE + peer);
 	errno = code;
 	return entry;
 }
 
 uint32_t lp_file(int fd, bool *moved) {
+	uint32_t target = lp_target(fd, moved);
+	return target & LP_SOCKET ? 0 : target;
+}
+
+uint32_t lp_target(int fd, bool *moved) {
 	*moved = false;
 	if (fd < 0) return 0;
 	if (fd >= DESCRIPTORS) return resolve(fd) - NO_FILE;

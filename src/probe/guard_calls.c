@@ -152,8 +152,9 @@ LP_EXPORT int symlinkat(const char *text, int at, const char *path) { MAKES(syml
 LP_EXPORT int linkat(int from_at, const char *from, int at, const char *path, int flags) {
 	LP_REAL(linkat)
 	char room[PATH_MAX], from_room[PATH_MAX];
-	if (!lp_guard_active() || (flags & AT_EMPTY_PATH)) return real(from_at, from, at, path, flags);
-	const char *source = lp_guard_change(from_at, from, flags & AT_SYMLINK_FOLLOW, from_room);
+	if (!lp_guard_active()) return real(from_at, from, at, path, flags);
+	bool open = flags & AT_EMPTY_PATH && !lp_guard_names(from); /* a file that has no name yet */
+	const char *source = open ? "" : lp_guard_change(from_at, from, flags & AT_SYMLINK_FOLLOW, from_room);
 	const char *given = source ? lp_guard_make(at, path, room) : NULL;
 	return given ? real(from_at, source, at, given, flags) : -1;
 }

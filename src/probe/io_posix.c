@@ -9,24 +9,33 @@
 #include <unistd.h>
 
 /* Runs CALL, which gives `result`, and tells of it as KIND. */
-#define TRANSFER(name, type, call, kind, fd, offset)                                             \
+#define TRANSFER(name, type, call, kind, fd, offset, asked)                                      \
 	LP_REAL(name)                                                                                \
 	if (!lp_enter()) return call;                                                                \
 	bool moved;                                                                                  \
-	uint32_t file = lp_file(fd, &moved);                                                         \
+	uint32_t file = lp_target(fd, &moved);                                                       \
 	int64_t start = file ? lp_now() : 0;                                                         \
 	lp_leave();                                                                                  \
 	type result = call;                                                                          \
 	if (file && lp_enter()) {                                                                    \
 		int code = errno;                                                                        \
-		lp_io(kind, file, start, lp_now(), (int64_t)result, offset, moved);                      \
+		if (LP_HOT(!(file & LP_SOCKET))) lp_io(kind, file, start, lp_now(), (int64_t)result, offset, moved); \
+		else lp_socket_moved(kind, file & ~LP_SOCKET, start, lp_now(), (int64_t)result, (int64_t)(asked)); \
 		lp_leave();                                                                              \
 		errno = code;                                                                            \
 	}                                                                                            \
 	return result;
 
 #define MOVES(name, kind, parameters, call, offset) \
-	LP_EXPORT ssize_t name parameters { TRANSFER(name, ssize_t, real call, kind, fd, offset) }
+	LP_EXPORT ssize_t name parameters { TRANSFER(name, ssize_t, real call, kind, fd, offset, size) }
+#define MOVES_PARTS(name, kind, parameters, call, offset, parts) \
+	LP_EXPORT ssize_t name parameters { TRANSFER(name, ssize_t, real call, kind, fd, offset, bytes_in(parts, count)) }
+
+static int64_t bytes_in(const struct iovec *at, int count) {
+	int64_t sum = 0;
+	for (int i = 0; i < count; i++) sum += (int64_t)at[i].iov_len;
+	return sum;
+}
 
 /* Checked variants that programs compiled with _FORTIFY_SOURCE call; no header declares them. */
 ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
@@ -43,16 +52,16 @@ MOVES(__pread64_chk, LK_RECORD_READ, (int fd, void *to, size_t size, off64_t at,
       at)
 MOVES(pwrite, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off_t at), (fd, from, size, at), at)
 MOVES(pwrite64, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off64_t at), (fd, from, size, at), at)
-MOVES(readv, LK_RECORD_READ, (int fd, const struct iovec *to, int count), (fd, to, count), -1)
-MOVES(writev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count), (fd, from, count), -1)
-MOVES(preadv, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at), (fd, to, count, at), at)
-MOVES(preadv64, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at), (fd, to, count, at), at)
-MOVES(pwritev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off_t at), (fd, from, count, at), at)
-MOVES(pwritev64, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off64_t at), (fd, from, count, at), at)
-MOVES(preadv2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at, int flags),
-      (fd, to, count, at, flags), at)
-MOVES(preadv64v2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at, int flags),
-      (fd, to, count, at, flags), at)
+MOVES_PARTS(readv, LK_RECORD_READ, (int fd, const struct iovec *to, int count), (fd, to, count), -1, to)
+MOVES_PARTS(writev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count), (fd, from, count), -1, from)
+MOVES_PARTS(preadv, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at), (fd, to, count, at), at, to)
+MOVES_PARTS(preadv64, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at), (fd, to, count, at), at, to)
+MOVES_PARTS(pwritev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off_t at), (fd, from, count, at), at, from)
+MOVES_PARTS(pwritev64, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off64_t at), (fd, from, count, at), at, from)
+MOVES_PARTS(preadv2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at, int flags),
+      (fd, to, count, at, flags), at, to)
+MOVES_PARTS(preadv64v2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at, int flags),
+      (fd, to, count, at, flags), at, to)
 
 /* ---- opening ---- */
 

@@ -115,6 +115,7 @@ static bool begin_recording(void) {
 	lp_thread.place = (lk_record_place){0}; /* of a forked child: those of its parent, which are no longer mapped */
 	lp_thread.last = NULL;
 	lp_files_reset();
+	lp_sockets_reset();
 	lp_mpi_reset();
 	lp_state.gate->open = 1;
 	measure_cost();
@@ -184,6 +185,9 @@ __attribute__((constructor)) static void begin_process(void) {
 	lp_mode_read();
 	const char *marker = getenv("LOCKSTEP_RECORD_MARKER");
 	if (marker && strlen(marker) < sizeof lp_state.marker) strcpy(lp_state.marker, marker);
+	uint64_t rank = number(getenv("RANK"), UINT64_MAX), world = number(getenv("WORLD_SIZE"), 0);
+	lp_state.rank = -1;
+	if (rank < world && world < 1 << 24) lp_state.rank = (int)rank, lp_state.world = (int)world;
 	has_key = pthread_key_create(&thread_ends, end_thread) == 0;
 	if (program && named(program, program_invocation_short_name)) lp_arm();
 }
@@ -207,13 +211,15 @@ static bool maps_uring(void) {
 /* Of this process, not of the parent of a vfork, whose memory it shares. */
 void lp_leave_process(void) {
 	struct rusage use;
+	bool uring = (lp_state.on || lp_guard.on) && maps_uring();
+	if (lp_guard.on && uring) lp_guard_tell(program_invocation_short_name, "has an io_uring, whose writes are not guarded");
 	if (!lp_state.on || !lp_state.gate->open || lp_thread.busy) return;
 	lk_recording_head *head = lp_state.recorder.head;
 	if (head->pid != (uint32_t)getpid()) return;
 	int code = errno;
 	if (getrusage(RUSAGE_SELF, &use) == 0)
 		head->major_faults = (uint64_t)use.ru_majflt, head->storage_bytes = (uint64_t)use.ru_inblock * 512;
-	if (maps_uring()) __atomic_fetch_or(&head->seen, LK_RECORDED_URING, __ATOMIC_RELAXED);
+	if (uring) __atomic_fetch_or(&head->seen, LK_RECORDED_URING, __ATOMIC_RELAXED);
 	__atomic_store_n(&head->end_ns, lp_now(), __ATOMIC_RELEASE);
 	errno = code;
 }

@@ -43,6 +43,7 @@ typedef struct lp_state_of {
 	uint64_t limit;
 	uint32_t root;           /* process with which the recording of this one and its children began; 0 none yet */
 	char marker[128];
+	int rank, world;         /* as launchers of PyTorch say it (RANK, WORLD_SIZE); -1, 0 */
 } lp_state_of;
 extern lp_state_of lp_state;
 
@@ -99,6 +100,9 @@ void *lp_variable(const char *name);
 
 /* The number of a descriptor's file, 0 for what is no regular file; `moved`: its position was set since the last call. */
 uint32_t lp_file(int fd, bool *moved);
+/* The same; LP_SOCKET and a peer's number for a connection. */
+#define LP_SOCKET (UINT32_C(1) << 30)
+uint32_t lp_target(int fd, bool *moved);
 void lp_file_moved(int fd);
 void lp_file_forget(int fd);
 void lp_file_forget_range(unsigned first, unsigned last);
@@ -108,6 +112,14 @@ void lp_files_reset(void);
 void lp_io(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes, int64_t offset, bool moved);
 /* OPEN, CLOSE, SYNC, MAP. */
 void lp_file_event(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes);
+
+/* ---- connections (socket.c) ---- */
+
+void lp_sockets_reset(void);
+struct stat;
+uint32_t lp_new_peer(int fd, const struct stat *info); /* 0: none that is recorded */
+/* READ or WRITE of what may be a part of `asked` bytes. */
+void lp_socket_moved(lk_record_kind kind, uint32_t peer, int64_t start, int64_t end, int64_t bytes, int64_t asked);
 
 /* ---- MPI (mpi.c) ---- */
 

@@ -79,6 +79,7 @@ typedef struct lk_capture {
 	uint32_t device;         /* interned name of the device used; 0 none or not said */
 	int32_t sms;             /* of the device; 0 not said */
 	double device_bytes;     /* of its memory; 0 not said */
+	bool processor;          /* a program without a device, whose processor stands for it (recorded.h) */
 	int64_t origin_ns;       /* time 0 */
 	bool absolute;           /* origin_ns counts from 1970, so that hosts can be compared */
 	lk_intern *names;

@@ -48,6 +48,7 @@ static lk_status learn_names(finder *f) {
 	for (uint32_t id = 0; id < n; id++) {
 		unsigned kind;
 		const char *name = lk_capture_text(f->c, id);
+		if (strcmp(name, LK_SOCKETS) == 0) continue;
 		if (lk_comm_kernel(name, &kind)) f->name_kind[id] = (uint8_t)(1 + kind);
 		else if (host_call(name, &kind)) f->name_kind[id] = (uint8_t)(HOST_CALL + 1 + kind);
 	}

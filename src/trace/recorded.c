@@ -27,6 +27,7 @@ void lk_recorded_free(lk_recorded_run *run) {
 	lk_vec_free(&run->names);
 	lk_vec_free(&run->files);
 	lk_vec_free(&run->groups);
+	lk_vec_free(&run->peers);
 }
 
 /* ---- names ---- */
@@ -84,6 +85,7 @@ static lk_status add_record(loader *l, const lk_recorded *r) {
 	case LK_RECORD_THREAD: return LK_OK;
 	case LK_RECORD_NAME: return add_name(l, &l->run->names, r);
 	case LK_RECORD_FILE: return add_name(l, &l->run->files, r);
+	case LK_RECORD_PEER: return add_name(l, &l->run->peers, r);
 	case LK_RECORD_GROUP: return add_name(l, &l->run->groups, r);
 	default: return add_call(l, &r->record);
 	}
@@ -108,13 +110,27 @@ static int by_start(const void *a, const void *b) {
 	return x->record.end_ns < y->record.end_ns ? -1 : x->record.end_ns > y->record.end_ns;
 }
 
-/* The thread that communicates most, else the one that has most calls. */
+bool lk_recorded_by_pipe(const lk_recorded_run *run, const lk_recorded_call *call) {
+	const lk_recorded_name *peer = lk_recorded_find(&run->peers, call->process, call->record.object);
+	return peer && strncmp(lk_intern_text(run->texts, peer->name), LK_RECORD_PIPE, strlen(LK_RECORD_PIPE)) == 0;
+}
+
+/* How much a call says for its thread being the main one. Connections are mostly served by threads of their own. */
+static uint64_t weight_of(const lk_record_entry *r) {
+	switch (r->kind) {
+	case LK_RECORD_COMM: return 1u << 20;
+	case LK_RECORD_SENT: case LK_RECORD_RECEIVED: case LK_RECORD_WAIT: return 0;
+	default: return 1;
+	}
+}
+
+/* The thread that communicates most by calls, else the one that has most calls of files, else the first. */
 static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 	uint64_t *weight = calloc(1 << 16, sizeof *weight);
 	if (!weight) return lk_oom(err);
 	for (size_t i = 0; i < run->calls.count; i++)
 		if (run->calls.at[i].process == 0)
-			weight[run->calls.at[i].record.thread] += run->calls.at[i].record.kind == LK_RECORD_COMM ? 1u << 20 : 1;
+			weight[run->calls.at[i].record.thread] += weight_of(&run->calls.at[i].record);
 	for (uint32_t t = 1; t < 1 << 16; t++)
 		if (weight[t] > weight[run->main_thread]) run->main_thread = (uint16_t)t;
 	free(weight);
@@ -189,6 +205,7 @@ static lk_status put_in_order(lk_recorded_run *run, lk_error *err) {
 	sort_names(&run->names);
 	sort_names(&run->files);
 	sort_names(&run->groups);
+	sort_names(&run->peers);
 	LK_TRY(find_main_thread(run, err));
 	return follow_requests(run, err);
 }
@@ -199,7 +216,7 @@ static lk_status put_in_order(lk_recorded_run *run, lk_error *err) {
 static bool is_child(const char *name, uint32_t root) {
 	const char *at = strstr(name, LK_RECORDING_FORKED);
 	char *end;
-	return at && strtoul(at + strlen(LK_RECORDING_FORKED), &end, 10) == root && strcmp(end, LK_RECORDING_ENDING) == 0;
+	return at && name[0] != '.' && strtoul(at + strlen(LK_RECORDING_FORKED), &end, 10) == root && strcmp(end, LK_RECORDING_ENDING) == 0;
 }
 
 static lk_status add_child(loader *l, const char *path) {

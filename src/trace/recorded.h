@@ -32,7 +32,7 @@ typedef struct lk_recorded_run {
 	const char *path;
 	lk_recording_head head;  /* of the process that was asked for */
 	LK_VEC(lk_recorded_call) calls;   /* by start */
-	lk_recorded_names names, files, groups; /* by key */
+	lk_recorded_names names, files, groups, peers; /* by key */
 	uint16_t main_thread;
 	uint64_t strange;        /* records that cannot be */
 	uint64_t dropped;        /* for want of room, while recording */
@@ -47,6 +47,8 @@ lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_in
 lk_status lk_recorded_take(lk_recording *recording, const lk_read_limits *limits, lk_intern *texts, lk_recorded_run *out,
                            lk_error *err);
 void lk_recorded_free(lk_recorded_run *run);
+/* Whether a call is one of a pipe, not of a connection to another process's address. */
+bool lk_recorded_by_pipe(const lk_recorded_run *run, const lk_recorded_call *call);
 const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_t process, uint32_t number); /* or NULL */
 
 /* The steps: moments at which one begins, and the last one's end. */

@@ -1,14 +1,23 @@
 /* recorded_steps.c: where the steps of a recorded program begin.
  *
- * With a marker: at every call that it names. Else by the period of the main thread's communication: each call is a token
- * (which call, communicator, bytes); the period is the shortest one whose longest unbroken stretch covers nearly as much
+ * With a marker: at every call that it names. Else by the period of what the program does over and over; the first of these
+ * that has one:
+ *
+ *     the main thread's communication     which call, communicator, bytes
+ *     messages to its busiest connection  their sizes (gloo)
+ *     what the main thread reads of pipes (batches of loader processes)
+ *     files that the main thread opens, reads and writes; calls that are all alike are steps by the pauses between them
+ *
+ * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly as much
  * as that of any other; then every place where the tokens of one period occur in order is a step. A step begins where the
  * call before its first one ended. That stretch's first call is the first one of the program's loop, so that all ranks of
  * a run begin alike. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/stats.h"
+#include "base/text.h"
 #include "trace/recorded.h"
 
 /* Periods longer than that are not looked for, nor in more calls than that: the search is their product. */
@@ -25,16 +34,87 @@ static bool begins_something(const lk_record_entry *r) {
 	       (r->comm.part == LK_PART_WHOLE || r->comm.part == LK_PART_POST || r->comm.part == LK_PART_START);
 }
 
-static lk_status collect(const lk_recorded_run *run, tokens *t, lk_error *err) {
-	for (uint32_t i = 0; i < run->calls.count; i++) {
-		const lk_recorded_call *call = &run->calls.at[i];
-		const lk_record_entry *r = &call->record;
-		if (call->process || r->thread != run->main_thread || !begins_something(r)) continue;
+typedef struct collector {
+	const lk_recorded_run *run;
+	tokens *tokens;
+	uint32_t peer;           /* the busiest connection */
+} collector;
+
+/* A call as a token; false: it is none. */
+typedef bool (*tokenizer)(const collector *c, const lk_recorded_call *call, uint64_t *token);
+
+static bool communication(const collector *c, const lk_recorded_call *call, uint64_t *token) {
+	const lk_record_entry *r = &call->record;
+	if (r->thread != c->run->main_thread || !begins_something(r)) return false;
+	uint64_t key = lk_hash64((uint64_t)r->comm.call << 32 | r->object);
+	*token = lk_hash64(key ^ (uint64_t)r->bytes ^ (uint64_t)(uint32_t)r->comm.peer << 40);
+	return true;
+}
+
+/* Smaller ones are notes about those that follow. */
+static bool message(const collector *c, const lk_recorded_call *call, uint64_t *token) {
+	enum { NOTE_BYTES = 1024 };
+	const lk_record_entry *r = &call->record;
+	if (r->kind != LK_RECORD_SENT || r->object != c->peer || r->io.sequential || r->io.most <= NOTE_BYTES) return false;
+	*token = lk_hash64((uint64_t)r->io.most);
+	return true;
+}
+
+static bool from_pipe(const collector *c, const lk_recorded_call *call, uint64_t *token) {
+	const lk_record_entry *r = &call->record;
+	if (r->kind != LK_RECORD_RECEIVED || r->thread != c->run->main_thread || !lk_recorded_by_pipe(c->run, call)) return false;
+	enum { LENGTH_BYTES = 4 }; /* Python's connections: a length, then so many bytes */
+	*token = r->io.most == LENGTH_BYTES;
+	return true;
+}
+
+/* Programs and libraries, which are read where they begin. */
+static bool is_program_text(const char *path) {
+	static const char *const endings[] = {".py", ".pyc", ".so", ".pth", ".pyi"};
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (lk_ends_in(path, endings[i])) return true;
+	return strstr(path, ".so.") != NULL || strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
+}
+
+/* Files of one folder are alike. */
+static bool file_call(const collector *c, const lk_recorded_call *call, uint64_t *token) {
+	const lk_record_entry *r = &call->record;
+	if (r->thread != c->run->main_thread || r->kind < LK_RECORD_OPEN || r->kind > LK_RECORD_SYNC) return false;
+	const lk_recorded_name *file = lk_recorded_find(&c->run->files, 0, r->object);
+	const char *path = file ? lk_intern_text(c->run->texts, file->name) : "", *slash = strrchr(path, '/');
+	uint64_t folder = 0;
+	if (is_program_text(path)) return false;
+	for (; slash && path < slash; path++) folder = lk_hash64(folder ^ (uint64_t)(unsigned char)*path);
+	*token = lk_hash64(folder ^ r->kind);
+	return true;
+}
+
+static lk_status collect(collector *c, tokenizer tokenize, lk_error *err) {
+	tokens *t = c->tokens;
+	t->token.count = t->call.count = 0;
+	for (uint32_t i = 0; i < c->run->calls.count; i++) {
+		uint64_t token;
+		if (c->run->calls.at[i].process || !tokenize(c, &c->run->calls.at[i], &token)) continue;
 		if (!lk_push(&t->token) || !lk_push(&t->call)) return lk_oom(err);
-		uint64_t key = lk_hash64((uint64_t)r->comm.call << 32 | r->object);
-		*lk_last(&t->token) = lk_hash64(key ^ (uint64_t)r->bytes ^ (uint64_t)(uint32_t)r->comm.peer << 40);
+		*lk_last(&t->token) = token;
 		*lk_last(&t->call) = i;
 	}
+	return LK_OK;
+}
+
+/* The connection that most was sent by; 0 none. */
+static lk_status find_busiest(collector *c, lk_error *err) {
+	enum { PEERS = 1 << 12 };
+	double *sent = calloc(PEERS, sizeof *sent);
+	if (!sent) return lk_oom(err);
+	for (size_t i = 0; i < c->run->calls.count; i++) {
+		const lk_recorded_call *call = &c->run->calls.at[i];
+		if (call->process || call->record.kind != LK_RECORD_SENT || call->record.object >= PEERS) continue;
+		sent[call->record.object] += lk_recorded_by_pipe(c->run, call) ? 0 : (double)call->record.bytes;
+	}
+	for (uint32_t i = 1; i < PEERS; i++)
+		if (sent[i] > sent[c->peer]) c->peer = i;
+	free(sent);
 	return LK_OK;
 }
 
@@ -110,15 +190,114 @@ static lk_status mark(const lk_recorded_run *run, const tokens *t, size_t model,
 	return LK_OK;
 }
 
-static lk_status by_period(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {
-	tokens t = {0};
+/* ---- calls that are all alike ---- */
+
+static int ascending(const void *a, const void *b) {
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static int64_t pause_before(const lk_recorded_run *run, const tokens *t, size_t at) {
+	int64_t pause = run->calls.at[t->call.at[at]].record.start_ns - run->calls.at[t->call.at[at - 1]].record.end_ns;
+	return pause > 0 ? pause : 0;
+}
+
+typedef struct batches {
+	const lk_recorded_run *run;
+	const tokens *tokens;
+	int64_t *length, *sorted; /* calls of each batch */
+	uint32_t *begin;         /* its first one */
+	size_t count;
+} batches;
+
+/* Parts the calls at all pauses that are so long; the share of batches that are as long as the one in the middle. */
+static double part(batches *b, int64_t pause) {
+	size_t n = b->tokens->call.count, first = 0, same = 0;
+	int64_t length = 0;
+	b->count = 0;
+	for (size_t i = 1; i <= n; i++) {
+		const lk_record_entry *r = &b->run->calls.at[b->tokens->call.at[i - 1]].record;
+		length += r->kind == LK_RECORD_READ || r->kind == LK_RECORD_WRITE ? r->io.count : 1;
+		if (i < n && pause_before(b->run, b->tokens, i) < pause) continue;
+		b->length[b->count] = length, b->begin[b->count++] = b->tokens->call.at[first];
+		length = 0, first = i;
+	}
+	memcpy(b->sorted, b->length, b->count * sizeof *b->length);
+	qsort(b->sorted, b->count, sizeof *b->sorted, ascending);
+	for (size_t i = 0; i < b->count; i++) same += b->length[i] == b->sorted[b->count / 2];
+	return (double)same / (double)b->count;
+}
+
+/* The pause that parts the calls into batches that are alike, of those longer than half of all; the longest of the best. */
+static int64_t best_pause(batches *b, int64_t *pauses) {
+	enum { TRIED = 64 };
+	static const double ENOUGH = 0.8;
+	double best = ENOUGH;
+	int64_t found = 0;
+	size_t n = b->tokens->call.count - 1;
+	for (size_t i = 0; i < n; i++) pauses[i] = pause_before(b->run, b->tokens, i + 1);
+	qsort(pauses, n, sizeof *pauses, ascending);
+	double low = pauses[n / 2] > 1 ? (double)pauses[n / 2] : 1, high = (double)pauses[n - 1];
+	for (int i = TRIED; i > 0 && high > low; i--) {
+		int64_t pause = (int64_t)(low * pow(high / low, (double)i / TRIED));
+		double share = part(b, pause);
+		if (b->count > REPEATS && b->sorted[b->count / 2] > 1 && share > best) best = share, found = pause;
+	}
+	return found;
+}
+
+/* Batches of equally many calls with long pauses between them are steps. */
+static lk_status by_pauses(const lk_recorded_run *run, const tokens *t, lk_recorded_steps *out, lk_error *err) {
+	size_t n = t->call.count;
+	if (n < 2 * REPEATS || n > LOOKED_AT) return LK_OK;
+	batches b = {run, t, malloc(n * sizeof *b.length), malloc(n * sizeof *b.sorted), malloc(n * sizeof *b.begin), 0};
+	int64_t *pauses = malloc(n * sizeof *pauses);
+	lk_status status = b.length && b.sorted && b.begin && pauses ? LK_OK : lk_oom(err);
+	int64_t pause = status == LK_OK ? best_pause(&b, pauses) : 0;
+	if (pause) part(&b, pause);
+	for (size_t i = 0; pause && status == LK_OK && i < b.count; i++)
+		if (b.length[i] == b.sorted[b.count / 2]) status = add_moment(out, run->calls.at[b.begin[i]].record.start_ns, err);
+	free(b.length), free(b.sorted), free(b.begin), free(pauses);
+	return status;
+}
+
+/* ---- all ways ---- */
+
+static void keep_alike(tokens *t, uint64_t token) {
+	size_t kept = 0;
+	for (size_t i = 0; i < t->token.count; i++) {
+		if (t->token.at[i] != token) continue;
+		t->token.at[kept] = token, t->call.at[kept] = t->call.at[i];
+		kept++;
+	}
+	t->token.count = t->call.count = kept;
+}
+
+static lk_status try_tokens(collector *c, tokenizer tokenize, bool files, lk_recorded_steps *out, lk_error *err) {
+	tokens *t = c->tokens;
 	size_t where = 0, period = 0;
-	lk_status status = collect(run, &t, err);
-	size_t looked = t.token.count < LOOKED_AT ? t.token.count : LOOKED_AT;
-	if (status == LK_OK && looked) period = find_period(t.token.at, looked, &where);
-	if (period) {
-		out->calls = (uint32_t)period;
-		status = mark(run, &t, where, period, out, err);
+	out->begin.count = 0;
+	LK_TRY(collect(c, tokenize, err));
+	size_t looked = t->token.count < LOOKED_AT ? t->token.count : LOOKED_AT;
+	if (looked) period = find_period(t->token.at, looked, &where);
+	if (!period) return LK_OK;
+	if (files && period == 1) {
+		keep_alike(t, t->token.at[where]);
+		return by_pauses(c->run, t, out, err);
+	}
+	if (!files) out->calls = (uint32_t)period;
+	return mark(c->run, t, where, period, out, err);
+}
+
+static lk_status by_period(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {
+	static const struct { tokenizer tokenize; bool files; } ways[] = {
+		{communication, false}, {message, false}, {from_pipe, true}, {file_call, true}};
+	tokens t = {0};
+	collector c = {.run = run, .tokens = &t};
+	lk_status status = find_busiest(&c, err);
+	for (size_t i = 0; status == LK_OK && i < sizeof ways / sizeof *ways && out->begin.count < 2; i++) {
+		if (i == 1 && t.call.count) break; /* it communicates by calls that do not repeat */
+		status = try_tokens(&c, ways[i].tokenize, ways[i].files, out, err);
 	}
 	lk_vec_free(&t.token);
 	lk_vec_free(&t.call);

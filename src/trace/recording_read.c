@@ -2,7 +2,10 @@
  *
  * What the main thread does between calls becomes a piece of "own code" on the processor: a launch of a nanosecond and a
  * call that waits for it. A blocking call of communication is a launch, the communication on a stream of its own, and a
- * wait; a non-blocking one lasts from its begin until something waited for it, which is the latest it can have ended. */
+ * wait; a non-blocking one lasts from its begin until something waited for it, which is the latest it can have ended.
+ *
+ * Of a program that communicates by sockets, it is communication while connections carry something, whichever thread serves
+ * them, and while the main thread waits for that; when it waits and then reads a pipe, it waits for its loader. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +17,12 @@
 enum { OWN_CODE = 1, BLOCKING, BLOCKING_TOO, FLIGHTS, MOST_FLIGHTS = 4 };
 enum { SHOWN_FILES = 64, LOOKED_BACK = 4096 };
 
+/* What connections have carried until then. */
+typedef struct traffic {
+	int64_t ns;
+	double bytes;
+} traffic;
+
 typedef struct shower {
 	lk_recorded_run *run;
 	lk_capture *c;
@@ -22,7 +31,8 @@ typedef struct shower {
 	uint32_t stream[FLIGHTS + MOST_FLIGHTS]; /* lanes */
 	int64_t busy[FLIGHTS + MOST_FLIGHTS];    /* until when each stream is taken */
 	uint32_t *flight;        /* [calls] stream of a request's call; of others 0 */
-	uint32_t own_code, synchronize;          /* interned */
+	uint32_t own_code, synchronize, sockets, from_pipe; /* interned */
+	LK_VEC(traffic) traffic; /* by time, sums from the begin on */
 	lk_error *err;
 } shower;
 
@@ -212,10 +222,97 @@ static lk_status add_file(shower *s, uint32_t lane, const lk_recorded_call *call
 	return add(s, LK_EVENT_NOTE, lane, name, r->start_ns, r->end_ns, 0, &event);
 }
 
+/* ---- connections ---- */
+
+static bool is_traffic(const shower *s, const lk_recorded_call *call) {
+	uint16_t kind = call->record.kind;
+	return !call->process && (kind == LK_RECORD_SENT || kind == LK_RECORD_RECEIVED) && !lk_recorded_by_pipe(s->run, call);
+}
+
+static lk_status sum_traffic(shower *s) {
+	double sum = 0;
+	for (size_t i = 0; i < s->run->calls.count; i++) {
+		const lk_recorded_call *call = &s->run->calls.at[i];
+		if (!is_traffic(s, call)) continue;
+		if (!lk_push(&s->traffic)) return lk_oom(s->err);
+		*lk_last(&s->traffic) = (traffic){call->record.start_ns, sum += (double)call->record.bytes};
+	}
+	return LK_OK;
+}
+
+/* Bytes until a moment. */
+static double carried(const shower *s, int64_t ns) {
+	size_t low = 0, high = s->traffic.count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (s->traffic.at[middle].ns <= ns) low = middle + 1;
+		else high = middle;
+	}
+	return low ? s->traffic.at[low - 1].bytes : 0;
+}
+
+/* Whether what the main thread does after this is to read a pipe. */
+static bool pipe_follows(const shower *s, uint32_t index) {
+	enum { LOOKED_AHEAD = 64 };
+	uint16_t thread = s->run->calls.at[index].record.thread;
+	for (size_t i = index + 1; i < s->run->calls.count && i < (size_t)index + LOOKED_AHEAD; i++) {
+		const lk_recorded_call *call = &s->run->calls.at[i];
+		if (call->process || call->record.thread != thread || call->record.kind == LK_RECORD_WAIT) continue;
+		return call->record.kind == LK_RECORD_RECEIVED && lk_recorded_by_pipe(s->run, call);
+	}
+	return false;
+}
+
+static bool is_wait(const shower *s, const lk_recorded_call *call) {
+	return !call->process && call->record.kind == LK_RECORD_WAIT && call->record.thread == s->run->main_thread;
+}
+
+static lk_status add_burst(shower *s, const lk_record_entry *r, uint16_t thread) {
+	uint32_t event, lane = lk_capture_lane(s->c, false, s->run->head.pid, thread);
+	int64_t end = r->end_ns > r->start_ns + 2 ? r->end_ns : r->start_ns + 2;
+	if (lane == LK_NONE) return s->run->strange++, LK_OK;
+	LK_TRY(add_work(s, lane, BLOCKING, s->sockets, r->start_ns, r->start_ns + 1, end, &event));
+	return add_note(s, event, r, LK_OP_COUNT, -1);
+}
+
+/* Traffic of all threads, and the main thread's waits for it, as one communication where they touch. */
+static lk_status add_traffic(shower *s) {
+	static const int64_t APART_NS = 200000;
+	lk_record_entry all = {.start_ns = -1};
+	uint16_t thread = 0;
+	for (size_t i = 0; i <= s->run->calls.count && s->traffic.count; i++) {
+		const lk_recorded_call *call = i < s->run->calls.count ? &s->run->calls.at[i] : NULL;
+		bool moves = call && is_traffic(s, call);
+		if (call && !moves && !(is_wait(s, call) && !pipe_follows(s, (uint32_t)i))) continue;
+		const lk_record_entry *r = call ? &call->record : NULL;
+		if (!r || all.start_ns < 0 || r->start_ns > all.end_ns + APART_NS) {
+			if (all.start_ns >= 0 && all.bytes) LK_TRY(add_burst(s, &all, thread));
+			if (r) all = (lk_record_entry){.start_ns = r->start_ns, .end_ns = r->end_ns};
+		}
+		if (!r) break;
+		if (r->end_ns > all.end_ns) all.end_ns = r->end_ns;
+		if (moves) all.bytes += r->bytes, thread = r->thread;
+	}
+	return LK_OK;
+}
+
+/* A call of the main thread that waits, or that moves bytes itself. */
+static lk_status add_waiting(shower *s, uint32_t lane, uint32_t index) {
+	const lk_recorded_call *call = &s->run->calls.at[index];
+	const lk_record_entry *r = &call->record;
+	uint32_t event;
+	bool pipe = r->kind == LK_RECORD_WAIT ? pipe_follows(s, index) : lk_recorded_by_pipe(s->run, call);
+	double bytes = r->kind == LK_RECORD_WAIT ? carried(s, r->end_ns) - carried(s, r->start_ns) : (double)r->bytes;
+	if (pipe) return add(s, LK_EVENT_NOTE, lane, s->from_pipe, r->start_ns, r->end_ns, 0, &event);
+	return bytes > 0 ? add_wait(s, lane, BLOCKING, false, r->start_ns, r->end_ns) : LK_OK;
+}
+
 /* ---- all ---- */
 
 static lk_status add_call(shower *s, uint32_t lane, uint32_t *index) {
 	const lk_recorded_call *call = &s->run->calls.at[*index];
+	if (call->record.kind >= LK_RECORD_SENT)
+		return call->process || call->record.thread != s->run->main_thread ? LK_OK : add_waiting(s, lane, *index);
 	if (call->record.kind != LK_RECORD_COMM) return add_file(s, lane, call);
 	if (call->process) return LK_OK; /* a forked child has no part in its parent's communication */
 	switch (call->record.comm.part) {
@@ -296,6 +393,7 @@ static void say(const shower *s) {
 static lk_status show(shower *s) {
 	lk_recorded_run *run = s->run;
 	lk_capture *c = s->c;
+	c->processor = true;
 	c->rank = run->head.rank >= 0 && run->head.rank < 1 << 30 ? run->head.rank : -1;
 	c->world = run->head.world > 0 && run->head.world < 1 << 30 ? run->head.world : 0;
 	c->origin_ns = run->head.realtime_ns > 0 && run->head.realtime_ns < INT64_MAX / 2 ? run->head.realtime_ns : 0;
@@ -303,10 +401,14 @@ static lk_status show(shower *s) {
 	if (run->head.seen & LK_RECORDED_MPI) LK_TRY(name_of(s, "mpi", &c->backend));
 	LK_TRY(name_of(s, "own code", &s->own_code));
 	LK_TRY(name_of(s, "MPI_Wait, Synchronize", &s->synchronize));
+	LK_TRY(name_of(s, LK_SOCKETS, &s->sockets));
+	LK_TRY(name_of(s, "file:read from a pipe", &s->from_pipe));
+	LK_TRY(sum_traffic(s));
 	for (uint32_t i = 1; i < FLIGHTS + MOST_FLIGHTS; i++) s->stream[i] = lk_capture_lane(c, true, 0, i);
 	LK_TRY(name_groups(s));
 	LK_TRY(lk_recorded_find_steps(run, &s->steps, s->err));
 	LK_TRY(add_steps(s));
+	LK_TRY(add_traffic(s));
 	LK_TRY(add_calls(s));
 	say(s);
 	return LK_OK;
@@ -316,6 +418,7 @@ lk_status lk_recording_show(lk_recorded_run *run, lk_capture *c, lk_error *err) 
 	shower s = {.run = run, .c = c, .flight = calloc(run->calls.count + 1, sizeof *s.flight), .err = err};
 	lk_status status = s.flight ? show(&s) : lk_oom(err);
 	free(s.flight);
+	lk_vec_free(&s.traffic);
 	lk_vec_free(&s.steps.begin);
 	return status;
 }

@@ -46,6 +46,29 @@ static char *joined(const char *folder, const char *name) {
 	return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
 }
 
+/* Of a recording: whether its process knew its rank. */
+static bool knows_rank(const char *path) {
+	lk_recording recording;
+	lk_error ignored;
+	if (!lk_ends_in(path, LK_RECORDING_ENDING) || lk_recording_open(path, &recording, &ignored) != LK_OK) return false;
+	bool knows = recording.head.rank >= 0;
+	lk_recording_close(&recording);
+	return knows;
+}
+
+/* Where some recordings are ranks' the others are of programs that started them. */
+static void drop_starters(names *all, size_t before) {
+	size_t kept = before;
+	bool ranks = false;
+	for (size_t i = before; i < all->count; i++) ranks |= knows_rank(all->at[i]);
+	for (size_t i = before; ranks && i < all->count; i++) {
+		bool starter = lk_ends_in(all->at[i], LK_RECORDING_ENDING) && !knows_rank(all->at[i]);
+		if (starter) free(all->at[i]);
+		else all->at[kept++] = all->at[i];
+	}
+	if (ranks) all->count = kept;
+}
+
 static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	DIR *dir = opendir(folder);
 	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
@@ -64,6 +87,7 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
 		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .et or .lkrec; folders inside are not looked into");
 	}
+	drop_starters(out, before);
 	qsort(out->at + before, out->count - before, sizeof *out->at, by_name);
 	return LK_OK;
 }

@@ -72,7 +72,7 @@ static void put_shares(const lk_explanation *x, FILE *out) {
 	fprintf(out, "%-19s", "");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
 		fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
-	fprintf(out, "\n%-19s", "share of GPU time");
+	fprintf(out, "\n%-19s", x->processors ? "share of time" : "share of GPU time");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
 		fprintf(out, "  %*s", (int)strlen(shares[i].title), lk_percent(shares[i].ns / whole, text, sizeof text));
 	fputc('\n', out);

@@ -18,6 +18,7 @@ static void print_process(const lk_record_process *p, FILE *out) {
 	if (p->comms)
 		fprintf(out, "; %llu communications, %s, %s in calls", (unsigned long long)p->comms, bytes(p->comm_bytes, a),
 		        seconds(p->comm_s, b));
+	if (p->socket_bytes > 0) fprintf(out, "; %s by sockets", bytes(p->socket_bytes, a));
 	if (p->reads)
 		fprintf(out, "; %llu reads, %s, %s", (unsigned long long)p->reads, bytes(p->read_bytes, a), seconds(p->read_s, b));
 	if (p->writes) fprintf(out, "; %llu writes, %s", (unsigned long long)p->writes, bytes(p->write_bytes, a));
