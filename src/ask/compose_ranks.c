@@ -3,11 +3,13 @@
  * A recorded rank q can stand in for r where everything fits: each message that q sends or receives, translated to r, has a
  * counterpart at its peer; every communicator that q communicates in, translated to r, has members that do the same in it.
  * What does not fit is left out until nothing changes any more (arc consistency); of those that are left the nearest
- * recorded rank below r is taken, else the nearest above.
+ * recorded rank below r is taken, else the nearest above. Where these do not fit one another, they are chosen one after
+ * another, and what each choice rules out is left out before the next.
  *
  * Translating. A communicator's ranks are known where the recordings hold the division that it came from (the other parts of
  * a split are told in it). Else the recorded ranks' own pattern goes on: size n, stride s, first rank a multiple of n s plus
- * what is below s. A peer keeps its distance in the communicator, around its end where that is needed. */
+ * what is below s. A peer keeps its distance in the communicator; around its end only where the recorded rank shifts, that
+ * is, receives from one side what it sends to the other: else the ends of a pipeline would be taken for a ring. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +21,7 @@ typedef struct edge {
 	uint32_t group;
 	int32_t peer;            /* in the communicator */
 	bool sends;
+	bool around;             /* a shift: what goes to one side comes from the other, so that it may go around the end */
 	uint64_t what;           /* of sizes and tags, whatever their order */
 } edge;
 
@@ -117,6 +120,12 @@ int32_t lk_compose_peer(const lk_composer *c, uint32_t recorded, uint32_t group,
 	return member->ranks[at];
 }
 
+static int32_t peer_of(const searcher *s, uint32_t q, const edge *e, const lk_job_member *member) {
+	int32_t at = member->at + e->peer - s->c->recorded.at[q]->step.groups.at[e->group].own;
+	if (!e->around && (at < 0 || at >= member->size)) return -1;
+	return lk_compose_peer(s->c, q, e->group, member, e->peer);
+}
+
 /* ---- what recorded ranks do ---- */
 
 static lk_status add_message(searcher *s, doings *d, const lk_posed_item *item, int32_t peer, bool sends) {
@@ -129,7 +138,7 @@ static lk_status add_message(searcher *s, doings *d, const lk_posed_item *item, 
 		return LK_OK;
 	}
 	if (!lk_push(&d->edges)) return lk_oom(s->c->err);
-	*lk_last(&d->edges) = (edge){item->group, peer, sends, what};
+	*lk_last(&d->edges) = (edge){item->group, peer, sends, false, what};
 	return LK_OK;
 }
 
@@ -151,6 +160,18 @@ static lk_status unknown_peer(searcher *s, uint32_t q) {
 	return lk_hint(s->c->err, "let the program name the sender; it cannot be composed otherwise");
 }
 
+static void find_shifts(searcher *s, uint32_t q) {
+	doings *d = &s->doings[q];
+	for (size_t i = 0; i < d->edges.count; i++) {
+		edge *e = &d->edges.at[i];
+		int32_t own = s->c->recorded.at[q]->step.groups.at[e->group].own;
+		for (size_t k = 0; k < d->edges.count; k++) {
+			const edge *other = &d->edges.at[k];
+			e->around = e->around || (other->group == e->group && other->sends != e->sends && other->peer - own == own - e->peer);
+		}
+	}
+}
+
 static lk_status add_doings(searcher *s, uint32_t q) {
 	const lk_posed_step *step = &s->c->recorded.at[q]->step;
 	for (size_t i = 0; i < step->items.count; i++) {
@@ -164,6 +185,7 @@ static lk_status add_doings(searcher *s, uint32_t q) {
 		if (receives) LK_TRY(add_message(s, &s->doings[q], item, from, false));
 		if (!sends && !receives) LK_TRY(add_duty(s, &s->doings[q], item));
 	}
+	find_shifts(s, q);
 	return LK_OK;
 }
 
@@ -171,20 +193,25 @@ static lk_status add_doings(searcher *s, uint32_t q) {
 
 static bool *fit(const searcher *s, int32_t rank, uint32_t q) { return &s->fits[(size_t)rank * s->count + q]; }
 
-/* Whether some stand-in of `peer` has the other end of an edge. */
+/* Whether q, standing in for `peer`, has the other end of an edge of `rank`. */
+static lk_status answers_as(searcher *s, int32_t peer, uint32_t q, int32_t rank, const edge *wanted, bool *out) {
+	const doings *d = &s->doings[q];
+	*out = false;
+	for (size_t i = 0; i < d->edges.count && !*out; i++) {
+		const edge *e = &d->edges.at[i];
+		lk_job_member member;
+		if (e->sends == wanted->sends || e->what != wanted->what) continue;
+		LK_TRY(lk_compose_member(s->c, q, e->group, peer, &member));
+		*out = member.at >= 0 && peer_of(s, q, e, &member) == rank;
+	}
+	return LK_OK;
+}
+
+/* Whether some stand-in of `peer` has it. */
 static lk_status answers(searcher *s, int32_t peer, int32_t rank, const edge *wanted, bool *out) {
 	*out = false;
-	for (uint32_t q = 0; q < s->count && !*out; q++) {
-		const doings *d = &s->doings[q];
-		if (!*fit(s, peer, q)) continue;
-		for (size_t i = 0; i < d->edges.count && !*out; i++) {
-			const edge *e = &d->edges.at[i];
-			lk_job_member member;
-			if (e->sends == wanted->sends || e->what != wanted->what) continue;
-			LK_TRY(lk_compose_member(s->c, q, e->group, peer, &member));
-			*out = lk_compose_peer(s->c, q, e->group, &member, e->peer) == rank;
-		}
-	}
+	for (uint32_t q = 0; q < s->count && !*out; q++)
+		if (*fit(s, peer, q)) LK_TRY(answers_as(s, peer, q, rank, wanted, out));
 	return LK_OK;
 }
 
@@ -220,7 +247,7 @@ static lk_status still_fits(searcher *s, int32_t rank, uint32_t q, bool *out) {
 	*out = true;
 	for (size_t i = 0; i < d->edges.count && *out; i++) {
 		LK_TRY(lk_compose_member(s->c, q, d->edges.at[i].group, rank, &member));
-		int32_t peer = lk_compose_peer(s->c, q, d->edges.at[i].group, &member, d->edges.at[i].peer);
+		int32_t peer = member.at < 0 ? -1 : peer_of(s, q, &d->edges.at[i], &member);
 		*out = peer >= 0;
 		if (*out) LK_TRY(answers(s, peer, rank, &d->edges.at[i], out));
 	}
@@ -228,6 +255,32 @@ static lk_status still_fits(searcher *s, int32_t rank, uint32_t q, bool *out) {
 		LK_TRY(lk_compose_member(s->c, q, d->duties.at[i].group, rank, &member));
 		*out = member.at >= 0;
 		if (*out) LK_TRY(all_take_part(s, &member, d->duties.at[i].what, out));
+	}
+	return LK_OK;
+}
+
+/* The only one that fits; LK_NONE: there are more, or none. */
+static uint32_t only(const searcher *s, int32_t rank) {
+	uint32_t found = LK_NONE, count = 0;
+	for (uint32_t q = 0; q < s->count; q++)
+		if (*fit(s, rank, q)) found = q, count++;
+	return count == 1 ? found : LK_NONE;
+}
+
+/* What a rank certainly does with its peers, they must do with it. */
+static lk_status press(searcher *s, int32_t rank, bool *changed) {
+	uint32_t own = only(s, rank);
+	if (own == LK_NONE) return LK_OK;
+	for (size_t i = 0; i < s->doings[own].edges.count; i++) {
+		const edge *e = &s->doings[own].edges.at[i];
+		lk_job_member member;
+		LK_TRY(lk_compose_member(s->c, own, e->group, rank, &member));
+		int32_t peer = member.at < 0 ? -1 : peer_of(s, own, e, &member);
+		for (uint32_t q = 0; peer >= 0 && q < s->count; q++) {
+			bool good = true;
+			if (*fit(s, peer, q)) LK_TRY(answers_as(s, peer, q, rank, e, &good));
+			if (!good) *fit(s, peer, q) = false, *changed = true;
+		}
 	}
 	return LK_OK;
 }
@@ -244,6 +297,7 @@ static lk_status leave_out(searcher *s) {
 				*fit(s, rank, q) = false;
 				changed = true;
 			}
+		for (int32_t rank = 0; rank < s->c->world; rank++) LK_TRY(press(s, rank, &changed));
 	}
 	return LK_OK;
 }
@@ -269,15 +323,47 @@ static lk_status nobody(const searcher *s, int32_t rank) {
 	return lk_hint(s->c->err, recorded ? "record its peers too, with the same --world" : "record it too: --ranks ...,%d", rank);
 }
 
-static lk_status choose(searcher *s) {
-	s->c->stand_in = LK_ARRAY(&s->c->arena, uint32_t, s->c->world);
-	if (!s->c->stand_in) return lk_oom(s->c->err);
+static lk_status take_nearest(searcher *s) {
 	int32_t first = -1;
 	for (int32_t rank = s->c->world; rank-- > 0;) {
 		s->c->stand_in[rank] = nearest(s, rank);
 		if (s->c->stand_in[rank] == LK_NONE) first = rank;
 	}
 	return first < 0 ? LK_OK : nobody(s, first);
+}
+
+/* Whether the chosen ones have the other ends of all their messages. */
+static lk_status check_choice(searcher *s, bool *out) {
+	*out = true;
+	for (int32_t rank = 0; rank < s->c->world && *out; rank++) {
+		uint32_t own = s->c->stand_in[rank];
+		for (size_t i = 0; i < s->doings[own].edges.count && *out; i++) {
+			const edge *e = &s->doings[own].edges.at[i];
+			lk_job_member member;
+			LK_TRY(lk_compose_member(s->c, own, e->group, rank, &member));
+			int32_t peer = member.at < 0 ? -1 : peer_of(s, own, e, &member);
+			*out = peer >= 0;
+			if (*out) LK_TRY(answers_as(s, peer, s->c->stand_in[peer], rank, e, out));
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status choose(searcher *s) {
+	bool good;
+	s->c->stand_in = LK_ARRAY(&s->c->arena, uint32_t, s->c->world);
+	if (!s->c->stand_in) return lk_oom(s->c->err);
+	LK_TRY(take_nearest(s));
+	LK_TRY(check_choice(s, &good));
+	for (int32_t rank = 0; rank < s->c->world && !good; rank++) {
+		if (only(s, rank) != LK_NONE) continue;
+		uint32_t chosen = nearest(s, rank);
+		for (uint32_t q = 0; q < s->count; q++) *fit(s, rank, q) = q == chosen;
+		LK_TRY(leave_out(s));
+		LK_TRY(take_nearest(s));
+		LK_TRY(check_choice(s, &good));
+	}
+	return LK_OK;
 }
 
 static lk_status search(searcher *s) {

@@ -233,6 +233,9 @@ static lk_status read_step(reader *r) {
 	LK_TRY(lk_recorded_find_steps(r->run, &r->steps, r->err));
 	if (!r->steps.begin.count)
 		return bad(r, "has no steps", "record more of them, or name what begins one with record --step-marker");
+	/* where the first one begins is not known, and it warms up */
+	if (r->steps.begin.count > FEWEST_STEPS + 1)
+		memmove(r->steps.begin.at, r->steps.begin.at + 1, --r->steps.begin.count * sizeof *r->steps.begin.at);
 	uint64_t *hash = LK_ARRAY(&r->out->arena, uint64_t, r->steps.begin.count);
 	r->item_of = LK_ARRAY(&r->out->arena, uint32_t, r->run->calls.count);
 	if (!hash || !r->item_of) return lk_oom(r->err);

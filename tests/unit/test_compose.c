@@ -184,7 +184,8 @@ static void test_pipeline(void **state) {
 	lk_compose_free(x);
 	empty();
 	pipeline_rank(0, 8, 2, 20 * MS, MB);
-	pipeline_rank(7, 8, 2, 20 * MS, MB);
+	refuses("the other ends are in none");
+	pipeline_rank(4, 8, 2, 20 * MS, MB);
 	refuses("the other ends are in none");
 }
 
@@ -311,7 +312,7 @@ static void test_messages(void **state) {
 	near(lk_message_seconds(&m.between, 1, false), 20e-6);
 	near(lk_message_seconds(&m.between, 8, true), 30e-6);
 	near(lk_message_seconds(&m.between, 1000000, true), 16e-3);
-	near(lk_message_seconds(&m.between, 2000000, true), 2 * 16e-3 - 30e-6);
+	near(lk_message_seconds(&m.between, 2000000, true), 16e-3 + (16e-3 - 30e-6) / (1000000 - 8) * 1000000);
 	double before = 0;
 	for (double bytes = 1; bytes < 1e9; bytes *= 1.5) {
 		double now = lk_message_seconds(&m.between, bytes, false);
