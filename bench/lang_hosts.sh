@@ -2,6 +2,7 @@
 # Runs an MPI program on two hosts that are network namespaces of this machine, joined by a link of a given rate
 # (veth, tbf). Namespaces, devices and files are its own, and gone at the end. Needs root, ip, tc and Open MPI.
 # Usage: bench/lang_hosts.sh RATE RANKS_PER_HOST PROGRAM [ARGUMENT...], RATE as tc has it: 1gbit, 5gbit
+# BURST=256kb: bytes that the link lets through at once after a pause, as tc has it.
 set -euo pipefail
 [ $# -ge 3 ] || { echo "usage: bench/lang_hosts.sh RATE RANKS_PER_HOST PROGRAM [ARGUMENT...]" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "bench/lang_hosts.sh: skipped, namespaces need root" >&2; exit 77; }
@@ -29,7 +30,7 @@ host() { # NAMESPACE DEVICE ADDRESS
 	ip -n "$1" addr add "$3/24" dev "$2"
 	ip -n "$1" link set "$2" up
 	ip -n "$1" link set lo up
-	ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "$rate" burst 256kb latency 50ms
+	ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "$rate" burst "${BURST:-256kb}" latency 50ms
 }
 host $a va$id 10.77.0.1
 host $b vb$id 10.77.0.2

@@ -89,6 +89,7 @@ static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error
 }
 
 typedef struct so_far {
+	int rank;                /* that is looked for; -1 all */
 	int steps;
 	double step_s;
 } so_far;
@@ -99,7 +100,8 @@ static lk_status most_steps(void *context, const char *path, lk_error *err) {
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
 	if (texts && load(path, texts, &run, &steps)) {
-		if (count_steps(&steps) > most->steps && step_time(&steps, &most->step_s, err) == LK_OK)
+		bool asked = most->rank < 0 || run.head.rank == most->rank;
+		if (asked && count_steps(&steps) > most->steps && step_time(&steps, &most->step_s, err) == LK_OK)
 			most->steps = count_steps(&steps);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
@@ -108,8 +110,8 @@ static lk_status most_steps(void *context, const char *path, lk_error *err) {
 	return LK_OK;
 }
 
-int lk_record_steps_so_far(const char *folder, double *step_s) {
-	so_far most = {0};
+int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
+	so_far most = {.rank = rank};
 	lk_error ignored;
 	visit(folder, most_steps, &most, &ignored);
 	*step_s = most.step_s;
@@ -269,14 +271,11 @@ static const char *reason_of(record_work *w, const lk_record_request *r) {
 /* ---- the question ---- */
 
 static lk_status work(record_work *w, const lk_record_request *r, lk_error *err) {
-	lk_probe_settings settings = {0};
-	lk_run_end end;
+	lk_run_end end = {0};
 	const char *out = r->out ? r->out : "recording";
 	LK_TRY(make_folder(w, out, err));
 	lk_status status = lk_record_scratch_open(r, w->folder, &w->scratch, err);
-	if (status == LK_OK) status = lk_probe_settings_of(r, w->folder, w->scratch.path, &w->arena, &settings, err);
-	if (status == LK_OK) status = lk_record_command(r, &settings, w->folder, &end, err);
-	lk_vec_free(&settings);
+	if (status == LK_OK) status = lk_record_runs(r, w->folder, w->scratch.path, &w->arena, &end, err);
 	if (status == LK_OK) status = lk_record_scratch_sum(&w->scratch, &w->arena, err);
 	lk_record_scratch_remove(&w->scratch);
 	if (status != LK_OK) return rmdir(w->folder), status;
@@ -302,11 +301,13 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 		lk_fail(err, LK_ERR_INPUT, "record", "no command is given");
 		return lk_hint(err, "it stands behind --, as in lockstep record -- mpirun -n 2 ./train");
 	}
+	lk_record_request posed = *request;
+	LK_TRY(lk_record_pose(&posed, err));
 	record_work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->result.memory_owner = w;
 	w->paths = lk_intern_new();
-	lk_status status = w->paths ? work(w, request, err) : lk_oom(err);
+	lk_status status = w->paths ? work(w, &posed, err) : lk_oom(err);
 	if (status != LK_OK) lk_record_free(&w->result);
 	else *out = &w->result;
 	return status;

@@ -52,9 +52,18 @@ typedef struct lk_run_end {
 lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings, const char *folder,
                             lk_run_end *out, lk_error *err);
 
+/* ---- record_posed.c ---- */
+
+/* Sets the mode of a command that is to pose as ranks, or says what is wrong with it. */
+lk_status lk_record_pose(lk_record_request *request, lk_error *err);
+/* The command as it is, or as one rank after another of a pretended world, until a run fails. `folder` is absolute. */
+lk_status lk_record_runs(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena,
+                         lk_run_end *out, lk_error *err);
+
 /* ---- record.c ---- */
 
-/* The most steps that a recording in the folder has so far, 0 while none has any; how long one of them takes. */
-int lk_record_steps_so_far(const char *folder, double *step_s);
+/* The most steps that a recording in the folder has so far, 0 while none has any; how long one of them takes. `rank` -1:
+ * whatever its rank. */
+int lk_record_steps_so_far(const char *folder, int rank, double *step_s);
 
 #endif

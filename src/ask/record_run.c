@@ -136,7 +136,7 @@ static void ask_to_end(runner *r, lk_record_end why) {
 /* Once steps are known, the next look is when the last one is due, a little earlier while that is far. */
 static void count_steps(runner *r, double at) {
 	double step_s = 0;
-	int left = r->request->steps - lk_record_steps_so_far(r->folder, &step_s);
+	int left = r->request->steps - lk_record_steps_so_far(r->folder, r->request->as_rank, &step_s);
 	if (left <= 0) {
 		ask_to_end(r, LK_RECORD_STEPS_DONE);
 		return;
