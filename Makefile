@@ -75,7 +75,9 @@ FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 PROBES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
 PROBE_C := $(sort $(wildcard src/probe/*.c))
 PROBE_MPI := mpi mpi_wrappers
-PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o
+PROBE_GPU := cuda_wrappers nccl_wrappers
+PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o \
+	$(PROBE_GPU:%=$(B)/probe/%.o)
 
 .PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle lang-cuda \
         mpi lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
@@ -150,6 +152,12 @@ $(B)/probe/mpi_wrappers.c: tools/mpi_wrappers.awk src/probe/mpi_calls.txt
 	$(Q)awk -f tools/mpi_wrappers.awk src/probe/mpi_calls.txt > $@.new
 	$(Q)mv -f $@.new $@
 
+$(B)/probe/%_wrappers.c: src/probe/%_calls.txt tools/gpu_wrappers.awk
+	@mkdir -p $(@D)
+	$(call say,AWK)
+	$(Q)awk -f tools/gpu_wrappers.awk $< > $@.new
+	$(Q)mv -f $@.new $@
+
 define PROBE_RULE
 $(B)/probe/$(1).o: $(2) $(B)/flags
 	@mkdir -p $$(@D)
@@ -158,6 +166,7 @@ $(B)/probe/$(1).o: $(2) $(B)/flags
 endef
 $(foreach c,$(filter-out src/probe/mpi.c,$(PROBE_C)),$(eval $(call PROBE_RULE,$(basename $(notdir $(c))),$(c),)))
 $(eval $(call PROBE_RULE,recording,src/base/recording.c,))
+$(foreach w,$(PROBE_GPU),$(eval $(call PROBE_RULE,$(w),$(B)/probe/$(w).c,)))
 $(eval $(call PROBE_RULE,mpi,src/probe/mpi.c,))
 $(eval $(call PROBE_RULE,mpi_wrappers,$(B)/probe/mpi_wrappers.c,))
 $(eval $(call PROBE_RULE,mpich,src/probe/mpi.c,-DLP_MPI_NUMBERS))

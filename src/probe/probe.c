@@ -113,6 +113,8 @@ static bool begin_recording(void) {
 	lp_thread.last = NULL;
 	lp_files_reset();
 	lp_mpi_reset();
+	lp_gpu_reset();
+	lp_nccl_reset();
 	lp_state.gate->open = 1;
 	measure_cost();
 	return begin_thread();

@@ -112,4 +112,9 @@ void lp_file_event(lk_record_kind kind, uint32_t file, int64_t start, int64_t en
 
 void lp_mpi_reset(void);
 
+/* ---- devices and NCCL (gpu.c, nccl.c) ---- */
+
+void lp_gpu_reset(void);
+void lp_nccl_reset(void);
+
 #endif
