@@ -74,7 +74,9 @@ FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 # The preload library of `lockstep record`: libc alone; its calls of MPI once for each binary interface.
 PROBES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
 PROBE_C := $(sort $(wildcard src/probe/*.c))
-PROBE_MPI := mpi mpi_wrappers
+# once for each binary form of MPI
+PROBE_ABI_C := $(filter $(patsubst %,src/probe/%.c,mpi below stand null delay) src/probe/posed%,$(PROBE_C))
+PROBE_MPI := $(basename $(notdir $(PROBE_ABI_C))) mpi_wrappers
 PROBE_GPU := cuda_wrappers nccl_wrappers
 PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o \
 	$(PROBE_GPU:%=$(B)/probe/%.o)
@@ -164,16 +166,15 @@ $(B)/probe/$(1).o: $(2) $(B)/flags
 	$$(call say,CC)
 	$$(Q)$$(CC) -D_GNU_SOURCE $$(INCLUDES) $$(PROBE_CFLAGS) $(3) -MMD -MP -c -o $$@ $$<
 endef
-$(foreach c,$(filter-out src/probe/mpi.c,$(PROBE_C)),$(eval $(call PROBE_RULE,$(basename $(notdir $(c))),$(c),)))
+$(foreach c,$(PROBE_C),$(eval $(call PROBE_RULE,$(basename $(notdir $(c))),$(c),)))
+$(foreach c,$(PROBE_ABI_C),$(eval $(call PROBE_RULE,mpich/$(basename $(notdir $(c))),$(c),-DLP_MPI_NUMBERS)))
 $(eval $(call PROBE_RULE,recording,src/base/recording.c,))
 $(foreach w,$(PROBE_GPU),$(eval $(call PROBE_RULE,$(w),$(B)/probe/$(w).c,)))
-$(eval $(call PROBE_RULE,mpi,src/probe/mpi.c,))
 $(eval $(call PROBE_RULE,mpi_wrappers,$(B)/probe/mpi_wrappers.c,))
-$(eval $(call PROBE_RULE,mpich,src/probe/mpi.c,-DLP_MPI_NUMBERS))
-$(eval $(call PROBE_RULE,mpich_wrappers,$(B)/probe/mpi_wrappers.c,-DLP_MPI_NUMBERS))
+$(eval $(call PROBE_RULE,mpich/mpi_wrappers,$(B)/probe/mpi_wrappers.c,-DLP_MPI_NUMBERS))
 
 $(B)/liblockstep-probe.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/%.o) src/probe/probe.map
-$(B)/liblockstep-probe-mpich.so: $(PROBE_O) $(PROBE_MPI:mpi%=$(B)/probe/mpich%.o) src/probe/probe.map
+$(B)/liblockstep-probe-mpich.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/mpich/%.o) src/probe/probe.map
 $(PROBES):
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,--version-script=src/probe/probe.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
@@ -299,5 +300,5 @@ clean: ## removes build/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
--include $(wildcard $(B)/probe/*.d)
+-include $(wildcard $(B)/probe/*.d $(B)/probe/mpich/*.d)
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d

@@ -59,6 +59,33 @@ function describe(name, what, part, letters, bytes, fortran, large,    text, at,
 	return text
 }
 
+# One field for each parameter, so that a mode can stand in for the library.
+function parameter(letter, at, nth, fortran) {
+	if (letter == "s" && nth == 1) return ".send = " (fortran ? "lp_mpi_buffer_f(a" at ")" : "a" at)
+	if (letter == "r" && nth == 1) return ".recv = " (fortran ? "lp_mpi_buffer_f(a" at ")" : "a" at)
+	if (letter == "n") return ".counts[" nth - 1 "] = " value(at, letter, fortran)
+	if (letter == "t") return ".types[0] = " value(at, letter, fortran)
+	if (letter == "u") return ".types[1] = " value(at, letter, fortran)
+	if (letter == "N") return ".lists[" nth - 1 "] = a" at
+	if (letter == "D") return ".places[" nth - 1 "] = a" at
+	if (letter == "v" && !fortran) return ".type_lists[" nth - 1 "] = a" at
+	if (letter == "o" && nth == 1) return ".op = " (fortran ? "lp_mpi_op_f(*a" at ")" : "a" at)
+	if (letter == "i") return ".numbers[" nth - 1 "] = " value(at, letter, fortran)
+	if (letter == "C") return ".made = a" at
+	if (letter == "Q") return ".request = a" at
+	return ""
+}
+
+function parameters(letters, fortran, large,    i, letter, text, field, nth) {
+	text = (fortran ? ", .fortran = true" : "") (large ? ", .large = true" : "")
+	for (i = 1; i <= length(letters); i++) {
+		letter = substr(letters, i, 1)
+		field = parameter(letter, i, ++nth[letter], fortran)
+		if (field) text = text ", " field
+	}
+	return text
+}
+
 function emit(name, what, part, letters, bytes, fortran, large,    i, n, letter, declared, passed, status, request, symbol) {
 	n = length(letters)
 	declared = passed = status = request = ""
@@ -74,15 +101,17 @@ function emit(name, what, part, letters, bytes, fortran, large,    i, n, letter,
 	printf "%s %s(%s);\n", fortran ? "void" : "int", symbol, declared
 	printf "LP_EXPORT %s %s(%s) {\n\tLP_REAL(%s)\n", fortran ? "void" : "int", symbol, declared, symbol
 	print "\tstatic uint32_t number, epoch;"
-	printf "\tlp_mpi_call call = {%s};\n", describe(name, what, part, letters, bytes, fortran, large)
+	printf "\tlp_mpi_call call = {%s%s};\n", describe(name, what, part, letters, bytes, fortran, large), \
+		parameters(letters, fortran, large)
 	print "\tlp_mpi_begin(&call);"
+	if (fortran && place(letters, "S", 1)) printf "\tcall.answer = a%d;\n", place(letters, "S", 1)
 	if (status) printf "\tlp_mpi_status room;\n\tvoid *status = lp_mpi_status_of(&call, a%d, &room);\n", status
 	if (!fortran) {
-		printf "\tint result = real(%s);\n\tlp_mpi_end(&call, result, %s);\n\treturn result;\n}\n\n", passed, \
-			request ? "a" request : "NULL"
+		printf "\tint result = lp_mpi_stands_in(&call) ? call.result : real(%s);\n", passed
+		printf "\tlp_mpi_end(&call, result, %s);\n\treturn result;\n}\n\n", request ? "a" request : "NULL"
 		return
 	}
-	printf "\treal(%s);\n", passed
+	printf "\tif (lp_mpi_stands_in(&call)) *error = call.result;\n\telse real(%s);\n", passed
 	if (request) printf "\tlp_handle request = call.on ? lp_mpi_request_f(*a%d) : (lp_handle)0;\n", request
 	printf "\tlp_mpi_end(&call, *error, %s);\n}\n\n", request ? "&request" : "NULL"
 }
@@ -95,7 +124,7 @@ function bindings(name, what, part, letters, bytes) {
 
 BEGIN {
 	print "/* Made by tools/mpi_wrappers.awk of src/probe/mpi_calls.txt. */"
-	print "#include \"probe/mpi.h\"\n"
+	print "#include \"probe/mode.h\"\n"
 }
 /^#/ || NF == 0 { next }
 {

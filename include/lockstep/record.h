@@ -26,6 +26,8 @@
 extern "C" {
 #endif
 
+/* How communication is done: by the library; large collectives not at all; by a pretended world. */
+typedef enum lk_record_mode { LK_RECORD_MODE_RECORD, LK_RECORD_MODE_NULL, LK_RECORD_MODE_AS_RANK } lk_record_mode;
 typedef enum lk_record_mpi { LK_RECORD_MPI_FOUND, LK_RECORD_OPENMPI, LK_RECORD_MPICH } lk_record_mpi;
 
 /* What is asked. Texts are borrowed; NULL means "not said". */
@@ -39,7 +41,12 @@ typedef struct lk_record_request {
 	const char *step_marker; /* "MPI_Barrier", "read:NAME" */
 	const char *program;     /* names, with commas, of programs that are recorded from their start */
 	int mpi;                 /* lk_record_mpi */
-	int delay_us;            /* blocking communication takes so much longer: a known stall, for tests */
+	int delay_us;            /* communication takes so much longer: a known stall, for tests */
+	int mode;                /* lk_record_mode */
+	const char *scratch;     /* folder, empty or not there yet, for what is written in null, delayed and as-rank runs; NULL: a
+	                            private one, removed afterwards */
+	int as_rank, world_size; /* the rank that is pretended, and of how many; as_rank -1: none */
+	const char *fill;        /* what pretended receives get: "zeros", "random", a file's name; NULL: zeros */
 } lk_record_request;
 
 typedef enum lk_record_end {

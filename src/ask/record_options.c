@@ -3,6 +3,7 @@
 
 #include "lockstep/record.h"
 
+static const char *const modes[] = {"record", "null", NULL};
 static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
 
 #define FIELD(name) offsetof(lk_record_request, name)
@@ -22,8 +23,12 @@ static const lk_option options[] = {
 	 "programs that are recorded from their start; others are from MPI_Init on"},
 	{"mpi", 0, LK_OPTION_CHOICE, FIELD(mpi), false, 0, 0, mpis, "WHICH", NULL,
 	 "the MPI library of the program, where it is not found out"},
+	{"mode", 0, LK_OPTION_CHOICE, FIELD(mode), false, 0, 0, modes, "HOW", "What becomes of communication",
+	 "record: it is the library's; null: large collectives return at once, on all ranks alike"},
+	{"scratch", 0, LK_OPTION_TEXT, FIELD(scratch), false, 0, 0, NULL, "DIR", NULL,
+	 "folder that gets what is written in null, delayed and as-rank runs; a private one, removed afterwards, if not said"},
 	{"delay", 0, LK_OPTION_INT, FIELD(delay_us), false, 0, 10000000, NULL, "US", "For tests",
-	 "every blocking call of communication takes so many microseconds longer"},
+	 "communication takes so many microseconds longer"},
 	{0},
 };
 
@@ -55,5 +60,5 @@ const lk_verb lk_record_verb = {
 };
 
 void lk_record_defaults(lk_record_request *request) {
-	*request = (lk_record_request){.max_mb = 64};
+	*request = (lk_record_request){.max_mb = 64, .as_rank = -1};
 }

@@ -142,7 +142,11 @@ typedef struct lk_record_block {
 } lk_record_block;
 _Static_assert(sizeof(lk_record_block) == LK_BLOCK_BYTES, "a block has no gaps");
 
-enum { LK_RECORDED_URING = 1, LK_RECORDED_MPI = 2, LK_RECORDED_NCCL = 4, LK_RECORDED_DEVICE = 8 }; /* bits of lk_recording_head.seen */
+/* How communication was done. */
+typedef enum lk_recorded_mode { LK_RECORDED_WHOLE, LK_RECORDED_NULL, LK_RECORDED_AS_RANK } lk_recorded_mode;
+enum { /* bits of lk_recording_head.seen */
+	LK_RECORDED_URING = 1, LK_RECORDED_MPI = 2, LK_RECORDED_NCCL = 4, LK_RECORDED_DEVICE = 8,
+};
 
 typedef struct lk_recording_head {
 	char magic[8];
@@ -162,6 +166,9 @@ typedef struct lk_recording_head {
 	uint32_t root;           /* the process that this one was forked from, if that is recorded too; else 0 */
 	char host[64], program[64];
 	char marker[128];        /* what begins a step: "MPI_Barrier", "read:NAME"; "" not said */
+	uint32_t mode;           /* lk_recorded_mode */
+	uint32_t delay_us;       /* that was added to communication */
+	uint64_t left_out;       /* null: calls that never reached the library */
 } lk_recording_head;
 _Static_assert(sizeof(lk_recording_head) <= LK_HEADER_BYTES, "the header is one page");
 

@@ -1,72 +1,21 @@
 /* mpi.c: records of communication, communicators as numbers, and the calls of MPI that are no communication: beginning and
  * end, waiting, starting. */
-#include "probe/mpi.h"
+#include "probe/below.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What Open MPI, and MPICH with its relatives, define in mpi.h: public constants of their binary interfaces. */
-#ifdef LP_MPI_NUMBERS
-enum { ANY_SOURCE = -2, PROC_NULL = -1, SOURCE_WORD = 2 };
-#define IN_PLACE ((const void *)-1)
-#define IS_IGNORED(status) ((status) == (void *)1)
-#define WORLD 0x44000000
-#define TYPE_NULL 0x0c000000
-#define KEY(handle) ((uint64_t)(uint32_t)(handle))
-#else
-enum { ANY_SOURCE = -1, PROC_NULL = -2, SOURCE_WORD = 0 };
-#define IN_PLACE ((const void *)1)
-#define IS_IGNORED(status) ((status) == NULL)
-#define KEY(handle) ((uint64_t)(uintptr_t)(handle))
-#endif
-
 enum { GROUPS = 1 << 12, TRANSLATED = 512, MOST_REQUESTS = 512 };
+#define below lp_mpi_below
+#define KEY LP_KEY
 
-/* ---- the library below ---- */
-
-static struct {
-	int (*comm_size)(lp_handle, int *), (*comm_rank)(lp_handle, int *), (*comm_group)(lp_handle, lp_handle *);
-	int (*comm_test_inter)(lp_handle, int *), (*comm_remote_size)(lp_handle, int *);
-	int (*group_translate_ranks)(lp_handle, int, const int *, lp_handle, int *), (*group_free)(lp_handle *);
-	int (*type_size)(lp_handle, int *);
-#ifndef LP_MPI_NUMBERS
-	lp_handle (*comm_f2c)(lp_fint), (*type_f2c)(lp_fint), (*request_f2c)(lp_fint);
-#endif
-	lp_handle world, type_null;
-	bool ready;
-} below;
-
-static void find_below(void) {
-#define FIND(name, symbol) below.name = (__typeof__(below.name))(uintptr_t)lp_symbol(symbol)
-	if (below.ready) return;
-	FIND(comm_size, "PMPI_Comm_size"), FIND(comm_rank, "PMPI_Comm_rank"), FIND(comm_group, "PMPI_Comm_group");
-	FIND(comm_test_inter, "PMPI_Comm_test_inter"), FIND(comm_remote_size, "PMPI_Comm_remote_size");
-	FIND(group_translate_ranks, "PMPI_Group_translate_ranks"), FIND(group_free, "PMPI_Group_free");
-	FIND(type_size, "PMPI_Type_size");
-#ifdef LP_MPI_NUMBERS
-	below.world = WORLD, below.type_null = TYPE_NULL;
-#else
-	FIND(comm_f2c, "PMPI_Comm_f2c"), FIND(type_f2c, "PMPI_Type_f2c"), FIND(request_f2c, "PMPI_Request_f2c");
-	below.world = lp_variable("ompi_mpi_comm_world"), below.type_null = lp_variable("ompi_mpi_datatype_null");
-#endif
-#undef FIND
-	below.ready = true;
-}
-
-#ifdef LP_MPI_NUMBERS
-lp_handle lp_mpi_comm_f(lp_fint comm) { return comm; }
-lp_handle lp_mpi_type_f(lp_fint type) { return type; }
-lp_handle lp_mpi_request_f(lp_fint request) { return request; }
-#else
-lp_handle lp_mpi_comm_f(lp_fint comm) { return below.ready ? below.comm_f2c(comm) : NULL; }
-lp_handle lp_mpi_type_f(lp_fint type) { return below.ready ? below.type_f2c(type) : NULL; }
-lp_handle lp_mpi_request_f(lp_fint request) { return below.ready ? below.request_f2c(request) : NULL; }
-#endif
-
-bool lp_mpi_in_place(const void *buffer) { return buffer == IN_PLACE; }
+const lp_mpi_mode *lp_mpi_mode_now;
 
 int lp_mpi_size(lp_handle comm) {
-	int size = 0, inter = 0;
+	int size = 0, rank = 0, inter = 0;
+	if (below.ready && lp_mpi_mode_now && lp_mpi_mode_now->describe &&
+	    lp_mpi_mode_now->describe(comm, &size, &rank, NULL, 0))
+		return size;
 	if (!below.ready || below.comm_test_inter(comm, &inter) != 0) return 0;
 	if (inter ? below.comm_remote_size(comm, &size) : below.comm_size(comm, &size)) return 0;
 	return size;
@@ -75,7 +24,7 @@ int lp_mpi_size(lp_handle comm) {
 /* Asked before lp_mpi_begin: only where somebody will know of it. */
 #define SUM(counts, comm)                                                       \
 	lp_count sum = 0;                                                           \
-	int size = lp_state.on && !lp_thread.busy && counts ? lp_mpi_size(comm) : 0; \
+	int size = (lp_state.on || lp_mpi_mode_now) && !lp_thread.busy && counts ? lp_mpi_size(comm) : 0; \
 	for (int i = 0; i < size; i++) sum += counts[i];                            \
 	return sum;
 lp_count lp_mpi_sum(const int *counts, lp_handle comm) { SUM(counts, comm) }
@@ -125,12 +74,14 @@ static void list_ranks(lp_handle comm, int size, char *out, size_t room) {
 }
 
 static void tell_group(lp_handle comm, uint32_t number) {
-	char ranks[LK_TEXT_MOST];
+	char ranks[LK_TEXT_MOST] = "";
 	int inter = 0, rank = -1, size = lp_mpi_size(comm);
-	below.comm_test_inter(comm, &inter);
-	below.comm_rank(comm, &rank);
-	if (inter) ranks[0] = '\0';
-	else list_ranks(comm, size, ranks, sizeof ranks);
+	const lp_mpi_mode *mode = lp_mpi_mode_now;
+	if (!mode || !mode->describe || !mode->describe(comm, &size, &rank, ranks, sizeof ranks)) {
+		below.comm_test_inter(comm, &inter);
+		below.comm_rank(comm, &rank);
+		if (!inter) list_ranks(comm, size, ranks, sizeof ranks);
+	}
 	lk_record_entry record = {.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
 	lp_text(&record, LK_RECORD_GROUP, ranks);
 }
@@ -152,6 +103,7 @@ static uint32_t group_of(lp_handle comm) {
 }
 
 static void forget_group(lp_handle comm) {
+	if (below.ready && lp_mpi_mode_now && lp_mpi_mode_now->forget) lp_mpi_mode_now->forget(comm);
 	struct group *known = lp_state.on ? find_group(KEY(comm)) : NULL;
 	if (known) __atomic_store_n(&known->state, FREE_PLACE, __ATOMIC_RELEASE);
 }
@@ -179,24 +131,27 @@ static bool takes_time(const lp_mpi_call *call) { return call->part == LK_PART_W
 
 /* From here to lp_mpi_end the thread is the probe's: what the library calls itself is not the program's. */
 void lp_mpi_begin(lp_mpi_call *call) {
-	call->on = below.ready && lp_enter();
+	call->own = below.ready && !lp_thread.busy;
+	call->on = call->own && lp_enter();
+	if (call->own) lp_thread.busy = true; /* where nothing is recorded, too: a mode is in force all the same */
 	if (!call->on) return;
 	call->start = lp_now();
 	if (lp_state.delay_ns && takes_time(call)) hold();
 }
 
 void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room) {
-	if (call->on && IS_IGNORED(status)) status = room;
+	if (call->on && lp_mpi_ignores(status)) status = room;
 	call->status = call->on ? status : NULL;
+	call->answer = status;
 	return status;
 }
 
 static int32_t peer_of(const lp_mpi_call *call, int32_t peer) {
 	if (peer == LP_NO_PEER) return -1;
-	if (peer == PROC_NULL && (call->what == LK_WHAT_SEND || call->what == LK_WHAT_RECV || call->what == LK_WHAT_SENDRECV))
+	if (peer == LP_PROC_NULL && (call->what == LK_WHAT_SEND || call->what == LK_WHAT_RECV || call->what == LK_WHAT_SENDRECV))
 		return -2;
-	if (peer != ANY_SOURCE) return peer < 0 ? -1 : peer;
-	return call->status ? ((const int *)call->status)[SOURCE_WORD] : -1;
+	if (peer != LP_ANY_SOURCE) return peer < 0 ? -1 : peer;
+	return call->status ? ((const int *)call->status)[LP_SOURCE_WORD] : -1;
 }
 
 static int64_t bytes_of(const lp_mpi_call *call, int *element) {
@@ -228,9 +183,8 @@ static void tell(const lp_mpi_call *call, const lp_handle *request, int64_t end)
 }
 
 void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
-	if (!call->on) return;
-	if (result == 0) tell(call, request, lp_now());
-	lp_leave();
+	if (call->on && result == 0) tell(call, request, lp_now());
+	if (call->own) lp_leave();
 }
 
 /* ---- waiting and starting ---- */
@@ -243,7 +197,9 @@ typedef struct lp_waits {
 	bool on;
 } lp_waits;
 
-static void wait_begin(lp_waits *w, const lp_handle *requests, int count) {
+static void wait_begin(lp_waits *w, const lp_handle *requests, int count, lk_comm_part part) {
+	const lp_mpi_mode *mode = lp_mpi_mode_now;
+	if (part == LK_PART_START && mode && mode->start && !lp_thread.busy) mode->start(requests, count);
 	w->on = below.ready && lp_enter();
 	if (!w->on) return;
 	w->count = count < 0 ? 0 : count < MOST_REQUESTS ? count : MOST_REQUESTS;
@@ -276,7 +232,7 @@ static void wait_end(lp_waits *w, const int *which, int count, lk_comm_part part
 	LP_EXPORT int name parameters {                                              \
 		LP_REAL(name)                                                            \
 		lp_waits w;                                                              \
-		wait_begin(&w, requests, length);                                        \
+		wait_begin(&w, requests, length, how);                                   \
 		int result = real call;                                                  \
 		wait_end(&w, which, result == 0 ? done : 0, how);                        \
 		return result;                                                           \
@@ -301,11 +257,11 @@ WAITS(MPI_Startall, (int n, lp_handle *all), (n, all), all, n, NULL, n, LK_PART_
 WAITS(MPI_Request_free, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_FREE)
 
 /* Fortran's handles are numbers. */
-static void wait_begin_f(lp_waits *w, const lp_fint *requests, int count) {
+static void wait_begin_f(lp_waits *w, const lp_fint *requests, int count, lk_comm_part part) {
 	lp_handle handles[MOST_REQUESTS];
 	int n = count < MOST_REQUESTS ? count : MOST_REQUESTS;
 	for (int i = 0; i < n; i++) handles[i] = lp_mpi_request_f(requests[i]);
-	wait_begin(w, handles, n < 0 ? 0 : n);
+	wait_begin(w, handles, n < 0 ? 0 : n, part);
 }
 
 #define WAITS_F(name, parameters, call, requests, length, done, how)             \
@@ -313,7 +269,7 @@ static void wait_begin_f(lp_waits *w, const lp_fint *requests, int count) {
 	LP_EXPORT void name parameters {                                             \
 		LP_REAL(name)                                                            \
 		lp_waits w;                                                              \
-		wait_begin_f(&w, requests, length);                                      \
+		wait_begin_f(&w, requests, length, how);                                 \
 		real call;                                                               \
 		wait_end(&w, NULL, *error == 0 ? (done) : 0, how);                       \
 	}
@@ -332,7 +288,7 @@ void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_
 LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error) {
 	LP_REAL(mpi_waitany_)
 	lp_waits w;
-	wait_begin_f(&w, all, *n);
+	wait_begin_f(&w, all, *n, LK_PART_DONE);
 	real(n, all, index, status, error);
 	int which = *index - 1;
 	wait_end(&w, &which, *error == 0 ? 1 : 0, LK_PART_DONE);
@@ -340,16 +296,27 @@ LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *s
 
 /* ---- beginning and end ---- */
 
+static bool describe_world(int *size, int *rank) {
+	const lp_mpi_mode *mode = lp_mpi_mode_now;
+	if (mode && mode->describe && mode->describe(below.world, size, rank, NULL, 0)) return true;
+	return below.comm_rank(below.world, rank) == 0 && below.comm_size(below.world, size) == 0;
+}
+
 static void begun(int result) {
-	if (result != 0 || !lp_arm()) return;
 	int rank = -1, world = 0;
-	find_below();
-	if (!lp_enter()) return;
+	if (result != 0) return;
+	if (lp_arm() || lp_mpi_mode_now) lp_mpi_find_below();
+	if (lp_mpi_mode_now && lp_mpi_mode_now->begun) lp_mpi_mode_now->begun();
+	if (!lp_state.on || !lp_enter()) return;
 	lk_recording_head *head = lp_state.recorder.head;
-	if (below.comm_rank(below.world, &rank) == 0 && below.comm_size(below.world, &world) == 0)
-		head->rank = rank, head->world = world;
+	if (describe_world(&world, &rank)) head->rank = rank, head->world = world;
 	__atomic_fetch_or(&head->seen, LK_RECORDED_MPI, __ATOMIC_RELAXED);
 	lp_leave();
+}
+
+static void choose_mode(void) {
+	static const lp_mpi_mode *const modes[] = {[LP_MODE_RECORD] = NULL, [LP_MODE_NULL] = &lp_mpi_null};
+	if ((size_t)lp_mode.kind < sizeof modes / sizeof *modes) lp_mpi_mode_now = modes[lp_mode.kind];
 }
 
 /* What the library reads while it begins is its own affair. */
@@ -359,6 +326,7 @@ static void begun(int result) {
 		LP_REAL(name)                                  \
 		bool was = lp_thread.busy;                     \
 		lp_thread.busy = true;                         \
+		choose_mode();                                 \
 		call;                                          \
 		lp_thread.busy = was;                          \
 		begun(result);

@@ -2,7 +2,7 @@
  *
  * MPI fixes names and meaning of its calls, not their binary form: handles are pointers in Open MPI, numbers in MPICH and
  * its relatives. The wrappers are compiled once for each; no header of MPI is needed. Everything else that differs is in
- * mpi.c under LP_MPI_NUMBERS.
+ * mpi_below.h under LP_MPI_NUMBERS.
  */
 #ifndef LK_PROBE_MPI_H
 #define LK_PROBE_MPI_H
@@ -31,7 +31,22 @@ typedef struct lp_mpi_call {
 	bool all;                /* times the ranks of the communicator */
 	const void *status;      /* of a receive; NULL none */
 	int64_t start;
-	bool on;
+	bool on;                 /* it is recorded */
+	bool own;                /* the program's own, not one that the library makes inside another */
+	/* The parameters, with handles of C, for what stands in for the library (mode.h). Side 0 is the first of its kind,
+	 * mostly what is sent, 1 the second. Buffers: MPI_IN_PLACE and MPI_BOTTOM as C has them. */
+	const void *send;
+	void *recv;
+	lp_count counts[2];
+	lp_handle types[2];
+	const void *lists[2], *places[2]; /* counts and displacements; `large`: lp_count and lp_aint, else int */
+	const lp_handle *type_lists[2]; /* of C alone */
+	lp_handle op;            /* or group, or info */
+	int numbers[2];
+	void *made, *request, *answer; /* new communicator, request, status: where the program wants them; NULL none */
+	bool large, fortran;
+	int result;              /* what the program gets of a call that never reached the library */
+	uint8_t given[24];       /* the status of a request that is done already */
 } lp_mpi_call;
 
 /* Before the real call and after it. `request` NULL for blocking calls. */
@@ -44,6 +59,9 @@ typedef struct lp_mpi_status {
 } lp_mpi_status;
 void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room);
 bool lp_mpi_in_place(const void *buffer);
+bool lp_mpi_ignores(const void *status); /* MPI_STATUS_IGNORE */
+/* A buffer as Fortran names it. */
+void *lp_mpi_buffer_f(void *buffer);
 
 /* The number of ranks of a communicator (of the remote group of an intercommunicator). */
 int lp_mpi_size(lp_handle comm);
@@ -54,5 +72,6 @@ lp_count lp_mpi_sum_c(const lp_count *counts, lp_handle comm);
 lp_handle lp_mpi_comm_f(lp_fint comm);
 lp_handle lp_mpi_type_f(lp_fint type);
 lp_handle lp_mpi_request_f(lp_fint request);
+lp_handle lp_mpi_op_f(lp_fint op);
 
 #endif

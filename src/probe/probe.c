@@ -1,5 +1,5 @@
 /* probe.c: when a process is armed, what becomes of its children, how it says goodbye. */
-#include "probe/probe.h"
+#include "probe/mode.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -105,6 +105,8 @@ static bool begin_recording(void) {
 	if (lk_recorder_open(&lp_state.recorder, lp_state.folder, lp_state.limit, lp_state.root) != 0)
 		return lp_state.on = 0, false;
 	memcpy(lp_state.recorder.head->marker, lp_state.marker, sizeof lp_state.marker);
+	lp_state.recorder.head->mode = (uint32_t)lp_mode.kind; /* the same numbers */
+	lp_state.recorder.head->delay_us = (uint32_t)(lp_state.delay_ns / 1000);
 	if (!lp_state.root) lp_state.root = lp_state.recorder.head->pid;
 	lp_state.origin_ns = lp_state.recorder.head->monotonic_ns;
 	lp_state.threads = 0;
@@ -179,6 +181,7 @@ __attribute__((constructor)) static void begin_process(void) {
 	uint64_t mb = number(getenv("LOCKSTEP_RECORD_MB"), DEFAULT_MB);
 	lp_state.limit = (mb < 1 || mb > 16384 ? DEFAULT_MB : mb) << 20;
 	lp_state.delay_ns = (int64_t)(number(getenv("LOCKSTEP_RECORD_DELAY"), 0) % 1000000000) * 1000;
+	lp_mode_read();
 	const char *marker = getenv("LOCKSTEP_RECORD_MARKER");
 	if (marker && strlen(marker) < sizeof lp_state.marker) strcpy(lp_state.marker, marker);
 	has_key = pthread_key_create(&thread_ends, end_thread) == 0;

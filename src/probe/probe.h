@@ -10,6 +10,7 @@
  *     LOCKSTEP_RECORD_PROGRAM=A,B  names of programs that are armed when they start
  *     LOCKSTEP_RECORD_MARKER=TEXT  what begins a step, for the reader
  *     LOCKSTEP_RECORD_DELAY=US     communication takes so much longer: known stalls for tests
+ *     and those of modes (mode.h)
  */
 #ifndef LK_PROBE_PROBE_H
 #define LK_PROBE_PROBE_H
