@@ -1,5 +1,5 @@
 /* recorded.c: a recording and those of forked processes as one list of calls, by time; who waited for which. */
-#include "trace/recorded.h"
+#include "trace/recorded_parts.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -62,8 +62,12 @@ static lk_status add_name(loader *l, lk_recorded_names *to, const lk_recorded *r
 /* ---- records ---- */
 
 static bool possible(const lk_record_entry *r) {
-	return r->start_ns >= 0 && r->end_ns >= r->start_ns && r->end_ns < LAST_NS && r->bytes >= 0 &&
-	       (r->kind != LK_RECORD_COMM || (r->comm.part < LK_PARTS && r->comm.what < LK_WHATS));
+	if (r->start_ns < 0 || r->end_ns < r->start_ns || r->end_ns >= LAST_NS || r->bytes < 0) return false;
+	switch (r->kind) {
+	case LK_RECORD_COMM: return r->comm.part < LK_PARTS && r->comm.what < LK_WHATS;
+	case LK_RECORD_DEVICE_CALL: case LK_RECORD_DEVICE_WORK: return r->device.what < LK_DEVICE_WHATS;
+	default: return true;
+	}
 }
 
 static lk_status add_call(loader *l, const lk_record_entry *r) {
@@ -107,13 +111,18 @@ static int by_start(const void *a, const void *b) {
 	return x->record.end_ns < y->record.end_ns ? -1 : x->record.end_ns > y->record.end_ns;
 }
 
+static uint32_t weight_of(uint16_t kind) {
+	if (kind == LK_RECORD_DEVICE_WORK || kind == LK_RECORD_PROXY) return 0; /* another told of it */
+	return kind == LK_RECORD_COMM ? 1u << 20 : 1;
+}
+
 /* The thread that communicates most, else the one that has most calls. */
 static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 	uint64_t *weight = calloc(1 << 16, sizeof *weight);
 	if (!weight) return lk_oom(err);
 	for (size_t i = 0; i < run->calls.count; i++)
 		if (run->calls.at[i].process == 0)
-			weight[run->calls.at[i].record.thread] += run->calls.at[i].record.kind == LK_RECORD_COMM ? 1u << 20 : 1;
+			weight[run->calls.at[i].record.thread] += weight_of(run->calls.at[i].record.kind);
 	for (uint32_t t = 1; t < 1 << 16; t++)
 		if (weight[t] > weight[run->main_thread]) run->main_thread = (uint16_t)t;
 	free(weight);
@@ -172,7 +181,8 @@ static lk_status follow_requests(lk_recorded_run *run, lk_error *err) {
 	if (!table) return lk_oom(err);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *r = &run->calls.at[i].record;
-		if (run->calls.at[i].process == 0 && r->kind == LK_RECORD_COMM && r->comm.part != LK_PART_WHOLE)
+		if (run->calls.at[i].process == 0 && r->kind == LK_RECORD_COMM && r->comm.part != LK_PART_WHOLE &&
+		    r->comm.part != LK_PART_ENQUEUE)
 			follow(run, table, size, i);
 	}
 	free(table);
@@ -239,6 +249,7 @@ static lk_status take(loader *l, lk_recording *recording, lk_intern *texts, cons
 	*l->run = (lk_recorded_run){.path = recording->path, .head = recording->head, .texts = texts};
 	lk_status status = add_records(l, recording);
 	if (status == LK_OK && path) status = add_children(l, path);
+	if (status == LK_OK && path) status = lk_recorded_find_members(l->run, path, l->err);
 	if (status == LK_OK) status = put_in_order(l->run, l->err);
 	if (status != LK_OK) lk_recorded_free(l->run);
 	return status;
