@@ -72,8 +72,11 @@ REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
 # The preload library of `lockstep record`: libc alone; its calls of MPI once for each binary interface.
-PROBES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
-PROBE_C := $(sort $(wildcard src/probe/*.c))
+PROBE_LIBRARIES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
+# One that stands in for libnccl.so.2 where a program loads it by dlopen.
+PROBE_SHIM := $(B)/lockstep-nccl/libnccl.so.2
+PROBES := $(PROBE_LIBRARIES) $(PROBE_SHIM)
+PROBE_C := $(filter-out src/probe/nccl_shim.c,$(sort $(wildcard src/probe/*.c)))
 # once for each binary form of MPI
 PROBE_ABI_C := $(filter $(patsubst %,src/probe/%.c,mpi below stand null delay) src/probe/posed%,$(PROBE_C))
 PROBE_MPI := $(basename $(notdir $(PROBE_ABI_C))) mpi_wrappers
@@ -175,9 +178,22 @@ $(eval $(call PROBE_RULE,mpich/mpi_wrappers,$(B)/probe/mpi_wrappers.c,-DLP_MPI_N
 
 $(B)/liblockstep-probe.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/%.o) src/probe/probe.map
 $(B)/liblockstep-probe-mpich.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/mpich/%.o) src/probe/probe.map
-$(PROBES):
+$(PROBE_LIBRARIES):
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,--version-script=src/probe/probe.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
+
+$(B)/probe/nccl_shim_jumps.c: src/probe/nccl_symbols.txt tools/nccl_shim.awk
+	@mkdir -p $(@D)
+	$(call say,AWK)
+	$(Q)awk -f tools/nccl_shim.awk $< > $@.new
+	$(Q)mv -f $@.new $@
+$(eval $(call PROBE_RULE,nccl_shim,src/probe/nccl_shim.c,))
+$(eval $(call PROBE_RULE,nccl_shim_jumps,$(B)/probe/nccl_shim_jumps.c,))
+$(PROBE_SHIM): $(B)/probe/nccl_shim.o $(B)/probe/nccl_shim_jumps.o src/probe/nccl_shim.map
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=src/probe/nccl_shim.map -Wl,-z,relro,-z,now -Wl,-z,defs \
+		-o $@ $(filter %.o,$^) -ldl
 
 # The one program that needs MPI; `lockstep calibrate host --mpi` starts it.
 MPICC ?= mpicc
@@ -274,7 +290,9 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
 	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS)) $(DESTDIR)$(BINDIR)/
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
-	install -m 755 $(SHARED) $(PROBES) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(SHARED) $(PROBE_LIBRARIES) $(DESTDIR)$(LIBDIR)/
+	install -d $(DESTDIR)$(LIBDIR)/lockstep-nccl
+	install -m 755 $(PROBE_SHIM) $(DESTDIR)$(LIBDIR)/lockstep-nccl/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/liblockstep.so
 	install -m 644 $(PUBLIC_H) $(DESTDIR)$(INCLUDEDIR)/lockstep/
@@ -292,7 +310,7 @@ uninstall: ## removes what install put there
 	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
 	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
 	rm -f $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
-	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep
+	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(LIBDIR)/lockstep-nccl
 
 clean: ## removes build/
 	rm -rf build
