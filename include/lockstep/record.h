@@ -46,6 +46,8 @@ typedef struct lk_record_request {
 	const char *scratch;     /* folder, empty or not there yet, for what is written in null, delayed and as-rank runs; NULL: a
 	                            private one, removed afterwards */
 	int as_rank, world_size; /* the rank that is pretended, and of how many; as_rank -1: none */
+	const char *ranks;       /* "0,7,8-15": instead of as_rank, one run after another */
+	int ranks_per_node;      /* of the pretended world, for MPI_Comm_split_type; 0: 1 */
 	const char *fill;        /* what pretended receives get: "zeros", "random", a file's name; NULL: zeros */
 } lk_record_request;
 

@@ -76,14 +76,19 @@ static int count_steps(const lk_recorded_steps *steps) {
 	return steps->begin.count ? (int)steps->begin.count - 1 : 0;
 }
 
+typedef struct step_search {
+	int rank, most;
+} step_search;
+
 static lk_status most_steps(void *context, const char *path, lk_error *err) {
-	int *most = context;
+	step_search *search = context;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
 	(void)err;
 	if (texts && load(path, texts, &run, &steps)) {
-		if (count_steps(&steps) > *most) *most = count_steps(&steps);
+		bool asked = search->rank < 0 || run.head.rank == search->rank;
+		if (asked && count_steps(&steps) > search->most) search->most = count_steps(&steps);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -91,11 +96,11 @@ static lk_status most_steps(void *context, const char *path, lk_error *err) {
 	return LK_OK;
 }
 
-int lk_record_steps_so_far(const char *folder) {
-	int most = 0;
+int lk_record_steps_so_far(const char *folder, int rank) {
+	step_search search = {rank, 0};
 	lk_error ignored;
-	visit(folder, most_steps, &most, &ignored);
-	return most;
+	visit(folder, most_steps, &search, &ignored);
+	return search.most;
 }
 
 /* ---- what a process did ---- */
@@ -239,13 +244,10 @@ static const char *reason_of(record_work *w, const lk_record_request *r) {
 /* ---- the question ---- */
 
 static lk_status work(record_work *w, const lk_record_request *r, lk_error *err) {
-	lk_probe_settings settings = {0};
-	lk_run_end end;
+	lk_run_end end = {0};
 	const char *out = r->out ? r->out : "recording";
 	LK_TRY(make_folder(w, out, err));
-	lk_status status = lk_probe_settings_of(r, w->folder, &w->arena, &settings, err);
-	if (status == LK_OK) status = lk_record_command(r, &settings, w->folder, &end, err);
-	lk_vec_free(&settings);
+	lk_status status = lk_record_runs(r, w->folder, &w->arena, &end, err);
 	if (status != LK_OK) return rmdir(w->folder), status;
 	LK_TRY(visit(w->folder, add_process, w, err));
 	if (w->processes.count) qsort(w->processes.at, w->processes.count, sizeof *w->processes.at, by_rank);

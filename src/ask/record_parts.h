@@ -35,9 +35,15 @@ typedef struct lk_run_end {
 lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings, const char *folder,
                             lk_run_end *out, lk_error *err);
 
+/* ---- record_posed.c ---- */
+
+/* The command as it is, or as one rank after another of a pretended world, until a run fails. `folder` is absolute. */
+lk_status lk_record_runs(const lk_record_request *request, const char *folder, lk_arena *arena, lk_run_end *out,
+                         lk_error *err);
+
 /* ---- record.c ---- */
 
-/* The most steps that a recording in the folder has so far; 0 while none has any. */
-int lk_record_steps_so_far(const char *folder);
+/* The most steps that a recording in the folder has so far; 0 while none has any. `rank` -1: whatever its rank. */
+int lk_record_steps_so_far(const char *folder, int rank);
 
 #endif

@@ -143,6 +143,7 @@ static lk_status set_mode(const lk_record_request *r, lk_arena *arena, lk_probe_
 	if (r->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
 	LK_TRY(set(out, "LOCKSTEP_RECORD_RANK", lk_arena_printf(arena, "%d", r->as_rank), err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD_WORLD", lk_arena_printf(arena, "%d", r->world_size), err));
+	LK_TRY(set(out, "LOCKSTEP_RECORD_NODE", lk_arena_printf(arena, "%d", r->ranks_per_node), err));
 	return set(out, "LOCKSTEP_RECORD_FILL", r->fill ? r->fill : "zeros", err);
 }
 

@@ -107,7 +107,7 @@ static void look(runner *r) {
 	if (q->time_limit > 0 && at - r->begin >= q->time_limit) {
 		ask_to_end(r, LK_RECORD_TIME_OVER);
 	} else if (q->steps > 0 && at >= r->next_look) {
-		if (lk_record_steps_so_far(r->folder) >= q->steps) ask_to_end(r, LK_RECORD_STEPS_DONE);
+		if (lk_record_steps_so_far(r->folder, q->as_rank) >= q->steps) ask_to_end(r, LK_RECORD_STEPS_DONE);
 		double took = now() - at;
 		r->next_look = now() + (took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S);
 	}

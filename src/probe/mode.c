@@ -38,5 +38,6 @@ void lp_mode_read(void) {
 		if (strcmp(name, names[i]) == 0) lp_mode.kind = (lp_mode_kind)i;
 	lp_mode.rank = number(getenv("LOCKSTEP_RECORD_RANK"), -1);
 	lp_mode.world = number(getenv("LOCKSTEP_RECORD_WORLD"), 0);
+	lp_mode.node = number(getenv("LOCKSTEP_RECORD_NODE"), 0);
 	if (fill && strlen(fill) < sizeof lp_mode.fill) strcpy(lp_mode.fill, fill);
 }

@@ -11,7 +11,8 @@
  * Environment, set by `lockstep record`:
  *     LOCKSTEP_RECORD_MODE=record|null|as-rank
  *     LOCKSTEP_RECORD_SCRATCH=DIR   where writing goes (guard.h); without it files are the program's own affair
- *     LOCKSTEP_RECORD_RANK=N, LOCKSTEP_RECORD_WORLD=N, LOCKSTEP_RECORD_FILL=zeros|random|FILE   as-rank
+ *     LOCKSTEP_RECORD_RANK=N, LOCKSTEP_RECORD_WORLD=N, LOCKSTEP_RECORD_FILL=zeros|random|FILE,
+ *     LOCKSTEP_RECORD_NODE=N        as-rank
  */
 #ifndef LK_PROBE_MODE_H
 #define LK_PROBE_MODE_H
@@ -23,6 +24,7 @@ typedef enum lp_mode_kind { LP_MODE_RECORD, LP_MODE_NULL, LP_MODE_AS_RANK } lp_m
 typedef struct lp_mode_of {
 	lp_mode_kind kind;
 	int rank, world;         /* that as-rank pretends; -1, 0 */
+	int node;                /* ranks of it that share a node; 0 not said */
 	char fill[256];          /* zeros, random or a file's name; "" not said */
 } lp_mode_of;
 extern lp_mode_of lp_mode;
@@ -53,9 +55,11 @@ typedef struct lp_mpi_mode {
 	bool (*describe)(lp_handle comm, int *size, int *rank, char *ranks, size_t room);
 	/* Before MPI_Comm_free and MPI_Comm_disconnect; NULL: not wanted. */
 	void (*forget)(lp_handle comm);
+	/* Adds to the record of a communicator what the mode knows of it, and writes others that belong to it; NULL: nothing. */
+	void (*tell)(lp_handle comm, lk_record_entry *group);
 } lp_mpi_mode;
 
-extern const lp_mpi_mode lp_mpi_null;
+extern const lp_mpi_mode lp_mpi_null, lp_mpi_posed;
 /* The one that is in force; NULL: record. Set before MPI_Init. */
 extern const lp_mpi_mode *lp_mpi_mode_now;
 

@@ -83,6 +83,7 @@ static void tell_group(lp_handle comm, uint32_t number) {
 		if (!inter) list_ranks(comm, size, ranks, sizeof ranks);
 	}
 	lk_record_entry record = {.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
+	if (mode && mode->tell) mode->tell(comm, &record);
 	lp_text(&record, LK_RECORD_GROUP, ranks);
 }
 
@@ -315,7 +316,8 @@ static void begun(int result) {
 }
 
 static void choose_mode(void) {
-	static const lp_mpi_mode *const modes[] = {[LP_MODE_RECORD] = NULL, [LP_MODE_NULL] = &lp_mpi_null};
+	static const lp_mpi_mode *const modes[] = {[LP_MODE_RECORD] = NULL, [LP_MODE_NULL] = &lp_mpi_null,
+	                                           [LP_MODE_AS_RANK] = &lp_mpi_posed};
 	if ((size_t)lp_mode.kind < sizeof modes / sizeof *modes) lp_mpi_mode_now = modes[lp_mode.kind];
 }
 
