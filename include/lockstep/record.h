@@ -29,6 +29,12 @@ extern "C" {
 /* How communication is done: by the library; large collectives not at all; by a pretended world. */
 typedef enum lk_record_mode { LK_RECORD_MODE_RECORD, LK_RECORD_MODE_NULL, LK_RECORD_MODE_AS_RANK } lk_record_mode;
 typedef enum lk_record_mpi { LK_RECORD_MPI_FOUND, LK_RECORD_OPENMPI, LK_RECORD_MPICH } lk_record_mpi;
+/* How NCCL is recorded: found out; by wrappers; by a library in its place; by its own profiler interface. */
+typedef enum lk_record_nccl {
+	LK_RECORD_NCCL_FOUND, LK_RECORD_NCCL_PRELOAD, LK_RECORD_NCCL_SHIM, LK_RECORD_NCCL_PLUGIN,
+} lk_record_nccl;
+/* What is known of a device: when its work was done; the host's calls alone. */
+typedef enum lk_record_cuda { LK_RECORD_CUDA_EVENTS, LK_RECORD_CUDA_CALLS } lk_record_cuda;
 
 /* What is asked. Texts are borrowed; NULL means "not said". */
 typedef struct lk_record_request {
@@ -49,6 +55,8 @@ typedef struct lk_record_request {
 	const char *ranks;       /* "0,7,8-15": instead of as_rank, one run after another */
 	int ranks_per_node;      /* of the pretended world, for MPI_Comm_split_type; 0: 1 */
 	const char *fill;        /* what pretended receives get: "zeros", "random", a file's name; NULL: zeros */
+	int nccl, cuda;          /* lk_record_nccl, lk_record_cuda */
+	const char *splits;      /* as-rank: parts that ncclCommSplit makes, in order: "2,/2" blocks of 2, every second rank */
 } lk_record_request;
 
 typedef enum lk_record_end {

@@ -116,6 +116,7 @@ static void learn_world(int ranks, int rank) {
 	lk_recording_head *head = lp_state.recorder.head;
 	const char *of = getenv("WORLD_SIZE"), *own = getenv("RANK");
 	long world = of ? strtol(of, NULL, 10) : 0, number = own ? strtol(own, NULL, 10) : -1;
+	if (lp_nccl_poses()) world = lp_mode.world, number = lp_mode.rank;
 	__atomic_fetch_or(&head->seen, LK_RECORDED_NCCL, __ATOMIC_RELAXED);
 	if (head->rank >= 0 && !world_from_nccl) return;
 	bool said = world >= ranks && world <= MOST_RANKS && number >= 0 && number < world;
@@ -146,14 +147,18 @@ static int ask(const char *name, void *comm) {
 
 /* When it is first used: of one that is not yet complete (non-blocking) nothing could be asked before. */
 static void tell_group(lp_nccl_group *g, void *comm) {
-	char name[32];
+	char name[LK_TEXT_MOST];
 	if (g->told) return;
 	g->told = true;
 	if (g->ranks < 0) g->ranks = ask("ncclCommCount", comm);
 	if (g->rank < 0) g->rank = ask("ncclCommUserRank", comm);
 	learn_world(g->ranks, g->rank);
-	write_member(g->hash, g->rank);
-	snprintf(name, sizeof name, "#%016llx", (unsigned long long)g->hash);
+	lp_nccl_posed *posed = lp_nccl_posed_find(comm);
+	if (posed && posed->stride) lp_nccl_posed_list(posed, name, sizeof name);
+	else {
+		write_member(g->hash, g->rank);
+		snprintf(name, sizeof name, "#%016llx", (unsigned long long)g->hash);
+	}
 	lk_record_entry record = {.object = g->number, .start_ns = lp_now(), .comm = {.peer = g->ranks, .tag = g->rank}};
 	lp_text(&record, LK_RECORD_GROUP, name);
 }
@@ -190,7 +195,6 @@ bool lp_nccl_begin(lp_nccl_call *call) {
 	call->start = lp_now();
 	bool done = lp_nccl_stands_in(call);
 	if (!done && depth == 0) lp_nccl_hold(call->stream);
-	if (call->group) call->group->calls[call->what]++;
 	return done;
 }
 
@@ -363,9 +367,9 @@ static void end_making(beginning b, making m, int result, uint32_t *number, uint
 }
 
 /* As-rank: a communicator that is none of the library's. */
-static int pose(const making *m) {
-	*m->out = lp_nccl_pose(m->ranks, m->rank);
-	return *m->out ? 0 : LP_NCCL_ABSENT;
+static int posed(void **out, void *made_one) {
+	*out = made_one;
+	return made_one ? 0 : LP_NCCL_ABSENT;
 }
 
 #define MAKES(name, parameters, arguments, ...)                              \
@@ -375,7 +379,7 @@ static int pose(const making *m) {
 		LP_NCCL_REAL(name)                                                   \
 		beginning b = begin_making();                                        \
 		making m = __VA_ARGS__;                                              \
-		int result = lp_nccl_poses() ? pose(&m) : real ? real arguments : LP_NCCL_ABSENT; \
+		int result = lp_nccl_poses() ? posed(out, lp_nccl_pose(m.ranks, m.rank)) : real ? real arguments : LP_NCCL_ABSENT; \
 		end_making(b, m, result, &number, &epoch, #name);                    \
 		return result;                                                       \
 	}
@@ -386,22 +390,33 @@ BOTH(MAKES, CommInitRankConfig, (void **out, int ranks, lp_nccl_id id, int rank,
 BOTH(MAKES, CommInitRankScalable, (void **out, int ranks, int rank, int count, lp_nccl_id *ids, void *config),
      (out, ranks, rank, count, ids, config), {out, hash_of(ids, count > 0 ? sizeof *ids : 0), ranks, rank})
 
-/* The part of a communicator. */
-static making part_of(void *comm, void **out, const void *key, size_t size, int color, int order) {
+/* The part of a communicator: all members of the part know the key. */
+static making part_of(void *comm, void **out, const void *key, size_t size) {
 	lp_nccl_group *parent = lp_state.on ? find_group(comm) : NULL;
 	making m = {out, 0, -1, -1};
-	int ranks, rank;
-	if (parent) {
-		m.hash = mix(parent->hash, &(uint32_t){++parent->children}, sizeof(uint32_t));
-		m.hash = mix(m.hash, key, size);
-	}
-	if (lp_nccl_posed(comm, &ranks, &rank)) lp_nccl_pose_split(ranks, rank, color, order, &m.ranks, &m.rank);
+	if (!parent) return m;
+	m.hash = mix(parent->hash, &(uint32_t){++parent->children}, sizeof(uint32_t));
+	m.hash = mix(m.hash, key, size);
 	return m;
 }
 
-static int pose_part(const making *m, int color) {
-	if (color == NO_COLOR) return *m->out = NULL, 0;
-	return pose(m);
+/* What a posed communicator is asked; true: it was one. */
+static bool pose_split(void *comm, int color, int key, making *m, int *result) {
+	lp_nccl_posed *parent = lp_nccl_posed_find(comm), *child;
+	if (!parent) return false;
+	*m->out = NULL, *result = 0;
+	if (color == NO_COLOR) return true;
+	*result = posed(m->out, lp_nccl_pose_part(parent, color, key));
+	if ((child = lp_nccl_posed_find(*m->out)) != NULL) m->ranks = child->ranks, m->rank = child->rank;
+	return true;
+}
+
+static bool pose_shrink(void *comm, const int *without, int count, making *m, int *result) {
+	lp_nccl_posed *parent = lp_nccl_posed_find(comm), *child;
+	if (!parent) return false;
+	*result = posed(m->out, lp_nccl_pose_rest(parent, without, count));
+	if ((child = lp_nccl_posed_find(*m->out)) != NULL) m->ranks = child->ranks, m->rank = child->rank;
+	return true;
 }
 
 #define SPLITS(name, ...)                                                    \
@@ -410,23 +425,14 @@ static int pose_part(const making *m, int color) {
 		static uint32_t number, epoch;                                       \
 		LP_NCCL_REAL(name)                                                   \
 		beginning b = begin_making();                                        \
-		making m = part_of(comm, out, &color, sizeof color, color, key);     \
-		int result = lp_nccl_poses() ? pose_part(&m, color)                  \
-		             : real ? real(comm, color, key, out, config) : LP_NCCL_ABSENT; \
+		making m = part_of(comm, out, &color, sizeof color);                 \
+		int result;                                                          \
+		if (!pose_split(comm, color, key, &m, &result))                      \
+			result = real ? real(comm, color, key, out, config) : LP_NCCL_ABSENT; \
 		end_making(b, m, result, &number, &epoch, #name);                    \
 		return result;                                                       \
 	}
 BOTH(SPLITS, CommSplit, 0)
-
-/* Without those ranks; all that are left call it. */
-static making rest_of(void *comm, void **out, const int *without, int count) {
-	making m = part_of(comm, out, without, count > 0 ? (size_t)count * sizeof *without : 0, 0, 0);
-	int ranks, rank, before = 0;
-	if (!lp_nccl_posed(comm, &ranks, &rank)) return m;
-	for (int i = 0; i < count; i++) before += without[i] < rank;
-	m.ranks = ranks - count, m.rank = rank - before;
-	return m;
-}
 
 #define SHRINKS(name, ...)                                                   \
 	int name(void *comm, int *without, int count, void **out, void *config, int flags); \
@@ -434,9 +440,10 @@ static making rest_of(void *comm, void **out, const int *without, int count) {
 		static uint32_t number, epoch;                                       \
 		LP_NCCL_REAL(name)                                                   \
 		beginning b = begin_making();                                        \
-		making m = rest_of(comm, out, without, count);                       \
-		int result = lp_nccl_poses() ? pose(&m)                              \
-		             : real ? real(comm, without, count, out, config, flags) : LP_NCCL_ABSENT; \
+		making m = part_of(comm, out, without, count > 0 ? (size_t)count * sizeof *without : 0); \
+		int result;                                                          \
+		if (!pose_shrink(comm, without, count, &m, &result))                 \
+			result = real ? real(comm, without, count, out, config, flags) : LP_NCCL_ABSENT; \
 		end_making(b, m, result, &number, &epoch, #name);                    \
 		return result;                                                       \
 	}
@@ -469,10 +476,9 @@ static void forget_group(void *comm) {
 	int name(void *comm);                                                    \
 	LP_EXPORT int name(void *comm) {                                         \
 		LP_NCCL_REAL(name)                                                   \
-		int ranks, rank;                                                     \
 		bool was = lp_thread.busy;                                           \
 		forget_group(comm);                                                  \
-		if (lp_nccl_posed(comm, &ranks, &rank)) return 0;                    \
+		if (lp_nccl_posed_find(comm)) return 0;                              \
 		lp_thread.busy = true;                                               \
 		int result = real ? real(comm) : LP_NCCL_ABSENT;                     \
 		lp_thread.busy = was;                                                \

@@ -4,6 +4,7 @@
 #define LK_PROBE_NCCL_H
 
 #include "probe/gpu.h"
+#include "probe/mode.h"
 
 typedef struct lp_nccl_id {
 	unsigned char bytes[128];
@@ -16,7 +17,9 @@ typedef struct lp_nccl_group {
 	int32_t ranks, rank;     /* -1: to be asked */
 	uint64_t hash;           /* the same on all members, another for each communicator */
 	uint32_t children;       /* splits and shrinks so far */
-	uint64_t calls[LK_WHATS]; /* so far */
+	struct {
+		uint64_t key, count; /* what and bytes; calls so far */
+	} calls[64];
 	bool told;
 } lp_nccl_group;
 
@@ -53,11 +56,22 @@ void *lp_nccl_symbol(const char *name);
 bool lp_nccl_stands_in(lp_nccl_call *call);
 /* Holds the stream, for the mode that delays. */
 void lp_nccl_hold(void *stream);
-/* as-rank: communicators that are none of the library's. */
-bool lp_nccl_poses(void);
+
+/* ---- nccl_posed.c: as-rank: communicators that are none of the library's ---- */
+
+/* A part of the pretended world: first, first + stride, ...; stride 0: which ranks is not known. */
+typedef struct lp_nccl_posed {
+	int ranks, rank, first, stride;
+	int product;             /* of the sizes of the parts that were made of it */
+} lp_nccl_posed;
+
+static inline bool lp_nccl_poses(void) { return !LP_HOT(lp_mode.kind != LP_MODE_AS_RANK); }
+lp_nccl_posed *lp_nccl_posed_find(const void *comm); /* NULL: the library's */
+/* A communicator by its size and own rank; by the colour of a split; without some ranks. NULL: there is no room. */
 void *lp_nccl_pose(int ranks, int rank);
-bool lp_nccl_posed(const void *comm, int *ranks, int *rank);
-/* Ranks and own rank of the part of a posed communicator that has this colour, as far as they can be known. */
-void lp_nccl_pose_split(int ranks, int rank, int color, int key, int *out_ranks, int *out_rank);
+void *lp_nccl_pose_part(lp_nccl_posed *parent, int color, int key);
+void *lp_nccl_pose_rest(const lp_nccl_posed *parent, const int *without, int count);
+/* Its ranks as a text. */
+void lp_nccl_posed_list(const lp_nccl_posed *posed, char *out, size_t room);
 
 #endif
