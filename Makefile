@@ -73,10 +73,12 @@ FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
 # The preload library of `lockstep record`: libc alone; its calls of MPI once for each binary interface.
 PROBE_LIBRARIES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
+# One that NCCL loads itself: the probe's code without its wrappers.
+PROBE_PLUGIN := $(B)/libnccl-profiler-lockstep.so
 # One that stands in for libnccl.so.2 where a program loads it by dlopen.
 PROBE_SHIM := $(B)/lockstep-nccl/libnccl.so.2
-PROBES := $(PROBE_LIBRARIES) $(PROBE_SHIM)
-PROBE_C := $(filter-out src/probe/nccl_shim.c,$(sort $(wildcard src/probe/*.c)))
+PROBES := $(PROBE_LIBRARIES) $(PROBE_SHIM) $(PROBE_PLUGIN)
+PROBE_C := $(filter-out src/probe/nccl_shim.c src/probe/plugin.c,$(sort $(wildcard src/probe/*.c)))
 # once for each binary form of MPI
 PROBE_ABI_C := $(filter $(patsubst %,src/probe/%.c,mpi below stand null delay) src/probe/posed%,$(PROBE_C))
 PROBE_MPI := $(basename $(notdir $(PROBE_ABI_C))) mpi_wrappers
@@ -181,6 +183,11 @@ $(B)/liblockstep-probe-mpich.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/mpich/%.o) 
 $(PROBE_LIBRARIES):
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,--version-script=src/probe/probe.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
+
+$(eval $(call PROBE_RULE,plugin,src/probe/plugin.c,))
+$(PROBE_PLUGIN): $(filter-out %/plugin_none.o,$(PROBE_O)) $(PROBE_MPI:%=$(B)/probe/%.o) $(B)/probe/plugin.o src/probe/plugin.map
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,--version-script=src/probe/plugin.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
 
 $(B)/probe/nccl_shim_jumps.c: src/probe/nccl_symbols.txt tools/nccl_shim.awk
 	@mkdir -p $(@D)
@@ -290,7 +297,7 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
 	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS)) $(DESTDIR)$(BINDIR)/
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
-	install -m 755 $(SHARED) $(PROBE_LIBRARIES) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(SHARED) $(PROBE_LIBRARIES) $(PROBE_PLUGIN) $(DESTDIR)$(LIBDIR)/
 	install -d $(DESTDIR)$(LIBDIR)/lockstep-nccl
 	install -m 755 $(PROBE_SHIM) $(DESTDIR)$(LIBDIR)/lockstep-nccl/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)

@@ -73,6 +73,10 @@ typedef struct lk_record_process {
 	uint64_t comms, reads, writes, dropped;
 	double comm_bytes, read_bytes, write_bytes;
 	double comm_s, read_s;   /* in the calls */
+	uint64_t device_calls;   /* of the device's runtime */
+	double device_s;         /* in calls that wait for the device */
+	double work_s;           /* of work on its streams, side by side counted twice */
+	double network_wait_s, device_wait_s, peer_wait_s; /* of NCCL's network operations: for the wire, the device, the others */
 	double wall_s;           /* recorded */
 	double cost_s;           /* of one call, measured */
 	int files, steps;

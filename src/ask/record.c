@@ -105,6 +105,19 @@ int lk_record_steps_so_far(const char *folder, int rank) {
 
 /* ---- what a process did ---- */
 
+static void add_device(lk_record_process *p, const lk_record_entry *r, double seconds) {
+	if (r->kind == LK_RECORD_DEVICE_WORK) p->work_s += seconds;
+	if (r->kind == LK_RECORD_PROXY) {
+		p->network_wait_s += 1e-9 * (double)r->proxy.network_ns;
+		p->device_wait_s += 1e-9 * (double)r->proxy.device_ns;
+		p->peer_wait_s += 1e-9 * (double)r->proxy.peer_ns;
+	}
+	if (r->kind != LK_RECORD_DEVICE_CALL) return;
+	p->device_calls += r->device.count;
+	bool waits = r->device.what >= LK_DEVICE_WAIT_STREAM && r->device.what <= LK_DEVICE_WAIT_ALL;
+	if (waits) p->device_s += seconds;
+}
+
 static void add_call(lk_record_process *p, const lk_record_entry *r) {
 	double seconds = 1e-9 * (double)(r->end_ns - r->start_ns);
 	if (r->kind == LK_RECORD_COMM) {
@@ -119,6 +132,7 @@ static void add_call(lk_record_process *p, const lk_record_entry *r) {
 		p->writes += r->io.count;
 		p->write_bytes += (double)r->bytes;
 	}
+	add_device(p, r, seconds);
 	if (1e-9 * (double)r->end_ns > p->wall_s) p->wall_s = 1e-9 * (double)r->end_ns;
 }
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EVENTS = 4096, PENDING = 1024, LONGEST_BATCH = 256, NON_BLOCKING = 1, PATIENCE = 10000, RELATE_NS = 1000000000,
+enum { EVENTS = 4096, PENDING = 1024, LONGEST_BATCH = 256, NON_BLOCKING = 1, PATIENCE = 10000, MANY = 16, RELATE_NS = 1000000000,
        RELATE_TRIES = 8, QUICK_NS = 50000 };
 
 /* A piece of work that is on its way. */
@@ -169,7 +169,7 @@ void lp_marks_end(lp_stream *s, void *handle, void *begin, lk_device_what what, 
 		if (tries-- == 0) return;
 	push((piece){.begin = begin, .end = mark(handle), .serial = serial, .bytes = bytes, .stream = s->number, .count = 1,
 	             .what = (uint8_t)what});
-	bool many = marks.tail - marks.head > PENDING / 2;
+	bool many = marks.tail - marks.head >= MANY; /* the program may not wait by calls that are seen */
 	leave();
 	if (many) lp_marks_harvest();
 }

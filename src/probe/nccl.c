@@ -42,6 +42,16 @@ static int element_bytes(int type) {
 	return type >= 0 && type < (int)sizeof bytes ? bytes[type] : 0;
 }
 
+/* NCCL itself tells of its work (profiler.c); the wrappers are silent. */
+static bool by_plugin(void) {
+	static enum { UNKNOWN, YES, NO } known;
+	if (known == UNKNOWN) {
+		const char *said = getenv("LOCKSTEP_RECORD_NCCL_BY");
+		known = said && strcmp(said, "plugin") == 0 ? YES : NO;
+	}
+	return known == YES;
+}
+
 /* ---- communicators ---- */
 
 static lp_nccl_group groups[GROUPS];
@@ -139,6 +149,15 @@ static void write_member(uint64_t hash, int rank) {
 	syscall(SYS_close, fd);
 }
 
+void lp_nccl_tell_group(uint32_t number, uint64_t hash, int ranks, int rank) {
+	char name[32];
+	learn_world(ranks, rank);
+	write_member(hash, rank);
+	snprintf(name, sizeof name, "#%016llx", (unsigned long long)hash);
+	lk_record_entry record = {.object = number, .start_ns = lp_now(), .comm = {.peer = ranks, .tag = rank}};
+	lp_text(&record, LK_RECORD_GROUP, name);
+}
+
 static int ask(const char *name, void *comm) {
 	int (*real)(void *, int *) = (int (*)(void *, int *))(uintptr_t)lp_nccl_symbol(name);
 	int value = -1;
@@ -147,20 +166,20 @@ static int ask(const char *name, void *comm) {
 
 /* When it is first used: of one that is not yet complete (non-blocking) nothing could be asked before. */
 static void tell_group(lp_nccl_group *g, void *comm) {
-	char name[LK_TEXT_MOST];
+	char ranks[LK_TEXT_MOST];
 	if (g->told) return;
 	g->told = true;
 	if (g->ranks < 0) g->ranks = ask("ncclCommCount", comm);
 	if (g->rank < 0) g->rank = ask("ncclCommUserRank", comm);
-	learn_world(g->ranks, g->rank);
 	lp_nccl_posed *posed = lp_nccl_posed_find(comm);
-	if (posed && posed->stride) lp_nccl_posed_list(posed, name, sizeof name);
-	else {
-		write_member(g->hash, g->rank);
-		snprintf(name, sizeof name, "#%016llx", (unsigned long long)g->hash);
+	if (!posed || !posed->stride) {
+		lp_nccl_tell_group(g->number, g->hash, g->ranks, g->rank);
+		return;
 	}
+	learn_world(g->ranks, g->rank);
+	lp_nccl_posed_list(posed, ranks, sizeof ranks);
 	lk_record_entry record = {.object = g->number, .start_ns = lp_now(), .comm = {.peer = g->ranks, .tag = g->rank}};
-	lp_text(&record, LK_RECORD_GROUP, name);
+	lp_text(&record, LK_RECORD_GROUP, ranks);
 }
 
 static lp_nccl_group *group_of(void *comm) {
@@ -182,7 +201,7 @@ static int64_t bytes_of(const lp_nccl_call *call) {
 }
 
 bool lp_nccl_begin(lp_nccl_call *call) {
-	call->on = lp_enter();
+	call->on = !by_plugin() && lp_enter();
 	if (!call->on) return false;
 	call->element = element_bytes(call->type);
 	call->group = group_of(call->comm);
@@ -356,7 +375,7 @@ static beginning begin_making(void) {
 
 static void end_making(beginning b, making m, int result, uint32_t *number, uint32_t *epoch, const char *name) {
 	lp_thread.busy = b.was;
-	if ((result != 0 && result != IN_PROGRESS) || !lp_enter()) return;
+	if ((result != 0 && result != IN_PROGRESS) || by_plugin() || !lp_enter()) return;
 	queue *q = depth ? own_queue() : NULL;
 	if (q && q->made < MAKING) q->making[q->made++] = m;
 	else if (!depth) made(&m);
@@ -469,6 +488,11 @@ BOTH(MAKES_ALL, CommInitAll, 0)
 
 static void forget_group(void *comm) {
 	lp_nccl_group *g = lp_state.on && comm ? find_group(comm) : NULL;
+	if (g && lp_enter()) {
+		lp_marks_cut_all();
+		lp_marks_harvest();
+		lp_leave();
+	}
 	if (g) __atomic_store_n(&g->state, FREE_PLACE, __ATOMIC_RELEASE);
 }
 

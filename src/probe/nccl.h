@@ -50,6 +50,9 @@ void lp_nccl_end(lp_nccl_call *call);
 void *lp_nccl_symbol(const char *name);
 #define LP_NCCL_REAL(name) LP_FOUND_BY(lp_nccl_symbol, name)
 
+/* Tells of a communicator: its number in the recording, the name that its members agree on, ranks and own rank. */
+void lp_nccl_tell_group(uint32_t number, uint64_t hash, int ranks, int rank);
+
 /* ---- nccl_mode.c ---- */
 
 /* A collective or message before the library gets it; true: done instead, call->result is set. */

@@ -117,6 +117,7 @@ static bool begin_recording(void) {
 	lp_mpi_reset();
 	lp_gpu_reset();
 	lp_nccl_reset();
+	lp_profiler_reset();
 	lp_state.gate->open = 1;
 	measure_cost();
 	return begin_thread();
@@ -185,7 +186,7 @@ __attribute__((constructor)) static void begin_process(void) {
 	const char *marker = getenv("LOCKSTEP_RECORD_MARKER");
 	if (marker && strlen(marker) < sizeof lp_state.marker) strcpy(lp_state.marker, marker);
 	has_key = pthread_key_create(&thread_ends, end_thread) == 0;
-	if (program && named(program, program_invocation_short_name)) lp_arm();
+	if (!lp_is_plugin && program && named(program, program_invocation_short_name)) lp_arm();
 }
 
 /* Rings of io_uring are mapped; what goes through them is not seen. */

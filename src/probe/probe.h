@@ -56,6 +56,9 @@ typedef struct lp_thread_of {
 } lp_thread_of;
 extern __thread lp_thread_of lp_thread __attribute__((tls_model("initial-exec")));
 
+/* Whether this is the library that NCCL loads as its plugin, which has no wrappers and is armed by NCCL alone. */
+extern const bool lp_is_plugin;
+
 /* Arms the process unless it is; false where it stays inert. */
 bool lp_arm(void);
 /* What wipes out and begins anew in a forked child. */
@@ -117,5 +120,6 @@ void lp_mpi_reset(void);
 
 void lp_gpu_reset(void);
 void lp_nccl_reset(void);
+void lp_profiler_reset(void);
 
 #endif

@@ -66,6 +66,7 @@ static bool possible(const lk_record_entry *r) {
 	switch (r->kind) {
 	case LK_RECORD_COMM: return r->comm.part < LK_PARTS && r->comm.what < LK_WHATS;
 	case LK_RECORD_DEVICE_CALL: case LK_RECORD_DEVICE_WORK: return r->device.what < LK_DEVICE_WHATS;
+	case LK_RECORD_PROXY: return r->proxy.device_ns >= 0 && r->proxy.network_ns >= 0 && r->proxy.peer_ns >= 0;
 	default: return true;
 	}
 }
