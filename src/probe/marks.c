@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EVENTS = 4096, PENDING = 1024, LONGEST_BATCH = 256, NON_BLOCKING = 1, PATIENCE = 10000, MANY = 16, RELATE_NS = 1000000000,
+enum { EVENTS = 4096, PENDING = 1024, LONGEST_BATCH = 256, NON_BLOCKING = 1, PATIENCE = 10000, MANY = 4, RELATE_NS = 1000000000,
        RELATE_TRIES = 8, QUICK_NS = 50000 };
 
 /* A piece of work that is on its way. */
