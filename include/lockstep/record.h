@@ -49,6 +49,7 @@ typedef struct lk_record_request {
 	int mpi;                 /* lk_record_mpi */
 	int delay_us;            /* communication takes so much longer: a known stall, for tests */
 	int mode;                /* lk_record_mode */
+	bool guarded;            /* what is written goes to a scratch folder though the mode is record: for runs that are repeated */
 	const char *scratch;     /* folder, empty or not there yet, for what is written in null, delayed and as-rank runs; NULL: a
 	                            private one, removed afterwards */
 	int as_rank, world_size; /* the rank that is pretended, and of how many; as_rank -1: none */
@@ -71,6 +72,8 @@ typedef struct lk_record_process {
 	bool forked;
 	bool whole;              /* it ended by itself, not by a signal */
 	uint64_t comms, reads, writes, dropped;
+	int mode, delay_us;      /* lk_record_mode; how much longer communication was made to take */
+	uint64_t left_out;       /* null: calls that returned at once */
 	double comm_bytes, read_bytes, write_bytes;
 	double comm_s, read_s;   /* in the calls */
 	uint64_t device_calls;   /* of the device's runtime */
@@ -91,6 +94,13 @@ typedef struct lk_record_file {
 	double read_s, write_s;  /* in the calls */
 } lk_record_file;
 
+/* A file that a guarded run would have changed; it lies in the scratch folder instead, under over/ and its path. */
+typedef struct lk_record_change {
+	const char *path;
+	bool deleted;
+	double bytes;            /* of it, afterwards */
+} lk_record_change;
+
 typedef struct lk_record_answer {
 	const char *out;
 	int status;              /* exit status of the command; 128 + N where signal N ended it */
@@ -101,6 +111,12 @@ typedef struct lk_record_answer {
 	int count;
 	const lk_record_file *files; /* by time in calls, the longest first */
 	int file_count;
+	bool guarded;            /* what follows is known */
+	const char *scratch;     /* folder that was kept; NULL: it was removed */
+	const lk_record_change *changes; /* by path; only the first 10,000 */
+	int change_count;
+	const char *const *unguarded; /* what the run did that was not kept from the user's work, in words */
+	int unguarded_count;
 	const char *reason;      /* why nothing or not all was recorded, in a line; "" */
 	void *memory_owner;
 } lk_record_answer;

@@ -17,6 +17,7 @@ typedef struct record_work {
 	LK_VEC(lk_record_process) processes;
 	LK_VEC(lk_record_file) files;
 	lk_intern *paths;        /* of the files; a path's place among them is its number - 1 */
+	lk_record_scratch scratch;
 	lk_arena arena;
 	char folder[PATH_MAX];   /* absolute */
 } record_work;
@@ -200,6 +201,7 @@ static lk_status describe(record_work *w, const char *path, const lk_recorded_ru
 	*p = (lk_record_process){.path = lk_arena_strdup(&w->arena, path), .rank = head->rank, .world = head->world,
 	                         .program = lk_arena_strdup(&w->arena, lk_escape(head->program, program, sizeof program)),
 	                         .forked = head->root != 0, .whole = head->end_ns > 0, .dropped = run->dropped,
+	                         .mode = (int)head->mode, .delay_us = (int)head->delay_us, .left_out = head->left_out,
 	                         .cost_s = 1e-9 * head->cost_ns, .files = (int)run->files.count, .steps = count_steps(steps)};
 	for (size_t i = 0; i < run->calls.count; i++) add_call(p, &run->calls.at[i].record);
 	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > p->wall_s) p->wall_s = 1e-9 * (double)head->end_ns;
@@ -261,7 +263,10 @@ static lk_status work(record_work *w, const lk_record_request *r, lk_error *err)
 	lk_run_end end = {0};
 	const char *out = r->out ? r->out : "recording";
 	LK_TRY(make_folder(w, out, err));
-	lk_status status = lk_record_runs(r, w->folder, &w->arena, &end, err);
+	lk_status status = lk_record_scratch_open(r, w->folder, &w->scratch, err);
+	if (status == LK_OK) status = lk_record_runs(r, w->folder, w->scratch.path, &w->arena, &end, err);
+	if (status == LK_OK) status = lk_record_scratch_sum(&w->scratch, &w->arena, err);
+	lk_record_scratch_remove(&w->scratch);
 	if (status != LK_OK) return rmdir(w->folder), status;
 	LK_TRY(visit(w->folder, add_process, w, err));
 	if (w->processes.count) qsort(w->processes.at, w->processes.count, sizeof *w->processes.at, by_rank);
@@ -272,6 +277,10 @@ static lk_status work(record_work *w, const lk_record_request *r, lk_error *err)
 	x->end = end.end, x->wall_s = end.wall_s;
 	x->processes = w->processes.at, x->count = (int)w->processes.count;
 	x->files = w->files.at, x->file_count = (int)w->files.count;
+	x->guarded = *w->scratch.path;
+	x->scratch = x->guarded && !w->scratch.private ? w->scratch.path : NULL;
+	x->changes = w->scratch.changes.at, x->change_count = (int)w->scratch.changes.count;
+	x->unguarded = w->scratch.unguarded.at, x->unguarded_count = (int)w->scratch.unguarded.count;
 	x->reason = reason_of(w, r);
 	return x->out && x->reason ? LK_OK : lk_oom(err);
 }
@@ -281,11 +290,13 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 		lk_fail(err, LK_ERR_INPUT, "record", "no command is given");
 		return lk_hint(err, "it stands behind --, as in lockstep record -- mpirun -n 2 ./train");
 	}
+	lk_record_request posed = *request;
+	LK_TRY(lk_record_pose(&posed, err));
 	record_work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->result.memory_owner = w;
 	w->paths = lk_intern_new();
-	lk_status status = w->paths ? work(w, request, err) : lk_oom(err);
+	lk_status status = w->paths ? work(w, &posed, err) : lk_oom(err);
 	if (status != LK_OK) lk_record_free(&w->result);
 	else *out = &w->result;
 	return status;
@@ -296,6 +307,7 @@ void lk_record_free(lk_record_answer *answer) {
 	record_work *w = answer->memory_owner;
 	lk_vec_free(&w->processes);
 	lk_vec_free(&w->files);
+	lk_record_scratch_free(&w->scratch);
 	lk_intern_free(w->paths);
 	lk_arena_free(&w->arena);
 	free(w);

@@ -1,5 +1,5 @@
 /* record_parts.h: what the files of record share. record_run.c runs the command, record_probe.c prepares its environment,
- * record.c asks and sums up. */
+ * record_scratch.c keeps what it writes away from the user's files, record.c asks and sums up. */
 #ifndef LK_ASK_RECORD_PARTS_H
 #define LK_ASK_RECORD_PARTS_H
 
@@ -17,8 +17,9 @@ typedef struct lk_probe_setting {
 } lk_probe_setting;
 typedef LK_VEC(lk_probe_setting) lk_probe_settings;
 
-/* The probe beside this program or in the library folder of its installation, and what it is told. `folder` is absolute. */
-lk_status lk_probe_settings_of(const lk_record_request *request, const char *folder, lk_arena *arena,
+/* The probe beside this program or in the library folder of its installation, and what it is told. `folder` and `scratch`
+ * ("" none) are absolute. */
+lk_status lk_probe_settings_of(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena,
                                lk_probe_settings *out, lk_error *err);
 /* The names of programs that are recorded from their start: those asked for, else the command's own, of a script its
  * interpreter's; NULL for launchers and shells. */
@@ -38,6 +39,22 @@ lk_status lk_probe_set(lk_probe_settings *out, const char *name, const char *val
 /* What the probe is told of NCCL and CUDA, and what of lockstep takes the place of libraries. */
 lk_status lk_probe_device_settings(const lk_record_request *request, lk_arena *arena, lk_probe_settings *out, lk_error *err);
 
+/* ---- record_scratch.c ---- */
+
+typedef struct lk_record_scratch {
+	char path[PATH_MAX];     /* absolute, without links; "" the run is not guarded */
+	bool private;            /* it is removed afterwards */
+	LK_VEC(lk_record_change) changes; /* by path */
+	LK_VEC(const char *) unguarded;
+} lk_record_scratch;
+
+bool lk_record_is_guarded(const lk_record_request *request);
+lk_status lk_record_scratch_open(const lk_record_request *request, const char *folder, lk_record_scratch *out, lk_error *err);
+/* What the run changed, and what it did that could not be guarded. */
+lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_error *err);
+void lk_record_scratch_remove(lk_record_scratch *scratch); /* unless the user named it */
+void lk_record_scratch_free(lk_record_scratch *scratch);
+
 /* ---- record_run.c ---- */
 
 typedef struct lk_run_end {
@@ -50,9 +67,11 @@ lk_status lk_record_command(const lk_record_request *request, const lk_probe_set
 
 /* ---- record_posed.c ---- */
 
+/* Sets the mode of a command that is to pose as ranks, or says what is wrong with it. */
+lk_status lk_record_pose(lk_record_request *request, lk_error *err);
 /* The command as it is, or as one rank after another of a pretended world, until a run fails. `folder` is absolute. */
-lk_status lk_record_runs(const lk_record_request *request, const char *folder, lk_arena *arena, lk_run_end *out,
-                         lk_error *err);
+lk_status lk_record_runs(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena,
+                         lk_run_end *out, lk_error *err);
 
 /* ---- record.c ---- */
 

@@ -52,8 +52,6 @@ static lk_status list_ranks(const lk_record_request *r, rank_list *ranks, lk_err
 
 /* ---- what is asked ---- */
 
-static bool poses(const lk_record_request *r) { return r->as_rank >= 0 || r->ranks || r->mode == LK_RECORD_MODE_AS_RANK; }
-
 static lk_status check(const lk_record_request *r, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
 	if (r->as_rank < 0 && !r->ranks) {
@@ -74,28 +72,37 @@ static lk_status check(const lk_record_request *r, lk_error *err) {
 	return LK_OK;
 }
 
+lk_status lk_record_pose(lk_record_request *r, lk_error *err) {
+	if (r->as_rank < 0 && !r->ranks && !r->world_size && r->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
+	LK_TRY(check(r, err));
+	r->mode = LK_RECORD_MODE_AS_RANK;
+	rank_list ranks = {0};
+	lk_status status = list_ranks(r, &ranks, err);
+	lk_vec_free(&ranks);
+	return status;
+}
+
 /* ---- the runs ---- */
 
-static lk_status run(const lk_record_request *r, const char *folder, lk_arena *arena, lk_run_end *out, lk_error *err) {
+static lk_status run(const lk_record_request *r, const char *folder, const char *scratch, lk_arena *arena, lk_run_end *out,
+                     lk_error *err) {
 	lk_probe_settings settings = {0};
-	lk_status status = lk_probe_settings_of(r, folder, arena, &settings, err);
+	lk_status status = lk_probe_settings_of(r, folder, scratch, arena, &settings, err);
 	if (status == LK_OK) status = lk_record_command(r, &settings, folder, out, err);
 	lk_vec_free(&settings);
 	return status;
 }
 
-lk_status lk_record_runs(const lk_record_request *request, const char *folder, lk_arena *arena, lk_run_end *out,
-                         lk_error *err) {
+lk_status lk_record_runs(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena,
+                         lk_run_end *out, lk_error *err) {
 	rank_list ranks = {0};
 	lk_record_request one = *request;
 	double wall_s = 0;
-	if (!poses(request) && request->world_size == 0) return run(request, folder, arena, out, err);
-	LK_TRY(check(request, err));
+	if (request->mode != LK_RECORD_MODE_AS_RANK) return run(request, folder, scratch, arena, out, err);
 	lk_status status = list_ranks(request, &ranks, err);
-	one.mode = LK_RECORD_MODE_AS_RANK;
 	for (size_t i = 0; status == LK_OK && i < ranks.count; i++) {
 		one.as_rank = ranks.at[i];
-		status = run(&one, folder, arena, out, err);
+		status = run(&one, folder, scratch, arena, out, err);
 		wall_s += out->wall_s;
 		if (out->end == LK_RECORD_TIME_OVER || (out->end == LK_RECORD_ENDED && out->status != 0)) break;
 	}

@@ -136,10 +136,12 @@ static lk_status set(lk_probe_settings *out, const char *name, const char *value
 	return LK_OK;
 }
 
-static lk_status set_mode(const lk_record_request *r, lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+static lk_status set_mode(const lk_record_request *r, const char *scratch, lk_arena *arena, lk_probe_settings *out,
+                          lk_error *err) {
 	static const char *const names[] = {"record", "null", "as-rank"};
 	LK_TRY(set(out, "LOCKSTEP_RECORD_MODE", names[r->mode], err));
-	if (r->scratch) LK_TRY(set(out, "LOCKSTEP_RECORD_SCRATCH", r->scratch, err));
+	if (*scratch) LK_TRY(set(out, "LOCKSTEP_RECORD_SCRATCH", scratch, err));
+	if (*scratch) LK_TRY(set(out, "TMPDIR", lk_arena_printf(arena, "%s/tmp", scratch), err));
 	if (r->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
 	LK_TRY(set(out, "LOCKSTEP_RECORD_RANK", lk_arena_printf(arena, "%d", r->as_rank), err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD_WORLD", lk_arena_printf(arena, "%d", r->world_size), err));
@@ -147,14 +149,14 @@ static lk_status set_mode(const lk_record_request *r, lk_arena *arena, lk_probe_
 	return set(out, "LOCKSTEP_RECORD_FILL", r->fill ? r->fill : "zeros", err);
 }
 
-lk_status lk_probe_settings_of(const lk_record_request *r, const char *folder, lk_arena *arena, lk_probe_settings *out,
-                               lk_error *err) {
+lk_status lk_probe_settings_of(const lk_record_request *r, const char *folder, const char *scratch, lk_arena *arena,
+                               lk_probe_settings *out, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
 	const char *probe, *before = getenv("LD_PRELOAD"), *programs = lk_probe_programs(r, room);
 	LK_TRY(probe_of(r, arena, &probe, err));
 	LK_TRY(set(out, "LD_PRELOAD", before && *before ? lk_arena_printf(arena, "%s:%s", probe, before) : probe, err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD", folder, err));
-	LK_TRY(set_mode(r, arena, out, err));
+	LK_TRY(set_mode(r, scratch, arena, out, err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD_MB", lk_arena_printf(arena, "%d", r->max_mb), err));
 	if (programs) LK_TRY(set(out, "LOCKSTEP_RECORD_PROGRAM", lk_arena_strdup(arena, programs), err));
 	if (r->step_marker) LK_TRY(set(out, "LOCKSTEP_RECORD_MARKER", r->step_marker, err));

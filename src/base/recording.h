@@ -42,9 +42,11 @@ typedef enum lk_record_kind {
 	LK_RECORD_TEXT,   /* a piece of the text of the record before it */
 	LK_RECORD_THREAD, /* object: its number here; bytes: its id in the system */
 	LK_RECORD_FILE,   /* object: its number; bytes: its size when first seen; text: its path */
-	LK_RECORD_GROUP,  /* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text: ranks,
-	                     or "#" and a name, of NCCL: NAME.lkgroup beside the recording holds an int32 for each rank,
-	                     its rank of the world + 1, or 0, as every member writes its own */
+	/* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text: ranks, or "#" and a name,
+	 * of NCCL: NAME.lkgroup beside the recording holds an int32 for each rank, its rank of the world + 1, or 0, as every
+	 * member writes its own. Of a pretended world also bytes: the division that it is a part of; comm.request: its name in
+	 * all processes; and those of other ranks that were made with it, with own rank -1. */
+	LK_RECORD_GROUP,
 	LK_RECORD_NAME,   /* object: number of a call; text: "MPI_Allreduce" */
 	LK_RECORD_OPEN, LK_RECORD_READ, LK_RECORD_WRITE, LK_RECORD_SYNC, LK_RECORD_MAP, LK_RECORD_CLOSE, /* of a file */
 	LK_RECORD_COMM,   /* a call of a communication library */

@@ -34,7 +34,9 @@ lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *gr
 
 typedef struct job {
 	lk_host_links links;
+	const lk_host_messages *messages; /* instead of the links, where they were measured; may be NULL */
 	double p, ppn, n;
+	double sharing;          /* groups that leave a node at the same time */
 	int rounds;
 } job;
 
@@ -46,18 +48,26 @@ static cost sum(cost a, cost b) {
 	return (cost){a.wait + b.wait, a.move + b.move};
 }
 
+/* Messages of `bytes`, one or both ways; what shares a NIC goes through it one after another. */
+static cost move(const job *j, bool leaves, double bytes, double share, bool both) {
+	const lk_message_times *times = !j->messages ? NULL : leaves ? &j->messages->between : &j->messages->inside;
+	if (!times || !times->count) return (cost){j->links.alpha[leaves], bytes * j->links.beta[leaves] * share};
+	double first = lk_message_seconds(times, 1, both), all = bytes * share * (leaves ? j->sharing : 1);
+	return (cost){first, lk_message_seconds(times, all, both) - first};
+}
+
 /* One round in which every rank sends `bytes` to the rank at this distance. */
 static cost exchange(const job *j, double distance, double bytes) {
 	bool leaves = distance >= j->ppn;
-	double share = leaves ? j->ppn : 1;
-	return (cost){j->links.alpha[leaves], bytes * j->links.beta[leaves] * share};
+	return move(j, leaves, bytes, leaves ? j->ppn : 1, true);
 }
 
 /* A round of a ring: as slow as its slowest hop, one of which per node leaves it. */
 static cost hop(const job *j, double bytes) {
 	bool leaves = j->p > j->ppn;
-	double beta = leaves ? fmax(j->links.beta[0], j->links.beta[1]) : j->links.beta[0];
-	return (cost){j->links.alpha[leaves], bytes * beta};
+	cost inside = move(j, false, bytes, 1, true), outside = move(j, true, bytes, 1, true);
+	if (!leaves) return inside;
+	return (cost){outside.wait, fmax(inside.move, outside.move)};
 }
 
 static cost ring_pass(const job *j) {
@@ -76,6 +86,16 @@ static cost full_rounds(const job *j, double bytes) {
 	return all;
 }
 
+/* The same one way: down a tree, or up. */
+static cost tree_rounds(const job *j, double bytes) {
+	cost all = {0, 0};
+	for (int i = 0; i < j->rounds; i++) {
+		bool leaves = ldexp(1, i) >= j->ppn;
+		all = sum(all, move(j, leaves, bytes, leaves ? j->ppn : 1, false));
+	}
+	return all;
+}
+
 /* Rounds of n/2, n/4, ...: the far partners get the small parts. */
 static cost halving(const job *j) {
 	cost all = {0, 0};
@@ -89,10 +109,14 @@ static cost halving(const job *j) {
 }
 
 static cost binomial(const job *j) {
-	return full_rounds(j, j->n);
+	return tree_rounds(j, j->n);
 }
 
 static cost binomial_reduce(const job *j) {
+	return sum(tree_rounds(j, j->n), reducing(j, j->n * j->rounds));
+}
+
+static cost recursive_doubling(const job *j) {
 	return sum(full_rounds(j, j->n), reducing(j, j->n * j->rounds));
 }
 
@@ -129,7 +153,7 @@ static cost pairwise(const job *j) {
 
 static cost message(const job *j) {
 	bool leaves = j->p > j->ppn;
-	return (cost){j->links.alpha[leaves], j->n * j->links.beta[leaves]};
+	return move(j, leaves, j->n, 1, false);
 }
 
 enum { MPI = 1 << LK_HOST_MPI, GLOO = 1 << LK_HOST_GLOO };
@@ -140,7 +164,7 @@ static const struct {
 	unsigned libraries;
 	cost (*cost)(const job *);
 } algorithms[] = {
-	{LK_COLL_ALLREDUCE, "recursive doubling", MPI, binomial_reduce},
+	{LK_COLL_ALLREDUCE, "recursive doubling", MPI, recursive_doubling},
 	{LK_COLL_ALLREDUCE, "Rabenseifner", MPI | GLOO, rabenseifner},
 	{LK_COLL_ALLREDUCE, "ring", MPI | GLOO, two_passes},
 	{LK_COLL_ALLGATHER, "recursive doubling", MPI, halving},
@@ -157,11 +181,13 @@ static const struct {
 	{LK_COLL_SENDRECV, "message", MPI | GLOO, message},
 };
 
-lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, const lk_group_shape *group, double bytes) {
+static lk_host_cost fastest(lk_host_library library, const lk_host_messages *messages, lk_coll_kind kind,
+                            const lk_group_shape *group, double bytes) {
 	lk_host_cost best = {0, "", true};
 	if (group->ranks < 2 || !(bytes > 0)) return best;
 	double p = kind == LK_COLL_SENDRECV ? 2 : group->ranks, nodes = group->nodes > 1 ? fmin(group->nodes, p) : 1;
-	job j = {lk_host_links_of(library, group), p, p / nodes, fmin(bytes, 1e18), (int)ceil(log2(p) - 1e-9)};
+	job j = {lk_host_links_of(library, group), messages, p, p / nodes, fmin(bytes, 1e18), fmax(group->sharing, 1),
+	         (int)ceil(log2(p) - 1e-9)};
 	best.seconds = INFINITY;
 	for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
 		if (algorithms[i].kind != kind || !(algorithms[i].libraries & (1u << library))) continue;
@@ -170,4 +196,13 @@ lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, cons
 		best = (lk_host_cost){c.wait + c.move, algorithms[i].name, c.wait > c.move};
 	}
 	return best;
+}
+
+lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, const lk_group_shape *group, double bytes) {
+	return fastest(library, NULL, kind, group, bytes);
+}
+
+lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
+                                         double bytes) {
+	return fastest(LK_HOST_MPI, messages, kind, group, bytes);
 }

@@ -3,6 +3,7 @@
 #define LK_COST_HOST_COLLECTIVE_H
 
 #include "cost/collective.h"
+#include "cost/host_messages.h"
 
 typedef enum lk_host_library { LK_HOST_MPI, LK_HOST_GLOO } lk_host_library;
 
@@ -18,6 +19,10 @@ typedef struct lk_host_links {
 } lk_host_links;
 
 lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *group);
+
+/* The same of MPI, from measured messages where there are some; NULL: none. */
+lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
+                                         double bytes);
 
 /* The fastest of the algorithms that the library has for this collective; bytes as nccl-tests count them. */
 lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, const lk_group_shape *group, double bytes);

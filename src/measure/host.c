@@ -68,5 +68,6 @@ lk_status lk_host_measure(const lk_host_options *options, lk_host *out, lk_error
 void lk_host_free(lk_host *host) {
 	lk_vec_free(&host->quantities);
 	lk_vec_free(&host->notes);
+	lk_vec_free(&host->messages);
 	lk_arena_free(&host->arena);
 }

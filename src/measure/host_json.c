@@ -78,6 +78,23 @@ static void put_quantity(lk_json_writer *w, const lk_quantity *q) {
 	lk_json_object_end(w);
 }
 
+/* What cost/host_messages.c reads back. */
+static void put_messages(lk_json_writer *w, const lk_host *host) {
+	if (!host->messages.count) return;
+	lk_json_array(w, "messages");
+	for (size_t i = 0; i < host->messages.count; i++) {
+		const lk_message_measured *m = &host->messages.at[i];
+		if (!(m->alone_s > 0 && m->both_s > 0)) continue;
+		lk_json_object(w, NULL);
+		lk_json_put_bool(w, "inside", m->inside);
+		lk_json_put_integer(w, "bytes", (long long)m->bytes);
+		lk_json_put_number(w, "alone_us", m->alone_s * 1e6);
+		lk_json_put_number(w, "both_us", m->both_s * 1e6);
+		lk_json_object_end(w);
+	}
+	lk_json_array_end(w);
+}
+
 /* A group may come up again later in the list; it is written once, where it comes first. */
 static bool written_before(const lk_host *host, size_t index) {
 	for (size_t i = 0; i < index; i++)
@@ -98,6 +115,7 @@ static void put_measured(lk_json_writer *w, const lk_host *host) {
 			if (strcmp(host->quantities.at[k].group, group) == 0) put_quantity(w, &host->quantities.at[k]);
 		lk_json_object_end(w);
 	}
+	put_messages(w, host);
 	lk_json_array(w, "notes");
 	for (size_t i = 0; i < host->notes.count; i++) lk_json_put_text(w, NULL, host->notes.at[i]);
 	lk_json_array_end(w);

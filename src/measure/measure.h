@@ -19,6 +19,12 @@ typedef struct lk_quantity {
 	int repeats;
 } lk_quantity;
 
+/* A message of MPI by its size, medians: alone, and both ways at once. */
+typedef struct lk_message_measured {
+	bool inside;            /* of a node */
+	double bytes, alone_s, both_s; /* 0: not measured */
+} lk_message_measured;
+
 typedef struct lk_host_options {
 	double seconds;         /* for everything together, about */
 	const char *name;       /* of the device; NULL "host-cpu" */
@@ -32,6 +38,7 @@ typedef struct lk_host_options {
 typedef struct lk_host {
 	lk_arena arena;
 	LK_VEC(lk_quantity) quantities;
+	LK_VEC(lk_message_measured) messages; /* by size */
 	LK_VEC(const char *) notes; /* what was not measured, and why; what a number rests on */
 	const char *date, *source;
 	const char *processor;

@@ -55,6 +55,22 @@ typedef struct between {
 	int lines;
 } between;
 
+static lk_status take_message(lk_meter *m, bool inside, double bytes, bool both, double seconds) {
+	lk_message_measured *found = NULL;
+	for (size_t i = 0; i < m->host->messages.count && !found; i++) {
+		lk_message_measured *at = &m->host->messages.at[i];
+		if (at->inside == inside && at->bytes == bytes) found = at;
+	}
+	if (!found) {
+		if (!lk_push(&m->host->messages)) return lk_oom(m->err);
+		found = lk_last(&m->host->messages);
+		found->inside = inside, found->bytes = bytes;
+	}
+	if (both) found->both_s = seconds;
+	else found->alone_s = seconds;
+	return LK_OK;
+}
+
 static lk_status take_pair(lk_meter *m, const lk_value *line, between *net) {
 	const lk_value *taken = lk_json_get(line, "seconds"), *what = lk_json_get(line, "what");
 	const lk_value *same = lk_json_get(line, "same_node");
@@ -64,13 +80,16 @@ static lk_status take_pair(lk_meter *m, const lk_value *line, between *net) {
 	               (int)fmin(1e6, number(line, "repeats", 0))};
 	if (!(s.median > 0 && s.low > 0 && s.high > 0 && s.repeats > 0 && bytes > 0)) return LK_OK;
 	bool near = same && same->kind == LK_JSON_TRUE;
+	bool both = strcmp(what->text, "exchange") == 0;
+	net->lines++;
+	if (both || strcmp(what->text, "message") == 0) return take_message(m, near, bytes, both, s.median);
 	char name[160];
 	snprintf(name, sizeof name, "MPI, a = %.0f, b = %.0f, %s, %.40s, %.0f bytes", number(line, "a", -1),
 	         number(line, "b", -1), near ? "same node" : "two nodes", what->text, bytes);
 	if (!near && bytes >= 1e6 && strcmp(what->text, "both, each") != 0 && net->count < LINES)
 		net->rate[net->count++] = bytes / s.low;
 	if (near && bytes >= 1e6) m->send_rate = fmax(m->send_rate, bytes / s.low);
-	if (net->lines++ >= SHOWN) return LK_OK;
+	if (net->lines > SHOWN) return LK_OK;
 	if (bytes < 1e3) return lk_meter_time(m, "pair", name, "us", 1, 1e-6, &s);
 	return lk_meter_rate(m, "pair", name, "GB/s", bytes, 1e9, &s);
 }

@@ -34,6 +34,7 @@ void lp_mpi_find_below(void) {
 	FIND(grequest_start, "PMPI_Grequest_start"), FIND(grequest_complete, "PMPI_Grequest_complete");
 	FIND(status_set_elements, "PMPI_Status_set_elements"), FIND(status_set_cancelled, "PMPI_Status_set_cancelled");
 	FIND(request_get_status, "PMPI_Request_get_status");
+	FIND(testany, "PMPI_Testany"), FIND(testsome, "PMPI_Testsome");
 	FIND(comm_create_keyval, "PMPI_Comm_create_keyval");
 	FIND(comm_get_attr, "PMPI_Comm_get_attr"), FIND(comm_set_attr, "PMPI_Comm_set_attr");
 #ifdef LP_MPI_NUMBERS

@@ -37,6 +37,7 @@ typedef struct lp_below {
 	int (*grequest_complete)(lp_handle);
 	int (*status_set_elements)(void *, lp_handle, int), (*status_set_cancelled)(void *, int);
 	int (*request_get_status)(lp_handle, int *, void *);
+	int (*testany)(int, lp_handle *, int *, int *, void *), (*testsome)(int, lp_handle *, int *, int *, void *);
 	int (*comm_create_keyval)(int (*)(lp_handle, int, void *, void *, void *, int *), int (*)(lp_handle, int, void *, void *),
 	                          int *, void *);
 	int (*comm_get_attr)(lp_handle, int, void *, int *), (*comm_set_attr)(lp_handle, int, void *);
@@ -51,5 +52,19 @@ typedef struct lp_below {
 extern lp_below lp_mpi_below;
 
 void lp_mpi_find_below(void);
+
+/* ---- delay.c ---- */
+
+enum { LP_MOST_REQUESTS = 512 }; /* in one call that waits or tests; of more the others are not seen */
+
+/* A request begins, at that moment; requests that the library says are done after `transfer_ns` in it: returns when they
+ * may be. */
+void lp_delay_posted(uint64_t key, int64_t ns);
+void lp_delay_done(const uint64_t *keys, int count, int64_t transfer_ns);
+/* Whether one of them cannot be done yet. */
+bool lp_delay_any_late(const lp_handle *all, int n);
+/* As MPI_Testany and MPI_Testsome, or the waits of those names, without those that are late. */
+int lp_delay_any(int n, lp_handle *all, int *which, int *flag, void *status, bool wait);
+int lp_delay_some(int n, lp_handle *all, int *count, int *which, void *statuses, bool wait);
 
 #endif

@@ -1,6 +1,6 @@
 /* files.c: which file a descriptor is. Descriptors that are not known are asked of the system at their first use, so that
  * those of before arming, inherited and duplicated ones need no care; what closes or replaces one makes it unknown. */
-#include "probe/probe.h"
+#include "probe/guard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +44,7 @@ static void tell_file(int fd, uint32_t number, const struct stat *info) {
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	ssize_t length = readlink(link, path, sizeof path - 1);
 	path[length > 0 ? length : 0] = '\0';
+	lp_guard_show(path);
 	lk_record_entry record = {.object = number, .start_ns = lp_now(), .bytes = (int64_t)info->st_size};
 	lp_text(&record, LK_RECORD_FILE, path);
 }

@@ -1,6 +1,6 @@
 /* io_posix.c: reading and writing by descriptors. Each wrapper calls the real function once and keeps errno. */
 #undef _FORTIFY_SOURCE
-#include "probe/probe.h"
+#include "probe/guard.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -95,20 +95,33 @@ int __open64_2(const char *path, int flags);
 int __openat_2(int at, const char *path, int flags);
 int __openat64_2(int at, const char *path, int flags);
 
-LP_EXPORT int open(const char *path, int flags, ...) { MODE_OF(flags, flags) OPENS(open, real(path, flags, mode)) }
-LP_EXPORT int open64(const char *path, int flags, ...) { MODE_OF(flags, flags) OPENS(open64, real(path, flags, mode)) }
+/* Where it is guarded another file may be opened in its place. */
+#define GUARDS(at, flags)                                                          \
+	char room[PATH_MAX];                                                           \
+	const char *given = lp_guard_active() ? lp_guard_open(at, path, flags, room) : path; \
+	if (lp_guard.on && !given) return -1;
+
+LP_EXPORT int open(const char *path, int flags, ...) {
+	MODE_OF(flags, flags) GUARDS(AT_FDCWD, flags) OPENS(open, real(given, flags, mode))
+}
+LP_EXPORT int open64(const char *path, int flags, ...) {
+	MODE_OF(flags, flags) GUARDS(AT_FDCWD, flags) OPENS(open64, real(given, flags, mode))
+}
 LP_EXPORT int openat(int at, const char *path, int flags, ...) {
-	MODE_OF(flags, flags) OPENS(openat, real(at, path, flags, mode))
+	MODE_OF(flags, flags) GUARDS(at, flags) OPENS(openat, real(at, given, flags, mode))
 }
 LP_EXPORT int openat64(int at, const char *path, int flags, ...) {
-	MODE_OF(flags, flags) OPENS(openat64, real(at, path, flags, mode))
+	MODE_OF(flags, flags) GUARDS(at, flags) OPENS(openat64, real(at, given, flags, mode))
 }
-LP_EXPORT int __open_2(const char *path, int flags) { OPENS(__open_2, real(path, flags)) }
-LP_EXPORT int __open64_2(const char *path, int flags) { OPENS(__open64_2, real(path, flags)) }
-LP_EXPORT int __openat_2(int at, const char *path, int flags) { OPENS(__openat_2, real(at, path, flags)) }
-LP_EXPORT int __openat64_2(int at, const char *path, int flags) { OPENS(__openat64_2, real(at, path, flags)) }
-LP_EXPORT int creat(const char *path, mode_t mode) { OPENS(creat, real(path, mode)) }
-LP_EXPORT int creat64(const char *path, mode_t mode) { OPENS(creat64, real(path, mode)) }
+LP_EXPORT int __open_2(const char *path, int flags) { GUARDS(AT_FDCWD, flags) OPENS(__open_2, real(given, flags)) }
+LP_EXPORT int __open64_2(const char *path, int flags) { GUARDS(AT_FDCWD, flags) OPENS(__open64_2, real(given, flags)) }
+LP_EXPORT int __openat_2(int at, const char *path, int flags) { GUARDS(at, flags) OPENS(__openat_2, real(at, given, flags)) }
+LP_EXPORT int __openat64_2(int at, const char *path, int flags) {
+	GUARDS(at, flags) OPENS(__openat64_2, real(at, given, flags))
+}
+#define CREATES (O_WRONLY | O_CREAT | O_TRUNC)
+LP_EXPORT int creat(const char *path, mode_t mode) { GUARDS(AT_FDCWD, CREATES) OPENS(creat, real(given, mode)) }
+LP_EXPORT int creat64(const char *path, mode_t mode) { GUARDS(AT_FDCWD, CREATES) OPENS(creat64, real(given, mode)) }
 
 /* ---- closing, replacing, moving ---- */
 

@@ -5,7 +5,7 @@
 #ifndef __NO_INLINE__
 #define __NO_INLINE__ 1
 #endif
-#include "probe/probe.h"
+#include "probe/guard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,10 +73,32 @@ LP_EXPORT ssize_t getline(char **line, size_t *room, FILE *stream) {
 	tell(result, LK_RECORD_OPEN, start, 0);                \
 	return result;
 
-LP_EXPORT FILE *fopen(const char *path, const char *mode) { OPENS(fopen, real(path, mode)) }
-LP_EXPORT FILE *fopen64(const char *path, const char *mode) { OPENS(fopen64, real(path, mode)) }
-LP_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream) { OPENS(freopen, real(path, mode, stream)) }
-LP_EXPORT FILE *freopen64(const char *path, const char *mode, FILE *stream) { OPENS(freopen64, real(path, mode, stream)) }
+/* What fopen's mode asks of open. */
+static int flags_of(const char *mode) {
+	int flags = *mode == 'r' ? O_RDONLY : *mode == 'a' ? O_WRONLY | O_CREAT : O_WRONLY | O_CREAT | O_TRUNC;
+	for (; *mode && *mode != ','; mode++) {
+		if (*mode == '+') flags = (flags & ~O_ACCMODE) | O_RDWR;
+		if (*mode == 'x') flags |= O_EXCL;
+	}
+	return flags;
+}
+
+#define GUARDS(path, mode)                                                         \
+	char room[PATH_MAX];                                                           \
+	const char *given = path;                                                      \
+	if (lp_guard_active() && lp_guard_names(path)) {                               \
+		given = lp_guard_open(AT_FDCWD, path, flags_of(mode), room);               \
+		if (!given) return NULL;                                                   \
+	}
+
+LP_EXPORT FILE *fopen(const char *path, const char *mode) { GUARDS(path, mode) OPENS(fopen, real(given, mode)) }
+LP_EXPORT FILE *fopen64(const char *path, const char *mode) { GUARDS(path, mode) OPENS(fopen64, real(given, mode)) }
+LP_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream) {
+	GUARDS(path, mode) OPENS(freopen, real(given, mode, stream))
+}
+LP_EXPORT FILE *freopen64(const char *path, const char *mode, FILE *stream) {
+	GUARDS(path, mode) OPENS(freopen64, real(given, mode, stream))
+}
 
 LP_EXPORT int fseek(FILE *stream, long offset, int whence) {
 	LP_REAL(fseek)

@@ -63,8 +63,13 @@ extern const lp_mpi_mode lp_mpi_null, lp_mpi_posed;
 /* The one that is in force; NULL: record. Set before MPI_Init. */
 extern const lp_mpi_mode *lp_mpi_mode_now;
 
+/* A blocking call of communication waits, where delays are wanted. */
+void lp_delay_call(const lp_mpi_call *call);
+
 static inline bool lp_mpi_stands_in(lp_mpi_call *call) {
-	return !LP_HOT(lp_mpi_mode_now == NULL) && call->own && lp_mpi_mode_now->stand_in(call);
+	if (!LP_HOT(lp_mpi_mode_now == NULL) && call->own && lp_mpi_mode_now->stand_in(call)) return call->stood_in = true;
+	if (!LP_HOT(lp_state.delay_ns == 0) && call->on) lp_delay_call(call);
+	return false;
 }
 
 /* ---- what a mode that stands in gives the program ---- */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GROUPS = 1 << 12, TRANSLATED = 512, MOST_REQUESTS = 512 };
+enum { GROUPS = 1 << 12, TRANSLATED = 512, MOST_REQUESTS = LP_MOST_REQUESTS };
 #define below lp_mpi_below
 #define KEY LP_KEY
 
@@ -122,14 +122,6 @@ static uint32_t name_number(const lp_mpi_call *call) {
 	return *call->number;
 }
 
-/* A known stall, for tests: the call takes so much longer. */
-static void hold(void) {
-	for (int64_t until = lp_now() + lp_state.delay_ns; lp_now() < until;) {
-	}
-}
-
-static bool takes_time(const lp_mpi_call *call) { return call->part == LK_PART_WHOLE && call->what != LK_WHAT_OTHER; }
-
 /* From here to lp_mpi_end the thread is the probe's: what the library calls itself is not the program's. */
 void lp_mpi_begin(lp_mpi_call *call) {
 	call->own = below.ready && !lp_thread.busy;
@@ -137,7 +129,6 @@ void lp_mpi_begin(lp_mpi_call *call) {
 	if (call->own) lp_thread.busy = true; /* where nothing is recorded, too: a mode is in force all the same */
 	if (!call->on) return;
 	call->start = lp_now();
-	if (lp_state.delay_ns && takes_time(call)) hold();
 }
 
 void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room) {
@@ -184,7 +175,10 @@ static void tell(const lp_mpi_call *call, const lp_handle *request, int64_t end)
 }
 
 void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
-	if (call->on && result == 0) tell(call, request, lp_now());
+	if (call->on && result == 0) {
+		tell(call, request, lp_now());
+		if (lp_state.delay_ns && call->part == LK_PART_POST && !call->stood_in) lp_delay_posted(KEY(*request), call->start);
+	}
 	if (call->own) lp_leave();
 }
 
@@ -220,42 +214,60 @@ static void told_request(const lp_waits *w, int at, lk_comm_part part, int64_t e
 	lp_publish(record, LK_RECORD_COMM);
 }
 
+static void delay(const lp_waits *w, const int *which, int count, lk_comm_part part) {
+	int64_t transfer = lp_now() - w->start;
+	for (int i = 0; i < count; i++) {
+		int at = which ? which[i] : i;
+		if (at < 0 || at >= w->count) continue;
+		if (part == LK_PART_START) lp_delay_posted(w->key[at], w->start);
+		else lp_delay_done(&w->key[at], 1, which ? 0 : transfer);
+	}
+}
+
 /* `which` NULL: the first `count`. */
 static void wait_end(lp_waits *w, const int *which, int count, lk_comm_part part) {
 	if (!w->on) return;
+	if (lp_state.delay_ns && part != LK_PART_FREE) delay(w, which, count, part);
 	int64_t end = lp_now();
 	for (int i = 0; i < count; i++) told_request(w, which ? which[i] : i, part, end);
 	lp_leave();
 }
 
-#define WAITS(name, parameters, call, requests, length, which, done, how)        \
+/* `late` instead of the library's call where delays are wanted. */
+#define WAITS(name, parameters, call, requests, length, which, done, how, late)  \
 	int name parameters;                                                         \
 	LP_EXPORT int name parameters {                                              \
 		LP_REAL(name)                                                            \
 		lp_waits w;                                                              \
 		wait_begin(&w, requests, length, how);                                   \
-		int result = real call;                                                  \
+		int result = delays(&w, length) ? late : real call;                      \
 		wait_end(&w, which, result == 0 ? done : 0, how);                        \
 		return result;                                                           \
 	}
 
-WAITS(MPI_Wait, (lp_handle *request, void *status), (request, status), request, 1, NULL, 1, LK_PART_DONE)
+static bool delays(const lp_waits *w, int count) { return lp_state.delay_ns && w->on && count <= MOST_REQUESTS; }
+
+#define ALL_LATE(real, flag, all, n) (lp_delay_any_late(all, n) ? (*(flag) = 0) : (real))
+
+WAITS(MPI_Wait, (lp_handle *request, void *status), (request, status), request, 1, NULL, 1, LK_PART_DONE,
+      real(request, status))
 WAITS(MPI_Test, (lp_handle *request, int *flag, void *status), (request, flag, status), request, 1, NULL, *flag ? 1 : 0,
-      LK_PART_DONE)
-WAITS(MPI_Waitall, (int n, lp_handle *all, void *statuses), (n, all, statuses), all, n, NULL, n, LK_PART_DONE)
+      LK_PART_DONE, ALL_LATE(real(request, flag, status), flag, request, 1))
+WAITS(MPI_Waitall, (int n, lp_handle *all, void *statuses), (n, all, statuses), all, n, NULL, n, LK_PART_DONE,
+      real(n, all, statuses))
 WAITS(MPI_Testall, (int n, lp_handle *all, int *flag, void *statuses), (n, all, flag, statuses), all, n, NULL,
-      *flag ? n : 0, LK_PART_DONE)
+      *flag ? n : 0, LK_PART_DONE, ALL_LATE(real(n, all, flag, statuses), flag, all, n))
 WAITS(MPI_Waitany, (int n, lp_handle *all, int *which, void *status), (n, all, which, status), all, n, which, 1,
-      LK_PART_DONE)
+      LK_PART_DONE, lp_delay_any(n, all, which, &(int){0}, status, true))
 WAITS(MPI_Testany, (int n, lp_handle *all, int *which, int *flag, void *status), (n, all, which, flag, status), all, n,
-      which, *flag ? 1 : 0, LK_PART_DONE)
+      which, *flag ? 1 : 0, LK_PART_DONE, lp_delay_any(n, all, which, flag, status, false))
 WAITS(MPI_Waitsome, (int n, lp_handle *all, int *count, int *which, void *statuses), (n, all, count, which, statuses), all,
-      n, which, *count, LK_PART_DONE)
+      n, which, *count, LK_PART_DONE, lp_delay_some(n, all, count, which, statuses, true))
 WAITS(MPI_Testsome, (int n, lp_handle *all, int *count, int *which, void *statuses), (n, all, count, which, statuses), all,
-      n, which, *count, LK_PART_DONE)
-WAITS(MPI_Start, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_START)
-WAITS(MPI_Startall, (int n, lp_handle *all), (n, all), all, n, NULL, n, LK_PART_START)
-WAITS(MPI_Request_free, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_FREE)
+      n, which, *count, LK_PART_DONE, lp_delay_some(n, all, count, which, statuses, false))
+WAITS(MPI_Start, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_START, real(request))
+WAITS(MPI_Startall, (int n, lp_handle *all), (n, all), all, n, NULL, n, LK_PART_START, real(n, all))
+WAITS(MPI_Request_free, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_FREE, real(request))
 
 /* Fortran's handles are numbers. */
 static void wait_begin_f(lp_waits *w, const lp_fint *requests, int count, lk_comm_part part) {

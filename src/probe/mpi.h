@@ -45,6 +45,7 @@ typedef struct lp_mpi_call {
 	int numbers[2];
 	void *made, *request, *answer; /* new communicator, request, status: where the program wants them; NULL none */
 	bool large, fortran;
+	bool stood_in;           /* a mode has done it */
 	int result;              /* what the program gets of a call that never reached the library */
 	uint8_t given[24];       /* the status of a request that is done already */
 } lp_mpi_call;

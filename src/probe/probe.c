@@ -1,4 +1,5 @@
 /* probe.c: when a process is armed, what becomes of its children, how it says goodbye. */
+#include "probe/guard.h"
 #include "probe/mode.h"
 
 #include <fcntl.h>
@@ -176,6 +177,7 @@ static uint64_t number(const char *text, uint64_t otherwise) {
 }
 
 __attribute__((constructor)) static void begin_process(void) {
+	lp_guard_active();
 	const char *folder = getenv("LOCKSTEP_RECORD"), *program = getenv("LOCKSTEP_RECORD_PROGRAM");
 	if (!folder || folder[0] != '/' || strlen(folder) >= sizeof lp_state.folder || getauxval(AT_SECURE)) return;
 	strcpy(lp_state.folder, folder);

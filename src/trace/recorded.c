@@ -54,7 +54,8 @@ static lk_status add_name(loader *l, lk_recorded_names *to, const lk_recorded *r
 	if (!lk_push(to)) return lk_oom(l->err);
 	lk_recorded_name *name = lk_last(to);
 	name->key = (uint64_t)l->process << 32 | r->record.object;
-	if (r->record.kind == LK_RECORD_GROUP) name->size = r->record.comm.peer;
+	if (r->record.kind == LK_RECORD_GROUP)
+		name->size = r->record.comm.peer, name->rank = r->record.comm.tag, name->division = (uint64_t)r->record.bytes;
 	LK_TRY(intern(l, r->text, &name->name));
 	return intern(l, slash ? slash + 1 : r->text, &name->shown);
 }

@@ -56,6 +56,34 @@ static void print_files(const lk_record_answer *x, FILE *out) {
 	if (x->file_count > SHOWN_FILES) fprintf(out, "  and %d more\n", x->file_count - SHOWN_FILES);
 }
 
+/* What communication was made of, where it was not the library's alone. */
+static void print_modes(const lk_record_answer *x, FILE *out) {
+	uint64_t left_out = 0;
+	int delay = 0;
+	bool null = false;
+	for (int i = 0; i < x->count; i++) {
+		null |= x->processes[i].mode == LK_RECORD_MODE_NULL;
+		left_out += x->processes[i].left_out;
+		if (x->processes[i].delay_us > delay) delay = x->processes[i].delay_us;
+	}
+	if (null) fprintf(out, "null: %llu calls of communication returned at once\n", (unsigned long long)left_out);
+	if (delay) fprintf(out, "delay: communication took %d us longer\n", delay);
+}
+
+static void print_guard(const lk_record_answer *x, FILE *out) {
+	char a[32];
+	double sum = 0;
+	if (!x->guarded) return;
+	for (int i = 0; i < x->change_count; i++) sum += x->changes[i].bytes;
+	fprintf(out, "guarded: %d files, %s, were written or deleted in %s instead of where the command wanted them%s\n",
+	        x->change_count, bytes(sum, a), x->scratch ? x->scratch : "a private folder", x->scratch ? "" : ", removed since");
+	for (int i = 0; i < x->change_count && i < SHOWN_FILES; i++)
+		fprintf(out, "  %s %s\n", x->changes[i].deleted ? "deleted" : "written", x->changes[i].path);
+	if (x->change_count > SHOWN_FILES) fprintf(out, "  and %d more\n", x->change_count - SHOWN_FILES);
+	for (int i = 0; i < x->unguarded_count && i < SHOWN; i++) fprintf(out, "not guarded: %s\n", x->unguarded[i]);
+	if (x->unguarded_count > SHOWN) fprintf(out, "  and %d more\n", x->unguarded_count - SHOWN);
+}
+
 /* Of the process that has most. */
 static void print_overhead(const lk_record_answer *x, FILE *out) {
 	double most = 0, cost = 0;
@@ -81,6 +109,8 @@ void lk_record_print(const lk_record_answer *x, FILE *out) {
 	for (int i = 0; i < x->count && i < SHOWN; i++) print_process(&x->processes[i], out);
 	if (x->count > SHOWN) fprintf(out, "  and %d more\n", x->count - SHOWN);
 	print_files(x, out);
+	print_modes(x, out);
+	print_guard(x, out);
 	print_overhead(x, out);
 	if (*x->reason) fprintf(out, "lockstep: %s\n", x->reason);
 	if (x->count) fprintf(out, "next: lockstep explain %s\n", x->out);
