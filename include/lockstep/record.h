@@ -33,8 +33,8 @@ typedef enum lk_record_mpi { LK_RECORD_MPI_FOUND, LK_RECORD_OPENMPI, LK_RECORD_M
 typedef enum lk_record_nccl {
 	LK_RECORD_NCCL_FOUND, LK_RECORD_NCCL_PRELOAD, LK_RECORD_NCCL_SHIM, LK_RECORD_NCCL_PLUGIN,
 } lk_record_nccl;
-/* What is known of a device: when its work was done; the host's calls alone. */
-typedef enum lk_record_cuda { LK_RECORD_CUDA_EVENTS, LK_RECORD_CUDA_CALLS } lk_record_cuda;
+/* What is known of a device: when its work was done; the host's calls alone; each kernel, by CUPTI. */
+typedef enum lk_record_cuda { LK_RECORD_CUDA_EVENTS, LK_RECORD_CUDA_CALLS, LK_RECORD_CUDA_CUPTI } lk_record_cuda;
 
 /* What is asked. Texts are borrowed; NULL means "not said". */
 typedef struct lk_record_request {

@@ -53,7 +53,7 @@ static lk_status set_rank(const lk_record_request *r, lk_arena *arena, lk_probe_
 }
 
 lk_status lk_probe_device_settings(const lk_record_request *r, lk_arena *arena, lk_probe_settings *out, lk_error *err) {
-	static const char *const clocks[] = {"events", "calls"};
+	static const char *const clocks[] = {"events", "calls", "cupti"};
 	int by = r->nccl != LK_RECORD_NCCL_FOUND ? r->nccl : loads_nccl(r) ? LK_RECORD_NCCL_SHIM : LK_RECORD_NCCL_PRELOAD;
 	LK_TRY(lk_probe_set(out, "LOCKSTEP_RECORD_CUDA", clocks[r->cuda], err));
 	if (by == LK_RECORD_NCCL_SHIM) LK_TRY(set_shim(arena, out, err));

@@ -5,7 +5,7 @@
 
 static const char *const modes[] = {"record", "null", NULL};
 static const char *const nccls[] = {"found", "preload", "shim", "plugin", NULL};
-static const char *const cudas[] = {"events", "calls", NULL};
+static const char *const cudas[] = {"events", "calls", "cupti", NULL};
 static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
 
 #define FIELD(name) offsetof(lk_record_request, name)
@@ -28,7 +28,8 @@ static const lk_option options[] = {
 	{"nccl", 0, LK_OPTION_CHOICE, FIELD(nccl), false, 0, 0, nccls, "WAY", NULL,
 	 "how NCCL is recorded: preload where programs are linked with it, shim where they load it, plugin where it is inside them"},
 	{"cuda", 0, LK_OPTION_CHOICE, FIELD(cuda), false, 0, 0, cudas, "WHAT", NULL,
-	 "events: when the device's work was done, by events of its streams; calls: those of the host alone"},
+	 "events: when the device's work was done, by events of its streams; calls: those of the host alone; "
+	 "cupti: each kernel by name, where CUPTI is found and free, else events"},
 	{"mode", 0, LK_OPTION_CHOICE, FIELD(mode), false, 0, 0, modes, "HOW", "What becomes of communication",
 	 "record: it is the library's; null: large collectives return at once, on all ranks alike"},
 	{"scratch", 0, LK_OPTION_TEXT, FIELD(scratch), false, 0, 0, NULL, "DIR", NULL,

@@ -94,6 +94,7 @@ void lp_gpu_reset(void) {
 	memset(streams, 0, sizeof streams);
 	memset(events, 0, sizeof events);
 	stream_count = 0;
+	lp_cupti_reset();
 	lp_marks_reset();
 }
 
@@ -101,7 +102,10 @@ void lp_gpu_reset(void) {
 
 static void before(lp_gpu_call *call) {
 	switch (call->what) {
-	case LK_DEVICE_KERNEL: call->serial = call->on_stream ? lp_marks_open(call->on_stream, call->stream) : 0; break;
+	case LK_DEVICE_KERNEL:
+		if (lp_cupti_on()) call->serial = lp_gpu_serial();
+		else call->serial = call->on_stream ? lp_marks_open(call->on_stream, call->stream) : 0;
+		break;
 	case LK_DEVICE_COPY: case LK_DEVICE_SET:
 		call->serial = lp_gpu_serial();
 		if (call->on_stream) call->begin = lp_marks_begin(call->on_stream, call->stream);
@@ -132,6 +136,7 @@ void lp_gpu_begin(lp_gpu_call *call) {
 	int code = errno;
 	call->on_stream = has_stream(call) || call->stream ? lp_gpu_stream(call->stream) : NULL;
 	before(call);
+	if (call->what <= LK_DEVICE_SET) lp_cupti_push(call->serial);
 	errno = code;
 	call->start = lp_now();
 }
@@ -174,11 +179,13 @@ void lp_gpu_end(lp_gpu_call *call, int result) {
 	if (!call->on) return;
 	int code = errno;
 	int64_t end = lp_now();
+	if (call->what <= LK_DEVICE_SET) lp_cupti_pop();
 	__atomic_fetch_or(&lp_state.recorder.head->seen, LK_RECORDED_DEVICE, __ATOMIC_RELAXED);
 	if (call->begin)
 		lp_marks_end(call->on_stream, call->stream, call->begin, (lk_device_what)call->what, call->serial, (int64_t)call->bytes);
 	tell(call, end);
 	if (waits(call)) lp_marks_harvest();
 	lp_leave();
+	if (waits(call)) lp_cupti_flush();
 	errno = code;
 }

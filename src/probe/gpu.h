@@ -2,7 +2,7 @@
  *
  * The calls of a runtime that is linked dynamically are wrapped (cuda_calls.txt); no header of CUDA is needed, and nothing
  * is looked for before the program calls it. Times on the device come from events that the probe records itself around
- * pieces of work (marks.c), or from CUPTI where that is asked for (cupti.c).
+ * pieces of work (marks.c), or from CUPTI where that is asked for and free (cupti.c).
  *
  * Environment: LOCKSTEP_RECORD_CUDA=calls|events|cupti; events if not said.
  */
@@ -70,6 +70,18 @@ enum { LP_GPU_ABSENT = 35, LP_NCCL_ABSENT = 5 };
 		__atomic_store_n(&real_, real, __ATOMIC_RELAXED);                         \
 	}
 #define LP_GPU_REAL(name) LP_FOUND_BY(lp_gpu_symbol, name)
+
+/* ---- cupti.c ---- */
+
+/* Whether CUPTI tells of work; asked for the first time, it is begun if that is wanted. */
+bool lp_cupti_on(void);
+/* Around a call of the program, which has this serial; nothing where CUPTI is not on. */
+void lp_cupti_push(uint64_t serial);
+void lp_cupti_pop(void);
+/* Now and then; at the end of the program's work with the device. */
+void lp_cupti_flush(void);
+void lp_cupti_end(void);
+void lp_cupti_reset(void);
 
 /* ---- marks.c ---- */
 

@@ -47,7 +47,8 @@ static struct {
 bool lp_marks_wanted(void) {
 	if (marks.want == UNKNOWN) {
 		const char *said = getenv("LOCKSTEP_RECORD_CUDA");
-		marks.want = !said || strcmp(said, "events") == 0 ? WANTED : UNWANTED;
+		bool cupti = said && strcmp(said, "cupti") == 0; /* which takes events' place, or they its */
+		marks.want = !said || strcmp(said, "events") == 0 || (cupti && !lp_cupti_on()) ? WANTED : UNWANTED;
 	}
 	return marks.want == WANTED;
 }

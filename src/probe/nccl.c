@@ -212,6 +212,7 @@ bool lp_nccl_begin(lp_nccl_call *call) {
 		call->begin = lp_marks_begin(call->on_stream, call->stream);
 	}
 	call->start = lp_now();
+	if (depth == 0) lp_cupti_push(call->serial);
 	bool done = lp_nccl_stands_in(call);
 	if (!done && depth == 0) lp_nccl_hold(call->stream);
 	return done;
@@ -243,6 +244,7 @@ void lp_nccl_end(lp_nccl_call *call) {
 	int code = errno;
 	uint32_t name = lp_name(call->number, call->epoch, call->name);
 	fill(call, &record, name, lp_now());
+	if (depth == 0) lp_cupti_pop();
 	queue *q = depth ? own_queue() : NULL;
 	if (call->begin)
 		lp_marks_end(call->on_stream, call->stream, call->begin, LK_DEVICE_COMM, call->serial, call->bytes);
@@ -296,6 +298,7 @@ static void begin_together(together *t) {
 		t->at[at].bytes += queued->call[i].record.bytes;
 	}
 	t->start = t->on ? lp_now() : 0;
+	if (t->on) lp_cupti_push(t->count ? t->at[0].serial : 0);
 }
 
 static void made(making *m) {
@@ -304,6 +307,7 @@ static void made(making *m) {
 
 static void end_together(together *t, int result) {
 	if (!t->on) return;
+	lp_cupti_pop();
 	for (int i = 0; i < t->count; i++)
 		if (t->at[i].begin)
 			lp_marks_end(t->at[i].stream, t->at[i].handle, t->at[i].begin, LK_DEVICE_COMM, t->at[i].serial, t->at[i].bytes);
@@ -492,6 +496,7 @@ static void forget_group(void *comm) {
 		lp_marks_cut_all();
 		lp_marks_harvest();
 		lp_leave();
+		lp_cupti_end();
 	}
 	if (g) __atomic_store_n(&g->state, FREE_PLACE, __ATOMIC_RELEASE);
 }

@@ -91,7 +91,8 @@ static lk_status add_work(lk_shower *s, const lk_record_entry *call, uint32_t *c
 	for (lk_shown_work *w = first; w && w < s->works.at + s->works.count && w->serial == first->serial; w++) {
 		const lk_recorded_call *work = &s->run->calls.at[w->call];
 		const lk_record_entry *r = &work->record;
-		uint32_t lane = lane_of(s, r->device.stream, false), name;
+		/* CUPTI has numbers of its own for streams */
+		uint32_t lane = lane_of(s, call->device.stream ? call->device.stream : r->device.stream, false), name;
 		if (w->correlation || lane == LK_NONE || r->device.what > LK_DEVICE_SET) continue;
 		if (!*correlation) *correlation = ++s->correlation;
 		w->correlation = *correlation;
@@ -166,7 +167,8 @@ lk_status lk_show_enqueued(lk_shower *s, uint32_t lane, const lk_recorded_call *
 	const lk_record_entry *piece = &s->run->calls.at[work->call].record;
 	bool beside = received(r) && work->bytes[0] > 0;
 	share(work, piece, r, &start, &end);
-	LK_TRY(lk_show_event(s, LK_EVENT_KERNEL, lane_of(s, piece->device.stream, beside), name, start, end, correlation, &event));
+	uint32_t on = lane_of(s, r->comm.tag > 0 ? (uint32_t)r->comm.tag : piece->device.stream, beside);
+	LK_TRY(lk_show_event(s, LK_EVENT_KERNEL, on, name, start, end, correlation, &event));
 	return event == LK_NONE ? LK_OK : lk_show_note(s, event, r, kind, r->comm.peer);
 }
 

@@ -28,13 +28,20 @@ typedef struct work {
 	uint64_t moment;         /* of the event */
 	cudaHostFn_t call;
 	void *data;
+	unsigned correlation;    /* for the stand-in of CUPTI */
+	int direction;
 } work;
+
+/* What the stand-in of CUPTI hears: work that is given (it answers a number), and that was done. */
+unsigned (*stub_given)(void);
+void (*stub_done)(unsigned correlation, int kind, int direction, size_t bytes, uint64_t start, uint64_t end, unsigned stream);
 
 struct CUstream_st {
 	pthread_t thread;
 	work *first, **last;
 	uint64_t given, done;    /* pieces of work */
 	bool ends;
+	unsigned number;
 	struct CUstream_st *next;
 };
 
@@ -82,7 +89,10 @@ static void *run(void *argument) {
 		work *w = s->first;
 		if (!w) break;
 		pthread_mutex_unlock(&lock);
+		double from = now_ms();
 		perform(w);
+		if (stub_done && w->correlation)
+			stub_done(w->correlation, w->kind, w->direction, w->size, (uint64_t)(1e6 * from), (uint64_t)(1e6 * now_ms()), s->number);
 		pthread_mutex_lock(&lock);
 		if (w->kind == RECORD) w->event->done = w->moment, w->event->ms = now_ms();
 		s->first = w->next;
@@ -102,7 +112,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
 	s->last = &s->first;
 	if (pthread_create(&s->thread, NULL, run, s) != 0) return free(s), cudaErrorMemoryAllocation;
 	pthread_mutex_lock(&lock);
-	s->next = streams, streams = s;
+	static unsigned count;
+	s->next = streams, streams = s, s->number = 7 + count++;
 	pthread_mutex_unlock(&lock);
 	return *out = s, cudaSuccess;
 }
@@ -156,6 +167,8 @@ static cudaError_t give(cudaStream_t s, const work *what) {
 	s = stream_of(s);
 	*w = *what;
 	w->next = NULL;
+	bool tells = w->kind == KERNEL || w->kind == COPY || w->kind == SET || w->kind == CALL;
+	w->correlation = stub_given && tells ? stub_given() : 0;
 	pthread_mutex_lock(&lock);
 	if (w->kind == RECORD) w->moment = ++w->event->asked;
 	if (w->kind == WAIT) w->moment = w->event->asked;
@@ -180,8 +193,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream) {
-	(void)kind;
-	return give(stream, &(work){.kind = COPY, .to = to, .from = from, .size = size});
+	return give(stream, &(work){.kind = COPY, .to = to, .from = from, .size = size, .direction = (int)kind});
 }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) {
