@@ -418,7 +418,8 @@ static making part_of(void *comm, void **out, const void *key, size_t size) {
 	lp_nccl_group *parent = lp_state.on ? find_group(comm) : NULL;
 	making m = {out, 0, -1, -1};
 	if (!parent) return m;
-	m.hash = mix(parent->hash, &(uint32_t){++parent->children}, sizeof(uint32_t));
+	uint32_t number = ++parent->children;
+	m.hash = mix(parent->hash, &number, sizeof number);
 	m.hash = mix(m.hash, key, size);
 	return m;
 }
