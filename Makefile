@@ -72,12 +72,19 @@ REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
 # The preload library of `lockstep record`: libc alone; its calls of MPI once for each binary interface.
-PROBES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
-PROBE_C := $(sort $(wildcard src/probe/*.c))
+PROBE_LIBRARIES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
+# One that NCCL loads itself: the probe's code without its wrappers.
+PROBE_PLUGIN := $(B)/libnccl-profiler-lockstep.so
+# One that stands in for libnccl.so.2 where a program loads it by dlopen.
+PROBE_SHIM := $(B)/lockstep-nccl/libnccl.so.2
+PROBES := $(PROBE_LIBRARIES) $(PROBE_SHIM) $(PROBE_PLUGIN)
+PROBE_C := $(filter-out src/probe/nccl_shim.c src/probe/plugin.c,$(sort $(wildcard src/probe/*.c)))
 # once for each binary form of MPI
 PROBE_ABI_C := $(filter $(patsubst %,src/probe/%.c,mpi below stand null delay) src/probe/posed%,$(PROBE_C))
 PROBE_MPI := $(basename $(notdir $(PROBE_ABI_C))) mpi_wrappers
-PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o
+PROBE_GPU := cuda_wrappers nccl_wrappers
+PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o \
+	$(PROBE_GPU:%=$(B)/probe/%.o)
 
 .PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle lang-cuda \
         mpi lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
@@ -152,6 +159,12 @@ $(B)/probe/mpi_wrappers.c: tools/mpi_wrappers.awk src/probe/mpi_calls.txt
 	$(Q)awk -f tools/mpi_wrappers.awk src/probe/mpi_calls.txt > $@.new
 	$(Q)mv -f $@.new $@
 
+$(B)/probe/%_wrappers.c: src/probe/%_calls.txt tools/gpu_wrappers.awk
+	@mkdir -p $(@D)
+	$(call say,AWK)
+	$(Q)awk -f tools/gpu_wrappers.awk $< > $@.new
+	$(Q)mv -f $@.new $@
+
 define PROBE_RULE
 $(B)/probe/$(1).o: $(2) $(B)/flags
 	@mkdir -p $$(@D)
@@ -161,14 +174,33 @@ endef
 $(foreach c,$(PROBE_C),$(eval $(call PROBE_RULE,$(basename $(notdir $(c))),$(c),)))
 $(foreach c,$(PROBE_ABI_C),$(eval $(call PROBE_RULE,mpich/$(basename $(notdir $(c))),$(c),-DLP_MPI_NUMBERS)))
 $(eval $(call PROBE_RULE,recording,src/base/recording.c,))
+$(foreach w,$(PROBE_GPU),$(eval $(call PROBE_RULE,$(w),$(B)/probe/$(w).c,)))
 $(eval $(call PROBE_RULE,mpi_wrappers,$(B)/probe/mpi_wrappers.c,))
 $(eval $(call PROBE_RULE,mpich/mpi_wrappers,$(B)/probe/mpi_wrappers.c,-DLP_MPI_NUMBERS))
 
 $(B)/liblockstep-probe.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/%.o) src/probe/probe.map
 $(B)/liblockstep-probe-mpich.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/mpich/%.o) src/probe/probe.map
-$(PROBES):
+$(PROBE_LIBRARIES):
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,--version-script=src/probe/probe.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
+
+$(eval $(call PROBE_RULE,plugin,src/probe/plugin.c,))
+$(PROBE_PLUGIN): $(filter-out %/plugin_none.o,$(PROBE_O)) $(PROBE_MPI:%=$(B)/probe/%.o) $(B)/probe/plugin.o src/probe/plugin.map
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,--version-script=src/probe/plugin.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
+
+$(B)/probe/nccl_shim_jumps.c: src/probe/nccl_symbols.txt tools/nccl_shim.awk
+	@mkdir -p $(@D)
+	$(call say,AWK)
+	$(Q)awk -f tools/nccl_shim.awk $< > $@.new
+	$(Q)mv -f $@.new $@
+$(eval $(call PROBE_RULE,nccl_shim,src/probe/nccl_shim.c,))
+$(eval $(call PROBE_RULE,nccl_shim_jumps,$(B)/probe/nccl_shim_jumps.c,))
+$(PROBE_SHIM): $(B)/probe/nccl_shim.o $(B)/probe/nccl_shim_jumps.o src/probe/nccl_shim.map
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=src/probe/nccl_shim.map -Wl,-z,relro,-z,now -Wl,-z,defs \
+		-o $@ $(filter %.o,$^) -ldl
 
 # The one program that needs MPI; `lockstep calibrate host --mpi` starts it.
 MPICC ?= mpicc
@@ -265,7 +297,9 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
 	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS)) $(DESTDIR)$(BINDIR)/
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
-	install -m 755 $(SHARED) $(PROBES) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(SHARED) $(PROBE_LIBRARIES) $(PROBE_PLUGIN) $(DESTDIR)$(LIBDIR)/
+	install -d $(DESTDIR)$(LIBDIR)/lockstep-nccl
+	install -m 755 $(PROBE_SHIM) $(DESTDIR)$(LIBDIR)/lockstep-nccl/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/liblockstep.so
 	install -m 644 $(PUBLIC_H) $(DESTDIR)$(INCLUDEDIR)/lockstep/
@@ -283,7 +317,7 @@ uninstall: ## removes what install put there
 	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
 	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
 	rm -f $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
-	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep
+	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(LIBDIR)/lockstep-nccl
 
 clean: ## removes build/
 	rm -rf build

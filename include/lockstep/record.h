@@ -29,6 +29,12 @@ extern "C" {
 /* How communication is done: by the library; large collectives not at all; by a pretended world. */
 typedef enum lk_record_mode { LK_RECORD_MODE_RECORD, LK_RECORD_MODE_NULL, LK_RECORD_MODE_AS_RANK } lk_record_mode;
 typedef enum lk_record_mpi { LK_RECORD_MPI_FOUND, LK_RECORD_OPENMPI, LK_RECORD_MPICH } lk_record_mpi;
+/* How NCCL is recorded: found out; by wrappers; by a library in its place; by its own profiler interface. */
+typedef enum lk_record_nccl {
+	LK_RECORD_NCCL_FOUND, LK_RECORD_NCCL_PRELOAD, LK_RECORD_NCCL_SHIM, LK_RECORD_NCCL_PLUGIN,
+} lk_record_nccl;
+/* What is known of a device: when its work was done; the host's calls alone; each kernel, by CUPTI. */
+typedef enum lk_record_cuda { LK_RECORD_CUDA_EVENTS, LK_RECORD_CUDA_CALLS, LK_RECORD_CUDA_CUPTI } lk_record_cuda;
 
 /* What is asked. Texts are borrowed; NULL means "not said". */
 typedef struct lk_record_request {
@@ -52,6 +58,8 @@ typedef struct lk_record_request {
 	const char *fill;        /* what pretended receives get: "zeros", "random", a file's name; NULL: zeros */
 	const char *output;      /* file for what the command prints, its input is empty then; NULL: as the caller's */
 	const char *const *settings; /* "NAME=value" for its environment, NULL last; may be NULL */
+	int nccl, cuda;          /* lk_record_nccl, lk_record_cuda */
+	const char *splits;      /* as-rank: parts that ncclCommSplit makes, in order: "2,/2" blocks of 2, every second rank */
 } lk_record_request;
 
 typedef enum lk_record_end {
@@ -71,6 +79,10 @@ typedef struct lk_record_process {
 	double comm_bytes, read_bytes, write_bytes;
 	double socket_bytes;     /* by connections of programs without MPI, sent and received */
 	double comm_s, read_s;   /* in the calls */
+	uint64_t device_calls;   /* of the device's runtime */
+	double device_s;         /* in calls that wait for the device */
+	double work_s;           /* of work on its streams, side by side counted twice */
+	double network_wait_s, device_wait_s, peer_wait_s; /* of NCCL's network operations: for the wire, the device, the others */
 	double wall_s;           /* recorded */
 	double cost_s;           /* of one call, measured */
 	int files, steps;

@@ -34,6 +34,13 @@ static void free_rank(lk_posed_rank *rank) {
 	free(rank);
 }
 
+/* Streams of devices are not composed yet. */
+static lk_status check_host(const lk_posed_rank *rank, lk_error *err) {
+	if (!(rank->run.head.seen & (LK_RECORDED_DEVICE | LK_RECORDED_NCCL))) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, rank->path, "is of a program with a device: such recordings cannot be composed");
+	return lk_hint(err, "`lockstep explain` reads it");
+}
+
 static lk_status read_rank(compose_work *w, const char *path) {
 	lk_composer *c = &w->c;
 	lk_posed_rank *rank = calloc(1, sizeof *rank);
@@ -41,7 +48,8 @@ static lk_status read_rank(compose_work *w, const char *path) {
 	rank->path = lk_arena_strdup(&c->arena, path);
 	lk_status status = rank->path ? lk_recorded_load(rank->path, NULL, c->texts, &rank->run, c->err) : lk_oom(c->err);
 	if (status != LK_OK) return free(rank), status;
-	status = lk_posed_step_of(&rank->run, &rank->step, c->err);
+	status = check_host(rank, c->err);
+	if (status == LK_OK) status = lk_posed_step_of(&rank->run, &rank->step, c->err);
 	if (status == LK_OK && !lk_push(&c->recorded)) status = lk_oom(c->err);
 	if (status != LK_OK) return free_rank(rank), status;
 	*lk_last(&c->recorded) = rank;

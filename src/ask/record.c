@@ -120,6 +120,19 @@ int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
 
 /* ---- what a process did ---- */
 
+static void add_device(lk_record_process *p, const lk_record_entry *r, double seconds) {
+	if (r->kind == LK_RECORD_DEVICE_WORK) p->work_s += seconds;
+	if (r->kind == LK_RECORD_PROXY) {
+		p->network_wait_s += 1e-9 * (double)r->proxy.network_ns;
+		p->device_wait_s += 1e-9 * (double)r->proxy.device_ns;
+		p->peer_wait_s += 1e-9 * (double)r->proxy.peer_ns;
+	}
+	if (r->kind != LK_RECORD_DEVICE_CALL) return;
+	p->device_calls += r->device.count;
+	bool waits = r->device.what >= LK_DEVICE_WAIT_STREAM && r->device.what <= LK_DEVICE_WAIT_ALL;
+	if (waits) p->device_s += seconds;
+}
+
 /* A call that waited for several requests left a record for each. */
 static bool is_same_wait(const lk_record_entry *a, const lk_record_entry *b) {
 	return a && a->kind == LK_RECORD_COMM && b->kind == LK_RECORD_COMM && a->comm.part == LK_PART_DONE &&
@@ -142,6 +155,7 @@ static void add_call(lk_record_process *p, const lk_record_entry *before, const 
 		p->writes += r->io.count;
 		p->write_bytes += (double)r->bytes;
 	}
+	add_device(p, r, seconds);
 	if (1e-9 * (double)r->end_ns > p->wall_s) p->wall_s = 1e-9 * (double)r->end_ns;
 }
 

@@ -4,6 +4,8 @@
 #include "lockstep/record.h"
 
 static const char *const modes[] = {"record", "null", NULL};
+static const char *const nccls[] = {"found", "preload", "shim", "plugin", NULL};
+static const char *const cudas[] = {"events", "calls", "cupti", NULL};
 static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
 
 #define FIELD(name) offsetof(lk_record_request, name)
@@ -23,6 +25,11 @@ static const lk_option options[] = {
 	 "programs that are recorded from their start; others are from MPI_Init on"},
 	{"mpi", 0, LK_OPTION_CHOICE, FIELD(mpi), false, 0, 0, mpis, "WHICH", NULL,
 	 "the MPI library of the program, where it is not found out"},
+	{"nccl", 0, LK_OPTION_CHOICE, FIELD(nccl), false, 0, 0, nccls, "WAY", NULL,
+	 "how NCCL is recorded: preload where programs are linked with it, shim where they load it, plugin where it is inside them"},
+	{"cuda", 0, LK_OPTION_CHOICE, FIELD(cuda), false, 0, 0, cudas, "WHAT", NULL,
+	 "events: when the device's work was done, by events of its streams; calls: those of the host alone; "
+	 "cupti: each kernel by name, where CUPTI is found and free, else events"},
 	{"mode", 0, LK_OPTION_CHOICE, FIELD(mode), false, 0, 0, modes, "HOW", "What becomes of communication",
 	 "record: it is the library's; null: large collectives return at once, on all ranks alike"},
 	{"scratch", 0, LK_OPTION_TEXT, FIELD(scratch), false, 0, 0, NULL, "DIR", NULL,
@@ -34,6 +41,8 @@ static const lk_option options[] = {
 	 "several ranks, one run after another, into one folder: what lockstep compose takes"},
 	{"ranks-per-node", 0, LK_OPTION_INT, FIELD(ranks_per_node), false, 1, 65536, NULL, "N", NULL,
 	 "how many of them seem to share a node; 1 if not said"},
+	{"splits", 0, LK_OPTION_TEXT, FIELD(splits), false, 0, 0, NULL, "N,/N,...", NULL,
+	 "parts that ncclCommSplit makes, in order: N blocks of N ranks, /N every N-th rank; where they cannot be inferred"},
 	{"fill", 0, LK_OPTION_TEXT, FIELD(fill), false, 0, 0, NULL, "RULE", NULL,
 	 "what is received: zeros, random (the same in every run), or a file's bytes; zeros if not said"},
 	{"delay", 0, LK_OPTION_INT, FIELD(delay_us), false, 0, 10000000, NULL, "US", "For tests",

@@ -26,6 +26,19 @@ lk_status lk_probe_settings_of(const lk_record_request *request, const char *fol
 enum { LK_PROGRAM_NAME = 256 };
 const char *lk_probe_programs(const lk_record_request *request, char room[LK_PROGRAM_NAME]);
 
+/* A file that is installed with the probe, by its name there; NULL: it is not. */
+const char *lk_probe_file(const char *name, lk_arena *arena);
+/* Where the shell would find a program; NULL nowhere. */
+const char *lk_probe_in_path(const char *name, char room[PATH_MAX]);
+/* Whether a text occurs in a file. */
+bool lk_probe_file_names(const char *path, const char *library);
+lk_status lk_probe_set(lk_probe_settings *out, const char *name, const char *value, lk_error *err);
+
+/* ---- record_device.c ---- */
+
+/* What the probe is told of NCCL and CUDA, and what of lockstep takes the place of libraries. */
+lk_status lk_probe_device_settings(const lk_record_request *request, lk_arena *arena, lk_probe_settings *out, lk_error *err);
+
 /* ---- record_scratch.c ---- */
 
 typedef struct lk_record_scratch {

@@ -163,5 +163,14 @@ lk_status lk_probe_settings_of(const lk_record_request *r, const char *folder, c
 	if (programs) LK_TRY(set(out, "LOCKSTEP_RECORD_PROGRAM", lk_arena_strdup(arena, programs), err));
 	if (r->step_marker) LK_TRY(set(out, "LOCKSTEP_RECORD_MARKER", r->step_marker, err));
 	if (r->delay_us) LK_TRY(set(out, "LOCKSTEP_RECORD_DELAY", lk_arena_printf(arena, "%d", r->delay_us), err));
-	return LK_OK;
+	return lk_probe_device_settings(r, arena, out, err);
+}
+
+/* ---- for record_device.c ---- */
+
+const char *lk_probe_file(const char *name, lk_arena *arena) { return find_probe(name, arena); }
+const char *lk_probe_in_path(const char *name, char room[PATH_MAX]) { return find_in_path(name, room); }
+bool lk_probe_file_names(const char *path, const char *library) { return file_names(path, library); }
+lk_status lk_probe_set(lk_probe_settings *out, const char *name, const char *value, lk_error *err) {
+	return set(out, name, value, err);
 }

@@ -23,9 +23,11 @@
 #define LK_RECORDING_MAGIC "LKRECORD"
 #define LK_RECORDING_ENDING ".lkrec"
 #define LK_RECORD_PIPE "pipe "
+#define LK_GROUP_ENDING ".lkgroup"
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
-	LK_RECORDING_VERSION = 1,
+	LK_RECORDING_VERSION = 2, /* 2: records of devices */
+	LK_RECORDING_OLDEST = 1, /* that is read */
 	LK_HEADER_BYTES = 4096,
 	LK_BLOCK_BYTES = 1 << 16,
 	LK_RECORD_BYTES = 64,
@@ -41,9 +43,10 @@ typedef enum lk_record_kind {
 	LK_RECORD_TEXT,   /* a piece of the text of the record before it */
 	LK_RECORD_THREAD, /* object: its number here; bytes: its id in the system */
 	LK_RECORD_FILE,   /* object: its number; bytes: its size when first seen; text: its path */
-	/* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text: ranks. Of a pretended world
-	 * also bytes: the division that it is a part of; comm.request: its name in all processes; and those of other ranks that were
-	 * made with it, with own rank -1. */
+	/* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text: ranks, or "#" and a name,
+	 * of NCCL: NAME.lkgroup beside the recording holds an int32 for each rank, its rank of the world + 1, or 0, as every
+	 * member writes its own. Of a pretended world also bytes: the division that it is a part of; comm.request: its name in
+	 * all processes; and those of other ranks that were made with it, with own rank -1. */
 	LK_RECORD_GROUP,
 	LK_RECORD_NAME,   /* object: number of a call; text: "MPI_Allreduce" */
 	LK_RECORD_OPEN, LK_RECORD_READ, LK_RECORD_WRITE, LK_RECORD_SYNC, LK_RECORD_MAP, LK_RECORD_CLOSE, /* of a file */
@@ -51,6 +54,9 @@ typedef enum lk_record_kind {
 	LK_RECORD_PEER,   /* object: number of a connection; text: "HOST:PORT from HOST:PORT", "pipe 123" */
 	LK_RECORD_SENT, LK_RECORD_RECEIVED, /* by a connection; io.most: what was asked for, io.sequential: part of a message */
 	LK_RECORD_WAIT,   /* a thread waited for something */
+	LK_RECORD_DEVICE_CALL, /* a call of a device's runtime on the host */
+	LK_RECORD_DEVICE_WORK, /* work on a stream of a device, whose times are known */
+	LK_RECORD_PROXY,  /* a network transfer of a communication, by one channel; object: device.serial of its work, cut */
 	LK_RECORD_KINDS,
 } lk_record_kind;
 
@@ -62,6 +68,7 @@ typedef enum lk_comm_part {
 	LK_PART_START,    /* begins a persistent one */
 	LK_PART_DONE,     /* waited for `request`, which is done */
 	LK_PART_FREE,     /* the request is forgotten */
+	LK_PART_ENQUEUE,  /* puts it on the stream `tag`; the work `request` on the device tells when it was done */
 	LK_PARTS,
 } lk_comm_part;
 
@@ -71,6 +78,16 @@ typedef enum lk_comm_what {
 	LK_WHAT_REDUCESCATTER, LK_WHAT_ALLTOALL, LK_WHAT_BARRIER, LK_WHAT_SCAN, LK_WHAT_SEND, LK_WHAT_RECV, LK_WHAT_SENDRECV,
 	LK_WHATS,
 } lk_comm_what;
+
+/* What a call asks of a device. */
+typedef enum lk_device_what {
+	LK_DEVICE_KERNEL, LK_DEVICE_COPY, LK_DEVICE_SET, LK_DEVICE_COMM, /* work */
+	LK_DEVICE_RECORD,        /* an event, into a stream */
+	LK_DEVICE_STREAM_WAITS,  /* a stream for an event */
+	LK_DEVICE_WAIT_STREAM, LK_DEVICE_WAIT_EVENT, LK_DEVICE_WAIT_ALL, /* the host waits */
+	LK_DEVICE_OTHER,         /* memory is taken or given back */
+	LK_DEVICE_WHATS,
+} lk_device_what;
 
 typedef struct lk_record_entry {
 	uint16_t kind;           /* lk_record_kind; stored last */
@@ -96,6 +113,25 @@ typedef struct lk_record_entry {
 			uint32_t call;   /* number of its name */
 			int64_t from;    /* SENDRECV: the rank received from */
 		} comm;
+		/* DEVICE_CALL: launches that followed one another closely are one record. DEVICE_WORK: pieces of work on one
+		 * stream between two marks are one record; the clock is the host's. */
+		struct {
+			uint64_t serial; /* joins a call with its work, and waits with what recorded their event; 0 not known */
+			int64_t busy_ns; /* in the calls */
+			uint32_t stream; /* number, from 1; 0 none */
+			uint32_t call;   /* number of the name of the call, or of the kernel */
+			uint32_t count;  /* calls, kernels */
+			uint8_t what;    /* lk_device_what */
+			uint8_t direction; /* of a copy: 0 host to host, 1 to the device, 2 from it, 3 on it, 4 not said */
+			uint16_t device;
+		} device;
+		/* PROXY: what its thread waited for, over all steps. */
+		struct {
+			int64_t device_ns, network_ns, peer_ns; /* for the GPU, the wire, the other side's readiness */
+			int32_t peer;
+			uint16_t steps;
+			uint8_t channel, sends;
+		} proxy;
 	};
 } lk_record_entry;
 _Static_assert(sizeof(lk_record_entry) == LK_RECORD_BYTES, "a record is 64 bytes");
@@ -114,7 +150,9 @@ _Static_assert(sizeof(lk_record_block) == LK_BLOCK_BYTES, "a block has no gaps")
 
 /* How communication was done. */
 typedef enum lk_recorded_mode { LK_RECORDED_WHOLE, LK_RECORDED_NULL, LK_RECORDED_AS_RANK } lk_recorded_mode;
-enum { LK_RECORDED_URING = 1, LK_RECORDED_MPI = 2 }; /* bits of lk_recording_head.seen */
+enum { /* bits of lk_recording_head.seen */
+	LK_RECORDED_URING = 1, LK_RECORDED_MPI = 2, LK_RECORDED_NCCL = 4, LK_RECORDED_DEVICE = 8,
+};
 
 typedef struct lk_recording_head {
 	char magic[8];

@@ -23,9 +23,9 @@ static lk_status check_head(const lk_recording *r, lk_error *err) {
 	const lk_recording_head *h = &r->head;
 	if (memcmp(h->magic, LK_RECORDING_MAGIC, sizeof h->magic) != 0)
 		return lk_fail(err, LK_ERR_INPUT, r->path, "is no recording of lockstep");
-	if (h->version != LK_RECORDING_VERSION) {
-		lk_fail(err, LK_ERR_INPUT, r->path, "is a recording of version %u; this program reads %d", h->version,
-		        LK_RECORDING_VERSION);
+	if (h->version < LK_RECORDING_OLDEST || h->version > LK_RECORDING_VERSION) {
+		lk_fail(err, LK_ERR_INPUT, r->path, "is a recording of version %u; this program reads %d to %d", h->version,
+		        LK_RECORDING_OLDEST, LK_RECORDING_VERSION);
 		return lk_hint(err, "record it anew, or read it with the lockstep that made it");
 	}
 	if (h->header_bytes != LK_HEADER_BYTES || h->block_bytes != LK_BLOCK_BYTES || h->record_bytes != LK_RECORD_BYTES)

@@ -119,6 +119,9 @@ static bool begin_recording(void) {
 	lp_files_reset();
 	lp_sockets_reset();
 	lp_mpi_reset();
+	lp_gpu_reset();
+	lp_nccl_reset();
+	lp_profiler_reset();
 	lp_state.gate->open = 1;
 	measure_cost();
 	return begin_thread();
@@ -191,7 +194,7 @@ __attribute__((constructor)) static void begin_process(void) {
 	lp_state.rank = -1;
 	if (rank < world && world < 1 << 24) lp_state.rank = (int)rank, lp_state.world = (int)world;
 	has_key = pthread_key_create(&thread_ends, end_thread) == 0;
-	if (program && named(program, program_invocation_short_name)) lp_arm();
+	if (!lp_is_plugin && program && named(program, program_invocation_short_name)) lp_arm();
 }
 
 /* Rings of io_uring are mapped; what goes through them is not seen. */

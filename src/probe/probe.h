@@ -57,6 +57,9 @@ typedef struct lp_thread_of {
 } lp_thread_of;
 extern __thread lp_thread_of lp_thread __attribute__((tls_model("initial-exec")));
 
+/* Whether this is the library that NCCL loads as its plugin, which has no wrappers and is armed by NCCL alone. */
+extern const bool lp_is_plugin;
+
 /* Arms the process unless it is; false where it stays inert. */
 bool lp_arm(void);
 /* What wipes out and begins anew in a forked child. */
@@ -125,5 +128,11 @@ void lp_socket_moved(lk_record_kind kind, uint32_t peer, int64_t start, int64_t 
 /* ---- MPI (mpi.c) ---- */
 
 void lp_mpi_reset(void);
+
+/* ---- devices and NCCL (gpu.c, nccl.c) ---- */
+
+void lp_gpu_reset(void);
+void lp_nccl_reset(void);
+void lp_profiler_reset(void);
 
 #endif

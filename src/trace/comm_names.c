@@ -31,6 +31,9 @@ unsigned lk_comm_kind(const char *name) {
 bool lk_comm_kernel(const char *name, unsigned *kind) {
 	if (strncmp(name, "MPI_", 4) == 0) return (*kind = lk_comm_kind(name + 4)) != LK_OP_COUNT;
 	if (strcmp(name, LK_SOCKETS) == 0) return *kind = LK_OP_COUNT, true;
+	/* calls, as recordings name the work that they cause */
+	if (strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z' && !strstr(name, "Kernel"))
+		return (*kind = lk_comm_kind(name + 4)) != LK_OP_COUNT;
 	const char *at = strstr(name, "nccl"); /* RCCL keeps NCCL's names */
 	if (!at || (!strstr(at, "Kernel") && !strstr(at, "Dev"))) return false;
 	*kind = lk_comm_kind(at);

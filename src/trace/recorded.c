@@ -1,5 +1,5 @@
 /* recorded.c: a recording and those of forked processes as one list of calls, by time; who waited for which. */
-#include "trace/recorded.h"
+#include "trace/recorded_parts.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -64,8 +64,13 @@ static lk_status add_name(loader *l, lk_recorded_names *to, const lk_recorded *r
 /* ---- records ---- */
 
 static bool possible(const lk_record_entry *r) {
-	return r->start_ns >= 0 && r->end_ns >= r->start_ns && r->end_ns < LAST_NS && r->bytes >= 0 &&
-	       (r->kind != LK_RECORD_COMM || (r->comm.part < LK_PARTS && r->comm.what < LK_WHATS));
+	if (r->start_ns < 0 || r->end_ns < r->start_ns || r->end_ns >= LAST_NS || r->bytes < 0) return false;
+	switch (r->kind) {
+	case LK_RECORD_COMM: return r->comm.part < LK_PARTS && r->comm.what < LK_WHATS;
+	case LK_RECORD_DEVICE_CALL: case LK_RECORD_DEVICE_WORK: return r->device.what < LK_DEVICE_WHATS;
+	case LK_RECORD_PROXY: return r->proxy.device_ns >= 0 && r->proxy.network_ns >= 0 && r->proxy.peer_ns >= 0;
+	default: return true;
+	}
 }
 
 static lk_status add_call(loader *l, const lk_record_entry *r) {
@@ -120,6 +125,7 @@ static uint64_t weight_of(const lk_record_entry *r) {
 	switch (r->kind) {
 	case LK_RECORD_COMM: return 1u << 20;
 	case LK_RECORD_SENT: case LK_RECORD_RECEIVED: case LK_RECORD_WAIT: return 0;
+	case LK_RECORD_DEVICE_WORK: case LK_RECORD_PROXY: return 0; /* another told of it */
 	default: return 1;
 	}
 }
@@ -189,7 +195,8 @@ static lk_status follow_requests(lk_recorded_run *run, lk_error *err) {
 	if (!table) return lk_oom(err);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *r = &run->calls.at[i].record;
-		if (run->calls.at[i].process == 0 && r->kind == LK_RECORD_COMM && r->comm.part != LK_PART_WHOLE)
+		if (run->calls.at[i].process == 0 && r->kind == LK_RECORD_COMM && r->comm.part != LK_PART_WHOLE &&
+		    r->comm.part != LK_PART_ENQUEUE)
 			follow(run, table, size, i);
 	}
 	free(table);
@@ -258,6 +265,7 @@ static lk_status take(loader *l, lk_recording *recording, lk_intern *texts, cons
 	*l->run = (lk_recorded_run){.path = recording->path, .head = recording->head, .texts = texts};
 	lk_status status = add_records(l, recording);
 	if (status == LK_OK && path) status = add_children(l, path);
+	if (status == LK_OK && path) status = lk_recorded_find_members(l->run, path, l->err);
 	if (status == LK_OK) status = put_in_order(l->run, l->err);
 	if (status != LK_OK) lk_recorded_free(l->run);
 	return status;

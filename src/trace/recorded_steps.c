@@ -31,7 +31,8 @@ typedef struct tokens {
 
 static bool begins_something(const lk_record_entry *r) {
 	return r->kind == LK_RECORD_COMM && r->comm.what != LK_WHAT_OTHER &&
-	       (r->comm.part == LK_PART_WHOLE || r->comm.part == LK_PART_POST || r->comm.part == LK_PART_START);
+	       (r->comm.part == LK_PART_WHOLE || r->comm.part == LK_PART_POST || r->comm.part == LK_PART_START ||
+	        r->comm.part == LK_PART_ENQUEUE);
 }
 
 typedef struct collector {
@@ -155,8 +156,26 @@ static int64_t end_of(const lk_recorded_run *run, uint32_t call) {
 	return waited ? run->calls.at[c->done].record.end_ns : c->record.end_ns;
 }
 
+static bool waits_for_device(const lk_record_entry *r) {
+	return r->kind == LK_RECORD_DEVICE_CALL && (r->device.what == LK_DEVICE_WAIT_STREAM ||
+	                                            r->device.what == LK_DEVICE_WAIT_EVENT || r->device.what == LK_DEVICE_WAIT_ALL);
+}
+
+/* What is on a stream is over when the host has waited for it: the first wait of the main thread between the token and the
+ * next one; where there is none, when it was put there. */
+static int64_t end_of_enqueued(const lk_recorded_run *run, uint32_t token, uint32_t next) {
+	for (uint32_t i = token + 1; i < next && i < run->calls.count; i++) {
+		const lk_recorded_call *c = &run->calls.at[i];
+		if (!c->process && c->record.thread == run->main_thread && waits_for_device(&c->record)) return c->record.end_ns;
+	}
+	return run->calls.at[token].record.end_ns;
+}
+
 /* The end of what was begun before token `at`: the last `period` calls, for requests may be done out of order. */
 static int64_t end_before(const lk_recorded_run *run, const tokens *t, size_t at, size_t period) {
+	uint32_t last = at ? t->call.at[at - 1] : 0;
+	if (at && run->calls.at[last].record.comm.part == LK_PART_ENQUEUE)
+		return end_of_enqueued(run, last, at < t->call.count ? t->call.at[at] : (uint32_t)run->calls.count);
 	int64_t end = 0, next = at < t->call.count ? run->calls.at[t->call.at[at]].record.start_ns : INT64_MAX;
 	for (size_t i = at > period ? at - period : 0; i < at; i++) {
 		int64_t done = end_of(run, t->call.at[i]);
@@ -312,8 +331,10 @@ static bool is_marker(const lk_recorded_run *run, const lk_recorded_call *call, 
 	const char *colon = strchr(marker, ':');
 	size_t length = colon ? (size_t)(colon - marker) : 0;
 	if (!colon) {
-		const lk_recorded_name *name = r->kind == LK_RECORD_COMM && begins_something(r)
-		                                   ? lk_recorded_find(&run->names, call->process, r->comm.call) : NULL;
+		bool device = r->kind == LK_RECORD_DEVICE_CALL;
+		const lk_recorded_name *name = device || begins_something(r)
+		                                   ? lk_recorded_find(&run->names, call->process, device ? r->device.call : r->comm.call)
+		                                   : NULL;
 		return name && strcmp(lk_intern_text(run->texts, name->name), marker) == 0;
 	}
 	static const struct { const char *word; lk_record_kind kind; } words[] = {

@@ -2,58 +2,34 @@
  *
  * What the main thread does between calls becomes a piece of "own code" on the processor: a launch of a nanosecond and a
  * call that waits for it. A blocking call of communication is a launch, the communication on a stream of its own, and a
- * wait; a non-blocking one lasts from its begin until something waited for it, which is the latest it can have ended.
- *
- * Of a program that communicates by sockets, it is communication while connections carry something, whichever thread serves
- * them, and while the main thread waits for that; when it waits and then reads a pipe, it waits for its loader. */
+ * wait; a non-blocking one lasts from its begin until something waited for it, which is the latest it can have ended. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "trace/comm_names.h"
-#include "trace/recorded.h"
+#include "trace/recorded_parts.h"
 
-/* Streams of the processor. */
-enum { OWN_CODE = 1, BLOCKING, BLOCKING_TOO, FLIGHTS, MOST_FLIGHTS = 4 };
 enum { SHOWN_FILES = 64, LOOKED_BACK = 4096 };
-
-/* What connections have carried until then. */
-typedef struct traffic {
-	int64_t ns;
-	double bytes;
-} traffic;
-
-typedef struct shower {
-	lk_recorded_run *run;
-	lk_capture *c;
-	lk_recorded_steps steps;
-	uint32_t correlation;
-	uint32_t stream[FLIGHTS + MOST_FLIGHTS]; /* lanes */
-	int64_t busy[FLIGHTS + MOST_FLIGHTS];    /* until when each stream is taken */
-	uint32_t *flight;        /* [calls] stream of a request's call; of others 0 */
-	uint32_t own_code, synchronize, sockets, from_pipe; /* interned */
-	LK_VEC(traffic) traffic; /* by time, sums from the begin on */
-	lk_error *err;
-} shower;
 
 /* ---- events ---- */
 
-static lk_status name_of(shower *s, const char *text, uint32_t *out) {
+lk_status lk_show_name(lk_shower *s, const char *text, uint32_t *out) {
 	*out = lk_intern_id(s->c->names, text);
 	return *out == UINT32_MAX ? lk_oom(s->err) : LK_OK;
 }
 
-static lk_status add(shower *s, lk_event_kind kind, uint32_t lane, uint32_t name, int64_t start, int64_t end,
-                     uint32_t correlation, uint32_t *event) {
+lk_status lk_show_event(lk_shower *s, lk_event_kind kind, uint32_t lane, uint32_t name, int64_t start, int64_t end,
+                        uint32_t correlation, uint32_t *event) {
 	lk_event e = {.kind = kind, .start_ns = start, .dur_ns = end > start ? end - start : 0, .lane = lane, .name = name,
 	              .correlation = correlation, .value = -1};
 	*event = lane == LK_NONE ? LK_NONE : lk_capture_add(s->c, &e);
 	return *event == LK_NONE ? lk_oom(s->err) : LK_OK;
 }
 
-static lk_status add_wait(shower *s, uint32_t lane, uint32_t stream, bool all, int64_t start, int64_t end) {
+lk_status lk_show_wait(lk_shower *s, uint32_t lane, uint32_t stream, bool all, int64_t start, int64_t end) {
 	uint32_t event;
-	LK_TRY(add(s, LK_EVENT_RUNTIME, lane, s->synchronize, start, end, 0, &event));
+	LK_TRY(lk_show_event(s, LK_EVENT_RUNTIME, lane, s->synchronize, start, end, 0, &event));
 	if (!lk_push(&s->c->syncs)) return lk_oom(s->err);
 	*lk_last(&s->c->syncs) = (lk_sync_note){.event = event, .stream = all ? LK_NONE : s->stream[stream], .on = LK_NONE};
 	lk_last(&s->c->syncs)->kind = all ? LK_SYNC_DEVICE : LK_SYNC_STREAM;
@@ -61,25 +37,25 @@ static lk_status add_wait(shower *s, uint32_t lane, uint32_t stream, bool all, i
 }
 
 /* Work on a stream, launched by `call` at its start. */
-static lk_status add_work(shower *s, uint32_t lane, uint32_t stream, uint32_t name, int64_t start, int64_t launched,
-                          int64_t end, uint32_t *event) {
+lk_status lk_show_work(lk_shower *s, uint32_t lane, uint32_t stream, uint32_t name, int64_t start, int64_t launched,
+                       int64_t end, uint32_t *event) {
 	uint32_t call, correlation = ++s->correlation;
-	LK_TRY(add(s, LK_EVENT_RUNTIME, lane, name, start, launched, correlation, &call));
-	return add(s, LK_EVENT_KERNEL, s->stream[stream], name, start + 1, end, correlation, event);
+	LK_TRY(lk_show_event(s, LK_EVENT_RUNTIME, lane, name, start, launched, correlation, &call));
+	return lk_show_event(s, LK_EVENT_KERNEL, s->stream[stream], name, start + 1, end, correlation, event);
 }
 
 /* ---- own code ---- */
 
-static lk_status add_own_code(shower *s, uint32_t lane, int64_t start, int64_t end) {
+static lk_status add_own_code(lk_shower *s, uint32_t lane, int64_t start, int64_t end) {
 	uint32_t event;
 	if (end - start < 3) return LK_OK;
-	LK_TRY(add_work(s, lane, OWN_CODE, s->own_code, start, start + 1, end, &event));
-	return add_wait(s, lane, OWN_CODE, false, start + 1, end);
+	LK_TRY(lk_show_work(s, lane, LK_SHOWN_OWN_CODE, s->own_code, start, start + 1, end, &event));
+	return lk_show_wait(s, lane, LK_SHOWN_OWN_CODE, false, start + 1, end);
 }
 
 /* ---- communication ---- */
 
-static unsigned kind_of(lk_comm_what what) {
+unsigned lk_show_kind(lk_comm_what what) {
 	static const uint8_t kinds[LK_WHATS] = {
 		[LK_WHAT_OTHER] = LK_OP_COUNT,        [LK_WHAT_ALLREDUCE] = LK_OP_ALLREDUCE,
 		[LK_WHAT_REDUCE] = LK_OP_ALLREDUCE,   [LK_WHAT_BROADCAST] = LK_OP_BROADCAST,
@@ -105,7 +81,7 @@ static int32_t world_rank(const char *list, int32_t rank) {
 	return end != at && value >= 0 && value < 1 << 30 ? (int32_t)value : -1;
 }
 
-static lk_status add_note(shower *s, uint32_t event, const lk_record_entry *r, unsigned kind, int32_t peer) {
+lk_status lk_show_note(lk_shower *s, uint32_t event, const lk_record_entry *r, unsigned kind, int32_t peer) {
 	const lk_recorded_name *group = lk_recorded_find(&s->run->groups, 0, r->object);
 	if (!lk_push(&s->c->comms)) return lk_oom(s->err);
 	lk_comm_note *note = lk_last(&s->c->comms);
@@ -113,62 +89,62 @@ static lk_status add_note(shower *s, uint32_t event, const lk_record_entry *r, u
 	                       .in_elements = r->bytes, .out_elements = r->bytes};
 	if (!group) return LK_OK;
 	note->group = note->group_text = group->shown;
-	note->ranks = group->name;
+	if (*lk_capture_text(s->c, group->name) == '[') note->ranks = group->name;
 	note->group_size = group->size > 0 ? group->size : 0;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) note->peer = world_rank(lk_capture_text(s->c, group->name), peer);
 	return LK_OK;
 }
 
-static uint32_t call_name(const shower *s, const lk_recorded_call *call) {
+static uint32_t call_name(const lk_shower *s, const lk_recorded_call *call) {
 	const lk_recorded_name *name = lk_recorded_find(&s->run->names, call->process, call->record.comm.call);
 	return name ? name->name : 0;
 }
 
 /* One communication from `start` to `end`, whose call is over at `launched`. */
-static lk_status add_comm(shower *s, uint32_t lane, uint32_t stream, const lk_recorded_call *call, unsigned kind,
+static lk_status add_comm(lk_shower *s, uint32_t lane, uint32_t stream, const lk_recorded_call *call, unsigned kind,
                           int32_t peer, int64_t launched, int64_t end) {
 	const lk_record_entry *r = &call->record;
 	uint32_t event, name = call_name(s, call);
 	if (kind == LK_OP_COUNT) {
 		/* communicators are made, prefixes summed: the host is in the call */
 		if (r->end_ns <= r->start_ns) return LK_OK;
-		return add(s, LK_EVENT_OP, lane, name, r->start_ns, r->end_ns, 0, &event);
+		return lk_show_event(s, LK_EVENT_OP, lane, name, r->start_ns, r->end_ns, 0, &event);
 	}
 	if (peer < -1) return LK_OK; /* to nobody: MPI_PROC_NULL */
-	LK_TRY(add_work(s, lane, stream, name, r->start_ns, launched, end, &event));
-	return add_note(s, event, r, kind, peer);
+	LK_TRY(lk_show_work(s, lane, stream, name, r->start_ns, launched, end, &event));
+	return lk_show_note(s, event, r, kind, peer);
 }
 
-static lk_status add_blocking(shower *s, uint32_t lane, const lk_recorded_call *call) {
+static lk_status add_blocking(lk_shower *s, uint32_t lane, const lk_recorded_call *call) {
 	const lk_record_entry *r = &call->record;
 	int64_t start = r->start_ns, end = r->end_ns > start + 2 ? r->end_ns : start + 2;
 	if (r->comm.what == LK_WHAT_SENDRECV) {
 		uint32_t send, receive;
-		LK_TRY(name_of(s, "MPI_Send", &send));
-		LK_TRY(name_of(s, "MPI_Recv", &receive));
+		LK_TRY(lk_show_name(s, "MPI_Send", &send));
+		LK_TRY(lk_show_name(s, "MPI_Recv", &receive));
 		for (int i = 0; i < 2; i++) {
 			uint32_t event;
 			int32_t peer = i ? (int32_t)r->comm.from : r->comm.peer;
 			if (peer < -1) continue;
-			uint32_t stream = i ? BLOCKING_TOO : BLOCKING;
-			LK_TRY(add_work(s, lane, stream, i ? receive : send, start + i, start + i + 1, end, &event));
-			LK_TRY(add_note(s, event, r, i ? LK_OP_RECV : LK_OP_SEND, peer));
+			uint32_t stream = i ? LK_SHOWN_BLOCKING_TOO : LK_SHOWN_BLOCKING;
+			LK_TRY(lk_show_work(s, lane, stream, i ? receive : send, start + i, start + i + 1, end, &event));
+			LK_TRY(lk_show_note(s, event, r, i ? LK_OP_RECV : LK_OP_SEND, peer));
 		}
-		return add_wait(s, lane, 0, true, start + 2, end);
+		return lk_show_wait(s, lane, 0, true, start + 2, end);
 	}
-	unsigned kind = kind_of((lk_comm_what)r->comm.what);
-	LK_TRY(add_comm(s, lane, BLOCKING, call, kind, r->comm.peer, start + 1, end));
-	return kind == LK_OP_COUNT || r->comm.peer < -1 ? LK_OK : add_wait(s, lane, BLOCKING, false, start + 1, end);
+	unsigned kind = lk_show_kind((lk_comm_what)r->comm.what);
+	LK_TRY(add_comm(s, lane, LK_SHOWN_BLOCKING, call, kind, r->comm.peer, start + 1, end));
+	return kind == LK_OP_COUNT || r->comm.peer < -1 ? LK_OK : lk_show_wait(s, lane, LK_SHOWN_BLOCKING, false, start + 1, end);
 }
 
 /* A stream that is free, else the last one. */
-static uint32_t free_stream(const shower *s, int64_t start) {
-	uint32_t stream = FLIGHTS;
-	while (stream < FLIGHTS + MOST_FLIGHTS - 1 && s->busy[stream] > start) stream++;
+static uint32_t free_stream(const lk_shower *s, int64_t start) {
+	uint32_t stream = LK_SHOWN_FLIGHTS;
+	while (stream < LK_SHOWN_STREAMS - 1 && s->busy[stream] > start) stream++;
 	return stream;
 }
 
-static lk_status add_begin(shower *s, uint32_t lane, uint32_t index) {
+static lk_status add_begin(lk_shower *s, uint32_t lane, uint32_t index) {
 	const lk_recorded_call *call = &s->run->calls.at[index];
 	const lk_record_entry *r = &call->record;
 	int64_t launched = r->end_ns > r->start_ns ? r->end_ns : r->start_ns + 1;
@@ -177,11 +153,11 @@ static lk_status add_begin(shower *s, uint32_t lane, uint32_t index) {
 	uint32_t stream = free_stream(s, r->start_ns);
 	s->busy[stream] = end;
 	s->flight[index] = stream;
-	return add_comm(s, lane, stream, call, kind_of((lk_comm_what)r->comm.what), r->comm.peer, launched, end);
+	return add_comm(s, lane, stream, call, lk_show_kind((lk_comm_what)r->comm.what), r->comm.peer, launched, end);
 }
 
 /* All requests that one call waited for. */
-static lk_status add_done(shower *s, uint32_t lane, uint32_t *index) {
+static lk_status add_done(lk_shower *s, uint32_t lane, uint32_t *index) {
 	const lk_record_entry *first = &s->run->calls.at[*index].record;
 	uint32_t stream = 0, at = *index;
 	bool several = false;
@@ -196,19 +172,19 @@ static lk_status add_done(shower *s, uint32_t lane, uint32_t *index) {
 	}
 	*index = at - 1;
 	return stream && first->end_ns > first->start_ns
-	           ? add_wait(s, lane, stream, several, first->start_ns, first->end_ns) : LK_OK;
+	           ? lk_show_wait(s, lane, stream, several, first->start_ns, first->end_ns) : LK_OK;
 }
 
 /* ---- files ---- */
 
-static const char *file_of(const shower *s, const lk_recorded_call *call) {
+static const char *file_of(const lk_shower *s, const lk_recorded_call *call) {
 	const lk_recorded_name *file = lk_recorded_find(&s->run->files, call->process, call->record.object);
 	if (!file) return "a file";
 	if (s->run->files.count <= SHOWN_FILES) return lk_capture_text(s->c, file->shown);
 	return "many files";
 }
 
-static lk_status add_file(shower *s, uint32_t lane, const lk_recorded_call *call) {
+static lk_status add_file(lk_shower *s, uint32_t lane, const lk_recorded_call *call) {
 	static const char *const words[LK_RECORD_KINDS] = {
 		[LK_RECORD_OPEN] = "open", [LK_RECORD_READ] = "read", [LK_RECORD_WRITE] = "write",
 		[LK_RECORD_SYNC] = "sync", [LK_RECORD_MAP] = "map",   [LK_RECORD_CLOSE] = "close"};
@@ -218,104 +194,24 @@ static lk_status add_file(shower *s, uint32_t lane, const lk_recorded_call *call
 	uint32_t name, event;
 	if (!word) return LK_OK;
 	snprintf(text, sizeof text, "file:%s %s", word, file_of(s, call));
-	LK_TRY(name_of(s, text, &name));
-	return add(s, LK_EVENT_NOTE, lane, name, r->start_ns, r->end_ns, 0, &event);
-}
-
-/* ---- connections ---- */
-
-static bool is_traffic(const shower *s, const lk_recorded_call *call) {
-	uint16_t kind = call->record.kind;
-	return !call->process && (kind == LK_RECORD_SENT || kind == LK_RECORD_RECEIVED) && !lk_recorded_by_pipe(s->run, call);
-}
-
-static lk_status sum_traffic(shower *s) {
-	double sum = 0;
-	for (size_t i = 0; i < s->run->calls.count; i++) {
-		const lk_recorded_call *call = &s->run->calls.at[i];
-		if (!is_traffic(s, call)) continue;
-		if (!lk_push(&s->traffic)) return lk_oom(s->err);
-		*lk_last(&s->traffic) = (traffic){call->record.start_ns, sum += (double)call->record.bytes};
-	}
-	return LK_OK;
-}
-
-/* Bytes until a moment. */
-static double carried(const shower *s, int64_t ns) {
-	size_t low = 0, high = s->traffic.count;
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		if (s->traffic.at[middle].ns <= ns) low = middle + 1;
-		else high = middle;
-	}
-	return low ? s->traffic.at[low - 1].bytes : 0;
-}
-
-/* Whether what the main thread does after this is to read a pipe. */
-static bool pipe_follows(const shower *s, uint32_t index) {
-	enum { LOOKED_AHEAD = 64 };
-	uint16_t thread = s->run->calls.at[index].record.thread;
-	for (size_t i = index + 1; i < s->run->calls.count && i < (size_t)index + LOOKED_AHEAD; i++) {
-		const lk_recorded_call *call = &s->run->calls.at[i];
-		if (call->process || call->record.thread != thread || call->record.kind == LK_RECORD_WAIT) continue;
-		return call->record.kind == LK_RECORD_RECEIVED && lk_recorded_by_pipe(s->run, call);
-	}
-	return false;
-}
-
-static bool is_wait(const shower *s, const lk_recorded_call *call) {
-	return !call->process && call->record.kind == LK_RECORD_WAIT && call->record.thread == s->run->main_thread;
-}
-
-static lk_status add_burst(shower *s, const lk_record_entry *r, uint16_t thread) {
-	uint32_t event, lane = lk_capture_lane(s->c, false, s->run->head.pid, thread);
-	int64_t end = r->end_ns > r->start_ns + 2 ? r->end_ns : r->start_ns + 2;
-	if (lane == LK_NONE) return s->run->strange++, LK_OK;
-	LK_TRY(add_work(s, lane, BLOCKING, s->sockets, r->start_ns, r->start_ns + 1, end, &event));
-	return add_note(s, event, r, LK_OP_COUNT, -1);
-}
-
-/* Traffic of all threads, and the main thread's waits for it, as one communication where they touch. */
-static lk_status add_traffic(shower *s) {
-	static const int64_t APART_NS = 200000;
-	lk_record_entry all = {.start_ns = -1};
-	uint16_t thread = 0;
-	for (size_t i = 0; i <= s->run->calls.count && s->traffic.count; i++) {
-		const lk_recorded_call *call = i < s->run->calls.count ? &s->run->calls.at[i] : NULL;
-		bool moves = call && is_traffic(s, call);
-		if (call && !moves && !(is_wait(s, call) && !pipe_follows(s, (uint32_t)i))) continue;
-		const lk_record_entry *r = call ? &call->record : NULL;
-		if (!r || all.start_ns < 0 || r->start_ns > all.end_ns + APART_NS) {
-			if (all.start_ns >= 0 && all.bytes) LK_TRY(add_burst(s, &all, thread));
-			if (r) all = (lk_record_entry){.start_ns = r->start_ns, .end_ns = r->end_ns};
-		}
-		if (!r) break;
-		if (r->end_ns > all.end_ns) all.end_ns = r->end_ns;
-		if (moves) all.bytes += r->bytes, thread = r->thread;
-	}
-	return LK_OK;
-}
-
-/* A call of the main thread that waits, or that moves bytes itself. */
-static lk_status add_waiting(shower *s, uint32_t lane, uint32_t index) {
-	const lk_recorded_call *call = &s->run->calls.at[index];
-	const lk_record_entry *r = &call->record;
-	uint32_t event;
-	bool pipe = r->kind == LK_RECORD_WAIT ? pipe_follows(s, index) : lk_recorded_by_pipe(s->run, call);
-	double bytes = r->kind == LK_RECORD_WAIT ? carried(s, r->end_ns) - carried(s, r->start_ns) : (double)r->bytes;
-	if (pipe) return add(s, LK_EVENT_NOTE, lane, s->from_pipe, r->start_ns, r->end_ns, 0, &event);
-	return bytes > 0 ? add_wait(s, lane, BLOCKING, false, r->start_ns, r->end_ns) : LK_OK;
+	LK_TRY(lk_show_name(s, text, &name));
+	return lk_show_event(s, LK_EVENT_NOTE, lane, name, r->start_ns, r->end_ns, 0, &event);
 }
 
 /* ---- all ---- */
 
-static lk_status add_call(shower *s, uint32_t lane, uint32_t *index) {
+static lk_status add_call(lk_shower *s, uint32_t lane, uint32_t *index) {
 	const lk_recorded_call *call = &s->run->calls.at[*index];
-	if (call->record.kind >= LK_RECORD_SENT)
-		return call->process || call->record.thread != s->run->main_thread ? LK_OK : add_waiting(s, lane, *index);
-	if (call->record.kind != LK_RECORD_COMM) return add_file(s, lane, call);
+	switch (call->record.kind) {
+	case LK_RECORD_COMM: break;
+	case LK_RECORD_SENT: case LK_RECORD_RECEIVED: case LK_RECORD_WAIT:
+		return call->process || call->record.thread != s->run->main_thread ? LK_OK : lk_show_waiting(s, lane, *index);
+	case LK_RECORD_DEVICE_CALL: return call->process ? LK_OK : lk_show_device_call(s, lane, call);
+	default: return add_file(s, lane, call);
+	}
 	if (call->process) return LK_OK; /* a forked child has no part in its parent's communication */
 	switch (call->record.comm.part) {
+	case LK_PART_ENQUEUE: return lk_show_enqueued(s, lane, call);
 	case LK_PART_WHOLE: return add_blocking(s, lane, call);
 	case LK_PART_POST: case LK_PART_START: return add_begin(s, lane, *index);
 	case LK_PART_DONE: return add_done(s, lane, index);
@@ -324,7 +220,7 @@ static lk_status add_call(shower *s, uint32_t lane, uint32_t *index) {
 }
 
 /* Calls of the main thread, and between them its own code; calls inside another one are not told. */
-static lk_status add_calls(shower *s) {
+static lk_status add_calls(lk_shower *s) {
 	lk_recorded_run *run = s->run;
 	int64_t cursor = 0;
 	uint32_t main = lk_capture_lane(s->c, false, run->head.pid, run->main_thread);
@@ -333,33 +229,34 @@ static lk_status add_calls(shower *s) {
 		const lk_record_entry *r = &call->record;
 		bool own = call->process == 0 && r->thread == run->main_thread;
 		uint32_t lane = own ? main : lk_capture_lane(s->c, false, (int64_t)run->head.pid + call->process, r->thread);
-		if (own && r->start_ns < cursor) continue;
+		if (r->kind == LK_RECORD_PROXY && !call->process) LK_TRY(lk_show_proxy(s, call));
+		if (r->kind == LK_RECORD_DEVICE_WORK || r->kind == LK_RECORD_PROXY || (own && r->start_ns < cursor)) continue;
 		if (lane == LK_NONE) {
 			run->strange++; /* of more threads than a capture has lanes */
 			continue;
 		}
-		if (own) LK_TRY(add_own_code(s, main, cursor, r->start_ns));
+		if (own && !s->device) LK_TRY(add_own_code(s, main, cursor, r->start_ns));
 		int64_t end = r->end_ns;
 		LK_TRY(add_call(s, lane, &i));
 		if (own) cursor = end > r->start_ns + 2 ? end : r->start_ns + 2;
 	}
-	return run->head.end_ns < cursor ? LK_OK : add_own_code(s, main, cursor, run->head.end_ns);
+	return run->head.end_ns < cursor || s->device ? LK_OK : add_own_code(s, main, cursor, run->head.end_ns);
 }
 
-static lk_status add_steps(shower *s) {
+static lk_status add_steps(lk_shower *s) {
 	uint32_t main = lk_capture_lane(s->c, false, s->run->head.pid, s->run->main_thread);
 	for (size_t i = 0; i + 1 < s->steps.begin.count; i++) {
 		char text[40];
 		uint32_t name, event;
 		snprintf(text, sizeof text, "ProfilerStep#%zu", i);
-		LK_TRY(name_of(s, text, &name));
-		LK_TRY(add(s, LK_EVENT_NOTE, main, name, s->steps.begin.at[i], s->steps.begin.at[i + 1], 0, &event));
+		LK_TRY(lk_show_name(s, text, &name));
+		LK_TRY(lk_show_event(s, LK_EVENT_NOTE, main, name, s->steps.begin.at[i], s->steps.begin.at[i + 1], 0, &event));
 	}
 	return LK_OK;
 }
 
 /* Groups by names that all their ranks have in common: "world", "ranks [0, 2]", with a number where several are alike. */
-static lk_status name_groups(shower *s) {
+static lk_status name_groups(lk_shower *s) {
 	lk_recorded_names *groups = &s->run->groups;
 	for (size_t i = 0; i < groups->count; i++) {
 		char text[120];
@@ -367,16 +264,20 @@ static lk_status name_groups(shower *s) {
 		int again = 1;
 		for (size_t k = i > LOOKED_BACK ? i - LOOKED_BACK : 0; k < i; k++)
 			again += groups->at[k].name == groups->at[i].name;
+		if (*ranks == '#') {
+			groups->at[i].shown = groups->at[i].name; /* its members are not known */
+			continue;
+		}
 		bool world = groups->at[i].size == s->run->head.world && again == 1 && strncmp(ranks, "[0", 2) == 0;
 		if (world) snprintf(text, sizeof text, "world");
 		else if (strlen(ranks) < 60) snprintf(text, sizeof text, again > 1 ? "ranks %s, #%d" : "ranks %s", ranks, again);
 		else snprintf(text, sizeof text, "%d ranks from %.20s#%d", groups->at[i].size, ranks, again);
-		LK_TRY(name_of(s, text, &groups->at[i].shown));
+		LK_TRY(lk_show_name(s, text, &groups->at[i].shown));
 	}
 	return LK_OK;
 }
 
-static void say(const shower *s) {
+static void say(const lk_shower *s) {
 	const lk_recorded_run *run = s->run;
 	if (run->dropped)
 		lk_capture_warn(s->c, "%llu calls found no room and are missing; record with a larger --max-mb",
@@ -385,41 +286,47 @@ static void say(const shower *s) {
 		lk_capture_warn(s->c, "%llu records are damaged, or of too many threads, and left out", (unsigned long long)run->strange);
 	if (run->head.seen & LK_RECORDED_URING)
 		lk_capture_warn(s->c, "the program uses io_uring; what it reads that way is not seen");
+	if (s->untimed)
+		lk_capture_warn(s->c, "of %llu communications on streams the times are not known; they are shown as calls of the host",
+		                (unsigned long long)s->untimed);
 	bool maps = false;
 	for (size_t i = 0; i < run->calls.count && !maps; i++) maps = run->calls.at[i].record.kind == LK_RECORD_MAP;
 	if (maps) lk_capture_warn(s->c, "the program maps files; what it reads that way is not seen");
 }
 
-static lk_status show(shower *s) {
+static lk_status show(lk_shower *s) {
 	lk_recorded_run *run = s->run;
 	lk_capture *c = s->c;
-	c->processor = true;
+	s->device = run->head.seen & (LK_RECORDED_DEVICE | LK_RECORDED_NCCL);
+	c->processor = !s->device;
 	c->rank = run->head.rank >= 0 && run->head.rank < 1 << 30 ? run->head.rank : -1;
 	c->world = run->head.world > 0 && run->head.world < 1 << 30 ? run->head.world : 0;
 	c->origin_ns = run->head.realtime_ns > 0 && run->head.realtime_ns < INT64_MAX / 2 ? run->head.realtime_ns : 0;
 	c->absolute = c->origin_ns > 0;
-	if (run->head.seen & LK_RECORDED_MPI) LK_TRY(name_of(s, "mpi", &c->backend));
-	LK_TRY(name_of(s, "own code", &s->own_code));
-	LK_TRY(name_of(s, "MPI_Wait, Synchronize", &s->synchronize));
-	LK_TRY(name_of(s, LK_SOCKETS, &s->sockets));
-	LK_TRY(name_of(s, "file:read from a pipe", &s->from_pipe));
-	LK_TRY(sum_traffic(s));
-	for (uint32_t i = 1; i < FLIGHTS + MOST_FLIGHTS; i++) s->stream[i] = lk_capture_lane(c, true, 0, i);
+	if (run->head.seen & LK_RECORDED_MPI) LK_TRY(lk_show_name(s, "mpi", &c->backend));
+	if (run->head.seen & LK_RECORDED_NCCL) LK_TRY(lk_show_name(s, "nccl", &c->backend));
+	LK_TRY(lk_show_name(s, "own code", &s->own_code));
+	LK_TRY(lk_show_name(s, "MPI_Wait, Synchronize", &s->synchronize));
+	LK_TRY(lk_show_name(s, LK_SOCKETS, &s->sockets));
+	LK_TRY(lk_show_name(s, "file:read from a pipe", &s->from_pipe));
+	for (uint32_t i = 1; i < LK_SHOWN_STREAMS; i++) s->stream[i] = lk_capture_lane(c, true, 0, i);
 	LK_TRY(name_groups(s));
 	LK_TRY(lk_recorded_find_steps(run, &s->steps, s->err));
 	LK_TRY(add_steps(s));
-	LK_TRY(add_traffic(s));
+	LK_TRY(lk_show_traffic(s));
+	LK_TRY(lk_show_prepare_device(s));
 	LK_TRY(add_calls(s));
 	say(s);
 	return LK_OK;
 }
 
 lk_status lk_recording_show(lk_recorded_run *run, lk_capture *c, lk_error *err) {
-	shower s = {.run = run, .c = c, .flight = calloc(run->calls.count + 1, sizeof *s.flight), .err = err};
+	lk_shower s = {.run = run, .c = c, .flight = calloc(run->calls.count + 1, sizeof *s.flight), .err = err};
 	lk_status status = s.flight ? show(&s) : lk_oom(err);
 	free(s.flight);
 	lk_vec_free(&s.traffic);
 	lk_vec_free(&s.steps.begin);
+	lk_show_free_device(&s);
 	return status;
 }
 

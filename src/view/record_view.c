@@ -9,6 +9,13 @@ enum { SHOWN = 16, SHOWN_FILES = 8 };
 static const char *seconds(double s, char out[32]) { return lk_format_seconds(s, out, 32); }
 static const char *bytes(double b, char out[32]) { return lk_format_bytes(b, out, 32); }
 
+static void print_network(const lk_record_process *p, FILE *out) {
+	char a[32], b[32], c[32];
+	if (p->network_wait_s + p->device_wait_s + p->peer_wait_s > 0)
+		fprintf(out, "    its network operations waited %s for the wire, %s for the device, %s for the other side\n",
+		        seconds(p->network_wait_s, a), seconds(p->device_wait_s, b), seconds(p->peer_wait_s, c));
+}
+
 static void print_process(const lk_record_process *p, FILE *out) {
 	char a[32], b[32];
 	if (p->rank >= 0) fprintf(out, "  rank %d of %d", p->rank, p->world);
@@ -22,7 +29,12 @@ static void print_process(const lk_record_process *p, FILE *out) {
 	if (p->reads)
 		fprintf(out, "; %llu reads, %s, %s", (unsigned long long)p->reads, bytes(p->read_bytes, a), seconds(p->read_s, b));
 	if (p->writes) fprintf(out, "; %llu writes, %s", (unsigned long long)p->writes, bytes(p->write_bytes, a));
+	if (p->device_calls)
+		fprintf(out, "; %llu calls of the device's runtime, %s waiting for it", (unsigned long long)p->device_calls,
+		        seconds(p->device_s, a));
+	if (p->work_s > 0) fprintf(out, "; %s of work on its streams", seconds(p->work_s, a));
 	fprintf(out, "%s\n", p->whole ? "" : "; ended by a signal or exec");
+	print_network(p, out);
 }
 
 static void print_file(const lk_record_file *f, FILE *out) {
@@ -79,7 +91,7 @@ static void print_overhead(const lk_record_answer *x, FILE *out) {
 	char a[32];
 	for (int i = 0; i < x->count; i++) {
 		const lk_record_process *p = &x->processes[i];
-		double calls = (double)(p->comms + p->reads + p->writes);
+		double calls = (double)(p->comms + p->reads + p->writes + p->device_calls);
 		double share = p->wall_s > 0 ? calls * p->cost_s / p->wall_s : 0;
 		if (share >= most) most = share, cost = p->cost_s;
 	}
