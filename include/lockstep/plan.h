@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 #include "lockstep/predict.h"

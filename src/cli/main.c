@@ -8,7 +8,7 @@
 #include "lockstep/catalogue.h"
 
 static const cli_command *const commands[] = {
-	&cli_predict,   &cli_explain,    &cli_replay,  &cli_whatif, &cli_diff, &cli_validate,
+	&cli_predict,   &cli_plan,       &cli_explain,    &cli_replay,  &cli_whatif, &cli_diff, &cli_validate,
 	&cli_calibrate, &cli_collective, &cli_compile, &cli_record, &cli_devices, &cli_models,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

@@ -106,8 +106,8 @@ const lk_constants *lk_bounder_constants(lk_bounder *b, int stack, const lk_job 
 
 /* `job` completed. */
 lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err);
-/* The end of the step on the first and on the last stage: `before` what is left to reduce, `after` from the gradient norm's
- * all-reduce on, seconds. */
+/* The end of the step on the first and on the last stage, seconds: `before` what is left to reduce, `after` from the gradient
+ * norm's all-reduce on, for which all stages wait; with the optimizer on the host all of it is `before`. */
 typedef struct lk_tail {
 	double before[2], after[2];
 } lk_tail;
@@ -161,6 +161,8 @@ int lk_plan_top(const lk_plan_request *request);
 /* layout_answer.c */
 lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked, const lk_space *space, const lk_hunt *hunt,
                           lk_arena *arena, lk_plan_count *out, lk_error *err);
+/* layout_plan.c: where texts of a plan live. */
+lk_arena *lk_plan_arena(const lk_plan *plan);
 void lk_answer_pareto(lk_plan_count *counts, int count);
 
 #endif

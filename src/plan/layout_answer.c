@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/profile.h"
 #include "ask/range.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "model/job_parts.h"
+#include "model/launch.h"
 #include "model/schedule.h"
 #include "plan/layout.h"
 
@@ -55,6 +57,15 @@ static void fill_speed(const lk_plan_request *request, lk_plan_choice *out, cons
 	out->gpu_hours = out->days * 24 * job->gpus;
 }
 
+/* The command that predicts a choice: its launch line of Megatron-LM states network and layout. */
+static const char *reproduce(const lk_plan_request *request, const lk_job *job, lk_arena *arena) {
+	const char *line = lk_launch_write(arena, job);
+	const char *cluster = request->job.cluster ? lk_shell_quote(arena, request->job.cluster) : NULL;
+	if (!line) return NULL;
+	if (request->job.cluster) return cluster ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s", cluster, job->gpus, line) : NULL;
+	return lk_arena_printf(arena, "lockstep predict --gpu %s -- %s", request->job.gpu, line);
+}
+
 static lk_status fill_choice(const lk_plan_request *request, const lk_space *space, const lk_ranked *ranked, lk_arena *arena,
                              lk_plan_choice *out, lk_error *err) {
 	lk_step step;
@@ -65,7 +76,8 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 	out->job = job, out->exact_s = NAN;
 	fill_degrees(out, job);
 	out->layout = lk_layout_text(arena, job);
-	if (!out->layout) return lk_oom(err);
+	out->reproduce = reproduce(request, job, arena);
+	if (!out->layout || !out->reproduce) return lk_oom(err);
 	lk_status status = lk_step_ask(job, space->cluster, &options, &step, err);
 	if (status == LK_OK) {
 		fill_speed(request, out, job, space->cluster, &step, arena);
@@ -126,13 +138,11 @@ static const char *why_not(lk_arena *arena, const lk_plan_choice *c, const lk_pl
 
 /* ---- exact, sensitivity ---- */
 
-static const struct {
-	const char *name;
-} costs[] = {{"compute"}, {"memory bandwidth"}, {"network"}, {"links inside a node"}};
-enum { COSTS = sizeof costs / sizeof *costs, WAYS = 2 };
+enum { COMPUTE, MEMORY, NETWORK, LINKS, COSTS, WAYS = 2 };
+static const char *const costs[COSTS] = {"compute", "memory bandwidth", "network", "links inside a node"};
 static const double factors[WAYS] = {0.9, 1.1};
 
-/* The cluster with one rate changed. */
+/* The cluster with one rate changed. That of compute is not among them: the constants of products and attention hold it. */
 static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int cost, double factor, lk_cluster *out, lk_error *err) {
 	*out = *from;
 	out->node = LK_ARRAY(arena, lk_node, from->groups);
@@ -143,16 +153,10 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 		*node = from->node[g];
 		devices[g] = *node->device;
 		node->device = &devices[g];
-		if (cost == 0) {
-			for (int d = 0; d < LK_DTYPES; d++) devices[g].peak_flops[d] *= factor;
-			devices[g].vector_flops *= factor, devices[g].gemm_flops *= factor;
-		} else if (cost == 1) {
-			devices[g].memory_rate *= factor, devices[g].stream_rate *= factor;
-		} else if (cost == 2) {
-			node->nic_rate *= factor;
-		} else {
-			node->intra_rate *= factor;
-		}
+		if (cost == COMPUTE) devices[g].gemm_flops *= factor; /* of devices that were measured */
+		if (cost == MEMORY) devices[g].memory_rate *= factor, devices[g].stream_rate *= factor;
+		if (cost == NETWORK) node->nic_rate *= factor;
+		if (cost == LINKS) node->intra_rate *= factor;
 	}
 	return LK_OK;
 }
@@ -179,8 +183,14 @@ static lk_status try_changed(void *context, size_t i, void *result, lk_error *er
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
 	lk_step step = {0};
-	lk_step_options options = {.bare = true};
+	lk_constants constants;
+	lk_step_options options = {.bare = true, .constants = &constants};
 	int choice = (int)(i / (COSTS * WAYS)), cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
+	lk_profile_constants(r->choices[choice].job, &constants);
+	if (cost == COMPUTE) {
+		constants.gemm_efficiency *= factors[way];
+		constants.attention_forward *= factors[way], constants.attention_backward *= factors[way];
+	}
 	lk_status status = changed_cluster(&arena, r->space->cluster, cost, factors[way], &cluster, err);
 	if (status == LK_OK) status = lk_step_ask(r->choices[choice].job, &cluster, &options, &step, err);
 	*(double *)result = status == LK_OK ? step.step_s : NAN;
@@ -208,7 +218,7 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 	if (!seconds || !rows) return lk_oom(err);
 	LK_TRY(lk_plan_share(request, tasks, sizeof *seconds, try_changed, &r, seconds, err));
 	for (size_t i = 0; i < each; i++) {
-		rows[i] = (lk_plan_sensitivity){.cost = costs[i / WAYS].name, .factor = factors[i % WAYS], .step_time_s = seconds[i]};
+		rows[i] = (lk_plan_sensitivity){.cost = costs[i / WAYS], .factor = factors[i % WAYS], .step_time_s = seconds[i]};
 		for (int c = 1; c < out->choice_count; c++)
 			if (seconds[(size_t)c * each + i] < seconds[(size_t)rows[i].best * each + i]) rows[i].best = c;
 	}

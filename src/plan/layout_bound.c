@@ -28,12 +28,12 @@ typedef struct lie {
 	int *first, *count;      /* [places] layers */
 	int *place;              /* [stages * chunks] */
 	int stage[SEEN];
-	int *ahead[SEEN];        /* [chunks] forward passes before the first backward pass */
+	int *ahead[SEEN];        /* [chunks] forward passes before any backward pass begins */
 } lie;
 
 typedef struct body {
 	double s, floor_s;       /* of compute and what blocks it; of launches and traffic */
-	double end_s[2];         /* s of the first and of the last stage */
+	double end_s[2];         /* when the last pass of the first and of the last stage ends */
 	double held[SEEN];
 	bool known;
 } body;
@@ -77,7 +77,7 @@ static lk_status count_ahead(lie *l, int which, lk_arena *arena, lk_error *err) 
 	l->ahead[which] = LK_ARRAY(arena, int, job->vp);
 	if (!l->ahead[which]) return lk_oom(err);
 	LK_TRY(lk_schedule_get(job->schedule)->order(&shape, l->stage[which], &slots, err));
-	for (size_t i = 0; i < slots.count && slots.at[i].pass == LK_PASS_F; i++) l->ahead[which][slots.at[i].chunk]++;
+	for (size_t i = 0; i < slots.count && slots.at[i].pass == LK_PASS_F && !slots.at[i].pair; i++) l->ahead[which][slots.at[i].chunk]++;
 	lk_vec_free(&slots);
 	return LK_OK;
 }
@@ -187,15 +187,17 @@ static lk_status find_body(const lie *l, const lk_parts *parts, const lk_job *jo
 			host += at[k].host_s, traffic += at[k].traffic_s;
 		}
 		double s_body = times * work;
-		if (!dual) s_body += way_in[lowest] + (drains(job) ? way_back[lowest] : 0);
-		out->s = fmax(out->s, s_body);
+		if (!dual) s_body += way_in[lowest];
+		if (lowest > 0 && waits_s(l, job, lowest, parts->message_s) > 0) s_body -= parts->message_s; /* is in way_in */
 		if (s == 0) out->end_s[0] = s_body;
 		out->end_s[1] = s_body;
+		out->s = fmax(out->s, s_body + (drains(job) ? way_back[lowest] : 0));
 		out->floor_s = fmax(out->floor_s, times * fmax(host, traffic));
 	}
 	for (int i = 0; i < SEEN; i++)
 		for (int c = 0; c < l->chunks; c++)
 			out->held[i] += l->ahead[i][c] * at[l->place[l->stage[i] * l->chunks + c]].saved;
+	if (drains(job)) out->end_s[0] = out->s; /* what goes back ends there */
 	out->known = true;
 	return LK_OK;
 }

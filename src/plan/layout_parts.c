@@ -227,10 +227,11 @@ static lk_status tail_of(pricer *p, int stage, double *before, double *after, lk
 	(void)err;
 	LK_TRY(lk_build_tail_block(&p->builder, stage, &block));
 	const lk_block *b = &p->graph->blocks.at[block];
-	uint32_t meeting = b->begin;
+	uint32_t meeting = p->builder.job->offload_optimizer ? b->end : b->begin; /* the host waits for no norm */
 	for (uint32_t op = b->begin; op < b->end; op++)
-		if (p->graph->ops.kind[op] == LK_OP_ALLREDUCE && p->graph->ops.group[op] == LK_GROUP_MODEL) meeting = op;
-	*before = span_of(p, b->begin, meeting).chain_s;
+		if (meeting != b->end && p->graph->ops.kind[op] == LK_OP_ALLREDUCE && p->graph->ops.group[op] == LK_GROUP_MODEL) meeting = op;
+	span first = span_of(p, b->begin, meeting);
+	*before = meeting == b->end ? first.end_s : first.chain_s;
 	*after = span_of(p, meeting, b->end).end_s;
 	return LK_OK;
 }

@@ -156,6 +156,10 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 	return status;
 }
 
+lk_arena *lk_plan_arena(const lk_plan *plan) {
+	return &((work *)plan->memory_owner)->arena;
+}
+
 void lk_plan_free(lk_plan *plan) {
 	if (!plan) return;
 	work *w = plan->memory_owner;

@@ -401,12 +401,18 @@ static int most_layers(const lk_job *job) {
 	return first > second ? first : second;
 }
 
+/* Megatron-LM's selective recomputation is that of the core of attention, which fused kernels do anyway. */
+static bool selects_nothing(const lk_job *job) {
+	return lk_job_like_megatron(job) && job->attn_kernel == LK_KERNEL_FLASH && !job->recompute_mlp;
+}
+
 /* Values of the axis, and quarters of a chunk's layers. */
 static void recompute_ways(const lk_space *s, const lk_job *job, lk_axis *out) {
 	memset(out, 0, sizeof *out);
 	int most = most_layers(job);
+	bool same = !s->recompute.said && selects_nothing(job);
 	for (int i = 0; i < s->recompute.count; i++)
-		if (s->recompute.at[i] <= 16 + most) add(out, s->recompute.at[i]);
+		if (s->recompute.at[i] <= 16 + most && !(same && s->recompute.at[i] == LK_RECOMPUTE_SELECTIVE)) add(out, s->recompute.at[i]);
 	if (!s->recompute_quarters || !lk_job_like_megatron(job) || job->vp > 1) return;
 	for (int quarter = 1; quarter < 4; quarter++)
 		if (most * quarter / 4 > 0 && most * quarter / 4 < most) add(out, 16 + most * quarter / 4);
