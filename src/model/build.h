@@ -9,6 +9,10 @@
 /* The step graph of a completed job. */
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);
 
+struct lk_builder;
+/* A builder whose graph has the job's ranks and no programs: for those who want single blocks. `job` and `err` are kept. */
+void lk_build_begin(struct lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *err);
+
 /* ---- inside build_*.c ---- */
 
 /* What decides how a layer looks; layers alike share their blocks. */
