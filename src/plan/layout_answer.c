@@ -57,10 +57,21 @@ static void fill_speed(const lk_plan_request *request, lk_plan_choice *out, cons
 	out->gpu_hours = out->days * 24 * job->gpus;
 }
 
+/* Convolution nets have no launch line: their layout is the batch of a GPU, and what is sharded and recomputed. */
+static const char *reproduce_convnet(const lk_plan_request *request, const lk_job *job, const char *cluster, lk_arena *arena) {
+	static const char *const recompute[] = {"none", "selective", "full"};
+	const char *model = lk_shell_quote(arena, request->job.model ? request->job.model : job->model.name);
+	if (!model || (request->job.cluster && !cluster)) return NULL;
+	return lk_arena_printf(arena, "lockstep predict --model %s --%s %s --gpus %d --mbs %d --gbs %d --dtype %s --zero %d --recompute %s "
+	                       "--stack %s", model, cluster ? "cluster" : "gpu", cluster ? cluster : request->job.gpu, job->gpus, job->mbs,
+	                       job->gbs, lk_dtype_name(job->dtype), (int)job->sharding, recompute[job->recompute], job->stack);
+}
+
 /* The command that predicts a choice: its launch line of Megatron-LM states network and layout. */
 static const char *reproduce(const lk_plan_request *request, const lk_job *job, lk_arena *arena) {
-	const char *line = lk_launch_write(arena, job);
 	const char *cluster = request->job.cluster ? lk_shell_quote(arena, request->job.cluster) : NULL;
+	if (job->model.network == LK_NET_CONV) return reproduce_convnet(request, job, cluster, arena);
+	const char *line = lk_launch_write(arena, job);
 	if (!line) return NULL;
 	if (request->job.cluster) return cluster ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s", cluster, job->gpus, line) : NULL;
 	return lk_arena_printf(arena, "lockstep predict --gpu %s -- %s", request->job.gpu, line);

@@ -157,6 +157,7 @@ static void add_part(lk_layer_part *sum, const lk_layer_part *part) {
 /* Layers alike stand together: blocks are asked for where one differs from the one before. */
 static bool like_before(const lk_model *m, int layer) {
 	if (layer == 0 || (m->network == LK_NET_ENCDEC && layer == m->layers)) return false;
+	if (m->network == LK_NET_CONV) return lk_convnet_unit(m, layer).kind == lk_convnet_unit(m, layer - 1).kind;
 	return lk_model_is_moe(m, layer) == lk_model_is_moe(m, layer - 1) && lk_model_window(m, layer) == lk_model_window(m, layer - 1);
 }
 

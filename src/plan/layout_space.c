@@ -104,7 +104,7 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 static lk_status read_stacks(const lk_plan_request *r, const lk_job *base, lk_space *out, lk_error *err) {
 	const char *text = r->stack ? r->stack : base->stack[0] ? base->stack : NULL;
 	char item[32];
-	if (!text) text = "megatron,fsdp";
+	if (!text) text = base->model.network == LK_NET_CONV ? "ddp,fsdp" : "megatron,fsdp";
 	while (next_item(&text, item, sizeof item)) {
 		LK_TRY(lk_request_check_stack(item, err));
 		if (out->stack_count == LK_STACKS) return lk_fail(err, LK_ERR_INPUT, "--stack", "more than %d names", LK_STACKS);
