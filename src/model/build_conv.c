@@ -64,14 +64,20 @@ static double kept(const lk_builder *b, const lk_conv *c) {
 
 static void conv_forward(lk_builder *b, const lk_conv *c) {
 	product(b, c, "conv", pixels_out(b, c), c->out / c->groups, c->in / c->groups * window(c));
-	if (b->model->conv.norm) stream(b, LK_OP_NORM, "batch_norm", elements_out(b, c), 3);
+	if (b->model->conv.norm) {
+		stream(b, LK_OP_NORM, "batch_norm_statistics", elements_out(b, c), 1);
+		stream(b, LK_OP_ELEMENTWISE, "batch_norm", elements_out(b, c), 2);
+	}
 	if (activates(b, c)) stream(b, LK_OP_ELEMENTWISE, "activation", elements_out(b, c), 2);
 	lk_build_save(b, kept(b, c), LK_OWN_ACTIVATIONS);
 }
 
 static void conv_backward(lk_builder *b, const lk_conv *c, bool input) {
 	if (activates(b, c)) stream(b, LK_OP_ELEMENTWISE, "activation_grad", elements_out(b, c), 3);
-	if (b->model->conv.norm) stream(b, LK_OP_NORM, "batch_norm_grad", elements_out(b, c), 5);
+	if (b->model->conv.norm) {
+		stream(b, LK_OP_NORM, "batch_norm_sums", elements_out(b, c), 2);
+		stream(b, LK_OP_ELEMENTWISE, "batch_norm_grad", elements_out(b, c), 3);
+	}
 	if (input) product(b, c, "conv_input_grad", pixels_out(b, c), c->in / c->groups * window(c), c->out / c->groups);
 	product(b, c, "conv_weight_grad", c->out / c->groups, c->in / c->groups * window(c), pixels_out(b, c));
 	lk_build_scratch(b, b->bytes * (elements_in(b, c) + elements_out(b, c)), LK_OWN_WORKSPACE);
