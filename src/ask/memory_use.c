@@ -60,17 +60,29 @@ static const lk_device *smallest_device(const lk_cluster *cluster, int64_t first
 	return least ? least : cluster->node[0].device;
 }
 
+double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ranks *ranks, int stage, double resident,
+                       double held, double *usable) {
+	int64_t chains = ranks->chains;
+	const lk_device *device = smallest_device(cluster, stage * chains, (stage + 1) * chains);
+	double always = resident + workspace_bytes(job, device);
+	lk_memory m = {.resident = always, .peak = always + held};
+	*usable = device->memory_bytes;
+	return reserved_bytes(&m) + context_bytes(device) + nccl_bytes(ranks);
+}
+
 lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err) {
 	int64_t chains = out->graph->ranks.chains;
 	out->memory = LK_ARRAY(&out->arena, lk_stage_use, job->pp);
 	if (!out->memory) return lk_oom(err);
+	lk_swing *swings = lk_memory_swings(&out->arena, out->graph);
+	if (!swings) return lk_oom(err);
 	lk_memory_band band = {0}; /* measured for Megatron-LM alone */
 	if (lk_job_like_megatron(job) && job->model.image == 0) band = lk_memory_band_known(lk_memory_class(&job->model));
 	for (int s = 0; s < job->pp; s++) {
 		lk_stage_use *use = &out->memory[s];
 		const lk_device *device = smallest_device(cluster, s * chains, (s + 1) * chains);
 		out->graph->programs.at[s].resident[LK_OWN_WORKSPACE] = workspace_bytes(job, device);
-		use->walk = lk_memory_walk(out->graph, (uint32_t)s);
+		use->walk = lk_memory_walk_with(out->graph, swings, (uint32_t)s);
 		lk_memory_band_apply(&band, use->walk.peak, &use->low, &use->high);
 		use->reserved = reserved_bytes(&use->walk);
 		use->context = context_bytes(device);

@@ -16,6 +16,9 @@
 static const char *model_line(lk_arena *arena, const lk_model *m) {
 	char params[32], active[32] = "";
 	lk_format_count(lk_model_params(m), params, sizeof params);
+	if (m->network == LK_NET_CONV)
+		return lk_arena_printf(arena, "%s, %s: %s parameters, %d blocks, images of %d x %d, %d classes, %.1f G multiply-adds an image", m->name,
+		                       m->family, params, m->layers, m->image, m->image, m->conv.classes, lk_convnet_macs(m) / 1e9);
 	if (m->experts > 0) {
 		char count[32];
 		snprintf(active, sizeof active, " (%s active)",

@@ -126,16 +126,14 @@ static void fill_speed(lk_prediction *p, const lk_job *job, const lk_cluster *cl
 									mixed ? "mean of the GPUs" : cluster->node[0].device->label);
 }
 
-/* Share of time that does useful work when the job fails every `mtbf` and loses half a checkpoint interval each time;
- * writing a checkpoint is taken as one minute, restarting as ten (Young 1974, first order). */
-static double goodput(double mtbf_hours, double checkpoint_minutes) {
+double lk_goodput(double mtbf_hours, double checkpoint_minutes) {
 	double interval = checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * 60 * mtbf_hours * 3600);
 	double lost = 60 / interval + (interval / 2 + 600) / (mtbf_hours * 3600);
 	return lost < 1 ? 1 - lost : 0;
 }
 
 static void fill_training(lk_prediction *p, const lk_predict_request *r, const lk_step *step, const lk_job *job) {
-	p->goodput = r->mtbf_hours > 0 ? goodput(r->mtbf_hours, r->checkpoint_minutes) : 0;
+	p->goodput = r->mtbf_hours > 0 ? lk_goodput(r->mtbf_hours, r->checkpoint_minutes) : 0;
 	double per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
 	if (r->tokens <= 0 || per_step <= 0) return;
 	double seconds = r->tokens / per_step * step->step_s / (r->mtbf_hours > 0 && p->goodput > 0 ? p->goodput : 1);

@@ -8,4 +8,9 @@
 /* Owned by the prediction. */
 const lk_step *lk_prediction_step(const lk_prediction *prediction);
 
+/* Share of time that does useful work when the job fails every `mtbf_hours` and loses half a checkpoint interval each time;
+ * writing a checkpoint is taken as one minute, restarting as ten (Young 1974, first order). 0: none is left. Checkpoints are
+ * `checkpoint_minutes` apart; 0: as far as is best. */
+double lk_goodput(double mtbf_hours, double checkpoint_minutes);
+
 #endif

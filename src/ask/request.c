@@ -209,7 +209,7 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 	return take_name(&unused, stack, names, "--stack", err);
 }
 
-lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err) {
+lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	int launched = 0;
 	LK_TRY(read_launch(arena, request, out, &launched, err));
@@ -223,5 +223,10 @@ lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk
 		lk_fail(err, LK_ERR_INPUT, "launch line", "it does not state the size of the vocabulary");
 		return lk_hint(err, "add --vocab-size N to it, or name the network with --model");
 	}
+	return LK_OK;
+}
+
+lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err) {
+	LK_TRY(lk_request_take(arena, request, out, err));
 	return lk_job_complete(&out->job, &out->cluster, err);
 }

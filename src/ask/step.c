@@ -74,7 +74,7 @@ static bool folds(const lk_step_options *options, const lk_graph *graph) {
 }
 
 lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_error *err) {
-	LK_TRY(choose_records(options, out, err));
+	if (!options->bare) LK_TRY(choose_records(options, out, err));
 	if (folds(options, out->graph)) LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
 	lk_sim_options run = {
 		.contention = !options->no_contention,
@@ -90,6 +90,7 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run, &out->sim, err));
 	out->simulation_s = now_s() - start;
 	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
+	if (options->bare) return LK_OK;
 	for (uint32_t s = 0; s < out->graph->ranks.stages; s++)
 		out->executed_flops += program_flops(out->graph, s) * out->graph->ranks.chains;
 	return split_time(out, err);
@@ -98,12 +99,13 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
 						   lk_error *err) {
 	lk_constants constants;
-	lk_profile_constants(job, &constants);
+	if (!options->constants) lk_profile_constants(job, &constants);
 	lk_cost_options costing = {
 		.constants = options->constants ? options->constants : &constants,
 		.cuda_graphs = job->cuda_graphs == LK_ON,
 		.compiled = job->compile,
 		.experts_eager = job->graph_experts != LK_ON,
+		.cache = options->cache,
 	};
 	LK_TRY(lk_costs_build(&out->arena, out->graph, cluster, &costing, &out->costs, err));
 	return lk_step_simulate(options, out, err);
@@ -115,7 +117,8 @@ lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_ste
 	LK_TRY(lk_build_graph(job, &out->graph, err));
 	if (job->max_connections == 1) LK_TRY(lk_graph_one_queue(out->graph, err));
 	LK_TRY(lk_memory_ask(job, cluster, out, err));
-	return options->memory_only ? LK_OK : ask_times(job, cluster, options, out, err);
+	bool enough = options->memory_only || (options->bare && !lk_step_fits(out));
+	return enough ? LK_OK : ask_times(job, cluster, options, out, err);
 }
 
 void lk_step_free(lk_step *step) {

@@ -21,6 +21,8 @@ typedef struct lk_step_options {
 	const uint32_t *record;      /* more ranks to record than the first of each stage */
 	uint32_t record_count;
 	bool memory_only;            /* no times: does it fit? */
+	bool bare;                   /* for searches: no times where it does not fit; no events, no breakdown */
+	lk_cost_cache *cache;        /* NULL: none */
 	const lk_constants *constants; /* NULL: the defaults */
 } lk_step_options;
 
@@ -47,6 +49,9 @@ typedef struct lk_step {
 	double usable;               /* bytes of its smallest device */
 	double executed_flops;       /* of all ranks */
 } lk_step;
+
+/* Whether every stage has room. */
+static inline bool lk_step_fits(const lk_step *step) { return step->memory[step->fullest].total <= step->usable; }
 
 /* Answers; `out` is to be freed with lk_step_free in every case. */
 lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out, lk_error *err);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include "lockstep/error.h"
 #include "lockstep/options.h"
+#include "lockstep/plan.h"
 
 /* Exit statuses: 0 done, or it fits; 1 it does not fit; 2 the input is wrong or the system refused. */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_WRONG = 2 };
@@ -14,8 +15,12 @@ typedef struct cli_command {
 	int (*run)(lk_args *args);
 } cli_command;
 
-extern const cli_command cli_predict, cli_explain, cli_diff, cli_replay, cli_whatif, cli_validate, cli_calibrate, cli_collective,
-	cli_compile, cli_record, cli_stalls, cli_compose, cli_devices, cli_models;
+extern const cli_command cli_predict, cli_plan, cli_explain, cli_replay, cli_whatif, cli_diff, cli_validate,
+	cli_calibrate, cli_collective, cli_compile, cli_record, cli_stalls, cli_compose, cli_rent, cli_machines,
+	cli_jobs, cli_devices, cli_models;
+
+/* `plan` by this process, or by one of a team of which one speaks. */
+int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);

@@ -76,10 +76,18 @@ typedef struct lk_costs {
 	uint16_t *variant_of;    /* [stages * chains], by rank (lk_rank_of); NULL when there is only one variant */
 } lk_costs;
 
+/* What was asked before, for searches that ask many jobs on one cluster (cache.c): costs by what they depend on, and which
+ * kinds of places a layout of ranks has. Constants, nodes and clusters are told apart by address, so they must stay where
+ * they are while the cache lives. Not thread-safe: one cache, one thread. */
+typedef struct lk_cost_cache lk_cost_cache;
+lk_cost_cache *lk_cost_cache_new(void); /* NULL when memory is out */
+void lk_cost_cache_free(lk_cost_cache *cache);
+
 /* Choices of the job that costs depend on. */
 typedef struct lk_cost_options {
 	const lk_constants *constants;
 	bool cuda_graphs, compiled, experts_eager;
+	lk_cost_cache *cache;    /* NULL: none */
 } lk_cost_options;
 
 /* Fills `out` for all ranks of the graph on the cluster; memory from the arena. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "cost/cache.h"
 #include "cost/cost.h"
 
 enum { MOST_VARIANTS = 4096 };
@@ -321,11 +322,10 @@ static lk_group_shape group_shape(const lk_table_builder *t, const lk_signature 
 	};
 }
 
-static void cost_variant(const lk_table_builder *t, const lk_signature *s, lk_cost *out) {
-	lk_group_shape groups[LK_GROUPS];
+/* `groups` is of LK_GROUPS. */
+static lk_cost_site site_of(const lk_table_builder *t, const lk_signature *s, lk_group_shape *groups) {
 	for (int kind = 0; kind < LK_GROUPS; kind++) groups[kind] = group_shape(t, s, kind);
-	for (size_t i = 0; i < t->graph->teams.count; i++) t->teams[i] = team_shape(t, &t->graph->teams.at[i], s->team_chain);
-	lk_cost_site site = {
+	return (lk_cost_site){
 		.constants = t->options->constants,
 		.node = s->node,
 		.groups = groups,
@@ -336,19 +336,34 @@ static void cost_variant(const lk_table_builder *t, const lk_signature *s, lk_co
 		.compiled = t->options->compiled,
 		.experts_eager = t->options->experts_eager,
 	};
-	for (uint32_t op = 0; op < t->graph->ops.count; op++) out[op] = lk_cost_op(t->graph, op, &site);
 }
 
-static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_error *err) {
+static void cost_site(const lk_table_builder *t, const lk_cost_site *site, lk_cost *out) {
+	for (uint32_t op = 0; op < t->graph->ops.count; op++) out[op] = lk_cost_cached(t->options->cache, t->graph, op, site);
+}
+
+static void cost_variant(const lk_table_builder *t, const lk_signature *s, lk_cost *out) {
+	lk_group_shape groups[LK_GROUPS];
+	for (size_t i = 0; i < t->graph->teams.count; i++) t->teams[i] = team_shape(t, &t->graph->teams.at[i], s->team_chain);
+	lk_cost_site site = site_of(t, s, groups);
+	cost_site(t, &site, out);
+}
+
+/* Kinds of places, and the place of each rank. */
+static lk_status find_places(lk_table_builder *t, lk_arena *arena, uint16_t **variant_of, lk_error *err) {
 	const lk_ranks *r = &t->graph->ranks;
-	out->variant_of = LK_ARRAY(arena, uint16_t, r->world);
-	if (!out->variant_of) return lk_oom(err);
+	*variant_of = LK_ARRAY(arena, uint16_t, r->world);
+	if (!*variant_of) return lk_oom(err);
 	place_ranks(t, r->world);
 	uint64_t *key = LK_ARRAY(arena, uint64_t, r->chains), *across = LK_ARRAY(arena, uint64_t, r->chains);
 	uint32_t *team_chain = LK_ARRAY(arena, uint32_t, r->chains);
 	t->teams = LK_ARRAY(arena, lk_group_shape, t->graph->teams.count);
 	if (!key || !across || !team_chain || !t->teams) return lk_oom(err);
-	LK_TRY(find_variants(t, out->variant_of, key, across, team_chain, err));
+	return find_variants(t, *variant_of, key, across, team_chain, err);
+}
+
+static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_error *err) {
+	LK_TRY(find_places(t, arena, &out->variant_of, err));
 	out->variants = (uint32_t)t->count;
 	out->ops = t->graph->ops.count;
 	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);
@@ -358,19 +373,86 @@ static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_e
 	return LK_OK;
 }
 
-lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
-						 const lk_cost_options *options, lk_costs *out, lk_error *err) {
+static lk_status begin(lk_table_builder *t, const lk_graph *graph, const lk_cluster *cluster,
+                       const lk_cost_options *options, lk_error *err) {
 	if (cluster->groups > 255) return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
 	uint32_t world = graph->ranks.world;
-	lk_table_builder t = {.graph = graph, .cluster = cluster, .options = options};
-	t.stage_step = graph->traced ? 1 : graph->ranks.chains;
-	t.chain_step = graph->traced ? graph->ranks.stages : 1;
-	t.node_of = malloc(world * sizeof *t.node_of);
-	t.kind_of = malloc(world);
-	lk_status status = t.node_of && t.kind_of ? build(&t, arena, out, err) : lk_oom(err);
-	free(t.node_of);
-	free(t.kind_of);
-	free(t.known);
-	lk_vec_free(&t.team_classes);
+	*t = (lk_table_builder){.graph = graph, .cluster = cluster, .options = options};
+	t->stage_step = graph->traced ? 1 : graph->ranks.chains;
+	t->chain_step = graph->traced ? graph->ranks.stages : 1;
+	t->node_of = malloc(world * sizeof *t->node_of);
+	t->kind_of = malloc(world);
+	return t->node_of && t->kind_of ? LK_OK : lk_oom(err);
+}
+
+static void end(lk_table_builder *t) {
+	free(t->node_of);
+	free(t->kind_of);
+	free(t->known);
+	lk_vec_free(&t->team_classes);
+}
+
+/* Places as sites, in the cache's memory. */
+static lk_status keep_sites(lk_table_builder *t, lk_cost_cache *cache, const lk_cost_sites **out, lk_error *err) {
+	lk_arena *arena, scratch = LK_ARENA_INIT;
+	uint16_t *variant_of;
+	lk_status status = find_places(t, &scratch, &variant_of, err);
+	lk_cost_sites *sites = NULL;
+	if (status == LK_OK) {
+		sites = lk_cost_cache_add_sites(cache, t->graph, t->cluster, t->options, &arena);
+		if (!sites) status = lk_oom(err);
+	}
+	lk_group_shape *groups = NULL;
+	if (status == LK_OK) {
+		sites->at = LK_ARRAY(arena, lk_cost_site, t->count);
+		groups = LK_ARRAY(arena, lk_group_shape, t->count * LK_GROUPS);
+		if (t->count > 1) sites->variant_of = LK_ARRAY(arena, uint16_t, t->graph->ranks.world);
+		if (!sites->at || !groups || (t->count > 1 && !sites->variant_of)) status = lk_oom(err);
+	}
+	if (status == LK_OK) {
+		t->teams = NULL;
+		sites->count = (uint32_t)t->count;
+		for (size_t v = 0; v < t->count; v++) sites->at[v] = site_of(t, &t->known[v], groups + v * LK_GROUPS);
+		if (t->count > 1) memcpy(sites->variant_of, variant_of, t->graph->ranks.world * sizeof *variant_of);
+		*out = sites;
+	}
+	lk_arena_free(&scratch);
+	return status;
+}
+
+lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
+                             const lk_cost_options *options, const lk_cost_sites **out, lk_error *err) {
+	*out = lk_cost_cache_sites(cache, graph, cluster, options);
+	if (*out && (*out)->count > 0) return LK_OK;
+	lk_table_builder t;
+	lk_status status = begin(&t, graph, cluster, options, err);
+	if (status == LK_OK) status = keep_sites(&t, cache, out, err);
+	end(&t);
+	return status;
+}
+
+/* The table by what the cache knows of the places. The cache's memory lives longer than the table. */
+static lk_status build_cached(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
+                              const lk_cost_options *options, lk_costs *out, lk_error *err) {
+	const lk_cost_sites *sites;
+	lk_table_builder t = {.graph = graph, .options = options};
+	LK_TRY(lk_cost_sites_find(options->cache, graph, cluster, options, &sites, err));
+	out->variants = sites->count;
+	out->ops = graph->ops.count;
+	out->variant_of = sites->variant_of;
+	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);
+	if (!out->at) return lk_oom(err);
+	for (uint32_t v = 0; v < out->variants; v++) cost_site(&t, &sites->at[v], &out->at[(size_t)v * out->ops]);
+	return LK_OK;
+}
+
+lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
+						 const lk_cost_options *options, lk_costs *out, lk_error *err) {
+	if (options->cache && graph->teams.count == 0 && !graph->traced)
+		return build_cached(arena, graph, cluster, options, out, err);
+	lk_table_builder t;
+	lk_status status = begin(&t, graph, cluster, options, err);
+	if (status == LK_OK) status = build(&t, arena, out, err);
+	end(&t);
 	return status;
 }

@@ -444,7 +444,7 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 
 /* ---- the whole ---- */
 
-static void begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *err) {
+void lk_build_begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *err) {
 	const lk_model *m = &job->model;
 	double sequence =
 		m->image > 0 && m->patch > 0 ? (double)(m->image / m->patch) * (m->image / m->patch) + 1 : job->seq;
@@ -467,6 +467,8 @@ static void begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *e
 	/* frozen weights need no gradient of their own: two products a weight instead of three */
 	graph->model_flops = lk_model_flops(m, (int)sequence) * job->gbs * (b->train_base ? 1 : 2.0 / 3);
 	graph->peak_dtype = job->dtype;
+	graph->ranks.stages = (uint32_t)job->pp;
+	set_ranks(graph, job);
 }
 
 static lk_status build(lk_builder *b, lk_error *err) {
@@ -488,7 +490,7 @@ lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
 	lk_builder b;
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
-	begin(&b, job, *out, err);
+	lk_build_begin(&b, job, *out, err);
 	lk_status status = build(&b, err);
 	if (status != LK_OK) {
 		lk_graph_free(*out);

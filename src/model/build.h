@@ -9,6 +9,10 @@
 /* The step graph of a completed job. */
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);
 
+struct lk_builder;
+/* A builder whose graph has the job's ranks and no programs: for those who want single blocks. `job` and `err` are kept. */
+void lk_build_begin(struct lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *err);
+
 /* ---- inside build_*.c ---- */
 
 /* What decides how a layer looks; layers alike share their blocks. */
@@ -17,6 +21,7 @@ typedef struct lk_layer_shape {
 	bool cross;          /* decoder layer of an encoder-decoder: has cross-attention */
 	bool causal;
 	int window;
+	int unit;            /* of a convolution net: kind of the block, from 1 on; else 0 */
 	double queries, keys; /* sequence lengths on this rank and in all */
 } lk_layer_shape;
 
@@ -32,7 +37,7 @@ typedef enum lk_block_pass {
 	LK_BLOCK_PASSES,
 } lk_block_pass;
 
-enum { LK_LAYER_SHAPES = 8 };
+enum { LK_LAYER_SHAPES = LK_CONV_KINDS, LK_LAYER_PAIRS = 128 };
 
 typedef struct lk_builder {
 	const lk_job *job;
@@ -62,7 +67,7 @@ typedef struct lk_builder {
 	uint32_t embed_block[LK_BLOCK_PASSES], head_block[LK_BLOCK_PASSES];
 	struct {
 		uint32_t first, second, block;
-	} pairs[2 * LK_LAYER_SHAPES * LK_LAYER_SHAPES];
+	} pairs[LK_LAYER_PAIRS];
 	int pair_count;
 	uint32_t wait_block[2][2]; /* id + 1, by [joins the send streams][waits for an event] */
 } lk_builder;
@@ -115,6 +120,11 @@ void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape);
 void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight);
 void lk_build_moe_forward(lk_builder *b);
 void lk_build_moe_backward(lk_builder *b, bool input, bool weight);
+
+/* build_conv.c: a block, the stem and the classifier of a convolution net. */
+void lk_build_conv_layer(lk_builder *b, int layer, lk_block_pass pass);
+void lk_build_conv_stem(lk_builder *b, bool forward);
+void lk_build_conv_head(lk_builder *b, bool forward);
 
 /* The streams on which a stage sends. */
 uint32_t lk_build_send_streams(void);

@@ -138,12 +138,16 @@ lk_status lk_build_tail_block(lk_builder *b, int stage, uint32_t *block) {
 	const lk_job *job = b->job;
 	lk_rank_params p = lk_sizes_stage(job, stage);
 	double parameters = owned(job, p);
+	/* image classifiers are trained without clipping gradients, and their host runs ahead of the device */
+	bool images = job->model.network == LK_NET_CONV;
 	b->phase = LK_PHASE_OPTIMIZER;
 	b->pending = lk_build_send_streams();
 	lk_graph_begin_block(b->graph, "step end");
 	reduce_rest(b, stage, p);
-	lk_build_memory(b, LK_OP_OPTIMIZER, "gradient_norm", parameters * lk_sizes_gradient_bytes(job));
-	lk_build_collective(b, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_MODEL, "reduce_gradient_norm", 8, false);
+	if (!images) {
+		lk_build_memory(b, LK_OP_OPTIMIZER, "gradient_norm", parameters * lk_sizes_gradient_bytes(job));
+		lk_build_collective(b, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_MODEL, "reduce_gradient_norm", 8, false);
+	}
 	optimizer(b, parameters);
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON) {
 		lk_build_traffic(b, "gather_parameters", LK_OP_ALLGATHER, b->bytes * p.trained_dense,
@@ -159,7 +163,7 @@ lk_status lk_build_tail_block(lk_builder *b, int stage, uint32_t *block) {
 				  .name = "step_overhead",
 				  .batch = 1};
 	lk_graph_add(b->graph, &last);
-	lk_graph_add(b->graph, &host);
+	if (!images) lk_graph_add(b->graph, &host);
 	b->pending = 0;
 	return lk_graph_end_block(b->graph, block, b->err);
 }

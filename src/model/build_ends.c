@@ -26,6 +26,10 @@ static void scatter_end(lk_builder *b, lk_rank_params p) {
 static void embedding_forward(lk_builder *b) {
 	const lk_model *m = b->model;
 	gather_end(b, lk_sizes_embedding(b->job));
+	if (m->network == LK_NET_CONV) {
+		lk_build_conv_stem(b, true);
+		return;
+	}
 	double out = b->bytes * b->tokens * m->hidden;
 	if (m->image > 0) {
 		lk_build_gemm(b, "patch_conv", b->tokens, m->hidden, (double)m->patch * m->patch * m->channels);
@@ -44,6 +48,11 @@ static void embedding_forward(lk_builder *b) {
 static void embedding_backward(lk_builder *b) {
 	double out = b->bytes * b->tokens * b->model->hidden;
 	if (!b->train_base) return;
+	if (b->model->network == LK_NET_CONV) {
+		lk_build_conv_stem(b, false);
+		scatter_end(b, lk_sizes_embedding(b->job));
+		return;
+	}
 	if (b->model->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm_grad", 3 * lk_build_row_bytes(b));
 	if (b->tp > 1 && b->sp)
 		lk_build_collective(b, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, "gather_embedding_grad", out, false);
@@ -119,6 +128,10 @@ static double head_saved(const lk_builder *b) {
 static void head_forward(lk_builder *b) {
 	const lk_model *m = b->model;
 	gather_end(b, lk_sizes_head(b->job));
+	if (m->network == LK_NET_CONV) {
+		lk_build_conv_head(b, true);
+		return;
+	}
 	if (m->vocab > 0 && gathered_head(b) > 0) lk_build_save(b, gathered_head(b), LK_OWN_BUFFERS);
 	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(b));
 	if (m->pooler) lk_build_gemm(b, "pooler", b->batch, m->hidden, m->hidden);
@@ -131,6 +144,11 @@ static void head_forward(lk_builder *b) {
 
 static void head_backward(lk_builder *b) {
 	const lk_model *m = b->model;
+	if (m->network == LK_NET_CONV) {
+		lk_build_conv_head(b, false);
+		scatter_end(b, lk_sizes_head(b->job));
+		return;
+	}
 	if (m->vocab > 0) {
 		double logits = b->tokens * vocabulary(b);
 		lk_logit_bytes each = logit_bytes(b);

@@ -5,7 +5,8 @@
 #include "model/sizes.h"
 
 static bool same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
-	return a->moe == b->moe && a->cross == b->cross && a->causal == b->causal && a->window == b->window;
+	return a->moe == b->moe && a->cross == b->cross && a->causal == b->causal && a->window == b->window &&
+	       a->unit == b->unit;
 }
 
 static double sequence(const lk_builder *b) {
@@ -32,6 +33,7 @@ static int shape_index(lk_builder *b, int layer) {
 		.cross = m->network == LK_NET_ENCDEC && decoder,
 		.causal = decoder,
 		.window = lk_model_window(m, layer),
+		.unit = m->network == LK_NET_CONV ? 1 + lk_convnet_unit(m, layer).kind : 0,
 		.queries = (decoder ? decoder_sequence(b) : sequence(b)) / b->job->cp,
 		.keys = decoder ? decoder_sequence(b) : sequence(b),
 	};
@@ -194,7 +196,8 @@ lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t 
 		b->pending = 0;
 		lk_graph_begin_block(b->graph, name);
 		double gathered = gather_before(b, layer, pass);
-		fill(b, shape, pass);
+		if (shape->unit) lk_build_conv_layer(b, layer, pass);
+		else fill(b, shape, pass);
 		scatter_behind(b, layer, pass, gathered);
 		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
 		b->layer_block[s][pass] = *block + 1;

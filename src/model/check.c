@@ -77,6 +77,7 @@ static lk_status check_experts(const lk_model *model, const char *where, lk_erro
 }
 
 static lk_status check_network(const lk_model *model, const char *where, lk_error *err) {
+	if (model->network == LK_NET_CONV) return LK_OK; /* its reader has looked */
 	if (model->vocab == 0 && model->image == 0) {
 		lk_fail(err, LK_ERR_INPUT, where, "vocab is 0");
 		return lk_hint(err, "set vocab_size");

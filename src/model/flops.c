@@ -69,6 +69,7 @@ static double edge_flops(const lk_model *m, double s) {
 
 double lk_model_flops(const lk_model *model, int seq) {
 	if (seq <= 0) return 0;
+	if (model->network == LK_NET_CONV) return 6 * lk_convnet_macs(model); /* of an image */
 	lk_model m = matrices_of(model);
 	double s = seq, matrices = head_matrices(&m), pairs = 0;
 	for (int i = 0; i < m.layers + m.decoder_layers; i++) {

@@ -48,6 +48,9 @@ lk_status lk_hf_fail(const lk_hf_config *config, const lk_value *value, lk_error
 /* Adds a sentence to the warning. */
 void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) LK_PRINTF(2, 3);
 
+/* convnet_read.c: stem, stages and classifier of a convolution net. */
+lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err);
+
 /* layer_types: which layers attend through a window. Fills window and full_every. */
 lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_error *err);
 

@@ -151,6 +151,8 @@ static const lk_hf_key bert_keys[] = {
 	END,
 };
 
+static const lk_hf_key no_keys[] = {END};
+
 static const lk_hf_key vit_keys[] = {
 	NEED("num_hidden_layers", layers),
 	NEED("hidden_size", hidden),
@@ -443,6 +445,8 @@ static const lk_model mt5_start = {.network = LK_NET_ENCDEC, .norm = LK_NORM_RMS
 static const lk_model bert_start = {.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2,
 	.norm_bias = true, .embed_norm = true, .pooler = true, BIASES, .tied = true, .position_rows = 512, .token_types = 2,
 	.dropout = 0.1};
+static const lk_model convnet_start = {.network = LK_NET_CONV, .heads = 1, .kv_heads = 1, .head_dim = 1, .ffn = 1, .context = 1,
+                                       .channels = 3, .conv.classes = 1000};
 static const lk_model vit_start = {.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2,
 	.norm_bias = true, .final_norm = true, BIASES, .image = 224, .patch = 16, .channels = 3};
 
@@ -480,6 +484,7 @@ static const lk_hf_family families[] = {
 	{"roberta", bert_keys, &bert_start, finish_bert},
 	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
 	{"vit", vit_keys, &vit_start, finish_vit},
+	{"convnet", no_keys, &convnet_start, lk_hf_convnet},
 };
 
 static const lk_hf_family generic = {"", llama_keys, &llama_start, finish_windowed};

@@ -158,7 +158,27 @@ static lk_status check_pipeline(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use --zero 1, or --pp 1");
 }
 
+/* Convolution nets are replicated whole, and there is no pre-trained part to freeze. */
+static lk_status check_convnet(const lk_job *job, lk_error *err) {
+	static const char *const options[] = {"--tp", "--pp", "--cp"};
+	const int degrees[] = {job->tp, job->pp, job->cp};
+	if (job->model.network != LK_NET_CONV) return LK_OK;
+	for (int i = 0; i < 3; i++) {
+		if (degrees[i] == 1) continue;
+		lk_fail(err, LK_ERR_INPUT, options[i], "a convolution net is not split: %d", degrees[i]);
+		return lk_hint(err, "leave it out: GPUs take parts of the batch");
+	}
+	if (job->recompute == LK_RECOMPUTE_SELECTIVE) {
+		lk_fail(err, LK_ERR_INPUT, "--recompute", "selective recomputation is of attention, which a convolution net has none of");
+		return lk_hint(err, "use none or full");
+	}
+	if (job->task != LK_TASK_LORA) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--task", "adapters are for transformers");
+	return lk_hint(err, "use pretrain or sft");
+}
+
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
+	LK_TRY(check_convnet(job, err));
 	LK_TRY(check_tp(job, err));
 	LK_TRY(check_experts(job, err));
 	LK_TRY(check_sequence(job, err));

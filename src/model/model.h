@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "lockstep/error.h"
+#include "model/convnet.h"
 
 typedef enum lk_attention { LK_ATTN_HEADS /* MHA, GQA, MQA by kv_heads */, LK_ATTN_MLA } lk_attention;
 typedef enum lk_norm { LK_NORM_RMS, LK_NORM_LAYER } lk_norm;
@@ -13,6 +14,7 @@ typedef enum lk_network {
 	LK_NET_DECODER,  /* causal language model */
 	LK_NET_ENCODER,  /* bert, vit: bidirectional */
 	LK_NET_ENCDEC,   /* t5 */
+	LK_NET_CONV,     /* resnet and relatives: blocks are layers, hidden is the last width */
 } lk_network;
 
 typedef struct lk_model {
@@ -65,7 +67,8 @@ typedef struct lk_model {
 	                        * gpt_oss 2); 0: all windowed */
 	int mtp_layers;        /* multi-token prediction modules, not counted in the parameters */
 
-	int image, patch, channels; /* vit: pixels; tokens = (image/patch)^2 + 1 */
+	int image, patch, channels; /* vit: pixels; tokens = (image/patch)^2 + 1. CONV: no patches */
+	lk_convnet conv;       /* CONV only */
 } lk_model;
 
 /* Reads a config. `where` of errors is "file:line:column". Unknown model types with llama's keys are accepted and

@@ -65,6 +65,10 @@ static void add_moe(const lk_model *m, lk_layer_params *p) {
 
 lk_layer_params lk_model_layer_params(const lk_model *m, int layer) {
 	lk_layer_params p = {0};
+	if (m->network == LK_NET_CONV) {
+		lk_conv_unit unit = lk_convnet_unit(m, layer);
+		return (lk_layer_params){.mlp = lk_convnet_unit_matrices(m, &unit), .norms = lk_convnet_unit_norms(m, &unit)};
+	}
 	p.attention = m->attention == LK_ATTN_MLA ? latent_attention(m) : head_attention(m);
 	if (is_decoder_layer(m, layer)) p.attention *= 2; /* self- and cross-attention */
 	p.attention += m->attention_sinks;
@@ -81,6 +85,7 @@ static double embed_width(const lk_model *m) {
 }
 
 double lk_model_embedding_params(const lk_model *m) {
+	if (m->network == LK_NET_CONV) return lk_convnet_stem_params(m);
 	double h = m->hidden, sum = m->vocab * embed_width(m);
 	sum += ((double)m->position_rows + m->token_types) * h;
 	if (m->embed_dim > 0) sum += m->embed_dim * h; /* projection to the hidden size */
@@ -90,6 +95,7 @@ double lk_model_embedding_params(const lk_model *m) {
 }
 
 double lk_model_head_params(const lk_model *m) {
+	if (m->network == LK_NET_CONV) return lk_convnet_head_params(m);
 	double h = m->hidden, sum = 0;
 	if (m->final_norm) sum += (m->network == LK_NET_ENCDEC ? 2 : 1) * norm(m, h); /* one per stack */
 	if (m->pooler) sum += linear(h, h, true);

@@ -15,6 +15,11 @@ typedef struct lk_memory {
 /* Walks one stage's program. */
 lk_memory lk_memory_walk(const lk_graph *graph, uint32_t stage);
 
+/* For walks over many stages: what each block does to the bytes in use, found once. NULL when memory is out. */
+typedef struct lk_swing lk_swing;
+lk_swing *lk_memory_swings(lk_arena *arena, const lk_graph *graph);
+lk_memory lk_memory_walk_with(const lk_graph *graph, const lk_swing *swings, uint32_t stage);
+
 /* Bytes allocated behind each call of the program, and the highest value during it; arrays of calls.count. */
 void lk_memory_series(const lk_graph *graph, uint32_t stage, double *after, double *highest);
 

@@ -49,7 +49,7 @@ static double parts(const lk_model *m) {
 	double sum = lk_model_embedding_params(m) + lk_model_head_params(m);
 	for (int i = 0; i < m->layers + m->decoder_layers; i++) {
 		lk_layer_params p = lk_model_layer_params(m, i);
-		assert_true(p.attention > 0 && p.mlp >= 0 && p.router >= 0 && p.experts >= 0 && p.norms >= 0);
+		assert_true((p.attention > 0 || m->network == LK_NET_CONV) && p.mlp >= 0 && p.router >= 0 && p.experts >= 0 && p.norms >= 0);
 		sum += p.attention + p.mlp + p.router + p.experts + p.norms;
 	}
 	return sum;

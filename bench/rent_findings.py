@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""The findings of Stash (ICDCS 2023) on AWS p2 and p3, predicted, as a Markdown table.
+
+    python3 bench/rent_findings.py build/release/lockstep
+
+Of each network at 32 images (BERT: 4 sequences) a GPU, in fp32 with DDP: the step on one GPU, on all GPUs of one machine, and
+on as many GPUs of two machines of half the size. Interconnect stall: share of the step that all GPUs of one machine need longer
+than one of them. Network: how much slower two machines are than one of the same number of GPUs.
+"""
+import json
+import subprocess
+import sys
+
+MACHINES = [  # one machine, two of half the size, as `lockstep machines` has them
+    ("p2.16xlarge", "1 node * 16 k80 pcie", "2 x p2.8xlarge", "2 node * 8 k80 pcie, nic 1*10g"),
+    ("p3.16xlarge", "1 node * 8 v100-sxm-16 nvlink", "2 x p3.8xlarge", "2 node * 4 v100-sxm-16 nvlink, nic 1*10g"),
+]
+NETWORKS = [("alexnet", 32), ("resnet18", 32), ("mobilenet-v2", 32), ("resnet50", 32), ("resnet152", 32), ("vgg11", 32), ("bert-large", 4)]
+
+
+def step(cluster, gpus, network, batch):
+    command = [sys.argv[1], "predict", "--model", network, "--cluster", cluster, "--gpus", str(gpus), "--mbs", str(batch), "--dtype",
+               "fp32", "--stack", "ddp", "-o", "json"] + (["--seq", "384"] if network.startswith("bert") else [])
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 2:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout)["step_time_s"]
+
+
+def main():
+    print("| machine | network | 1 GPU, ms | all GPUs, ms | interconnect stall | two machines, ms | network: slower by |")
+    print("|---|---|---|---|---|---|---|")
+    for name, cluster, halves, joined in MACHINES:
+        gpus = int(cluster.split("*")[1].split()[0])
+        for network, batch in NETWORKS:
+            one, whole, two = step(cluster, 1, network, batch), step(cluster, gpus, network, batch), step(joined, gpus, network, batch)
+            print(f"| {name}; {halves} | {network} | {1e3 * one:.0f} | {1e3 * whole:.0f} | {100 * (1 - one / whole):.0f} % | "
+                  f"{1e3 * two:.0f} | {two / whole:.1f} x |")
+
+
+if __name__ == "__main__":
+    main()

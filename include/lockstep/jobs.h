@@ -1,0 +1,119 @@
+/* jobs.h: how to divide a cluster between training jobs: elastic allocation against fixed requests, simulated.
+ *
+ *     lk_jobs_request request;
+ *     lk_jobs_defaults(&request);
+ *     request.jobs = "jobs.csv", request.gpu = "a100-sxm-80", request.gpus = 64;
+ *     lk_jobs_answer *answer;
+ *     lk_error err;
+ *     if (lk_jobs(&request, &answer, &err) != LK_OK) ...
+ *     lk_jobs_print(answer, LK_OUTPUT_TEXT, false, false, NULL, stdout, &err);
+ *     lk_jobs_free(answer);
+ *
+ * How fast a job is with so many GPUs and such a batch is predicted, or read from a table of measured rates.
+ */
+#ifndef LOCKSTEP_JOBS_H
+#define LOCKSTEP_JOBS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include "lockstep/error.h"
+#include "lockstep/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What an elastic allocation makes most of, in the order of the option's choices. */
+enum { LK_JOBS_LOG, LK_JOBS_SPEEDUP, LK_JOBS_COMPLETION };
+
+/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
+typedef struct lk_jobs_request {
+	const char *jobs;        /* CSV: docs/JOBS.md has the columns; NULL: jobs are drawn */
+	const char *rates;       /* CSV of measured rates: model, gpus, batch, samples_per_s */
+	const char *gpu;         /* name in the catalogue; not needed where all models have measured rates */
+	int gpus;                /* of the cluster */
+	int draw;                /* so many jobs are drawn */
+	double load;             /* of drawn jobs: GPU hours asked for per GPU hour until the last arrival */
+	double seed;
+	const char *policies;    /* names with commas; NULL all */
+	int objective;           /* LK_JOBS_LOG, ... */
+	double restart_s;        /* from halt to full speed when a job's GPUs or batch change */
+	double every_min;        /* elastic allocations change at most so often; 0: at every arrival and end */
+	double horizon_h;        /* a change must pay for its restart within so long */
+	const char *calibration; /* as in predict.h */
+	const char *write;       /* file for the jobs as CSV, drawn ones above all */
+	/* output, for the program's own use */
+	int format;
+	const char *path;
+	bool verbose;
+} lk_jobs_request;
+
+/* One job under one policy; times in seconds since the first moment of the list. */
+typedef struct lk_jobs_course {
+	double start_s, end_s;
+	double gpu_s;            /* GPUs held, over time */
+	int restarts;
+	int most_gpus;           /* at one time */
+} lk_jobs_course;
+
+typedef struct lk_jobs_policy {
+	const char *name, *what; /* "fifo"; in words */
+	const lk_jobs_course *courses; /* one per job, in order of submission */
+	/* completion time: from submission to end */
+	double mean_s, median_s, late_s; /* late: 95 of 100 are done sooner */
+	double wait_s;           /* mean, until the first start */
+	double makespan_s;
+	double used;             /* share of GPU time that was held until the last end */
+	int restarts;
+	int done;                /* jobs that ended before the last one arrived */
+	double ratio;            /* mean completion time of the first policy / of this one */
+} lk_jobs_policy;
+
+/* The fastest way to run a job on so many GPUs. */
+typedef struct lk_jobs_rate {
+	int gpus, batch;
+	double per_s;            /* samples per second */
+} lk_jobs_rate;
+
+typedef struct lk_jobs_job {
+	const char *name, *model;
+	double submit_s, samples;
+	int gpus, batch;         /* as asked for without elasticity */
+	double asked_per_s;      /* with these */
+	int batch_min, batch_max, gpus_min, gpus_max;
+	const lk_jobs_rate *rates; /* by GPUs, ascending; the batch is free */
+	int rate_count;
+} lk_jobs_job;
+
+typedef struct lk_jobs_answer {
+	int gpus;
+	const char *gpu;         /* "NVIDIA A100 SXM 80GB"; "" where all rates were measured */
+	double load;             /* as asked for and as drawn or read */
+	const lk_jobs_job *jobs;
+	int count;
+	const lk_jobs_policy *policies;
+	int policy_count;
+	const char *const *notes; /* what the numbers rest on, in sentences */
+	int note_count;
+	int predictions;         /* made for the rates */
+	void *memory_owner;
+} lk_jobs_answer;
+
+void lk_jobs_defaults(lk_jobs_request *request);
+/* Reads or draws the jobs, finds their rates, simulates the cluster under every policy. */
+lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err);
+void lk_jobs_free(lk_jobs_answer *answer); /* accepts NULL */
+
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. Tables have a row per policy, with `verbose` one
+ * per job and policy. JSON: {gpus, gpu, load, policies: [{policy, mean_s, median_s, p95_s, wait_s, makespan_s, used,
+ * restarts, done, ratio}], jobs: [{job, model, submit_s, samples, gpus, batch, rates: [{gpus, batch, samples_per_s}],
+ * courses: {policy: {start_s, end_s, gpu_s, restarts, most_gpus}}}], notes}. */
+lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour, const char *path, FILE *out,
+                        lk_error *err);
+
+extern const lk_verb lk_jobs_verb;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,117 @@
+/* rent.h: which machines to rent for a training, by cost and time; and the list of machines.
+ *
+ *     lk_rent_request request;
+ *     lk_rent_defaults(&request);
+ *     request.job.model = "llama3.1-8b", request.batches = "512", request.job.seq = 8192;
+ *     request.tokens = 100e9, request.deadline_h = 240;
+ *     lk_rent *rent;
+ *     lk_error err;
+ *     if (lk_rent_find(&request, &rent, &err) != LK_OK) ...
+ *     rent->choices[rent->cheapest].instance ...
+ *     lk_rent_free(rent);
+ */
+#ifndef LOCKSTEP_RENT_H
+#define LOCKSTEP_RENT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include "lockstep/error.h"
+#include "lockstep/options.h"
+#include "lockstep/predict.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where machines and prices come from, and which of them. Texts are borrowed; NULL means "not said". */
+typedef struct lk_machines_request {
+	const char *filter;      /* part of a GPU's or instance's name */
+	const char *provider;    /* "aws,lambda" */
+	const char *region;      /* part of its name */
+	const char *prices;      /* CSV of the form of data/instances.csv, instead of the built-in one */
+	const char *catalog;     /* SkyPilot's vms.csv, instead; needs catalog_provider */
+	const char *catalog_provider, *catalog_date;
+	/* output, for the program's own use */
+	int format;
+	const char *path;
+	bool verbose;
+} lk_machines_request;
+
+typedef struct lk_rent_request {
+	/* What is trained: model, seq, dtype, optimizer, ...; as in predict. The layout is searched as `plan` does. */
+	lk_predict_request job;
+	lk_machines_request machines;
+	const char *batches;     /* global batch sizes, with commas */
+	double tokens, samples;  /* of the whole training: one of them */
+	double epochs;           /* times the samples; 1 if not said */
+	double deadline_h, budget; /* hours, US dollars; 0: none */
+	int most_gpus;           /* of one choice */
+	bool spot;               /* rent at spot prices */
+	double interruptions;    /* of a spot machine per hour */
+	double setup_min;        /* paid for before the first step: start, download, compilation */
+	double prepare_per_core; /* samples per second that one vCPU prepares; 0: preparation is free */
+	int top;                 /* choices shown */
+	/* output, for the program's own use */
+	int format;
+	const char *path;
+	bool verbose;
+	void (*progress)(void *context, int done, int all);
+	void *progress_context;
+} lk_rent_request;
+
+/* A number of machines of one kind, with the layout that is fastest there. Costs are US dollars. */
+typedef struct lk_rent_choice {
+	const char *provider, *instance, *region, *gpu;
+	int gpus_each, machines, gpus, batch;
+	const char *layout, *reproduce;
+	double step_s, step_low_s, step_high_s; /* with preparation; 80 % range */
+	double hours, hours_low, hours_high;    /* of the whole training, interruptions counted */
+	double price;            /* per machine and hour, as rented */
+	double cost, cost_low, cost_high;
+	const char *date, *source; /* of the price */
+	const char *stall;       /* what costs most besides computing: "network", "interconnect", "pipeline", "preparation", ... */
+	double stall_share;      /* of the step */
+	double goodput;          /* 1 on demand */
+	bool pareto;             /* nobody is both cheaper and faster */
+	bool in_time, in_budget;
+} lk_rent_choice;
+
+typedef struct lk_rent {
+	const lk_rent_choice *choices; /* the best of each kind of machine and those of the front, by cost; at most `top` + the front */
+	int count;
+	int considered;          /* choices that fit in memory */
+	int cheapest;            /* in time (and budget); -1 none */
+	int fastest;             /* in budget (and time); -1 none */
+	/* Choices that may be cheaper than the cheapest, as far as the ranges tell; of each kind of machine one. */
+	const int *ties;
+	int tie_count;
+	const char *settle;      /* the cheapest measurement that would settle it; NULL without ties */
+	const char *nothing;     /* where no choice keeps to deadline and budget: what is nearest; else NULL */
+	double deadline_h, budget;
+	double samples;          /* of the whole training: sequences, images */
+	const char *model;
+	const char *const *notes;
+	int note_count;
+	void *memory_owner;
+} lk_rent;
+
+void lk_rent_defaults(lk_rent_request *request);
+lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err);
+void lk_rent_free(lk_rent *rent); /* accepts NULL */
+
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. JSON: {model, samples, deadline_h, budget_usd,
+ * considered, choices: [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, hours, hours_low,
+ * hours_high, price_usd_h, cost_usd, cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput,
+ * pareto, in_time, in_budget, reproduce}], cheapest, fastest, ties, settle, nothing, notes}. */
+lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
+
+void lk_machines_defaults(lk_machines_request *request);
+/* The list, by GPU and price; rows of the source that cannot be are named (with `verbose` all of them). */
+lk_status lk_machines_print(const lk_machines_request *request, bool colour, FILE *out, lk_error *err);
+
+extern const lk_verb lk_rent_verb, lk_machines_verb;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

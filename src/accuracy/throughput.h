@@ -1,0 +1,38 @@
+/* throughput.h: measured training throughput of BERT and of convolution nets, from published tables. */
+#ifndef LK_ACCURACY_THROUGHPUT_H
+#define LK_ACCURACY_THROUGHPUT_H
+
+#include "base/arena.h"
+#include "base/stream.h"
+#include "base/vec.h"
+#include "hw/hw.h"
+
+/* One row, as far as its table tells. */
+typedef struct lk_throughput_run {
+	const char *id, *where;
+	const char *stack;       /* whose code: "tensorflow", "mlperf bert" */
+	const char *model;       /* a preset */
+	const char *gpu;         /* as the table has it */
+	const lk_device *device; /* NULL: not known */
+	lk_dtype dtype;
+	const char *precision;   /* "fp32", "tf32", "fp16" */
+	int gpus, nodes;         /* nodes 0: not stated */
+	int mbs, steps;          /* samples of a GPU at once; times that before an update */
+	int seq;                 /* 0: images */
+	bool fused;              /* compiled: element-wise work is fused, steps are replayed from CUDA graphs */
+	double seconds;          /* of a step of all GPUs */
+	const char *why_not;     /* cannot be predicted, because; NULL */
+} lk_throughput_run;
+typedef LK_VEC(lk_throughput_run) lk_throughput_runs;
+
+/* Tables of throughput by GPUs (cnn_bert_scaling.csv): framework, model_path, gpu, n_gpu, batch_cols, precision, throughput,
+ * extra, section. Texts belong to the arena. */
+lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out, lk_error *err);
+
+struct lk_scoring;
+struct lk_validate_request;
+/* Scores rows of any such table. */
+lk_status lk_score_throughput(lk_arena *arena, const struct lk_validate_request *request, lk_throughput_run *runs, size_t count,
+                              struct lk_scoring *out, lk_error *err);
+
+#endif

@@ -1,0 +1,55 @@
+/* rent.c: `lockstep rent` and `lockstep machines`: what to rent, and what there is. */
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "lockstep/rent.h"
+
+/* A search that takes over half a second shows on a terminal how far it is. */
+typedef struct watch {
+	struct timespec start;
+	bool shown;
+} watch;
+
+static void show(void *context, int done, int all) {
+	watch *w = context;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if ((double)(now.tv_sec - w->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - w->start.tv_nsec) < 0.5) return;
+	if (!isatty(STDERR_FILENO)) return;
+	w->shown = true;
+	fprintf(stderr, "\r%d of %d machines and batches \x1b[K", done, all);
+}
+
+static int run_rent(lk_args *args) {
+	lk_rent_request request;
+	lk_rent *rent = NULL;
+	lk_error err = {0};
+	watch w = {0};
+	clock_gettime(CLOCK_MONOTONIC, &w.start);
+	lk_rent_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	if (request.path && cli_check_place(request.path, &err) != LK_OK) return cli_fail(&err);
+	request.progress = show, request.progress_context = &w;
+	lk_status status = lk_rent_find(&request, &rent, &err);
+	if (w.shown) fputs("\r\x1b[K", stderr);
+	if (status != LK_OK) return cli_fail(&err);
+	status = lk_rent_print(rent, request.format, request.verbose, cli_colour(), request.path, stdout, &err);
+	int code = rent->cheapest < 0 ? CLI_NO : CLI_OK;
+	lk_rent_free(rent);
+	return status == LK_OK ? code : cli_fail(&err);
+}
+
+const cli_command cli_rent = {&lk_rent_verb, run_rent};
+
+static int run_machines(lk_args *args) {
+	lk_machines_request request;
+	lk_error err = {0};
+	lk_machines_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	request.filter = args->operand_count ? args->operands[0] : NULL;
+	return lk_machines_print(&request, cli_colour(), stdout, &err) == LK_OK ? CLI_OK : cli_fail(&err);
+}
+
+const cli_command cli_machines = {&lk_machines_verb, run_machines};

@@ -1,0 +1,162 @@
+/* cache.c: what a search has asked before. A job of a search differs from the next one in a degree or two: most of its
+ * operations have been priced already, and its ranks lie as those of another job did. Open addressing, keys compared as
+ * bytes; every key is zeroed before it is filled, so padding does not matter. */
+#include "cost/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "base/vec.h"
+
+/* All that the families of cost.c read. */
+typedef struct op_key {
+	double m, n, k, batch, flops, bytes, window;
+	const lk_constants *constants;
+	const lk_node *node;
+	lk_group_shape group;
+	int64_t measured_ps;
+	double oversubscription;
+	uint8_t kind, dtype, flags, stream, graphs, compiled, eager, peers;
+} op_key;
+
+typedef struct op_entry {
+	op_key key;
+	lk_cost cost;
+} op_entry;
+
+/* What decides where ranks lie, and what a site says besides. */
+typedef struct sites_key {
+	lk_ranks ranks;
+	const lk_cluster *cluster;
+	const lk_constants *constants;
+	uint8_t graphs, compiled, eager;
+} sites_key;
+
+typedef struct sites_entry {
+	sites_key key;
+	lk_cost_sites *sites;
+} sites_entry;
+
+struct lk_cost_cache {
+	lk_arena arena;
+	LK_VEC(op_entry) ops;
+	uint32_t *table;         /* 1 + entry, by hash */
+	uint64_t mask;
+	LK_VEC(sites_entry) sites;
+};
+
+enum { FIRST_SLOTS = 1 << 10 };
+
+lk_cost_cache *lk_cost_cache_new(void) {
+	lk_cost_cache *cache = calloc(1, sizeof *cache);
+	if (!cache) return NULL;
+	cache->mask = FIRST_SLOTS - 1;
+	cache->table = calloc(FIRST_SLOTS, sizeof *cache->table);
+	if (cache->table) return cache;
+	free(cache);
+	return NULL;
+}
+
+void lk_cost_cache_free(lk_cost_cache *cache) {
+	if (!cache) return;
+	lk_arena_free(&cache->arena);
+	lk_vec_free(&cache->ops);
+	lk_vec_free(&cache->sites);
+	free(cache->table);
+	free(cache);
+}
+
+/* ---- operations ---- */
+
+/* Word by word, without lk_hash64's rounds for each: the fields differ in many bits. */
+static uint64_t hash_of(const op_key *key) {
+	uint64_t words[sizeof *key / sizeof(uint64_t)], h = 0;
+	_Static_assert(sizeof *key % sizeof(uint64_t) == 0, "keys are whole words");
+	memcpy(words, key, sizeof words);
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) h = (h ^ words[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+	return h;
+}
+
+static void fill_key(op_key *key, const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
+	const lk_ops *ops = &graph->ops;
+	memset(key, 0, sizeof *key);
+	key->m = ops->m[op], key->n = ops->n[op], key->k = ops->k[op], key->batch = ops->batch[op];
+	key->flops = ops->flops[op], key->bytes = ops->bytes[op], key->window = ops->window[op];
+	key->constants = site->constants, key->node = site->node, key->oversubscription = site->oversubscription;
+	key->measured_ps = ops->measured_ps[op];
+	key->kind = ops->kind[op], key->dtype = ops->dtype[op], key->flags = ops->flags[op];
+	key->graphs = site->cuda_graphs, key->compiled = site->compiled, key->eager = site->experts_eager;
+	if (!lk_op_is_comm(key->kind)) return;
+	const lk_group_shape *group = lk_site_group(site, graph, op);
+	key->stream = ops->stream[op];
+	key->peers = (uint8_t)(site->peer_same_node[0] | site->peer_same_node[1] << 1);
+	key->group.node = group->node, key->group.fabric = group->fabric;
+	key->group.ranks = group->ranks, key->group.nodes = group->nodes, key->group.ranks_per_node = group->ranks_per_node;
+	key->group.sharing = group->sharing, key->group.oversubscription = group->oversubscription;
+}
+
+static bool grow(lk_cost_cache *cache) {
+	uint64_t size = (cache->mask + 1) * 2;
+	uint32_t *table = calloc(size, sizeof *table);
+	if (!table) return false;
+	free(cache->table);
+	cache->table = table;
+	cache->mask = size - 1;
+	for (size_t i = 0; i < cache->ops.count; i++) {
+		uint64_t at = hash_of(&cache->ops.at[i].key) & cache->mask;
+		while (table[at]) at = (at + 1) & cache->mask;
+		table[at] = (uint32_t)i + 1;
+	}
+	return true;
+}
+
+lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
+	if (!cache || graph->traced) return lk_cost_op(graph, op, site);
+	op_key key;
+	fill_key(&key, graph, op, site);
+	uint64_t at = hash_of(&key) & cache->mask;
+	for (; cache->table[at]; at = (at + 1) & cache->mask) {
+		const op_entry *known = &cache->ops.at[cache->table[at] - 1];
+		if (memcmp(&known->key, &key, sizeof key) == 0) return known->cost;
+	}
+	lk_cost cost = lk_cost_op(graph, op, site);
+	/* Where memory is out, or the next slot could not be found any more, nothing is remembered. */
+	if (cache->ops.count * 2 > cache->mask && !grow(cache)) return cost;
+	if (!lk_push(&cache->ops)) return cost;
+	*lk_last(&cache->ops) = (op_entry){key, cost};
+	for (at = hash_of(&key) & cache->mask; cache->table[at];) at = (at + 1) & cache->mask;
+	cache->table[at] = (uint32_t)cache->ops.count;
+	return cost;
+}
+
+/* ---- places ---- */
+
+static sites_key key_of(const lk_graph *graph, const lk_cluster *cluster, const lk_cost_options *options) {
+	sites_key key;
+	memset(&key, 0, sizeof key);
+	key.ranks = graph->ranks;
+	key.cluster = cluster;
+	key.constants = options->constants;
+	key.graphs = options->cuda_graphs, key.compiled = options->compiled, key.eager = options->experts_eager;
+	return key;
+}
+
+const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
+                                         const lk_cost_options *options) {
+	sites_key key = key_of(graph, cluster, options);
+	for (size_t i = cache->sites.count; i-- > 0;) /* a search asks for neighbours one after the other */
+		if (memcmp(&cache->sites.at[i].key, &key, sizeof key) == 0) return cache->sites.at[i].sites;
+	return NULL;
+}
+
+lk_cost_sites *lk_cost_cache_add_sites(lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
+                                       const lk_cost_options *options, lk_arena **arena) {
+	lk_cost_sites *sites = LK_NEW(&cache->arena, lk_cost_sites);
+	if (!sites || !lk_push(&cache->sites)) return NULL;
+	*arena = &cache->arena;
+	sites_entry *entry = lk_last(&cache->sites);
+	entry->key = key_of(graph, cluster, options);
+	entry->sites = sites;
+	return sites;
+}

@@ -1,0 +1,314 @@
+/* layout_answer.c: the best layouts in full: where their time goes, why the others are not first, what a cost that is 10 %
+ * off would change, and which numbers of GPUs are worth their money. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/profile.h"
+#include "ask/range.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "model/job_parts.h"
+#include "model/launch.h"
+#include "model/schedule.h"
+#include "plan/layout.h"
+
+/* ---- one choice ---- */
+
+static lk_status fill_breakdown(lk_plan_choice *out, const lk_step *step, lk_arena *arena, lk_error *err) {
+	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
+	if (!parts) return lk_oom(err);
+	for (int i = 0; i < LK_PART_COUNT; i++) {
+		double exposed = step->breakdown.exposed_s[i], hidden = step->breakdown.hidden_s[i];
+		if (exposed <= 0 && hidden <= 0) continue;
+		parts[out->breakdown_count++] =
+			(lk_time_part){lk_part_key((lk_part)i), lk_part_label((lk_part)i), exposed, hidden};
+	}
+	out->breakdown = parts;
+	return LK_OK;
+}
+
+static void fill_degrees(lk_plan_choice *out, const lk_job *j) {
+	static const char *const recompute[] = {"none", "selective", "full"};
+	out->gpus = j->gpus, out->tp = j->tp, out->pp = j->pp, out->vp = j->vp, out->cp = j->cp, out->ep = j->ep;
+	out->etp = j->etp, out->dp = j->dp, out->mbs = j->mbs, out->microbatches = j->microbatches, out->zero = (int)j->sharding;
+	out->schedule = lk_schedule_get(j->schedule)->name;
+	out->recompute = recompute[j->recompute];
+	out->stack = j->stack;
+	out->sequence_parallel = j->sequence_parallel == LK_ON, out->tp_overlap = j->tp_overlap == LK_ON;
+	out->overlap_grad_reduce = j->overlap_grad_reduce == LK_ON;
+	out->overlap_param_gather = j->overlap_param_gather == LK_ON;
+	out->offload = j->offload_optimizer;
+	out->bucket_bytes = j->bucket_bytes;
+}
+
+static void fill_speed(const lk_plan_request *request, lk_plan_choice *out, const lk_job *job, const lk_cluster *cluster,
+                       const lk_step *step, lk_arena *arena) {
+	const lk_device *device = cluster->node[0].device;
+	double seconds = step->step_s, per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
+	out->step_time_s = seconds;
+	lk_range_of(arena, job, device, seconds, &out->step_time_low_s, &out->step_time_high_s, NULL);
+	out->peak_bytes = step->memory[step->fullest].total, out->usable_bytes = step->usable;
+	out->tokens_per_s_per_gpu = job->model.vocab > 0 ? step->graph->tokens / seconds / job->gpus : 0;
+	double peak = device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
+	if (peak > 0 && cluster->groups == 1) out->mfu = step->graph->model_flops / seconds / job->gpus / peak;
+	if (request->tokens <= 0 || per_step <= 0) return;
+	out->days = request->tokens / per_step * seconds / 86400;
+	out->gpu_hours = out->days * 24 * job->gpus;
+}
+
+/* Convolution nets have no launch line: their layout is the batch of a GPU, and what is sharded and recomputed. */
+static const char *reproduce_convnet(const lk_plan_request *request, const lk_job *job, const char *cluster, lk_arena *arena) {
+	static const char *const recompute[] = {"none", "selective", "full"};
+	const char *model = lk_shell_quote(arena, request->job.model ? request->job.model : job->model.name);
+	if (!model || (request->job.cluster && !cluster)) return NULL;
+	return lk_arena_printf(arena, "lockstep predict --model %s --%s %s --gpus %d --mbs %d --gbs %d --dtype %s --zero %d --recompute %s "
+	                       "--stack %s", model, cluster ? "cluster" : "gpu", cluster ? cluster : request->job.gpu, job->gpus, job->mbs,
+	                       job->gbs, lk_dtype_name(job->dtype), (int)job->sharding, recompute[job->recompute], job->stack);
+}
+
+/* The command that predicts a choice: its launch line of Megatron-LM states network and layout. */
+static const char *reproduce(const lk_plan_request *request, const lk_job *job, lk_arena *arena) {
+	const char *cluster = request->job.cluster ? lk_shell_quote(arena, request->job.cluster) : NULL;
+	if (job->model.network == LK_NET_CONV) return reproduce_convnet(request, job, cluster, arena);
+	const char *line = lk_launch_write(arena, job);
+	if (!line) return NULL;
+	if (request->job.cluster) return cluster ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s", cluster, job->gpus, line) : NULL;
+	return lk_arena_printf(arena, "lockstep predict --gpu %s -- %s", request->job.gpu, line);
+}
+
+static lk_status fill_choice(const lk_plan_request *request, const lk_space *space, const lk_ranked *ranked, lk_arena *arena,
+                             lk_plan_choice *out, lk_error *err) {
+	lk_step step;
+	lk_step_options options = {0};
+	lk_job *job = LK_NEW(arena, lk_job);
+	if (!job) return lk_oom(err);
+	LK_TRY(lk_layout_job(space, &ranked->core, &ranked->layout, job, err));
+	out->job = job, out->exact_s = NAN;
+	fill_degrees(out, job);
+	out->layout = lk_layout_text(arena, job);
+	out->reproduce = reproduce(request, job, arena);
+	if (!out->layout || !out->reproduce) return lk_oom(err);
+	lk_status status = lk_step_ask(job, space->cluster, &options, &step, err);
+	if (status == LK_OK) {
+		fill_speed(request, out, job, space->cluster, &step, arena);
+		status = fill_breakdown(out, &step, arena, err);
+	}
+	lk_step_free(&step);
+	return status;
+}
+
+/* ---- why not ---- */
+
+static double exposed(const lk_plan_choice *c, const char *key) {
+	for (int i = 0; i < c->breakdown_count; i++)
+		if (strcmp(c->breakdown[i].key, key) == 0) return c->breakdown[i].exposed_s;
+	return 0;
+}
+
+typedef struct difference {
+	const char *label;
+	double seconds;
+} difference;
+
+static int by_size(const void *a, const void *b) {
+	const difference *x = a, *y = b;
+	double dx = fabs(x->seconds), dy = fabs(y->seconds);
+	return (dx < dy) - (dx > dy);
+}
+
+static int differences(const lk_plan_choice *c, const lk_plan_choice *best, difference *out) {
+	int count = 0;
+	for (int i = 0; i < c->breakdown_count; i++)
+		out[count++] = (difference){c->breakdown[i].label, c->breakdown[i].exposed_s - exposed(best, c->breakdown[i].key)};
+	for (int i = 0; i < best->breakdown_count; i++) {
+		bool both = false;
+		for (int k = 0; k < c->breakdown_count; k++) both |= strcmp(c->breakdown[k].key, best->breakdown[i].key) == 0;
+		if (!both) out[count++] = (difference){best->breakdown[i].label, -best->breakdown[i].exposed_s};
+	}
+	qsort(out, (size_t)count, sizeof *out, by_size);
+	return count;
+}
+
+/* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower", the parts that differ most. */
+static const char *why_not(lk_arena *arena, const lk_plan_choice *c, const lk_plan_choice *best) {
+	enum { SHOWN = 3 };
+	difference parts[2 * LK_PART_COUNT];
+	int count = differences(c, best, parts);
+	const char *text = "";
+	for (int i = 0; i < count && i < SHOWN && text; i++) {
+		char shown[32];
+		if (fabs(parts[i].seconds) < 0.0005 * best->step_time_s) break;
+		text = lk_arena_printf(arena, "%s%s%s%s %s", text, *text ? ", " : "", parts[i].seconds < 0 ? "-" : "+",
+		                       lk_format_seconds(fabs(parts[i].seconds), shown, sizeof shown), parts[i].label);
+	}
+	if (!text) return NULL;
+	double slower = c->step_time_s / best->step_time_s - 1;
+	return lk_arena_printf(arena, "%s%s%.1f %% slower", text, *text ? ": " : "", 100 * slower);
+}
+
+/* ---- exact, sensitivity ---- */
+
+enum { COMPUTE, MEMORY, NETWORK, LINKS, COSTS, WAYS = 2 };
+static const char *const costs[COSTS] = {"compute", "memory bandwidth", "network", "links inside a node"};
+static const double factors[WAYS] = {0.9, 1.1};
+
+/* The cluster with one rate changed. That of compute is not among them: the constants of products and attention hold it. */
+static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int cost, double factor, lk_cluster *out, lk_error *err) {
+	*out = *from;
+	out->node = LK_ARRAY(arena, lk_node, from->groups);
+	lk_device *devices = LK_ARRAY(arena, lk_device, from->groups);
+	if (!out->node || !devices) return lk_oom(err);
+	for (int g = 0; g < from->groups; g++) {
+		lk_node *node = &out->node[g];
+		*node = from->node[g];
+		devices[g] = *node->device;
+		node->device = &devices[g];
+		if (cost == COMPUTE) devices[g].gemm_flops *= factor; /* of devices that were measured */
+		if (cost == MEMORY) devices[g].memory_rate *= factor, devices[g].stream_rate *= factor;
+		if (cost == NETWORK) node->nic_rate *= factor;
+		if (cost == LINKS) node->intra_rate *= factor;
+	}
+	return LK_OK;
+}
+
+typedef struct retrial {
+	const lk_space *space;
+	const lk_plan_choice *choices;
+	int count;
+} retrial;
+
+static lk_status try_exactly(void *context, size_t i, void *result, lk_error *err) {
+	const retrial *r = context;
+	lk_step step;
+	lk_step_options options = {.bare = true, .exact = true};
+	lk_status status = lk_step_ask(r->choices[i].job, r->space->cluster, &options, &step, err);
+	*(double *)result = status == LK_OK ? step.step_s : NAN;
+	lk_step_free(&step);
+	return status;
+}
+
+/* Task: choice, then cost and way. */
+static lk_status try_changed(void *context, size_t i, void *result, lk_error *err) {
+	const retrial *r = context;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_step step = {0};
+	lk_constants constants;
+	lk_step_options options = {.bare = true, .constants = &constants};
+	int choice = (int)(i / (COSTS * WAYS)), cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
+	lk_profile_constants(r->choices[choice].job, &constants);
+	if (cost == COMPUTE) {
+		constants.gemm_efficiency *= factors[way];
+		constants.attention_forward *= factors[way], constants.attention_backward *= factors[way];
+	}
+	lk_status status = changed_cluster(&arena, r->space->cluster, cost, factors[way], &cluster, err);
+	if (status == LK_OK) status = lk_step_ask(r->choices[choice].job, &cluster, &options, &step, err);
+	*(double *)result = status == LK_OK ? step.step_s : NAN;
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+	return status;
+}
+
+static lk_status ask_exact(const lk_plan_request *request, const lk_space *space, lk_plan_choice *choices, int count, lk_arena *arena,
+                           lk_error *err) {
+	double *seconds = LK_ARRAY(arena, double, count);
+	retrial r = {space, choices, count};
+	if (!seconds) return lk_oom(err);
+	LK_TRY(lk_plan_share(request, (size_t)count, sizeof *seconds, try_exactly, &r, seconds, err));
+	for (int i = 0; i < count; i++) choices[i].exact_s = seconds[i];
+	return LK_OK;
+}
+
+static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space *space, lk_plan_count *out, lk_arena *arena,
+                                 lk_error *err) {
+	size_t each = COSTS * WAYS, tasks = (size_t)out->choice_count * each;
+	double *seconds = LK_ARRAY(arena, double, tasks);
+	lk_plan_sensitivity *rows = LK_ARRAY(arena, lk_plan_sensitivity, each);
+	retrial r = {space, out->choices, out->choice_count};
+	if (!seconds || !rows) return lk_oom(err);
+	LK_TRY(lk_plan_share(request, tasks, sizeof *seconds, try_changed, &r, seconds, err));
+	for (size_t i = 0; i < each; i++) {
+		rows[i] = (lk_plan_sensitivity){.cost = costs[i / WAYS], .factor = factors[i % WAYS], .step_time_s = seconds[i]};
+		for (int c = 1; c < out->choice_count; c++)
+			if (seconds[(size_t)c * each + i] < seconds[(size_t)rows[i].best * each + i]) rows[i].best = c;
+	}
+	out->sensitivity = rows, out->sensitivity_count = (int)each;
+	return LK_OK;
+}
+
+/* ---- nothing fits ---- */
+
+static const char *nearest(const lk_space *space, const lk_hunt *hunt, lk_arena *arena) {
+	lk_job job;
+	char need[32], have[32];
+	if (!hunt->any) return NULL;
+	if (lk_layout_job(space, &hunt->closest.core, &hunt->closest.layout, &job, NULL) != LK_OK) return NULL;
+	const char *layout = lk_layout_text(arena, &job);
+	if (!layout) return NULL;
+	return lk_arena_printf(arena, "nothing fits on %d GPUs: the smallest layout, %s, needs %s of %s", space->gpus, layout,
+	                       lk_format_bytes(hunt->closest.trial.peak, need, sizeof need),
+	                       lk_format_bytes(hunt->closest.trial.usable, have, sizeof have));
+}
+
+/* ---- the whole ---- */
+
+static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_count *out) {
+	out->gpus = space->gpus;
+	out->layouts = hunt->layouts, out->bounded = hunt->bounded, out->too_large = hunt->too_large, out->too_slow = hunt->too_slow;
+	out->simulated = hunt->simulated, out->walked = hunt->walked;
+	out->bound_s = hunt->bound_s, out->simulate_s = hunt->simulate_s;
+}
+
+static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out, lk_arena *arena, lk_error *err) {
+	const lk_plan_choice *best = &out->choices[0];
+	double hours = best->days * 24;
+	const char *text = NULL;
+	if (request->hours > 0 && hours > request->hours)
+		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.4g hours, and %.4g are allowed", out->gpus, hours,
+		                       request->hours);
+	else if (request->gpu_hours > 0 && best->gpu_hours > request->gpu_hours)
+		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.4g GPU-hours, and %.4g are allowed", out->gpus,
+		                       best->gpu_hours, request->gpu_hours);
+	else
+		return LK_OK;
+	if (!text) return lk_oom(err);
+	out->nothing = text;
+	out->choice_count = 0;
+	return LK_OK;
+}
+
+lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked, const lk_space *space, const lk_hunt *hunt,
+                          lk_arena *arena, lk_plan_count *out, lk_error *err) {
+	(void)asked;
+	take_counts(hunt, space, out);
+	lk_plan_choice *choices = LK_ARRAY(arena, lk_plan_choice, hunt->best_count);
+	if (!choices) return lk_oom(err);
+	for (int i = 0; i < hunt->best_count; i++) LK_TRY(fill_choice(request, space, &hunt->best[i], arena, &choices[i], err));
+	for (int i = 1; i < hunt->best_count; i++)
+		if (!(choices[i].why_not = why_not(arena, &choices[i], &choices[0]))) return lk_oom(err);
+	out->choices = choices, out->choice_count = hunt->best_count;
+	if (hunt->best_count == 0) {
+		out->nothing = nearest(space, hunt, arena);
+		if (!out->nothing) out->nothing = lk_arena_printf(arena, "no layout of %d GPUs is legal", space->gpus);
+		return out->nothing ? LK_OK : lk_oom(err);
+	}
+	LK_TRY(over_budget(request, out, arena, err));
+	if (!request->no_exact) LK_TRY(ask_exact(request, space, choices, out->choice_count, arena, err));
+	return request->no_sensitivity || !out->choice_count ? LK_OK : ask_sensitivity(request, space, out, arena, err);
+}
+
+void lk_answer_pareto(lk_plan_count *counts, int count) {
+	for (int i = 0; i < count; i++) {
+		if (counts[i].choice_count == 0) continue;
+		lk_plan_choice *own = (lk_plan_choice *)counts[i].choices;
+		own->pareto = true;
+		for (int k = 0; k < count; k++) {
+			if (k == i || counts[k].choice_count == 0) continue;
+			const lk_plan_choice *other = counts[k].choices;
+			double hours = own->step_time_s * own->gpus, others = other->step_time_s * other->gpus;
+			bool no_worse = other->step_time_s <= own->step_time_s && others <= hours;
+			if (no_worse && (other->step_time_s < own->step_time_s || others < hours || k < i)) own->pareto = false;
+		}
+	}
+}

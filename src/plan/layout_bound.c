@@ -1,0 +1,387 @@
+/* layout_bound.c: a time and a size that no simulation of a layout falls below (docs/METHOD.md, "Plans").
+ *
+ * Stage s computes everything of its own, one thing after another; it cannot begin before the first micro-batch has come
+ * through the stages in front of it, and where its last pass is the backward of its first chunk, the gradients still have
+ * to go back through them:
+ *
+ *     body_s = sum over places before s of (F + message)  +  sum over passes of (F + B)  +  the same way back
+ *     step  >= max_s body_s  +  end of the step
+ *
+ * and no stage is done before its launches, or before its traffic of sharded parameters. Of memory: what a stage holds
+ * throughout, and what the forward passes before its first backward pass leave. */
+#include <math.h>
+#include <string.h>
+
+#include "ask/memory_use.h"
+#include "base/units.h"
+#include "model/build.h"
+#include "model/job_parts.h"
+#include "model/schedule.h"
+#include "plan/layout.h"
+
+enum { SEEN = 3 /* stages whose memory is looked at: first, second, last */, FULL_AXIS = LK_AXIS + 8 };
+
+/* Where the layers of a core lie. */
+typedef struct lie {
+	lk_job job;              /* with usual switches */
+	int places, chunks;      /* of the chain; of a stage */
+	int *first, *count;      /* [places] layers */
+	int *place;              /* [stages * chunks] */
+	int stage[SEEN];
+	int *ahead[SEEN];        /* [chunks] forward passes before any backward pass begins */
+} lie;
+
+typedef struct body {
+	double s, floor_s;       /* of compute and what blocks it; of launches and traffic */
+	double end_s[2];         /* when the last pass of the first and of the last stage ends */
+	double held[SEEN];
+	bool known;
+} body;
+
+typedef struct core_work {
+	lk_bounder *b;
+	lk_arena *arena;
+	const lk_core *core;
+	lie lie;
+	body bodies[FULL_AXIS][2][2][3]; /* recompute in the order of layouts, sp, overlap, sharding */
+	int recompute[FULL_AXIS], recompute_count;
+	struct {
+		double bytes[SEEN];
+		bool known;
+	} resident[2][4][2];     /* sp, sharding, offload */
+	struct {
+		lk_tail tail;
+		bool known;
+	} tails[4][2][2][2];     /* sharding, gradients, parameters, offload */
+} core_work;
+
+/* Parts of cores that are alike. */
+typedef struct alike {
+	lk_parts parts;
+	bool known;
+} alike;
+typedef struct family {
+	alike at[2][3][2][2][3]; /* split backward, recompute, sp, overlap, sharding */
+} family;
+
+static int sharding_class(int sharding) {
+	return sharding < LK_SHARD_ZERO2 ? 0 : sharding - 1;
+}
+
+/* ---- where layers lie ---- */
+
+static lk_status count_ahead(lie *l, int which, lk_arena *arena, lk_error *err) {
+	const lk_job *job = &l->job;
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	lk_slots slots = {0};
+	l->ahead[which] = LK_ARRAY(arena, int, job->vp);
+	if (!l->ahead[which]) return lk_oom(err);
+	LK_TRY(lk_schedule_get(job->schedule)->order(&shape, l->stage[which], &slots, err));
+	for (size_t i = 0; i < slots.count && slots.at[i].pass == LK_PASS_F && !slots.at[i].pair; i++) l->ahead[which][slots.at[i].chunk]++;
+	lk_vec_free(&slots);
+	return LK_OK;
+}
+
+static lk_status find_lie(const lk_job *job, lk_arena *arena, lie *out, lk_error *err) {
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	const lk_schedule *schedule = lk_schedule_get(job->schedule);
+	*out = (lie){.job = *job, .places = lk_job_places(job), .chunks = job->vp};
+	out->first = LK_ARRAY(arena, int, out->places);
+	out->count = LK_ARRAY(arena, int, out->places);
+	out->place = LK_ARRAY(arena, int, job->pp * job->vp);
+	if (!out->first || !out->count || !out->place) return lk_oom(err);
+	for (int s = 0; s < job->pp; s++)
+		for (int c = 0; c < job->vp; c++) {
+			int place = schedule->place(&shape, s, c);
+			out->place[s * job->vp + c] = place;
+			out->count[place] = lk_job_chunk_layers(job, s, c, &out->first[place]);
+		}
+	const int stages[SEEN] = {0, job->pp > 1 ? 1 : 0, job->pp - 1};
+	for (int i = 0; i < SEEN; i++) {
+		out->stage[i] = stages[i];
+		LK_TRY(count_ahead(out, i, arena, err));
+	}
+	return LK_OK;
+}
+
+/* ---- one pass through a place ---- */
+
+static void add_layers(lk_layer_part *sum, const lk_layer_part *prefix, int from, int to) {
+	const lk_layer_part *a = &prefix[from], *b = &prefix[to];
+	sum->forward_s += b->forward_s - a->forward_s, sum->backward_s += b->backward_s - a->backward_s;
+	sum->compute_forward_s += b->compute_forward_s - a->compute_forward_s;
+	sum->compute_backward_s += b->compute_backward_s - a->compute_backward_s;
+	sum->host_s += b->host_s - a->host_s, sum->traffic_s += b->traffic_s - a->traffic_s, sum->saved += b->saved - a->saved;
+}
+
+static void add_end(lk_layer_part *sum, const lk_layer_part *end, double times) {
+	sum->forward_s += times * end->forward_s, sum->backward_s += times * end->backward_s;
+	sum->compute_forward_s += times * end->compute_forward_s, sum->compute_backward_s += times * end->compute_backward_s;
+	sum->host_s += times * end->host_s, sum->traffic_s += times * end->traffic_s;
+}
+
+static lk_layer_part at_place(const lie *l, const lk_parts *parts, const lk_job *job, int place) {
+	lk_layer_part sum = {0};
+	int first = l->first[place], count = l->count[place], again = 0;
+	if (job->recompute == LK_RECOMPUTE_FULL)
+		again = job->recompute_layers > 0 && job->recompute_layers < count ? job->recompute_layers : count;
+	add_layers(&sum, parts->sum[1], first, first + again);
+	add_layers(&sum, parts->sum[0], first + again, first + count);
+	if (place == 0) add_end(&sum, &parts->embedding, 1);
+	if (place == l->places - 1) add_end(&sum, &parts->head, 1), add_end(&sum, &parts->prediction, job->model.mtp_layers);
+	return sum;
+}
+
+/* ---- the body of a step ---- */
+
+/* Passes that run beside one another hide what blocks them alone. */
+static bool paired(const lk_job *job) {
+	return job->schedule == LK_SCHED_DUALPIPE || lk_job_pairs(job);
+}
+
+/* The last pass of every stage is the backward of its first place. */
+static bool drains(const lk_job *job) {
+	return job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B || job->schedule == LK_SCHED_INTERLEAVED;
+}
+
+static double forward_s(const lk_job *job, const lk_layer_part *p) {
+	return paired(job) ? p->compute_forward_s : p->forward_s;
+}
+
+static double backward_s(const lk_job *job, const lk_layer_part *p) {
+	return paired(job) ? p->compute_backward_s : p->backward_s;
+}
+
+/* `way_in`, `way_back` [places + 1]: through the places before one. */
+static void find_ways(const lie *l, const lk_job *job, const lk_layer_part *at, double message_s, double *way_in,
+                      double *way_back) {
+	way_in[0] = way_back[0] = 0;
+	for (int k = 0; k < l->places; k++) {
+		way_in[k + 1] = way_in[k] + forward_s(job, &at[k]) + message_s;
+		way_back[k + 1] = way_back[k] + backward_s(job, &at[k]) + message_s;
+	}
+}
+
+/* Without overlap, every pass that receives waits for the whole message. */
+static double waits_s(const lie *l, const lk_job *job, int place, double message_s) {
+	if (job->pp == 1 || job->overlap_p2p == LK_ON || paired(job)) return 0;
+	bool turn = job->schedule == LK_SCHED_ZB_V; /* places beside one another on one rank */
+	return turn ? 0 : ((place > 0) + (place < l->places - 1)) * message_s;
+}
+
+static lk_status find_body(const lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, body *out, lk_error *err) {
+	lk_layer_part *at = LK_ARRAY(arena, lk_layer_part, l->places);
+	double *way_in = LK_ARRAY(arena, double, l->places + 1), *way_back = LK_ARRAY(arena, double, l->places + 1);
+	bool dual = job->schedule == LK_SCHED_DUALPIPE;
+	double times = dual ? job->microbatches / 2.0 : job->microbatches;
+	if (!at || !way_in || !way_back) return lk_oom(err);
+	for (int k = 0; k < l->places; k++) at[k] = at_place(l, parts, job, k);
+	find_ways(l, job, at, parts->message_s, way_in, way_back);
+	for (int s = 0; s < job->pp; s++) {
+		double work = 0, host = 0, traffic = 0;
+		int lowest = l->places;
+		for (int c = 0; c < l->chunks; c++) {
+			int k = l->place[s * l->chunks + c];
+			if (k < lowest) lowest = k;
+			work += forward_s(job, &at[k]) + backward_s(job, &at[k]) + waits_s(l, job, k, parts->message_s);
+			host += at[k].host_s, traffic += at[k].traffic_s;
+		}
+		double s_body = times * work;
+		if (!dual) s_body += way_in[lowest];
+		if (lowest > 0 && waits_s(l, job, lowest, parts->message_s) > 0) s_body -= parts->message_s; /* is in way_in */
+		if (s == 0) out->end_s[0] = s_body;
+		out->end_s[1] = s_body;
+		out->s = fmax(out->s, s_body + (drains(job) ? way_back[lowest] : 0));
+		out->floor_s = fmax(out->floor_s, times * fmax(host, traffic));
+	}
+	for (int i = 0; i < SEEN; i++)
+		for (int c = 0; c < l->chunks; c++)
+			out->held[i] += l->ahead[i][c] * at[l->place[l->stage[i] * l->chunks + c]].saved;
+	if (drains(job)) out->end_s[0] = out->s; /* what goes back ends there */
+	out->known = true;
+	return LK_OK;
+}
+
+/* ---- what layouts of a core share ---- */
+
+static void find_resident(const lie *l, const lk_job *job, double *bytes) {
+	lk_builder builder;
+	lk_graph frame; /* takes the facts of the job that nobody asks for here */
+	memset(&frame, 0, sizeof frame);
+	lk_build_begin(&builder, job, &frame, NULL);
+	for (int i = 0; i < SEEN; i++) {
+		double held[LK_OWNERS] = {0};
+		bytes[i] = 0;
+		lk_build_resident(&builder, l->stage[i], held);
+		for (int o = 0; o < LK_OWNERS; o++) bytes[i] += held[o];
+	}
+}
+
+static lk_ranks ranks_of(const lk_job *job) {
+	lk_builder builder;
+	lk_graph frame;
+	memset(&frame, 0, sizeof frame);
+	lk_build_begin(&builder, job, &frame, NULL);
+	return frame.ranks;
+}
+
+/* The all-reduce of the gradient norm waits for all stages; what is left to reduce before it, for its own stage alone. */
+static double combine(const body *b, const lk_tail *tail) {
+	double ends = fmax(b->end_s[0] + tail->before[0], b->end_s[1] + tail->before[1]);
+	return fmax(fmax(b->s, ends), b->floor_s) + fmax(tail->after[0], tail->after[1]);
+}
+
+/* ---- single jobs ---- */
+
+static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, double *least_s,
+                           double *least_bytes, double *usable, lk_error *err) {
+	lie l;
+	lk_parts parts;
+	lk_tail tail;
+	body one = {0};
+	double resident[SEEN], excess = -INFINITY;
+	LK_TRY(find_lie(job, arena, &l, err));
+	LK_TRY(lk_parts_find(b, stack, job, arena, &parts, err));
+	LK_TRY(lk_tail_find(b, stack, job, &tail, err));
+	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
+	find_resident(&l, job, resident);
+	*least_s = combine(&one, &tail);
+	lk_ranks ranks = ranks_of(job);
+	for (int i = 0; i < SEEN; i++) {
+		double room, bytes = lk_memory_least(job, b->space->cluster, &ranks, l.stage[i], resident[i], one.held[i], &room);
+		if (bytes - room <= excess) continue;
+		excess = bytes - room;
+		*least_bytes = bytes, *usable = room;
+	}
+	return LK_OK;
+}
+
+lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, double *least_bytes, double *usable,
+                       lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_status status = bound_job(b, stack, job, &arena, least_s, least_bytes, usable, err);
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* ---- all layouts of a core ---- */
+
+static int recompute_index(core_work *w, const lk_layout *l) {
+	int value = l->recompute_layers > 0 ? 16 + l->recompute_layers : l->recompute;
+	for (int i = 0; i < w->recompute_count; i++)
+		if (w->recompute[i] == value) return i;
+	w->recompute[w->recompute_count] = value;
+	return w->recompute_count++;
+}
+
+/* The job of a layout; what completing refuses, the search does not look at. */
+static bool job_of(core_work *w, const lk_layout *l, lk_job *out) {
+	return lk_layout_job(w->b->space, w->core, l, out, NULL) == LK_OK;
+}
+
+static lk_status body_of(core_work *w, family *f, const lk_layout *l, const body **out, lk_error *err) {
+	int class = sharding_class(l->sharding), modules = w->lie.job.model.mtp_layers > 0 && l->recompute == LK_RECOMPUTE_FULL;
+	bool split = w->lie.job.schedule == LK_SCHED_ZB_H1 || w->lie.job.schedule == LK_SCHED_ZB_V;
+	body *known = &w->bodies[recompute_index(w, l)][l->sp][l->tp_overlap][class];
+	*out = known;
+	if (known->known) return LK_OK;
+	lk_job job;
+	if (!job_of(w, l, &job)) { /* no bound: it is refused when it is tried */
+		known->known = true;
+		return LK_OK;
+	}
+	alike *a = &f->at[split][l->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules][l->sp][l->tp_overlap][class];
+	if (!a->known) LK_TRY(lk_parts_find(w->b, w->core->stack, &job, w->arena, &a->parts, err));
+	a->known = true;
+	return find_body(&w->lie, &a->parts, &job, w->arena, known, err);
+}
+
+static lk_status tail_of(core_work *w, const lk_layout *l, const lk_tail **out, lk_error *err) {
+	bool *known = &w->tails[l->sharding][l->grads][l->params][l->offload].known;
+	lk_tail *tail = &w->tails[l->sharding][l->grads][l->params][l->offload].tail;
+	lk_job job;
+	*out = tail;
+	if (!*known && job_of(w, l, &job)) LK_TRY(lk_tail_find(w->b, w->core->stack, &job, tail, err));
+	*known = true;
+	return LK_OK;
+}
+
+static const double *resident_of(core_work *w, const lk_layout *l) {
+	double *bytes = w->resident[l->sp][l->sharding][l->offload].bytes;
+	bool *known = &w->resident[l->sp][l->sharding][l->offload].known;
+	lk_job job;
+	if (!*known && job_of(w, l, &job)) find_resident(&w->lie, &job, bytes);
+	*known = true;
+	return bytes;
+}
+
+/* The stage with the least room, by its bound. */
+static double memory_of(core_work *w, const lk_layout *l, const body *b, const lk_ranks *ranks, double *usable) {
+	const double *resident = resident_of(w, l);
+	double most = 0, excess = -INFINITY;
+	for (int i = 0; i < SEEN; i++) {
+		double room, bytes = lk_memory_least(&w->lie.job, w->b->space->cluster, ranks, w->lie.stage[i], resident[i], b->held[i], &room);
+		if (bytes - room <= excess) continue;
+		excess = bytes - room, most = bytes, *usable = room;
+	}
+	return most;
+}
+
+/* Below what the simulation gives by more than rounding to picoseconds and to `float`. */
+static float rounded_down(double seconds) {
+	return nextafterf((float)(seconds * (1 - 1e-7)), 0);
+}
+
+static void note_closest(lk_bounded *out, const lk_layout *l, double bytes, double usable) {
+	if (out->any && bytes - usable >= out->closest_bytes - out->closest_usable) return;
+	out->any = true;
+	out->closest = *l;
+	out->closest_bytes = bytes, out->closest_usable = usable;
+}
+
+static lk_status bound_layout(core_work *w, family *f, lk_layout *l, const lk_ranks *ranks, lk_bounded *out, lk_error *err) {
+	const body *b;
+	const lk_tail *tail;
+	double usable = 0;
+	LK_TRY(body_of(w, f, l, &b, err));
+	LK_TRY(tail_of(w, l, &tail, err));
+	double bytes = memory_of(w, l, b, ranks, &usable);
+	l->least_s = rounded_down(combine(b, tail));
+	out->layouts++;
+	note_closest(out, l, bytes, usable);
+	if (bytes > usable) {
+		out->too_large++;
+		return LK_OK;
+	}
+	if (!lk_push(&out->kept)) return lk_oom(err);
+	*lk_last(&out->kept) = *l;
+	return LK_OK;
+}
+
+static lk_status bound_core(core_work *w, family *f, uint32_t number, lk_layouts *layouts, lk_bounded *out, lk_error *err) {
+	lk_job job;
+	if (lk_space_job(w->b->space, w->core, &job, NULL) != LK_OK) return LK_OK;
+	LK_TRY(find_lie(&job, w->arena, &w->lie, err));
+	layouts->count = 0;
+	LK_TRY(lk_space_switches(w->b->space, w->core, number, &job, layouts, err));
+	lk_ranks ranks = ranks_of(&job);
+	for (size_t i = 0; i < layouts->count; i++) LK_TRY(bound_layout(w, f, &layouts->at[i], &ranks, out, err));
+	return LK_OK;
+}
+
+lk_status lk_bound_cores(lk_bounder *b, const lk_core *cores, uint32_t first, int count, lk_bounded *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_layouts layouts = {0};
+	memset(out, 0, sizeof *out);
+	family *f = LK_NEW(&arena, family);
+	core_work *w = LK_NEW(&arena, core_work);
+	lk_status status = f && w ? LK_OK : lk_oom(err);
+	for (int i = 0; i < count && status == LK_OK; i++) {
+		memset(w, 0, sizeof *w);
+		*w = (core_work){.b = b, .arena = &arena, .core = &cores[i]};
+		status = bound_core(w, f, first + (uint32_t)i, &layouts, out, err);
+	}
+	lk_vec_free(&layouts);
+	lk_arena_free(&arena);
+	return status;
+}

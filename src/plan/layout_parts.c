@@ -1,0 +1,248 @@
+/* layout_parts.c: a layer of a job, by itself: how long it takes at least, and what it keeps. The blocks are those that the
+ * builder puts into every graph of the job, priced as in every table of costs; of kinds of places the cheapest counts.
+ *
+ * The time of a block goes from compute stream to compute stream with nothing else under way: the simulation adds waiting
+ * and contention, and takes nothing away. */
+#include <math.h>
+#include <string.h>
+
+#include "ask/profile.h"
+#include "base/units.h"
+#include "cost/cache.h"
+#include "model/build.h"
+#include "model/job_parts.h"
+#include "model/schedule.h"
+#include "model/sizes.h"
+#include "plan/layout.h"
+
+void lk_bounder_begin(lk_bounder *b, const lk_space *space, lk_cost_cache *cache) {
+	*b = (lk_bounder){.space = space, .cache = cache};
+}
+
+const lk_constants *lk_bounder_constants(lk_bounder *b, int stack, const lk_job *job) {
+	if (!b->known[stack]) lk_profile_constants(job, &b->constants[stack]);
+	b->known[stack] = true;
+	return &b->constants[stack];
+}
+
+/* Blocks of one job and their prices. */
+typedef struct pricer {
+	lk_builder builder;
+	lk_graph *graph;
+	const lk_cost_sites *sites;
+	lk_cost_cache *cache;
+} pricer;
+
+static lk_status begin(lk_bounder *b, int stack, const lk_job *job, pricer *p, lk_error *err) {
+	p->graph = lk_graph_new();
+	if (!p->graph) return lk_oom(err);
+	p->cache = b->cache;
+	lk_build_begin(&p->builder, job, p->graph, err);
+	lk_cost_options options = {
+		.constants = lk_bounder_constants(b, stack, job),
+		.cuda_graphs = job->cuda_graphs == LK_ON,
+		.compiled = job->compile,
+		.experts_eager = job->graph_experts != LK_ON,
+		.cache = b->cache,
+	};
+	return lk_cost_sites_find(b->cache, p->graph, b->space->cluster, &options, &p->sites, err);
+}
+
+/* The least that the operation costs on any kind of place. */
+static lk_cost least_cost(const pricer *p, uint32_t op) {
+	lk_cost least = lk_cost_cached(p->cache, p->graph, op, &p->sites->at[0]);
+	for (uint32_t v = 1; v < p->sites->count; v++) {
+		lk_cost cost = lk_cost_cached(p->cache, p->graph, op, &p->sites->at[v]);
+		if (cost.duration_ps < least.duration_ps) least.duration_ps = cost.duration_ps;
+		if (cost.host_ps < least.host_ps) least.host_ps = cost.host_ps;
+	}
+	return least;
+}
+
+/* What operations [begin, end) take, one after another as their streams and joins have it. */
+typedef struct span {
+	double end_s;            /* of all streams */
+	double chain_s;          /* of the compute stream */
+	double compute_s, host_s, traffic_s;
+} span;
+
+static span span_of(const pricer *p, uint32_t begin, uint32_t end) {
+	enum { MOST = 512 };
+	const lk_ops *ops = &p->graph->ops;
+	double at[LK_STREAMS] = {0}, done[MOST] = {0};
+	span s = {0};
+	for (uint32_t op = begin; op < end; op++) {
+		lk_cost cost = least_cost(p, op);
+		unsigned stream = ops->stream[op];
+		double seconds = ops->kind[op] == LK_OP_WAIT ? 0 : (double)cost.duration_ps / LK_PS_PER_S, start = at[stream];
+		for (uint32_t mask = ops->join[op] & (LK_JOIN(LK_STREAMS) - 1); mask; mask &= mask - 1)
+			start = fmax(start, at[__builtin_ctz(mask)]);
+		for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++)
+			if (ops->deps[d] < MOST) start = fmax(start, done[ops->deps[d]]);
+		at[stream] = start + seconds;
+		if (op - begin < MOST) done[op - begin] = at[stream];
+		s.end_s = fmax(s.end_s, at[stream]);
+		s.host_s += (double)cost.host_ps / LK_PS_PER_S;
+		if (stream == LK_STREAM_COMPUTE) s.compute_s += seconds;
+		if (stream == LK_STREAM_DP) s.traffic_s += seconds;
+	}
+	s.chain_s = at[LK_STREAM_COMPUTE];
+	return s;
+}
+
+static span block_span(const pricer *p, uint32_t block) {
+	return span_of(p, p->graph->blocks.at[block].begin, p->graph->blocks.at[block].end);
+}
+
+static double kept_by(const pricer *p, uint32_t block) {
+	const lk_block *b = &p->graph->blocks.at[block];
+	double kept = 0;
+	for (uint32_t op = b->begin; op < b->end; op++) kept += p->graph->ops.alloc[op] - p->graph->ops.release[op];
+	return kept > 0 ? kept : 0;
+}
+
+/* ---- layers and ends ---- */
+
+static void take_forward(const pricer *p, uint32_t block, lk_layer_part *out) {
+	span s = block_span(p, block);
+	out->forward_s += s.chain_s, out->compute_forward_s += s.compute_s, out->host_s += s.host_s, out->traffic_s += s.traffic_s;
+	out->saved += kept_by(p, block);
+}
+
+static void take_backward(const pricer *p, uint32_t block, lk_layer_part *out) {
+	span s = block_span(p, block);
+	out->backward_s += s.chain_s, out->compute_backward_s += s.compute_s, out->host_s += s.host_s, out->traffic_s += s.traffic_s;
+}
+
+static bool splits_backward(const lk_job *job) {
+	return job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_V;
+}
+
+static lk_status layer_part(pricer *p, int layer, bool again, lk_layer_part *out, lk_error *err) {
+	lk_builder *b = &p->builder;
+	uint32_t block;
+	(void)err;
+	memset(out, 0, sizeof *out);
+	LK_TRY(lk_build_layer(b, layer, again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD, &block));
+	take_forward(p, block, out);
+	if (!splits_backward(b->job)) {
+		LK_TRY(lk_build_layer(b, layer, again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD, &block));
+		take_backward(p, block, out);
+		return LK_OK;
+	}
+	LK_TRY(lk_build_layer(b, layer, again ? LK_BLOCK_INPUT_GRADIENT_CHECKPOINT : LK_BLOCK_INPUT_GRADIENT, &block));
+	take_backward(p, block, out);
+	LK_TRY(lk_build_layer(b, layer, LK_BLOCK_WEIGHT_GRADIENT, &block));
+	take_backward(p, block, out);
+	return LK_OK;
+}
+
+static lk_status end_part(pricer *p, bool head, lk_layer_part *out) {
+	lk_builder *b = &p->builder;
+	uint32_t block;
+	LK_TRY(head ? lk_build_head(b, LK_BLOCK_FORWARD, &block) : lk_build_embedding(b, LK_BLOCK_FORWARD, &block));
+	take_forward(p, block, out);
+	out->saved = 0; /* the last micro-batch's alone: bounds count layers */
+	LK_TRY(head ? lk_build_head(b, LK_BLOCK_BACKWARD, &block) : lk_build_embedding(b, LK_BLOCK_BACKWARD, &block));
+	take_backward(p, block, out);
+	return LK_OK;
+}
+
+static void add_part(lk_layer_part *sum, const lk_layer_part *part) {
+	sum->forward_s += part->forward_s, sum->backward_s += part->backward_s;
+	sum->compute_forward_s += part->compute_forward_s, sum->compute_backward_s += part->compute_backward_s;
+	sum->host_s += part->host_s, sum->traffic_s += part->traffic_s, sum->saved += part->saved;
+}
+
+/* Layers alike stand together: blocks are asked for where one differs from the one before. */
+static bool like_before(const lk_model *m, int layer) {
+	if (layer == 0 || (m->network == LK_NET_ENCDEC && layer == m->layers)) return false;
+	if (m->network == LK_NET_CONV) return lk_convnet_unit(m, layer).kind == lk_convnet_unit(m, layer - 1).kind;
+	return lk_model_is_moe(m, layer) == lk_model_is_moe(m, layer - 1) && lk_model_window(m, layer) == lk_model_window(m, layer - 1);
+}
+
+static lk_status sum_layers(pricer *p, lk_parts *out, lk_arena *arena, lk_error *err) {
+	const lk_model *m = p->builder.model;
+	out->layers = lk_job_layers(p->builder.job);
+	for (int again = 0; again < 2; again++) {
+		lk_layer_part part = {0}, *sum = LK_ARRAY(arena, lk_layer_part, out->layers + 1);
+		if (!sum) return lk_oom(err);
+		for (int i = 0; i < out->layers; i++) {
+			if (!like_before(m, i)) LK_TRY(layer_part(p, i, again, &part, err));
+			sum[i + 1] = sum[i];
+			add_part(&sum[i + 1], &part);
+		}
+		out->sum[again] = sum;
+	}
+	return LK_OK;
+}
+
+/* A message between stages, on the cheaper of its two ways. */
+static double message_s(pricer *p, const lk_job *job, lk_error *err, lk_status *status) {
+	lk_builder *b = &p->builder;
+	bool cut = job->scatter_messages == LK_ON && !b->sp;
+	uint32_t block;
+	lk_build_stack(b, true);
+	lk_graph_begin_block(p->graph, "messages");
+	for (int way = 0; way < 2; way++)
+		lk_graph_add(p->graph, &(lk_op){
+			.kind = LK_OP_SEND,
+			.stream = way ? LK_STREAM_SEND_BACKWARD : LK_STREAM_SEND_FORWARD,
+			.group = LK_GROUP_PP,
+			.name = "send",
+			.bytes = b->bytes * b->rows * b->model->hidden / (cut ? b->tp : 1),
+		});
+	*status = lk_graph_end_block(p->graph, &block, err);
+	if (*status != LK_OK) return 0;
+	uint32_t op = p->graph->blocks.at[block].begin;
+	int64_t down = least_cost(p, op).duration_ps, up = least_cost(p, op + 1).duration_ps;
+	return (double)(down < up ? down : up) / LK_PS_PER_S;
+}
+
+static lk_status find(pricer *p, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err) {
+	LK_TRY(sum_layers(p, out, arena, err));
+	LK_TRY(end_part(p, false, &out->embedding));
+	LK_TRY(end_part(p, true, &out->head));
+	if (job->model.mtp_layers > 0) {
+		LK_TRY(layer_part(p, job->model.layers - 1, job->recompute == LK_RECOMPUTE_FULL, &out->prediction, err));
+		add_part(&out->prediction, &out->head);
+	}
+	lk_status status = LK_OK;
+	if (job->pp > 1) out->message_s = message_s(p, job, err, &status);
+	return status;
+}
+
+lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err) {
+	pricer p = {0};
+	memset(out, 0, sizeof *out);
+	lk_status status = begin(b, stack, job, &p, err);
+	if (status == LK_OK) status = find(&p, job, arena, out, err);
+	lk_graph_free(p.graph);
+	return status;
+}
+
+/* ---- the end of the step ---- */
+
+static lk_status tail_of(pricer *p, int stage, double *before, double *after, lk_error *err) {
+	uint32_t block;
+	(void)err;
+	LK_TRY(lk_build_tail_block(&p->builder, stage, &block));
+	const lk_block *b = &p->graph->blocks.at[block];
+	uint32_t meeting = p->builder.job->offload_optimizer ? b->end : b->begin; /* the host waits for no norm */
+	for (uint32_t op = b->begin; op < b->end; op++)
+		if (meeting != b->end && p->graph->ops.kind[op] == LK_OP_ALLREDUCE && p->graph->ops.group[op] == LK_GROUP_MODEL) meeting = op;
+	span first = span_of(p, b->begin, meeting);
+	*before = meeting == b->end ? first.end_s : first.chain_s;
+	*after = span_of(p, meeting, b->end).end_s;
+	return LK_OK;
+}
+
+lk_status lk_tail_find(lk_bounder *b, int stack, const lk_job *job, lk_tail *out, lk_error *err) {
+	pricer p = {0};
+	lk_status status = begin(b, stack, job, &p, err);
+	if (status == LK_OK) status = tail_of(&p, 0, &out->before[0], &out->after[0], err);
+	out->before[1] = out->before[0], out->after[1] = out->after[0];
+	if (status == LK_OK && job->pp > 1) status = tail_of(&p, job->pp - 1, &out->before[1], &out->after[1], err);
+	lk_graph_free(p.graph);
+	return status;
+}

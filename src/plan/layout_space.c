@@ -1,0 +1,516 @@
+/* layout_space.c: which layouts a search looks at.
+ *
+ * A value that the user states is taken as it is. What is left open has the usual values:
+ *     tp        divisors of the number of GPUs that fit into a node, or NVLink domain
+ *     cp        powers of two that leave a rank 4096 tokens of a sequence or more
+ *     pp        divisors of what is left, up to the number of layers; 1 for FSDP
+ *     vp        1, and all that divide the layers of a stage; with embedding and loss counted as layers where those make
+ *               the split even (Megatron-LM, as Llama 3's 126 layers are split)
+ *     ep, etp   divisors of the experts; 1 and tp
+ *     mbs       powers of two up to 64 sequences and 128 Ki tokens
+ *     zero      0 and 1 for Megatron-LM, 2 and 3 for FSDP, all for DeepSpeed
+ *     recompute none, selective, full, and full for quarters of a stage's layers (Megatron-LM,
+ *               one chunk per stage)
+ *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of parameters on and off, buckets as
+ *               usual and four times as large */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "model/job_parts.h"
+#include "model/schedule.h"
+#include "plan/layout.h"
+
+enum { LEAST_TOKENS = 4096, MOST_SEQUENCES = 64, MOST_TOKENS = 131072, MOST_CHUNKS = 64 };
+
+/* ---- axes ---- */
+
+static void add(lk_axis *axis, int value) {
+	for (int i = 0; i < axis->count; i++)
+		if (axis->at[i] == value) return;
+	if (axis->count < LK_AXIS) axis->at[axis->count++] = value;
+}
+
+static bool holds(const lk_axis *axis, int value) {
+	for (int i = 0; i < axis->count; i++)
+		if (axis->at[i] == value) return true;
+	return false;
+}
+
+/* The next item of a comma list, at most `size` bytes; false at the end. */
+static bool next_item(const char **at, char *out, size_t size) {
+	if (!*at) return false;
+	size_t length = strcspn(*at, ",");
+	lk_copy(out, length + 1 < size ? length + 1 : size, *at);
+	*at = (*at)[length] ? *at + length + 1 : NULL;
+	return true;
+}
+
+static lk_status full(const lk_axis *axis, const char *where, lk_error *err) {
+	if (axis->count < LK_AXIS) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, where, "more than %d values", LK_AXIS);
+}
+
+/* The list of the user, or the one value that the job has already. */
+static lk_status read_ints(const char *text, int fixed, int low, int high, const char *where, lk_axis *out, lk_error *err) {
+	char item[64];
+	if (!text && fixed > 0) add(out, fixed), out->said = true;
+	while (next_item(&text, item, sizeof item)) {
+		long long value;
+		LK_TRY(lk_parse_int(item, low, high, &value, where, err));
+		LK_TRY(full(out, where, err));
+		add(out, (int)value), out->said = true;
+	}
+	return LK_OK;
+}
+
+static lk_status read_schedules(const char *text, const lk_job *base, lk_axis *out, lk_error *err) {
+	char item[64];
+	if (!text && base->schedule_said) add(out, (int)base->schedule), out->said = true;
+	while (next_item(&text, item, sizeof item)) {
+		const lk_schedule *schedule = lk_schedule_find(item);
+		if (!schedule) {
+			char shown[64];
+			lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'", lk_escape(item, shown, sizeof shown));
+			return lk_hint(err, "give one or more of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe");
+		}
+		add(out, (int)schedule->kind), out->said = true;
+	}
+	return LK_OK;
+}
+
+static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *out, lk_error *err) {
+	char item[64];
+	if (!text && base->recompute_said) {
+		bool some = base->recompute == LK_RECOMPUTE_FULL && base->recompute_layers > 0;
+		add(out, some ? 16 + base->recompute_layers : (int)base->recompute), out->said = true;
+	}
+	while (next_item(&text, item, sizeof item)) {
+		long long layers = 0;
+		int kind = lk_same_name(item, "none") ? 0 : lk_same_name(item, "selective") ? 1 : strncmp(item, "full", 4) == 0 ? 2 : -1;
+		if (kind == 2 && item[4] == '/') LK_TRY(lk_parse_int(item + 5, 1, 4096, &layers, "--recompute", err));
+		if (kind < 0 || (kind == 2 && item[4] && item[4] != '/')) {
+			char shown[64];
+			lk_fail(err, LK_ERR_INPUT, "--recompute", "unknown kind '%s'", lk_escape(item, shown, sizeof shown));
+			return lk_hint(err, "give one or more of none, selective, full and full/N");
+		}
+		LK_TRY(full(out, "--recompute", err));
+		add(out, layers ? 16 + (int)layers : kind), out->said = true;
+	}
+	return LK_OK;
+}
+
+static lk_status read_stacks(const lk_plan_request *r, const lk_job *base, lk_space *out, lk_error *err) {
+	const char *text = r->stack ? r->stack : base->stack[0] ? base->stack : NULL;
+	char item[32];
+	if (!text) text = base->model.network == LK_NET_CONV ? "ddp,fsdp" : "megatron,fsdp";
+	while (next_item(&text, item, sizeof item)) {
+		LK_TRY(lk_request_check_stack(item, err));
+		if (out->stack_count == LK_STACKS) return lk_fail(err, LK_ERR_INPUT, "--stack", "more than %d names", LK_STACKS);
+		lk_copy(out->stacks[out->stack_count++], sizeof out->stacks[0], item);
+	}
+	return LK_OK;
+}
+
+/* ---- usual values ---- */
+
+static int domain(const lk_cluster *cluster) {
+	int most = 1;
+	for (int i = 0; i < cluster->groups; i++)
+		if (cluster->node[i].gpus > most) most = cluster->node[i].gpus;
+	return most;
+}
+
+static void add_divisors(lk_axis *axis, int64_t of, int64_t most) {
+	for (int64_t d = 1; d <= most && d <= of; d++)
+		if (of % d == 0) add(axis, (int)d);
+}
+
+static void add_powers(lk_axis *axis, int64_t most) {
+	for (int64_t p = 1; p <= most; p *= 2) add(axis, (int)p);
+}
+
+static int sequence_of(const lk_job *base) {
+	lk_job job = *base;
+	job.gpus = job.tp = job.pp = job.cp = job.dp = job.mbs = 1;
+	job.ep = job.etp = 0, job.gbs = 1;
+	return lk_job_complete(&job, NULL, NULL) == LK_OK ? job.seq : base->seq > 0 ? base->seq : 2048;
+}
+
+static void add_usual(lk_space *s) {
+	int seq = sequence_of(&s->base), layers = lk_job_layers(&s->base);
+	if (!s->tp.count) add_divisors(&s->tp, s->gpus, domain(s->cluster));
+	if (!s->cp.count) add_powers(&s->cp, s->base.model.network == LK_NET_DECODER && seq >= 2 * LEAST_TOKENS ? seq / LEAST_TOKENS : 1);
+	if (!s->pp.count) add_divisors(&s->pp, s->gpus, layers < 1024 ? layers : 1024);
+	if (!s->ep.count) add_divisors(&s->ep, s->base.model.experts > 0 ? s->base.model.experts : 1, 4096);
+	if (!s->mbs.count) add_powers(&s->mbs, seq >= MOST_TOKENS ? 1 : MOST_TOKENS / seq < MOST_SEQUENCES ? MOST_TOKENS / seq : MOST_SEQUENCES);
+	if (!s->recompute.count)
+		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++) add(&s->recompute, kind);
+	s->recompute_quarters = !s->recompute.said && !s->fixed_switches;
+	if (!s->bucket.count) {
+		add(&s->bucket, 0);
+		if (!s->fixed_switches) add(&s->bucket, -4);
+	}
+}
+
+/* A launch line states what trains; how it is laid out is searched. */
+static void open_layout(lk_job *job) {
+	job->tp = job->pp = job->vp = job->cp = job->ep = job->etp = job->dp = job->mbs = job->microbatches = 0;
+	job->sequence_parallel = job->overlap_grad_reduce = job->overlap_param_gather = job->overlap_p2p = LK_AUTO;
+	job->tp_overlap = LK_AUTO, job->scatter_messages = LK_AUTO;
+	job->sharding_said = job->schedule_said = job->recompute_said = job->recompute_mlp = false;
+	job->sharding = LK_SHARD_NONE, job->schedule = LK_SCHED_1F1B, job->recompute = LK_RECOMPUTE_NONE, job->recompute_layers = 0;
+	job->first_stage_layers = job->last_stage_layers = job->microbatch_group = 0;
+	job->account_embedding = job->account_loss = false;
+	job->pipeline_layout[0] = '\0', job->bucket_bytes = 0, job->shard_group = 0;
+	job->padded_vocab = job->padded_vocab_said ? job->padded_vocab : 0;
+	job->stack[0] = '\0';
+}
+
+lk_status lk_space_read(const lk_plan_request *r, const lk_asked *asked, lk_space *out, lk_error *err) {
+	memset(out, 0, sizeof *out);
+	out->base = asked->job;
+	out->cluster = &asked->cluster;
+	out->gpus = asked->job.gpus;
+	out->offload = r->offload, out->fixed_switches = r->fixed_switches;
+	if (r->job.launch_count > 0 || r->job.script || r->job.deepspeed) open_layout(&out->base);
+	const lk_job *base = &out->base;
+	LK_TRY(read_stacks(r, base, out, err));
+	LK_TRY(read_ints(r->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
+	LK_TRY(read_ints(r->pp, base->pp, 1, 1024, "--pp", &out->pp, err));
+	LK_TRY(read_ints(r->vp, base->vp, 1, MOST_CHUNKS, "--vp", &out->vp, err));
+	LK_TRY(read_ints(r->cp, base->cp, 1, 1024, "--cp", &out->cp, err));
+	LK_TRY(read_ints(r->ep, base->ep, 1, 4096, "--ep", &out->ep, err));
+	LK_TRY(read_ints(r->etp, base->etp, 1, 1024, "--etp", &out->etp, err));
+	LK_TRY(read_ints(r->mbs, base->mbs, 1, 1 << 20, "--mbs", &out->mbs, err));
+	LK_TRY(read_ints(r->zero, base->sharding_said ? (int)base->sharding : -1, 0, 3, "--zero", &out->zero, err));
+	if (!r->zero && base->sharding_said && base->sharding == LK_SHARD_NONE) add(&out->zero, 0), out->zero.said = true;
+	LK_TRY(read_ints(r->bucket, 0, 1, 1 << 20, "--bucket", &out->bucket, err));
+	LK_TRY(read_schedules(r->schedule, base, &out->schedule, err));
+	LK_TRY(read_recompute(r->recompute, base, &out->recompute, err));
+	add_usual(out);
+	return LK_OK;
+}
+
+/* ---- cores ---- */
+
+static bool is_fsdp(const char *stack) {
+	return strstr(stack, "fsdp") != NULL || strcmp(stack, "torchtitan") == 0 || strcmp(stack, "llm-foundry") == 0;
+}
+
+/* Layers divide by the chunks, or do with the two ends. */
+static bool splits(int layers, int places, bool account) {
+	return account ? layers % places != 0 && (layers + 2) % places == 0 && (layers + 2) / places > 1 : layers % places == 0;
+}
+
+static lk_status push(lk_cores_list *out, const lk_core *core, lk_error *err) {
+	if (!lk_push(out)) return lk_oom(err);
+	*lk_last(out) = *core;
+	return LK_OK;
+}
+
+/* Chunks for a schedule that interleaves. */
+static lk_status add_chunks(const lk_space *s, lk_core core, lk_cores_list *out, lk_error *err) {
+	int layers = lk_job_layers(&s->base);
+	bool megatron = strncmp(s->stacks[core.stack], "megatron", 8) == 0 || strcmp(s->stacks[core.stack], "nemo") == 0;
+	for (int account = 0; account < (megatron ? 2 : 1); account++)
+		for (core.vp = 2; core.vp <= MOST_CHUNKS && core.vp * core.pp <= layers + 2 * account; core.vp++) {
+			if (s->vp.said && !holds(&s->vp, core.vp)) continue;
+			if (!splits(layers, core.pp * core.vp, account)) continue;
+			core.account = account;
+			LK_TRY(push(out, &core, err));
+		}
+	return LK_OK;
+}
+
+static lk_status add_schedules(const lk_space *s, lk_core core, lk_cores_list *out, lk_error *err) {
+	bool one_chunk = !s->vp.said || holds(&s->vp, 1), any = s->schedule.count > 0;
+	if (core.pp == 1 || !any || holds(&s->schedule, LK_SCHED_1F1B)) {
+		core.schedule = LK_SCHED_1F1B, core.vp = 1;
+		if (one_chunk) LK_TRY(push(out, &core, err));
+	}
+	if (core.pp == 1) return LK_OK;
+	for (int i = 0; i < s->schedule.count; i++) {
+		core.schedule = s->schedule.at[i];
+		const lk_schedule *schedule = lk_schedule_get((lk_schedule_kind)core.schedule);
+		core.vp = schedule->fixed_chunks > 0 ? schedule->fixed_chunks : 1;
+		if (core.schedule == LK_SCHED_1F1B || core.schedule == LK_SCHED_INTERLEAVED) continue;
+		if (s->vp.said && !holds(&s->vp, core.vp)) continue;
+		LK_TRY(push(out, &core, err));
+	}
+	core.schedule = LK_SCHED_INTERLEAVED;
+	return !any || holds(&s->schedule, LK_SCHED_INTERLEAVED) ? add_chunks(s, core, out, err) : LK_OK;
+}
+
+static lk_status add_batches(const lk_space *s, lk_core core, lk_cores_list *out, lk_error *err) {
+	int64_t dp = s->gpus / ((int64_t)core.tp * core.pp * core.cp);
+	if (s->base.dp > 0 && dp != s->base.dp) return LK_OK;
+	for (int i = 0; i < s->mbs.count; i++) {
+		core.mbs = s->mbs.at[i];
+		if (s->base.gbs % (core.mbs * dp) != 0) continue;
+		LK_TRY(add_schedules(s, core, out, err));
+	}
+	return LK_OK;
+}
+
+static lk_status add_experts(const lk_space *s, lk_core core, lk_cores_list *out, lk_error *err) {
+	int64_t ranks = s->gpus / core.pp;
+	for (int i = 0; i < s->ep.count; i++) {
+		core.ep = s->ep.at[i];
+		if (s->base.model.experts == 0) {
+			core.etp = core.tp;
+			LK_TRY(add_batches(s, core, out, err));
+			continue;
+		}
+		lk_axis etp = s->etp;
+		if (!etp.count) add(&etp, core.tp), add(&etp, 1);
+		for (int e = 0; e < etp.count; e++) {
+			core.etp = etp.at[e];
+			if (ranks % ((int64_t)core.ep * core.etp) == 0) LK_TRY(add_batches(s, core, out, err));
+		}
+	}
+	return LK_OK;
+}
+
+lk_status lk_space_cores(const lk_space *s, lk_cores_list *out, lk_error *err) {
+	int layers = lk_job_layers(&s->base);
+	for (int stack = 0; stack < s->stack_count; stack++)
+		for (int t = 0; t < s->tp.count; t++)
+			for (int c = 0; c < s->cp.count; c++)
+				for (int p = 0; p < s->pp.count; p++) {
+					lk_core core = {.stack = stack, .tp = s->tp.at[t], .cp = s->cp.at[c], .pp = s->pp.at[p]};
+					int64_t block = (int64_t)core.tp * core.cp * core.pp;
+					if (s->gpus % block != 0 || core.pp > layers) continue;
+					if (core.pp > 1 && !s->pp.said && is_fsdp(s->stacks[stack])) continue;
+					LK_TRY(add_experts(s, core, out, err));
+				}
+	return LK_OK;
+}
+
+bool lk_cores_alike(const lk_core *a, const lk_core *b) {
+	return a->stack == b->stack && a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->ep == b->ep && a->etp == b->etp &&
+	       a->mbs == b->mbs;
+}
+
+/* ---- jobs ---- */
+
+static void set_core(const lk_space *s, const lk_core *core, lk_job *job) {
+	*job = s->base;
+	job->gpus = s->gpus;
+	job->tp = core->tp, job->pp = core->pp, job->vp = core->vp, job->cp = core->cp, job->ep = core->ep, job->mbs = core->mbs;
+	job->etp = job->model.experts > 0 ? core->etp : 0;
+	job->dp = 0, job->microbatches = 0;
+	job->schedule = (lk_schedule_kind)core->schedule, job->schedule_said = true;
+	if (core->account) job->account_embedding = job->account_loss = true;
+	lk_copy(job->stack, sizeof job->stack, s->stacks[core->stack]);
+}
+
+/* What the stack shards where nothing else is said, and all that it can. */
+static void shardings_of(const lk_space *s, const lk_core *core, lk_axis *out) {
+	const char *stack = s->stacks[core->stack];
+	bool deepspeed = strstr(stack, "deepspeed") != NULL;
+	memset(out, 0, sizeof *out);
+	if (s->zero.count) {
+		for (int i = 0; i < s->zero.count; i++)
+			if (!(deepspeed && core->pp > 1 && s->zero.at[i] > 1)) add(out, s->zero.at[i]);
+		return;
+	}
+	if (is_fsdp(stack)) add(out, LK_SHARD_ZERO3), add(out, LK_SHARD_ZERO2);
+	else if (strcmp(stack, "ddp") == 0) add(out, LK_SHARD_NONE);
+	else add(out, LK_SHARD_ZERO1), add(out, LK_SHARD_NONE);
+	if (deepspeed && core->pp == 1) add(out, LK_SHARD_ZERO2), add(out, LK_SHARD_ZERO3);
+}
+
+lk_status lk_space_job(const lk_space *s, const lk_core *core, lk_job *out, lk_error *err) {
+	lk_axis shardings;
+	set_core(s, core, out);
+	shardings_of(s, core, &shardings);
+	if (!shardings.count) return lk_fail(err, LK_ERR_INPUT, "--zero", "nothing of what is asked runs with %d stages", core->pp);
+	out->sharding = (lk_sharding)shardings.at[0], out->sharding_said = true;
+	out->recompute = LK_RECOMPUTE_NONE, out->recompute_layers = 0, out->recompute_said = true;
+	return lk_job_complete(out, s->cluster, err);
+}
+
+static void set_switches(const lk_space *s, const lk_layout *l, lk_job *job) {
+	job->recompute = (lk_recompute)l->recompute, job->recompute_layers = l->recompute_layers, job->recompute_said = true;
+	job->sharding = (lk_sharding)l->sharding, job->sharding_said = true;
+	if (!s->base.sequence_parallel) job->sequence_parallel = l->sp ? LK_ON : LK_OFF;
+	if (!s->base.tp_overlap) job->tp_overlap = l->tp_overlap ? LK_ON : LK_OFF;
+	if (!s->base.overlap_grad_reduce) job->overlap_grad_reduce = l->grads ? LK_ON : LK_OFF;
+	if (!s->base.overlap_param_gather) job->overlap_param_gather = l->params ? LK_ON : LK_OFF;
+	job->offload_optimizer = l->offload;
+}
+
+lk_status lk_layout_job(const lk_space *s, const lk_core *core, const lk_layout *l, lk_job *out, lk_error *err) {
+	set_core(s, core, out);
+	set_switches(s, l, out);
+	int bucket = s->bucket.at[l->bucket];
+	if (bucket > 0) out->bucket_bytes = bucket * 1048576.0;
+	LK_TRY(lk_job_complete(out, s->cluster, err));
+	if (bucket < 0) out->bucket_bytes *= -bucket;
+	return LK_OK;
+}
+
+/* ---- switches ---- */
+
+typedef struct ways {
+	uint8_t a[LK_WAYS], b[LK_WAYS];
+	int count;
+} ways;
+
+static void way(ways *w, int a, int b) {
+	for (int i = 0; i < w->count; i++)
+		if (w->a[i] == a && w->b[i] == b) return;
+	if (w->count < LK_WAYS) w->a[w->count] = (uint8_t)a, w->b[w->count++] = (uint8_t)b;
+}
+
+/* Sequence parallelism, overlap of tensor parallelism. */
+static void tensor_ways(const lk_space *s, const lk_job *job, ways *out) {
+	bool may = job->sequence_parallel == LK_ON, said = s->base.sequence_parallel != LK_AUTO;
+	bool overlaps = s->base.tp_overlap != LK_OFF && lk_job_like_megatron(job);
+	out->count = 0;
+	if (may) {
+		if (s->base.tp_overlap != LK_ON) way(out, 1, 0);
+		if (s->base.tp_overlap == LK_ON || (overlaps && !s->fixed_switches)) way(out, 1, 1);
+	}
+	if (!may || (!said && !s->fixed_switches && s->base.tp_overlap != LK_ON)) way(out, 0, 0);
+}
+
+/* Overlap of gradients, of parameters. */
+static void data_ways(const lk_space *s, const lk_job *job, int sharding, ways *out) {
+	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = sharding != LK_SHARD_NONE;
+	const lk_job *base = &s->base;
+	out->count = 0;
+	for (int grads = 1; grads >= 0; grads--)
+		for (int params = 1; params >= 0; params--) {
+			if (base->overlap_grad_reduce && (base->overlap_grad_reduce == LK_ON) != grads) continue;
+			if (base->overlap_param_gather && (base->overlap_param_gather == LK_ON) != params) continue;
+			bool usual = grads && params == sharded;
+			if (params && (!sharded || (!grads && !base->overlap_grad_reduce))) continue;
+			if (!usual && (s->fixed_switches || !replicas || sharding >= LK_SHARD_ZERO2) && !base->overlap_grad_reduce &&
+			    !base->overlap_param_gather)
+				continue;
+			way(out, grads, params);
+		}
+}
+
+/* Layers of the fullest stage: a remainder goes to the second stage first. */
+static int most_layers(const lk_job *job) {
+	int first = lk_job_stage_layers(job, 0), second = job->pp > 1 ? lk_job_stage_layers(job, 1) : 0;
+	return first > second ? first : second;
+}
+
+/* Megatron-LM's selective recomputation is that of the core of attention, which fused kernels do anyway. */
+static bool selects_nothing(const lk_job *job) {
+	return lk_job_like_megatron(job) && job->attn_kernel == LK_KERNEL_FLASH && !job->recompute_mlp;
+}
+
+/* Values of the axis, and quarters of a chunk's layers. */
+static void recompute_ways(const lk_space *s, const lk_job *job, lk_axis *out) {
+	memset(out, 0, sizeof *out);
+	int most = most_layers(job);
+	bool same = !s->recompute.said && selects_nothing(job);
+	for (int i = 0; i < s->recompute.count; i++)
+		if (s->recompute.at[i] <= 16 + most && !(same && s->recompute.at[i] == LK_RECOMPUTE_SELECTIVE)) add(out, s->recompute.at[i]);
+	if (!s->recompute_quarters || !lk_job_like_megatron(job) || job->vp > 1) return;
+	for (int quarter = 1; quarter < 4; quarter++)
+		if (most * quarter / 4 > 0 && most * quarter / 4 < most) add(out, 16 + most * quarter / 4);
+}
+
+static lk_status add_layouts(const lk_space *s, lk_layout l, const ways *data, bool buckets, lk_layouts *out, lk_error *err) {
+	for (int d = 0; d < data->count; d++) {
+		l.grads = data->a[d], l.params = data->b[d];
+		int choices = buckets && l.grads && l.sharding < LK_SHARD_ZERO2 ? s->bucket.count : 1;
+		for (int bucket = 0; bucket < choices; bucket++)
+			for (int offload = 0; offload <= (s->offload && !s->base.offload_optimizer); offload++) {
+				if (!lk_push(out)) return lk_oom(err);
+				l.bucket = (uint8_t)bucket, l.offload = (uint8_t)(offload || s->base.offload_optimizer);
+				*lk_last(out) = l;
+			}
+	}
+	return LK_OK;
+}
+
+lk_status lk_space_switches(const lk_space *s, const lk_core *core, uint32_t number, const lk_job *job, lk_layouts *out,
+                            lk_error *err) {
+	ways tensor, data;
+	lk_axis shardings, recompute;
+	bool replicas = (int64_t)job->dp * job->cp > 1;
+	tensor_ways(s, job, &tensor);
+	recompute_ways(s, job, &recompute);
+	shardings_of(s, core, &shardings);
+	for (int r = 0; r < recompute.count; r++)
+		for (int t = 0; t < tensor.count; t++)
+			for (int z = 0; z < shardings.count; z++) {
+				int kind = recompute.at[r];
+				lk_layout l = {.core = number, .sp = tensor.a[t], .tp_overlap = tensor.b[t], .sharding = (uint8_t)shardings.at[z]};
+				l.recompute = (uint8_t)(kind > 16 ? (int)LK_RECOMPUTE_FULL : kind);
+				l.recompute_layers = kind > 16 ? kind - 16 : 0;
+				if (!replicas && z > 0) continue; /* nothing to share */
+				data_ways(s, job, l.sharding, &data);
+				LK_TRY(add_layouts(s, l, &data, replicas, out, err));
+			}
+	return LK_OK;
+}
+
+/* ---- membership ---- */
+
+static bool among(const lk_axis *axis, int value, const char *name, const char **why) {
+	if (holds(axis, value)) return true;
+	*why = name;
+	return false;
+}
+
+bool lk_space_holds(const lk_space *s, const lk_job *job, const char **why) {
+	lk_axis shardings;
+	lk_cores_list cores = {0};
+	lk_core same = {.tp = job->tp, .pp = job->pp, .cp = job->cp, .ep = job->ep, .etp = job->etp, .mbs = job->mbs};
+	bool found = among(&s->tp, job->tp, "tp", why) && among(&s->pp, job->pp, "pp", why) && among(&s->cp, job->cp, "cp", why) &&
+	             among(&s->ep, job->ep, "ep", why) && among(&s->mbs, job->mbs, "mbs", why);
+	if (!found) return false;
+	*why = "vp or schedule";
+	found = lk_space_cores(s, &cores, NULL) == LK_OK;
+	bool core_found = false;
+	for (size_t i = 0; found && i < cores.count && !core_found; i++) {
+		same.stack = cores.at[i].stack;
+		if (!lk_cores_alike(&cores.at[i], &same) || cores.at[i].vp != job->vp || cores.at[i].schedule != (int)job->schedule) continue;
+		shardings_of(s, &cores.at[i], &shardings);
+		*why = "zero";
+		if (!holds(&shardings, (int)job->sharding)) continue;
+		*why = "recompute";
+		core_found = holds(&s->recompute, job->recompute_layers > 0 ? 16 + job->recompute_layers : (int)job->recompute);
+	}
+	lk_vec_free(&cores);
+	if (core_found) *why = NULL;
+	return core_found;
+}
+
+/* ---- words ---- */
+
+const char *lk_layout_text(lk_arena *arena, const lk_job *j) {
+	static const char *const shardings[] = {"", ", zero 1", ", zero 2", ", zero 3"};
+	char text[320];
+	int used = 0;
+	const struct {
+		const char *name;
+		int value;
+	} degrees[] = {{"tp", j->tp}, {"cp", j->cp}, {"pp", j->pp}, {"vp", j->vp}, {"ep", j->ep}};
+#define PUT(...) used += snprintf(text + used, sizeof text - (size_t)used, __VA_ARGS__)
+	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+		if (degrees[i].value > 1) PUT("%s %d, ", degrees[i].name, degrees[i].value);
+	PUT("dp %d, micro-batch %d%s", j->dp, j->mbs, shardings[j->sharding]);
+	if (j->pp > 1 && j->schedule != LK_SCHED_1F1B && j->schedule != LK_SCHED_INTERLEAVED)
+		PUT(", %s", lk_schedule_get(j->schedule)->name);
+	if (j->recompute == LK_RECOMPUTE_SELECTIVE) PUT(", recompute selective");
+	if (j->recompute == LK_RECOMPUTE_FULL && j->recompute_layers) PUT(", recompute full/%d", j->recompute_layers);
+	else if (j->recompute == LK_RECOMPUTE_FULL) PUT(", recompute full");
+	if (j->tp > 1 && j->sequence_parallel != LK_ON) PUT(", no sequence parallelism");
+	if (j->tp_overlap == LK_ON) PUT(", tp overlap");
+	if ((int64_t)j->dp * j->cp > 1 && j->overlap_grad_reduce != LK_ON) PUT(", no gradient overlap");
+	if (j->sharding == LK_SHARD_ZERO1 && j->overlap_param_gather != LK_ON) PUT(", no parameter overlap");
+	if (j->offload_optimizer) PUT(", optimizer on the host");
+	if (!lk_job_like_megatron(j)) PUT(", %s", j->stack);
+#undef PUT
+	return lk_arena_strdup(arena, text);
+}

@@ -1,0 +1,288 @@
+/* test_layout.c: the search of `lockstep plan`: bounds against the predictor on random jobs, the search against asking for
+ * everything, the same answer with any number of threads, launch lines that are read back. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ask/step.h"
+#include "base/stats.h"
+#include "base/units.h"
+#include "plan/layout.h"
+
+/* ---- random problems ---- */
+
+typedef struct dice {
+	uint64_t state;
+} dice;
+
+static uint32_t roll(dice *d, uint32_t below) {
+	d->state = lk_hash64(d->state + 0x9e3779b97f4a7c15u);
+	return (uint32_t)(d->state >> 33) % below;
+}
+
+static int pick(dice *d, const int *of, int count) {
+	return of[roll(d, (uint32_t)count)];
+}
+
+#define PICK(d, ...) pick(d, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
+
+/* A small network: dense, with experts, with windows, an encoder-decoder, tied or not. */
+static lk_model network(dice *d) {
+	int heads = PICK(d, 4, 8, 12), width = PICK(d, 32, 64, 128);
+	lk_model m = {
+		.name = "random", .family = "llama", .layers = PICK(d, 2, 4, 6, 7, 8, 12), .hidden = heads * width, .heads = heads,
+		.kv_heads = roll(d, 2) ? heads : heads / 2, .head_dim = width, .ffn = heads * width * PICK(d, 2, 4),
+		.vocab = PICK(d, 1000, 32000, 128256), .context = 8192, .norms_per_layer = 2, .final_norm = true, .lm_head = true,
+		.gated = roll(d, 2), .tied = roll(d, 2), .moe_every = 1,
+	};
+	if (roll(d, 4) == 0) m.experts = PICK(d, 4, 8), m.topk = 2, m.expert_ffn = heads * width;
+	if (m.experts && roll(d, 2)) m.dense_layers = 1;
+	if (roll(d, 6) == 0) m.window = 512, m.full_every = 2;
+	if (roll(d, 8) == 0) m.mtp_layers = 1;
+	if (!m.experts && !m.window && !m.mtp_layers && roll(d, 8) == 0) m.network = LK_NET_ENCDEC, m.decoder_layers = m.layers;
+	return m;
+}
+
+typedef struct problem {
+	lk_arena arena;
+	lk_asked asked;
+	lk_plan_request request;
+	lk_space space;
+} problem;
+
+static void make_cluster(dice *d, problem *p) {
+	static const char *const devices[] = {"h100-sxm", "a100-sxm-40", "v100-sxm-16", "b200"};
+	const lk_device *device = lk_device_find(devices[roll(d, 4)]);
+	assert_non_null(device);
+	p->asked.job.gpus = PICK(d, 1, 2, 4, 6, 8, 12, 16, 24);
+	int domain = roll(d, 3) ? 0 : PICK(d, 2, 4);
+	assert_int_equal(lk_cluster_simple(&p->arena, device, p->asked.job.gpus, domain, 0, &p->asked.cluster, NULL), LK_OK);
+	if (roll(d, 3) == 0 && p->asked.cluster.groups == 1) { /* less memory, so that some layouts do not fit */
+		lk_device *small = LK_NEW(&p->arena, lk_device);
+		*small = *device;
+		small->memory_bytes = LK_GIB * (3 + roll(d, 8));
+		p->asked.cluster.node[0].device = small;
+	}
+}
+
+/* `wide`: every kind of schedule and software, one or two values of the rest. */
+static bool make_problem(dice *d, bool wide, problem *p) {
+	static const char *const stacks[] = {"megatron", "fsdp", "megatron,fsdp", "deepspeed", "torchtitan"};
+	static const char *const schedules[] = {NULL, "1f1b,interleaved", "gpipe,zb-h1", "zb-v,dualpipe,interleaved"};
+	static const char *const recompute[] = {NULL, "none,full", "selective,full/1", "none,selective,full"};
+	memset(p, 0, sizeof *p);
+	p->asked.job.model = network(d);
+	make_cluster(d, p);
+	lk_job *job = &p->asked.job;
+	job->seq = PICK(d, 512, 2048, 8192), job->gbs = PICK(d, 8, 12, 16, 24, 32, 48);
+	job->dtype = roll(d, 5) ? LK_FP16 : LK_FP32, job->dtype_said = true;
+	if (roll(d, 6) == 0) job->overlap_p2p = roll(d, 2) ? LK_ON : LK_OFF;
+	if (roll(d, 6) == 0) job->max_connections = 1;
+	if (roll(d, 6) == 0) job->attn_kernel = LK_KERNEL_UNFUSED;
+	if (job->model.experts && roll(d, 2)) job->expert_overlap = LK_ON;
+	p->request.stack = stacks[roll(d, 5)], p->request.schedule = schedules[roll(d, 4)], p->request.recompute = recompute[roll(d, 4)];
+	p->request.mbs = roll(d, 2) ? "1,2" : "1";
+	if (!wide || roll(d, 2)) p->request.tp = roll(d, 2) ? "1,2" : "2,4";
+	p->request.fixed_switches = !wide || roll(d, 2);
+	p->request.offload = roll(d, 5) == 0;
+	p->request.no_exact = p->request.no_sensitivity = true;
+	return lk_space_read(&p->request, &p->asked, &p->space, NULL) == LK_OK;
+}
+
+static void say(const lk_job *job, const char *what) {
+	lk_arena arena = LK_ARENA_INIT;
+	print_message("%s: %s, %d GPUs, pp %d, m %d, layers %d+%d, hidden %d, heads %d, seq %d, experts %d, tied %d, stack %s, dtype %d, "
+	              "overlap_p2p %d, connections %d, kernel %d\n", what, lk_layout_text(&arena, job), job->gpus, job->pp, job->microbatches,
+	              job->model.layers, job->model.decoder_layers, job->model.hidden, job->model.heads, job->seq, job->model.experts,
+	              job->model.tied, job->stack, (int)job->dtype, job->overlap_p2p, job->max_connections, job->attn_kernel);
+	lk_arena_free(&arena);
+}
+
+/* ---- bounds ---- */
+
+/* A random layout of the space, completed; false if it is refused. */
+static bool random_job(dice *d, const problem *p, lk_core *core, lk_job *job) {
+	lk_cores_list cores = {0};
+	lk_layouts layouts = {0};
+	bool ok = lk_space_cores(&p->space, &cores, NULL) == LK_OK && cores.count > 0;
+	if (ok) *core = cores.at[roll(d, (uint32_t)cores.count)];
+	ok = ok && lk_space_job(&p->space, core, job, NULL) == LK_OK;
+	ok = ok && lk_space_switches(&p->space, core, 0, job, &layouts, NULL) == LK_OK && layouts.count > 0;
+	ok = ok && lk_layout_job(&p->space, core, &layouts.at[roll(d, (uint32_t)layouts.count)], job, NULL) == LK_OK;
+	lk_vec_free(&cores);
+	lk_vec_free(&layouts);
+	return ok;
+}
+
+typedef struct tally {
+	int jobs, broken;
+	double tightness; /* sum of bound over prediction */
+} tally;
+
+static void check_bound(dice *d, tally *t) {
+	problem p;
+	lk_core core;
+	lk_job job;
+	if (make_problem(d, true, &p) && random_job(d, &p, &core, &job)) {
+		lk_bounder b;
+		lk_step step;
+		lk_step_options options = {0};
+		double least_s, least_bytes, usable;
+		lk_cost_cache *cache = lk_cost_cache_new();
+		lk_bounder_begin(&b, &p.space, cache);
+		assert_int_equal(lk_bound_job(&b, core.stack, &job, &least_s, &least_bytes, &usable, NULL), LK_OK);
+		lk_error err;
+		if (lk_step_ask(&job, &p.asked.cluster, &options, &step, &err) == LK_OK) {
+			double excess = step.memory[step.fullest].total - step.usable;
+			bool broken = least_s * (1 - 1e-7) > step.step_s || least_bytes - usable > excess + 1;
+			if (broken) {
+				say(&job, "bound above prediction");
+				print_message("  %.9f s against %.9f s, %.0f bytes against %.0f\n", least_s, step.step_s, least_bytes - usable, excess);
+			}
+			t->broken += broken, t->jobs++;
+			t->tightness += least_s / step.step_s;
+		}
+		lk_step_free(&step);
+		lk_cost_cache_free(cache);
+	}
+	lk_arena_free(&p.arena);
+}
+
+static void bounds_are_never_above_the_prediction(void **state) {
+	(void)state;
+	dice d = {.state = 20260};
+	tally t = {0};
+	const char *longer = getenv("LOCKSTEP_LONG");
+	int wanted = longer && *longer ? 30000 : 3000;
+	for (int tries = 0; t.jobs < wanted && tries < 20 * wanted; tries++) check_bound(&d, &t);
+	print_message("%d jobs, bound / prediction %.3f on average\n", t.jobs, t.tightness / t.jobs);
+	assert_int_equal(t.broken, 0);
+	assert_int_equal(t.jobs, wanted);
+	assert_true(t.tightness / t.jobs > 0.5); /* a bound of nothing would pass too */
+}
+
+/* ---- the search against asking for everything ---- */
+
+typedef struct found {
+	int64_t ps;
+	size_t group;
+} found;
+
+static int by_time(const void *a, const void *b) {
+	const found *x = a, *y = b;
+	return (x->ps > y->ps) - (x->ps < y->ps);
+}
+
+/* The best of each core, sharding and kind of recomputation, by the predictor as `predict` asks it. */
+static size_t ask_everything(const problem *p, found *out, size_t room, uint64_t *layouts_seen) {
+	lk_cores_list cores = {0};
+	lk_layouts layouts = {0};
+	size_t count = 0;
+	*layouts_seen = 0;
+	assert_int_equal(lk_space_cores(&p->space, &cores, NULL), LK_OK);
+	for (uint32_t c = 0; c < cores.count; c++) {
+		lk_job job;
+		if (lk_space_job(&p->space, &cores.at[c], &job, NULL) != LK_OK) continue;
+		layouts.count = 0;
+		assert_int_equal(lk_space_switches(&p->space, &cores.at[c], c, &job, &layouts, NULL), LK_OK);
+		*layouts_seen += layouts.count;
+		for (size_t i = 0; i < layouts.count; i++) {
+			const lk_layout *l = &layouts.at[i];
+			lk_step step;
+			lk_step_options options = {0};
+			if (lk_layout_job(&p->space, &cores.at[c], l, &job, NULL) != LK_OK) continue;
+			if (lk_step_ask(&job, &p->asked.cluster, &options, &step, NULL) == LK_OK && lk_step_fits(&step)) {
+				size_t group = (size_t)c * 64 + l->sharding * 8u + l->recompute, at = 0;
+				while (at < count && out[at].group != group) at++;
+				assert_true(at < room);
+				if (at == count) out[count++] = (found){INT64_MAX, group};
+				if (step.sim.step_ps < out[at].ps) out[at].ps = step.sim.step_ps;
+			}
+			lk_step_free(&step);
+		}
+	}
+	lk_vec_free(&cores);
+	lk_vec_free(&layouts);
+	qsort(out, count, sizeof *out, by_time);
+	return count;
+}
+
+static void compare_with_everything(problem *p, int number, uint64_t *simulated, uint64_t *layouts) {
+	enum { ROOM = 1 << 14 };
+	static found all[ROOM];
+	lk_hunt hunt;
+	uint64_t seen;
+	size_t count = ask_everything(p, all, ROOM, &seen);
+	assert_int_equal(lk_hunt_run(&p->request, &p->space, &p->arena, &hunt, NULL), LK_OK);
+	size_t top = (size_t)lk_plan_top(&p->request), expected = count < top ? count : top;
+	if ((size_t)hunt.best_count != expected) fail_msg("problem %d: %d choices, not %zu", number, hunt.best_count, expected);
+	for (size_t i = 0; i < expected; i++)
+		if (hunt.best[i].trial.step_ps != all[i].ps)
+			fail_msg("problem %d: choice %zu takes %lld ps, the best %lld ps", number, i, (long long)hunt.best[i].trial.step_ps,
+			         (long long)all[i].ps);
+	assert_int_equal(hunt.layouts, seen);
+	*simulated += hunt.simulated, *layouts += seen;
+}
+
+static void search_finds_what_asking_everything_finds(void **state) {
+	(void)state;
+	dice d = {.state = 77};
+	uint64_t simulated = 0, layouts = 0;
+	int done = 0;
+	for (int tries = 0; done < 200 && tries < 4000; tries++) {
+		problem p;
+		lk_cores_list cores = {0};
+		bool some = make_problem(&d, false, &p) && lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0 && cores.count < 60;
+		p.request.top = 1 + (int)roll(&d, 4);
+		if (some) compare_with_everything(&p, done++, &simulated, &layouts);
+		lk_vec_free(&cores);
+		lk_arena_free(&p.arena);
+	}
+	print_message("%d problems, %llu layouts, of them %llu simulated\n", done, (unsigned long long)layouts, (unsigned long long)simulated);
+	assert_int_equal(done, 200);
+	assert_true(simulated < layouts);
+}
+
+/* ---- the same everywhere ---- */
+
+static void threads_do_not_change_the_answer(void **state) {
+	(void)state;
+	lk_plan *plans[2];
+	for (int i = 0; i < 2; i++) {
+		lk_plan_request r;
+		lk_error err;
+		lk_plan_defaults(&r);
+		r.job.model = "llama3.2-1b", r.job.gpu = "a100-sxm-80", r.gpus = "8,16", r.job.gbs = 32, r.job.seq = 4096;
+		r.threads = i ? 5 : 1;
+		assert_int_equal(lk_plan_find(&r, &plans[i], &err), LK_OK);
+	}
+	for (int c = 0; c < 2; c++) {
+		const lk_plan_count *a = &plans[0]->counts[c], *b = &plans[1]->counts[c];
+		assert_int_equal(a->choice_count, b->choice_count);
+		assert_int_equal(a->simulated, b->simulated);
+		assert_int_equal(a->walked, b->walked);
+		assert_int_equal(a->too_slow, b->too_slow);
+		assert_int_equal(a->layouts, a->too_large + a->too_slow + a->simulated + a->walked);
+		for (int i = 0; i < a->choice_count; i++) {
+			assert_string_equal(a->choices[i].layout, b->choices[i].layout);
+			assert_true(a->choices[i].step_time_s == b->choices[i].step_time_s);
+			assert_true(a->choices[i].exact_s == b->choices[i].exact_s);
+		}
+	}
+	lk_plan_free(plans[0]);
+	lk_plan_free(plans[1]);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bounds_are_never_above_the_prediction),
+		cmocka_unit_test(search_finds_what_asking_everything_finds),
+		cmocka_unit_test(threads_do_not_change_the_answer),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

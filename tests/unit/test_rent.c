@@ -1,0 +1,227 @@
+/* test_rent.c: price lists and their rules, SkyPilot's dialects, and choices by cost and time. */
+#include <math.h>
+#include <string.h>
+
+#include "scratch.h"
+
+#include "plan/rent_parts.h"
+
+typedef struct list {
+	lk_arena arena;
+	lk_offers offers;
+	lk_offer_faults faults;
+} list;
+
+static void end(list *l) {
+	lk_vec_free(&l->offers), lk_vec_free(&l->faults);
+	lk_arena_free(&l->arena);
+}
+
+static lk_status read_sky(list *l, const char *provider, const char *text, lk_error *err) {
+	lk_stream *in;
+	*l = (list){0};
+	assert_int_equal(lk_stream_memory(text, strlen(text), "vms.csv", &in, err), LK_OK);
+	lk_status status = lk_offers_skypilot(in, provider, "2026-01-02", &l->arena, &l->offers, &l->faults, err);
+	lk_stream_close(in);
+	return status;
+}
+
+/* ---- the project's own list ---- */
+
+static void own_list_is_sound(void **state) {
+	(void)state;
+	list l = {0};
+	lk_error err;
+	assert_int_equal(lk_offers_builtin(&l.arena, &l.offers, &l.faults, &err), LK_OK);
+	assert_true(l.offers.count > 100);
+	for (size_t i = 0; i < l.offers.count; i++) {
+		const lk_offer *o = &l.offers.at[i];
+		lk_cluster cluster;
+		assert_non_null(o->device);
+		assert_true(*o->date && *o->source);
+		const char *text = lk_offer_cluster(o, isnan(o->network_gbps) ? 1 : 4, &l.arena);
+		assert_int_equal(lk_cluster_parse(&l.arena, text, &cluster, &err), LK_OK);
+	}
+	end(&l);
+}
+
+/* ---- SkyPilot ---- */
+
+#define HEAD "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
+
+static void zones_become_a_region(void **state) {
+	(void)state;
+	list l;
+	lk_error err;
+	assert_int_equal(read_sky(&l, "aws", HEAD "p3.2xlarge,V100,1,8,61,,3.06,1.2,us-east-1,us-east-1a\n"
+	                                          "p3.2xlarge,V100,1,8,61,,3.06,0.9,us-east-1,us-east-1b\n"
+	                                          "m5.large,,,2,8,,0.096,0.04,us-east-1,us-east-1a\n", &err), LK_OK);
+	assert_int_equal(l.offers.count, 1);
+	assert_true(l.offers.at[0].spot == 0.9 && l.offers.at[0].on_demand == 3.06);
+	assert_string_equal(l.offers.at[0].date, "2026-01-02");
+	/* wiring and network come from the project's own list */
+	assert_true(l.offers.at[0].network_gbps == 2.5);
+	end(&l);
+}
+
+static void hosts_of_gcp_are_added(void **state) {
+	(void)state;
+	list l;
+	lk_error err;
+	assert_int_equal(read_sky(&l, "gcp", HEAD "a2-highgpu-8g,,,96,680,,5.89,1.5,us-central1,\n"
+	                                          ",A100,8,,,,23.5,12.9,us-central1,us-central1-a\n"
+	                                          ",A100,8,,,,23.5,12.9,europe-west4,europe-west4-a\n"
+	                                          ",tpu-v4,8,,,,23.5,12.9,us-central1,us-central1-a\n", &err), LK_OK);
+	assert_int_equal(l.offers.count, 1);
+	assert_string_equal(l.offers.at[0].instance, "a2-highgpu-8g");
+	assert_true(fabs(l.offers.at[0].on_demand - 29.39) < 1e-9 && l.offers.at[0].vcpus == 96);
+	assert_string_equal(l.offers.at[0].device->name, "a100-sxm-40");
+	assert_int_equal(l.faults.count, 2); /* the host of Europe is missing; TPUs have none */
+	end(&l);
+}
+
+static void impossible_prices_are_named(void **state) {
+	(void)state;
+	list l;
+	lk_error err;
+	assert_int_equal(read_sky(&l, "aws", HEAD "a,V100,1,8,61,,1.0,2.0,here,\n"     /* spot above on demand */
+	                                          "b,V100,1,8,61,,0.0,,here,\n"        /* for nothing */
+	                                          "c,V100,1,8,61,,700,,here,\n"        /* a placeholder */
+	                                          "d,V100,1,8,61,,3,,here,\n"
+	                                          "d,V100,1,8,61,,30,,there,\n"        /* ten times the price of here */
+	                                          "e,V100,1,8,61,,3,1,here,\n", &err), LK_OK);
+	assert_int_equal(l.offers.count, 2);
+	assert_int_equal(l.faults.count, 4);
+	assert_string_equal(l.faults.at[0].where, "aws a, here");
+	assert_non_null(strstr(l.faults.at[0].why, "spot costs"));
+	end(&l);
+}
+
+static void no_catalogue(void **state) {
+	(void)state;
+	list l;
+	lk_error err;
+	assert_int_equal(read_sky(&l, "aws", "a,b\n1,2\n", &err), LK_ERR_INPUT);
+	end(&l);
+	assert_int_equal(read_sky(&l, "aws", HEAD "a,V100,1,8,61,,cheap,,here,\n", &err), LK_ERR_INPUT);
+	assert_string_equal(err.where, "vms.csv:2: column Price");
+	end(&l);
+}
+
+/* ---- choices ---- */
+
+static lk_offer offer(const char *instance, const char *gpu, double price) {
+	return (lk_offer){.provider = "p", .instance = instance, .region = "", .gpu = gpu, .device = lk_device_find(gpu), .gpus = 1,
+	                  .links = "", .vcpus = 10, .network_gbps = NAN, .memory_gib = NAN, .nvme_gb = NAN, .on_demand = price,
+	                  .spot = price / 2, .date = "today", .source = "test"};
+}
+
+/* Three machines that take 1, 2 and 4 s for a step of 10 samples. */
+typedef struct market {
+	lk_arena arena;
+	lk_offer offers[3];
+	lk_rent_rate rates[3];
+	lk_rent_request request;
+	lk_rent rent;
+} market;
+
+static void open_market(market *m, const double price[3], double spread) {
+	static const char *const names[] = {"fast", "middle", "slow"}, *const gpus[] = {"h100-sxm", "a100-sxm-80", "v100-sxm-16"};
+	*m = (market){0};
+	lk_rent_defaults(&m->request);
+	m->request.samples = 36000, m->request.setup_min = 0;
+	for (int i = 0; i < 3; i++) {
+		double step = 1 << i;
+		m->offers[i] = offer(names[i], gpus[i], price[i]);
+		m->rates[i] = (lk_rent_rate){.cluster = lk_offer_cluster(&m->offers[i], 1, &m->arena), .gpus = 1, .machines = 1, .batch = 10,
+		                             .fits = true, .step_s = step, .low_s = step * (1 - spread), .high_s = step * (1 + spread),
+		                             .layout = "", .reproduce = "", .stall = "host", .stall_s = 0.1, .model = "m", .seq = 1};
+	}
+}
+
+static void decide(market *m) {
+	lk_error err;
+	lk_offers offers = {m->offers, 3, 3};
+	lk_rent_rates rates = {m->rates, 3, 3};
+	m->rent = (lk_rent){0};
+	assert_int_equal(lk_rent_choose(&m->request, &offers, &rates, &m->arena, &m->rent, &err), LK_OK);
+}
+
+static const char *named(const market *m, int at) {
+	return at < 0 ? "none" : m->rent.choices[at].instance;
+}
+
+static void cheapest_and_fastest(void **state) {
+	(void)state;
+	market m;
+	open_market(&m, (const double[]){10, 4, 1}, 0);
+	decide(&m);
+	assert_string_equal(named(&m, m.rent.cheapest), "slow"); /* 4 h at 1 */
+	assert_string_equal(named(&m, m.rent.fastest), "fast");  /* 1 h at 10 */
+	assert_true(m.rent.choices[m.rent.cheapest].cost == 4 && m.rent.choices[m.rent.fastest].hours == 1);
+	for (int i = 0; i < m.rent.count; i++) assert_true(m.rent.choices[i].pareto);
+	m.request.deadline_h = 2;
+	decide(&m);
+	assert_string_equal(named(&m, m.rent.cheapest), "middle");
+	m.request.deadline_h = 0, m.request.budget = 9;
+	decide(&m);
+	assert_string_equal(named(&m, m.rent.fastest), "middle");
+	m.request.deadline_h = 0.5;
+	decide(&m);
+	assert_int_equal(m.rent.cheapest, -1);
+	assert_non_null(m.rent.nothing);
+	lk_arena_free(&m.arena);
+}
+
+static void near_ones_are_ties(void **state) {
+	(void)state;
+	market m;
+	open_market(&m, (const double[]){10, 2.1, 1}, 0.1); /* 10, 4.2 and 4 dollars, 10 % each way */
+	decide(&m);
+	assert_string_equal(named(&m, m.rent.cheapest), "slow");
+	assert_int_equal(m.rent.tie_count, 1);
+	assert_string_equal(named(&m, m.rent.ties[0]), "middle");
+	assert_non_null(strstr(m.rent.settle, "slow")); /* 100 steps: 400 s at 1 against 200 s at 2.1 */
+	lk_arena_free(&m.arena);
+	open_market(&m, (const double[]){10, 2.1, 1}, 0.01);
+	decide(&m);
+	assert_int_equal(m.rent.tie_count, 0);
+	lk_arena_free(&m.arena);
+}
+
+static void preparation_and_interruptions(void **state) {
+	(void)state;
+	market m;
+	open_market(&m, (const double[]){10, 4, 1}, 0);
+	m.request.prepare_per_core = 0.5; /* ten cores: 5 samples/s, 2 s a step */
+	decide(&m);
+	const lk_rent_choice *fast = NULL;
+	for (int i = 0; i < m.rent.count; i++)
+		if (strcmp(m.rent.choices[i].instance, "fast") == 0) fast = &m.rent.choices[i];
+	assert_non_null(fast); /* as slow as the middle one, and dearer */
+	assert_true(fast->step_s == 2 && fast->hours == 2 && !fast->pareto && fast->stall_share == 0.5);
+	assert_string_equal(fast->stall, "preparation");
+	lk_arena_free(&m.arena);
+	open_market(&m, (const double[]){10, 4, 1}, 0);
+	m.request.spot = true, m.request.interruptions = 1, m.request.job.checkpoint_minutes = 10;
+	decide(&m);
+	const lk_rent_choice *slow = &m.rent.choices[m.rent.cheapest];
+	/* a minute in ten for checkpoints; 5 + 10 minutes lost an hour */
+	assert_true(fabs(slow->goodput - (1 - (1.0 / 10 + 15.0 / 60))) < 1e-9);
+	assert_true(fabs(slow->hours - 4 / slow->goodput) < 1e-9 && slow->price == 0.5);
+	lk_arena_free(&m.arena);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(own_list_is_sound),
+		cmocka_unit_test(zones_become_a_region),
+		cmocka_unit_test(hosts_of_gcp_are_added),
+		cmocka_unit_test(impossible_prices_are_named),
+		cmocka_unit_test(no_catalogue),
+		cmocka_unit_test(cheapest_and_fastest),
+		cmocka_unit_test(near_ones_are_ties),
+		cmocka_unit_test(preparation_and_interruptions),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
