@@ -111,6 +111,18 @@ lk_status lk_trainer_read(lk_reading *r, lk_job *job, const char *name, const lk
 						  size_t *used);
 void lk_trainer_finish(lk_job *job, bool bf16, bool fp16);
 
+/* dotted_flags.c: NeMo's and torchtitan's settings, which are paths with dots. */
+typedef struct lk_dotted {
+	int dialect;                /* lk_dialect; 0: none of them */
+	lk_job job;
+	int nodes, devices, local, micro;
+} lk_dotted;
+bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
+lk_status lk_dotted_read(lk_reading *r, lk_dotted *d, const char *path, const char *value);
+lk_status lk_dotted_finish(lk_reading *r, lk_dotted *d, int *gpus);
+/* The job as words, without the network and what the dialect cannot say; false when memory is out. */
+bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *words);
+
 /* A list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole number N: *every is N then, else 0 and
  * the elements are in list (at most `limit`). False if the text is neither. */
 bool lk_python_list(const char *text, int *every, int *list, int limit, int *count);
