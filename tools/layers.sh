@@ -17,7 +17,7 @@ cost:     base hw graph cost
 sim:      base hw graph cost sim
 ask:      base hw graph model trace lang cost sim ask
 plan:     base hw graph model trace lang cost sim ask plan
-accuracy: base hw graph model trace lang measure cost sim ask accuracy
+accuracy: base hw graph model trace lang measure cost sim ask plan accuracy
 view:     base hw graph model trace lang measure cost sim ask plan accuracy view
 cli:      cli
 serve:    serve

@@ -43,6 +43,8 @@ typedef struct lk_validate_request {
 	bool memory;            /* peak memory: megatron_ci_memory.csv */
 	bool slowdown;          /* kernels beside communication: overlap_slowdown_*.csv */
 	bool models;            /* whole networks on one device: fp32_models_e2e.csv */
+	bool plan;              /* training runs again: of those with the same network, GPUs and batch, would the search for a
+	                           layout have found the fastest? */
 	bool dlrm;              /* recommendation models on one device: dlrm_single_gpu_iter.csv */
 	const char *overheads;  /* with `dlrm`: what the host spends by operation, T1 to T5; NULL: the tables beside `table` */
 	bool cross;             /* every row from a fit of the rows of other folds, instead of the calibration in use */

@@ -21,6 +21,8 @@ static const lk_option options[] = {
 	 "whole networks on one device (fp32_models_e2e.csv)"},
 	{"dlrm", 0, LK_OPTION_FLAG, AT(dlrm), false, 0, 0, NULL, NULL, NULL,
 	 "recommendation models on one device (dlrm_single_gpu_iter.csv)"},
+	{"plan", 0, LK_OPTION_FLAG, AT(plan), false, 0, 0, NULL, NULL, NULL,
+	 "training runs again, by groups with four layouts or more: is the measured best one in the space of `plan`, and how is it ranked?"},
 	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
 	 "every row from a fit that has not seen its fold, instead of the calibration in use"},
 	{"folds", 0, LK_OPTION_CHOICE, AT(folds), false, 0, 0, folds, "NAME", NULL,
@@ -86,6 +88,7 @@ const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
 	                   : r->memory      ? " --memory"
 	                   : r->slowdown    ? " --slowdown"
 	                   : r->models      ? " --models"
+	                   : r->plan        ? " --plan"
 	                   : r->dlrm        ? " --dlrm"
 	                                    : "";
 	const char *overheads = r->overheads ? lk_shell_quote(arena, r->overheads) : "";

@@ -102,9 +102,10 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 }
 
 static lk_status read_stacks(const lk_plan_request *r, const lk_job *base, lk_space *out, lk_error *err) {
+	static const char *const of_emit[] = {"megatron,fsdp", "megatron", "nemo", "megatron-deepspeed", "torchtitan"};
 	const char *text = r->stack ? r->stack : base->stack[0] ? base->stack : NULL;
 	char item[32];
-	if (!text) text = "megatron,fsdp";
+	if (!text) text = of_emit[r->emit > 0 && r->emit < 5 ? r->emit : 0];
 	while (next_item(&text, item, sizeof item)) {
 		LK_TRY(lk_request_check_stack(item, err));
 		if (out->stack_count == LK_STACKS) return lk_fail(err, LK_ERR_INPUT, "--stack", "more than %d names", LK_STACKS);
@@ -368,7 +369,7 @@ static void way(ways *w, int a, int b) {
 /* Sequence parallelism, overlap of tensor parallelism. */
 static void tensor_ways(const lk_space *s, const lk_job *job, ways *out) {
 	bool may = job->sequence_parallel == LK_ON, said = s->base.sequence_parallel != LK_AUTO;
-	bool overlaps = s->base.tp_overlap != LK_OFF && lk_job_like_megatron(job);
+	bool overlaps = s->base.tp_overlap != LK_OFF && lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job);
 	out->count = 0;
 	if (may) {
 		if (s->base.tp_overlap != LK_ON) way(out, 1, 0);
@@ -484,6 +485,18 @@ bool lk_space_holds(const lk_space *s, const lk_job *job, const char **why) {
 	lk_vec_free(&cores);
 	if (core_found) *why = NULL;
 	return core_found;
+}
+
+bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char **why) {
+	lk_plan_request request;
+	lk_asked asked = {.job = *job, .cluster = *cluster};
+	lk_space space;
+	lk_plan_defaults(&request);
+	open_layout(&asked.job);
+	lk_copy(asked.job.stack, sizeof asked.job.stack, job->stack);
+	if (lk_space_read(&request, &asked, &space, NULL) == LK_OK) return lk_space_holds(&space, job, why);
+	*why = "the job";
+	return false;
 }
 
 /* ---- words ---- */
