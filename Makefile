@@ -176,7 +176,20 @@ $(MPI_PAIRS): tools/mpi_pairs.c $(B)/flags
 	$(call say,MPICC)
 	$(Q)$(MPICC) -std=c11 -O2 $(WARN) -o $@ $<
 
-mpi: $(MPI_PAIRS) ## lockstep-mpi-pairs, for calibrate host --mpi; takes mpicc
+# lockstep-mpi: plan, sweeps and validate, divided over processes.
+MPI_PROGRAM := $(B)/lockstep-mpi
+MPI_C := $(sort $(wildcard src/mpi/*.c))
+MPI_O := $(MPI_C:src/%.c=$(B)/with-mpi/%.o)
+$(B)/with-mpi/%.o: src/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,MPICC)
+	$(Q)$(MPICC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(MPI_PROGRAM): $(MPI_O) $(CLI_O) $(STATIC) $(B)/sources
+	$(call say,LINK)
+	$(Q)$(MPICC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(MPI_O) $(filter-out %/cli/main.o,$(CLI_O)) $(STATIC) $(LDLIBS)
+
+mpi: $(MPI_PAIRS) $(MPI_PROGRAM) ## lockstep-mpi, and lockstep-mpi-pairs for calibrate host --mpi; takes mpicc
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 $(B)/unit/%: $(B)/tests/unit/%.o $(STATIC)
@@ -262,7 +275,7 @@ man: $(PROGRAM) ## man pages and shell completions, from the option tables
 
 install: all man ## program, libraries, headers, pkg-config file, man pages, completions
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
-	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS)) $(DESTDIR)$(BINDIR)/
+	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS) $(MPI_PROGRAM)) $(DESTDIR)$(BINDIR)/
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(SHARED) $(PROBES) $(DESTDIR)$(LIBDIR)/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
@@ -291,4 +304,4 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 -include $(wildcard $(B)/probe/*.d)
--include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d
+-include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d

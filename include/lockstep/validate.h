@@ -52,7 +52,9 @@ typedef struct lk_validate_request {
 	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in one; NULL none */
 	const char *stack;      /* training runs: only rows of this software stack; NULL all */
 	int sort;               /* of the rows: 0 as in the file, 1 largest error first */
+	const struct lk_plan_team *team; /* processes that share the predictions of training runs (lockstep-mpi); NULL none */
 	/* output, for the program's own use */
+	const char *resume;     /* lockstep-mpi: file of finished parts */
 	bool rows;              /* text and md list every row, not the worst ten */
 	int format;             /* LK_VALIDATE_TEXT, ... */
 	const char *output;     /* file; NULL standard output */

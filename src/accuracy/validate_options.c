@@ -38,6 +38,7 @@ static const lk_option options[] = {
 	 "order of the rows: file, or error (largest first)"},
 	{"rows", 0, LK_OPTION_FLAG, AT(rows), false, 0, 0, NULL, NULL, "Output",
 	 "list every row, not the ten that are farthest off"},
+	{"resume", 0, LK_OPTION_TEXT, AT(resume), false, 0, 0, NULL, "FILE", NULL, "lockstep-mpi: finished parts are kept there, and taken from there"},
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
 	 "text, md, csv, json, jsonl or sqlite"},
 	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},

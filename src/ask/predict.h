@@ -8,4 +8,7 @@
 /* Owned by the prediction. */
 const lk_step *lk_prediction_step(const lk_prediction *prediction);
 
+/* An empty prediction and the arena that it owns; NULL when memory is out. */
+lk_prediction *lk_prediction_new(lk_arena **arena);
+
 #endif

@@ -93,6 +93,7 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	if (lk_args_fill(args, 0, &r, &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
 	r.job.launch = args->rest, r.job.launch_count = args->rest_count;
 	r.team = team;
+	if (team && r.threads == 0) r.threads = team->threads;
 	if (speaks) r.progress = show, r.progress_context = &b;
 	clock_gettime(CLOCK_MONOTONIC, &b.start);
 	lk_status status = check_outputs(&r, &err);
