@@ -190,12 +190,6 @@ static lk_status read_flags(line *l, const lk_word *words, size_t count) {
 
 static lk_status read_words(line *l, const lk_word *words, size_t count);
 
-/* The command of NeMo 2.0: nemo llm pretrain ... */
-static bool is_nemo(const char *word) {
-	const char *slash = strrchr(word, '/');
-	return strcmp(slash != NULL ? slash + 1 : word, "nemo") == 0;
-}
-
 static lk_status read_inner_script(line *l, const lk_word *text) {
 	lk_words words = {0};
 	lk_reading *r = l->r;
@@ -224,7 +218,7 @@ static lk_status read_words(line *l, const lk_word *words, size_t count) {
 		i += launched.used;
 		if (launched.used > 0) continue;
 		if (text[0] == '-') break;
-		if (is_nemo(text)) l->program = true, l->dotted.dialect = LK_DIALECT_NEMO;
+		if (lk_launch_nemo(text)) l->program = true, l->dotted.dialect = LK_DIALECT_NEMO;
 		if (l->program) {
 			i++;
 			break;

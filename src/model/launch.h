@@ -35,6 +35,7 @@ typedef struct lk_reading {
 lk_status lk_launch_note(lk_reading *r, const char *flag, const char *reason);
 /* Whether a word starts a launcher or a python script; NULL-safe. */
 bool lk_launch_starts(const char *word);
+bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */
 
 /* launch_options.c: what launchers say of GPUs. */
 typedef struct lk_launch_ranks {

@@ -254,7 +254,8 @@ static lk_status put_settings(text *t, const lk_job *job, bool network, text *se
 		(void)lk_job_complete(&back, NULL, NULL); /* leaves it as it is where it cannot */
 		differs = false;
 		for (const lk_field *field = lk_job_fields; field->name != NULL; field++) {
-			if (lk_field_equal(field, job, &back) || lk_field_equal(field, job, &raw)) continue;
+			bool said = field->said == 0 || *(const bool *)((const char *)&raw + field->said); /* 0 may be nothing said */
+			if (lk_field_equal(field, job, &back) || (said && lk_field_equal(field, job, &raw))) continue;
 			if (!network && field->offset < offsetof(lk_job, model) + sizeof(lk_model)) continue;
 			memcpy((char *)&raw + field->offset, (const char *)job + field->offset, field->size);
 			if (field->said != 0) *(bool *)((char *)&raw + field->said) = true;

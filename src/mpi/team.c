@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/parallel.h"
@@ -38,7 +39,9 @@ static lk_status read_parts(mpi_team *t, lk_error *err) {
 	FILE *file = fopen(t->path, "rb");
 	if (!file && errno == ENOENT) return LK_OK;
 	if (!file) return lk_fail(err, LK_ERR_IO, t->path, "cannot read: %s", strerror(errno));
-	bool whole = fread(&h, sizeof h, 1, file) == 1 && memcmp(h.magic, magic, sizeof magic) == 0 && h.size < (UINT64_C(1) << 32);
+	struct stat found;
+	bool whole = fstat(fileno(file), &found) == 0 && fread(&h, sizeof h, 1, file) == 1 && memcmp(h.magic, magic, sizeof magic) == 0 &&
+	             h.size == (uint64_t)found.st_size - sizeof h;
 	bool other = whole && h.asked != t->asked;
 	if (whole && !other) {
 		t->parts = malloc(h.size + 1);
