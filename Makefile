@@ -82,7 +82,11 @@ PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so $(PROBES) ## the program, the static and the shared library, the probe
+# lockstep-mpi is built where MPI is.
+MPICC ?= mpicc
+HAS_MPI := $(if $(shell command -v $(MPICC) 2>/dev/null),$(B)/lockstep-mpi)
+
+all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so $(PROBES) $(HAS_MPI) ## the program, the static and the shared library, the probe, lockstep-mpi
 
 # A line per file instead of the command; with make -s not even that.
 ifndef V
@@ -169,8 +173,7 @@ $(PROBES):
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,--version-script=src/probe/probe.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
 
-# The one program that needs MPI; `lockstep calibrate host --mpi` starts it.
-MPICC ?= mpicc
+# The other program that needs MPI; `lockstep calibrate host --mpi` starts it.
 MPI_PAIRS := $(B)/lockstep-mpi-pairs
 $(MPI_PAIRS): tools/mpi_pairs.c $(B)/flags
 	$(call say,MPICC)
@@ -216,7 +219,7 @@ check: unit cli-tests fuzz-replay layers lint ## unit and CLI tests, fuzz corpus
 unit: $(UNIT) ## unit tests of this MODE
 	tests/unit/run.sh $(UNIT)
 
-cli-tests: $(PROGRAM) $(PROBES) ## command-line tests of this MODE
+cli-tests: $(PROGRAM) $(PROBES) $(HAS_MPI) ## command-line tests of this MODE
 	tests/cli/run.sh $(PROGRAM)
 
 fuzz-replay: ## every fuzz target on its corpus, with the address and undefined sanitizers

@@ -254,10 +254,10 @@ static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out,
 	double hours = best->days * 24;
 	const char *text = NULL;
 	if (request->hours > 0 && hours > request->hours)
-		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.4g hours, and %.4g are allowed", out->gpus, hours,
+		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.6g hours, and %.6g are allowed", out->gpus, hours,
 		                       request->hours);
 	else if (request->gpu_hours > 0 && best->gpu_hours > request->gpu_hours)
-		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.4g GPU-hours, and %.4g are allowed", out->gpus,
+		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.6g GPU-hours, and %.6g are allowed", out->gpus,
 		                       best->gpu_hours, request->gpu_hours);
 	else
 		return LK_OK;
