@@ -509,9 +509,11 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *j) {
 		const char *name;
 		int value;
 	} degrees[] = {{"tp", j->tp}, {"cp", j->cp}, {"pp", j->pp}, {"vp", j->vp}, {"ep", j->ep}};
+	bool own_etp = j->model.experts > 0 && j->etp != j->tp;
 #define PUT(...) used += snprintf(text + used, sizeof text - (size_t)used, __VA_ARGS__)
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
 		if (degrees[i].value > 1) PUT("%s %d, ", degrees[i].name, degrees[i].value);
+	if (own_etp) PUT("etp %d, ", j->etp);
 	PUT("dp %d, micro-batch %d%s", j->dp, j->mbs, shardings[j->sharding]);
 	if (j->pp > 1 && j->schedule != LK_SCHED_1F1B && j->schedule != LK_SCHED_INTERLEAVED)
 		PUT(", %s", lk_schedule_get(j->schedule)->name);
