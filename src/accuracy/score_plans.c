@@ -36,14 +36,15 @@ static lk_status collect(lk_arena *arena, const lk_runs *runs, layout_run **out,
 		if (*run->refused || *run->suspect || !(run->measured_s > 0)) continue;
 		layout_run *one = &all[(*count)++];
 		*one = (layout_run){.run = run, .layout = lk_run_layout(arena, run)};
-		one->group = lk_arena_printf(arena, "%s|%s|%d|%d|%d|%s|%s", run->model, run->gpu, run->job.gpus, run->job.gbs, run->job.seq,
-		                             run->stack, lk_dtype_name(run->job.dtype));
+		one->group = lk_arena_printf(arena, "%s|%s|%d|%d|%d|%s|%s", run->model, run->gpu, run->job.gpus, run->job.gbs,
+									 run->job.seq, run->stack, lk_dtype_name(run->job.dtype));
 		if (!one->layout || !one->group) return lk_oom(err);
 	}
 	qsort(all, *count, sizeof *all, by_group);
 	size_t kept = 0;
 	for (size_t i = 0; i < *count; i++) {
-		bool again = kept && strcmp(all[kept - 1].group, all[i].group) == 0 && strcmp(all[kept - 1].layout, all[i].layout) == 0;
+		bool again =
+			kept && strcmp(all[kept - 1].group, all[i].group) == 0 && strcmp(all[kept - 1].layout, all[i].layout) == 0;
 		if (!again) all[kept++] = all[i];
 	}
 	*count = kept;
@@ -65,11 +66,12 @@ static const char *remark(lk_arena *arena, const layout_run *best, const layout_
 	if (!space) return NULL;
 	const char *verdict = held && rank <= TOP ? "" : "MISS: ";
 	if (chosen == best) return lk_arena_printf(arena, "%srank %d of %zu, %s", verdict, rank, layouts, space);
-	return lk_arena_printf(arena, "%srank %d of %zu, %s; %s, predicted best, measured %+.1f %%", verdict, rank, layouts, space, chosen->layout,
-	                       100 * (chosen->run->measured_s / best->run->measured_s - 1));
+	return lk_arena_printf(arena, "%srank %d of %zu, %s; %s, predicted best, measured %+.1f %%", verdict, rank, layouts,
+						   space, chosen->layout, 100 * (chosen->run->measured_s / best->run->measured_s - 1));
 }
 
-static lk_status score_group(lk_arena *arena, layout_run *group, size_t layouts, lk_validated *row, lk_score *score, lk_error *err) {
+static lk_status score_group(lk_arena *arena, layout_run *group, size_t layouts, lk_validated *row, lk_score *score,
+							 lk_error *err) {
 	layout_run *best = group, *chosen = group;
 	int rank = 1;
 	for (size_t i = 0; i < layouts; i++) {
@@ -93,7 +95,8 @@ static lk_status score_all(lk_arena *arena, const lk_runs *runs, lk_scoring *out
 	size_t count = 0, groups = 0;
 	LK_TRY(collect(arena, runs, &all, &count, err));
 	for (size_t i = 0, end; i < count; i = end) groups += (end = group_end(all, i, count)) - i >= LEAST_LAYOUTS;
-	if (groups == 0) return lk_fail(err, LK_ERR_INPUT, "validate --plan", "no group of runs has %d layouts", LEAST_LAYOUTS);
+	if (groups == 0)
+		return lk_fail(err, LK_ERR_INPUT, "validate --plan", "no group of runs has %d layouts", LEAST_LAYOUTS);
 	LK_TRY(lk_scoring_rows(arena, groups, out, err));
 	lk_score_key *stacks = lk_scoring_divide(arena, out, "stack");
 	if (!stacks) return lk_oom(err);
@@ -109,9 +112,12 @@ static lk_status score_all(lk_arena *arena, const lk_runs *runs, lk_scoring *out
 	return LK_OK;
 }
 
-lk_status lk_score_plans(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+lk_status lk_score_plans(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
+						 lk_error *err) {
 	lk_runs runs = {0};
-	if (request->cross) return lk_fail(err, LK_ERR_INPUT, "--plan", "layouts are ranked with the calibration in use, not cross-validated");
+	if (request->cross)
+		return lk_fail(err, LK_ERR_INPUT, "--plan",
+					   "layouts are ranked with the calibration in use, not cross-validated");
 	lk_status status = lk_runs_read(arena, in, &runs, err);
 	if (status == LK_OK) status = score_all(arena, &runs, out, err);
 	lk_vec_free(&runs);

@@ -28,9 +28,9 @@ static void put_text(packer *p, const char *text) {
 }
 
 static const size_t texts[] = {
-	offsetof(lk_prediction, basis), offsetof(lk_prediction, peak_label), offsetof(lk_prediction, model),
-	offsetof(lk_prediction, cluster), offsetof(lk_prediction, layout), offsetof(lk_prediction, warning),
-	offsetof(lk_prediction, reproduce), offsetof(lk_prediction, recompute), offsetof(lk_prediction, dtype),
+	offsetof(lk_prediction, basis),     offsetof(lk_prediction, peak_label), offsetof(lk_prediction, model),
+	offsetof(lk_prediction, cluster),   offsetof(lk_prediction, layout),     offsetof(lk_prediction, warning),
+	offsetof(lk_prediction, reproduce), offsetof(lk_prediction, recompute),  offsetof(lk_prediction, dtype),
 	offsetof(lk_prediction, schedule),
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
@@ -74,8 +74,10 @@ static const void *take(unpacker *u, size_t size) {
 static void *take_copy(unpacker *u, size_t count, size_t size) {
 	const void *from = take(u, count * size);
 	void *to = from ? lk_arena_array(u->arena, count, size) : NULL;
-	if (!to) u->failed = true;
-	else if (count) memcpy(to, from, count * size);
+	if (!to)
+		u->failed = true;
+	else if (count)
+		memcpy(to, from, count * size);
 	return to;
 }
 

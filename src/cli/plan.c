@@ -57,9 +57,9 @@ static void show_speed(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++) {
 		const lk_plan_count *c = &plan->counts[i];
 		if (c->layouts == 0) continue;
-		fprintf(stderr, "lockstep: %d GPUs: %.0f layouts bounded and %.0f simulated or walked, per second and core\n", c->gpus,
-		        c->bound_s > 0 ? (double)c->bounded / c->bound_s : 0,
-		        c->simulate_s > 0 ? (double)(c->simulated + c->walked) / c->simulate_s : 0);
+		fprintf(stderr, "lockstep: %d GPUs: %.0f layouts bounded and %.0f simulated or walked, per second and core\n",
+				c->gpus, c->bound_s > 0 ? (double)c->bounded / c->bound_s : 0,
+				c->simulate_s > 0 ? (double)(c->simulated + c->walked) / c->simulate_s : 0);
 	}
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
 }
@@ -67,7 +67,8 @@ static void show_speed(const lk_plan *plan) {
 static int answer(const lk_plan *plan, const lk_plan_request *r) {
 	lk_error err = {0};
 	if (r->emit > 0) return emit(plan, r);
-	if (lk_plan_print(plan, r->format, r->verbose, cli_colour(), r->output, stdout, &err) != LK_OK) return cli_fail(&err);
+	if (lk_plan_print(plan, r->format, r->verbose, cli_colour(), r->output, stdout, &err) != LK_OK)
+		return cli_fail(&err);
 	if (r->verbose) show_speed(plan);
 	return plan->best >= 0 ? CLI_OK : CLI_NO;
 }

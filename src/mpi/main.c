@@ -29,10 +29,13 @@ static void ended(int number) {
 static void prepare_farewell(const char *resume) {
 	if (resume)
 		snprintf(farewell, sizeof farewell,
-		         "lockstep: the job was ended: a process died, or it was stopped; finished parts are in %.200s: give --resume again\n", resume);
+				 "lockstep: the job was ended: a process died, or it was stopped; finished parts are in %.200s: give "
+				 "--resume again\n",
+				 resume);
 	else
 		snprintf(farewell, sizeof farewell,
-		         "lockstep: the job was ended: a process died, or it was stopped; with --resume FILE finished parts are kept\n");
+				 "lockstep: the job was ended: a process died, or it was stopped; with --resume FILE finished parts "
+				 "are kept\n");
 	signal(SIGTERM, ended);
 }
 
@@ -42,7 +45,8 @@ static uint64_t hash_words(int argc, char **argv) {
 	const char *version = lk_version();
 	for (const char *c = version; *c; c++) h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--resume") == 0) i++;
+		if (strcmp(argv[i], "--resume") == 0)
+			i++;
 		else if (strncmp(argv[i], "--resume=", 9) != 0)
 			for (const char *c = argv[i];; c++) {
 				h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
@@ -62,7 +66,9 @@ static const char *resume_of(int argc, char **argv) {
 
 static int usage(int rank) {
 	if (rank == 0)
-		fputs("lockstep: lockstep-mpi divides plan, predict and validate over processes: mpirun -n K lockstep-mpi plan ...\n", stderr);
+		fputs("lockstep: lockstep-mpi divides plan, predict and validate over processes: mpirun -n K lockstep-mpi plan "
+			  "...\n",
+			  stderr);
 	return CLI_WRONG;
 }
 
@@ -83,8 +89,10 @@ static int run_verb(int argc, char **argv, int rank) {
 	}
 	int result = CLI_WRONG;
 	if (rank == 0) prepare_farewell(resume);
-	if (mpi_team_open(&team, resume, hash_words(argc, argv), &err) == LK_OK) result = runs[which](&args, &team.team, rank == 0);
-	else if (rank == 0) cli_fail(&err);
+	if (mpi_team_open(&team, resume, hash_words(argc, argv), &err) == LK_OK)
+		result = runs[which](&args, &team.team, rank == 0);
+	else if (rank == 0)
+		cli_fail(&err);
 	mpi_team_close(&team);
 	lk_args_free(&args);
 	return result;

@@ -40,8 +40,8 @@ static lk_status read_parts(mpi_team *t, lk_error *err) {
 	if (!file && errno == ENOENT) return LK_OK;
 	if (!file) return lk_fail(err, LK_ERR_IO, t->path, "cannot read: %s", strerror(errno));
 	struct stat found;
-	bool whole = fstat(fileno(file), &found) == 0 && fread(&h, sizeof h, 1, file) == 1 && memcmp(h.magic, magic, sizeof magic) == 0 &&
-	             h.size == (uint64_t)found.st_size - sizeof h;
+	bool whole = fstat(fileno(file), &found) == 0 && fread(&h, sizeof h, 1, file) == 1 &&
+				 memcmp(h.magic, magic, sizeof magic) == 0 && h.size == (uint64_t)found.st_size - sizeof h;
 	bool other = whole && h.asked != t->asked;
 	if (whole && !other) {
 		t->parts = malloc(h.size + 1);
@@ -103,7 +103,7 @@ typedef struct share {
 	const mpi_team *t;
 	lk_plan_task *task;
 	void *context;
-	char *results;           /* own ones, one after another */
+	char *results; /* own ones, one after another */
 	size_t size;
 } share;
 
@@ -133,8 +133,7 @@ static lk_status gather(const mpi_team *t, size_t count, size_t size, const char
 	status = agree(t, status, err);
 	for (int r = 0, at = 0; status == LK_OK && r < t->size; at += bytes[r++])
 		begin[r] = at, bytes[r] = (int)(own_count(count, r, t->size) * size);
-	if (status == LK_OK)
-		MPI_Allgatherv(own, bytes[t->rank], MPI_BYTE, all, bytes, begin, MPI_BYTE, MPI_COMM_WORLD);
+	if (status == LK_OK) MPI_Allgatherv(own, bytes[t->rank], MPI_BYTE, all, bytes, begin, MPI_BYTE, MPI_COMM_WORLD);
 	for (size_t i = 0; status == LK_OK && i < count; i++)
 		memcpy(results + i * size, all + begin[i % (size_t)t->size] + i / (size_t)t->size * size, size);
 	free(bytes);
@@ -142,7 +141,8 @@ static lk_status gather(const mpi_team *t, size_t count, size_t size, const char
 	return status;
 }
 
-static lk_status run_list(mpi_team *t, size_t count, size_t size, lk_plan_task *task, void *context, void *results, lk_error *err) {
+static lk_status run_list(mpi_team *t, size_t count, size_t size, lk_plan_task *task, void *context, void *results,
+						  lk_error *err) {
 	size_t own = own_count(count, t->rank, t->size);
 	share s = {t, task, context, malloc(own * size + 1), size};
 	lk_status status = s.results ? lk_parallel(own, t->team.threads, run_own, &s, err) : lk_oom(err);
@@ -152,7 +152,8 @@ static lk_status run_list(mpi_team *t, size_t count, size_t size, lk_plan_task *
 	return status;
 }
 
-static lk_status run(void *self, size_t count, size_t size, lk_plan_task *task, void *context, void *results, lk_error *err) {
+static lk_status run(void *self, size_t count, size_t size, lk_plan_task *task, void *context, void *results,
+					 lk_error *err) {
 	mpi_team *t = self;
 	record r = {count, size};
 	lk_error own = {0};
