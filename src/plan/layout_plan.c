@@ -111,7 +111,8 @@ static lk_status describe(const lk_plan_request *r, work *w, lk_error *err) {
 	p->model =
 		lk_arena_printf(&w->arena, "%s, %s parameters", first->job.model.name[0] ? first->job.model.name : "network",
 						lk_format_count(lk_model_params(&first->job.model), size, sizeof size));
-	p->cluster = lk_arena_strdup(&w->arena, first->cluster.node[0].device->label);
+	p->cluster =
+		lk_arena_strdup(&w->arena, r->job.cluster ? first->cluster.text : first->cluster.node[0].device->label);
 	if (!p->model || !p->cluster) return lk_oom(err);
 	p->gbs = first->job.gbs, p->seq = first->job.seq;
 	p->tokens = r->tokens;
@@ -128,6 +129,7 @@ static void choose(work *w) {
 		if (w->counts[i].choice_count == 0) continue;
 		const lk_plan_choice *best = p->best >= 0 ? w->counts[p->best].choices : NULL;
 		if (!best || w->counts[i].choices->step_time_s < best->step_time_s) p->best = i;
+		p->seq = ((const lk_job *)w->counts[i].choices->job)->seq; /* where it was not said, the network's own */
 	}
 }
 

@@ -30,7 +30,7 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 		lk_table_number(t, i + 1, NULL);
 		lk_table_number(t, c->step_time_s, seconds(c->step_time_s, a));
 		lk_table_number(t, c->exact_s, seconds(c->exact_s, b));
-		lk_table_number(t, c->mfu, lk_percent(c->mfu, m, sizeof m));
+		lk_table_number(t, c->mfu > 0 ? c->mfu : NAN, lk_percent(c->mfu, m, sizeof m));
 		lk_table_number(t, c->days, lk_fixed(c->days, c->days < 10 ? 2 : 1, d, sizeof d));
 		lk_table_number(t, c->gpu_hours, lk_format_count(c->gpu_hours, h, sizeof h));
 		lk_table_number(t, c->peak_bytes, lk_gib(c->peak_bytes, g, sizeof g));
@@ -276,7 +276,7 @@ static void put_row(lk_table *t, const lk_plan_choice *c, int rank) {
 	lk_table_number(t, rank, NULL);
 	lk_table_number(t, c->step_time_s, seconds(c->step_time_s, a));
 	lk_table_number(t, c->exact_s, seconds(c->exact_s, b));
-	lk_table_number(t, c->mfu, lk_percent(c->mfu, m, sizeof m));
+	lk_table_number(t, c->mfu > 0 ? c->mfu : NAN, lk_percent(c->mfu, m, sizeof m));
 	lk_table_number(t, c->days > 0 ? c->days : NAN, lk_fixed(c->days, 2, d, sizeof d));
 	lk_table_number(t, c->gpu_hours > 0 ? c->gpu_hours : NAN, lk_format_count(c->gpu_hours, h, sizeof h));
 	lk_table_number(t, c->peak_bytes, lk_gib(c->peak_bytes, g, sizeof g));

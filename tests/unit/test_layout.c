@@ -159,7 +159,7 @@ static void bounds_are_never_above_the_prediction(void **state) {
 	dice d = {.state = 20260};
 	tally t = {0};
 	const char *longer = getenv("LOCKSTEP_LONG");
-	int wanted = longer && *longer ? 30000 : 3000;
+	int wanted = longer && *longer ? 30000 : 1500;
 	for (int tries = 0; t.jobs < wanted && tries < 20 * wanted; tries++) check_bound(&d, &t);
 	print_message("%d jobs, bound / prediction %.3f on average\n", t.jobs, t.tightness / t.jobs);
 	assert_int_equal(t.broken, 0);
@@ -277,7 +277,7 @@ static void launch_lines_are_read_back(void **state) {
 	(void)state;
 	dice d = {.state = 5};
 	int done[4] = {0};
-	for (int tries = 0; tries < 1500; tries++) {
+	for (int tries = 0; tries < 600; tries++) {
 		problem p;
 		lk_core core;
 		lk_job job;
@@ -289,7 +289,7 @@ static void launch_lines_are_read_back(void **state) {
 			}
 		lk_arena_free(&p.arena);
 	}
-	for (int dialect = 0; dialect < 4; dialect++) assert_true(done[dialect] > 50);
+	for (int dialect = 0; dialect < 4; dialect++) assert_true(done[dialect] > 20);
 }
 
 /* What NeMo and torchtitan take is not said in settings of lockstep's own. */
