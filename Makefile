@@ -91,7 +91,11 @@ PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so $(PROBES) ## the program, the static and the shared library, the probe
+# lockstep-mpi is built where MPI is.
+MPICC ?= mpicc
+HAS_MPI := $(if $(shell command -v $(MPICC) 2>/dev/null),$(B)/lockstep-mpi)
+
+all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so $(PROBES) $(HAS_MPI) ## the program, the static and the shared library, the probe, lockstep-mpi
 
 # A line per file instead of the command; with make -s not even that.
 ifndef V
@@ -202,14 +206,26 @@ $(PROBE_SHIM): $(B)/probe/nccl_shim.o $(B)/probe/nccl_shim_jumps.o src/probe/ncc
 	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=src/probe/nccl_shim.map -Wl,-z,relro,-z,now -Wl,-z,defs \
 		-o $@ $(filter %.o,$^) -ldl
 
-# The one program that needs MPI; `lockstep calibrate host --mpi` starts it.
-MPICC ?= mpicc
+# The other program that needs MPI; `lockstep calibrate host --mpi` starts it.
 MPI_PAIRS := $(B)/lockstep-mpi-pairs
 $(MPI_PAIRS): tools/mpi_pairs.c $(B)/flags
 	$(call say,MPICC)
 	$(Q)$(MPICC) -std=c11 -O2 $(WARN) -o $@ $<
 
-mpi: $(MPI_PAIRS) ## lockstep-mpi-pairs, for calibrate host --mpi; takes mpicc
+# lockstep-mpi: plan, sweeps and validate, divided over processes.
+MPI_PROGRAM := $(B)/lockstep-mpi
+MPI_C := $(sort $(wildcard src/mpi/*.c))
+MPI_O := $(MPI_C:src/%.c=$(B)/with-mpi/%.o)
+$(B)/with-mpi/%.o: src/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,MPICC)
+	$(Q)$(MPICC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(MPI_PROGRAM): $(MPI_O) $(CLI_O) $(STATIC) $(B)/sources
+	$(call say,LINK)
+	$(Q)$(MPICC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(MPI_O) $(filter-out %/cli/main.o,$(CLI_O)) $(STATIC) $(LDLIBS)
+
+mpi: $(MPI_PAIRS) $(MPI_PROGRAM) ## lockstep-mpi, and lockstep-mpi-pairs for calibrate host --mpi; takes mpicc
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 $(B)/unit/%: $(B)/tests/unit/%.o $(STATIC)
@@ -236,7 +252,7 @@ check: unit cli-tests fuzz-replay layers lint ## unit and CLI tests, fuzz corpus
 unit: $(UNIT) ## unit tests of this MODE
 	tests/unit/run.sh $(UNIT)
 
-cli-tests: $(PROGRAM) $(PROBES) ## command-line tests of this MODE
+cli-tests: $(PROGRAM) $(PROBES) $(HAS_MPI) ## command-line tests of this MODE
 	tests/cli/run.sh $(PROGRAM)
 
 fuzz-replay: ## every fuzz target on its corpus, with the address and undefined sanitizers
@@ -295,7 +311,7 @@ man: $(PROGRAM) ## man pages and shell completions, from the option tables
 
 install: all man ## program, libraries, headers, pkg-config file, man pages, completions
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
-	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS)) $(DESTDIR)$(BINDIR)/
+	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS) $(MPI_PROGRAM)) $(DESTDIR)$(BINDIR)/
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(SHARED) $(PROBE_LIBRARIES) $(PROBE_PLUGIN) $(DESTDIR)$(LIBDIR)/
 	install -d $(DESTDIR)$(LIBDIR)/lockstep-nccl
@@ -326,4 +342,4 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 -include $(wildcard $(B)/probe/*.d $(B)/probe/mpich/*.d)
--include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d
+-include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d

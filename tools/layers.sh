@@ -17,9 +17,10 @@ cost:     base hw graph cost
 sim:      base hw graph cost sim
 ask:      base hw graph model trace lang cost sim ask
 plan:     base hw graph model trace lang cost sim ask plan
-accuracy: base hw graph model trace lang measure cost sim ask accuracy
+accuracy: base hw graph model trace lang measure cost sim ask plan accuracy
 view:     base hw graph model trace lang measure cost sim ask plan accuracy view
 cli:      cli
+mpi:      base cli mpi
 serve:    serve
 probe:    probe base/recording.h
 lockstep:

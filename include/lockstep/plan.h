@@ -70,6 +70,7 @@ typedef lk_status lk_plan_task(void *context, size_t task, void *result, lk_erro
 typedef struct lk_plan_team {
 	lk_status (*run)(void *self, size_t count, size_t size, lk_plan_task *task, void *context, void *results, lk_error *err);
 	void *self;
+	int threads;            /* of each process, where the request does not say */
 } lk_plan_team;
 
 /* Launch lines of frameworks. */

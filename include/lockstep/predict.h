@@ -12,6 +12,7 @@
 #define LOCKSTEP_PREDICT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "lockstep/error.h"
 #include "lockstep/options.h"
@@ -81,6 +82,7 @@ typedef struct lk_predict_request {
 	bool no_fixes;          /* do not look for changes that fit */
 
 	/* output, for the program's own use */
+	const char *resume;     /* lockstep-mpi: file of finished parts */
 	int format;             /* lk_format */
 	const char *output;     /* file of -o sqlite and others; NULL standard output */
 	bool verbose;
@@ -155,6 +157,11 @@ void lk_predict_defaults(lk_predict_request *request);
 /* Answers one request. A job that does not fit is an answer, not an error: fits is false. */
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err);
 void lk_predict_free(lk_prediction *prediction);
+
+/* A prediction as bytes, for another process of the same program on a machine alike; *bytes is to be freed with free().
+ * Timeline and graph are not in it. */
+lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size, lk_error *err);
+lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);
 
 /* Writes the files that the request names: the timeline (trace), the step graph (graph) and
  * Chakra execution traces (chakra). Nothing without them. */

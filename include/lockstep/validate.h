@@ -43,6 +43,8 @@ typedef struct lk_validate_request {
 	bool memory;            /* peak memory: megatron_ci_memory.csv */
 	bool slowdown;          /* kernels beside communication: overlap_slowdown_*.csv */
 	bool models;            /* whole networks on one device: fp32_models_e2e.csv */
+	bool plan;              /* training runs again: of those with the same network, GPUs and batch, would the search for a
+	                           layout have found the fastest? */
 	bool dlrm;              /* recommendation models on one device: dlrm_single_gpu_iter.csv */
 	bool scaling;           /* throughput of BERT and convolution nets by GPUs: cnn_bert_scaling.csv */
 	const char *overheads;  /* with `dlrm`: what the host spends by operation, T1 to T5; NULL: the tables beside `table` */
@@ -51,7 +53,9 @@ typedef struct lk_validate_request {
 	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in one; NULL none */
 	const char *stack;      /* training runs: only rows of this software stack; NULL all */
 	int sort;               /* of the rows: 0 as in the file, 1 largest error first */
+	const struct lk_plan_team *team; /* processes that share the predictions of training runs (lockstep-mpi); NULL none */
 	/* output, for the program's own use */
+	const char *resume;     /* lockstep-mpi: file of finished parts */
 	bool rows;              /* text and md list every row, not the worst ten */
 	int format;             /* LK_VALIDATE_TEXT, ... */
 	const char *output;     /* file; NULL standard output */

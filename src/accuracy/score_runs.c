@@ -9,6 +9,7 @@
 #include "accuracy/scoring.h"
 #include "ask/range.h"
 #include "base/text.h"
+#include "lockstep/plan.h"
 
 /* Why the row is skipped, not scored, or only partly used. */
 static const char *reason_of(lk_arena *arena, const lk_run *run, const char *refused) {
@@ -30,8 +31,42 @@ static const char *choice_of(lk_arena *arena, const lk_run *run, const char *lay
 	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, j->task, j->seq, lk_dtype_name(j->dtype)) : NULL;
 }
 
-static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross, lk_scoring *out, size_t i,
-                          lk_error *err) {
+/* A prediction that a team of processes shares, or the reason why there is none. */
+typedef struct shared_run {
+	double seconds;
+	lk_status status;
+	lk_error err;
+} shared_run;
+
+static lk_status predict_one(void *context, size_t i, void *result, lk_error *err) {
+	const lk_run *run = &((const lk_run *)context)[i];
+	shared_run *out = result;
+	memset(out, 0, sizeof *out);
+	out->seconds = NAN;
+	if (!*run->refused) out->status = lk_run_predict(run, NULL, &out->seconds, &out->err);
+	if (out->status == LK_ERR_MEMORY) *err = out->err;
+	return out->status == LK_ERR_MEMORY ? out->status : LK_OK;
+}
+
+/* In parts, so that those that are done can be kept. */
+static lk_status predict_together(const struct lk_plan_team *team, const lk_runs *runs, shared_run *out, lk_error *err) {
+	enum { PART = 64 };
+	for (size_t at = 0; at < runs->count; at += PART) {
+		size_t left = runs->count - at, count = left < PART ? left : PART;
+		LK_TRY(team->run(team->self, count, sizeof *out, predict_one, runs->at + at, out + at, err));
+	}
+	return LK_OK;
+}
+
+static lk_status predict_run(const lk_run *run, const shared_run *shared, double *seconds, lk_error *err) {
+	if (!shared) return lk_run_predict(run, NULL, seconds, err);
+	*seconds = shared->seconds;
+	if (shared->status != LK_OK) *err = shared->err;
+	return shared->status;
+}
+
+static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross, const shared_run *shared, lk_scoring *out,
+                          size_t i, lk_error *err) {
 	lk_validated *row = &out->rows[i];
 	lk_score *score = &out->scores[i];
 	const char *refused = run->refused;
@@ -41,7 +76,7 @@ static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run
 	row->measured = run->measured_s;
 	lk_status status = LK_OK;
 	double in_use = NAN; /* with the calibration in use, which has seen the run: in cross-validation for its error alone */
-	if (!*refused && !(cross && isfinite(cross->predicted))) status = lk_run_predict(run, NULL, &in_use, err);
+	if (!*refused && !(cross && isfinite(cross->predicted))) status = predict_run(run, shared, &in_use, err);
 	row->predicted = cross ? cross->predicted : in_use;
 	if (status == LK_ERR_MEMORY) return status;
 	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
@@ -110,8 +145,11 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_s
 		LK_TRY(cross_validate(arena, runs, fold, folds, &cross, &out->parameters, err));
 		out->folds = "(stack, network, GPU)";
 	}
+	shared_run *shared = request->team && !cross ? LK_ARRAY(arena, shared_run, runs->count) : NULL;
+	if (request->team && !cross && !shared) return lk_oom(err);
+	if (shared) LK_TRY(predict_together(request->team, runs, shared, err));
 	for (size_t i = 0; i < runs->count; i++)
-		LK_TRY(fill_row(arena, &runs->at[i], cross ? &cross[i] : NULL, out, i, err));
+		LK_TRY(fill_row(arena, &runs->at[i], cross ? &cross[i] : NULL, shared ? &shared[i] : NULL, out, i, err));
 	return cross ? lk_baselines_runs(arena, runs, fold, out, err) : LK_OK;
 }
 

@@ -23,6 +23,8 @@ static const lk_option options[] = {
 	 "recommendation models on one device (dlrm_single_gpu_iter.csv)"},
 	{"scaling", 0, LK_OPTION_FLAG, AT(scaling), false, 0, 0, NULL, NULL, NULL,
 	 "throughput of BERT and convolution nets by GPUs (cnn_bert_scaling.csv)"},
+	{"plan", 0, LK_OPTION_FLAG, AT(plan), false, 0, 0, NULL, NULL, NULL,
+	 "training runs again, by groups with four layouts or more: is the measured best one in the space of `plan`, and how is it ranked?"},
 	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
 	 "every row from a fit that has not seen its fold, instead of the calibration in use"},
 	{"folds", 0, LK_OPTION_CHOICE, AT(folds), false, 0, 0, folds, "NAME", NULL,
@@ -38,6 +40,7 @@ static const lk_option options[] = {
 	 "order of the rows: file, or error (largest first)"},
 	{"rows", 0, LK_OPTION_FLAG, AT(rows), false, 0, 0, NULL, NULL, "Output",
 	 "list every row, not the ten that are farthest off"},
+	{"resume", 0, LK_OPTION_TEXT, AT(resume), false, 0, 0, NULL, "FILE", NULL, "lockstep-mpi: finished parts are kept there, and taken from there"},
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
 	 "text, md, csv, json, jsonl or sqlite"},
 	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
@@ -88,6 +91,7 @@ const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
 	                   : r->memory      ? " --memory"
 	                   : r->slowdown    ? " --slowdown"
 	                   : r->models      ? " --models"
+	                   : r->plan        ? " --plan"
 	                   : r->dlrm        ? " --dlrm"
 	                   : r->scaling     ? " --scaling"
 	                                    : "";

@@ -259,6 +259,14 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	return LK_OK;
 }
 
+lk_prediction *lk_prediction_new(lk_arena **arena) {
+	lk_answer *a = calloc(1, sizeof *a);
+	if (!a) return NULL;
+	*arena = &a->arena;
+	a->p.memory_owner = a;
+	return &a->p;
+}
+
 void lk_predict_free(lk_prediction *prediction) {
 	if (prediction) answer_free(prediction->memory_owner);
 }

@@ -13,4 +13,7 @@ const lk_step *lk_prediction_step(const lk_prediction *prediction);
  * `checkpoint_minutes` apart; 0: as far as is best. */
 double lk_goodput(double mtbf_hours, double checkpoint_minutes);
 
+/* An empty prediction and the arena that it owns; NULL when memory is out. */
+lk_prediction *lk_prediction_new(lk_arena **arena);
+
 #endif

@@ -48,7 +48,7 @@ static const char *given(lk_arena *arena, const lk_predict_request *r, const cha
 	return all;
 }
 
-#define OUTPUT "trace", "trace-ranks", "graph", "chakra", "no-fixes", "output", "file", "verbose"
+#define OUTPUT "resume", "trace", "trace-ranks", "graph", "chakra", "no-fixes", "output", "file", "verbose"
 
 static const char *of_line(lk_arena *arena, const lk_predict_request *r) {
 	static const char *const but[] = {OUTPUT, NULL};

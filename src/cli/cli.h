@@ -21,6 +21,9 @@ extern const cli_command cli_predict, cli_plan, cli_explain, cli_replay, cli_wha
 
 /* `plan` by this process, or by one of a team of which one speaks. */
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
+/* A sweep of `predict`, and `validate`, likewise. */
+int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks);
+int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks);
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);

@@ -57,9 +57,9 @@ static void show_speed(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++) {
 		const lk_plan_count *c = &plan->counts[i];
 		if (c->layouts == 0) continue;
-		fprintf(stderr, "lockstep: %d GPUs: %.0f layouts bounded and %.0f simulated or walked, per second and core\n", c->gpus,
-		        c->bound_s > 0 ? (double)c->bounded / c->bound_s : 0,
-		        c->simulate_s > 0 ? (double)(c->simulated + c->walked) / c->simulate_s : 0);
+		fprintf(stderr, "lockstep: %d GPUs: %.0f layouts bounded and %.0f simulated or walked, per second and core\n",
+				c->gpus, c->bound_s > 0 ? (double)c->bounded / c->bound_s : 0,
+				c->simulate_s > 0 ? (double)(c->simulated + c->walked) / c->simulate_s : 0);
 	}
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
 }
@@ -67,7 +67,8 @@ static void show_speed(const lk_plan *plan) {
 static int answer(const lk_plan *plan, const lk_plan_request *r) {
 	lk_error err = {0};
 	if (r->emit > 0) return emit(plan, r);
-	if (lk_plan_print(plan, r->format, r->verbose, cli_colour(), r->output, stdout, &err) != LK_OK) return cli_fail(&err);
+	if (lk_plan_print(plan, r->format, r->verbose, cli_colour(), r->output, stdout, &err) != LK_OK)
+		return cli_fail(&err);
 	if (r->verbose) show_speed(plan);
 	return plan->best >= 0 ? CLI_OK : CLI_NO;
 }
@@ -93,6 +94,7 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	if (lk_args_fill(args, 0, &r, &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
 	r.job.launch = args->rest, r.job.launch_count = args->rest_count;
 	r.team = team;
+	if (team && r.threads == 0) r.threads = team->threads;
 	if (speaks) r.progress = show, r.progress_context = &b;
 	clock_gettime(CLOCK_MONOTONIC, &b.start);
 	lk_status status = check_outputs(&r, &err);

@@ -77,7 +77,11 @@ static lk_status ask(sweep *s, size_t i, lk_args *args, lk_error *err) {
 }
 
 /* What can be told to be wrong before anything is computed. */
-static lk_status check_outputs(const lk_predict_request *r, size_t count, lk_error *err) {
+static lk_status check_outputs(const lk_predict_request *r, size_t count, bool together, lk_error *err) {
+	if (r->resume && !together) {
+		lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
+		return lk_hint(err, "run mpirun -n K lockstep-mpi predict ..., or leave it out");
+	}
 	if (r->format == LK_OUTPUT_SQLITE && !r->output) {
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
@@ -99,15 +103,98 @@ static lk_status check_outputs(const lk_predict_request *r, size_t count, lk_err
 	return LK_OK;
 }
 
-static lk_status ask_all(sweep *s, lk_args *args, lk_error *err) {
+/* ---- asking together ---- */
+
+/* What a process says of a combination: its size, then the bytes; a refusal without bytes. */
+typedef struct packed {
+	void *bytes;
+	size_t size;
+} packed;
+
+typedef struct outcome {
+	size_t size;
+	lk_status status;
+	lk_error refusal;
+} outcome;
+
+typedef struct together {
+	sweep *s;
+	packed *own;            /* [count] of this process */
+	outcome *outcomes;      /* [count] */
+	size_t most;            /* bytes of the largest */
+} together;
+
+static lk_status ask_packed(void *context, size_t i, void *result, lk_error *err) {
+	together *t = context;
+	outcome *out = result;
+	lk_prediction *prediction = NULL;
+	memset(out, 0, sizeof *out);
+	out->status = lk_predict(&t->s->requests[i], &prediction, &out->refusal);
+	lk_status status = LK_OK;
+	if (out->status == LK_OK) status = lk_predict_pack(prediction, &t->own[i].bytes, &t->own[i].size, err);
+	else if (out->status != LK_ERR_INPUT || t->s->count == 1) *err = out->refusal, status = out->status;
+	out->size = t->own[i].size;
+	lk_predict_free(prediction);
+	return status;
+}
+
+/* What was asked in a job before this one (--resume) is asked again: its bytes were not kept. */
+static lk_status send_packed(void *context, size_t i, void *result, lk_error *err) {
+	together *t = context;
+	memset(result, 0, t->most);
+	if (!t->own[i].bytes && t->outcomes[i].status == LK_OK) {
+		outcome again;
+		LK_TRY(ask_packed(context, i, &again, err));
+		if (again.size > t->most) return lk_fail(err, LK_ERR_INTERNAL, "predict", "a prediction differs from the one before");
+	}
+	if (t->own[i].bytes) memcpy(result, t->own[i].bytes, t->own[i].size);
+	return LK_OK;
+}
+
+static lk_status take_packed(together *t, const outcome *outcomes, const char *bytes, lk_error *err) {
+	sweep *s = t->s;
+	for (size_t i = 0; i < s->count; i++) {
+		if (outcomes[i].status == LK_OK)
+			LK_TRY(lk_predict_unpack(bytes + i * t->most, outcomes[i].size, &s->predictions[i], err));
+		else s->refusals[i] = outcomes[i].refusal;
+		s->rows[i] = (lk_sweep_row){s->predictions[i], s->predictions[i] ? NULL : &s->refusals[i], &s->requests[i]};
+	}
+	return LK_OK;
+}
+
+static lk_status ask_together(sweep *s, lk_args *args, const lk_plan_team *team, lk_error *err) {
+	together t = {.s = s, .own = calloc(s->count, sizeof *t.own), .most = 1};
+	outcome *outcomes = t.outcomes = calloc(s->count, sizeof *outcomes);
+	char *bytes = NULL;
+	lk_status status = t.own && outcomes ? LK_OK : lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
+	for (size_t i = 0; status == LK_OK && i < s->count; i++) {
+		lk_predict_defaults(&s->requests[i]);
+		status = lk_args_fill(args, i, &s->requests[i], err);
+		s->requests[i].launch = args->rest, s->requests[i].launch_count = args->rest_count;
+	}
+	if (status == LK_OK) status = team->run(team->self, s->count, sizeof *outcomes, ask_packed, &t, outcomes, err);
+	for (size_t i = 0; status == LK_OK && i < s->count; i++)
+		if (outcomes[i].size > t.most) t.most = outcomes[i].size;
+	if (status == LK_OK && !(bytes = calloc(s->count, t.most))) status = lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
+	if (status == LK_OK) status = team->run(team->self, s->count, t.most, send_packed, &t, bytes, err);
+	if (status == LK_OK) status = take_packed(&t, outcomes, bytes, err);
+	for (size_t i = 0; t.own && i < s->count; i++) free(t.own[i].bytes);
+	free(t.own);
+	free(outcomes);
+	free(bytes);
+	return status;
+}
+
+static lk_status ask_all(sweep *s, lk_args *args, const lk_plan_team *team, lk_error *err) {
 	size_t count;
 	lk_predict_request first;
 	LK_TRY(lk_args_combinations(args, &count, err));
 	lk_predict_defaults(&first);
 	LK_TRY(lk_args_fill(args, 0, &first, err));
-	LK_TRY(check_outputs(&first, count, err));
+	LK_TRY(check_outputs(&first, count, team != NULL, err));
 	if (!make_room(s, count)) return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	clock_gettime(CLOCK_MONOTONIC, &s->start);
+	if (team && count > 1) return ask_together(s, args, team, err);
 	for (size_t i = 0; i < count; i++) LK_TRY(ask(s, i, args, err));
 	return LK_OK;
 }
@@ -144,14 +231,18 @@ static int answer(const sweep *s, lk_error *err) {
 	return fit ? CLI_OK : CLI_NO;
 }
 
-static int run(lk_args *args) {
+int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	sweep s = {0};
 	lk_error err = {0};
-	lk_status status = ask_all(&s, args, &err);
+	lk_status status = ask_all(&s, args, team, &err);
 	clear_progress(&s);
-	int result = status == LK_OK ? answer(&s, &err) : cli_fail(&err);
+	int result = !speaks ? (status == LK_OK ? CLI_OK : CLI_WRONG) : status == LK_OK ? answer(&s, &err) : cli_fail(&err);
 	free_sweep(&s);
 	return result;
+}
+
+static int run(lk_args *args) {
+	return cli_predict_with(args, NULL, true);
 }
 
 const cli_command cli_predict = {&lk_predict_verb, run};

@@ -41,7 +41,7 @@ typedef struct sites_entry {
 struct lk_cost_cache {
 	lk_arena arena;
 	LK_VEC(op_entry) ops;
-	uint32_t *table;         /* 1 + entry, by hash */
+	uint32_t *table; /* 1 + entry, by hash */
 	uint64_t mask;
 	LK_VEC(sites_entry) sites;
 };
@@ -143,7 +143,7 @@ static sites_key key_of(const lk_graph *graph, const lk_cluster *cluster, const 
 }
 
 const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
-                                         const lk_cost_options *options) {
+										 const lk_cost_options *options) {
 	sites_key key = key_of(graph, cluster, options);
 	for (size_t i = cache->sites.count; i-- > 0;) /* a search asks for neighbours one after the other */
 		if (memcmp(&cache->sites.at[i].key, &key, sizeof key) == 0) return cache->sites.at[i].sites;
@@ -151,7 +151,7 @@ const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_gr
 }
 
 lk_cost_sites *lk_cost_cache_add_sites(lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
-                                       const lk_cost_options *options, lk_arena **arena) {
+									   const lk_cost_options *options, lk_arena **arena) {
 	lk_cost_sites *sites = LK_NEW(&cache->arena, lk_cost_sites);
 	if (!sites || !lk_push(&cache->sites)) return NULL;
 	*arena = &cache->arena;

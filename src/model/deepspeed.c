@@ -330,11 +330,34 @@ lk_status lk_deepspeed_stream(lk_reading *r, lk_stream *in) {
 	return apply(r, root);
 }
 
+static int digit(char c) {
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+	const char *at = c != '\0' ? strchr(letters, c) : NULL;
+	return at != NULL ? (int)(at - letters) : c == '-' || c == '+' ? 62 : c == '_' || c == '/' ? 63 : -1;
+}
+
+/* DeepSpeed takes a configuration as base64 in place of a file's name. NULL where the text is none, or memory is out. */
+static char *inline_config(lk_arena *arena, const char *text, size_t *size) {
+	size_t length = strcspn(text, "=");
+	char *out = strlen(text) >= 8 ? lk_arena_alloc(arena, length + 1) : NULL;
+	unsigned long group = 0;
+	*size = 0;
+	for (size_t i = 0; out != NULL && i < length; i++) {
+		if (digit(text[i]) < 0) return NULL;
+		group = (group << 6 | (unsigned long)digit(text[i])) & 0xffffff;
+		if (i % 4 > 0) out[(*size)++] = (char)(group >> (6 - 2 * (i % 4)));
+	}
+	return out != NULL && *size > 1 && out[0] == '{' ? out : NULL;
+}
+
 lk_status lk_deepspeed_apply(lk_reading *r, const char *path) {
 	lk_stream *in;
 	lk_reading inner = *r;
-	inner.where = path;
-	LK_TRY(lk_stream_open(path, &in, r->err));
+	size_t size;
+	char *text = inline_config(r->arena, path, &size);
+	inner.where = text != NULL ? "--deepspeed_config" : path;
+	if (text != NULL) LK_TRY(lk_stream_memory(text, size, inner.where, &in, r->err));
+	else LK_TRY(lk_stream_open(path, &in, r->err));
 	lk_status status = lk_deepspeed_stream(&inner, in);
 	lk_stream_close(in);
 	return status;

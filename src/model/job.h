@@ -144,5 +144,10 @@ lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const c
 lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);
 /* The job as Megatron-LM flags, one text; reading it back gives the same job. */
 char *lk_launch_write(lk_arena *arena, const lk_job *job);
+/* The same as another framework is launched. NeMo and torchtitan name the network by configurations of their own: reading
+ * their lines back needs its name beside them. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed takes
+ * as base64 in place of a file's name. */
+typedef enum lk_dialect { LK_DIALECT_MEGATRON, LK_DIALECT_NEMO, LK_DIALECT_TORCHTITAN, LK_DIALECT_DEEPSPEED } lk_dialect;
+char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job);
 
 #endif

@@ -169,9 +169,20 @@ static int even_layers(const lk_job *job, int place) {
 	return total / places + more - other;
 }
 
+/* even_layers of all places before one that is not the first, summed up. */
+static int even_before(const lk_job *job, int place) {
+	int places = lk_job_places(job);
+	int total = lk_job_layers(job) + job->account_embedding + job->account_loss, rest = total % places;
+	int more = (rest == places - 1 && rest > 0) + (place - 1 < rest ? place - 1 : rest);
+	return place * (total / places) + more - job->account_embedding;
+}
+
+static bool stated(const lk_job *job) {
+	return job->first_stage_layers > 0 || job->last_stage_layers > 0;
+}
+
 static int place_layers(const lk_job *job, int place) {
-	return job->first_stage_layers > 0 || job->last_stage_layers > 0 ? stated_layers(job, place)
-																	 : even_layers(job, place);
+	return stated(job) ? stated_layers(job, place) : even_layers(job, place);
 }
 
 int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
@@ -183,7 +194,8 @@ int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
 		*first = w.before;
 		return w.count;
 	}
-	for (int place = 0; place < wanted; place++) before += place_layers(job, place);
+	if (!stated(job)) before = wanted > 0 ? even_before(job, wanted) : 0;
+	else for (int place = 0; place < wanted; place++) before += place_layers(job, place);
 	*first = before;
 	return place_layers(job, wanted);
 }
@@ -245,9 +257,8 @@ static lk_status check_even(const lk_job *job, lk_error *err) {
 }
 
 lk_status lk_job_check_split(const lk_job *job, lk_error *err) {
-	bool stated = job->first_stage_layers > 0 || job->last_stage_layers > 0;
-	if (job->pipeline_layout[0] == '\0') return stated ? check_stated(job, err) : check_even(job, err);
-	if (stated || job->account_embedding || job->account_loss) {
+	if (job->pipeline_layout[0] == '\0') return stated(job) ? check_stated(job, err) : check_even(job, err);
+	if (stated(job) || job->account_embedding || job->account_loss) {
 		lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "a layout string already says what every stage holds");
 		return lk_hint(err,
 					   "leave out the layers of the first and last stage and the accounting of embedding and loss");

@@ -20,6 +20,7 @@ typedef struct line {
 	lk_job trainer;             /* what flags of another trainer say */
 	const char *deepspeed;      /* a config file */
 	bool program, any_flag, megatron;
+	lk_dotted dotted;           /* what NeMo's or torchtitan's settings say */
 	int max_connections;
 } line;
 
@@ -112,9 +113,38 @@ static lk_status read_deepspeed_flag(line *l, const char *name, const lk_word *w
 	return lk_hint(l->r->err, "write the path of the DeepSpeed config");
 }
 
+/* --parallelism.tensor_parallel_degree 8 */
+static lk_status read_titan_flag(line *l, const char *name, const lk_word *words, size_t count, size_t *used) {
+	*used = count > 0 && words[0].text[0] != '-';
+	l->dotted.dialect = LK_DIALECT_TORCHTITAN;
+	if (*used > 0 && words[0].unknown == NULL) return lk_dotted_read(l->r, &l->dotted, name, words[0].text);
+	if (*used == 0) return lk_dotted_read(l->r, &l->dotted, name, "true");
+	lk_fail(l->r->err, LK_ERR_INPUT, l->r->where, "--%s: %s", name, words[0].unknown);
+	return lk_hint(l->r->err, "write the value into the script");
+}
+
+/* Settings and options of `nemo llm pretrain`. */
+static lk_status read_nemo(line *l, const lk_word *words, size_t count, size_t *used) {
+	const char *text = words[0].text, *equals = strchr(text, '=');
+	*used = 1;
+	if (strcmp(text, "--factory") == 0 && count > 1) {
+		*used = 2;
+		return lk_launch_note(l->r, text, "the network is given with its own option");
+	}
+	if (text[0] == '-' || equals == NULL) return lk_launch_note(l->r, text, "a word of NeMo's command line: not part of the step");
+	if (words[0].unknown != NULL) {
+		lk_fail(l->r->err, LK_ERR_INPUT, l->r->where, "%s: %s", text, words[0].unknown);
+		return lk_hint(l->r->err, "write the value into the script");
+	}
+	char *path = lk_arena_strndup(l->r->arena, text, (size_t)(equals - text));
+	if (path == NULL) return lk_oom(l->r->err);
+	return lk_dotted_read(l->r, &l->dotted, path, equals + 1);
+}
+
 static lk_status read_named(line *l, const char *name, const lk_word *words, size_t count, size_t *used) {
 	if (strcmp(name, "deepspeed") == 0 || strcmp(name, "deepspeed_config") == 0)
 		return read_deepspeed_flag(l, name, words, count, used);
+	if (lk_dotted_flag(LK_DIALECT_TORCHTITAN, name)) return read_titan_flag(l, name, words, count, used);
 	if (lk_trainer_flag(name)) return lk_trainer_read(l->r, &l->trainer, name, words, count, used);
 	return lk_megatron_read(l->r, &l->flags, name, words, count, used);
 }
@@ -141,7 +171,9 @@ static lk_status read_flags(line *l, const lk_word *words, size_t count) {
 	for (size_t i = 0, used; i < count; i += used) {
 		used = 1;
 		const lk_word *word = &words[i];
-		if (word->unknown != NULL && word->text[0] != '-') {
+		if (l->dotted.dialect == LK_DIALECT_NEMO) {
+			LK_TRY(read_nemo(l, word, count - i, &used));
+		} else if (word->unknown != NULL && word->text[0] != '-') {
 			if (!word->empty_if_unset) {
 				lk_fail(l->r->err, LK_ERR_INPUT, l->r->where, "%s, and flags may be in it", word->unknown);
 				return lk_hint(l->r->err, "write its text into the script");
@@ -186,6 +218,11 @@ static lk_status read_words(line *l, const lk_word *words, size_t count) {
 		i += launched.used;
 		if (launched.used > 0) continue;
 		if (text[0] == '-') break;
+		if (lk_launch_nemo(text)) l->program = true, l->dotted.dialect = LK_DIALECT_NEMO;
+		if (l->program) {
+			i++;
+			break;
+		}
 		size_t length = strlen(text);
 		if (length > 3 && strcmp(text + length - 3, ".py") == 0) LK_TRY(read_program(l, &words[i]));
 		else if (text[0] != '\0') LK_TRY(lk_launch_note(l->r, text, "a word that is no launcher and no program"));
@@ -216,7 +253,10 @@ static lk_status finish_line(line *l) {
 			"paste the whole line, for instance torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 ...");
 	}
 	LK_TRY(count_gpus(l));
-	if (l->megatron || l->flags.stated > 0) {
+	if (l->dotted.dialect != 0) {
+		LK_TRY(lk_dotted_finish(r, &l->dotted, &r->out->gpus));
+		*r->out->job = l->dotted.job;
+	} else if (l->megatron || l->flags.stated > 0) {
 		LK_TRY(lk_megatron_finish(r, &l->flags, r->out->gpus));
 	} else {
 		*r->out->job = l->trainer;

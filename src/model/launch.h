@@ -35,6 +35,7 @@ typedef struct lk_reading {
 lk_status lk_launch_note(lk_reading *r, const char *flag, const char *reason);
 /* Whether a word starts a launcher or a python script; NULL-safe. */
 bool lk_launch_starts(const char *word);
+bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */
 
 /* launch_options.c: what launchers say of GPUs. */
 typedef struct lk_launch_ranks {
@@ -110,6 +111,18 @@ bool lk_trainer_flag(const char *name);
 lk_status lk_trainer_read(lk_reading *r, lk_job *job, const char *name, const lk_word *words, size_t count,
 						  size_t *used);
 void lk_trainer_finish(lk_job *job, bool bf16, bool fp16);
+
+/* dotted_flags.c: NeMo's and torchtitan's settings, which are paths with dots. */
+typedef struct lk_dotted {
+	int dialect;                /* lk_dialect; 0: none of them */
+	lk_job job;
+	int nodes, devices, local, micro;
+} lk_dotted;
+bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
+lk_status lk_dotted_read(lk_reading *r, lk_dotted *d, const char *path, const char *value);
+lk_status lk_dotted_finish(lk_reading *r, lk_dotted *d, int *gpus);
+/* The job as words, without the network and what the dialect cannot say; false when memory is out. */
+bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *words);
 
 /* A list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole number N: *every is N then, else 0 and
  * the elements are in list (at most `limit`). False if the text is neither. */

@@ -90,9 +90,13 @@ static int program(const char *word) {
 	return 0;
 }
 
+bool lk_launch_nemo(const char *word) {
+	return strcmp(base_name(word), "nemo") == 0;
+}
+
 bool lk_launch_starts(const char *word) {
 	int kind = program(word);
-	return (kind != 0 && kind != WRAPPER && kind != SHELL) || ends_with(word, ".py");
+	return lk_launch_nemo(word) || (kind != 0 && kind != WRAPPER && kind != SHELL) || ends_with(word, ".py");
 }
 
 static lk_status unknown_value(lk_reading *r, const char *option, const lk_word *value) {

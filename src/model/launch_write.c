@@ -6,6 +6,7 @@
  * gives the job again, whatever the table lacks. */
 #include "model/launch.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/text.h"
@@ -241,7 +242,7 @@ static void put_setting(text *settings, const lk_field *field, const lk_job *job
 
 /* Settings for the fields that reading the line gives back different. A setting can change what completing derives for
  * another field, so it goes on until nothing differs. */
-static lk_status put_settings(text *t, const lk_job *job, text *settings) {
+static lk_status put_settings(text *t, const lk_job *job, bool network, text *settings) {
 	lk_job raw = {0};
 	if (job->max_connections > 0)
 		put(settings, lk_arena_printf(t->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d", job->max_connections));
@@ -249,10 +250,13 @@ static lk_status put_settings(text *t, const lk_job *job, text *settings) {
 	raw.max_connections = job->max_connections;
 	for (bool differs = true; differs;) {
 		lk_job back = raw;
+		if (!network) back.model = job->model;
 		(void)lk_job_complete(&back, NULL, NULL); /* leaves it as it is where it cannot */
 		differs = false;
 		for (const lk_field *field = lk_job_fields; field->name != NULL; field++) {
-			if (lk_field_equal(field, job, &back) || lk_field_equal(field, job, &raw)) continue;
+			bool said = field->said == 0 || *(const bool *)((const char *)&raw + field->said); /* 0 may be nothing said */
+			if (lk_field_equal(field, job, &back) || (said && lk_field_equal(field, job, &raw))) continue;
+			if (!network && field->offset < offsetof(lk_job, model) + sizeof(lk_model)) continue;
 			memcpy((char *)&raw + field->offset, (const char *)job + field->offset, field->size);
 			if (field->said != 0) *(bool *)((char *)&raw + field->said) = true;
 			put_setting(settings, field, job);
@@ -277,25 +281,79 @@ static char *join(text *settings, text *line) {
 	bool program = false;
 	for (size_t i = 0; i < line->words.count; i++) {
 		const char *word = line->words.at[i].text;
-		const char *before = i == 0 ? "" : program && word[0] == '-' ? " \\\n    " : " ";
+		bool setting = word[0] == '-' || (strchr(word, '=') != NULL && strchr(word, '.') != NULL);
+		const char *before = i == 0 ? "" : program && setting ? " \\\n    " : " ";
 		at += sprintf(at, "%s%s", before, word);
-		program |= strncmp(word, "pretrain_", 9) == 0;
+		program |= strncmp(word, "pretrain", 8) == 0 || strcmp(word, "torchtitan.train") == 0;
 	}
 	return out;
 }
 
-char *lk_launch_write(lk_arena *arena, const lk_job *job) {
-	lk_megatron *m = LK_ARRAY(arena, lk_megatron, 2);
+/* ---- DeepSpeed ---- */
+
+/* Bytes as base64 with the alphabet of URLs, in which DeepSpeed takes a configuration. */
+static char *base64(lk_arena *arena, const char *bytes, size_t size) {
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+	char *out = lk_arena_alloc(arena, (size + 2) / 3 * 4 + 1), *at = out;
+	for (size_t i = 0; out != NULL && i < size; i += 3) {
+		unsigned long group = 0;
+		for (size_t k = 0; k < 3; k++) group = group << 8 | (i + k < size ? (unsigned char)bytes[i + k] : 0);
+		for (size_t k = 0; k < 4; k++) *at++ = i + k <= size ? letters[group >> (18 - 6 * k) & 63] : '=';
+	}
+	return out;
+}
+
+/* What DeepSpeed has to know: batch, sharding, overlap, buckets, numbers. */
+static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
+	double element = job->grad_reduce_fp32 == LK_ON || job->dtype <= LK_TF32 ? 4 : 2;
+	const char *offload = job->offload_optimizer ? ",\"offload_optimizer\":{\"device\":\"cpu\"}" : "";
+	const char *format = job->dtype == LK_FP16 ? ",\"fp16\":{\"enabled\":true}" : job->dtype > LK_FP16 ? ",\"bf16\":{\"enabled\":true}" : "";
+	char *json = lk_arena_printf(arena,
+	                             "{\"train_batch_size\":%d,\"train_micro_batch_size_per_gpu\":%d,\"zero_optimization\":{\"stage\":%d,"
+	                             "\"overlap_comm\":%s,\"reduce_bucket_size\":%.0f%s}%s}",
+	                             job->gbs, job->mbs, (int)job->sharding, job->overlap_grad_reduce == LK_ON ? "true" : "false",
+	                             job->bucket_bytes / element, offload, format);
+	return json != NULL ? base64(arena, json, strlen(json)) : NULL;
+}
+
+static void put_deepspeed_launcher(text *t, const lk_job *job) {
+	int per_node = job->gpus < 8 ? job->gpus : 8;
+	while (job->gpus % per_node != 0) per_node--;
+	put(t, "deepspeed");
+	put(t, lk_arena_printf(t->arena, "--num_nodes=%d", job->gpus / per_node));
+	put(t, lk_arena_printf(t->arena, "--num_gpus=%d", per_node));
+	put(t, "pretrain_gpt.py");
+}
+
+/* ---- the whole ---- */
+
+static bool put_line(text *line, lk_dialect dialect, const lk_job *job) {
+	if (dialect == LK_DIALECT_NEMO || dialect == LK_DIALECT_TORCHTITAN)
+		return lk_dotted_write(line->arena, (int)dialect, job, &line->words);
+	lk_megatron *m = LK_ARRAY(line->arena, lk_megatron, 2);
+	if (m == NULL || lk_megatron_from_job(line->arena, job, &m[0], NULL) != LK_OK) return false;
+	lk_megatron_init(&m[1]);
+	if (dialect == LK_DIALECT_DEEPSPEED) put_deepspeed_launcher(line, job);
+	else put_launcher(line, job);
+	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++) put_flag(line, flag, &m[0], &m[1]);
+	if (dialect != LK_DIALECT_DEEPSPEED) return true;
+	put(line, "--deepspeed");
+	put(line, "--deepspeed_config");
+	put(line, deepspeed_config(line->arena, job));
+	return true;
+}
+
+char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job) {
+	bool network = dialect == LK_DIALECT_MEGATRON || dialect == LK_DIALECT_DEEPSPEED;
 	text line = {.arena = arena}, settings = {.arena = arena};
 	char *out = NULL;
-	if (m != NULL && lk_megatron_from_job(arena, job, &m[0], NULL) == LK_OK) {
-		lk_megatron_init(&m[1]);
-		put_launcher(&line, job);
-		for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++) put_flag(&line, flag, &m[0], &m[1]);
-		if (!line.failed && put_settings(&line, job, &settings) == LK_OK && !settings.failed)
-			out = join(&settings, &line);
-	}
+	if (put_line(&line, dialect, job) && !line.failed && put_settings(&line, job, network, &settings) == LK_OK && !settings.failed)
+		out = join(&settings, &line);
 	lk_vec_free(&line.words);
 	lk_vec_free(&settings.words);
 	return out;
+}
+
+char *lk_launch_write(lk_arena *arena, const lk_job *job) {
+	return lk_launch_write_for(arena, LK_DIALECT_MEGATRON, job);
 }

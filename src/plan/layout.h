@@ -72,6 +72,8 @@ lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t
 lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_layout *layout, lk_job *out, lk_error *err);
 /* Whether the search would look at a job: its degrees and switches are among the values. *why: which is not. */
 bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why);
+/* Whether a search for the job of somebody's run, with nothing said about the layout, would look at theirs. */
+bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char **why);
 /* "tp 8, pp 16, ..."; NULL when memory is out. */
 const char *lk_layout_text(lk_arena *arena, const lk_job *job);
 

@@ -31,7 +31,8 @@ static lk_status fill_breakdown(lk_plan_choice *out, const lk_step *step, lk_are
 static void fill_degrees(lk_plan_choice *out, const lk_job *j) {
 	static const char *const recompute[] = {"none", "selective", "full"};
 	out->gpus = j->gpus, out->tp = j->tp, out->pp = j->pp, out->vp = j->vp, out->cp = j->cp, out->ep = j->ep;
-	out->etp = j->etp, out->dp = j->dp, out->mbs = j->mbs, out->microbatches = j->microbatches, out->zero = (int)j->sharding;
+	out->etp = j->etp, out->dp = j->dp, out->mbs = j->mbs, out->microbatches = j->microbatches,
+	out->zero = (int)j->sharding;
 	out->schedule = lk_schedule_get(j->schedule)->name;
 	out->recompute = recompute[j->recompute];
 	out->stack = j->stack;
@@ -42,8 +43,8 @@ static void fill_degrees(lk_plan_choice *out, const lk_job *j) {
 	out->bucket_bytes = j->bucket_bytes;
 }
 
-static void fill_speed(const lk_plan_request *request, lk_plan_choice *out, const lk_job *job, const lk_cluster *cluster,
-                       const lk_step *step, lk_arena *arena) {
+static void fill_speed(const lk_plan_request *request, lk_plan_choice *out, const lk_job *job,
+					   const lk_cluster *cluster, const lk_step *step, lk_arena *arena) {
 	const lk_device *device = cluster->node[0].device;
 	double seconds = step->step_s, per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
 	out->step_time_s = seconds;
@@ -73,12 +74,15 @@ static const char *reproduce(const lk_plan_request *request, const lk_job *job, 
 	if (job->model.network == LK_NET_CONV) return reproduce_convnet(request, job, cluster, arena);
 	const char *line = lk_launch_write(arena, job);
 	if (!line) return NULL;
-	if (request->job.cluster) return cluster ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s", cluster, job->gpus, line) : NULL;
+	if (request->job.cluster)
+		return cluster
+				   ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s", cluster, job->gpus, line)
+				   : NULL;
 	return lk_arena_printf(arena, "lockstep predict --gpu %s -- %s", request->job.gpu, line);
 }
 
-static lk_status fill_choice(const lk_plan_request *request, const lk_space *space, const lk_ranked *ranked, lk_arena *arena,
-                             lk_plan_choice *out, lk_error *err) {
+static lk_status fill_choice(const lk_plan_request *request, const lk_space *space, const lk_ranked *ranked,
+							 lk_arena *arena, lk_plan_choice *out, lk_error *err) {
 	lk_step step;
 	lk_step_options options = {0};
 	lk_job *job = LK_NEW(arena, lk_job);
@@ -120,7 +124,8 @@ static int by_size(const void *a, const void *b) {
 static int differences(const lk_plan_choice *c, const lk_plan_choice *best, difference *out) {
 	int count = 0;
 	for (int i = 0; i < c->breakdown_count; i++)
-		out[count++] = (difference){c->breakdown[i].label, c->breakdown[i].exposed_s - exposed(best, c->breakdown[i].key)};
+		out[count++] =
+			(difference){c->breakdown[i].label, c->breakdown[i].exposed_s - exposed(best, c->breakdown[i].key)};
 	for (int i = 0; i < best->breakdown_count; i++) {
 		bool both = false;
 		for (int k = 0; k < c->breakdown_count; k++) both |= strcmp(c->breakdown[k].key, best->breakdown[i].key) == 0;
@@ -140,7 +145,7 @@ static const char *why_not(lk_arena *arena, const lk_plan_choice *c, const lk_pl
 		char shown[32];
 		if (fabs(parts[i].seconds) < 0.0005 * best->step_time_s) break;
 		text = lk_arena_printf(arena, "%s%s%s%s %s", text, *text ? ", " : "", parts[i].seconds < 0 ? "-" : "+",
-		                       lk_format_seconds(fabs(parts[i].seconds), shown, sizeof shown), parts[i].label);
+							   lk_format_seconds(fabs(parts[i].seconds), shown, sizeof shown), parts[i].label);
 	}
 	if (!text) return NULL;
 	double slower = c->step_time_s / best->step_time_s - 1;
@@ -154,7 +159,8 @@ static const char *const costs[COSTS] = {"compute", "memory bandwidth", "network
 static const double factors[WAYS] = {0.9, 1.1};
 
 /* The cluster with one rate changed. That of compute is not among them: the constants of products and attention hold it. */
-static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int cost, double factor, lk_cluster *out, lk_error *err) {
+static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int cost, double factor, lk_cluster *out,
+								 lk_error *err) {
 	*out = *from;
 	out->node = LK_ARRAY(arena, lk_node, from->groups);
 	lk_device *devices = LK_ARRAY(arena, lk_device, from->groups);
@@ -210,8 +216,8 @@ static lk_status try_changed(void *context, size_t i, void *result, lk_error *er
 	return status;
 }
 
-static lk_status ask_exact(const lk_plan_request *request, const lk_space *space, lk_plan_choice *choices, int count, lk_arena *arena,
-                           lk_error *err) {
+static lk_status ask_exact(const lk_plan_request *request, const lk_space *space, lk_plan_choice *choices, int count,
+						   lk_arena *arena, lk_error *err) {
 	double *seconds = LK_ARRAY(arena, double, count);
 	retrial r = {space, choices, count};
 	if (!seconds) return lk_oom(err);
@@ -220,8 +226,8 @@ static lk_status ask_exact(const lk_plan_request *request, const lk_space *space
 	return LK_OK;
 }
 
-static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space *space, lk_plan_count *out, lk_arena *arena,
-                                 lk_error *err) {
+static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space *space, lk_plan_count *out,
+								 lk_arena *arena, lk_error *err) {
 	size_t each = COSTS * WAYS, tasks = (size_t)out->choice_count * each;
 	double *seconds = LK_ARRAY(arena, double, tasks);
 	lk_plan_sensitivity *rows = LK_ARRAY(arena, lk_plan_sensitivity, each);
@@ -229,7 +235,8 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 	if (!seconds || !rows) return lk_oom(err);
 	LK_TRY(lk_plan_share(request, tasks, sizeof *seconds, try_changed, &r, seconds, err));
 	for (size_t i = 0; i < each; i++) {
-		rows[i] = (lk_plan_sensitivity){.cost = costs[i / WAYS], .factor = factors[i % WAYS], .step_time_s = seconds[i]};
+		rows[i] =
+			(lk_plan_sensitivity){.cost = costs[i / WAYS], .factor = factors[i % WAYS], .step_time_s = seconds[i]};
 		for (int c = 1; c < out->choice_count; c++)
 			if (seconds[(size_t)c * each + i] < seconds[(size_t)rows[i].best * each + i]) rows[i].best = c;
 	}
@@ -246,16 +253,17 @@ static const char *nearest(const lk_space *space, const lk_hunt *hunt, lk_arena 
 	if (lk_layout_job(space, &hunt->closest.core, &hunt->closest.layout, &job, NULL) != LK_OK) return NULL;
 	const char *layout = lk_layout_text(arena, &job);
 	if (!layout) return NULL;
-	return lk_arena_printf(arena, "nothing fits on %d GPUs: the smallest layout, %s, needs %s of %s", space->gpus, layout,
-	                       lk_format_bytes(hunt->closest.trial.peak, need, sizeof need),
-	                       lk_format_bytes(hunt->closest.trial.usable, have, sizeof have));
+	return lk_arena_printf(arena, "nothing fits on %d GPUs: the smallest layout, %s, needs %s of %s", space->gpus,
+						   layout, lk_format_bytes(hunt->closest.trial.peak, need, sizeof need),
+						   lk_format_bytes(hunt->closest.trial.usable, have, sizeof have));
 }
 
 /* ---- the whole ---- */
 
 static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_count *out) {
 	out->gpus = space->gpus;
-	out->layouts = hunt->layouts, out->bounded = hunt->bounded, out->too_large = hunt->too_large, out->too_slow = hunt->too_slow;
+	out->layouts = hunt->layouts, out->bounded = hunt->bounded, out->too_large = hunt->too_large,
+	out->too_slow = hunt->too_slow;
 	out->simulated = hunt->simulated, out->walked = hunt->walked;
 	out->bound_s = hunt->bound_s, out->simulate_s = hunt->simulate_s;
 }
@@ -265,11 +273,11 @@ static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out,
 	double hours = best->days * 24;
 	const char *text = NULL;
 	if (request->hours > 0 && hours > request->hours)
-		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.4g hours, and %.4g are allowed", out->gpus, hours,
-		                       request->hours);
+		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.6g hours, and %.6g are allowed", out->gpus,
+							   hours, request->hours);
 	else if (request->gpu_hours > 0 && best->gpu_hours > request->gpu_hours)
-		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.4g GPU-hours, and %.4g are allowed", out->gpus,
-		                       best->gpu_hours, request->gpu_hours);
+		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.6g GPU-hours, and %.6g are allowed",
+							   out->gpus, best->gpu_hours, request->gpu_hours);
 	else
 		return LK_OK;
 	if (!text) return lk_oom(err);
@@ -278,13 +286,14 @@ static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out,
 	return LK_OK;
 }
 
-lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked, const lk_space *space, const lk_hunt *hunt,
-                          lk_arena *arena, lk_plan_count *out, lk_error *err) {
+lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked, const lk_space *space,
+						  const lk_hunt *hunt, lk_arena *arena, lk_plan_count *out, lk_error *err) {
 	(void)asked;
 	take_counts(hunt, space, out);
 	lk_plan_choice *choices = LK_ARRAY(arena, lk_plan_choice, hunt->best_count);
 	if (!choices) return lk_oom(err);
-	for (int i = 0; i < hunt->best_count; i++) LK_TRY(fill_choice(request, space, &hunt->best[i], arena, &choices[i], err));
+	for (int i = 0; i < hunt->best_count; i++)
+		LK_TRY(fill_choice(request, space, &hunt->best[i], arena, &choices[i], err));
 	for (int i = 1; i < hunt->best_count; i++)
 		if (!(choices[i].why_not = why_not(arena, &choices[i], &choices[0]))) return lk_oom(err);
 	out->choices = choices, out->choice_count = hunt->best_count;

@@ -23,17 +23,17 @@ enum { SEEN = 3 /* stages whose memory is looked at: first, second, last */, FUL
 
 /* Where the layers of a core lie. */
 typedef struct lie {
-	lk_job job;              /* with usual switches */
-	int places, chunks;      /* of the chain; of a stage */
-	int *first, *count;      /* [places] layers */
-	int *place;              /* [stages * chunks] */
+	lk_job job;         /* with usual switches */
+	int places, chunks; /* of the chain; of a stage */
+	int *first, *count; /* [places] layers */
+	int *place;         /* [stages * chunks] */
 	int stage[SEEN];
-	int *ahead[SEEN];        /* [chunks] forward passes before any backward pass begins */
+	int *ahead[SEEN]; /* [chunks] forward passes before any backward pass begins */
 } lie;
 
 typedef struct body {
-	double s, floor_s;       /* of compute and what blocks it; of launches and traffic */
-	double end_s[2];         /* when the last pass of the first and of the last stage ends */
+	double s, floor_s; /* of compute and what blocks it; of launches and traffic */
+	double end_s[2];   /* when the last pass of the first and of the last stage ends */
 	double held[SEEN];
 	bool known;
 } body;
@@ -48,11 +48,11 @@ typedef struct core_work {
 	struct {
 		double bytes[SEEN];
 		bool known;
-	} resident[2][4][2];     /* sp, sharding, offload */
+	} resident[2][4][2]; /* sp, sharding, offload */
 	struct {
 		lk_tail tail;
 		bool known;
-	} tails[4][2][2][2];     /* sharding, gradients, parameters, offload */
+	} tails[4][2][2][2]; /* sharding, gradients, parameters, offload */
 } core_work;
 
 /* Parts of cores that are alike. */
@@ -77,7 +77,8 @@ static lk_status count_ahead(lie *l, int which, lk_arena *arena, lk_error *err) 
 	l->ahead[which] = LK_ARRAY(arena, int, job->vp);
 	if (!l->ahead[which]) return lk_oom(err);
 	LK_TRY(lk_schedule_get(job->schedule)->order(&shape, l->stage[which], &slots, err));
-	for (size_t i = 0; i < slots.count && slots.at[i].pass == LK_PASS_F && !slots.at[i].pair; i++) l->ahead[which][slots.at[i].chunk]++;
+	for (size_t i = 0; i < slots.count && slots.at[i].pass == LK_PASS_F && !slots.at[i].pair; i++)
+		l->ahead[which][slots.at[i].chunk]++;
 	lk_vec_free(&slots);
 	return LK_OK;
 }
@@ -111,12 +112,14 @@ static void add_layers(lk_layer_part *sum, const lk_layer_part *prefix, int from
 	sum->forward_s += b->forward_s - a->forward_s, sum->backward_s += b->backward_s - a->backward_s;
 	sum->compute_forward_s += b->compute_forward_s - a->compute_forward_s;
 	sum->compute_backward_s += b->compute_backward_s - a->compute_backward_s;
-	sum->host_s += b->host_s - a->host_s, sum->traffic_s += b->traffic_s - a->traffic_s, sum->saved += b->saved - a->saved;
+	sum->host_s += b->host_s - a->host_s, sum->traffic_s += b->traffic_s - a->traffic_s,
+		sum->saved += b->saved - a->saved;
 }
 
 static void add_end(lk_layer_part *sum, const lk_layer_part *end, double times) {
 	sum->forward_s += times * end->forward_s, sum->backward_s += times * end->backward_s;
-	sum->compute_forward_s += times * end->compute_forward_s, sum->compute_backward_s += times * end->compute_backward_s;
+	sum->compute_forward_s += times * end->compute_forward_s,
+		sum->compute_backward_s += times * end->compute_backward_s;
 	sum->host_s += times * end->host_s, sum->traffic_s += times * end->traffic_s;
 }
 
@@ -128,7 +131,8 @@ static lk_layer_part at_place(const lie *l, const lk_parts *parts, const lk_job 
 	add_layers(&sum, parts->sum[1], first, first + again);
 	add_layers(&sum, parts->sum[0], first + again, first + count);
 	if (place == 0) add_end(&sum, &parts->embedding, 1);
-	if (place == l->places - 1) add_end(&sum, &parts->head, 1), add_end(&sum, &parts->prediction, job->model.mtp_layers);
+	if (place == l->places - 1)
+		add_end(&sum, &parts->head, 1), add_end(&sum, &parts->prediction, job->model.mtp_layers);
 	return sum;
 }
 
@@ -154,7 +158,7 @@ static double backward_s(const lk_job *job, const lk_layer_part *p) {
 
 /* `way_in`, `way_back` [places + 1]: through the places before one. */
 static void find_ways(const lie *l, const lk_job *job, const lk_layer_part *at, double message_s, double *way_in,
-                      double *way_back) {
+					  double *way_back) {
 	way_in[0] = way_back[0] = 0;
 	for (int k = 0; k < l->places; k++) {
 		way_in[k + 1] = way_in[k] + forward_s(job, &at[k]) + message_s;
@@ -169,7 +173,8 @@ static double waits_s(const lie *l, const lk_job *job, int place, double message
 	return turn ? 0 : ((place > 0) + (place < l->places - 1)) * message_s;
 }
 
-static lk_status find_body(const lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, body *out, lk_error *err) {
+static lk_status find_body(const lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, body *out,
+						   lk_error *err) {
 	lk_layer_part *at = LK_ARRAY(arena, lk_layer_part, l->places);
 	double *way_in = LK_ARRAY(arena, double, l->places + 1), *way_back = LK_ARRAY(arena, double, l->places + 1);
 	bool dual = job->schedule == LK_SCHED_DUALPIPE;
@@ -234,7 +239,7 @@ static double combine(const body *b, const lk_tail *tail) {
 /* ---- single jobs ---- */
 
 static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, double *least_s,
-                           double *least_bytes, double *usable, lk_error *err) {
+						   double *least_bytes, double *usable, lk_error *err) {
 	lie l;
 	lk_parts parts;
 	lk_tail tail;
@@ -248,7 +253,8 @@ static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena
 	*least_s = combine(&one, &tail);
 	lk_ranks ranks = ranks_of(job);
 	for (int i = 0; i < SEEN; i++) {
-		double room, bytes = lk_memory_least(job, b->space->cluster, &ranks, l.stage[i], resident[i], one.held[i], &room);
+		double room,
+			bytes = lk_memory_least(job, b->space->cluster, &ranks, l.stage[i], resident[i], one.held[i], &room);
 		if (bytes - room <= excess) continue;
 		excess = bytes - room;
 		*least_bytes = bytes, *usable = room;
@@ -256,8 +262,8 @@ static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena
 	return LK_OK;
 }
 
-lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, double *least_bytes, double *usable,
-                       lk_error *err) {
+lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, double *least_bytes,
+					   double *usable, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = bound_job(b, stack, job, &arena, least_s, least_bytes, usable, err);
 	lk_arena_free(&arena);
@@ -280,7 +286,8 @@ static bool job_of(core_work *w, const lk_layout *l, lk_job *out) {
 }
 
 static lk_status body_of(core_work *w, family *f, const lk_layout *l, const body **out, lk_error *err) {
-	int class = sharding_class(l->sharding), modules = w->lie.job.model.mtp_layers > 0 && l->recompute == LK_RECOMPUTE_FULL;
+	int class = sharding_class(l->sharding),
+		modules = w->lie.job.model.mtp_layers > 0 && l->recompute == LK_RECOMPUTE_FULL;
 	bool split = w->lie.job.schedule == LK_SCHED_ZB_H1 || w->lie.job.schedule == LK_SCHED_ZB_V;
 	body *known = &w->bodies[recompute_index(w, l)][l->sp][l->tp_overlap][class];
 	*out = known;
@@ -320,7 +327,8 @@ static double memory_of(core_work *w, const lk_layout *l, const body *b, const l
 	const double *resident = resident_of(w, l);
 	double most = 0, excess = -INFINITY;
 	for (int i = 0; i < SEEN; i++) {
-		double room, bytes = lk_memory_least(&w->lie.job, w->b->space->cluster, ranks, w->lie.stage[i], resident[i], b->held[i], &room);
+		double room, bytes = lk_memory_least(&w->lie.job, w->b->space->cluster, ranks, w->lie.stage[i], resident[i],
+											 b->held[i], &room);
 		if (bytes - room <= excess) continue;
 		excess = bytes - room, most = bytes, *usable = room;
 	}
@@ -339,7 +347,8 @@ static void note_closest(lk_bounded *out, const lk_layout *l, double bytes, doub
 	out->closest_bytes = bytes, out->closest_usable = usable;
 }
 
-static lk_status bound_layout(core_work *w, family *f, lk_layout *l, const lk_ranks *ranks, lk_bounded *out, lk_error *err) {
+static lk_status bound_layout(core_work *w, family *f, lk_layout *l, const lk_ranks *ranks, lk_bounded *out,
+							  lk_error *err) {
 	const body *b;
 	const lk_tail *tail;
 	double usable = 0;
@@ -358,7 +367,8 @@ static lk_status bound_layout(core_work *w, family *f, lk_layout *l, const lk_ra
 	return LK_OK;
 }
 
-static lk_status bound_core(core_work *w, family *f, uint32_t number, lk_layouts *layouts, lk_bounded *out, lk_error *err) {
+static lk_status bound_core(core_work *w, family *f, uint32_t number, lk_layouts *layouts, lk_bounded *out,
+							lk_error *err) {
 	lk_job job;
 	if (lk_space_job(w->b->space, w->core, &job, NULL) != LK_OK) return LK_OK;
 	LK_TRY(find_lie(&job, w->arena, &w->lie, err));
@@ -369,7 +379,8 @@ static lk_status bound_core(core_work *w, family *f, uint32_t number, lk_layouts
 	return LK_OK;
 }
 
-lk_status lk_bound_cores(lk_bounder *b, const lk_core *cores, uint32_t first, int count, lk_bounded *out, lk_error *err) {
+lk_status lk_bound_cores(lk_bounder *b, const lk_core *cores, uint32_t first, int count, lk_bounded *out,
+						 lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_layouts layouts = {0};
 	memset(out, 0, sizeof *out);

@@ -61,8 +61,8 @@ static lk_cost least_cost(const pricer *p, uint32_t op) {
 
 /* What operations [begin, end) take, one after another as their streams and joins have it. */
 typedef struct span {
-	double end_s;            /* of all streams */
-	double chain_s;          /* of the compute stream */
+	double end_s;   /* of all streams */
+	double chain_s; /* of the compute stream */
 	double compute_s, host_s, traffic_s;
 } span;
 
@@ -105,13 +105,15 @@ static double kept_by(const pricer *p, uint32_t block) {
 
 static void take_forward(const pricer *p, uint32_t block, lk_layer_part *out) {
 	span s = block_span(p, block);
-	out->forward_s += s.chain_s, out->compute_forward_s += s.compute_s, out->host_s += s.host_s, out->traffic_s += s.traffic_s;
+	out->forward_s += s.chain_s, out->compute_forward_s += s.compute_s, out->host_s += s.host_s,
+		out->traffic_s += s.traffic_s;
 	out->saved += kept_by(p, block);
 }
 
 static void take_backward(const pricer *p, uint32_t block, lk_layer_part *out) {
 	span s = block_span(p, block);
-	out->backward_s += s.chain_s, out->compute_backward_s += s.compute_s, out->host_s += s.host_s, out->traffic_s += s.traffic_s;
+	out->backward_s += s.chain_s, out->compute_backward_s += s.compute_s, out->host_s += s.host_s,
+		out->traffic_s += s.traffic_s;
 }
 
 static bool splits_backward(const lk_job *job) {
@@ -158,7 +160,8 @@ static void add_part(lk_layer_part *sum, const lk_layer_part *part) {
 static bool like_before(const lk_model *m, int layer) {
 	if (layer == 0 || (m->network == LK_NET_ENCDEC && layer == m->layers)) return false;
 	if (m->network == LK_NET_CONV) return lk_convnet_unit(m, layer).kind == lk_convnet_unit(m, layer - 1).kind;
-	return lk_model_is_moe(m, layer) == lk_model_is_moe(m, layer - 1) && lk_model_window(m, layer) == lk_model_window(m, layer - 1);
+	return lk_model_is_moe(m, layer) == lk_model_is_moe(m, layer - 1) &&
+		   lk_model_window(m, layer) == lk_model_window(m, layer - 1);
 }
 
 static lk_status sum_layers(pricer *p, lk_parts *out, lk_arena *arena, lk_error *err) {
@@ -186,12 +189,12 @@ static double message_s(pricer *p, const lk_job *job, lk_error *err, lk_status *
 	lk_graph_begin_block(p->graph, "messages");
 	for (int way = 0; way < 2; way++)
 		lk_graph_add(p->graph, &(lk_op){
-			.kind = LK_OP_SEND,
-			.stream = way ? LK_STREAM_SEND_BACKWARD : LK_STREAM_SEND_FORWARD,
-			.group = LK_GROUP_PP,
-			.name = "send",
-			.bytes = b->bytes * b->rows * b->model->hidden / (cut ? b->tp : 1),
-		});
+								   .kind = LK_OP_SEND,
+								   .stream = way ? LK_STREAM_SEND_BACKWARD : LK_STREAM_SEND_FORWARD,
+								   .group = LK_GROUP_PP,
+								   .name = "send",
+								   .bytes = b->bytes * b->rows * b->model->hidden / (cut ? b->tp : 1),
+							   });
 	*status = lk_graph_end_block(p->graph, &block, err);
 	if (*status != LK_OK) return 0;
 	uint32_t op = p->graph->blocks.at[block].begin;
@@ -230,7 +233,8 @@ static lk_status tail_of(pricer *p, int stage, double *before, double *after, lk
 	const lk_block *b = &p->graph->blocks.at[block];
 	uint32_t meeting = p->builder.job->offload_optimizer ? b->end : b->begin; /* the host waits for no norm */
 	for (uint32_t op = b->begin; op < b->end; op++)
-		if (meeting != b->end && p->graph->ops.kind[op] == LK_OP_ALLREDUCE && p->graph->ops.group[op] == LK_GROUP_MODEL) meeting = op;
+		if (meeting != b->end && p->graph->ops.kind[op] == LK_OP_ALLREDUCE && p->graph->ops.group[op] == LK_GROUP_MODEL)
+			meeting = op;
 	span first = span_of(p, b->begin, meeting);
 	*before = meeting == b->end ? first.end_s : first.chain_s;
 	*after = span_of(p, meeting, b->end).end_s;

@@ -60,7 +60,8 @@ static lk_status check_request(const lk_plan_request *r, const lk_asked *asked, 
 		return lk_hint(err, "give --gbs N: layouts are compared on the same batch");
 	}
 	if ((r->hours > 0 || r->gpu_hours > 0) && r->tokens <= 0) {
-		lk_fail(err, LK_ERR_INPUT, r->hours > 0 ? "--hours" : "--gpu-hours", "a budget needs the length of the training");
+		lk_fail(err, LK_ERR_INPUT, r->hours > 0 ? "--hours" : "--gpu-hours",
+				"a budget needs the length of the training");
 		return lk_hint(err, "add --tokens N");
 	}
 	return LK_OK;
@@ -79,11 +80,12 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 	char near[LK_JOB_NEAR];
 	const char *text = NULL;
 	if (space->base.gbs % least != 0)
-		text = lk_arena_printf(arena,
-		                       "no layout of %d GPUs: a global batch of %d does not divide by micro-batch * dp of any; with the fewest "
-		                       "replicas, %lld, nearest: %s",
-		                       space->gpus, space->base.gbs, (long long)(space->gpus / most),
-		                       lk_near_multiples(near, space->base.gbs, least));
+		text = lk_arena_printf(
+			arena,
+			"no layout of %d GPUs: a global batch of %d does not divide by micro-batch * dp of any; with the fewest "
+			"replicas, %lld, nearest: %s",
+			space->gpus, space->base.gbs, (long long)(space->gpus / most),
+			lk_near_multiples(near, space->base.gbs, least));
 	else
 		text = lk_arena_printf(arena, "no layout of %d GPUs among the values that are searched is legal", space->gpus);
 	count->gpus = space->gpus;
@@ -106,9 +108,11 @@ static lk_status describe(const lk_plan_request *r, work *w, lk_error *err) {
 	const lk_asked *first = &w->asked[0];
 	char size[32];
 	lk_plan *p = &w->plan;
-	p->model = lk_arena_printf(&w->arena, "%s, %s parameters", first->job.model.name[0] ? first->job.model.name : "network",
-	                           lk_format_count(lk_model_params(&first->job.model), size, sizeof size));
-	p->cluster = lk_arena_strdup(&w->arena, first->cluster.node[0].device->label);
+	p->model =
+		lk_arena_printf(&w->arena, "%s, %s parameters", first->job.model.name[0] ? first->job.model.name : "network",
+						lk_format_count(lk_model_params(&first->job.model), size, sizeof size));
+	p->cluster =
+		lk_arena_strdup(&w->arena, r->job.cluster ? first->cluster.text : first->cluster.node[0].device->label);
 	if (!p->model || !p->cluster) return lk_oom(err);
 	p->gbs = first->job.gbs, p->seq = first->job.seq;
 	p->tokens = r->tokens;
@@ -125,6 +129,7 @@ static void choose(work *w) {
 		if (w->counts[i].choice_count == 0) continue;
 		const lk_plan_choice *best = p->best >= 0 ? w->counts[p->best].choices : NULL;
 		if (!best || w->counts[i].choices->step_time_s < best->step_time_s) p->best = i;
+		p->seq = ((const lk_job *)w->counts[i].choices->job)->seq; /* where it was not said, the network's own */
 	}
 }
 
@@ -151,8 +156,10 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 	if (!w) return lk_oom(err);
 	w->plan.memory_owner = w;
 	lk_status status = answer(request, w, err);
-	if (status == LK_OK) *out = &w->plan;
-	else lk_plan_free(&w->plan);
+	if (status == LK_OK)
+		*out = &w->plan;
+	else
+		lk_plan_free(&w->plan);
 	return status;
 }
 

@@ -31,19 +31,18 @@ typedef struct hunt {
 	lk_bounder *idle, *all;
 	size_t made;
 	/* families of cores */
-	LK_VEC(uint32_t) family;  /* first cores, and the end */
-	lk_bounded *bounded;      /* [families] */
-	lk_layouts layouts;       /* by bound */
+	LK_VEC(uint32_t) family; /* first cores, and the end */
+	lk_bounded *bounded;     /* [families] */
+	lk_layouts layouts;      /* by bound */
 	/* the present batch */
 	uint32_t batch[LAST_BATCH];
 	lk_trial trials[LAST_BATCH];
 	/* what was found */
-	int64_t *best_ps;         /* [groups] INT64_MAX: nothing */
-	uint32_t *best_layout;    /* [groups] */
-	uint32_t *top;            /* [top_count] groups, fastest first */
+	int64_t *best_ps;      /* [groups] INT64_MAX: nothing */
+	uint32_t *best_layout; /* [groups] */
+	uint32_t *top;         /* [top_count] groups, fastest first */
 	int top_count, top_most;
 } hunt;
-
 
 static double processor_s(void) {
 	struct timespec t;
@@ -102,7 +101,7 @@ static lk_status run_own(void *context, size_t i, lk_error *err) {
 }
 
 lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size, lk_plan_task *task, void *context,
-                        void *results, lk_error *err) {
+						void *results, lk_error *err) {
 	if (request->team) return request->team->run(request->team->self, count, size, task, context, results, err);
 	own_tasks own = {task, context, results, size};
 	return lk_parallel(count, request->threads, run_own, &own, err);
@@ -135,7 +134,8 @@ static lk_status bound_family(void *context, size_t i, lk_error *err) {
 static int by_bound(const void *a, const void *b) {
 	const lk_layout *x = a, *y = b;
 	if (x->least_s != y->least_s) return x->least_s < y->least_s ? -1 : 1;
-	return memcmp(&x->core, &y->core, offsetof(lk_layout, least_s) - offsetof(lk_layout, core)); /* any order, but always the same */
+	return memcmp(&x->core, &y->core,
+				  offsetof(lk_layout, least_s) - offsetof(lk_layout, core)); /* any order, but always the same */
 }
 
 static lk_status collect(hunt *h, size_t families, lk_error *err) {
@@ -212,8 +212,10 @@ static size_t group_of(const lk_layout *l) {
 static void rank_group(hunt *h, uint32_t group) {
 	int at = 0;
 	while (at < h->top_count && h->top[at] != group) at++;
-	if (at == h->top_count && h->top_count < h->top_most) h->top_count++;
-	else if (at == h->top_count && h->best_ps[h->top[--at]] <= h->best_ps[group]) return;
+	if (at == h->top_count && h->top_count < h->top_most)
+		h->top_count++;
+	else if (at == h->top_count && h->best_ps[h->top[--at]] <= h->best_ps[group])
+		return;
 	for (; at > 0 && h->best_ps[h->top[at - 1]] > h->best_ps[group]; at--) h->top[at] = h->top[at - 1];
 	h->top[at] = group;
 }
@@ -242,8 +244,10 @@ static int next_batch(hunt *h, size_t *at, int most) {
 	int count = 0;
 	bool last = false;
 	for (; *at < h->layouts.count && count < most; ++*at) {
-		if (may_matter(h, &h->layouts.at[*at], &last)) h->batch[count++] = (uint32_t)*at;
-		else if (!last) h->out->too_slow++;
+		if (may_matter(h, &h->layouts.at[*at], &last))
+			h->batch[count++] = (uint32_t)*at;
+		else if (!last)
+			h->out->too_slow++;
 		if (!last) continue;
 		h->out->too_slow += h->layouts.count - *at;
 		*at = h->layouts.count;
@@ -259,7 +263,8 @@ static void tell(const hunt *h, size_t at) {
 
 static lk_status try_all(hunt *h, lk_error *err) {
 	size_t at = 0;
-	for (int most = FIRST_BATCH, count; (count = next_batch(h, &at, most)) > 0; most = most < LAST_BATCH ? 2 * most : most) {
+	for (int most = FIRST_BATCH, count; (count = next_batch(h, &at, most)) > 0;
+		 most = most < LAST_BATCH ? 2 * most : most) {
 		LK_TRY(lk_plan_share(h->request, (size_t)count, sizeof *h->trials, try_one, h, h->trials, err));
 		for (int i = 0; i < count; i++) note_trial(h, h->batch[i], &h->trials[i]);
 		tell(h, at);
@@ -306,7 +311,8 @@ static lk_status hunt_layouts(hunt *h, lk_arena *arena, lk_error *err) {
 	return take_best(h, arena, err);
 }
 
-lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out, lk_error *err) {
+lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out,
+					  lk_error *err) {
 	hunt *h = calloc(1, sizeof *h);
 	memset(out, 0, sizeof *out);
 	if (!h) return lk_oom(err);

@@ -53,7 +53,8 @@ static lk_status full(const lk_axis *axis, const char *where, lk_error *err) {
 }
 
 /* The list of the user, or the one value that the job has already. */
-static lk_status read_ints(const char *text, int fixed, int low, int high, const char *where, lk_axis *out, lk_error *err) {
+static lk_status read_ints(const char *text, int fixed, int low, int high, const char *where, lk_axis *out,
+						   lk_error *err) {
 	char item[64];
 	if (!text && fixed > 0) add(out, fixed), out->said = true;
 	while (next_item(&text, item, sizeof item)) {
@@ -88,7 +89,10 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 	}
 	while (next_item(&text, item, sizeof item)) {
 		long long layers = 0;
-		int kind = lk_same_name(item, "none") ? 0 : lk_same_name(item, "selective") ? 1 : strncmp(item, "full", 4) == 0 ? 2 : -1;
+		int kind = lk_same_name(item, "none")        ? 0
+				   : lk_same_name(item, "selective") ? 1
+				   : strncmp(item, "full", 4) == 0   ? 2
+													 : -1;
 		if (kind == 2 && item[4] == '/') LK_TRY(lk_parse_int(item + 5, 1, 4096, &layers, "--recompute", err));
 		if (kind < 0 || (kind == 2 && item[4] && item[4] != '/')) {
 			char shown[64];
@@ -102,12 +106,15 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 }
 
 static lk_status read_stacks(const lk_plan_request *r, const lk_job *base, lk_space *out, lk_error *err) {
+	static const char *const of_emit[] = {"megatron,fsdp", "megatron", "nemo", "megatron-deepspeed", "torchtitan"};
 	const char *text = r->stack ? r->stack : base->stack[0] ? base->stack : NULL;
 	char item[32];
-	if (!text) text = base->model.network == LK_NET_CONV ? "ddp,fsdp" : "megatron,fsdp";
+	if (!text && base->model.network == LK_NET_CONV) text = "ddp,fsdp";
+	if (!text) text = of_emit[r->emit > 0 && r->emit < 5 ? r->emit : 0];
 	while (next_item(&text, item, sizeof item)) {
 		LK_TRY(lk_request_check_stack(item, err));
-		if (out->stack_count == LK_STACKS) return lk_fail(err, LK_ERR_INPUT, "--stack", "more than %d names", LK_STACKS);
+		if (out->stack_count == LK_STACKS)
+			return lk_fail(err, LK_ERR_INPUT, "--stack", "more than %d names", LK_STACKS);
 		lk_copy(out->stacks[out->stack_count++], sizeof out->stacks[0], item);
 	}
 	return LK_OK;
@@ -141,10 +148,14 @@ static int sequence_of(const lk_job *base) {
 static void add_usual(lk_space *s) {
 	int seq = sequence_of(&s->base), layers = lk_job_layers(&s->base);
 	if (!s->tp.count) add_divisors(&s->tp, s->gpus, domain(s->cluster));
-	if (!s->cp.count) add_powers(&s->cp, s->base.model.network == LK_NET_DECODER && seq >= 2 * LEAST_TOKENS ? seq / LEAST_TOKENS : 1);
+	if (!s->cp.count)
+		add_powers(&s->cp, s->base.model.network == LK_NET_DECODER && seq >= 2 * LEAST_TOKENS ? seq / LEAST_TOKENS : 1);
 	if (!s->pp.count) add_divisors(&s->pp, s->gpus, layers < 1024 ? layers : 1024);
 	if (!s->ep.count) add_divisors(&s->ep, s->base.model.experts > 0 ? s->base.model.experts : 1, 4096);
-	if (!s->mbs.count) add_powers(&s->mbs, seq >= MOST_TOKENS ? 1 : MOST_TOKENS / seq < MOST_SEQUENCES ? MOST_TOKENS / seq : MOST_SEQUENCES);
+	if (!s->mbs.count)
+		add_powers(&s->mbs, seq >= MOST_TOKENS                   ? 1
+							: MOST_TOKENS / seq < MOST_SEQUENCES ? MOST_TOKENS / seq
+																 : MOST_SEQUENCES);
 	if (!s->recompute.count)
 		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++) add(&s->recompute, kind);
 	s->recompute_quarters = !s->recompute.said && !s->fixed_switches;
@@ -160,7 +171,8 @@ static void open_layout(lk_job *job) {
 	job->sequence_parallel = job->overlap_grad_reduce = job->overlap_param_gather = job->overlap_p2p = LK_AUTO;
 	job->tp_overlap = LK_AUTO, job->scatter_messages = LK_AUTO;
 	job->sharding_said = job->schedule_said = job->recompute_said = job->recompute_mlp = false;
-	job->sharding = LK_SHARD_NONE, job->schedule = LK_SCHED_1F1B, job->recompute = LK_RECOMPUTE_NONE, job->recompute_layers = 0;
+	job->sharding = LK_SHARD_NONE, job->schedule = LK_SCHED_1F1B, job->recompute = LK_RECOMPUTE_NONE,
+	job->recompute_layers = 0;
 	job->first_stage_layers = job->last_stage_layers = job->microbatch_group = 0;
 	job->account_embedding = job->account_loss = false;
 	job->pipeline_layout[0] = '\0', job->bucket_bytes = 0, job->shard_group = 0;
@@ -201,7 +213,8 @@ static bool is_fsdp(const char *stack) {
 
 /* Layers divide by the chunks, or do with the two ends. */
 static bool splits(int layers, int places, bool account) {
-	return account ? layers % places != 0 && (layers + 2) % places == 0 && (layers + 2) / places > 1 : layers % places == 0;
+	return account ? layers % places != 0 && (layers + 2) % places == 0 && (layers + 2) / places > 1
+				   : layers % places == 0;
 }
 
 static lk_status push(lk_cores_list *out, const lk_core *core, lk_error *err) {
@@ -289,8 +302,8 @@ lk_status lk_space_cores(const lk_space *s, lk_cores_list *out, lk_error *err) {
 }
 
 bool lk_cores_alike(const lk_core *a, const lk_core *b) {
-	return a->stack == b->stack && a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->ep == b->ep && a->etp == b->etp &&
-	       a->mbs == b->mbs;
+	return a->stack == b->stack && a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->ep == b->ep &&
+		   a->etp == b->etp && a->mbs == b->mbs;
 }
 
 /* ---- jobs ---- */
@@ -298,7 +311,8 @@ bool lk_cores_alike(const lk_core *a, const lk_core *b) {
 static void set_core(const lk_space *s, const lk_core *core, lk_job *job) {
 	*job = s->base;
 	job->gpus = s->gpus;
-	job->tp = core->tp, job->pp = core->pp, job->vp = core->vp, job->cp = core->cp, job->ep = core->ep, job->mbs = core->mbs;
+	job->tp = core->tp, job->pp = core->pp, job->vp = core->vp, job->cp = core->cp, job->ep = core->ep,
+	job->mbs = core->mbs;
 	job->etp = job->model.experts > 0 ? core->etp : 0;
 	job->dp = 0, job->microbatches = 0;
 	job->schedule = (lk_schedule_kind)core->schedule, job->schedule_said = true;
@@ -316,9 +330,12 @@ static void shardings_of(const lk_space *s, const lk_core *core, lk_axis *out) {
 			if (!(deepspeed && core->pp > 1 && s->zero.at[i] > 1)) add(out, s->zero.at[i]);
 		return;
 	}
-	if (is_fsdp(stack)) add(out, LK_SHARD_ZERO3), add(out, LK_SHARD_ZERO2);
-	else if (strcmp(stack, "ddp") == 0) add(out, LK_SHARD_NONE);
-	else add(out, LK_SHARD_ZERO1), add(out, LK_SHARD_NONE);
+	if (is_fsdp(stack))
+		add(out, LK_SHARD_ZERO3), add(out, LK_SHARD_ZERO2);
+	else if (strcmp(stack, "ddp") == 0)
+		add(out, LK_SHARD_NONE);
+	else
+		add(out, LK_SHARD_ZERO1), add(out, LK_SHARD_NONE);
 	if (deepspeed && core->pp == 1) add(out, LK_SHARD_ZERO2), add(out, LK_SHARD_ZERO3);
 }
 
@@ -326,14 +343,16 @@ lk_status lk_space_job(const lk_space *s, const lk_core *core, lk_job *out, lk_e
 	lk_axis shardings;
 	set_core(s, core, out);
 	shardings_of(s, core, &shardings);
-	if (!shardings.count) return lk_fail(err, LK_ERR_INPUT, "--zero", "nothing of what is asked runs with %d stages", core->pp);
+	if (!shardings.count)
+		return lk_fail(err, LK_ERR_INPUT, "--zero", "nothing of what is asked runs with %d stages", core->pp);
 	out->sharding = (lk_sharding)shardings.at[0], out->sharding_said = true;
 	out->recompute = LK_RECOMPUTE_NONE, out->recompute_layers = 0, out->recompute_said = true;
 	return lk_job_complete(out, s->cluster, err);
 }
 
 static void set_switches(const lk_space *s, const lk_layout *l, lk_job *job) {
-	job->recompute = (lk_recompute)l->recompute, job->recompute_layers = l->recompute_layers, job->recompute_said = true;
+	job->recompute = (lk_recompute)l->recompute, job->recompute_layers = l->recompute_layers,
+	job->recompute_said = true;
 	job->sharding = (lk_sharding)l->sharding, job->sharding_said = true;
 	if (!s->base.sequence_parallel) job->sequence_parallel = l->sp ? LK_ON : LK_OFF;
 	if (!s->base.tp_overlap) job->tp_overlap = l->tp_overlap ? LK_ON : LK_OFF;
@@ -368,7 +387,7 @@ static void way(ways *w, int a, int b) {
 /* Sequence parallelism, overlap of tensor parallelism. */
 static void tensor_ways(const lk_space *s, const lk_job *job, ways *out) {
 	bool may = job->sequence_parallel == LK_ON, said = s->base.sequence_parallel != LK_AUTO;
-	bool overlaps = s->base.tp_overlap != LK_OFF && lk_job_like_megatron(job);
+	bool overlaps = s->base.tp_overlap != LK_OFF && lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job);
 	out->count = 0;
 	if (may) {
 		if (s->base.tp_overlap != LK_ON) way(out, 1, 0);
@@ -388,8 +407,8 @@ static void data_ways(const lk_space *s, const lk_job *job, int sharding, ways *
 			if (base->overlap_param_gather && (base->overlap_param_gather == LK_ON) != params) continue;
 			bool usual = grads && params == sharded;
 			if (params && (!sharded || (!grads && !base->overlap_grad_reduce))) continue;
-			if (!usual && (s->fixed_switches || !replicas || sharding >= LK_SHARD_ZERO2) && !base->overlap_grad_reduce &&
-			    !base->overlap_param_gather)
+			if (!usual && (s->fixed_switches || !replicas || sharding >= LK_SHARD_ZERO2) &&
+				!base->overlap_grad_reduce && !base->overlap_param_gather)
 				continue;
 			way(out, grads, params);
 		}
@@ -412,18 +431,21 @@ static void recompute_ways(const lk_space *s, const lk_job *job, lk_axis *out) {
 	int most = most_layers(job);
 	bool same = !s->recompute.said && selects_nothing(job);
 	for (int i = 0; i < s->recompute.count; i++)
-		if (s->recompute.at[i] <= 16 + most && !(same && s->recompute.at[i] == LK_RECOMPUTE_SELECTIVE)) add(out, s->recompute.at[i]);
+		if (s->recompute.at[i] <= 16 + most && !(same && s->recompute.at[i] == LK_RECOMPUTE_SELECTIVE))
+			add(out, s->recompute.at[i]);
 	if (!s->recompute_quarters || !lk_job_like_megatron(job) || job->vp > 1) return;
 	for (int quarter = 1; quarter < 4; quarter++)
 		if (most * quarter / 4 > 0 && most * quarter / 4 < most) add(out, 16 + most * quarter / 4);
 }
 
-static lk_status add_layouts(const lk_space *s, lk_layout l, const ways *data, bool buckets, lk_layouts *out, lk_error *err) {
+static lk_status add_layouts(const lk_space *s, lk_layout l, const ways *data, bool buckets, lk_layouts *out,
+							 lk_error *err) {
 	for (int d = 0; d < data->count; d++) {
 		l.grads = data->a[d], l.params = data->b[d];
 		int choices = buckets && l.grads && l.sharding < LK_SHARD_ZERO2 ? s->bucket.count : 1;
+		int homes = s->offload && !s->base.offload_optimizer ? 2 : 1;
 		for (int bucket = 0; bucket < choices; bucket++)
-			for (int offload = 0; offload <= (s->offload && !s->base.offload_optimizer); offload++) {
+			for (int offload = 0; offload < homes; offload++) {
 				if (!lk_push(out)) return lk_oom(err);
 				l.bucket = (uint8_t)bucket, l.offload = (uint8_t)(offload || s->base.offload_optimizer);
 				*lk_last(out) = l;
@@ -433,7 +455,7 @@ static lk_status add_layouts(const lk_space *s, lk_layout l, const ways *data, b
 }
 
 lk_status lk_space_switches(const lk_space *s, const lk_core *core, uint32_t number, const lk_job *job, lk_layouts *out,
-                            lk_error *err) {
+							lk_error *err) {
 	ways tensor, data;
 	lk_axis shardings, recompute;
 	bool replicas = (int64_t)job->dp * job->cp > 1;
@@ -444,7 +466,8 @@ lk_status lk_space_switches(const lk_space *s, const lk_core *core, uint32_t num
 		for (int t = 0; t < tensor.count; t++)
 			for (int z = 0; z < shardings.count; z++) {
 				int kind = recompute.at[r];
-				lk_layout l = {.core = number, .sp = tensor.a[t], .tp_overlap = tensor.b[t], .sharding = (uint8_t)shardings.at[z]};
+				lk_layout l = {
+					.core = number, .sp = tensor.a[t], .tp_overlap = tensor.b[t], .sharding = (uint8_t)shardings.at[z]};
 				l.recompute = (uint8_t)(kind > 16 ? (int)LK_RECOMPUTE_FULL : kind);
 				l.recompute_layers = kind > 16 ? kind - 16 : 0;
 				if (!replicas && z > 0) continue; /* nothing to share */
@@ -466,15 +489,18 @@ bool lk_space_holds(const lk_space *s, const lk_job *job, const char **why) {
 	lk_axis shardings;
 	lk_cores_list cores = {0};
 	lk_core same = {.tp = job->tp, .pp = job->pp, .cp = job->cp, .ep = job->ep, .etp = job->etp, .mbs = job->mbs};
-	bool found = among(&s->tp, job->tp, "tp", why) && among(&s->pp, job->pp, "pp", why) && among(&s->cp, job->cp, "cp", why) &&
-	             among(&s->ep, job->ep, "ep", why) && among(&s->mbs, job->mbs, "mbs", why);
+	bool found = among(&s->tp, job->tp, "tp", why) && among(&s->pp, job->pp, "pp", why) &&
+				 among(&s->cp, job->cp, "cp", why) && among(&s->ep, job->ep, "ep", why) &&
+				 among(&s->mbs, job->mbs, "mbs", why);
 	if (!found) return false;
 	*why = "vp or schedule";
 	found = lk_space_cores(s, &cores, NULL) == LK_OK;
 	bool core_found = false;
 	for (size_t i = 0; found && i < cores.count && !core_found; i++) {
 		same.stack = cores.at[i].stack;
-		if (!lk_cores_alike(&cores.at[i], &same) || cores.at[i].vp != job->vp || cores.at[i].schedule != (int)job->schedule) continue;
+		if (!lk_cores_alike(&cores.at[i], &same) || cores.at[i].vp != job->vp ||
+			cores.at[i].schedule != (int)job->schedule)
+			continue;
 		shardings_of(s, &cores.at[i], &shardings);
 		*why = "zero";
 		if (!holds(&shardings, (int)job->sharding)) continue;
@@ -484,6 +510,18 @@ bool lk_space_holds(const lk_space *s, const lk_job *job, const char **why) {
 	lk_vec_free(&cores);
 	if (core_found) *why = NULL;
 	return core_found;
+}
+
+bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char **why) {
+	lk_plan_request request;
+	lk_asked asked = {.job = *job, .cluster = *cluster};
+	lk_space space;
+	lk_plan_defaults(&request);
+	open_layout(&asked.job);
+	lk_copy(asked.job.stack, sizeof asked.job.stack, job->stack);
+	if (lk_space_read(&request, &asked, &space, NULL) == LK_OK) return lk_space_holds(&space, job, why);
+	*why = "the job";
+	return false;
 }
 
 /* ---- words ---- */
@@ -496,15 +534,19 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *j) {
 		const char *name;
 		int value;
 	} degrees[] = {{"tp", j->tp}, {"cp", j->cp}, {"pp", j->pp}, {"vp", j->vp}, {"ep", j->ep}};
+	bool own_etp = j->model.experts > 0 && j->etp != j->tp;
 #define PUT(...) used += snprintf(text + used, sizeof text - (size_t)used, __VA_ARGS__)
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
 		if (degrees[i].value > 1) PUT("%s %d, ", degrees[i].name, degrees[i].value);
+	if (own_etp) PUT("etp %d, ", j->etp);
 	PUT("dp %d, micro-batch %d%s", j->dp, j->mbs, shardings[j->sharding]);
 	if (j->pp > 1 && j->schedule != LK_SCHED_1F1B && j->schedule != LK_SCHED_INTERLEAVED)
 		PUT(", %s", lk_schedule_get(j->schedule)->name);
 	if (j->recompute == LK_RECOMPUTE_SELECTIVE) PUT(", recompute selective");
-	if (j->recompute == LK_RECOMPUTE_FULL && j->recompute_layers) PUT(", recompute full/%d", j->recompute_layers);
-	else if (j->recompute == LK_RECOMPUTE_FULL) PUT(", recompute full");
+	if (j->recompute == LK_RECOMPUTE_FULL && j->recompute_layers)
+		PUT(", recompute full/%d", j->recompute_layers);
+	else if (j->recompute == LK_RECOMPUTE_FULL)
+		PUT(", recompute full");
 	if (j->tp > 1 && j->sequence_parallel != LK_ON) PUT(", no sequence parallelism");
 	if (j->tp_overlap == LK_ON) PUT(", tp overlap");
 	if ((int64_t)j->dp * j->cp > 1 && j->overlap_grad_reduce != LK_ON) PUT(", no gradient overlap");

@@ -10,13 +10,16 @@
 
 /* ---- text ---- */
 
-static const char *seconds(double s, char out[32]) { return isfinite(s) ? lk_format_seconds(s, out, 32) : ""; }
+static const char *seconds(double s, char out[32]) {
+	return isfinite(s) ? lk_format_seconds(s, out, 32) : "";
+}
 
 static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) {
 	const bool days = plan->tokens > 0;
 	const lk_column columns[] = {
-		{"rank", "", true, false}, {"step_time_s", "step", true, false}, {"exact_s", "exact", true, false},
-		{"mfu", "MFU", true, false}, {"days", "days", true, !days}, {"gpu_hours", "GPU-hours", true, !days},
+		{"rank", "", true, false},          {"step_time_s", "step", true, false},
+		{"exact_s", "exact", true, false},  {"mfu", "MFU", true, false},
+		{"days", "days", true, !days},      {"gpu_hours", "GPU-hours", true, !days},
 		{"peak_bytes", "GiB", true, false}, {"layout", "layout", false, false},
 	};
 	lk_table *t = lk_table_new("plan", columns, sizeof columns / sizeof *columns);
@@ -27,7 +30,7 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 		lk_table_number(t, i + 1, NULL);
 		lk_table_number(t, c->step_time_s, seconds(c->step_time_s, a));
 		lk_table_number(t, c->exact_s, seconds(c->exact_s, b));
-		lk_table_number(t, c->mfu, lk_percent(c->mfu, m, sizeof m));
+		lk_table_number(t, c->mfu > 0 ? c->mfu : NAN, lk_percent(c->mfu, m, sizeof m));
 		lk_table_number(t, c->days, lk_fixed(c->days, c->days < 10 ? 2 : 1, d, sizeof d));
 		lk_table_number(t, c->gpu_hours, lk_format_count(c->gpu_hours, h, sizeof h));
 		lk_table_number(t, c->peak_bytes, lk_gib(c->peak_bytes, g, sizeof g));
@@ -53,22 +56,29 @@ static void put_sensitivity(const lk_plan_count *count, FILE *out) {
 	for (int i = 0; i + 1 < count->sensitivity_count; i += 2) {
 		const lk_plan_sensitivity *low = &count->sensitivity[i], *high = low + 1;
 		char a[32], b[32];
-		fprintf(out, "  %-20s 10 %% lower %s (%+.1f %%), 10 %% higher %s (%+.1f %%)", low->cost, seconds(low->step_time_s, a),
-		        100 * (low->step_time_s / step - 1), seconds(high->step_time_s, b), 100 * (high->step_time_s / step - 1));
-		if (!low->best && !high->best) fputs("; the same choice\n", out);
-		else fprintf(out, "; number %d %s would be faster\n", (low->best ? low->best : high->best) + 1, low->best ? "then, when lower," : "then, when higher,");
+		fprintf(out, "  %-20s 10 %% lower %s (%+.1f %%), 10 %% higher %s (%+.1f %%)", low->cost,
+				seconds(low->step_time_s, a), 100 * (low->step_time_s / step - 1), seconds(high->step_time_s, b),
+				100 * (high->step_time_s / step - 1));
+		if (!low->best && !high->best)
+			fputs("; the same choice\n", out);
+		else
+			fprintf(out, "; number %d %s would be faster\n", (low->best ? low->best : high->best) + 1,
+					low->best ? "then, when lower," : "then, when higher,");
 	}
 }
 
 static void put_search(const lk_plan_count *count, FILE *out) {
 	char n[5][32];
-	fprintf(out, "\n%s layouts: by their bounds %s too large and %s too slow; %s simulated, %s walked and found too large\n",
-	        lk_format_thousands((double)count->layouts, n[0], 32), lk_format_thousands((double)count->too_large, n[1], 32),
-	        lk_format_thousands((double)count->too_slow, n[2], 32), lk_format_thousands((double)count->simulated, n[3], 32),
-	        lk_format_thousands((double)count->walked, n[4], 32));
+	fprintf(
+		out,
+		"\n%s layouts: by their bounds %s too large and %s too slow; %s simulated, %s walked and found too large\n",
+		lk_format_thousands((double)count->layouts, n[0], 32), lk_format_thousands((double)count->too_large, n[1], 32),
+		lk_format_thousands((double)count->too_slow, n[2], 32), lk_format_thousands((double)count->simulated, n[3], 32),
+		lk_format_thousands((double)count->walked, n[4], 32));
 }
 
-static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose, bool colour, FILE *out, lk_error *err) {
+static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose, bool colour, FILE *out,
+						   lk_error *err) {
 	fprintf(out, "\n%s%d GPUs%s\n", colour ? "\x1b[1m" : "", count->gpus, colour ? "\x1b[0m" : "");
 	if (count->nothing) {
 		LK_TRY(lk_put_safe(count->nothing, out, err));
@@ -91,8 +101,9 @@ static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool
 static lk_status put_front(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
 	const bool days = plan->tokens > 0;
 	const lk_column columns[] = {
-		{"gpus", "GPUs", true, false}, {"step_time_s", "step", true, false}, {"days", "days", true, !days},
-		{"gpu_hours", days ? "GPU-hours" : "GPU-seconds a step", true, false}, {"front", "", false, false},
+		{"gpus", "GPUs", true, false}, {"step_time_s", "step", true, false},
+		{"days", "days", true, !days}, {"gpu_hours", days ? "GPU-hours" : "GPU-seconds a step", true, false},
+		{"front", "", false, false},
 	};
 	if (plan->count < 2) return LK_OK;
 	fputs("\nNumbers of GPUs (* none is faster for fewer GPU-hours)\n", out);
@@ -136,17 +147,22 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 /* ---- JSON ---- */
 
 static void json_known(lk_json_writer *w, const char *key, double number) {
-	if (isfinite(number) && number != 0) lk_json_put_number(w, key, number);
-	else lk_json_put_null(w, key);
+	if (isfinite(number) && number != 0)
+		lk_json_put_number(w, key, number);
+	else
+		lk_json_put_null(w, key);
 }
 
 static void json_degrees(lk_json_writer *w, const lk_plan_choice *c) {
 	const struct {
 		const char *key;
 		int value;
-	} numbers[] = {{"gpus", c->gpus}, {"tp", c->tp}, {"pp", c->pp}, {"vp", c->vp}, {"cp", c->cp}, {"ep", c->ep}, {"etp", c->etp},
-	               {"dp", c->dp}, {"mbs", c->mbs}, {"microbatches", c->microbatches}, {"zero", c->zero}};
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) lk_json_put_integer(w, numbers[i].key, numbers[i].value);
+	} numbers[] = {
+		{"gpus", c->gpus}, {"tp", c->tp},   {"pp", c->pp}, {"vp", c->vp},   {"cp", c->cp},
+		{"ep", c->ep},     {"etp", c->etp}, {"dp", c->dp}, {"mbs", c->mbs}, {"microbatches", c->microbatches},
+		{"zero", c->zero}};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		lk_json_put_integer(w, numbers[i].key, numbers[i].value);
 	lk_json_put_text(w, "schedule", c->schedule);
 	lk_json_put_text(w, "recompute", c->recompute);
 	lk_json_put_text(w, "stack", c->stack);
@@ -230,12 +246,27 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 /* ---- rows ---- */
 
 static const lk_column row_columns[] = {
-	{"gpus", "GPUs", true, false}, {"rank", "rank", true, false}, {"step_time_s", "step", true, false}, {"exact_s", "exact", true, false},
-	{"mfu", "MFU", true, false}, {"days", "days", true, false}, {"gpu_hours", "GPU-hours", true, false},
-	{"peak_bytes", "GiB", true, false}, {"tp", "tp", true, false}, {"pp", "pp", true, false}, {"vp", "vp", true, false},
-	{"cp", "cp", true, false}, {"ep", "ep", true, false}, {"dp", "dp", true, false}, {"mbs", "mbs", true, false},
-	{"zero", "zero", true, false}, {"recompute", "recompute", false, false}, {"schedule", "schedule", false, false},
-	{"stack", "stack", false, false}, {"layout", "layout", false, false}, {"why_not", "why not", false, false},
+	{"gpus", "GPUs", true, false},
+	{"rank", "rank", true, false},
+	{"step_time_s", "step", true, false},
+	{"exact_s", "exact", true, false},
+	{"mfu", "MFU", true, false},
+	{"days", "days", true, false},
+	{"gpu_hours", "GPU-hours", true, false},
+	{"peak_bytes", "GiB", true, false},
+	{"tp", "tp", true, false},
+	{"pp", "pp", true, false},
+	{"vp", "vp", true, false},
+	{"cp", "cp", true, false},
+	{"ep", "ep", true, false},
+	{"dp", "dp", true, false},
+	{"mbs", "mbs", true, false},
+	{"zero", "zero", true, false},
+	{"recompute", "recompute", false, false},
+	{"schedule", "schedule", false, false},
+	{"stack", "stack", false, false},
+	{"layout", "layout", false, false},
+	{"why_not", "why not", false, false},
 };
 
 static void put_row(lk_table *t, const lk_plan_choice *c, int rank) {
@@ -245,7 +276,7 @@ static void put_row(lk_table *t, const lk_plan_choice *c, int rank) {
 	lk_table_number(t, rank, NULL);
 	lk_table_number(t, c->step_time_s, seconds(c->step_time_s, a));
 	lk_table_number(t, c->exact_s, seconds(c->exact_s, b));
-	lk_table_number(t, c->mfu, lk_percent(c->mfu, m, sizeof m));
+	lk_table_number(t, c->mfu > 0 ? c->mfu : NAN, lk_percent(c->mfu, m, sizeof m));
 	lk_table_number(t, c->days > 0 ? c->days : NAN, lk_fixed(c->days, 2, d, sizeof d));
 	lk_table_number(t, c->gpu_hours > 0 ? c->gpu_hours : NAN, lk_format_count(c->gpu_hours, h, sizeof h));
 	lk_table_number(t, c->peak_bytes, lk_gib(c->peak_bytes, g, sizeof g));
@@ -265,7 +296,8 @@ static lk_table *rows_table(const lk_plan *plan) {
 	return t;
 }
 
-lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err) {
+lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour, const char *path, FILE *out,
+						lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	text t = {plan, verbose, format};
 	LK_TRY(lk_writing_check(&w, err));

@@ -16,6 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 ln -s "$program" "$work/bin/lockstep"
+[ -x "$(dirname "$program")/lockstep-mpi" ] && ln -s "$(dirname "$program")/lockstep-mpi" "$work/bin/"
 data=$(cd "$ROOT" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
 export ROOT LOCKSTEP_DATA=$data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}

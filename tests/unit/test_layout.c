@@ -12,6 +12,7 @@
 #include "ask/step.h"
 #include "base/stats.h"
 #include "base/units.h"
+#include "model/launch.h"
 #include "plan/layout.h"
 
 /* ---- random problems ---- */
@@ -158,7 +159,7 @@ static void bounds_are_never_above_the_prediction(void **state) {
 	dice d = {.state = 20260};
 	tally t = {0};
 	const char *longer = getenv("LOCKSTEP_LONG");
-	int wanted = longer && *longer ? 30000 : 3000;
+	int wanted = longer && *longer ? 30000 : 1500;
 	for (int tries = 0; t.jobs < wanted && tries < 20 * wanted; tries++) check_bound(&d, &t);
 	print_message("%d jobs, bound / prediction %.3f on average\n", t.jobs, t.tightness / t.jobs);
 	assert_int_equal(t.broken, 0);
@@ -248,6 +249,85 @@ static void search_finds_what_asking_everything_finds(void **state) {
 	assert_true(simulated < layouts);
 }
 
+/* ---- launch lines ---- */
+
+/* The fields that differ between a job and what its line is read as, completed on the cluster: none. */
+static void read_back(const problem *p, const lk_job *job, lk_dialect dialect) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = {0};
+	lk_error err = {0};
+	char text[900];
+	const char *line = lk_launch_write_for(&arena, dialect, job);
+	assert_non_null(line);
+	if (lk_launch_text(&arena, line, strlen(line), "line", &launch, &err) != LK_OK)
+		fail_msg("%s\n%s", line, lk_error_text(&err, text, sizeof text));
+	bool named = dialect == LK_DIALECT_NEMO || dialect == LK_DIALECT_TORCHTITAN;
+	lk_job *back = launch.job;
+	if (named) back->model = job->model;
+	assert_int_equal(launch.gpus, job->gpus);
+	back->gpus = launch.gpus;
+	if (lk_job_complete(back, &p->asked.cluster, &err) != LK_OK) fail_msg("%s\n%s", line, lk_error_text(&err, text, sizeof text));
+	for (const lk_field *field = lk_job_fields; field->name; field++)
+		if (!lk_field_equal(field, job, back))
+			fail_msg("%s is %s, not %s:\n%s", field->name, lk_field_text(&arena, field, back), lk_field_text(&arena, field, job), line);
+	lk_arena_free(&arena);
+}
+
+static void launch_lines_are_read_back(void **state) {
+	(void)state;
+	dice d = {.state = 5};
+	int done[4] = {0};
+	for (int tries = 0; tries < 600; tries++) {
+		problem p;
+		lk_core core;
+		lk_job job;
+		if (make_problem(&d, true, &p) && random_job(&d, &p, &core, &job))
+			for (int dialect = 0; dialect < 4; dialect++) {
+				if (dialect == LK_DIALECT_DEEPSPEED && !strstr(job.stack, "deepspeed")) continue;
+				read_back(&p, &job, (lk_dialect)dialect);
+				done[dialect]++;
+			}
+		lk_arena_free(&p.arena);
+	}
+	for (int dialect = 0; dialect < 4; dialect++) assert_true(done[dialect] > 20);
+}
+
+/* What NeMo and torchtitan take is not said in settings of lockstep's own. */
+static void dialects_say_what_they_can(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = {0};
+	const char *nemo = "nemo llm pretrain --factory llama3_70b trainer.num_nodes=4 trainer.devices=8 trainer.strategy.tensor_model_parallel_size=4 "
+	                   "trainer.strategy.pipeline_model_parallel_size=2 trainer.strategy.virtual_pipeline_model_parallel_size=5 "
+	                   "trainer.strategy.sequence_parallel=True data.micro_batch_size=1 data.global_batch_size=128 data.seq_length=8192 "
+	                   "trainer.strategy.ddp.overlap_grad_reduce=false model.config.recompute_granularity=full log.name=x";
+	assert_int_equal(lk_launch_text(&arena, nemo, strlen(nemo), "nemo", &launch, NULL), LK_OK);
+	assert_int_equal(launch.gpus, 32);
+	assert_int_equal(launch.job->tp, 4);
+	assert_int_equal(launch.job->vp, 5);
+	assert_int_equal(launch.job->sequence_parallel, LK_ON);
+	assert_int_equal(launch.job->overlap_grad_reduce, LK_OFF);
+	assert_int_equal(launch.job->recompute, LK_RECOMPUTE_FULL);
+	assert_string_equal(launch.job->stack, "nemo");
+	bool listed = false;
+	for (int i = 0; i < launch.ignored_count; i++) listed |= strcmp(launch.ignored[i].flag, "log.name") == 0;
+	assert_true(listed);
+	const char *titan = "torchrun --nproc_per_node 8 --nnodes 2 -m torchtitan.train --parallelism.tensor_parallel_degree 2 "
+	                    "--parallelism.pipeline_parallel_degree=2 --parallelism.pipeline_parallel_schedule=ZBVZeroBubble "
+	                    "--parallelism.pipeline_parallel_microbatch_size=1 --training.local_batch_size=8 --training.global_batch_size=32 "
+	                    "--training.seq_len 4096 --activation_checkpoint.mode selective --compile.enable";
+	assert_int_equal(lk_launch_text(&arena, titan, strlen(titan), "titan", &launch, NULL), LK_OK);
+	assert_int_equal(launch.gpus, 16);
+	assert_int_equal(launch.job->mbs, 1);
+	assert_int_equal(launch.job->gbs, 32);
+	assert_int_equal(launch.job->schedule, LK_SCHED_ZB_V);
+	assert_true(launch.job->compile);
+	assert_string_equal(launch.job->stack, "torchtitan");
+	const char *wrong = "nemo llm pretrain trainer.strategy.tensor_model_parallel_size=many";
+	assert_int_equal(lk_launch_text(&arena, wrong, strlen(wrong), "nemo", &launch, NULL), LK_ERR_INPUT);
+	lk_arena_free(&arena);
+}
+
 /* ---- the same everywhere ---- */
 
 static void threads_do_not_change_the_answer(void **state) {
@@ -282,6 +362,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bounds_are_never_above_the_prediction),
 		cmocka_unit_test(search_finds_what_asking_everything_finds),
+		cmocka_unit_test(launch_lines_are_read_back),
+		cmocka_unit_test(dialects_say_what_they_can),
 		cmocka_unit_test(threads_do_not_change_the_answer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

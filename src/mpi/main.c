@@ -1,0 +1,127 @@
+/* main.c: lockstep-mpi: `plan`, sweeps of `predict`, and `validate`, divided over the processes of an MPI job. Every process
+ * does the whole but for the tasks that are shared; rank 0 speaks. The output is that of `lockstep`, byte for byte. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "lockstep/catalogue.h"
+#include "mpi/team.h"
+
+enum { PATIENCE_S = 20 };
+
+static const cli_command *const commands[] = {&cli_plan, &cli_predict, &cli_validate, NULL};
+typedef int run_with(lk_args *args, const lk_plan_team *team, bool speaks);
+static run_with *const runs[] = {cli_plan_with, cli_predict_with, cli_validate_with};
+
+/* When a process dies, mpirun ends the others. Rank 0 says what that means; only calls that are safe in a handler. */
+static char farewell[512];
+
+static void ended(int number) {
+	ssize_t unused = write(STDERR_FILENO, farewell, strlen(farewell));
+	(void)unused;
+	_exit(128 + number);
+}
+
+static void prepare_farewell(const char *resume) {
+	if (resume)
+		snprintf(farewell, sizeof farewell,
+				 "lockstep: the job was ended: a process died, or it was stopped; finished parts are in %.200s: give "
+				 "--resume again\n",
+				 resume);
+	else
+		snprintf(farewell, sizeof farewell,
+				 "lockstep: the job was ended: a process died, or it was stopped; with --resume FILE finished parts "
+				 "are kept\n");
+	signal(SIGTERM, ended);
+}
+
+/* What was asked, without where finished parts are. */
+static uint64_t hash_words(int argc, char **argv) {
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	const char *version = lk_version();
+	for (const char *c = version; *c; c++) h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--resume") == 0)
+			i++;
+		else if (strncmp(argv[i], "--resume=", 9) != 0)
+			for (const char *c = argv[i];; c++) {
+				h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+				if (!*c) break;
+			}
+	}
+	return h;
+}
+
+static const char *resume_of(int argc, char **argv) {
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--resume") == 0 && i + 1 < argc) return argv[i + 1];
+		if (strncmp(argv[i], "--resume=", 9) == 0) return argv[i] + 9;
+	}
+	return NULL;
+}
+
+static int usage(int rank) {
+	if (rank == 0)
+		fputs("lockstep: lockstep-mpi divides plan, predict and validate over processes: mpirun -n K lockstep-mpi plan "
+			  "...\n",
+			  stderr);
+	return CLI_WRONG;
+}
+
+static int run_verb(int argc, char **argv, int rank) {
+	lk_error err = {0};
+	lk_args args;
+	mpi_team team;
+	int which = 0;
+	while (argc > 1 && commands[which] && strcmp(argv[1], commands[which]->verb->name) != 0) which++;
+	if (argc < 2 || !commands[which]) return usage(rank);
+	const char *resume = resume_of(argc, argv);
+	if (lk_args_parse(commands[which]->verb, argc - 2, (const char *const *)argv + 2, &args, &err) != LK_OK)
+		return rank == 0 ? cli_fail(&err) : CLI_WRONG;
+	if (args.help) {
+		if (rank == 0) lk_verb_help(args.verb, cli_colour(), stdout);
+		lk_args_free(&args);
+		return CLI_OK;
+	}
+	int result = CLI_WRONG;
+	if (rank == 0) prepare_farewell(resume);
+	if (mpi_team_open(&team, resume, hash_words(argc, argv), &err) == LK_OK)
+		result = runs[which](&args, &team.team, rank == 0);
+	else if (rank == 0)
+		cli_fail(&err);
+	mpi_team_close(&team);
+	lk_args_free(&args);
+	return result;
+}
+
+/* All processes come here, unless one has failed where the others wait for it: then the job is ended. */
+static void leave_together(int rank, int result) {
+	MPI_Request request;
+	int done = 0;
+	MPI_Ibarrier(MPI_COMM_WORLD, &request);
+	for (int i = 0; i < PATIENCE_S * 100 && !done; i++) {
+		MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+		if (!done) usleep(10000);
+		if (!done && i > 100 && result == CLI_WRONG) {
+			fprintf(stderr, "lockstep: process %d has failed alone; the job is ended\n", rank);
+			MPI_Abort(MPI_COMM_WORLD, CLI_WRONG);
+		}
+	}
+	if (!done) MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+int main(int argc, char **argv) {
+	int level, rank;
+	setenv("NO_COLOR", "1", 1); /* the terminal that mpirun gives its processes is not the user's */
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	int result = run_verb(argc, argv, rank);
+	if (fflush(stdout) != 0 && rank == 0) result = CLI_WRONG;
+	leave_together(rank, result);
+	MPI_Finalize();
+	return result;
+}
