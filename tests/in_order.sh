@@ -11,7 +11,7 @@ in_order() {
 			running=$((running - 1))
 			show_finished
 		fi
-		{ "$command" "$argument" > "$folder/$started.log" 2>&1 || true; : > "$folder/$started.over"; } &
+		{ ("$command" "$argument") > "$folder/$started.log" 2>&1 || true; : > "$folder/$started.over"; } &
 		started=$((started + 1)) running=$((running + 1))
 	done
 	while [ $running -gt 0 ]; do
