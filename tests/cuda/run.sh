@@ -118,7 +118,7 @@ one() { # "cpu PROGRAM SIZES..." or "nvcc PROGRAM"
 export -f file_of pass fail skip compare run control library refused program gpu_build one
 
 jobs() {
-	local only="adam mlp"
+	local only="adam chunks"
 	[ -n "${LOCKSTEP_LONG:-}" ] && only=$(basename -s .lk "$root"/examples/lang/*.lk "$root"/tests/cuda/programs/*.lk)
 	if command -v nvcc > /dev/null; then for name in $only; do echo "nvcc $name"; done; fi
 	grep -v '^#' "$root/tests/cuda/sizes.txt" | sed 's/^/cpu /'
