@@ -86,7 +86,8 @@ PROBE_GPU := cuda_wrappers nccl_wrappers
 PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o \
 	$(PROBE_GPU:%=$(B)/probe/%.o)
 
-.PHONY: all check check-long unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle lang-cuda \
+LONG_PARTS := release asan ubsan tsan clang lang lint fuzz
+.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle lang-cuda \
         mpi lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -270,12 +271,19 @@ lang-mpi: $(PROGRAM) ## emitted C and MPI against the interpreter, on up to 4 ra
 lang-ring: $(PROGRAM) ## rings and overlaps of emitted C and MPI, sanitized; takes mpicc
 	tests/lang/ring.sh $(PROGRAM) $(if $(LOCKSTEP_LONG),1 2 3 4,3)
 
-check-long: ## the sanitizer matrix, both compilers, big grids (LOCKSTEP_LONG=1), ten minutes of fuzzing per target
-	@set -e; for mode in release asan ubsan tsan; do \
-		echo "== $$mode"; LOCKSTEP_LONG=1 TEST_SECONDS=900 $(MAKE) --no-print-directory MODE=$$mode unit cli-tests; done
-	@$(MAKE) --no-print-directory MODE=debug CC=$(CLANG) all unit cli-tests
-	LOCKSTEP_LONG=1 $(MAKE) --no-print-directory lang-cuda lang-mpi lang-ring
+# Each part by itself too: make check-long-tsan. Tests with big grids may take their time.
+LONG := LOCKSTEP_LONG=1 TEST_SECONDS=3600 $(MAKE) --no-print-directory
+check-long: $(LONG_PARTS:%=check-long-%) ## all of it for hours: sanitizers, compilers, big grids, fuzzing; by parts: check-long-tsan
+
+check-long-release check-long-asan check-long-ubsan check-long-tsan: check-long-%:
+	@$(LONG) MODE=$* unit cli-tests
+check-long-clang:
+	@$(LONG) MODE=debug CC=$(CLANG) all unit cli-tests
+check-long-lang:
+	@$(LONG) lang-oracle lang-cuda lang-mpi lang-ring
+check-long-lint:
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
+check-long-fuzz:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 
 lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second time in Python

@@ -58,10 +58,10 @@ static lk_status labelled(lc_parser *s, words *names, words *results, lk_error *
 }
 
 static lk_status overlap(lc_parser *s, lc_directive *d, lk_error *err) {
-	static const char *const chunks[] = {"rows", "cols"}, *const orders[] = {"ring", "linear"};
+	static const char *const chunks[] = {"rows", "cols", "batches"}, *const orders[] = {"ring", "linear"};
 	d->chunk = "";
 	if (lc_take_word(s, "chunk")) {
-		int found = lc_choice(lc_peek(s), chunks, 2);
+		int found = lc_choice(lc_peek(s), chunks, 3);
 		if (found >= 0) d->chunk = chunks[found], s->at++;
 		if (lc_peek(s)->kind == LC_NUMBER_TOKEN)
 			LK_TRY(lc_integer(s, "a number of chunks", 1, 1 << 20, &d->chunks, err));

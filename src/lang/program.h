@@ -193,7 +193,7 @@ typedef struct lc_directive {
 	int name_count;
 	lc_word *results;      /* SPLIT, HIERARCHICAL: the new names; FUSE, OVERLAP: the label, if any */
 	int result_count;
-	const char *chunk;     /* OVERLAP: "rows", "cols" or "" (by elements); NULL if not an overlap */
+	const char *chunk;     /* OVERLAP: "rows", "cols", "batches" or "" (any); NULL if not an overlap */
 	int64_t chunks;        /* OVERLAP: how many, 0 open */
 	const char *order;     /* OVERLAP: "ring", "linear" or NULL; SPLIT: "reduce" (as reduce and broadcast) or NULL */
 	int64_t size;          /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group; SPLIT: 1 + the dim, 0 open */

@@ -125,6 +125,7 @@ static lk_status try_move(searcher *x, int from, lc_directive *d, lk_error *err)
 /* The same overlap in other numbers of chunks is one move here: all numbers are timed, and the best is kept. */
 static bool same_but_chunks(const lc_directive *a, const lc_directive *b) {
 	if (a->kind != LC_OVERLAP || b->kind != LC_OVERLAP || a->order != b->order || a->name_count != b->name_count) return false;
+	if (strcmp(a->chunk, b->chunk) != 0) return false;
 	for (int i = 0; i < a->name_count; i++)
 		if (strcmp(a->names[i].text, b->names[i].text) != 0) return false;
 	return true;

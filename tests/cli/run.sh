@@ -2,6 +2,7 @@
 # Runs the command-line tests; tests/cli/README.md describes their form.
 # Usage: tests/cli/run.sh [--update] PROGRAM [FILE.test...]
 set -uo pipefail
+. "$(dirname "$0")/../in_order.sh"
 
 update=
 [ "${1:-}" = --update ] && { update=1; shift; }
@@ -93,11 +94,11 @@ finish_block() {
 	open=
 	if run_block; then
 		passed=$((passed + 1))
-		cat "$block/text" >> "$work/new"
+		cat "$block/text" >> "$new"
 	elif [ -n "$update" ]; then
 		passed=$((passed + 1))
-		cat "$block/head" >> "$work/new"
-		write_expectation >> "$work/new"
+		cat "$block/head" >> "$new"
+		write_expectation >> "$new"
 	else
 		failed=$((failed + 1))
 		show_failure
@@ -130,39 +131,44 @@ expect() {
 	in_command=
 }
 
-passed=0 failed=0 skipped=0
-block=$work/block
-for file in "$@"; do
-	[ -e "$file" ] || continue
+# Runs the blocks of a file, in a folder of its own; run in a process of its own, for files run side by side.
+run_file() {
+	local file=$1 passed=0 failed=0 skipped=0 number=0 skip='' open='' text line in_command
 	name=$(basename "$file")
-	scratch=$work/scratch
-	rm -rf "$scratch"
+	home=$(mktemp -d -p "$work")
+	block=$home/block scratch=$home/scratch new=$home/new
 	mkdir "$scratch"
-	: > "$work/new"
-	open='' number=0 skip='' before=$((passed + failed))
+	: > "$new"
 	while IFS= read -r text || [ -n "$text" ]; do
 		number=$((number + 1))
 		if [ -n "$skip" ]; then
-			printf '%s\n' "$text" >> "$work/new"
+			printf '%s\n' "$text" >> "$new"
 			case $text in '$ '*) skipped=$((skipped + 1)) ;; esac
 			continue
 		fi
 		case $text in
 		'$ '*) finish_block; open_block "${text:2}" ;;
-		'# '* | '#') finish_block; printf '%s\n' "$text" >> "$work/new" ;;
+		'# '* | '#') finish_block; printf '%s\n' "$text" >> "$new" ;;
 		'? '*)
 			finish_block
-			printf '%s\n' "$text" >> "$work/new"
+			printf '%s\n' "$text" >> "$new"
 			(cd "$scratch" && bash -c "${text:2}") > /dev/null 2>&1 || { skip=1; echo "skip $name from line $number: ${text:2}"; } ;;
-		*) if [ -n "$open" ]; then expect; else printf '%s\n' "$text" >> "$work/new"; fi ;;
+		*) if [ -n "$open" ]; then expect; else printf '%s\n' "$text" >> "$new"; fi ;;
 		esac
 	done < "$file"
 	finish_block
-	if [ -n "$update" ] && ! cmp -s "$work/new" "$file"; then
-		sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' "$work/new" > "$file"
+	if [ -n "$update" ] && ! cmp -s "$new" "$file"; then
+		sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' "$new" > "$file"
 		echo "wrote $name"
 	fi
-	[ -n "$skip" ] || echo "done $name: $((passed + failed - before)) commands"
-done
-echo "command-line tests: $passed passed, $failed failed, $skipped skipped"
+	[ -n "$skip" ] || echo "done $name: $((passed + failed)) commands"
+	printf 'passed %d\nfailed %d\nskipped %d\n' $passed $failed $skipped > "$home.counts"
+	rm -rf "$home"
+}
+
+in_order "$work" run_file "$@"
+# A file whose runner was ended leaves no counts.
+lost=$(($# - $(find "$work" -maxdepth 1 -name '*.counts' | wc -l)))
+failed=$(($(total failed "$work"/*.counts) + lost))
+echo "command-line tests: $(total passed "$work"/*.counts) passed, $failed failed, $(total skipped "$work"/*.counts) skipped"
 [ $failed -eq 0 ]

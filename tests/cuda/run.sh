@@ -95,7 +95,7 @@ program() { # PROGRAM SIZES...
 		refused "$dir/$name" --sizes dp=2,N=9 --schedule none
 		refused "$dir/$name" --sizes dp=2,N=9 --backend none
 		refused "$dir/$name" --nothing ;;
-	adam | tp_out)
+	adam | tp_out | chunks)
 		"$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name.tsan" -O1 -g1 -fsanitize=thread 2> "$dir/$name.log" ||
 			{ fail "build $name, thread sanitizer: $(grep -m 1 error "$dir/$name.log")"; return; }
 		for backend in host pointers; do run "$name" "$dir/$name.tsan" "${@: -1}" $backend thread; done ;;
@@ -118,7 +118,7 @@ one() { # "cpu PROGRAM SIZES..." or "nvcc PROGRAM"
 export -f file_of pass fail skip compare run control library refused program gpu_build one
 
 jobs() {
-	local only="adam mlp"
+	local only="adam chunks"
 	[ -n "${LOCKSTEP_LONG:-}" ] && only=$(basename -s .lk "$root"/examples/lang/*.lk "$root"/tests/cuda/programs/*.lk)
 	if command -v nvcc > /dev/null; then for name in $only; do echo "nvcc $name"; done; fi
 	grep -v '^#' "$root/tests/cuda/sizes.txt" | sed 's/^/cpu /'

@@ -132,8 +132,10 @@ static void test_lamb(void **state) {
 	if (last == first || count_op(t->best, &last->values, LC_ALLGATHER) + count_op(t->best, &last->values, LC_UPDATE) == 0)
 		miss(t, "there is no second pass");
 	for (int i = 0; i < t->steps->count; i++) /* nothing but sums of single numbers between */
-		if (&t->steps->at[i] != first && count_op(t->best, &t->steps->at[i].values, LC_ALLREDUCE))
+		if (&t->steps->at[i] != first && count_op(t->best, &t->steps->at[i].values, LC_ALLREDUCE)) {
 			assert_int_equal(t->best->nodes.at[t->steps->at[i].values.at[0]].rank, 0);
+			assert_int_equal(count_op(t->best, &t->steps->at[i].values, LC_ALLREDUCE), 2); /* of both norms, in one message */
+		}
 	drop(t);
 }
 
@@ -153,6 +155,17 @@ static void test_hand_over(void **state) {
 	drop(t);
 }
 
+/* Experts in turn, so that no weight is read twice: exchange of some beside the products of others, there and back. */
+static void test_experts(void **state) {
+	(void)state;
+	tuned *t = tune("examples/lang/moe.lk", ONE_NODE, "ep=8,E=64,C=512,H=4096,F=2048", 0);
+	const lc_step *whole = step_of(t->steps->at, t->steps->count, LC_STEP_OVERLAP);
+	if (!whole || whole->part_count < 4) miss(t, "exchanges and products do not overlap");
+	for (int i = 0; i < whole->values.count; i++) assert_int_equal(t->steps->cut[whole->values.at[i]], 0);
+	assert_true(t->search.found.at[0].time.seconds < 0.95 * t->search.plain.time.seconds);
+	drop(t);
+}
+
 /* ---- properties of a search ---- */
 
 static const struct {
@@ -164,6 +177,8 @@ static const struct {
 	{"examples/lang/tp_out.lk", ONE_NODE, "tp=4,B=3,S=1000,H=4096"},
 	{"examples/lang/mlp.lk", TWO_NODES, "dp=2,tp=8,B=4,S=512,H=4096,F=16384"},
 	{"examples/lang/moe.lk", ONE_NODE, "ep=8,E=32,C=256,H=2048,F=4096"},
+	{"examples/lang/lamb.lk", ONE_NODE, "dp=8,N=1000000:20000000:30000:5000000"},
+	{"examples/lang/ring_attention.lk", "1 node * 4 h100-sxm nvlink4, nic 4*400g", "cp=4,B=16,T=2048,D=64"},
 };
 
 /* No schedule that the file's author wrote is faster than what is found, where the search came to its end. */
@@ -286,6 +301,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_output_projection),    cmocka_unit_test(test_adam),
 		cmocka_unit_test(test_lamb),                 cmocka_unit_test(test_hand_over),
+		cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_no_author_is_faster),  cmocka_unit_test(test_reads_back),
 		cmocka_unit_test(test_same_again_and_capped), cmocka_unit_test(test_wisdom_is_kept),
 		cmocka_unit_test(test_hostile_wisdom),       cmocka_unit_test(test_hostile_schedules),

@@ -76,6 +76,8 @@ lk_status lc_check_convex(const lc_program *p, const uint8_t *set, const lc_dire
 
 /* A copy of p whose values of the set belong to a new bundle. */
 lk_status lc_add_bundle(const lc_program *p, const lc_directive *d, const uint8_t *set, lc_program **out, lk_error *err);
+/* What a rewrite has left of bundles: one tensor fills no bucket, one stage overlaps with nothing. */
+void lc_drop_idle_bundles(lc_program *p);
 
 /* ---- chunks.c ---- */
 

@@ -28,6 +28,35 @@ lk_status lc_add_bundle(const lc_program *p, const lc_directive *d, const uint8_
 	return lc_build_close(&b, status, out);
 }
 
+/* What a value is called in a directive. */
+static const char *word_of(const lc_program *p, const lc_node *n, lc_directive_kind kind) {
+	const char *label = kind == LC_OVERLAP && n->fuse >= 0 ? p->bundles.at[n->fuse].name : NULL;
+	return label ? label : n->part_of ? n->part_of : lc_part_name(n);
+}
+
+static bool holds_several(const lc_program *p, int which) {
+	lc_directive_kind kind = p->bundles.at[which].kind;
+	const char *first = NULL, *word;
+	int tensors = 0;
+	for (size_t i = 0; i < p->nodes.count; i++) {
+		lc_node n = p->nodes.at[i];
+		if (*slot(&n, kind) != which) continue;
+		word = word_of(p, &n, kind), first = first ? first : word;
+		tensors += n.list >= 0 ? 2 : 1;
+		if (kind == LC_OVERLAP && strcmp(word, first) != 0) return true;
+	}
+	return kind == LC_BUCKET && tensors > 1;
+}
+
+void lc_drop_idle_bundles(lc_program *p) {
+	for (int b = 0; b < (int)p->bundles.count; b++) {
+		lc_directive_kind kind = p->bundles.at[b].kind;
+		if (kind == LC_FUSE || holds_several(p, b)) continue;
+		for (size_t i = 0; i < p->nodes.count; i++)
+			if (*slot(&p->nodes.at[i], kind) == b) *slot(&p->nodes.at[i], kind) = -1;
+	}
+}
+
 /* ---- back as a schedule ---- */
 
 typedef struct writer {
@@ -51,8 +80,7 @@ static lk_status add_bundle(writer *w, int which, lk_error *err) {
 	for (size_t i = 0; i < w->p->nodes.count; i++) {
 		lc_node n = w->p->nodes.at[i];
 		if (*slot(&n, bundle->kind) != which) continue;
-		const char *label = bundle->kind == LC_OVERLAP && n.fuse >= 0 ? w->p->bundles.at[n.fuse].name : NULL;
-		LK_TRY(add_name(w, label ? label : n.part_of ? n.part_of : lc_part_name(&n), err));
+		LK_TRY(add_name(w, word_of(w->p, &n, bundle->kind), err));
 	}
 	if (!bundle->name) return LK_OK;
 	w->d->results = LK_NEW(w->arena, lc_word);

@@ -143,6 +143,7 @@ static bool wanted(const lc_node *n, int d, const lc_bundle *bundle) {
 		if (scatters(n) && d != n->d && !(n->op == LC_ALLTOALL && d == n->e)) return false;
 	}
 	if (!bundle->chunk || !*bundle->chunk || n->rank == 1) return true;
+	if (strcmp(bundle->chunk, "batches") == 0) return d < n->rank - 2;
 	return (strcmp(bundle->chunk, "cols") == 0) == (d == n->rank - 1);
 }
 

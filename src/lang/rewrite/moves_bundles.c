@@ -7,16 +7,32 @@
 
 enum { BUCKET_BYTES = 25 << 20 }; /* bucket_cap_mb of PyTorch's DistributedDataParallel is 25 */
 
-/* From the first collective on, as with passes. */
+static lk_status try_bucket(lc_mover *m, const int *words, int count, lc_directive **out, lk_error *err) {
+	bool applies;
+	*out = lc_move(m, LC_BUCKET, words, count);
+	if (!*out) return lk_oom(err);
+	(*out)->size = BUCKET_BYTES;
+	LK_TRY(lc_move_try(m, *out, &applies, err));
+	if (!applies) *out = NULL;
+	return LK_OK;
+}
+
+/* From every collective on that is in none yet: with all that can join it (the sums of LAMB's two norms), else alone, if
+ * it is of a list. */
 lk_status lc_move_buckets(lc_mover *m, lk_error *err) {
-	for (int w = 0; w < m->count; w++) {
-		bool applies;
-		if (!m->collective[w]) continue;
-		lc_directive *d = lc_move(m, LC_BUCKET, &w, 1);
-		if (!d) return lk_oom(err);
-		d->size = BUCKET_BYTES;
-		LK_TRY(lc_move_try(m, d, &applies, err));
-		if (applies) return lc_move_add(m, d, err);
+	bool in[LC_WORDS] = {false};
+	for (int first = 0; first < m->count; first++) {
+		lc_directive *best = NULL, *more;
+		int words[LC_WORDS] = {first}, count = 1;
+		if (!m->collective[first] || in[first]) continue;
+		LK_TRY(try_bucket(m, words, 1, &best, err));
+		for (int w = first + 1; w < m->count; w++) {
+			if (!m->collective[w] || in[w]) continue;
+			words[count] = w;
+			LK_TRY(try_bucket(m, words, count + 1, &more, err));
+			if (more) best = more, in[w] = true, count++;
+		}
+		if (best) LK_TRY(lc_move_add(m, best, err));
 	}
 	return LK_OK;
 }
@@ -105,20 +121,35 @@ static bool is_listed(const lc_mover *m, int w) {
 	return false;
 }
 
-/* In the ring's order, or some numbers of chunks; of a list the chunks are its tensors. */
-static lk_status add_chunks(lc_mover *m, const int *words, int count, lk_error *err) {
+/* Products of two batches: chunks of whole batches read every operand once, chunks of rows the right one each time. */
+static bool has_batches(const lc_mover *m, const int *words, int count) {
+	for (size_t i = 0; i < m->p->nodes.count; i++) {
+		const lc_node *n = &m->p->nodes.at[i];
+		for (int k = 0; k < count && n->op == LC_MATMUL; k++)
+			if (m->word_of[i] == words[k] && m->p->nodes.at[n->in[1]].rank > 2) return true;
+	}
+	return false;
+}
+
+/* In the ring's order (whatever is cut), or some numbers of chunks; of a list the chunks are its tensors. */
+static lk_status add_cut(lc_mover *m, const int *words, int count, const char *cut, lk_error *err) {
 	static const int64_t chunks[] = {0, 2, 4, 8, 16};
 	size_t choices = is_listed(m, words[0]) ? 1 : sizeof chunks / sizeof *chunks;
-	for (size_t i = 0; i < choices; i++) {
+	for (size_t i = *cut ? 1 : 0; i < choices; i++) {
 		lc_directive *d = lc_move(m, LC_OVERLAP, words, count);
 		bool applies;
 		if (!d) return lk_oom(err);
-		d->chunks = chunks[i], d->order = chunks[i] || choices == 1 ? NULL : "ring";
+		d->chunk = cut, d->chunks = chunks[i], d->order = chunks[i] || choices == 1 ? NULL : "ring";
 		if (!suits(m, d->chunks, d->order)) continue;
 		LK_TRY(lc_move_try(m, d, &applies, err));
 		if (applies) LK_TRY(lc_move_add(m, d, err));
 	}
 	return LK_OK;
+}
+
+static lk_status add_chunks(lc_mover *m, const int *words, int count, lk_error *err) {
+	LK_TRY(add_cut(m, words, count, "", err));
+	return has_batches(m, words, count) ? add_cut(m, words, count, "batches", err) : LK_OK;
 }
 
 static int only_reader(const lc_mover *m, int w) {
@@ -165,16 +196,25 @@ static lk_status around(lc_mover *m, int w, const bool *busy, lk_error *err) {
 	return LK_OK;
 }
 
-/* Slices handed round, beside a product of what is handed on. */
+/* Beside what slices may be handed round: a product of what is handed on, or what makes the product's other operand. */
+static bool stands_beside(const lc_mover *m, int w, int other, const bool *busy) {
+	if (m->overlapped[other] || m->feeds[w][other] || m->feeds[other][w] || other == w) return false;
+	if (busy[other] && (m->shares[w] >> other & 1)) return true;
+	for (int product = 0; product < m->count; product++)
+		if (busy[product] && (m->shares[w] >> product & 1) && m->feeds[other][product]) return !m->collective[other];
+	return false;
+}
+
 static lk_status side_by_side(lc_mover *m, int w, const bool *busy, bool *found, lk_error *err) {
-	for (int other = 0; other < m->count && !*found; other++) {
+	for (int other = 0; other < m->count; other++) {
 		int two[] = {w, other};
-		if (m->overlapped[other] || m->feeds[w][other] || m->feeds[other][w] || other == w) continue;
-		if (!busy[other] || !(m->shares[w] >> other & 1)) continue;
+		bool applies;
+		if (!stands_beside(m, w, other, busy)) continue;
 		lc_directive *d = lc_move(m, LC_OVERLAP, two, 2);
 		if (!d) return lk_oom(err);
-		LK_TRY(lc_move_try(m, d, found, err));
-		if (*found) LK_TRY(lc_move_add(m, d, err));
+		LK_TRY(lc_move_try(m, d, &applies, err));
+		if (applies) LK_TRY(lc_move_add(m, d, err));
+		*found |= applies;
 	}
 	return LK_OK;
 }

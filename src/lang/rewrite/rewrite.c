@@ -30,7 +30,7 @@ lk_status lc_build_open(lc_build *b, const lc_program *from, lk_error *err) {
 }
 
 lk_status lc_build_close(lc_build *b, lk_status status, lc_program **out) {
-	if (status == LK_OK) *out = b->to;
+	if (status == LK_OK) lc_drop_idle_bundles(b->to), *out = b->to;
 	else lc_program_free(b->to);
 	lk_arena_free(&b->arena);
 	return status;

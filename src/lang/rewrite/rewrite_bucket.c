@@ -8,9 +8,8 @@ static bool joins(const lc_node *n) {
 	       n->op == LC_BROADCAST;
 }
 
-static lk_status mark(const lc_program *p, const lc_directive *d, const lc_word *w, uint8_t *one, uint8_t *set,
-                      lk_error *err) {
-	bool found = false, listed = false;
+static lk_status mark(const lc_program *p, const lc_word *w, uint8_t *one, uint8_t *set, lk_error *err) {
+	bool found = false;
 	memset(one, 0, p->nodes.count);
 	LK_TRY(lc_mark(p, w, one, err));
 	for (size_t i = 0; i < p->nodes.count; i++) {
@@ -20,11 +19,20 @@ static lk_status mark(const lc_program *p, const lc_directive *d, const lc_word 
 			lc_word_wrong(p, w, err, "%s is in a bucket already", w->text);
 			return lk_hint(err, "name it once");
 		}
-		found = true, listed |= n->list >= 0;
-		set[i] = 1;
+		set[i] = 1, found = true;
 	}
-	if (found && (listed || d->name_count > 1)) return LK_OK;
-	lc_word_wrong(p, w, err, "%s %s", w->text, found ? "is one tensor, which fills no buckets" : "holds no collective");
+	if (found) return LK_OK;
+	lc_word_wrong(p, w, err, "%s holds no collective", w->text);
+	return lk_hint(err, "bucket the collectives of a list, or several collectives");
+}
+
+/* Two names may stand for one collective. */
+static lk_status check_several(const lc_program *p, const lc_word *first, const uint8_t *set, lk_error *err) {
+	int tensors = 0;
+	for (size_t i = 0; i < p->nodes.count; i++)
+		if (set[i]) tensors += p->nodes.at[i].list >= 0 ? 2 : 1;
+	if (tensors > 1) return LK_OK;
+	lc_word_wrong(p, first, err, "%s is one tensor, which fills no buckets", first->text);
 	return lk_hint(err, "bucket the collectives of a list, or several collectives");
 }
 
@@ -57,7 +65,8 @@ static lk_status check_alike(const lc_program *p, const lc_directive *d, const u
 static lk_status check(const lc_program *p, const lc_directive *d, uint8_t *set, lk_arena *arena, lk_error *err) {
 	uint8_t *one = lc_new_set(p, arena);
 	if (!set || !one) return lk_oom(err);
-	for (int i = 0; i < d->name_count; i++) LK_TRY(mark(p, d, &d->names[i], one, set, err));
+	for (int i = 0; i < d->name_count; i++) LK_TRY(mark(p, &d->names[i], one, set, err));
+	LK_TRY(check_several(p, &d->names[0], set, err));
 	memset(one, 0, p->nodes.count);
 	LK_TRY(check_alike(p, d, set, one, err));
 	return lc_check_convex(p, set, d, err);

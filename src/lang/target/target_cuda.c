@@ -12,6 +12,7 @@ static const char *const runtime_files[] = {
 	"target/cuda_comm.h",
 	"target/cuda_math.h",
 	"target/cuda_ring.h",
+	"target/cuda_chunks.h",
 	"target/input.h",
 	"target/cuda_main.h",
 };

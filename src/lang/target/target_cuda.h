@@ -23,6 +23,8 @@ lk_status lc_cuda_map(lc_mpi *c, const lc_step *s);
 /* The same with its collectives inside, for ranks that reach each other's memory; and the choice at run time. */
 lk_status lc_cuda_ring(lc_mpi *c, const lc_step *s);
 lk_status lc_cuda_overlap(lc_mpi *c, const lc_step *s);
+/* Of an overlap's function, behind the fork of its streams: the way in chunks, if it can be cut. */
+void lc_cuda_chunks(lc_mpi *c, const lc_step *s);
 lk_status lc_cuda_any(lc_mpi *c, const lc_step *s);      /* by its kind */
 /* The values that kernels reach of other ranks. */
 bool lc_cuda_in_kernel(const lc_mpi *c, const lc_step *s);

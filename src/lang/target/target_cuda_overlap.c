@@ -3,8 +3,8 @@
  * A matmul whose result is reduce-scattered runs slice by slice: while rows of slice s + 1 are multiplied, slice s is
  * reduced to rank s, by ncclReduce; all slices make the reduce-scatter. An all-gather before a matmul likewise, by
  * ncclBroadcast. All ranks take the slices in the same order, as NCCL wants it. That needs slices whose elements lie
- * together, which is known when the program runs. All else runs whole: parts that do not wait for each other, side by
- * side.
+ * together, which is known when the program runs. Other chains run as pipelines of chunks (target_cuda_chunks.c). What
+ * neither can is done whole: parts that do not wait for each other, side by side.
  */
 #include "lang/target/target_cuda.h"
 
@@ -140,6 +140,7 @@ lk_status lc_cuda_overlap(lc_mpi *c, const lc_step *s) {
 	for (int i = 0; i < s->part_count; i++) LK_TRY(lc_cuda_any(c, &s->parts[i]));
 	fprintf(c->out, "static void %s(rt_run *run) {\n\trt_fork(run);\n", lc_mpi_function(c, s, name));
 	if (find_slices(c, s, &x)) LK_TRY(put_slices(c, s, &x));
+	lc_cuda_chunks(c, s);
 	for (int i = 0; i < s->part_count; i++) put_part(c, s, i);
 	fputs("\trt_join_streams(run);\n}\n\n", c->out);
 	return LK_OK;

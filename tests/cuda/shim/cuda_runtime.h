@@ -167,9 +167,11 @@ inline cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b)
 }
 
 /* ---- memory ---- */
+/* What was not written shows; the workspaces of products are large, and nobody reads them. */
+enum { LK_SHIM_FILLED = 1 << 16 };
 template <class T> cudaError_t cudaMalloc(T **p, size_t bytes) {
 	*p = (T *)malloc(bytes ? bytes : 1);
-	if (*p) memset((void *)*p, 0xA5, bytes); /* what was not written shows */
+	if (*p) memset((void *)*p, 0xA5, bytes < LK_SHIM_FILLED ? bytes : (size_t)LK_SHIM_FILLED);
 	return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 inline cudaError_t cudaFree(void *p) { free(p); return cudaSuccess; }
