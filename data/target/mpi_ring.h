@@ -73,7 +73,7 @@ typedef struct rt_ring {
 		void *slice;
 		size_t size;                      /* bytes of an element */
 	} hop;
-	void *self, *work;                    /* what the pass gets; what produce and arrive find here */
+	void *self;                           /* what the pass gets; produce and arrive find it here */
 	rt_ring_pool *pool;
 	/* counted */
 	int64_t sent, hop_sent;               /* bytes along the ring, and to another group */

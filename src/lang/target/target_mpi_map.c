@@ -234,13 +234,20 @@ static void put_places(lc_pass *pass) {
 	}
 }
 
+/* Whether a loop goes from .. to. */
+static bool is_ranged(const lc_pass *pass, int l) { return l == pass->cut_loop || (l == 0 && pass->ranged); }
+
 static void put_bounds(lc_pass *pass) {
 	char part[POINTER];
 	lc_mpi_part(pass->c, pass->step->space, part, sizeof part);
 	for (int l = 0; l < pass->loops.count; l++) {
-		if (l == 0 && pass->ranged) continue;
-		fprintf(pass->c->out, "\tconst int64_t n_%c = rt_product(%s, %d, %d);\n", variable(l), part, pass->loops.first[l],
-		        pass->loops.first[l + 1]);
+		int end = pass->loops.first[l + 1];
+		if (l == pass->cut_loop)
+			fprintf(pass->c->out, "\tconst int64_t trips = rt_product(%s, %d, %d);\n\tfrom *= trips, to *= trips;\n", part,
+			        pass->loops.first[l] + 1, end);
+		if (l == 0 && is_ranged(pass, l)) continue;
+		fprintf(pass->c->out, "\tconst int64_t n_%c = rt_product(%s, %d, %d);\n", variable(l), part, pass->loops.first[l], end);
+		if (l == pass->cut_loop) fprintf(pass->c->out, "\t(void)n_%c;\n", variable(l));
 	}
 }
 
@@ -510,7 +517,7 @@ static void end_blocks(lc_pass *pass, int depth) {
 static void put_inner(lc_pass *pass, int l, int depth) {
 	FILE *out = pass->c->out;
 	char v = variable(l);
-	bool ranged = l == 0 && pass->ranged, blocks = any_blocked(pass);
+	bool ranged = is_ranged(pass, l), blocks = any_blocked(pass);
 	int at = blocks ? begin_blocks(pass, v, ranged, depth) : depth;
 	if (independent(pass)) lc_put_tabs(at, out), fputs("RT_INDEPENDENT\n", out);
 	lc_put_tabs(at, out);
@@ -531,7 +538,7 @@ static void put_loop(lc_pass *pass, int l) {
 		return;
 	}
 	lc_put_tabs(l + 1, out);
-	if (l == 0 && pass->ranged) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);
+	if (is_ranged(pass, l)) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);
 	else fprintf(out, "for (int64_t %c = 0; %c < n_%c; %c++) {\n", v, v, v, v);
 	sums_at(pass, l + 1, l + 2, begin_sum);
 	put_loop(pass, l + 1);
@@ -571,7 +578,33 @@ static void put_inside(lc_pass *pass) {
 		if (outer_loops(pass, pass->results.at[i]) < 0 || carried(pass, pass->results.at[i])) end_sums(pass, pass->results.at[i]);
 }
 
-static lk_status put_function(lc_mpi *c, const lc_step *s, const char *head, bool ranged, bool arrives, int *outer) {
+/* What a function of a pass gets besides `run`. */
+typedef enum takes {
+	NOTHING,
+	ITEM,
+	TRIPS,    /* item, from, to: along dim `cut`, or of whole tensors */
+	ARRIVED,  /* of a ring: item, from, to of the outer loop, arrived, skip */
+} takes;
+
+static void put_head(FILE *out, const char *name, takes what) {
+	static const char *const rest[] = {
+		[NOTHING] = "", [ITEM] = ", int64_t item", [TRIPS] = ", int64_t item, int64_t from, int64_t to",
+		[ARRIVED] = ", int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip",
+	};
+	fprintf(out, "static void %s(rt_run *run%s) {\n", name, rest[what]);
+	if (what == ARRIVED) fputs("\t(void)item, (void)arrived, (void)skip;\n", out);
+	if (what == TRIPS) fputs("\t(void)item, (void)from, (void)to;\n", out);
+}
+
+static lk_status touch_places(lc_pass *pass) {
+	for (size_t i = 0; i < pass->places.count; i++) {
+		const lc_place *at = &pass->places.at[i];
+		if (at->kind != LC_PLACE_WHOLE) LK_TRY(lc_mpi_touch(pass->c, at->view >= 0 ? at->view : at->id));
+	}
+	return LK_OK;
+}
+
+static lk_status put_function(lc_mpi *c, const lc_step *s, const char *name, takes what, int cut) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(c, s, &pass);
 	if (status == LK_OK && pass.results.count > SUMS) {
@@ -579,32 +612,31 @@ static lk_status put_function(lc_mpi *c, const lc_step *s, const char *head, boo
 		status = lk_hint(c->err, "a pass holds up to %d", SUMS);
 	}
 	if (status == LK_OK) {
-		pass.ranged = ranged, pass.arrives = arrives;
-		if (outer) *outer = pass.loops.count ? pass.loops.first[1] : 0;
-		fprintf(c->out, "%s {\n", head);
-		if (arrives) fputs("\t(void)item, (void)arrived, (void)skip;\n", c->out);
+		pass.ranged = pass.arrives = what == ARRIVED;
+		if (cut >= 0) lc_pass_cut(&pass, cut);
+		put_head(c->out, name, what);
 		put_inside(&pass);
 		fputs("}\n\n", c->out);
-		for (size_t i = 0; i < pass.places.count && status == LK_OK; i++) {
-			const lc_place *at = &pass.places.at[i];
-			if (at->kind != LC_PLACE_WHOLE) status = lc_mpi_touch(c, at->view >= 0 ? at->view : at->id);
-		}
+		status = touch_places(&pass);
 	}
 	lc_pass_close(&pass);
 	return status;
 }
 
-lk_status lc_mpi_pass(lc_mpi *c, const lc_step *s, const char *name, int *outer) {
-	char head[2 * LC_IDENTIFIER];
-	snprintf(head, sizeof head, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to)", name);
-	return put_function(c, s, head, true, false, outer);
+lk_status lc_mpi_range(lc_mpi *c, const lc_step *s, const char *name, int cut) { return put_function(c, s, name, TRIPS, cut); }
+
+/* Sums that are complete inside of one trip; others are begun and stored once for a pass. */
+lk_status lc_mpi_cuts(lc_mpi *c, const lc_step *s, int cut, bool *can) {
+	lc_pass pass;
+	lk_status status = lc_pass_open(c, s, &pass);
+	*can = status == LK_OK && cut < node(&pass, s->space)->rank && node(&pass, s->space)->dim[cut] != 0;
+	if (*can) lc_pass_cut(&pass, cut);
+	for (size_t i = 0; i < pass.results.count && *can; i++) *can = outer_loops(&pass, pass.results.at[i]) > pass.cut_loop;
+	lc_pass_close(&pass);
+	return status;
 }
 
-lk_status lc_mpi_ring_pass(lc_mpi *c, const lc_step *s, const char *name) {
-	char head[3 * LC_IDENTIFIER];
-	snprintf(head, sizeof head, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip)", name);
-	return put_function(c, s, head, true, true, NULL);
-}
+lk_status lc_mpi_ring_pass(lc_mpi *c, const lc_step *s, const char *name) { return put_function(c, s, name, ARRIVED, -1); }
 
 lk_status lc_mpi_outer(lc_mpi *c, const lc_step *s, int *outer) {
 	lc_pass pass;
@@ -615,14 +647,11 @@ lk_status lc_mpi_outer(lc_mpi *c, const lc_step *s, int *outer) {
 }
 
 lk_status lc_mpi_map(lc_mpi *c, const lc_step *s) {
-	char name[LC_IDENTIFIER], head[2 * LC_IDENTIFIER + 64], space[LC_IDENTIFIER];
+	char name[LC_IDENTIFIER], each[LC_IDENTIFIER + 4], space[LC_IDENTIFIER];
 	lc_mpi_function(c, s, name);
-	if (s->list < 0) {
-		snprintf(head, sizeof head, "static void %s(rt_run *run)", name);
-		return put_function(c, s, head, false, false, NULL);
-	}
-	snprintf(head, sizeof head, "static void %s_of(rt_run *run, int64_t item)", name);
-	LK_TRY(put_function(c, s, head, false, false, NULL));
+	if (s->list < 0) return put_function(c, s, name, NOTHING, -1);
+	snprintf(each, sizeof each, "%s_of", name);
+	LK_TRY(put_function(c, s, each, ITEM, -1));
 	fprintf(c->out, "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); item++) %s_of(run, item);\n}\n\n",
 	        name, lc_mpi_number(c, s->space, space), name);
 	return LK_OK;
