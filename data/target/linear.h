@@ -203,7 +203,7 @@ RT_FUNCTION void rt_multiply(rt_run *run, rt_matrix a, rt_matrix b, rt_part *y, 
 }
 
 #ifndef RT_PANEL
-#define RT_PANEL 256 /* rows of a product that are made between two looks at the messages under way */
+#define RT_PANEL 512 /* rows of a product that are made between two looks at the messages under way */
 #endif
 
 RT_FUNCTION void rt_poke(const rt_run *run) {
@@ -212,7 +212,7 @@ RT_FUNCTION void rt_poke(const rt_run *run) {
 
 /* As rt_multiply, with looks at the messages. */
 RT_FUNCTION void rt_multiply_poking(rt_run *run, rt_matrix a, rt_matrix b, rt_part *y, int64_t y_at, int64_t m, int64_t n, int64_t k) {
-	int64_t panel = !run->poke ? m : k / 4 > RT_PANEL ? k / 4 : RT_PANEL;
+	int64_t panel = run->poke ? RT_PANEL : m;
 	for (int64_t i = 0, rows; i < m; i += rows) {
 		rows = m - i < panel + panel / 2 ? m - i : panel;
 		rt_multiply(run, rt_from(a, i, 0), b, y, y_at + i * y->extent[y->rank - 1], rows, n, k);

@@ -2,15 +2,12 @@
 
 enum { RT_PANELS = 8 };
 
-/* Rows of a panel: the longer the sums, the less there is to send beside them, and the fewer panels hide it. */
-RT_FUNCTION int64_t rt_panel_rows(const rt_part *a) {
-	int64_t k = a->extent[a->rank - 1];
-	return k / 4 > RT_PANEL ? k / 4 : RT_PANEL;
-}
-
-/* How many panels a chunk of `rows` rows of a product with `a` on the left is made in. */
-RT_FUNCTION int64_t rt_panels(const rt_part *a, int64_t rows, int64_t ranks) {
-	int64_t panels = rows / ranks / rt_panel_rows(a);
+/* How many panels a chunk of `rows / ranks` rows of a product is made in. */
+RT_FUNCTION int64_t rt_panels(int64_t rows, int64_t ranks) {
+#ifdef SUBS
+	(void)rows, (void)ranks; return SUBS;
+#endif
+	int64_t panels = rows / ranks / RT_PANEL;
 	return panels < 2 ? 2 : panels > RT_PANELS ? RT_PANELS : panels;
 }
 

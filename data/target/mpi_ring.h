@@ -5,8 +5,8 @@
  * where the pass follows in the same loop. What the pass wrote goes round next, while later subs are summed. Several
  * tensors can be joined: their slices c make one chunk, without a copy where a sub lies in one piece.
  *
- * No rank waits for a later message than its neighbours have reached, for all go by (sub, step) in order; two buffers
- * would do. All requests are in one array: NULL means over.
+ * No rank waits for a later message than its neighbours have reached, for all go by (sub, step), or (step, sub), in order;
+ * two buffers would do for the one. All requests are in one array: NULL means over.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,7 +62,7 @@ typedef struct rt_ring {
 	/* The pass over a piece of this rank's slice, in ascending order; once also over one without an element. May be NULL:
 	 * gathers alone. */
 	void (*last)(void *self, const void *arrived, const rt_ring_piece *piece);
-	void (*produce)(struct rt_ring *ring, int64_t sub, int chunk); /* makes this rank's summand; may be NULL */
+	void (*produce)(struct rt_ring *ring, int64_t sub, int64_t subs, int chunk); /* makes this rank's summands; may be NULL */
 	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
 	/* Between groups of ranks: subs that the pass has finished go on to a rank of another group (to >= 0), or what is
 	 * gathered comes from there (from >= 0). `slice` is this rank's slice in memory of its own. One tensor alone. */
@@ -80,6 +80,7 @@ typedef struct rt_ring {
 	/* its own */
 	int rank, ranks, groups, slots, requests;
 	bool far;                             /* some ranks of comm share no memory */
+	bool by_steps;                        /* messages of the reduce-scatter go step by step, else sub by sub */
 	int pieces;                           /* requests of a message */
 	int64_t piece, hop_piece;             /* bytes of each */
 	int64_t total, steps;                 /* subs of all groups; messages of a stage: total * (ranks - 1) */
@@ -89,6 +90,7 @@ typedef struct rt_ring {
 	bool joined;                          /* some sub lies in several pieces */
 	char *sums, *packs, *own, *landed;    /* [slots] subs; own, landed: [gathers][slots] */
 	MPI_Request *request;
+	int *over;                            /* [requests] which have ended */
 	int64_t led, posted, head, finished, made, used, hopped; /* how far: first sends, receives, sums, passes, callbacks */
 	int64_t gather_posted[RT_RING_GATHERS], gather_head[RT_RING_GATHERS];
 } rt_ring;
@@ -139,6 +141,14 @@ RT_RING_FN rt_ring_path rt_ring_walk(const rt_ring *ring, int64_t sub, int chunk
 	rt_ring_path walk = {.item = ring->first[group], .chunk = chunk, .end = ring->first[group + 1]};
 	walk.final = sub + 1 == ring->sub_of[group + 1];
 	walk.left = rt_ring_range(ring, sub, chunk, &walk.skip);
+	return walk;
+}
+
+/* The same for `subs` subs from one on, of one group. */
+RT_RING_FN rt_ring_path rt_ring_walk_on(const rt_ring *ring, int64_t sub, int64_t subs, int chunk) {
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	int64_t from, count = rt_ring_range(ring, sub + subs - 1, chunk, &from);
+	walk.left = from + count - walk.skip;
 	return walk;
 }
 
@@ -294,11 +304,14 @@ RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	rt_ring_tables(ring);
 	ring->slots = 2 * (ring->ranks - 1);
 	if (ring->slots < 4) ring->slots = 4;
+	ring->by_steps = ring->produce && ring->groups == 1 && ring->total + 2 <= 32;
+	if (ring->by_steps && ring->slots < ring->total + 2) ring->slots = (int)ring->total + 2;
 	if (ring->slots > 32) ring->slots = 32;
 	ring->far = rt_ring_far(ring->comm);
 	rt_ring_pieces(ring);
 	ring->requests = ring->slots * (4 + 3 * ring->gathers) * ring->pieces;
 	ring->request = rt_ring_memory((size_t)ring->requests, sizeof *ring->request);
+	ring->over = rt_ring_memory((size_t)ring->requests, sizeof *ring->over);
 	for (int i = 0; i < ring->requests; i++) ring->request[i] = MPI_REQUEST_NULL;
 	rt_ring_buffers(ring);
 	if (ring->part_size && ring->ranks == 1)
@@ -312,6 +325,7 @@ RT_RING_FN void rt_ring_close(rt_ring *ring) {
 	free(ring->sub_of);
 	free(ring->length);
 	free(ring->request);
+	free(ring->over);
 }
 
 /* ---- messages ---- */
@@ -391,9 +405,19 @@ RT_RING_FN char *rt_ring_slot(const rt_ring *ring, char *base, int gather, int64
 
 /* ---- the reduce-scatter ---- */
 
-/* This rank's summand of a chunk is there. They are made in the order in which they leave: chunk r-1, r-2, ..., r. */
+/* The sub of message i of the reduce-scatter, and the step of its way round. Sub by sub, so that what a pass has finished
+ * can go round early; but where summands are made beside the messages, step by step, as they are made. A buffer is then
+ * used again for a later sub of the next step: there are more of them than subs. */
+RT_RING_FN int64_t rt_ring_order(const rt_ring *ring, int64_t i, int64_t *step) {
+	if (ring->by_steps) return *step = i / ring->total, i % ring->total;
+	return *step = i % (ring->ranks - 1), i / (ring->ranks - 1);
+}
+
+/* This rank's summand of a chunk is there. They are made in the order in which they leave, chunk r-1, r-2, ..., r: what
+ * others wait for is under way while this rank's own chunk is made, which nobody waits for. */
 RT_RING_FN bool rt_ring_made(const rt_ring *ring, int64_t sub, int chunk) {
-	return !ring->produce || sub * ring->ranks + rt_ring_turn(ring, ring->rank - 1 - chunk) < ring->made;
+	int64_t turn = rt_ring_turn(ring, ring->rank - 1 - chunk);
+	return !ring->produce || (ring->by_steps ? turn * ring->total + sub : sub * ring->ranks + turn) < ring->made;
 }
 
 /* The first message of a sub's way round. */
@@ -409,9 +433,9 @@ RT_RING_FN bool rt_ring_lead(rt_ring *ring) {
 }
 
 RT_RING_FN bool rt_ring_listen(rt_ring *ring) {
-	int64_t i = ring->posted, step = i % (ring->ranks - 1);
+	int64_t i = ring->posted, step, from;
 	if (i >= ring->steps || i >= ring->head + ring->slots || !rt_ring_free(ring, RT_RING_ON, i)) return false;
-	int64_t from, count = rt_ring_range(ring, i / (ring->ranks - 1), rt_ring_turn(ring, ring->rank - step - 2), &from);
+	int64_t u = rt_ring_order(ring, i, &step), count = rt_ring_range(ring, u, rt_ring_turn(ring, ring->rank - step - 2), &from);
 	rt_ring_irecv(ring, rt_ring_slot(ring, ring->sums, -1, i), count * (int64_t)ring->part_size, 0, step,
 		rt_ring_request(ring, RT_RING_TAKE, i));
 	ring->posted++;
@@ -482,7 +506,7 @@ RT_RING_FN void rt_ring_join(rt_ring *ring, char *sums, int64_t sub, int chunk) 
 RT_RING_FN bool rt_ring_sum(rt_ring *ring) {
 	int64_t i = ring->head, steps = ring->ranks - 1;
 	if (i >= ring->posted || !rt_ring_free(ring, RT_RING_TAKE, i)) return false;
-	int64_t u = i / steps, step = i % steps, from;
+	int64_t step, from, u = rt_ring_order(ring, i, &step);
 	int chunk = rt_ring_turn(ring, ring->rank - step - 2);
 	char *sums = rt_ring_slot(ring, ring->sums, -1, i);
 	if (!rt_ring_made(ring, u, chunk)) return false;
@@ -563,11 +587,11 @@ RT_RING_FN bool rt_ring_try(rt_ring *ring) {
 
 /* Called by whoever computes in between: most MPI libraries move messages only inside calls. */
 RT_RING_FN void rt_ring_poke(rt_ring *ring) {
-	int index, flag;
+	int over;
 	do {
 		while (rt_ring_try(ring)) {}
-		MPI_Testany(ring->requests, ring->request, &index, &flag, MPI_STATUS_IGNORE);
-	} while (flag && index != MPI_UNDEFINED);
+		MPI_Testsome(ring->requests, ring->request, &over, ring->over, MPI_STATUSES_IGNORE);
+	} while (over > 0); /* not MPI_UNDEFINED, which is negative: nothing is under way */
 }
 
 RT_RING_FN bool rt_ring_over(const rt_ring *ring) {
@@ -583,8 +607,12 @@ RT_RING_FN bool rt_ring_over(const rt_ring *ring) {
 RT_RING_FN bool rt_ring_work(rt_ring *ring) {
 	int64_t ranks = ring->ranks;
 	if (ring->produce && ring->made < ring->total * ranks) {
-		ring->produce(ring, ring->made / ranks, rt_ring_turn(ring, ring->rank - 1 - ring->made % ranks));
-		ring->made++;
+		int64_t sub = ring->by_steps ? ring->made % ring->total : ring->made / ranks;
+		int64_t turn = ring->by_steps ? ring->made / ring->total : ring->made % ranks;
+		/* Nobody waits for this rank's own chunk: it is made in as few pieces as may be. */
+		int64_t subs = ring->by_steps && turn == ranks - 1 ? ring->total : 1;
+		ring->produce(ring, sub, subs, rt_ring_turn(ring, ring->rank - 1 - turn));
+		ring->made += subs;
 		return true;
 	}
 	if (!ring->arrive || ring->used >= ring->total * ranks) return false;
@@ -608,8 +636,8 @@ RT_RING_FN void rt_ring_run(rt_ring *ring) {
 			rt_ring_poke(ring);
 			continue;
 		}
-		int index;
-		MPI_Waitany(ring->requests, ring->request, &index, MPI_STATUS_IGNORE);
+		int over;
+		MPI_Waitsome(ring->requests, ring->request, &over, ring->over, MPI_STATUSES_IGNORE);
 	}
 	MPI_Waitall(ring->requests, ring->request, MPI_STATUSES_IGNORE);
 	rt_ring_close(ring);

@@ -35,7 +35,7 @@ held=0
 hold() {
 	local ranks sizes schedule
 	"$program" compile emit "$1" --program "$2" --out "$work/p.c"
-	mpicc $flags -o "$work/p" "$work/p.c" -lm
+	mpicc ${as:-$flags} -o "$work/p" "$work/p.c" -lm
 	for ranks in "$@"; do
 		[[ $ranks =~ ^[0-9]+$ ]] || continue
 		sizes=${3//@/$ranks}
@@ -60,5 +60,18 @@ hold $programs batches tp=@,E=5,M=9,K=4,N=6 "$@"
 hold $programs columns tp=@,M=70,K=23,N=31 "$@"
 groups=2 hold $programs handover pp=2,tp=@,B=3,S=50,H=12 1 2
 hold $programs turns tp=@,M=12,K=8 "$@"
+
+# Overlaps of other kinds, with chunks of a few elements. Without optimization: they are compiled sooner than they run.
+programs=tests/lang/flows.lk
+as="${flags/-O1/-O0} -DRT_FLOW_BYTES=16 -DRT_PANEL=2"
+hold $programs experts ep=@,E=7,C=23,H=5,F=6 "$@"
+hold $programs right tp=@,M=11,K=13,N=17 "$@"
+hold $programs turned tp=@,M=13,K=9,N=11 "$@"
+hold $programs reduced tp=@,A=3,M=11,K=7,N=9 "$@"
+hold $programs round cp=@,T=23,D=5 "$@"
+hold $programs tensors dp=@,N=3:170:1:50 "$@"
+hold $programs side dp=@,M=13,K=7 "$@"
+groups=2 hold $programs hand pp=2,tp=@,k=0,B=3,S=11,H=5 1 2
+as="$as -DRT_RING_FAR -DRT_RING_EAGER=10" hold $programs experts ep=@,E=7,C=23,H=5,F=6 3
 echo "lang-ring: $((held - failed)) passed, $failed failed, 0 skipped"
 [ $failed = 0 ]

@@ -31,12 +31,14 @@ static bool is_of(const lc_mpi *c, int operand, int id) { return lc_mpi_root(c, 
 /* ---- a matmul and what takes its rows ---- */
 
 /* Either the function that makes rows of a sub for the ring, or that which uses what came. */
-static void put_rows(lc_mpi *c, int matmul, int rows_of, const char *name) {
+static void put_rows(lc_mpi *c, int matmul, int rows_of, bool makes, const char *name) {
 	const lc_node *n = node(c, matmul), *x = node(c, rows_of);
 	char a[POINTER], y[POINTER], width[POINTER];
 	lc_mpi_part(c, n->in[0], a, sizeof a), lc_mpi_part(c, matmul, y, sizeof y), lc_mpi_part(c, rows_of, width, sizeof width);
-	fprintf(c->out, "static void %s(rt_ring *ring, int64_t sub, int chunk) {\n\trt_run *run = ring->self;\n", name);
-	fputs("\trt_ring_path path = rt_ring_walk(ring, sub, chunk);\n\trt_ring_piece piece;\n", c->out);
+	fprintf(c->out, "static void %s(rt_ring *ring, int64_t sub, %sint chunk) {\n\trt_run *run = ring->self;\n", name,
+	        makes ? "int64_t subs, " : "");
+	fprintf(c->out, "\trt_ring_path path = rt_ring_walk_on(ring, sub, %s, chunk);\n", makes ? "subs" : "1");
+	fputs("\trt_ring_piece piece;\n", c->out);
 	fprintf(c->out, "\tconst int64_t row = (%s)->extent[%d];\n", width, x->rank - 1);
 	fputs("\twhile (rt_ring_next(ring, &path, &piece))\n", c->out);
 	fprintf(c->out, "\t\trt_matmul_rows(run, ring, %s, &run->ready[0], %s, %s, piece.at / row, piece.count / row);\n}\n\n", a,
@@ -72,11 +74,11 @@ static lk_status put_scattered(lc_mpi *c, const lc_step *s, bool *done) {
 	int matmul = first->values.at[0];
 	if (ring.scatter < 0 || !is_of(c, node(c, ring.scatter)->in[0], matmul) || !cut_by_rows(c, matmul, ring.d)) return LK_OK;
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(c, s, name));
-	ring.produce = work, ring.rows_of = matmul, ring.left = node(c, matmul)->in[0], ring.chunks = s->chunks;
+	ring.produce = work, ring.rows_of = matmul, ring.chunks = s->chunks;
 	if (ring.pass && !lc_ring_fits(c, &ring, &why)) return LK_OK;
 	strcat(name, "_ring");
 	snprintf(pass, sizeof pass, "%s_pass", name);
-	put_rows(c, matmul, matmul, work);
+	put_rows(c, matmul, matmul, true, work);
 	if (ring.pass) LK_TRY(lc_mpi_ring_pass(c, second, pass));
 	LK_TRY(lc_ring_write(c, &ring, name));
 	put_around(c, s, matmul, name);
@@ -94,9 +96,9 @@ static lk_status put_gathered(lc_mpi *c, const lc_step *s, bool *done) {
 	if (taken->layout[g->axis].turn != 0) return LK_OK;
 	lc_ring ring = {.scatter = -1, .sends = -1, .gather = {gather}, .gathers = 1, .axis = g->axis, .d = g->d, .chunks = s->chunks};
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(c, s, name));
-	ring.arrive = work, ring.rows_of = ring.left = gather;
+	ring.arrive = work, ring.rows_of = gather;
 	strcat(name, "_ring");
-	put_rows(c, matmul, gather, work);
+	put_rows(c, matmul, gather, false, work);
 	LK_TRY(lc_ring_write(c, &ring, name));
 	put_around(c, s, matmul, name);
 	*done = true;
