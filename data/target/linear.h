@@ -203,7 +203,7 @@ RT_FUNCTION void rt_multiply(rt_run *run, rt_matrix a, rt_matrix b, rt_part *y, 
 }
 
 #ifndef RT_PANEL
-#define RT_PANEL 512 /* rows of a product that are made between two looks at the messages under way */
+#define RT_PANEL 512 /* rows of a product between two looks at the messages under way: with fewer it takes longer */
 #endif
 
 RT_FUNCTION void rt_poke(const rt_run *run) {

@@ -9,8 +9,11 @@
  * piece of what the rank holds; of a list, tensors.
  */
 enum { RT_FLOW_PARTS = 32, RT_FLOW_LAG = 2, RT_FLOW_SLOTS = 4, RT_FLOW_CHUNKS = 8 };
+#ifndef RT_FLOW_ROWS
+#define RT_FLOW_ROWS 256 /* of a product that is made in chunks, where a schedule leaves their number open; see rt_panel_rows */
+#endif
 #ifndef RT_FLOW_BYTES
-#define RT_FLOW_BYTES (64 << 10) /* of a chunk at least, where a schedule leaves their number open */
+#define RT_FLOW_BYTES (64 << 10) /* of such a chunk at least */
 #endif
 
 typedef enum rt_move {
@@ -443,8 +446,8 @@ RT_FUNCTION int64_t rt_flow_chunks(const rt_flow *flow) {
 		if (p->by != RT_CUT || p->move == RT_NO_MOVE) continue;
 		const rt_part *x = &flow->run->part[p->to][0];
 		int64_t bytes = rt_whole_product(x, 0, x->rank) * rt_bytes[x->format] / flow->run->mesh.ranks[p->how.axis];
-		int64_t rows = p->cut < x->rank - 2 ? chunks * RT_PANEL : x->whole[p->cut];
-		int64_t most = rows / RT_PANEL < bytes / RT_FLOW_BYTES ? rows / RT_PANEL : bytes / RT_FLOW_BYTES;
+		int64_t rows = p->cut < x->rank - 2 ? chunks * RT_FLOW_ROWS : x->whole[p->cut];
+		int64_t most = rows / RT_FLOW_ROWS < bytes / RT_FLOW_BYTES ? rows / RT_FLOW_ROWS : bytes / RT_FLOW_BYTES;
 		if (x->whole[p->cut] < most) most = x->whole[p->cut];
 		if (most < chunks) chunks = most;
 	}

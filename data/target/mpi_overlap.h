@@ -2,12 +2,17 @@
 
 enum { RT_PANELS = 8 };
 
-/* How many panels a chunk of `rows / ranks` rows of a product is made in. */
-RT_FUNCTION int64_t rt_panels(int64_t rows, int64_t ranks) {
-#ifdef SUBS
-	(void)rows, (void)ranks; return SUBS;
-#endif
-	int64_t panels = rows / ranks / RT_PANEL;
+/* Rows of a product that are made before their message leaves: the longer the sums, the less there is to send beside
+ * them, and the fewer panels hide it. A product of few rows packs the right matrix anew for little work: with 128 rows
+ * that costs 14 to 22 %, with 256 4 to 11 %, with 512 up to 5 %. Panels of columns cost more than those of rows. */
+RT_FUNCTION int64_t rt_panel_rows(const rt_part *a) {
+	int64_t k = a->extent[a->rank - 1];
+	return k / 4 > 256 ? k / 4 : 256;
+}
+
+/* How many of them a chunk of the product's rows is made in. */
+RT_FUNCTION int64_t rt_panels(const rt_part *a, int64_t rows, int64_t ranks) {
+	int64_t panels = rows / ranks / rt_panel_rows(a);
 	return panels < 2 ? 2 : panels > RT_PANELS ? RT_PANELS : panels;
 }
 

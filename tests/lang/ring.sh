@@ -63,7 +63,7 @@ hold $programs turns tp=@,M=12,K=8 "$@"
 
 # Overlaps of other kinds, with chunks of a few elements. Without optimization: they are compiled sooner than they run.
 programs=tests/lang/flows.lk
-as="${flags/-O1/-O0} -DRT_FLOW_BYTES=16 -DRT_PANEL=2"
+as="${flags/-O1/-O0} -DRT_FLOW_BYTES=16 -DRT_FLOW_ROWS=2 -DRT_PANEL=2"
 hold $programs experts ep=@,E=7,C=23,H=5,F=6 "$@"
 hold $programs right tp=@,M=11,K=13,N=17 "$@"
 hold $programs turned tp=@,M=13,K=9,N=11 "$@"

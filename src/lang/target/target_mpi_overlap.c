@@ -74,7 +74,7 @@ static lk_status put_scattered(lc_mpi *c, const lc_step *s, bool *done) {
 	int matmul = first->values.at[0];
 	if (ring.scatter < 0 || !is_of(c, node(c, ring.scatter)->in[0], matmul) || !cut_by_rows(c, matmul, ring.d)) return LK_OK;
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(c, s, name));
-	ring.produce = work, ring.rows_of = matmul, ring.chunks = s->chunks;
+	ring.produce = work, ring.rows_of = matmul, ring.left = node(c, matmul)->in[0], ring.chunks = s->chunks;
 	if (ring.pass && !lc_ring_fits(c, &ring, &why)) return LK_OK;
 	strcat(name, "_ring");
 	snprintf(pass, sizeof pass, "%s_pass", name);
@@ -96,7 +96,7 @@ static lk_status put_gathered(lc_mpi *c, const lc_step *s, bool *done) {
 	if (taken->layout[g->axis].turn != 0) return LK_OK;
 	lc_ring ring = {.scatter = -1, .sends = -1, .gather = {gather}, .gathers = 1, .axis = g->axis, .d = g->d, .chunks = s->chunks};
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(c, s, name));
-	ring.arrive = work, ring.rows_of = gather;
+	ring.arrive = work, ring.rows_of = ring.left = gather;
 	strcat(name, "_ring");
 	put_rows(c, matmul, gather, false, work);
 	LK_TRY(lc_ring_write(c, &ring, name));

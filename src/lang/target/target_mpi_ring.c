@@ -196,7 +196,7 @@ static void put_hop(const lc_mpi *c, const lc_ring *ring) {
 
 static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	int whole = ring->scatter >= 0 ? node(c, ring->scatter)->in[0] : ring->gather[0];
-	char number[LC_IDENTIFIER];
+	char number[LC_IDENTIFIER], left[LC_IDENTIFIER];
 	bool lasts = ring->pass || ring->scatter >= 0;
 	for (int i = 0; i < ring->gathers; i++) lasts |= kept(c, ring->gather[i]);
 	bool beside = ring->produce || ring->arrive;
@@ -212,8 +212,8 @@ static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	if (beside && ring->chunks)
 		fprintf(c->out, "\t\t.subs = (INT64_C(%lld) + run->mesh.ranks[%d] - 1) / run->mesh.ranks[%d],\n", (long long)ring->chunks, ring->axis, ring->axis);
 	else if (beside)
-		fprintf(c->out, "\t\t.subs = rt_panels(rt_product(run->part[%s], 0, %d), run->mesh.ranks[%d]),\n",
-		        lc_mpi_number(c, ring->rows_of, number), node(c, ring->rows_of)->rank - 1, ring->axis);
+		fprintf(c->out, "\t\t.subs = rt_panels(run->part[%s], rt_product(run->part[%s], 0, %d), run->mesh.ranks[%d]),\n",
+		        lc_mpi_number(c, ring->left, left), lc_mpi_number(c, ring->rows_of, number), node(c, ring->rows_of)->rank - 1, ring->axis);
 	if (ring->sends >= 0) put_hop(c, ring);
 	if (ring->scatter >= 0) fprintf(c->out, "\t\t.add = %s_add,\n", name);
 	if (lasts) fprintf(c->out, "\t\t.last = %s_last,\n", name);
