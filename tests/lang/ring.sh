@@ -16,18 +16,18 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=se
 # MPI libraries keep memory until the end of the process: leaks are not looked for.
 export ASAN_OPTIONS=detect_leaks=0
 run="mpirun --oversubscribe --bind-to none"
-flags='-std=c11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Werror -Wno-format-truncation'
+flags='-std=c11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Wshadow -Werror -Wno-format-truncation'
 failed=0
 bad() {
 	echo "FAILED: $*"
 	failed=$((failed + 1))
 }
 
-mpicc $flags -Wshadow -D_GNU_SOURCE -o "$work/ring" tests/lang/ring.c
+mpicc $flags -D_GNU_SOURCE -o "$work/ring" tests/lang/ring.c
 for ranks in "$@"; do
 	timeout 120 $run -np "$ranks" "$work/ring" 100 "$ranks" || bad "ring on $ranks ranks"
 done
-mpicc $flags -Wshadow -D_GNU_SOURCE -DRT_RING_FAR -DRT_RING_EAGER=100 -o "$work/far" tests/lang/ring.c
+mpicc $flags -D_GNU_SOURCE -DRT_RING_FAR -DRT_RING_EAGER=100 -o "$work/far" tests/lang/ring.c
 timeout 120 $run -np 3 "$work/far" 100 7 || bad "ring between hosts"
 
 # FILE PROGRAM SIZES: all schedules; @ stands for the ranks.
