@@ -38,6 +38,17 @@ struct rt_schedule {
 
 enum { RT_READY = 4, RT_SCRATCHES = 4 + RT_READY, RT_SUMS = 64 };
 
+/* Two ways to run an overlap: beside each other, or one after the other. Which is faster depends on the network and on
+ * what computes; it is tried in the first runs. */
+#ifndef RT_FIRST_WAY
+#define RT_FIRST_WAY 0
+#endif
+enum { RT_BESIDE, RT_AFTER, RT_WAYS, RT_TRIALS = 3, RT_CHOICES = 16 };
+typedef struct rt_choice {
+	double best[RT_WAYS];
+	int runs;
+} rt_choice;
+
 /* Memory that grows as it is asked for. */
 typedef struct rt_room {
 	void *at;
@@ -56,6 +67,7 @@ struct rt_run {
 	size_t room[RT_SCRATCHES];
 	void *sum[RT_SUMS];     /* of reductions, while a pass runs */
 	int64_t sums[RT_SUMS];
+	rt_choice choice[RT_CHOICES]; /* of overlaps */
 	rt_room *rooms;         /* of messages under way: rt_room_at */
 	int room_count;
 	rt_part ready[RT_READY]; /* rt_make_ready */
@@ -141,6 +153,18 @@ RT_FUNCTION void *rt_room_at(rt_run *run, int which, size_t bytes) {
 		if (!room->at) rt_abort(run, "memory is out");
 	}
 	return room->at;
+}
+
+/* The way that a run goes; each is tried in turn. */
+RT_FUNCTION int rt_way_of(const rt_choice *c) {
+	if (c->runs < RT_WAYS * RT_TRIALS) return (c->runs + RT_FIRST_WAY) % RT_WAYS;
+	return c->best[RT_AFTER] < c->best[RT_BESIDE] ? RT_AFTER : RT_BESIDE;
+}
+
+RT_FUNCTION void rt_took(rt_choice *c, int way, double seconds) {
+	if (c->runs >= RT_WAYS * RT_TRIALS) return;
+	if (c->runs < RT_WAYS || seconds < c->best[way]) c->best[way] = seconds;
+	c->runs++;
 }
 
 /* Sums of 8 bytes each; they last over the calls of one pass. */

@@ -53,6 +53,7 @@ typedef struct rt_flow {
 	int axis;               /* over which some hold slices of the dim that is cut, and others all; -1 none */
 	int list;               /* whose tensors chunks are; -1 */
 	int64_t chunks;         /* 0: by sizes */
+	rt_choice *choice;      /* whether to go by chunks, or all at once; NULL: by chunks */
 	int64_t bucket;         /* bytes of a list's tensors that are a chunk; 0: one tensor */
 	/* its own */
 	int64_t *first;         /* [chunks + 1] tensors of a list */
@@ -489,8 +490,19 @@ RT_FUNCTION int64_t rt_flow_open(rt_flow *flow) {
 	return end;
 }
 
+/* Times of the slowest rank, for all must go the same way. */
+RT_FUNCTION void rt_flow_took(rt_flow *flow, int way, double seconds) {
+	if (!flow->choice || flow->choice->runs >= RT_WAYS * RT_TRIALS) return;
+	double longest;
+	MPI_Allreduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, flow->run->mesh.all);
+	rt_took(flow->choice, way, longest);
+}
+
 RT_FUNCTION void rt_flow_run(rt_flow *flow) {
 	rt_run *run = flow->run;
+	const double begun = MPI_Wtime();
+	const int way = flow->choice ? rt_way_of(flow->choice) : RT_BESIDE;
+	if (way == RT_AFTER) flow->chunks = 1;
 	int64_t end = rt_flow_open(flow);
 	run->poke = rt_flow_poke, run->poked = flow;
 	for (int64_t t = 0; t < end; t++)
@@ -501,4 +513,5 @@ RT_FUNCTION void rt_flow_run(rt_flow *flow) {
 		for (int i = 0; i < RT_FLOW_SLOTS; i++) free(flow->state[p].slot[i].request);
 	}
 	free(flow->first);
+	rt_flow_took(flow, way, MPI_Wtime() - begun);
 }

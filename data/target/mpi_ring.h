@@ -64,6 +64,7 @@ typedef struct rt_ring {
 	void (*last)(void *self, const void *arrived, const rt_ring_piece *piece);
 	void (*produce)(struct rt_ring *ring, int64_t sub, int64_t subs, int chunk); /* makes this rank's summands; may be NULL */
 	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
+	bool after;                           /* summands are there already, what is gathered is used later: messages alone */
 	/* Between groups of ranks: subs that the pass has finished go on to a rank of another group (to >= 0), or what is
 	 * gathered comes from there (from >= 0). `slice` is this rank's slice in memory of its own. One tensor alone. */
 	struct {
@@ -417,7 +418,7 @@ RT_RING_FN int64_t rt_ring_order(const rt_ring *ring, int64_t i, int64_t *step) 
  * others wait for is under way while this rank's own chunk is made, which nobody waits for. */
 RT_RING_FN bool rt_ring_made(const rt_ring *ring, int64_t sub, int chunk) {
 	int64_t turn = rt_ring_turn(ring, ring->rank - 1 - chunk);
-	return !ring->produce || (ring->by_steps ? turn * ring->total + sub : sub * ring->ranks + turn) < ring->made;
+	return !ring->produce || ring->after || (ring->by_steps ? turn * ring->total + sub : sub * ring->ranks + turn) < ring->made;
 }
 
 /* The first message of a sub's way round. */
@@ -599,6 +600,7 @@ RT_RING_FN bool rt_ring_over(const rt_ring *ring) {
 	if (ring->part_size && ring->ranks > 1 && (ring->led < ring->total || ring->head < ring->steps)) return false;
 	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
 		if (ring->gather_head[j] < ring->steps) return false;
+	if (ring->after) return true;
 	if (ring->arrive && ring->used < ring->total * ring->ranks) return false;
 	return !ring->produce || ring->made >= ring->total * ring->ranks;
 }
@@ -606,6 +608,7 @@ RT_RING_FN bool rt_ring_over(const rt_ring *ring) {
 /* The next piece of computing beside the messages, if there is one: a summand to be made, or a chunk that has come. */
 RT_RING_FN bool rt_ring_work(rt_ring *ring) {
 	int64_t ranks = ring->ranks;
+	if (ring->after) return false;
 	if (ring->produce && ring->made < ring->total * ranks) {
 		int64_t sub = ring->by_steps ? ring->made % ring->total : ring->made / ranks;
 		int64_t turn = ring->by_steps ? ring->made / ring->total : ring->made % ranks;

@@ -72,6 +72,10 @@ hold $programs round cp=@,T=23,D=5 "$@"
 hold $programs tensors dp=@,N=3:170:1:50 "$@"
 hold $programs side dp=@,M=13,K=7 "$@"
 groups=2 hold $programs hand pp=2,tp=@,k=0,B=3,S=11,H=5 1 2
-as="$as -DRT_RING_FAR -DRT_RING_EAGER=10" hold $programs experts ep=@,E=7,C=23,H=5,F=6 3
+as="$as -DRT_FIRST_WAY=1"
+hold $programs turned tp=@,M=13,K=9,N=11 3
+hold tests/lang/rings.lk rows tp=@,M=70,K=23,N=31 3
+hold tests/lang/rings.lk columns tp=@,M=70,K=23,N=31 3
+as="${as/-DRT_FIRST_WAY=1} -DRT_RING_FAR -DRT_RING_EAGER=10" hold $programs experts ep=@,E=7,C=23,H=5,F=6 3
 echo "lang-ring: $((held - failed)) passed, $failed failed, 0 skipped"
 [ $failed = 0 ]

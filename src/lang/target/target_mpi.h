@@ -30,6 +30,7 @@ typedef struct lc_mpi {
 	bool *part;      /* [values] has a part of its own, perhaps without memory */
 	LK_VEC(int) touched; /* values that passes read or write, for the count of bytes */
 	LK_VEC(const char *) indices; /* of groups, as numbered in the source */
+	int choices;     /* overlaps that are tried in two ways */
 	lk_arena arena;
 	lk_error *err;
 } lc_mpi;

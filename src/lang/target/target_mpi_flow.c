@@ -7,7 +7,7 @@
  */
 #include "lang/target/target_mpi.h"
 
-enum { PARTS = 32, READY = 4 }; /* RT_FLOW_PARTS, RT_READY */
+enum { PARTS = 32, READY = 4, CHOICES = 16 }; /* RT_FLOW_PARTS, RT_READY, RT_CHOICES */
 
 typedef enum by { WHOLE, CUT, EACH } by;
 
@@ -214,6 +214,12 @@ static lk_status each_part(flow *f, bool rows) {
 	return status;
 }
 
+static bool cut_any(const flow *f) {
+	for (int i = 0; i < f->count; i++)
+		if (f->parts[i].by == CUT) return true;
+	return false;
+}
+
 static lk_status put_flow(flow *f) {
 	FILE *out = f->c->out;
 	char name[LC_IDENTIFIER], right[160];
@@ -224,6 +230,7 @@ static lk_status put_flow(flow *f) {
 	fprintf(out, ".parts = %d, .axis = %d, .list = %d", f->count, f->axis, f->list);
 	if (f->step->chunks) fprintf(out, ", .chunks = INT64_C(%lld)", (long long)f->step->chunks);
 	if (f->bucket) fprintf(out, ", .bucket = INT64_C(%lld)", (long long)f->bucket);
+	if (cut_any(f) && f->c->choices < CHOICES) fprintf(out, ", .choice = &run->choice[%d]", f->c->choices++);
 	fputs("};\n", out);
 	for (int i = 0; i < f->count; i++) {
 		if (f->parts[i].ready < 0) continue;

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { POINTER = 160 };
+enum { POINTER = 160, CHOICES = 16 /* RT_CHOICES */ };
 
 static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]; }
 
@@ -45,13 +45,25 @@ static void put_rows(lc_mpi *c, int matmul, int rows_of, bool makes, const char 
 	        n->tb ? "true" : "false", y);
 }
 
-/* The ring's function, which needs the matmul's right operand ready. */
-static void put_around(lc_mpi *c, const lc_step *s, int matmul, const char *name) {
-	char b[POINTER], y[POINTER], function[LC_IDENTIFIER];
+/* The ring's function, which needs the matmul's right operand ready; or the product as a whole before it, or behind. */
+static void put_around(lc_mpi *c, const lc_step *s, int matmul, bool makes, const char *name) {
+	char a[POINTER], b[POINTER], y[POINTER], function[LC_IDENTIFIER], product[4 * POINTER];
+	const lc_node *n = node(c, matmul);
+	int choice = c->choices++;
 	fprintf(c->out, "static void %s(rt_run *run) {\n", lc_mpi_function(c, s, function));
 	if (lc_mpi_may_be_absent(c, matmul)) fprintf(c->out, "\tif (!(%s)->here) return;\n", lc_mpi_part(c, matmul, y, sizeof y));
 	fprintf(c->out, "\trt_make_ready(run, 0, %s);\n", lc_mpi_part(c, node(c, matmul)->in[1], b, sizeof b));
-	fprintf(c->out, "\t%s(run);\n}\n\n", name);
+	if (choice >= CHOICES) {
+		fprintf(c->out, "\t%s(run, false);\n}\n\n", name);
+		return;
+	}
+	snprintf(product, sizeof product, "\tif (way == RT_AFTER) rt_matmul(run, %s, false, &run->ready[0], %s, %s);\n",
+	         lc_mpi_part(c, n->in[0], a, sizeof a), n->tb ? "true" : "false", lc_mpi_part(c, matmul, y, sizeof y));
+	fprintf(c->out, "\tconst int way = rt_way_of(&run->choice[%d]);\n\tconst double begun = MPI_Wtime();\n", choice);
+	if (makes) fputs(product, c->out);
+	fprintf(c->out, "\t%s(run, way == RT_AFTER);\n", name);
+	if (!makes) fputs(product, c->out);
+	fprintf(c->out, "\trt_took(&run->choice[%d], way, MPI_Wtime() - begun);\n}\n\n", choice);
 }
 
 /* Rows of a product are cut along its dim d only where d is no dim of columns, and a row lies in one chunk. */
@@ -81,7 +93,7 @@ static lk_status put_scattered(lc_mpi *c, const lc_step *s, bool *done) {
 	put_rows(c, matmul, matmul, true, work);
 	if (ring.pass) LK_TRY(lc_mpi_ring_pass(c, second, pass));
 	LK_TRY(lc_ring_write(c, &ring, name));
-	put_around(c, s, matmul, name);
+	put_around(c, s, matmul, true, name);
 	*done = true;
 	return LK_OK;
 }
@@ -100,7 +112,7 @@ static lk_status put_gathered(lc_mpi *c, const lc_step *s, bool *done) {
 	strcat(name, "_ring");
 	put_rows(c, matmul, gather, false, work);
 	LK_TRY(lc_ring_write(c, &ring, name));
-	put_around(c, s, matmul, name);
+	put_around(c, s, matmul, false, name);
 	*done = true;
 	return LK_OK;
 }
