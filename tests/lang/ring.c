@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include "../../data/target/mpi_ring.h"
+#include "../../data/target/mpi_ring_run.h"
 
 enum { ITEMS = 5, GATHERS = 3 };
 static const int32_t zero = 0;

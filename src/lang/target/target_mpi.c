@@ -8,8 +8,7 @@
 #include "lang/target/target.h"
 
 static const char *const runtime_files[] = {"target/numbers.h", "target/values.h", "target/mpi.h", "target/mpi_collect.h",
-	"target/linear.h", "target/mpi_ring.h", "target/mpi_overlap.h",
-	"target/mpi_flow.h"};
+	"target/linear.h", "target/mpi_ring.h", "target/mpi_ring_run.h", "target/mpi_overlap.h", "target/mpi_flow.h"};
 enum { RUNTIME_FILES = sizeof runtime_files / sizeof *runtime_files };
 
 /* ---- steps ---- */
