@@ -455,6 +455,17 @@ RT_FUNCTION int64_t rt_flow_chunks(const rt_flow *flow) {
 	return chunks < 1 ? 1 : chunks;
 }
 
+/* Chunks beyond the elements along the dim would be empty. */
+RT_FUNCTION int64_t rt_flow_most(const rt_flow *flow) {
+	int64_t most = 1;
+	for (int i = 0; i < flow->parts; i++) {
+		const rt_flow_part *p = &flow->part[i];
+		int64_t all = p->by == RT_CUT ? flow->run->part[p->to][0].whole[p->cut] : 1;
+		if (all > most) most = all;
+	}
+	return most;
+}
+
 /* Tensors of a list by the bytes of what is moved of them; whole sizes, so that all ranks join alike. */
 RT_FUNCTION int64_t rt_flow_tensors(rt_flow *flow) {
 	int64_t items = flow->list < 0 ? 0 : flow->run->sizes->items[flow->list], chunks = 0, bytes = 0;
@@ -474,6 +485,7 @@ RT_FUNCTION int64_t rt_flow_tensors(rt_flow *flow) {
 RT_FUNCTION int64_t rt_flow_open(rt_flow *flow) {
 	int64_t tensors = rt_flow_tensors(flow), end = 0;
 	if (!flow->chunks) flow->chunks = rt_flow_chunks(flow);
+	if (flow->chunks > rt_flow_most(flow)) flow->chunks = rt_flow_most(flow);
 	for (int p = 0; p < flow->parts; p++) {
 		const rt_flow_part *part = &flow->part[p];
 		rt_flow_state *s = &flow->state[p];
