@@ -88,6 +88,22 @@ LP_EXPORT ssize_t readlink(const char *path, char *out, size_t size) {
 LP_EXPORT ssize_t readlinkat(int at, const char *path, char *out, size_t size) {
 	READS(readlinkat, at, path, false, real(at, given, out, size))
 }
+/* Checked variants, which end the program where a buffer is too small, as libc's do. */
+ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room);
+ssize_t __readlinkat_chk(int at, const char *path, char *out, size_t size, size_t room);
+char *__getcwd_chk(char *out, size_t size, size_t room);
+LP_EXPORT ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room) {
+	if (size > room) abort();
+	return readlink(path, out, size);
+}
+LP_EXPORT ssize_t __readlinkat_chk(int at, const char *path, char *out, size_t size, size_t room) {
+	if (size > room) abort();
+	return readlinkat(at, path, out, size);
+}
+LP_EXPORT char *__getcwd_chk(char *out, size_t size, size_t room) {
+	if (size > room) abort();
+	return getcwd(out, size);
+}
 LP_EXPORT ssize_t getxattr(const char *path, const char *name, void *out, size_t size) {
 	READS(getxattr, AT_FDCWD, path, true, real(given, name, out, size))
 }
