@@ -31,6 +31,7 @@ void lp_mpi_find_below(void) {
 	FIND(group_translate_ranks, "PMPI_Group_translate_ranks"), FIND(group_free, "PMPI_Group_free");
 	FIND(type_size, "PMPI_Type_size"), FIND(type_get_extent, "PMPI_Type_get_extent");
 	FIND(sendrecv, "PMPI_Sendrecv"), FIND(recv_init, "PMPI_Recv_init");
+	b->barrier_init = (__typeof__(b->barrier_init))(uintptr_t)lp_symbol_if("PMPI_Barrier_init");
 	FIND(grequest_start, "PMPI_Grequest_start"), FIND(grequest_complete, "PMPI_Grequest_complete");
 	FIND(status_set_elements, "PMPI_Status_set_elements"), FIND(status_set_cancelled, "PMPI_Status_set_cancelled");
 	FIND(request_get_status, "PMPI_Request_get_status");
@@ -39,13 +40,13 @@ void lp_mpi_find_below(void) {
 	FIND(comm_get_attr, "PMPI_Comm_get_attr"), FIND(comm_set_attr, "PMPI_Comm_set_attr");
 #ifdef LP_MPI_NUMBERS
 	b->world = LP_WORLD, b->self = LP_SELF, b->type_null = LP_TYPE_NULL, b->request_null = LP_REQUEST_NULL;
-	b->byte = LP_BYTE;
+	b->byte = LP_BYTE, b->info_null = LP_INFO_NULL;
 #else
 	FIND(comm_f2c, "PMPI_Comm_f2c"), FIND(type_f2c, "PMPI_Type_f2c"), FIND(request_f2c, "PMPI_Request_f2c");
 	FIND(op_f2c, "PMPI_Op_f2c"), FIND(comm_c2f, "PMPI_Comm_c2f"), FIND(request_c2f, "PMPI_Request_c2f");
 	b->world = lp_variable("ompi_mpi_comm_world"), b->self = lp_variable("ompi_mpi_comm_self");
 	b->type_null = lp_variable("ompi_mpi_datatype_null"), b->request_null = lp_variable("ompi_request_null");
-	b->byte = lp_variable("ompi_mpi_byte");
+	b->byte = lp_variable("ompi_mpi_byte"), b->info_null = lp_variable("ompi_mpi_info_null");
 #endif
 #undef FIND
 	find_fortran(b);

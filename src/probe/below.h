@@ -15,6 +15,7 @@ enum { LP_ANY_SOURCE = -2, LP_PROC_NULL = -1, LP_SOURCE_WORD = 2, LP_UNDEFINED =
 #define LP_TYPE_NULL 0x0c000000
 #define LP_REQUEST_NULL 0x2c000000
 #define LP_BYTE 0x4c00010d
+#define LP_INFO_NULL 0x1c000000
 #define LP_KEY(handle) ((uint64_t)(uint32_t)(handle))
 enum { LP_STATUS_BYTES = 20 };
 #else
@@ -33,6 +34,7 @@ typedef struct lp_below {
 	int (*type_size)(lp_handle, int *), (*type_get_extent)(lp_handle, lp_aint *, lp_aint *);
 	int (*sendrecv)(const void *, int, lp_handle, int, int, void *, int, lp_handle, int, int, lp_handle, void *);
 	int (*recv_init)(void *, int, lp_handle, int, int, lp_handle, lp_handle *);
+	int (*barrier_init)(lp_handle, lp_handle, lp_handle *); /* NULL before MPI 4 */
 	int (*grequest_start)(int (*)(void *, void *), int (*)(void *), int (*)(void *, int), void *, lp_handle *);
 	int (*grequest_complete)(lp_handle);
 	int (*status_set_elements)(void *, lp_handle, int), (*status_set_cancelled)(void *, int);
@@ -45,7 +47,7 @@ typedef struct lp_below {
 	lp_handle (*comm_f2c)(lp_fint), (*type_f2c)(lp_fint), (*request_f2c)(lp_fint), (*op_f2c)(lp_fint);
 	lp_fint (*comm_c2f)(lp_handle), (*request_c2f)(lp_handle);
 #endif
-	lp_handle world, self, type_null, request_null, byte;
+	lp_handle world, self, type_null, request_null, byte, info_null;
 	void *in_place_f[4], *status_ignore_f[2]; /* addresses by which Fortran says so */
 	bool ready;
 } lp_below;

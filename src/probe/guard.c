@@ -45,14 +45,15 @@ static lp_guard_state *map_state(void) {
 	return map == MAP_FAILED ? NULL : map;
 }
 
-/* Files that were opened for writing before the first process of the run began: whoever started lockstep wants them written.
- * Standard output and error are lockstep's own. */
+/* Files that were opened for writing before the first process of the run began: whoever started lockstep wants them
+ * written. Standard output and error are lockstep's own. */
 static void tell_inherited(void) {
 	for (int fd = 3; fd < 256; fd++) {
 		char link[40], path[PATH_MAX];
 		struct stat info;
 		long flags = syscall(SYS_fcntl, fd, F_GETFL);
-		if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || syscall(SYS_fstat, fd, &info) != 0 || !S_ISREG(info.st_mode)) continue;
+		if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) continue;
+		if (syscall(SYS_fstat, fd, &info) != 0 || !S_ISREG(info.st_mode)) continue;
 		snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 		long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
 		path[length > 0 ? length : 0] = '\0';

@@ -72,10 +72,13 @@ void lp_guard_tell(const char *what, const char *about);
 const char *lp_guard_read(int at, const char *path, bool follow, char room[PATH_MAX]);
 const char *lp_guard_open(int at, const char *path, int flags, char room[PATH_MAX]);
 const char *lp_guard_change(int at, const char *path, bool follow, char room[PATH_MAX]); /* what is there */
-const char *lp_guard_make(int at, const char *path, char room[PATH_MAX]);               /* what is not there */
+/* What is not there; only of a folder may the name end in a slash. */
+const char *lp_guard_make(int at, const char *path, bool folder, char room[PATH_MAX]);
 /* 0, or -1 and errno. */
 int lp_guard_remove(int at, const char *path, bool folder);
 int lp_guard_rename(int at, const char *path, int to_at, const char *to, unsigned flags);
+/* Whether a descriptor is of a folder's names that were made to be listed; of which folder, as the program knows it. */
+bool lp_guard_lists(int fd, char path[PATH_MAX]);
 /* Whether a descriptor's file must not be changed: it is of the disk, not of the scratch folder. */
 bool lp_guard_keeps(int fd);
 

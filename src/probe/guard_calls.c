@@ -23,7 +23,8 @@
 	return call;
 #define READS(name, at, path, follow, call) WITH_PATH(name, -1, lp_guard_read(at, path, follow, room), path, call)
 #define CHANGES(name, at, path, follow, call) WITH_PATH(name, -1, lp_guard_change(at, path, follow, room), path, call)
-#define MAKES(name, at, path, call) WITH_PATH(name, -1, lp_guard_make(at, path, room), path, call)
+#define MAKES(name, at, path, call) WITH_PATH(name, -1, lp_guard_make(at, path, false, room), path, call)
+#define MAKES_FOLDER(name, at, path, call) WITH_PATH(name, -1, lp_guard_make(at, path, true, room), path, call)
 #define FOLLOW(flags) (!((flags) & AT_SYMLINK_NOFOLLOW))
 
 /* ---- looking ---- */
@@ -58,6 +59,19 @@ LP_EXPORT int __fxstatat(int version, int at, const char *path, struct stat *out
 LP_EXPORT int __fxstatat64(int version, int at, const char *path, struct stat64 *out, int flags) {
 	return (void)version, fstatat64(at, path, out, flags);
 }
+/* Of a folder that is being listed: what it is by its name, so that programs know it again. */
+#define BY_FOLDER(name, by_name)                                                \
+	LP_REAL(name)                                                               \
+	char path[PATH_MAX];                                                        \
+	int result = real(fd, out);                                                 \
+	if (result != 0 || !S_ISDIR(out->st_mode) || !lp_guard_active() || !lp_guard_lists(fd, path)) return result; \
+	return by_name(path, out);
+LP_EXPORT int fstat(int fd, struct stat *out) { BY_FOLDER(fstat, stat) }
+LP_EXPORT int fstat64(int fd, struct stat64 *out) { BY_FOLDER(fstat64, stat64) }
+int __fxstat(int version, int fd, struct stat *out);
+int __fxstat64(int version, int fd, struct stat64 *out);
+LP_EXPORT int __fxstat(int version, int fd, struct stat *out) { return (void)version, fstat(fd, out); }
+LP_EXPORT int __fxstat64(int version, int fd, struct stat64 *out) { return (void)version, fstat64(fd, out); }
 LP_EXPORT int access(const char *path, int mode) { READS(access, AT_FDCWD, path, true, real(given, mode)) }
 LP_EXPORT int euidaccess(const char *path, int mode) { READS(euidaccess, AT_FDCWD, path, true, real(given, mode)) }
 LP_EXPORT int eaccess(const char *path, int mode) { READS(eaccess, AT_FDCWD, path, true, real(given, mode)) }
@@ -138,8 +152,8 @@ LP_EXPORT char *canonicalize_file_name(const char *path) { return realpath(path,
 
 /* ---- making ---- */
 
-LP_EXPORT int mkdir(const char *path, mode_t mode) { MAKES(mkdir, AT_FDCWD, path, real(given, mode)) }
-LP_EXPORT int mkdirat(int at, const char *path, mode_t mode) { MAKES(mkdirat, at, path, real(at, given, mode)) }
+LP_EXPORT int mkdir(const char *path, mode_t mode) { MAKES_FOLDER(mkdir, AT_FDCWD, path, real(given, mode)) }
+LP_EXPORT int mkdirat(int at, const char *path, mode_t mode) { MAKES_FOLDER(mkdirat, at, path, real(at, given, mode)) }
 LP_EXPORT int mkfifo(const char *path, mode_t mode) { MAKES(mkfifo, AT_FDCWD, path, real(given, mode)) }
 LP_EXPORT int mkfifoat(int at, const char *path, mode_t mode) { MAKES(mkfifoat, at, path, real(at, given, mode)) }
 LP_EXPORT int mknod(const char *path, mode_t mode, dev_t device) { MAKES(mknod, AT_FDCWD, path, real(given, mode, device)) }
@@ -155,7 +169,7 @@ LP_EXPORT int linkat(int from_at, const char *from, int at, const char *path, in
 	if (!lp_guard_active()) return real(from_at, from, at, path, flags);
 	bool open = flags & AT_EMPTY_PATH && !lp_guard_names(from); /* a file that has no name yet */
 	const char *source = open ? "" : lp_guard_change(from_at, from, flags & AT_SYMLINK_FOLLOW, from_room);
-	const char *given = source ? lp_guard_make(at, path, room) : NULL;
+	const char *given = source ? lp_guard_make(at, path, false, room) : NULL;
 	return given ? real(from_at, source, at, given, flags) : -1;
 }
 LP_EXPORT int link(const char *from, const char *path) { return linkat(AT_FDCWD, from, AT_FDCWD, path, 0); }

@@ -26,7 +26,9 @@ static const char *give(const char *path, char room[PATH_MAX]) {
 	return room;
 }
 static void changed(void) { __atomic_fetch_add(&lp_guard.state->changes, 1, __ATOMIC_RELEASE); }
-static bool untouched(void) { return lp_guard.refuses || __atomic_load_n(&lp_guard.state->changes, __ATOMIC_ACQUIRE) == 0; }
+static bool untouched(void) {
+	return lp_guard.refuses || __atomic_load_n(&lp_guard.state->changes, __ATOMIC_ACQUIRE) == 0;
+}
 
 /* ---- copies ---- */
 
@@ -210,7 +212,7 @@ static const char *read_open(int at, const char *path, int flags, char room[PATH
 	int code = lp_guard_find(at, path, !(flags & O_NOFOLLOW), &p);
 	if (!code && !p.free && !p.type) code = ENOENT;
 	if (code) return fail(code);
-	if (!p.free && S_ISDIR(p.type) && !is_plain(&p) && !(flags & O_PATH)) return list(&p, room);
+	if (!p.free && S_ISDIR(p.type) && p.below && !is_plain(&p) && !(flags & O_PATH)) return list(&p, room);
 	return present(&p, room);
 }
 
@@ -245,13 +247,14 @@ static int prepare(const lp_place *p) {
 	return code;
 }
 
-const char *lp_guard_make(int at, const char *path, char room[PATH_MAX]) {
+const char *lp_guard_make(int at, const char *path, bool folder, char room[PATH_MAX]) {
 	lp_place p;
 	if (!path) return fail(EFAULT);
 	if (!*path) return path;
 	if (lp_guard.refuses) return fail(EROFS);
 	int code = lp_guard_find(at, path, false, &p);
 	if (!code && !p.free && p.type) code = EEXIST;
+	if (!code && !folder && path[strlen(path) - 1] == '/') code = ENOENT;
 	if (!code && !p.free) code = prepare(&p);
 	p.above = true;
 	return code ? fail(code) : present(&p, room);
@@ -271,10 +274,18 @@ static const char *write_open(int at, const char *path, int flags, char room[PAT
 	lp_place p;
 	bool anew = (flags & O_CREAT) && (flags & O_EXCL), unnamed = (flags & O_TMPFILE) == O_TMPFILE;
 	if (lp_guard.refuses) return fail(EROFS);
+	size_t length = strlen(path);
+	if (flags & O_CREAT && path[length - 1] == '/' && length < PATH_MAX) { /* a folder, whatever is there */
+		memcpy(room, path, length);
+		while (length > 1 && room[length - 1] == '/') length--;
+		room[length] = '\0';
+		int code = lp_guard_find(at, room, false, &p);
+		return fail(code ? code : EISDIR);
+	}
 	int code = lp_guard_find(at, path, !(flags & O_NOFOLLOW) && !anew, &p);
 	if (code) return fail(code);
 	if (p.free) return present(&p, room);
-	if (unnamed) code = S_ISDIR(p.type) ? copy_up(&p, false) : ENOTDIR;
+	if (unnamed) code = S_ISDIR(p.type) ? copy_up(&p, false) : p.type ? ENOTDIR : ENOENT;
 	else if (p.type) code = open_present(&p, flags);
 	else code = flags & O_CREAT ? prepare(&p) : ENOENT;
 	if (!p.type || unnamed || S_ISREG(p.type)) p.above = true;
@@ -312,7 +323,8 @@ static int remove_place(const lp_place *p, bool folder) {
 int lp_guard_remove(int at, const char *path, bool folder) {
 	lp_place p;
 	int code = lp_guard.refuses ? EROFS : lp_guard_find(at, path, false, &p);
-	if (!code) code = p.free ? raw(syscall(SYS_unlinkat, AT_FDCWD, p.path, folder ? AT_REMOVEDIR : 0)) : remove_place(&p, folder);
+	if (!code && p.free) code = raw(syscall(SYS_unlinkat, AT_FDCWD, p.path, folder ? AT_REMOVEDIR : 0));
+	else if (!code) code = remove_place(&p, folder);
 	return code ? (errno = code, -1) : 0;
 }
 
@@ -348,6 +360,11 @@ static int move(lp_place *from, lp_place *to, unsigned flags) {
 	return code;
 }
 
+static bool is_below(const char *path, const char *folder) {
+	size_t length = strlen(folder);
+	return strncmp(path, folder, length) == 0 && path[length] == '/';
+}
+
 int lp_guard_rename(int at, const char *path, int to_at, const char *to, unsigned flags) {
 	lp_place a, b;
 	if (lp_guard.refuses) return errno = EROFS, -1;
@@ -355,18 +372,37 @@ int lp_guard_rename(int at, const char *path, int to_at, const char *to, unsigne
 	if (!code) code = lp_guard_find(to_at, to, false, &b);
 	if (!code && !a.free && !a.type) code = ENOENT;
 	if (!code && strcmp(a.path, b.path) == 0) return 0;
+	if (!code && !a.free && !S_ISDIR(a.type) && to[strlen(to) - 1] == '/') code = ENOTDIR;
+	if (!code && is_below(b.path, a.path)) code = EINVAL;
+	if (!code && is_below(a.path, b.path)) code = flags & RENAME_EXCHANGE ? EINVAL : ENOTEMPTY;
 	if (!code) code = may_replace(&a, &b, flags);
 	if (!code) code = move(&a, &b, flags);
 	return code ? (errno = code, -1) : 0;
 }
 
+static void path_of(int fd, char path[PATH_MAX]) {
+	char link[40];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1);
+	path[length > 0 ? length : 0] = '\0';
+}
+
+bool lp_guard_lists(int fd, char path[PATH_MAX]) {
+	int code = errno;
+	if (lp_guard.refuses || __atomic_load_n(&lp_guard.state->lists, __ATOMIC_RELAXED) == 0) return false;
+	path_of(fd, path);
+	errno = code;
+	const char *rest = path + lp_guard.length;
+	if (strncmp(path, lp_guard.scratch, lp_guard.length) != 0 || strncmp(rest, "/list/", 6) != 0) return false;
+	lp_guard_show(path);
+	return true;
+}
+
 bool lp_guard_keeps(int fd) {
-	char link[40], path[PATH_MAX];
+	char path[PATH_MAX];
 	struct stat info;
 	if (syscall(SYS_fstat, fd, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))) return false;
-	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
-	path[length > 0 ? length : 0] = '\0';
+	path_of(fd, path);
 	return strncmp(path, lp_guard.scratch, lp_guard.length) != 0 && strncmp(path, "/dev/", 5) != 0 && path[0] == '/' &&
 	       strncmp(path, "/memfd:", 7) != 0;
 }

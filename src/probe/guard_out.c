@@ -190,7 +190,7 @@ static bool moved_name(const struct sockaddr *at, socklen_t length, bool makes, 
 	if (at->sa_family != AF_UNIX || length <= before || length > sizeof *out) return false;
 	memcpy(name, (const char *)at + before, length - before);
 	if (!*name) return false; /* it has none in the file system */
-	const char *given = makes ? lp_guard_make(AT_FDCWD, name, room) : lp_guard_read(AT_FDCWD, name, true, room);
+	const char *given = makes ? lp_guard_make(AT_FDCWD, name, false, room) : lp_guard_read(AT_FDCWD, name, true, room);
 	*failed = !given || strlen(given) >= sizeof out->sun_path;
 	if (given && *failed) errno = ENAMETOOLONG;
 	if (*failed || strcmp(given, name) == 0) return false;

@@ -43,13 +43,15 @@ static void *must_be(void *found) {
 	abort();
 }
 
-void *lp_symbol(const char *name) {
+void *lp_symbol_if(const char *name) {
 	int code = errno;
 	void *found = dlsym(RTLD_NEXT, name);
-	found = must_be(found ? found : in_libraries(name));
+	if (!found) found = in_libraries(name);
 	errno = code;
 	return found;
 }
+
+void *lp_symbol(const char *name) { return must_be(lp_symbol_if(name)); }
 
 /* The linker may have copied a library's variable into the program; then that copy is the one in use. */
 void *lp_variable(const char *name) {

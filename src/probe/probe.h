@@ -87,6 +87,7 @@ void lp_text(const lk_record_entry *record, lk_record_kind kind, const char *tex
 
 /* The real function; LP_REAL(read) declares `real`, looked up once. */
 void *lp_symbol(const char *name);
+void *lp_symbol_if(const char *name); /* NULL where there is none */
 void *lp_variable(const char *name);
 #define LP_REAL(name)                                                             \
 	static __typeof__(&name) real_;                                               \

@@ -65,7 +65,8 @@ uint32_t lp_new_peer(int fd, const struct stat *info) {
 	uint32_t number = __atomic_add_fetch(&peers, 1, __ATOMIC_RELAXED);
 	if (number >= PEERS) return 0;
 	lk_recording_head *head = lp_state.recorder.head;
-	if (socket && head->rank < 0 && !head->root && lp_state.rank >= 0) head->rank = lp_state.rank, head->world = lp_state.world;
+	if (socket && head->rank < 0 && !head->root && lp_state.rank >= 0)
+		head->rank = lp_state.rank, head->world = lp_state.world;
 	lk_record_entry record = {.object = number, .start_ns = lp_now()};
 	lp_text(&record, LK_RECORD_PEER, text);
 	return number;

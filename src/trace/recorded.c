@@ -216,7 +216,8 @@ static lk_status put_in_order(lk_recorded_run *run, lk_error *err) {
 static bool is_child(const char *name, uint32_t root) {
 	const char *at = strstr(name, LK_RECORDING_FORKED);
 	char *end;
-	return at && name[0] != '.' && strtoul(at + strlen(LK_RECORDING_FORKED), &end, 10) == root && strcmp(end, LK_RECORDING_ENDING) == 0;
+	return at && name[0] != '.' && strtoul(at + strlen(LK_RECORDING_FORKED), &end, 10) == root &&
+	       strcmp(end, LK_RECORDING_ENDING) == 0;
 }
 
 static lk_status add_child(loader *l, const char *path) {

@@ -62,7 +62,8 @@ static bool message(const collector *c, const lk_recorded_call *call, uint64_t *
 
 static bool from_pipe(const collector *c, const lk_recorded_call *call, uint64_t *token) {
 	const lk_record_entry *r = &call->record;
-	if (r->kind != LK_RECORD_RECEIVED || r->thread != c->run->main_thread || !lk_recorded_by_pipe(c->run, call)) return false;
+	if (r->kind != LK_RECORD_RECEIVED || r->thread != c->run->main_thread) return false;
+	if (!lk_recorded_by_pipe(c->run, call)) return false;
 	enum { LENGTH_BYTES = 4 }; /* Python's connections: a length, then so many bytes */
 	*token = r->io.most == LENGTH_BYTES;
 	return true;

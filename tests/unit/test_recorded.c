@@ -132,6 +132,109 @@ static void test_no_period(void **state) {
 	lk_capture_free(c);
 }
 
+/* ---- steps without MPI ---- */
+
+static void socket_call(writer *w, lk_record_kind kind, uint32_t peer, int64_t bytes, int64_t asked, bool goes_on, int64_t own) {
+	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
+	assert_non_null(e);
+	e->object = peer;
+	e->start_ns = w->now += own, e->end_ns = w->now += US;
+	e->bytes = bytes;
+	e->io.count = 1, e->io.most = asked, e->io.sequential = goes_on;
+	lk_recorder_publish(&w->r, &w->place, e, kind);
+}
+
+static void waits(writer *w, int64_t own, int64_t takes) {
+	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
+	assert_non_null(e);
+	e->start_ns = w->now += own, e->end_ns = w->now += takes;
+	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_WAIT);
+}
+
+static size_t count_steps(writer *w) {
+	lk_capture *c = finish(w);
+	lk_capture_steps steps = steps_of(c);
+	size_t count = steps.at[0].event == LK_NONE ? 0 : steps.count;
+	lk_vec_free(&steps);
+	lk_capture_free(c);
+	return count;
+}
+
+/* Messages by their sizes, however many pieces the socket takes them in; notes and small traffic elsewhere do not count. */
+static void test_messages(void **state) {
+	(void)state;
+	for (int messages = 1; messages <= 6; messages++) {
+		writer w = begin(0, 2, "");
+		text(&w, LK_RECORD_PEER, 1, 0, "10.0.0.2:5 from 10.0.0.1:6");
+		text(&w, LK_RECORD_PEER, 2, 0, "10.0.0.9:80 from 10.0.0.1:7");
+		for (int s = 0; s < 20; s++) {
+			for (int m = 0; m < messages; m++) {
+				int64_t size = 100000 * (m + 1), taken = s % 3 ? size : size / 2;
+				socket_call(&w, LK_RECORD_SENT, 1, 48, 48, false, 50 * US);
+				socket_call(&w, LK_RECORD_SENT, 1, taken, size, false, US);
+				if (taken < size) socket_call(&w, LK_RECORD_SENT, 1, size - taken, size - taken, true, 10 * US);
+				if (s % 4 == 0) socket_call(&w, LK_RECORD_SENT, 2, 3000 + s, 3000 + s, false, US);
+			}
+		}
+		assert_int_equal(count_steps(&w), 20);
+	}
+}
+
+/* Reads that are all alike, in batches of equal number; some are joined in one record; pauses vary by a half. */
+static void test_pauses(void **state) {
+	(void)state;
+	for (int batch = 2; batch <= 64; batch *= 2) {
+		writer w = begin(-1, 0, "");
+		names(&w);
+		for (int s = 0; s < 30; s++) {
+			for (int i = 0; i < batch; i++) {
+				bool joined = batch > 4 && i == s % 3;
+				file(&w, LK_RECORD_READ, 1, 1000, i ? (10 + (s * 7 + i) % 10) * US : (1000 + (s * 37 % 500)) * US, 2 * US);
+				if (!joined) continue;
+				w.place.block->record[w.place.at - 1].io.count = 2;
+				i++;
+			}
+		}
+		assert_int_equal(count_steps(&w), 29); /* the last one has no end */
+	}
+}
+
+/* Batches that come by a pipe, and libraries that are read before. */
+static void test_pipe(void **state) {
+	(void)state;
+	writer w = begin(-1, 0, "");
+	text(&w, LK_RECORD_PEER, 1, 0, LK_RECORD_PIPE "77");
+	text(&w, LK_RECORD_FILE, 1, 0, "/lib/python3/torch/nn.py");
+	for (int i = 0; i < 500; i++) file(&w, LK_RECORD_READ, 1, 100, 10 * US, US);
+	for (int s = 0; s < 12; s++) {
+		waits(&w, 2000 * US, 300 * US);
+		socket_call(&w, LK_RECORD_RECEIVED, 1, 4, 4, false, US);
+		socket_call(&w, LK_RECORD_RECEIVED, 1, 300 + s, 300 + s, false, US);
+	}
+	assert_int_equal(count_steps(&w), 12);
+}
+
+/* What the main thread waits for is communication while connections carry something, and only then. */
+static void test_sockets_shown(void **state) {
+	(void)state;
+	writer w = begin(0, 2, "");
+	text(&w, LK_RECORD_PEER, 1, 0, "10.0.0.2:5 from 10.0.0.1:6");
+	for (int s = 0; s < 10; s++) {
+		socket_call(&w, LK_RECORD_SENT, 1, 5000, 5000, false, 3000 * US);
+		waits(&w, US, 500 * US);
+		socket_call(&w, LK_RECORD_RECEIVED, 1, 5000, 5000, false, US);
+		waits(&w, 2000 * US, 400 * US);
+	}
+	lk_capture *c = finish(&w);
+	int64_t sum = 0;
+	assert_int_equal(count_named(c, LK_EVENT_KERNEL, "sockets"), 10);
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->kind[i] == LK_EVENT_KERNEL && strcmp(lk_capture_text(c, c->name[i]), "sockets") == 0) sum += c->dur_ns[i];
+	assert_in_range(sum, 10 * 500 * US, 10 * 510 * US);
+	assert_int_equal(c->processor, true);
+	lk_capture_free(c);
+}
+
 static void test_marker(void **state) {
 	(void)state;
 	static const char *const markers[] = {"read:data", "MPI_Allreduce", "write:data", "read:other"};
@@ -236,8 +339,10 @@ static void test_strange(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_period),   cmocka_unit_test(test_no_period), cmocka_unit_test(test_marker),
-		cmocka_unit_test(test_requests), cmocka_unit_test(test_adds_up),   cmocka_unit_test(test_strange),
+		cmocka_unit_test(test_period),   cmocka_unit_test(test_no_period), cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_pauses),   cmocka_unit_test(test_pipe),      cmocka_unit_test(test_sockets_shown),
+		cmocka_unit_test(test_marker),   cmocka_unit_test(test_requests),  cmocka_unit_test(test_adds_up),
+		cmocka_unit_test(test_strange),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
