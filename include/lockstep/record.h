@@ -120,6 +120,7 @@ typedef struct lk_record_answer {
 	int change_count;
 	const char *const *unguarded; /* what the run did that was not kept from the user's work, in words */
 	int unguarded_count;
+	bool posed;              /* single processes as ranks: for compose */
 	const char *reason;      /* why nothing or not all was recorded, in a line; "" */
 	void *memory_owner;
 } lk_record_answer;

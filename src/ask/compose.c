@@ -129,8 +129,8 @@ static lk_status read_cluster(compose_work *w) {
 	int nodes = 0;
 	for (int g = 0; g < c->cluster.groups; g++) nodes += c->cluster.nodes[g];
 	if (nodes < w->result.nodes)
-		LK_TRY(note(w, lk_arena_printf(&c->arena, "the cluster has %d node%s, the job takes %d: more of the first kind are assumed", nodes,
-		                               nodes == 1 ? "" : "s", w->result.nodes)));
+		LK_TRY(note(w, lk_arena_printf(&c->arena, "the cluster has %d node%s, the job takes %d: more of the first kind are assumed",
+		                               nodes, nodes == 1 ? "" : "s", w->result.nodes)));
 	bool across = w->result.nodes > 1, within = c->ranks_per_node > 1;
 	if ((across && !c->messages.between.count) || (within && !c->messages.inside.count))
 		LK_TRY(note(w, "messages of MPI were not all measured on this cluster: what is missing is reckoned from link rates "
@@ -173,7 +173,8 @@ typedef struct timeline {
 static bool put(timeline *t, const lk_graph *graph, const lk_sim_event *e) {
 	unsigned kind = graph->ops.kind[e->op];
 	if (kind == LK_OP_ELEMENTWISE) return lk_intervals_add(&t->own, e->start_ps, e->end_ps);
-	if (kind == LK_OP_COPY && graph->ops.stream[e->op] == LK_STREAM_COMPUTE) return lk_intervals_add(&t->files, e->start_ps, e->end_ps);
+	bool files = kind == LK_OP_COPY && graph->ops.stream[e->op] == LK_STREAM_COMPUTE;
+	if (files) return lk_intervals_add(&t->files, e->start_ps, e->end_ps);
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT) return true;
 	return lk_intervals_add(&t->comm, e->start_ps, e->end_ps);
 }

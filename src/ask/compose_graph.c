@@ -153,8 +153,8 @@ static void add_own(builder *b, const lk_posed_item *item) {
 	if (item->files_ns > 0)
 		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = STREAM_OWN, .join = LK_JOIN(STREAM_CALLS), .name = "files",
 		                                .phase = LK_PHASE_OTHER, .measured_ps = ps_of(item->files_ns * 1e-9)});
-	lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_ELEMENTWISE, .stream = STREAM_OWN, .join = LK_JOIN(STREAM_CALLS), .name = "own code",
-	                                .phase = LK_PHASE_OTHER, .measured_ps = ps_of(item->own_ns * 1e-9 * b->slower)});
+	lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_ELEMENTWISE, .stream = STREAM_OWN, .join = LK_JOIN(STREAM_CALLS),
+	                                .name = "own code", .phase = LK_PHASE_OTHER, .measured_ps = ps_of(item->own_ns * 1e-9 * b->slower)});
 }
 
 static unsigned kind_of(unsigned what) {
@@ -179,14 +179,15 @@ static const char *name_of(const builder *b, const lk_posed_item *item) {
 static uint8_t flight(uint32_t team) { return (uint8_t)(FIRST_FLIGHT + team % (LK_STREAMS - FIRST_FLIGHT)); }
 
 static uint32_t add_comm(builder *b, const lk_posed_item *item, unsigned kind, uint8_t stream, uint32_t team, double seconds) {
-	return lk_graph_add(b->graph, &(lk_op){.kind = (uint8_t)kind, .stream = stream, .join = LK_JOIN(STREAM_OWN), .group = LK_GROUP_TEAM,
-	                                       .channel = (int32_t)team, .name = name_of(b, item), .bytes = (double)item->bytes,
+	return lk_graph_add(b->graph, &(lk_op){.kind = (uint8_t)kind, .stream = stream, .join = LK_JOIN(STREAM_OWN),
+	                                       .group = LK_GROUP_TEAM, .channel = (int32_t)team, .name = name_of(b, item), .bytes = (double)item->bytes,
 	                                       .phase = LK_PHASE_OTHER, .measured_ps = ps_of(seconds)});
 }
 
 /* What waits on the compute stream for an operation of another one. */
 static void add_wait(builder *b, uint32_t op) {
-	lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_WAIT, .stream = STREAM_OWN, .name = "wait", .phase = LK_PHASE_OTHER, .deps = &op, .dep_count = 1});
+	lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_WAIT, .stream = STREAM_OWN, .name = "wait", .phase = LK_PHASE_OTHER,
+	                                .deps = &op, .dep_count = 1});
 }
 
 static lk_status add_collective(builder *b, const lk_posed_item *item, uint8_t stream, uint32_t *op) {
@@ -216,7 +217,8 @@ static lk_status add_message(builder *b, const lk_posed_item *item, int32_t peer
 		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = flight(team), .join = LK_JOIN(STREAM_OWN), .name = "flight",
 		                                .phase = LK_PHASE_OTHER, .measured_ps = ps_of(seconds)});
 	bool flies = !blocks || (small && sends);
-	uint32_t added = add_comm(b, item, sends ? LK_OP_SEND : LK_OP_RECV, flies ? flight(team) : STREAM_CALLS, team, small ? 0 : seconds);
+	uint8_t stream = flies ? flight(team) : STREAM_CALLS;
+	uint32_t added = add_comm(b, item, sends ? LK_OP_SEND : LK_OP_RECV, stream, team, small ? 0 : seconds);
 	if (!(small && sends)) *op = added;
 	return LK_OK;
 }
@@ -292,7 +294,8 @@ static lk_status add_rank(builder *b) {
 	LK_TRY(lk_graph_end_block(b->graph, &block, b->err));
 	LK_TRY(name_streams(b));
 	b->graph->programs.at[b->rank].name = lk_intern_id(b->graph->names, name);
-	return lk_graph_call(b->graph, (uint32_t)b->rank, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, b->err);
+	lk_call call = {.block = block, .repeat = 1, .microbatch = -1, .layer = -1};
+	return lk_graph_call(b->graph, (uint32_t)b->rank, &call, b->err);
 }
 
 static lk_status check_size(builder *b) {

@@ -233,7 +233,8 @@ static lk_status takes_part(searcher *s, int32_t rank, const lk_job_member *comm
 }
 
 static lk_status all_take_part(searcher *s, const lk_job_member *comm, uint64_t what, bool *out) {
-	struct answer *known = &s->answer[lk_hash64((uint64_t)(uintptr_t)comm->ranks ^ what) % (sizeof s->answer / sizeof *s->answer)];
+	size_t places = sizeof s->answer / sizeof *s->answer;
+	struct answer *known = &s->answer[lk_hash64((uint64_t)(uintptr_t)comm->ranks ^ what) % places];
 	if (known->known && known->ranks == comm->ranks && known->what == what) return *out = known->known == 1, LK_OK;
 	*out = true;
 	for (int32_t i = 0; i < comm->size && *out; i++) LK_TRY(takes_part(s, comm->ranks[i], comm, what, out));
@@ -318,8 +319,7 @@ static lk_status nobody(const searcher *s, int32_t rank) {
 	for (uint32_t q = 0; q < s->count; q++) recorded = recorded || s->c->recorded.at[q]->step.rank == rank;
 	lk_fail(s->c->err, LK_ERR_INPUT, s->c->request->folder,
 	        recorded ? "of what rank %d communicates, the other ends are in none of the recordings, nor can they be filled in"
-	                 : "none of the recorded ranks can stand in for rank %d: its messages or communicators would not fit those of others",
-	        rank);
+	                 : "none of the recorded ranks can stand in for rank %d: its messages or communicators would not fit", rank);
 	return lk_hint(s->c->err, recorded ? "record its peers too, with the same --world" : "record it too: --ranks ...,%d", rank);
 }
 

@@ -306,6 +306,7 @@ static lk_status work(record_work *w, const lk_record_request *r, lk_error *err)
 	x->scratch = x->guarded && !w->scratch.private ? w->scratch.path : NULL;
 	x->changes = w->scratch.changes.at, x->change_count = (int)w->scratch.changes.count;
 	x->unguarded = w->scratch.unguarded.at, x->unguarded_count = (int)w->scratch.unguarded.count;
+	x->posed = r->mode == LK_RECORD_MODE_AS_RANK;
 	x->reason = reason_of(w, r);
 	return x->out && x->reason ? LK_OK : lk_oom(err);
 }

@@ -33,7 +33,7 @@ static uint32_t adding;
 
 /* ---- tools ---- */
 
-_Noreturn void lp_posed_give_up(const char *format, ...) {
+void lp_posed_give_up(const char *format, ...) {
 	char text[512];
 	va_list arguments;
 	int length = snprintf(text, sizeof text, "lockstep: as rank %d of %d: ", lp_posed.rank, lp_posed.world);
@@ -95,11 +95,12 @@ void lp_posed_forget(lp_handle comm) {
 static void keep(lp_handle handle, lp_posed_comm *comm) {
 	for (uint32_t no = 0; !__atomic_compare_exchange_n(&adding, &no, 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); no = 0) {
 	}
-	int at = 0;
-	while (at < MOST_COMMS && places[at].comm) at++;
-	if (at == MOST_COMMS) lp_posed_give_up("more than %d communicators are in use", MOST_COMMS);
-	places[at].key = KEY(handle);
-	__atomic_store_n(&places[at].comm, comm, __ATOMIC_RELEASE);
+	struct place *free_place = NULL;
+	for (int i = 0; i < MOST_COMMS && !free_place; i++)
+		if (!places[i].comm) free_place = &places[i];
+	if (!free_place) lp_posed_give_up("more than %d communicators are in use", MOST_COMMS);
+	free_place->key = KEY(handle);
+	__atomic_store_n(&free_place->comm, comm, __ATOMIC_RELEASE);
 	__atomic_store_n(&adding, 0, __ATOMIC_RELEASE);
 }
 

@@ -55,7 +55,7 @@ bool lp_posed_make(lp_mpi_call *call, lp_posed_comm *parent);
 void lp_posed_list(const int *ranks, int size, char *out, size_t room);
 
 /* Ends the program: what cannot be pretended. */
-_Noreturn void lp_posed_give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void lp_posed_give_up(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 uint64_t lp_posed_hash(uint64_t a, uint64_t b);
 int *lp_posed_ints(int count);

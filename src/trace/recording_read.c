@@ -284,6 +284,8 @@ static void say(const lk_shower *s) {
 		                (unsigned long long)run->dropped);
 	if (run->strange)
 		lk_capture_warn(s->c, "%llu records are damaged, or of too many threads, and left out", (unsigned long long)run->strange);
+	if (run->head.mode == LK_RECORDED_AS_RANK)
+		lk_capture_warn(s->c, "it posed as a rank of a pretended world: its times of communication mean nothing (lockstep compose)");
 	if (run->head.seen & LK_RECORDED_URING)
 		lk_capture_warn(s->c, "the program uses io_uring; what it reads that way is not seen");
 	if (s->untimed)

@@ -114,5 +114,5 @@ void lk_record_print(const lk_record_answer *x, FILE *out) {
 	print_guard(x, out);
 	print_overhead(x, out);
 	if (*x->reason) fprintf(out, "lockstep: %s\n", x->reason);
-	if (x->count) fprintf(out, "next: lockstep explain %s\n", x->out);
+	if (x->count) fprintf(out, x->posed ? "next: lockstep compose %s --cluster ...\n" : "next: lockstep explain %s\n", x->out);
 }
