@@ -95,8 +95,8 @@ static lk_status choose(stalls_work *w) {
 	if (w->wanted[LK_STALLS_ONE] && !ranks) leave_out(w, LK_STALLS_ONE, "there is one process only");
 	if (w->wanted[LK_STALLS_ONE] && !w->runner.one)
 		leave_out(w, LK_STALLS_ONE, "how one process is started is not known; --one says it");
-	if (w->wanted[LK_STALLS_NULL] && (!ranks || s->communications <= 0))
-		leave_out(w, LK_STALLS_NULL, "no communication that lockstep sees");
+	if (w->wanted[LK_STALLS_NULL] && (!ranks || !s->mpi || s->communications <= 0))
+		leave_out(w, LK_STALLS_NULL, "no communication over MPI, which alone can be left out");
 	bool loader = w->runner.python && w->runner.marker && !w->request->step_marker;
 	if (w->wanted[LK_STALLS_READY] && !loader)
 		leave_out(w, LK_STALLS_READY, "no DataLoader of Python's torch whose batches could be repeated");
@@ -334,8 +334,8 @@ static lk_status add_notes(stalls_work *w) {
 		               "runs are too short; more --repeats and --steps help"));
 	if (x->rows[LK_STALLS_NULL].runs && !w->last[LK_STALLS_NULL].seen.left_out)
 		LK_TRY(note(w, "the null run left no call out: all are small, or messages; communication is what their calls took"));
-	if (x->rows[LK_STALLS_ONE].runs && !w->request->one)
-		LK_TRY(note(w, "one process is taken to do each rank's work: the batch of a rank must not depend on their number"));
+	if (x->rows[LK_STALLS_ONE].runs)
+		LK_TRY(note(w, "one process is taken to do what each rank does%s", w->request->one || !w->runner.program ? "" : "; it posed as rank 0"));
 	if (x->rows[LK_STALLS_HOT].runs && x->rows[LK_STALLS_HOT].resident < 0.95)
 		LK_TRY(note(w, "hot not achieved: %.0f %% of the files were in memory", 100 * x->rows[LK_STALLS_HOT].resident));
 	const lk_cache_state *cold = &w->last[LK_STALLS_COLD].cache;
@@ -429,6 +429,7 @@ static lk_status of_command(stalls_work *w) {
 		return give_up(w, "no steps: fewer than %d were seen; --step-marker says what begins one, --warmup how many do not count",
 		               w->request->warmup + 1);
 	LK_TRY(look_at_first(w, lk_stalls_run_folder(&w->runner, LK_STALLS_CONFIGURATIONS, 0)));
+	w->runner.per_host = (int)ceil((double)w->first.seen.ranks / fmax(1, w->first_comm.hosts));
 	LK_TRY(choose(w));
 	LK_TRY(agree(w, &yes));
 	if (yes) LK_TRY(run_rounds(w));
