@@ -43,7 +43,8 @@ static lk_status write_file(const char *folder, const char *name, const char *te
 static lk_status make_folder(lk_stalls_runner *r, lk_error *err) {
 	const char *kept = r->request->out, *temporary = getenv("TMPDIR");
 	if (!kept) {
-		int n = snprintf(r->folder, sizeof r->folder, "%s/lockstep-stalls-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+		const char *where = temporary && *temporary ? temporary : "/tmp";
+		int n = snprintf(r->folder, sizeof r->folder, "%s/lockstep-stalls-XXXXXX", where);
 		if (n < (int)sizeof r->folder && mkdtemp(r->folder)) return LK_OK;
 		return lk_fail(err, LK_ERR_IO, r->folder, "cannot be made: %s", strerror(errno));
 	}
@@ -72,7 +73,8 @@ static const char *base_name(const char *path) {
 }
 
 static bool counts_processes(const char *word) {
-	static const char *const options[] = {"-n", "-np", "--np", "--n", "-c", "--nproc_per_node", "--nproc-per-node", "--ntasks"};
+	static const char *const options[] = {"-n",   "-np", "--np", "--n", "-c", "--nproc_per_node", "--nproc-per-node",
+	                                      "--ntasks"};
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
 		if (strcmp(word, options[i]) == 0) return true;
 	return false;
