@@ -80,7 +80,8 @@ static lk_status read_names(stalls_work *w) {
 		                                        strncmp(at, lk_stalls_configurations[c], length) != 0))
 			c++;
 		if (c == LK_STALLS_CONFIGURATIONS) {
-			lk_fail(w->err, LK_ERR_INPUT, "--configurations", "there is none of the name \"%.*s\"", (int)(length < 40 ? length : 40), at);
+			int shown = (int)(length < 40 ? length : 40);
+			lk_fail(w->err, LK_ERR_INPUT, "--configurations", "there is none of the name \"%.*s\"", shown, at);
 			return lk_hint(w->err, "one, null, ready, hot, cold, or first alone");
 		}
 		w->wanted[c] = true, w->result.rows[c].note = "";
@@ -95,8 +96,8 @@ static lk_status choose(stalls_work *w) {
 	if (w->wanted[LK_STALLS_ONE] && !ranks) leave_out(w, LK_STALLS_ONE, "there is one process only");
 	if (w->wanted[LK_STALLS_ONE] && !w->runner.one)
 		leave_out(w, LK_STALLS_ONE, "how one process is started is not known; --one says it");
-	if (w->wanted[LK_STALLS_NULL] && (!ranks || s->communications <= 0))
-		leave_out(w, LK_STALLS_NULL, "no communication that lockstep sees");
+	if (w->wanted[LK_STALLS_NULL] && (!ranks || !s->mpi || s->communications <= 0))
+		leave_out(w, LK_STALLS_NULL, "no communication over MPI, which alone can be left out");
 	bool loader = w->runner.python && w->runner.marker && !w->request->step_marker;
 	if (w->wanted[LK_STALLS_READY] && !loader)
 		leave_out(w, LK_STALLS_READY, "no DataLoader of Python's torch whose batches could be repeated");
@@ -164,11 +165,13 @@ static const char *fault_of(stalls_work *w, lk_stalls_configuration c, const lk_
 	double bytes = w->first.seen.loader.bytes, own = run->seen.loader.bytes;
 	if (run->late) return "it took too long (--time-limit)";
 	if (run->status && c == LK_STALLS_ONE)
-		return lk_arena_printf(a, "the command does not run as one process (exit status %d); --one says how", run->status);
+		return lk_arena_printf(a, "the command does not run as one process (exit status %d); --one says how",
+		                       run->status);
 	if (run->status) return lk_arena_printf(a, "it ended with exit status %d", run->status);
 	if (!run->seen.steps) return "it has no steps";
 	if (c == LK_STALLS_ONE && fabs(own - bytes) > 0.05 * bytes)
-		return lk_arena_printf(a, "one process does other work: it reads %.4g bytes a step, each of all ranks %.4g", own, bytes);
+		return lk_arena_printf(a, "one process does other work: it reads %.4g bytes a step, each of all ranks %.4g", own,
+		                       bytes);
 	if (c == LK_STALLS_COLD && !(run->cache.resident <= 0.05))
 		return isnan(run->cache.resident)
 		           ? "cold not achieved: what is in the page cache cannot be looked at"
@@ -314,7 +317,8 @@ static lk_status fit_buckets(stalls_work *w, const lk_stalls_comm *comm) {
 	const lk_stalls_part *p = w->result.parts;
 	b->group = lk_arena_strdup(&w->arena, comm->group);
 	double exposed = or_0(p[comm->bucket_network ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT].seconds);
-	bool good = b->group && lk_stalls_fit_buckets(comm->sizes.at, (int)comm->sizes.count, exposed, w->result.step_s, &w->arena, b);
+	if (!b->group) return lk_oom(w->err);
+	bool good = lk_stalls_fit_buckets(comm->sizes.at, (int)comm->sizes.count, exposed, w->result.step_s, &w->arena, b);
 	return good ? LK_OK : lk_oom(w->err);
 }
 
@@ -330,19 +334,21 @@ static bool contradict(const lk_stalls_answer *x) {
 static lk_status add_notes(stalls_work *w) {
 	const lk_stalls_answer *x = &w->result;
 	if (contradict(x))
-		LK_TRY(note(w, "the runs contradict one another, so that the parts are more than the step: other programs were at work, or the "
-		               "runs are too short; more --repeats and --steps help"));
+		LK_TRY(note(w, "the runs contradict one another, so that the parts are more than the step: other programs were at "
+		               "work, or the runs are too short; more --repeats and --steps help"));
 	if (x->rows[LK_STALLS_NULL].runs && !w->last[LK_STALLS_NULL].seen.left_out)
-		LK_TRY(note(w, "the null run left no call out: all are small, or messages; communication is what their calls took"));
-	if (x->rows[LK_STALLS_ONE].runs && !w->request->one)
-		LK_TRY(note(w, "one process is taken to do each rank's work: the batch of a rank must not depend on their number"));
+		LK_TRY(note(w, "the null run left no call out: all are small, or messages; communication is what their calls "
+		               "took"));
+	if (x->rows[LK_STALLS_ONE].runs)
+		LK_TRY(note(w, "one process is taken to do what each rank does%s",
+		            w->request->one || !w->runner.program ? "" : "; it posed as rank 0"));
 	if (x->rows[LK_STALLS_HOT].runs && x->rows[LK_STALLS_HOT].resident < 0.95)
 		LK_TRY(note(w, "hot not achieved: %.0f %% of the files were in memory", 100 * x->rows[LK_STALLS_HOT].resident));
 	const lk_cache_state *cold = &w->last[LK_STALLS_COLD].cache;
 	double read = w->last[LK_STALLS_COLD].seen.loader.bytes * x->ranks * (w->request->warmup + x->steps);
 	if (x->rows[LK_STALLS_COLD].runs && read > cold->bytes)
-		LK_TRY(note(w, "the steps read %.2g times the bytes of their files: what is read again comes from memory, so that the "
-		               "first pass stalls more than fetch says", read / cold->bytes));
+		LK_TRY(note(w, "the steps read %.2g times the bytes of their files: what is read again comes from memory, so that "
+		               "the first pass stalls more than fetch says", read / cold->bytes));
 	for (size_t i = 0; i < w->runner.unguarded.count; i++)
 		LK_TRY(note(w, "not guarded in the further runs: %s", w->runner.unguarded.at[i]));
 	if (x->steps < w->request->steps)
@@ -382,14 +388,15 @@ static const char *quoted(lk_arena *a, const char *word) {
 
 static lk_status reproduce(stalls_work *w) {
 	const lk_stalls_request *q = w->request;
-	const char *text = lk_arena_printf(&w->arena, "lockstep stalls --steps %d --warmup %d --repeats %d%s%s%s%s", q->steps, q->warmup,
-	                                   q->repeats, q->configurations ? " --configurations " : "",
-	                                   q->configurations ? q->configurations : "", q->one ? " --one " : "",
-	                                   q->one ? quoted(&w->arena, q->one) : "");
-	if (text && q->step_marker) text = lk_arena_printf(&w->arena, "%s --step-marker %s", text, quoted(&w->arena, q->step_marker));
-	if (text && q->recording) text = lk_arena_printf(&w->arena, "%s --recording %s", text, quoted(&w->arena, q->recording));
-	else if (text) text = lk_arena_printf(&w->arena, "%s --", text);
-	for (int i = 0; text && i < q->words; i++) text = lk_arena_printf(&w->arena, "%s %s", text, quoted(&w->arena, q->command[i]));
+	lk_arena *a = &w->arena;
+	const char *text = lk_arena_printf(a, "lockstep stalls --steps %d --warmup %d --repeats %d", q->steps, q->warmup, q->repeats);
+	const struct { const char *option, *value; } said[] = {
+		{"configurations", q->configurations}, {"one", q->one}, {"step-marker", q->step_marker}, {"program", q->program},
+		{"recording", q->recording}};
+	for (size_t i = 0; text && i < sizeof said / sizeof *said; i++)
+		if (said[i].value) text = lk_arena_printf(a, "%s --%s %s", text, said[i].option, quoted(a, said[i].value));
+	if (text && q->words) text = lk_arena_printf(a, "%s --", text);
+	for (int i = 0; text && i < q->words; i++) text = lk_arena_printf(a, "%s %s", text, quoted(a, q->command[i]));
 	w->result.reproduce = text;
 	return text ? LK_OK : lk_oom(w->err);
 }
@@ -426,9 +433,10 @@ static lk_status of_command(stalls_work *w) {
 	if (w->first.late) return give_up(w, "the time limit is over; the command was stopped before its steps were done");
 	if (w->first.status) return give_up(w, "the command ended with exit status %d; nothing is run again", w->first.status);
 	if (!w->first.seen.steps)
-		return give_up(w, "no steps: fewer than %d were seen; --step-marker says what begins one, --warmup how many do not count",
-		               w->request->warmup + 1);
+		return give_up(w, "no steps: fewer than %d were seen; --step-marker says what begins one, --warmup how many do not "
+		                  "count", w->request->warmup + 1);
 	LK_TRY(look_at_first(w, lk_stalls_run_folder(&w->runner, LK_STALLS_CONFIGURATIONS, 0)));
+	w->runner.per_host = (int)ceil((double)w->first.seen.ranks / fmax(1, w->first_comm.hosts));
 	LK_TRY(choose(w));
 	LK_TRY(agree(w, &yes));
 	if (yes) LK_TRY(run_rounds(w));

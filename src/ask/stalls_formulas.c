@@ -88,18 +88,19 @@ static lk_estimate at_least_0(lk_estimate e) {
 	return (lk_estimate){fmax(e.mean, 0), isnan(e.low) ? NAN : fmax(e.low, 0), isnan(e.high) ? NAN : fmax(e.high, 0)};
 }
 
-static void put(lk_stalls_answer *out, lk_stalls_kind kind, lk_estimate e, double with, lk_stalls_basis basis, const char *how) {
+static void put(lk_stalls_answer *out, lk_stalls_kind kind, lk_estimate e, double with, lk_stalls_basis basis,
+                const char *how) {
 	bool interval = !isnan(e.low);
 	bool surely = interval ? e.low > 0 : e.mean > 0;
 	e = at_least_0(e);
 	out->parts[kind] = (lk_stalls_part){.seconds = e.mean, .low = e.low, .high = e.high, .basis = basis, .how = how,
 	                                    .share = e.mean / out->step_s, .own_share = e.mean / with,
-	                                    .factor = with / (with - e.mean), .named = surely && e.mean >= NAMED_SHARE * out->step_s};
+	                                    .factor = with / (with - e.mean)};
+	out->parts[kind].named = surely && e.mean >= NAMED_SHARE * out->step_s;
 }
 
 static void put_unknown(lk_stalls_answer *out, lk_stalls_kind kind, const char *why) {
-	out->parts[kind] = (lk_stalls_part){.seconds = NAN, .low = NAN, .high = NAN, .share = NAN, .own_share = NAN, .factor = NAN,
-	                                    .basis = LK_STALLS_UNKNOWN, .how = why};
+	out->parts[kind] = (lk_stalls_part){NAN, NAN, NAN, NAN, NAN, NAN, LK_STALLS_UNKNOWN, false, why};
 }
 
 /* Divides `all` as the times in calls are; without any, all of it is the interconnect's (one host) or the network's. */

@@ -13,7 +13,8 @@
 #include "ask/stalls_parts.h"
 #include "base/stats.h"
 
-enum { LEAST_BURST = 3, PLACES = 1 << 14 };
+/* Of hostile recordings no more threads and gaps are looked at than any loader has. */
+enum { LEAST_BURST = 3, PLACES = 1 << 14, MOST_READERS = 1 << 10, MOST_GAPS = 1 << 20 };
 /* Longer than usual: medians of a place over steps, and, where steps read unequally often, single times. */
 static const double LONGER = 1.25, MUCH_LONGER = 1.5;
 
@@ -40,6 +41,7 @@ static reader *reader_of(readers *all, uint32_t process, uint16_t thread) {
 	uint64_t key = (uint64_t)process << 16 | thread;
 	for (size_t i = 0; i < all->at.count; i++)
 		if (all->at.at[i].key == key) return &all->at.at[i];
+	if (all->at.count == MOST_READERS) return &all->at.at[MOST_READERS - 1];
 	if (!lk_push(&all->at)) return NULL;
 	*lk_last(&all->at) = (reader){.key = key, .step = -1, .least = UINT32_MAX};
 	return lk_last(&all->at);
@@ -48,6 +50,7 @@ static reader *reader_of(readers *all, uint32_t process, uint16_t thread) {
 /* ---- reads and what follows them ---- */
 
 static bool add_gap(reader *r, uint32_t place, double seconds) {
+	if (r->gaps.count >= MOST_GAPS) return true;
 	if (!lk_push(&r->gaps)) return false;
 	*lk_last(&r->gaps) = (gap){place, fmax(0, seconds)};
 	return true;

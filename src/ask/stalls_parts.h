@@ -121,6 +121,7 @@ typedef struct lk_stalls_seen {
 	lk_stalls_loader loader; /* mean over ranks */
 	double communications;   /* calls a step */
 	uint64_t left_out;       /* calls that null mode left out */
+	bool mpi;
 	bool loader_seen;
 } lk_stalls_seen;
 /* 0 steps in *out: there are none. Communication is left NAN. */
@@ -162,6 +163,8 @@ typedef struct lk_stalls_runner {
 	double first_wall_s;
 	const char *const *one;  /* the command of one process; NULL: it cannot be told */
 	int one_words;
+	const char *program;     /* of the first run's ranks, where they have MPI: one process can pose as rank 0 of them */
+	int world, per_host;
 } lk_stalls_runner;
 lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *arena, lk_stalls_runner *out, lk_error *err);
 void lk_stalls_runner_close(lk_stalls_runner *runner); /* removes the private folder, unless it is to be kept */

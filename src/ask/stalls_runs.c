@@ -43,7 +43,8 @@ static lk_status write_file(const char *folder, const char *name, const char *te
 static lk_status make_folder(lk_stalls_runner *r, lk_error *err) {
 	const char *kept = r->request->out, *temporary = getenv("TMPDIR");
 	if (!kept) {
-		int n = snprintf(r->folder, sizeof r->folder, "%s/lockstep-stalls-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+		const char *where = temporary && *temporary ? temporary : "/tmp";
+		int n = snprintf(r->folder, sizeof r->folder, "%s/lockstep-stalls-XXXXXX", where);
 		if (n < (int)sizeof r->folder && mkdtemp(r->folder)) return LK_OK;
 		return lk_fail(err, LK_ERR_IO, r->folder, "cannot be made: %s", strerror(errno));
 	}
@@ -72,7 +73,8 @@ static const char *base_name(const char *path) {
 }
 
 static bool counts_processes(const char *word) {
-	static const char *const options[] = {"-n", "-np", "--np", "--n", "-c", "--nproc_per_node", "--nproc-per-node", "--ntasks"};
+	static const char *const options[] = {"-n",   "-np", "--np", "--n", "-c", "--nproc_per_node", "--nproc-per-node",
+	                                      "--ntasks"};
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
 		if (strcmp(word, options[i]) == 0) return true;
 	return false;
@@ -199,6 +201,16 @@ static lk_status keep_unguarded(lk_stalls_runner *r, const lk_record_answer *ans
 	return LK_OK;
 }
 
+static lk_status keep_program(lk_stalls_runner *r, const lk_record_answer *answer, lk_error *err) {
+	for (int i = 0; i < answer->count && !r->program; i++) {
+		const lk_record_process *p = &answer->processes[i];
+		if (p->forked || p->rank < 0 || p->world < 2) continue;
+		r->program = lk_arena_strdup(r->arena, p->program), r->world = p->world;
+		if (!r->program) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
 static lk_status run(lk_stalls_runner *r, const lk_record_request *record, lk_stalls_run *out, lk_error *err) {
 	lk_record_answer *answer;
 	double before = children_s();
@@ -206,6 +218,7 @@ static lk_status run(lk_stalls_runner *r, const lk_record_request *record, lk_st
 	out->status = answer->status, out->late = answer->end == LK_RECORD_TIME_OVER;
 	out->wall_s = answer->wall_s, out->cpu_s = children_s() - before;
 	lk_status status = keep_unguarded(r, answer, err);
+	if (status == LK_OK && !r->program) status = keep_program(r, answer, err);
 	lk_record_free(answer);
 	LK_TRY(status);
 	return lk_stalls_see(record->out, r->request->warmup, r->request->steps, &out->seen, err);
@@ -227,6 +240,15 @@ static void set_cache(const lk_stalls_runner *r, lk_stalls_configuration c, lk_c
 	else lk_cache_warm(r->files.at, r->files.count, out);
 }
 
+/* A command that the caller gives for one process is what it is; otherwise the one process poses as rank 0 of all. */
+static void one_of(const lk_stalls_runner *r, lk_record_request *record) {
+	record->command = r->one, record->words = r->one_words;
+	if (r->request->one || !r->program) return;
+	record->mode = LK_RECORD_MODE_AS_RANK;
+	record->as_rank = 0, record->world_size = r->world, record->ranks_per_node = r->per_host;
+	if (!record->program) record->program = r->program;
+}
+
 lk_status lk_stalls_run_again(lk_stalls_runner *r, lk_stalls_configuration c, int round, bool ready, lk_stalls_run *out,
                               lk_error *err) {
 	const char *settings[4], *folder = lk_stalls_run_folder(r, c, round);
@@ -236,7 +258,7 @@ lk_status lk_stalls_run_again(lk_stalls_runner *r, lk_stalls_configuration c, in
 	if (!scratch || !output) return lk_oom(err);
 	LK_TRY(settings_of(r, ready, settings, err));
 	lk_record_request record = request_of(r, folder, settings);
-	if (c == LK_STALLS_ONE) record.command = r->one, record.words = r->one_words;
+	if (c == LK_STALLS_ONE) one_of(r, &record);
 	if (c == LK_STALLS_NULL) record.mode = LK_RECORD_MODE_NULL;
 	if (record.time_limit <= 0) record.time_limit = LIMIT_FACTOR * r->first_wall_s + LIMIT_MORE_S;
 	record.scratch = scratch, record.guarded = true, record.output = output;

@@ -186,7 +186,8 @@ static void put_step(const lk_stalls_answer *x, FILE *out) {
 	fprintf(out, "%d rank%s on %d host%s, %d steps a run; step %s", x->ranks, x->ranks == 1 ? "" : "s", x->hosts,
 	        x->hosts == 1 ? "" : "s", x->steps, lk_format_seconds(x->step_s, step, sizeof step));
 	if (!isnan(x->low))
-		fprintf(out, " (95 %%: %s - %s)", lk_format_seconds(x->low, low, sizeof low), lk_format_seconds(x->high, high, sizeof high));
+		fprintf(out, " (95 %%: %s - %s)", lk_format_seconds(x->low, low, sizeof low),
+		        lk_format_seconds(x->high, high, sizeof high));
 	fprintf(out, ", %s\n", x->base);
 }
 
