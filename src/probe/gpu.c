@@ -180,7 +180,8 @@ void lp_gpu_end(lp_gpu_call *call, int result) {
 	int code = errno;
 	int64_t end = lp_now();
 	if (call->what <= LK_DEVICE_SET) lp_cupti_pop();
-	__atomic_fetch_or(&lp_state.recorder.head->seen, LK_RECORDED_DEVICE, __ATOMIC_RELAXED);
+	if (!(__atomic_load_n(&lp_state.recorder.head->seen, __ATOMIC_RELAXED) & LK_RECORDED_DEVICE))
+		__atomic_fetch_or(&lp_state.recorder.head->seen, LK_RECORDED_DEVICE, __ATOMIC_RELAXED);
 	if (call->begin)
 		lp_marks_end(call->on_stream, call->stream, call->begin, (lk_device_what)call->what, call->serial, (int64_t)call->bytes);
 	tell(call, end);
