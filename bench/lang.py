@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures compiled programs (C and MPI) against the bars of docs/FIGURES.md and prints a row of Markdown for each.
-Usage: bench/lang.py [PROGRAM [adam|hosts|handover]...]; needs mpicc and mpirun, for hosts also root, ip and tc.
+Usage: bench/lang.py [PROGRAM [adam|hosts|flows|handover]...]; needs mpicc and mpirun, for hosts also root, ip and tc.
 All ways are measured in turn in each round; ratios are of the same round; bounds are 95 % of the median ratio, by order
 statistics; A/A is a way against itself one round later."""
 import json, math, os, statistics, subprocess, sys, tempfile
@@ -72,6 +72,24 @@ def hosts(program, work):
                 f"the product alone: {100 * alone[m, k, n] / statistics.median(taken['plain']):.0f} % of the first")
 
 
+def flows(program, work):
+    """Pipelines of chunks: experts between two all-to-alls, a product whose right or left matrix is gathered."""
+    cases = (("experts between all-to-alls", "experts", "ep=2,E=4,C=1024,H=512,F=512", "1gbit"),
+             ("experts between all-to-alls", "experts", "ep=2,E=4,C=2048,H=512,F=256", "5gbit"),
+             ("right matrix gathered", "weights", "dp=2,M=1024,K=1024,N=1024", "1gbit"),
+             ("right matrix gathered", "weights", "dp=2,M=512,K=2048,N=2048", "5gbit"),
+             ("left matrix gathered, pass", "left", "tp=2,M=1024,K=1024,N=1024", "1gbit"),
+             ("left matrix gathered, pass", "left", "tp=2,M=4096,K=1024,N=512", "5gbit"))
+    for what, name, sizes, rate in cases:
+        out, binary = os.path.join(work, name + ".c"), os.path.join(work, name)
+        if not os.path.exists(binary):
+            subprocess.run([program, "compile", "emit", os.path.join(here, "lang_flow.lk"), "--program", name, "--out", out], check=True)
+            subprocess.run(CC + ["-DLOCKSTEP_BLAS", out, "-o", binary, "-lopenblas", "-lm"], check=True)
+        taken = {x["schedule"]: x["seconds"] for x in lines([os.path.join(here, "lang_hosts.sh"), rate, "1", binary, "--sizes", sizes,
+                 "--repeat", str(ROUNDS)])}
+        row(f"{what}, {sizes}, {rate}", taken["plain"], taken["overlapped"])
+
+
 def handover(program, work):
     source = emit(program, os.path.join(here, "..", "examples", "lang", "pp_edge.lk"), "edge", work)
     binary = os.path.join(work, "edge")
@@ -86,7 +104,7 @@ def handover(program, work):
 
 def main():
     program = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "build", "release", "lockstep")
-    figures = {"adam": adam, "hosts": hosts, "handover": handover}
+    figures = {"adam": adam, "hosts": hosts, "flows": flows, "handover": handover}
     with tempfile.TemporaryDirectory() as work:
         for name in sys.argv[2:] or figures:
             figures[name](program, work)

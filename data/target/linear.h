@@ -58,19 +58,21 @@ RT_FUNCTION void rt_put_whole(rt_format f, void *data, int64_t i, int64_t x) {
 	}
 }
 
-/* c[m][n] = a[m][k] b[k][n], all row by row. Four rows of c at a time, panels of b that stay in the cache. */
+/* c[m][n] = a[m][k] b[k][n], row by row, rows so many elements apart. Four rows of c at a time, panels of b that stay in
+ * the cache. */
 #define RT_GEMM(name, type)                                                                                               \
-	RT_FUNCTION void name(int64_t m, int64_t n, int64_t k, const type *restrict a, const type *restrict b, type *restrict c) { \
+	RT_FUNCTION void name(int64_t m, int64_t n, int64_t k, const type *restrict a, int64_t a_row, const type *restrict b,     \
+						  int64_t b_row, type *restrict c, int64_t c_row) {                                                   \
 		enum { DEEP = 128, WIDE = 512 };                                                                                  \
-		memset(c, 0, (size_t)(m * n) * sizeof *c);                                                                        \
+		for (int64_t i = 0; i < m; i++) memset(c + i * c_row, 0, (size_t)n * sizeof *c);                                  \
 		for (int64_t p = 0; p < k; p += DEEP)                                                                             \
 			for (int64_t q = 0; q < n; q += WIDE) {                                                                       \
 				int64_t deep = k - p < DEEP ? k - p : DEEP, wide = n - q < WIDE ? n - q : WIDE, i = 0;                    \
 				for (; i + 4 <= m; i += 4)                                                                                \
 					for (int64_t l = p; l < p + deep; l++) {                                                              \
-						const type *row = b + l * n + q;                                                                  \
-						type *c0 = c + i * n + q, *c1 = c0 + n, *c2 = c1 + n, *c3 = c2 + n;                               \
-						type a0 = a[i * k + l], a1 = a[(i + 1) * k + l], a2 = a[(i + 2) * k + l], a3 = a[(i + 3) * k + l]; \
+						const type *row = b + l * b_row + q, *at = a + i * a_row + l;                                     \
+						type *c0 = c + i * c_row + q, *c1 = c0 + c_row, *c2 = c1 + c_row, *c3 = c2 + c_row;               \
+						type a0 = at[0], a1 = at[a_row], a2 = at[2 * a_row], a3 = at[3 * a_row];                          \
 						for (int64_t j = 0; j < wide; j++) {                                                              \
 							c0[j] += a0 * row[j];                                                                         \
 							c1[j] += a1 * row[j];                                                                         \
@@ -80,49 +82,84 @@ RT_FUNCTION void rt_put_whole(rt_format f, void *data, int64_t i, int64_t x) {
 					}                                                                                                     \
 				for (; i < m; i++)                                                                                        \
 					for (int64_t l = p; l < p + deep; l++)                                                                \
-						for (int64_t j = 0; j < wide; j++) c[i * n + q + j] += a[i * k + l] * b[l * n + q + j];           \
+						for (int64_t j = 0; j < wide; j++) c[i * c_row + q + j] += a[i * a_row + l] * b[l * b_row + q + j]; \
 			}                                                                                                             \
 	}
 RT_GEMM(rt_gemm_float, float)
 RT_GEMM(rt_gemm_double, double)
 RT_GEMM(rt_gemm_whole, uint64_t)
 
-RT_FUNCTION void rt_gemmf(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c) {
+/* A matrix among the elements of a part: the first element, and how far apart rows lie. `turned`: the rows that lie there
+ * are the columns of what is multiplied. */
+typedef struct rt_matrix {
+	const rt_part *part;
+	int64_t at, row;
+	bool turned;
+} rt_matrix;
+
+RT_FUNCTION rt_matrix rt_matrix_of(const rt_part *p, int64_t at, bool turned) {
+	return (rt_matrix){p, at, p->extent[p->rank - 1], turned};
+}
+
+/* The same from row `row` and column `column` on. */
+RT_FUNCTION rt_matrix rt_from(rt_matrix x, int64_t row, int64_t column) {
+	x.at += x.turned ? column * x.row + row : row * x.row + column;
+	return x;
+}
+
+/* Whether cblas multiplies it, which takes turned matrices as they are. */
+RT_FUNCTION bool rt_blas_takes(rt_format f, int64_t m, int64_t n, int64_t k) {
 #ifdef LOCKSTEP_BLAS
-	if (m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && k > 0) {
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1, a, (int)k, b, (int)n, 0, c, (int)n);
+	return (f == RT_F32 || f == RT_F64) && m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && k > 0;
+#else
+	(void)f, (void)m, (void)n, (void)k;
+	return false;
+#endif
+}
+
+/* What is multiplied: memory in the format of the arithmetic, which is that of `f`. */
+typedef struct rt_operand {
+	const void *data;
+	int64_t row;
+	bool turned;
+} rt_operand;
+
+RT_FUNCTION void rt_product_of(rt_format f, int64_t m, int64_t n, int64_t k, rt_operand a, rt_operand b, void *c, int64_t c_row) {
+#ifdef LOCKSTEP_BLAS
+	if (rt_blas_takes(f, m, n, k)) {
+		const CBLAS_TRANSPOSE ta = a.turned ? CblasTrans : CblasNoTrans, tb = b.turned ? CblasTrans : CblasNoTrans;
+		if (f == RT_F32)
+			cblas_sgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)k, 1, a.data, (int)a.row, b.data, (int)b.row, 0, c, (int)c_row);
+		else
+			cblas_dgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)k, 1, a.data, (int)a.row, b.data, (int)b.row, 0, c, (int)c_row);
 		return;
 	}
 #endif
-	rt_gemm_float(m, n, k, a, b, c);
+	if (f == RT_F32) rt_gemm_float(m, n, k, a.data, a.row, b.data, b.row, c, c_row);
+	else if (f == RT_F64) rt_gemm_double(m, n, k, a.data, a.row, b.data, b.row, c, c_row);
+	else rt_gemm_whole(m, n, k, a.data, a.row, b.data, b.row, c, c_row);
 }
 
-RT_FUNCTION void rt_gemm(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c) {
-#ifdef LOCKSTEP_BLAS
-	if (m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && k > 0) {
-		cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1, a, (int)k, b, (int)n, 0, c, (int)n);
-		return;
-	}
-#endif
-	rt_gemm_double(m, n, k, a, b, c);
-}
+/* Of what the arithmetic is: floats for narrow formats, int64_t for whole numbers. */
+RT_FUNCTION rt_format rt_arithmetic(rt_format f) { return f == RT_F64 ? f : f < RT_I64 ? RT_F32 : f == RT_U64 ? f : RT_I64; }
 
-/* A matrix of a part, rows x columns as it is multiplied: its own memory if it is stored so, else a copy in `room`. */
-RT_FUNCTION const void *rt_matrix(const rt_part *p, int64_t first, int64_t rows, int64_t columns, bool transposed, void *room) {
-	rt_format f = p->format;
-	if (!transposed && (f == RT_F32 || f == RT_F64 || f == RT_I64 || f == RT_U64)) return (char *)p->data + first * rt_bytes[f];
-	if (!transposed && f < RT_I64) {
-		rt_get_floats(f, p->data, first, rows * columns, room);
-		return room;
+/* A matrix of rows x columns: where it lies, if it can be multiplied so, else a copy in `room`. */
+RT_FUNCTION rt_operand rt_operand_of(rt_matrix x, int64_t rows, int64_t columns, bool turns, void *room) {
+	rt_format f = x.part->format;
+	const void *data = x.part->data;
+	if (f == rt_arithmetic(f) && (turns || !x.turned))
+		return (rt_operand){(const char *)data + x.at * rt_bytes[f], x.row, x.turned};
+	for (int64_t i = 0; i < rows; i++) {
+		int64_t first = x.turned ? x.at + i : x.at + i * x.row, step = x.turned ? x.row : 1, to = i * columns;
+		if (f == RT_F64)
+			for (int64_t j = 0; j < columns; j++) ((double *)room)[to + j] = ((const double *)data)[first + j * step];
+		else if (f >= RT_I64)
+			for (int64_t j = 0; j < columns; j++) ((int64_t *)room)[to + j] = rt_get_whole(f, data, first + j * step);
+		else if (!x.turned) rt_get_floats(f, data, first, columns, (float *)room + to);
+		else
+			for (int64_t j = 0; j < columns; j++) ((float *)room)[to + j] = rt_get_float(f, data, first + j * step);
 	}
-	for (int64_t i = 0; i < rows; i++)
-		for (int64_t j = 0; j < columns; j++) {
-			int64_t at = first + (transposed ? j * rows + i : i * columns + j), to = i * columns + j;
-			if (f == RT_F64) ((double *)room)[to] = ((const double *)p->data)[at];
-			else if (f < RT_I64) ((float *)room)[to] = rt_get_float(f, p->data, at);
-			else ((int64_t *)room)[to] = rt_get_whole(f, p->data, at);
-		}
-	return room;
+	return (rt_operand){room, columns, false};
 }
 
 /* Where matrix `batch` of y's begins in an operand, whose batch dims align with y's at the last one and may be 1. */
@@ -139,39 +176,90 @@ RT_FUNCTION int64_t rt_batch(const rt_part *y, const rt_part *x, int64_t batch) 
 	return at;
 }
 
-/* One matrix: y = a b, by blocks of rows, so that what is converted stays in the cache. */
-RT_FUNCTION void rt_multiply(rt_run *run, const rt_part *a, int64_t a_at, bool ta, const rt_part *b, int64_t b_at, bool tb, rt_part *y,
-							 int64_t y_at, int64_t m, int64_t n, int64_t k) {
-	rt_format f = y->format;
-	bool direct = a->format == f && (f == RT_F32 || f == RT_F64); /* nothing is converted: one call */
-	int64_t block = ta || direct ? m : m < 64 ? m : 64;
-	size_t size = f == RT_F64 || f >= RT_I64 ? 8 : 4;
-	const char *right = rt_matrix(b, b_at, k, n, tb, rt_scratch(run, 0, (size_t)(k * n) * size + 1));
+/* One matrix: y = a b, m x k times k x n, y from element y_at on. What is converted goes by blocks of rows, so that it
+ * stays in the cache. */
+RT_FUNCTION void rt_multiply(rt_run *run, rt_matrix a, rt_matrix b, rt_part *y, int64_t y_at, int64_t m, int64_t n, int64_t k) {
+	rt_format f = y->format, sum = rt_arithmetic(f);
+	bool turns = rt_blas_takes(sum, m, n, k), straight = f == sum;
+	bool there = a.part->format == sum && (turns || !a.turned); /* nothing of the left is converted */
+	int64_t block = (there && straight) || m < 64 ? m : 64, y_row = y->extent[y->rank - 1];
+	size_t size = (size_t)rt_bytes[sum];
+	rt_operand right = rt_operand_of(b, k, n, turns, rt_scratch(run, 0, (size_t)(k * n) * size + 1));
 	char *room = rt_scratch(run, 1, (size_t)(block * (k + n)) * size + 1), *product = room + (size_t)(block * k) * size;
 	for (int64_t i = 0; i < m; i += block) {
-		int64_t rows = m - i < block ? m - i : block;
-		const void *left = rt_matrix(a, a_at + i * k, rows, k, ta, room);
-		if (f == RT_F32) rt_gemmf(rows, n, k, left, (const void *)right, (float *)y->data + y_at + i * n);
-		else if (f == RT_F64) rt_gemm(rows, n, k, left, (const void *)right, (double *)y->data + y_at + i * n);
-		else if (f < RT_I64) {
-			rt_gemmf(rows, n, k, left, (const void *)right, (void *)product);
-			rt_put_floats(f, y->data, y_at + i * n, rows * n, (void *)product);
-		} else {
-			rt_gemm_whole(rows, n, k, left, (const void *)right, (void *)product);
-			for (int64_t j = 0; j < rows * n; j++) rt_put_whole(f, y->data, y_at + i * n + j, ((const int64_t *)(void *)product)[j]);
+		int64_t rows = m - i < block ? m - i : block, at = y_at + i * y_row;
+		rt_operand left = rt_operand_of(rt_from(a, i, 0), rows, k, turns, room);
+		if (straight) {
+			rt_product_of(sum, rows, n, k, left, right, (char *)y->data + at * rt_bytes[f], y_row);
+			continue;
+		}
+		rt_product_of(sum, rows, n, k, left, right, product, n);
+		for (int64_t r = 0; r < rows; r++, at += y_row) {
+			if (f < RT_I64) rt_put_floats(f, y->data, at, n, (const float *)(void *)product + r * n);
+			else
+				for (int64_t j = 0; j < n; j++) rt_put_whole(f, y->data, at + j, ((const int64_t *)(void *)product)[r * n + j]);
 		}
 	}
 }
 
-RT_FUNCTION void rt_matmul(rt_run *run, const rt_part *a, bool ta, const rt_part *b, bool tb, rt_part *y) {
+#ifndef RT_PANEL
+#define RT_PANEL 512 /* rows of a product between two looks at the messages under way: with fewer it takes longer */
+#endif
+
+RT_FUNCTION void rt_poke(const rt_run *run) {
+	if (run->poke) run->poke(run->poked);
+}
+
+/* As rt_multiply, with looks at the messages. */
+RT_FUNCTION void rt_multiply_poking(rt_run *run, rt_matrix a, rt_matrix b, rt_part *y, int64_t y_at, int64_t m, int64_t n, int64_t k) {
+	int64_t panel = run->poke ? RT_PANEL : m;
+	for (int64_t i = 0, rows; i < m; i += rows) {
+		rows = m - i < panel + panel / 2 ? m - i : panel;
+		rt_multiply(run, rt_from(a, i, 0), b, y, y_at + i * y->extent[y->rank - 1], rows, n, k);
+		rt_poke(run);
+	}
+}
+
+/* Of y = a b the elements from .. to - 1 along dim d of y; d -1: all. */
+RT_FUNCTION void rt_matmul_range(rt_run *run, const rt_part *a, bool ta, const rt_part *b, bool tb, rt_part *y, int d, int64_t from, int64_t to) {
 	if (y->count == 0) return;
 	int64_t m = y->extent[y->rank - 2], n = y->extent[y->rank - 1], k = a->extent[a->rank - (ta ? 2 : 1)];
-	int64_t batches = rt_product(y, 0, y->rank - 2);
-	/* One matrix on the right for all batches: one tall matrix on the left. */
-	bool tall = !ta && rt_product(b, 0, b->rank - 2) == 1 && rt_product(a, 0, a->rank - 2) == batches;
-	if (tall) m *= batches, batches = 1;
-	for (int64_t i = 0; i < batches; i++)
-		rt_multiply(run, a, tall ? 0 : rt_batch(y, a, i), ta, b, tall ? 0 : rt_batch(y, b, i), tb, y, i * m * n, m, n, k);
+	int64_t batches = rt_product(y, 0, y->rank - 2), row = 0, rows = m, column = 0, columns = n;
+	if (d == y->rank - 1) column = from, columns = to - from;
+	/* One matrix on the right for all batches: rows of all batches are those of one tall matrix on the left. */
+	if (!ta && rt_product(b, 0, b->rank - 2) == 1 && rt_product(a, 0, a->rank - 2) == batches) {
+		bool cut = d >= 0 && d < y->rank - 1;
+		int64_t inner = cut ? rt_product(y, d + 1, y->rank - 1) : m * batches, outer = cut ? rt_product(y, 0, d) : 1;
+		for (int64_t i = 0; i < outer; i++) {
+			row = cut ? (i * y->extent[d] + from) * inner : 0, rows = cut ? (to - from) * inner : inner;
+			rt_multiply_poking(run, rt_from(rt_matrix_of(a, 0, false), row, 0), rt_from(rt_matrix_of(b, 0, tb), 0, column), y,
+							   row * n + column, rows, columns, k);
+		}
+		return;
+	}
+	if (d == y->rank - 2) row = from, rows = to - from;
+	int64_t below = d >= 0 && d < y->rank - 2 ? rt_product(y, d + 1, y->rank - 2) : 0;
+	for (int64_t i = 0; i < batches; i++) {
+		if (below && (i / below % y->extent[d] < from || i / below % y->extent[d] >= to)) continue;
+		rt_multiply_poking(run, rt_from(rt_matrix_of(a, rt_batch(y, a, i), ta), row, 0), rt_from(rt_matrix_of(b, rt_batch(y, b, i), tb), 0, column),
+						   y, (i * m + row) * n + column, rows, columns, k);
+	}
+}
+
+RT_FUNCTION void rt_matmul(rt_run *run, const rt_part *a, bool ta, const rt_part *b, bool tb, rt_part *y) {
+	rt_matmul_range(run, a, ta, b, tb, y, -1, 0, 0);
+}
+
+/* The right operand of a product that is made in parts, converted once for all of them: in slot 0 .. RT_READY - 1. */
+RT_FUNCTION void rt_make_ready(rt_run *run, int slot, const rt_part *b) {
+	rt_part *ready = &run->ready[slot];
+	rt_format f = rt_arithmetic(b->format);
+	*ready = *b;
+	if (b->count == 0 || b->format == f) return;
+	int64_t columns = b->extent[b->rank - 1];
+	ready->format = f;
+	ready->data = rt_scratch(run, RT_SCRATCHES - RT_READY + slot, (size_t)b->count * (size_t)rt_bytes[f]);
+	rt_operand_of((rt_matrix){b, 0, columns, false}, b->count / columns, columns, false, ready->data);
 }
 
 /* y[n][o] = sum over c of x[n][c] with the kernel w[o][c], by one multiplication per image: the windows of the image are the
@@ -182,6 +270,8 @@ RT_FUNCTION void rt_conv2d(rt_run *run, const rt_part *x, const rt_part *w, rt_p
 	for (int64_t image = 0; image < y->extent[0]; image++) {
 		rt_part columns = {.format = x->format, .rank = 2, .extent = {kernel, places}, .count = kernel * places};
 		size_t size = (size_t)rt_bytes[x->format];
+		rt_part product = *y; /* an image of it as a matrix */
+		product.rank = 2, product.extent[1] = places;
 		columns.data = rt_scratch(run, 2, (size_t)columns.count * size + 1);
 		for (int64_t r = 0; r < kernel; r++)
 			for (int64_t at = 0; at < places; at++) {
@@ -192,7 +282,8 @@ RT_FUNCTION void rt_conv2d(rt_run *run, const rt_part *x, const rt_part *w, rt_p
 				if (!inside) memset(to, 0, size);
 				else memcpy(to, (char *)x->data + (size_t)(((image * x->extent[1] + c) * high + row) * wide + column) * size, size);
 			}
-		rt_multiply(run, w, 0, false, &columns, 0, false, y, image * rt_product(y, 1, 4), y->extent[1], places, kernel);
+		rt_multiply(run, (rt_matrix){w, 0, kernel, false}, (rt_matrix){&columns, 0, places, false}, &product, image * rt_product(y, 1, 4),
+					y->extent[1], places, kernel);
 	}
 }
 

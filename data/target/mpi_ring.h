@@ -5,8 +5,8 @@
  * where the pass follows in the same loop. What the pass wrote goes round next, while later subs are summed. Several
  * tensors can be joined: their slices c make one chunk, without a copy where a sub lies in one piece.
  *
- * No rank waits for a later message than its neighbours have reached, for all go by (sub, step) in order; two buffers
- * would do. All requests are in one array: NULL means over.
+ * No rank waits for a later message than its neighbours have reached, for all go by (sub, step), or (step, sub), in order;
+ * two buffers would do for the one. All requests are in one array: NULL means over.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,8 +62,9 @@ typedef struct rt_ring {
 	/* The pass over a piece of this rank's slice, in ascending order; once also over one without an element. May be NULL:
 	 * gathers alone. */
 	void (*last)(void *self, const void *arrived, const rt_ring_piece *piece);
-	void (*produce)(struct rt_ring *ring, int64_t sub, int chunk); /* makes this rank's summand; may be NULL */
+	void (*produce)(struct rt_ring *ring, int64_t sub, int64_t subs, int chunk); /* makes this rank's summands; may be NULL */
 	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
+	bool after;                           /* summands are there already, what is gathered is used later: messages alone */
 	/* Between groups of ranks: subs that the pass has finished go on to a rank of another group (to >= 0), or what is
 	 * gathered comes from there (from >= 0). `slice` is this rank's slice in memory of its own. One tensor alone. */
 	struct {
@@ -73,13 +74,14 @@ typedef struct rt_ring {
 		void *slice;
 		size_t size;                      /* bytes of an element */
 	} hop;
-	void *self, *work;                    /* what the pass gets; what produce and arrive find here */
+	void *self;                           /* what the pass gets; produce and arrive find it here */
 	rt_ring_pool *pool;
 	/* counted */
 	int64_t sent, hop_sent;               /* bytes along the ring, and to another group */
 	/* its own */
 	int rank, ranks, groups, slots, requests;
 	bool far;                             /* some ranks of comm share no memory */
+	bool by_steps;                        /* messages of the reduce-scatter go step by step, else sub by sub */
 	int pieces;                           /* requests of a message */
 	int64_t piece, hop_piece;             /* bytes of each */
 	int64_t total, steps;                 /* subs of all groups; messages of a stage: total * (ranks - 1) */
@@ -89,6 +91,7 @@ typedef struct rt_ring {
 	bool joined;                          /* some sub lies in several pieces */
 	char *sums, *packs, *own, *landed;    /* [slots] subs; own, landed: [gathers][slots] */
 	MPI_Request *request;
+	int *over;                            /* [requests] which have ended */
 	int64_t led, posted, head, finished, made, used, hopped; /* how far: first sends, receives, sums, passes, callbacks */
 	int64_t gather_posted[RT_RING_GATHERS], gather_head[RT_RING_GATHERS];
 } rt_ring;
@@ -139,6 +142,14 @@ RT_RING_FN rt_ring_path rt_ring_walk(const rt_ring *ring, int64_t sub, int chunk
 	rt_ring_path walk = {.item = ring->first[group], .chunk = chunk, .end = ring->first[group + 1]};
 	walk.final = sub + 1 == ring->sub_of[group + 1];
 	walk.left = rt_ring_range(ring, sub, chunk, &walk.skip);
+	return walk;
+}
+
+/* The same for `subs` subs from one on, of one group. */
+RT_RING_FN rt_ring_path rt_ring_walk_on(const rt_ring *ring, int64_t sub, int64_t subs, int chunk) {
+	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	int64_t from, count = rt_ring_range(ring, sub + subs - 1, chunk, &from);
+	walk.left = from + count - walk.skip;
 	return walk;
 }
 
@@ -294,11 +305,14 @@ RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	rt_ring_tables(ring);
 	ring->slots = 2 * (ring->ranks - 1);
 	if (ring->slots < 4) ring->slots = 4;
+	ring->by_steps = ring->produce && ring->groups == 1 && ring->total + 2 <= 32;
+	if (ring->by_steps && ring->slots < ring->total + 2) ring->slots = (int)ring->total + 2;
 	if (ring->slots > 32) ring->slots = 32;
 	ring->far = rt_ring_far(ring->comm);
 	rt_ring_pieces(ring);
 	ring->requests = ring->slots * (4 + 3 * ring->gathers) * ring->pieces;
 	ring->request = rt_ring_memory((size_t)ring->requests, sizeof *ring->request);
+	ring->over = rt_ring_memory((size_t)ring->requests, sizeof *ring->over);
 	for (int i = 0; i < ring->requests; i++) ring->request[i] = MPI_REQUEST_NULL;
 	rt_ring_buffers(ring);
 	if (ring->part_size && ring->ranks == 1)
@@ -312,305 +326,5 @@ RT_RING_FN void rt_ring_close(rt_ring *ring) {
 	free(ring->sub_of);
 	free(ring->length);
 	free(ring->request);
-}
-
-/* ---- messages ---- */
-
-enum { RT_RING_TAKE, RT_RING_ON, RT_RING_LEAD, RT_RING_HOP, RT_RING_OWN };
-
-/* The requests of a kind; those of gather j are OWN + 3j: this rank's own, the arriving, those handed on. */
-RT_RING_FN MPI_Request *rt_ring_request(rt_ring *ring, int kind, int64_t i) {
-	return &ring->request[(kind * ring->slots + i % ring->slots) * ring->pieces];
-}
-
-RT_RING_FN bool rt_ring_free(rt_ring *ring, int kind, int64_t i) {
-	const MPI_Request *request = rt_ring_request(ring, kind, i);
-	for (int k = 0; k < ring->pieces; k++)
-		if (request[k] != MPI_REQUEST_NULL) return false;
-	return true;
-}
-
-RT_RING_FN int rt_ring_turn(const rt_ring *ring, int64_t r) {
-	return (int)((r % ring->ranks + ring->ranks) % ring->ranks);
-}
-
-/* Stage 0 is the reduce-scatter, 1 + j gather j; messages of a step have a tag of their own, so that steps may overtake. */
-RT_RING_FN int rt_ring_tag(const rt_ring *ring, int stage, int64_t step) {
-	return (int)(64 + stage * (ring->ranks - 1) + step);
-}
-
-/* A message, or its pieces; they keep their order. */
-RT_RING_FN void rt_ring_post(bool send, char *at, int64_t bytes, int64_t piece, int other, int tag, MPI_Comm comm, MPI_Request *request) {
-	for (int64_t done = 0; done < bytes; done += piece, request++) {
-		int count = (int)(bytes - done < piece ? bytes - done : piece);
-		if (send) MPI_Isend(at + done, count, MPI_BYTE, other, tag, comm, request);
-		else MPI_Irecv(at + done, count, MPI_BYTE, other, tag, comm, request);
-	}
-}
-
-RT_RING_FN void rt_ring_isend(rt_ring *ring, const void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
-	ring->sent += bytes;
-	rt_ring_post(true, (char *)at, bytes, ring->piece, rt_ring_turn(ring, ring->rank + 1), rt_ring_tag(ring, stage, step), ring->comm,
-		request);
-}
-
-RT_RING_FN void rt_ring_irecv(rt_ring *ring, void *at, int64_t bytes, int stage, int64_t step, MPI_Request *request) {
-	rt_ring_post(false, at, bytes, ring->piece, rt_ring_turn(ring, ring->rank - 1), rt_ring_tag(ring, stage, step), ring->comm, request);
-}
-
-/* A sub of a chunk in one piece: where it lies, or copied together into `pack`. `gather` -1: of the parts. */
-RT_RING_FN const char *rt_ring_packed(const rt_ring *ring, int64_t sub, int chunk, int gather, char *pack) {
-	size_t size = gather < 0 ? ring->part_size : ring->whole_size[gather];
-	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
-	int64_t all = walk.left;
-	rt_ring_piece piece;
-	while (rt_ring_next(ring, &walk, &piece)) {
-		const rt_ring_item *item = &ring->item[piece.item];
-		const char *from = (const char *)(gather < 0 ? item->parts : item->whole[gather]) + (size_t)piece.at * size;
-		if (piece.count == all) return from;
-		memcpy(pack + (size_t)piece.offset * size, from, (size_t)piece.count * size);
-	}
-	return pack;
-}
-
-/* Where a sub of a gathered tensor lies if it is in one piece, else NULL. */
-RT_RING_FN char *rt_ring_place(const rt_ring *ring, int64_t sub, int chunk, int gather) {
-	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
-	int64_t all = walk.left;
-	rt_ring_piece piece;
-	if (!rt_ring_next(ring, &walk, &piece) || piece.count != all) return NULL;
-	return (char *)ring->item[piece.item].whole[gather] + (size_t)piece.at * ring->whole_size[gather];
-}
-
-RT_RING_FN char *rt_ring_slot(const rt_ring *ring, char *base, int gather, int64_t i) {
-	size_t bytes = 0;
-	for (int j = 0; j < gather; j++) bytes += rt_ring_round((size_t)ring->sub_size * ring->whole_size[j]);
-	size_t size = gather < 0 ? ring->part_size : ring->whole_size[gather];
-	return base + bytes * (size_t)ring->slots + (size_t)(i % ring->slots) * rt_ring_round((size_t)ring->sub_size * size);
-}
-
-/* ---- the reduce-scatter ---- */
-
-/* This rank's summand of a chunk is there. They are made in the order in which they leave: chunk r-1, r-2, ..., r. */
-RT_RING_FN bool rt_ring_made(const rt_ring *ring, int64_t sub, int chunk) {
-	return !ring->produce || sub * ring->ranks + rt_ring_turn(ring, ring->rank - 1 - chunk) < ring->made;
-}
-
-/* The first message of a sub's way round. */
-RT_RING_FN bool rt_ring_lead(rt_ring *ring) {
-	int64_t u = ring->led;
-	int chunk = rt_ring_turn(ring, ring->rank - 1);
-	if (u >= ring->total || !rt_ring_free(ring, RT_RING_LEAD, u) || !rt_ring_made(ring, u, chunk)) return false;
-	int64_t from, count = rt_ring_range(ring, u, chunk, &from);
-	const char *at = rt_ring_packed(ring, u, chunk, -1, rt_ring_slot(ring, ring->packs, -1, u));
-	rt_ring_isend(ring, at, count * (int64_t)ring->part_size, 0, 0, rt_ring_request(ring, RT_RING_LEAD, u));
-	ring->led++;
-	return true;
-}
-
-RT_RING_FN bool rt_ring_listen(rt_ring *ring) {
-	int64_t i = ring->posted, step = i % (ring->ranks - 1);
-	if (i >= ring->steps || i >= ring->head + ring->slots || !rt_ring_free(ring, RT_RING_ON, i)) return false;
-	int64_t from, count = rt_ring_range(ring, i / (ring->ranks - 1), rt_ring_turn(ring, ring->rank - step - 2), &from);
-	rt_ring_irecv(ring, rt_ring_slot(ring, ring->sums, -1, i), count * (int64_t)ring->part_size, 0, step,
-		rt_ring_request(ring, RT_RING_TAKE, i));
-	ring->posted++;
-	return true;
-}
-
-/* A sub of this rank's slice, in memory of its own. */
-RT_RING_FN char *rt_ring_hop_at(const rt_ring *ring, int64_t sub, int64_t *bytes) {
-	int64_t from, count = rt_ring_range(ring, sub, ring->rank, &from);
-	*bytes = count * (int64_t)ring->hop.size;
-	return (char *)ring->hop.slice + (size_t)from * ring->hop.size;
-}
-
-/* What the next subs of another group's pass are received into. */
-RT_RING_FN bool rt_ring_await(rt_ring *ring) {
-	int64_t u = ring->hopped, bytes;
-	if (!ring->hop.there || ring->hop.from < 0 || u >= ring->total || u >= ring->finished + ring->slots) return false;
-	char *at = rt_ring_hop_at(ring, u, &bytes);
-	rt_ring_post(false, at, bytes, ring->hop_piece, ring->hop.from, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, u));
-	ring->hopped++;
-	return true;
-}
-
-RT_RING_FN void rt_ring_leap(rt_ring *ring, int64_t sub) {
-	int64_t bytes;
-	if (!ring->hop.there || ring->hop.to < 0) return;
-	char *at = rt_ring_hop_at(ring, sub, &bytes);
-	rt_ring_post(true, at, bytes, ring->hop_piece, ring->hop.to, 63, ring->hop.comm, rt_ring_request(ring, RT_RING_HOP, sub));
-	ring->hop_sent += bytes;
-}
-
-/* Whether the messages of a finished sub can leave, and what it is made of has come. */
-RT_RING_FN bool rt_ring_clear(rt_ring *ring, int64_t sub) {
-	if (ring->hop.there && !rt_ring_free(ring, RT_RING_HOP, sub)) return false;
-	if (ring->hop.there && ring->hop.from >= 0 && sub >= ring->hopped) return false;
-	for (int j = 0; j < ring->gathers; j++)
-		if (!rt_ring_free(ring, RT_RING_OWN + 3 * j, sub)) return false;
-	return true;
-}
-
-/* The pass over a sub of this rank's chunk, and its messages. */
-RT_RING_FN void rt_ring_finish(rt_ring *ring, const char *arrived) {
-	int64_t u = ring->finished++, from, count = rt_ring_range(ring, u, ring->rank, &from);
-	rt_ring_path walk = rt_ring_walk(ring, u, ring->rank);
-	rt_ring_piece piece;
-	walk.all = true;
-	while (ring->last && rt_ring_next(ring, &walk, &piece))
-		ring->last(ring->self, arrived ? arrived + (size_t)piece.offset * ring->part_size : NULL, &piece);
-	rt_ring_leap(ring, u);
-	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++) {
-		const char *at = rt_ring_packed(ring, u, ring->rank, j, rt_ring_slot(ring, ring->own, j, u));
-		rt_ring_isend(ring, at, count * (int64_t)ring->whole_size[j], 1 + j, 0,
-			rt_ring_request(ring, RT_RING_OWN + 3 * j, u));
-	}
-}
-
-RT_RING_FN void rt_ring_join(rt_ring *ring, char *sums, int64_t sub, int chunk) {
-	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
-	rt_ring_piece piece;
-	while (rt_ring_next(ring, &walk, &piece)) {
-		const char *mine = (const char *)ring->item[piece.item].parts + (size_t)piece.at * ring->part_size;
-		ring->add(sums + (size_t)piece.offset * ring->part_size, mine, piece.count);
-	}
-}
-
-/* The next message of the reduce-scatter in order, if it has come: joined with this rank's part and handed on, or
- * finished. */
-RT_RING_FN bool rt_ring_sum(rt_ring *ring) {
-	int64_t i = ring->head, steps = ring->ranks - 1;
-	if (i >= ring->posted || !rt_ring_free(ring, RT_RING_TAKE, i)) return false;
-	int64_t u = i / steps, step = i % steps, from;
-	int chunk = rt_ring_turn(ring, ring->rank - step - 2);
-	char *sums = rt_ring_slot(ring, ring->sums, -1, i);
-	if (!rt_ring_made(ring, u, chunk)) return false;
-	if (step == steps - 1) {
-		if (!rt_ring_clear(ring, u)) return false;
-		rt_ring_finish(ring, sums);
-	} else {
-		rt_ring_join(ring, sums, u, chunk);
-		rt_ring_isend(ring, sums, rt_ring_range(ring, u, chunk, &from) * (int64_t)ring->part_size, 0, step + 1,
-			rt_ring_request(ring, RT_RING_ON, i));
-	}
-	ring->head++;
-	return true;
-}
-
-/* Without messages to sum: the pass alone. */
-RT_RING_FN bool rt_ring_alone(rt_ring *ring) {
-	int64_t u = ring->finished;
-	if (u >= ring->total || !rt_ring_clear(ring, u)) return false;
-	if (ring->part_size && !rt_ring_made(ring, u, ring->rank)) return false;
-	rt_ring_finish(ring, ring->part_size ? ring->sums : NULL);
-	return true;
-}
-
-/* ---- the all-gathers ---- */
-
-RT_RING_FN bool rt_ring_expect(rt_ring *ring, int j) {
-	int64_t i = ring->gather_posted[j], step = i % (ring->ranks - 1), u = i / (ring->ranks - 1), from;
-	if (i >= ring->steps || i >= ring->gather_head[j] + ring->slots) return false;
-	if (!rt_ring_free(ring, RT_RING_OWN + 3 * j + 2, i)) return false;
-	int chunk = rt_ring_turn(ring, ring->rank - step - 1);
-	char *at = rt_ring_place(ring, u, chunk, j);
-	if (!at) at = rt_ring_slot(ring, ring->landed, j, i);
-	rt_ring_irecv(ring, at, rt_ring_range(ring, u, chunk, &from) * (int64_t)ring->whole_size[j], 1 + j, step,
-		rt_ring_request(ring, RT_RING_OWN + 3 * j + 1, i));
-	ring->gather_posted[j]++;
-	return true;
-}
-
-RT_RING_FN void rt_ring_unpack(const rt_ring *ring, const char *landed, int64_t sub, int chunk, int j) {
-	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
-	rt_ring_piece piece;
-	size_t size = ring->whole_size[j];
-	while (rt_ring_next(ring, &walk, &piece))
-		memcpy((char *)ring->item[piece.item].whole[j] + (size_t)piece.at * size, landed + (size_t)piece.offset * size,
-			(size_t)piece.count * size);
-}
-
-RT_RING_FN bool rt_ring_land(rt_ring *ring, int j) {
-	int64_t i = ring->gather_head[j], steps = ring->ranks - 1, from;
-	if (i >= ring->gather_posted[j] || !rt_ring_free(ring, RT_RING_OWN + 3 * j + 1, i)) return false;
-	int64_t u = i / steps, step = i % steps;
-	int chunk = rt_ring_turn(ring, ring->rank - step - 1);
-	const char *at = rt_ring_place(ring, u, chunk, j);
-	if (!at) at = rt_ring_slot(ring, ring->landed, j, i), rt_ring_unpack(ring, at, u, chunk, j);
-	if (step + 1 < steps)
-		rt_ring_isend(ring, at, rt_ring_range(ring, u, chunk, &from) * (int64_t)ring->whole_size[j], 1 + j, step + 1,
-			rt_ring_request(ring, RT_RING_OWN + 3 * j + 2, i));
-	ring->gather_head[j]++;
-	return true;
-}
-
-/* ---- running ---- */
-
-/* Whatever can be done without waiting. */
-RT_RING_FN bool rt_ring_try(rt_ring *ring) {
-	bool moved = false, scatters = ring->part_size && ring->ranks > 1;
-	while (rt_ring_await(ring)) moved = true;
-	while (scatters && rt_ring_listen(ring)) moved = true;
-	while (scatters && rt_ring_lead(ring)) moved = true;
-	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
-		while (rt_ring_expect(ring, j)) moved = true;
-	if (scatters ? rt_ring_sum(ring) : rt_ring_alone(ring)) moved = true;
-	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
-		while (rt_ring_land(ring, j)) moved = true;
-	return moved;
-}
-
-/* Called by whoever computes in between: most MPI libraries move messages only inside calls. */
-RT_RING_FN void rt_ring_poke(rt_ring *ring) {
-	int index, flag;
-	do {
-		while (rt_ring_try(ring)) {}
-		MPI_Testany(ring->requests, ring->request, &index, &flag, MPI_STATUS_IGNORE);
-	} while (flag && index != MPI_UNDEFINED);
-}
-
-RT_RING_FN bool rt_ring_over(const rt_ring *ring) {
-	if (ring->finished < ring->total) return false;
-	if (ring->part_size && ring->ranks > 1 && (ring->led < ring->total || ring->head < ring->steps)) return false;
-	for (int j = 0; j < ring->gathers && ring->ranks > 1; j++)
-		if (ring->gather_head[j] < ring->steps) return false;
-	if (ring->arrive && ring->used < ring->total * ring->ranks) return false;
-	return !ring->produce || ring->made >= ring->total * ring->ranks;
-}
-
-/* The next piece of computing beside the messages, if there is one: a summand to be made, or a chunk that has come. */
-RT_RING_FN bool rt_ring_work(rt_ring *ring) {
-	int64_t ranks = ring->ranks;
-	if (ring->produce && ring->made < ring->total * ranks) {
-		ring->produce(ring, ring->made / ranks, rt_ring_turn(ring, ring->rank - 1 - ring->made % ranks));
-		ring->made++;
-		return true;
-	}
-	if (!ring->arrive || ring->used >= ring->total * ranks) return false;
-	if (ring->used < ring->total) {      /* this rank's own chunk first */
-		if (ring->used >= ring->finished) return false;
-		ring->arrive(ring, ring->used, ring->rank);
-	} else {
-		int64_t i = ring->used - ring->total;
-		if (i >= ring->gather_head[0]) return false;
-		ring->arrive(ring, i / (ranks - 1), rt_ring_turn(ring, ring->rank - i % (ranks - 1) - 1));
-	}
-	ring->used++;
-	return true;
-}
-
-RT_RING_FN void rt_ring_run(rt_ring *ring) {
-	rt_ring_open(ring);
-	while (!rt_ring_over(ring)) {
-		if (rt_ring_try(ring)) continue;
-		if (rt_ring_work(ring)) {
-			rt_ring_poke(ring);
-			continue;
-		}
-		int index;
-		MPI_Waitany(ring->requests, ring->request, &index, MPI_STATUS_IGNORE);
-	}
-	MPI_Waitall(ring->requests, ring->request, MPI_STATUSES_IGNORE);
-	rt_ring_close(ring);
+	free(ring->over);
 }

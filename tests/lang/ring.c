@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include "../../data/target/mpi_ring.h"
+#include "../../data/target/mpi_ring_run.h"
 
 enum { ITEMS = 5, GATHERS = 3 };
 static const int32_t zero = 0;
@@ -54,9 +55,9 @@ static void last(void *self, const void *arrived, const rt_ring_piece *piece) {
 	}
 }
 
-static void produce(rt_ring *ring, int64_t sub, int chunk) {
+static void produce(rt_ring *ring, int64_t sub, int64_t subs, int chunk) {
 	trial *t = ring->self;
-	rt_ring_path walk = rt_ring_walk(ring, sub, chunk);
+	rt_ring_path walk = rt_ring_walk_on(ring, sub, subs, chunk);
 	rt_ring_piece piece;
 	while (rt_ring_next(ring, &walk, &piece)) {
 		memcpy((int32_t *)t->item[piece.item].parts + piece.at, t->ready[piece.item] + piece.at, (size_t)piece.count * 4);

@@ -76,7 +76,7 @@ static void put_program(const lc_program *p, const lc_variant *variants, int cou
 	}
 	fputs("};\n\nstatic const rt_program program = {", out);
 	lc_put_string(p->name, out);
-	fprintf(out, ", axes, dims, lists, indices, scalars, schedules, %d};\n\n", count);
+	fprintf(out, ", axis_names, dim_names, list_names, index_names, scalar_names, schedules, %d};\n\n", count);
 }
 
 static lk_status put_all(

@@ -7,8 +7,8 @@
 #include "hw/data.h"
 #include "lang/target/target.h"
 
-static const char *const runtime_files[] = {"target/numbers.h", "target/values.h", "target/mpi.h", "target/linear.h", "target/mpi_ring.h",
-	"target/mpi_overlap.h"};
+static const char *const runtime_files[] = {"target/numbers.h", "target/values.h", "target/mpi.h", "target/mpi_collect.h",
+	"target/linear.h", "target/mpi_ring.h", "target/mpi_ring_run.h", "target/mpi_overlap.h", "target/mpi_flow.h"};
 enum { RUNTIME_FILES = sizeof runtime_files / sizeof *runtime_files };
 
 /* ---- steps ---- */
@@ -94,15 +94,15 @@ static void put_named(const char *name, long long number, FILE *out) {
 
 void lc_mpi_program_tables(const lc_program *p, const lc_mpi *c, FILE *out) {
 	fputs("/* Names with: of axes the ranks, 0 any; of dims their list, -1 none; of scalars the format. */\n", out);
-	fputs("static const rt_named axes[] = {\n", out);
+	fputs("static const rt_named axis_names[] = {\n", out);
 	for (int a = 0; a < p->axis_count; a++) put_named(p->axes[a].name, (long long)p->axes[a].size, out);
-	fputs("\t{NULL, 0}\n};\nstatic const rt_named dims[] = {\n", out);
+	fputs("\t{NULL, 0}\n};\nstatic const rt_named dim_names[] = {\n", out);
 	for (int d = 0; d < p->named_count; d++) put_named(p->named[d].name, p->named[d].list, out);
-	fputs("\t{NULL, 0}\n};\nstatic const rt_named lists[] = {\n", out);
+	fputs("\t{NULL, 0}\n};\nstatic const rt_named list_names[] = {\n", out);
 	for (size_t l = 0; l < p->lists.count; l++) put_named(p->lists.at[l], 0, out);
-	fputs("\t{NULL, 0}\n};\nstatic const rt_named indices[] = {\n", out);
+	fputs("\t{NULL, 0}\n};\nstatic const rt_named index_names[] = {\n", out);
 	for (size_t i = 0; i < c->indices.count; i++) put_named(c->indices.at[i], 0, out);
-	fputs("\t{NULL, 0}\n};\nstatic const rt_named scalars[] = {\n", out);
+	fputs("\t{NULL, 0}\n};\nstatic const rt_named scalar_names[] = {\n", out);
 	for (size_t i = 0; i < p->nodes.count; i++)
 		if (p->nodes.at[i].op == LC_SCALAR) put_named(p->nodes.at[i].name, p->nodes.at[i].dtype, out);
 	fputs("\t{NULL, 0}\n};\n\n", out);
@@ -119,7 +119,7 @@ static void put_program(const lc_program *p, const lc_variant *variants, int cou
 	}
 	fputs("};\n\nstatic const rt_program program = {", out);
 	lc_put_string(p->name, out);
-	fprintf(out, ", axes, dims, lists, indices, scalars, schedules, %d};\n\n", count);
+	fprintf(out, ", axis_names, dim_names, list_names, index_names, scalar_names, schedules, %d};\n\n", count);
 }
 
 static void put_main(FILE *out) {

@@ -30,6 +30,7 @@ typedef struct lc_mpi {
 	bool *part;      /* [values] has a part of its own, perhaps without memory */
 	LK_VEC(int) touched; /* values that passes read or write, for the count of bytes */
 	LK_VEC(const char *) indices; /* of groups, as numbered in the source */
+	int choices;     /* overlaps that are tried in two ways */
 	lk_arena arena;
 	lk_error *err;
 } lc_mpi;
@@ -71,23 +72,31 @@ lc_mpi_step lc_mpi_contract; /* target_mpi_contract.c: CONTRACT and ROWS */
 lc_mpi_step lc_mpi_comm;     /* target_mpi_comm.c: COMM and SEND */
 lc_mpi_step lc_mpi_ring;     /* target_mpi_ring.c */
 lc_mpi_step lc_mpi_overlap;  /* target_mpi_overlap.c */
+/* target_mpi_flow.c: an overlap as a pipeline of chunks; done stays false, with the reason as a comment, where it cannot be. */
+lk_status lc_mpi_flow(lc_mpi *c, const lc_step *s, bool *done);
 lc_mpi_step lc_mpi_ring_plain, lc_mpi_overlap_plain; /* target_mpi_plain.c: one part after the other */
 lk_status lc_mpi_any(lc_mpi *c, const lc_step *s);   /* by its kind */
 
 /* ---- for rings: the pass of a step by ranges ---- */
-/* Writes "static void NAME(rt_run *run, int64_t item, int64_t from, int64_t to)": trips from .. to - 1 of the outer loop
- * of the step's pass (MAP, RING without its collectives) on this rank, to be called in ascending order, the first from 0,
- * the last up to the number of trips. *outer: how many leading dims of the space the outer loop goes over (0: the pass
- * has one element; the outer loop then has one trip); rt_product(part, 0, outer) is the number of trips and
- * rt_product(part, outer, rank) the elements of each. */
-lk_status lc_mpi_pass(lc_mpi *c, const lc_step *s, const char *name, int *outer);
-/* The same for a ring: "(rt_run *run, int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip)". Where it
- * reads the reduce-scatter it adds, of trip `from` on, what arrived and what this rank has; `skip`: from an index in the
- * slice to one in the whole tensor. Operands of gathers without other memory are written to the gathers' own. */
+/* Writes "static void NAME(rt_run *run, int64_t item, int64_t from, int64_t to)": a MAP over the elements from .. to - 1
+ * along dim `cut` of its space, in any order, if lc_mpi_cuts (whether all that makes an element of its results is in one
+ * range); with cut -1 over the whole tensor `item`. */
+lk_status lc_mpi_range(lc_mpi *c, const lc_step *s, const char *name, int cut);
+lk_status lc_mpi_cuts(lc_mpi *c, const lc_step *s, int cut, bool *can);
+/* For a ring: "(rt_run *run, int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip)", trips from ..
+ * to - 1 of the outer loop, in ascending order, the first from 0, the last up to the number of trips. Where it reads the
+ * reduce-scatter it adds, of trip `from` on, what arrived and what this rank has; `skip`: from an index in the slice to one
+ * in the whole tensor. Operands of gathers without other memory are written to the gathers' own. */
 lk_status lc_mpi_ring_pass(lc_mpi *c, const lc_step *s, const char *name);
+/* How many leading dims of the space the outer loop goes over (0: the pass has one element; the outer loop then has one
+ * trip); rt_product(part, 0, outer) is the number of trips and rt_product(part, outer, rank) the elements of each. */
 lk_status lc_mpi_outer(lc_mpi *c, const lc_step *s, int *outer);
 /* In target_mpi_ring.c: the reduction of elements a and b of memory in the format of reduce-scatter `scatter`. */
 void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out);
+/* The call that makes a matmul, conv2d or gather_rows. */
+void lc_mpi_contraction(lc_mpi *c, int id, int depth);
+/* "(rt_collective){.axis = 0, ...}" of a collective or send. */
+void lc_put_settings(lc_mpi *c, const lc_node *n);
 /* Writes the statements of collectives of one kind between whole parts, for all tensors of their list: declarations of
  * `from` and `to`, a call. `bucket`: bytes of a message that joins tensors, 0: one for each. */
 lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucket, int depth);

@@ -17,7 +17,7 @@ static void put_group(lc_mpi *c, const char *field, const lc_group *g) {
 	else fprintf(c->out, "%lld", (long long)g->offset);
 }
 
-static void put_settings(lc_mpi *c, const lc_node *n) {
+void lc_put_settings(lc_mpi *c, const lc_node *n) {
 	static const char *const reduces[LC_REDUCES] = {[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
 	fprintf(c->out, "(rt_collective){.axis = %d", n->op == LC_SEND ? n->at.axis : n->axis);
 	switch (n->op) {
@@ -46,7 +46,7 @@ lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucke
 	}
 	lc_put_tabs(depth, c->out);
 	fprintf(c->out, "rt_collect(run, rt_%s_pairs, ", function(n->op));
-	put_settings(c, n);
+	lc_put_settings(c, n);
 	fprintf(c->out, ", from, to, %d, rt_items(run, %s), %lld);\n", count, lc_mpi_number(c, ids[0], name), (long long)bucket);
 	return LK_OK;
 }

@@ -3,7 +3,7 @@
 
 enum { PART = 160 };
 
-static void put_call(lc_mpi *c, int id, int depth) {
+void lc_mpi_contraction(lc_mpi *c, int id, int depth) {
 	const lc_node *n = &c->p->nodes.at[id];
 	char a[PART], b[PART], y[PART];
 	lc_mpi_part(c, n->in[0], a, sizeof a), lc_mpi_part(c, n->in[1], b, sizeof b), lc_mpi_part(c, id, y, sizeof y);
@@ -20,7 +20,7 @@ lk_status lc_mpi_contract(lc_mpi *c, const lc_step *s) {
 	fprintf(c->out, "static void %s(rt_run *run) {\n", lc_mpi_function(c, s, name));
 	if (s->list >= 0)
 		fprintf(c->out, "\tfor (int64_t item = 0; item < rt_items(run, %s); item++)\n", lc_mpi_number(c, id, number));
-	put_call(c, id, s->list >= 0 ? 2 : 1);
+	lc_mpi_contraction(c, id, s->list >= 0 ? 2 : 1);
 	fputs("}\n\n", c->out);
 	return LK_OK;
 }

@@ -3,15 +3,15 @@
  *   matmul, then reduce-scatter or ring   rows are made in the order in which the ring takes them
  *   all-gather, then matmul               rows are made as chunks come
  *   reduce-scatter, pass, send, gather    one ring on each side, subs hop between the groups
- *   permutes beside computing             begun, computed, waited for
+ *   all else                              a pipeline of chunks, target_mpi_flow.c
  *
- * What is none of these runs one part after another, which a comment says.
+ * What is none of these runs one part after another, with the reason as a comment.
  */
 #include "lang/target/target_mpi_ring.h"
 
 #include <string.h>
 
-enum { POINTER = 160 };
+enum { POINTER = 160, CHOICES = 16 /* RT_CHOICES */ };
 
 static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]; }
 
@@ -31,27 +31,39 @@ static bool is_of(const lc_mpi *c, int operand, int id) { return lc_mpi_root(c, 
 /* ---- a matmul and what takes its rows ---- */
 
 /* Either the function that makes rows of a sub for the ring, or that which uses what came. */
-static void put_rows(lc_mpi *c, int matmul, int rows_of, const char *name) {
+static void put_rows(lc_mpi *c, int matmul, int rows_of, bool makes, const char *name) {
 	const lc_node *n = node(c, matmul), *x = node(c, rows_of);
 	char a[POINTER], y[POINTER], width[POINTER];
 	lc_mpi_part(c, n->in[0], a, sizeof a), lc_mpi_part(c, matmul, y, sizeof y), lc_mpi_part(c, rows_of, width, sizeof width);
-	fprintf(c->out, "typedef struct %s_self {\n\trt_run *run;\n\trt_part right;\n} %s_self;\n\n", name, name);
-	fprintf(c->out, "static void %s(rt_ring *ring, int64_t sub, int chunk) {\n", name);
-	fprintf(c->out, "\t%s_self *self = ring->work;\n\trt_run *run = self->run;\n", name);
-	fputs("\trt_ring_path path = rt_ring_walk(ring, sub, chunk);\n\trt_ring_piece piece;\n", c->out);
+	fprintf(c->out, "static void %s(rt_ring *ring, int64_t sub, %sint chunk) {\n\trt_run *run = ring->self;\n", name,
+	        makes ? "int64_t subs, " : "");
+	fprintf(c->out, "\trt_ring_path path = rt_ring_walk_on(ring, sub, %s, chunk);\n", makes ? "subs" : "1");
+	fputs("\trt_ring_piece piece;\n", c->out);
 	fprintf(c->out, "\tconst int64_t row = (%s)->extent[%d];\n", width, x->rank - 1);
 	fputs("\twhile (rt_ring_next(ring, &path, &piece))\n", c->out);
-	fprintf(c->out, "\t\trt_matmul_rows(run, %s, &self->right, %s, piece.at / row, piece.count / row, rt_poke_ring, ring);\n}\n\n", a, y);
+	fprintf(c->out, "\t\trt_matmul_rows(run, ring, %s, &run->ready[0], %s, %s, piece.at / row, piece.count / row);\n}\n\n", a,
+	        n->tb ? "true" : "false", y);
 }
 
-/* The ring's function, which needs the matmul's right operand ready. */
-static void put_around(lc_mpi *c, const lc_step *s, int matmul, const char *work, const char *name) {
+/* The ring's function, which needs the matmul's right operand ready; or the product as a whole before it, or behind. */
+static void put_around(lc_mpi *c, const lc_step *s, int matmul, bool makes, const char *name) {
+	char a[POINTER], b[POINTER], y[POINTER], function[LC_IDENTIFIER], product[4 * POINTER];
 	const lc_node *n = node(c, matmul);
-	char b[POINTER], y[POINTER], function[LC_IDENTIFIER];
+	int choice = c->choices++;
 	fprintf(c->out, "static void %s(rt_run *run) {\n", lc_mpi_function(c, s, function));
 	if (lc_mpi_may_be_absent(c, matmul)) fprintf(c->out, "\tif (!(%s)->here) return;\n", lc_mpi_part(c, matmul, y, sizeof y));
-	fprintf(c->out, "\t%s_self self = {run, rt_ready(run, %s, %s)};\n", work, lc_mpi_part(c, n->in[1], b, sizeof b), n->tb ? "true" : "false");
-	fprintf(c->out, "\t%s(run, &self);\n}\n\n", name);
+	fprintf(c->out, "\trt_make_ready(run, 0, %s);\n", lc_mpi_part(c, node(c, matmul)->in[1], b, sizeof b));
+	if (choice >= CHOICES) {
+		fprintf(c->out, "\t%s(run, false);\n}\n\n", name);
+		return;
+	}
+	snprintf(product, sizeof product, "\tif (way == RT_AFTER) rt_matmul(run, %s, false, &run->ready[0], %s, %s);\n",
+	         lc_mpi_part(c, n->in[0], a, sizeof a), n->tb ? "true" : "false", lc_mpi_part(c, matmul, y, sizeof y));
+	fprintf(c->out, "\tconst int way = rt_way_of(&run->choice[%d]);\n\tconst double begun = MPI_Wtime();\n", choice);
+	if (makes) fputs(product, c->out);
+	fprintf(c->out, "\t%s(run, way == RT_AFTER);\n", name);
+	if (!makes) fputs(product, c->out);
+	fprintf(c->out, "\trt_took(&run->choice[%d], way, MPI_Wtime() - begun);\n}\n\n", choice);
 }
 
 /* Rows of a product are cut along its dim d only where d is no dim of columns, and a row lies in one chunk. */
@@ -78,10 +90,10 @@ static lk_status put_scattered(lc_mpi *c, const lc_step *s, bool *done) {
 	if (ring.pass && !lc_ring_fits(c, &ring, &why)) return LK_OK;
 	strcat(name, "_ring");
 	snprintf(pass, sizeof pass, "%s_pass", name);
-	put_rows(c, matmul, matmul, work);
+	put_rows(c, matmul, matmul, true, work);
 	if (ring.pass) LK_TRY(lc_mpi_ring_pass(c, second, pass));
 	LK_TRY(lc_ring_write(c, &ring, name));
-	put_around(c, s, matmul, work, name);
+	put_around(c, s, matmul, true, name);
 	*done = true;
 	return LK_OK;
 }
@@ -98,9 +110,9 @@ static lk_status put_gathered(lc_mpi *c, const lc_step *s, bool *done) {
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(c, s, name));
 	ring.arrive = work, ring.rows_of = ring.left = gather;
 	strcat(name, "_ring");
-	put_rows(c, matmul, gather, work);
+	put_rows(c, matmul, gather, false, work);
 	LK_TRY(lc_ring_write(c, &ring, name));
-	put_around(c, s, matmul, work, name);
+	put_around(c, s, matmul, false, name);
 	*done = true;
 	return LK_OK;
 }
@@ -158,74 +170,15 @@ static lk_status put_handover(lc_mpi *c, const lc_step *s, bool *done) {
 	return LK_OK;
 }
 
-/* ---- permutes beside computing ---- */
-
-/* Whether part i reads or overwrites what part k handles. */
-static bool meet(const lc_mpi *c, const lc_step *a, const lc_step *b) {
-	for (int i = 0; i < a->writes.count; i++) {
-		for (int k = 0; k < b->reads.count; k++)
-			if (is_of(c, a->writes.at[i], b->reads.at[k])) return true;
-		for (int k = 0; k < b->writes.count; k++)
-			if (is_of(c, a->writes.at[i], b->writes.at[k])) return true;
-	}
-	return false;
-}
-
-static bool apart(const lc_mpi *c, const lc_step *s) {
-	for (int i = 0; i < s->part_count; i++)
-		for (int k = 0; k < s->part_count; k++) {
-			bool moves = comm_of(c, &s->parts[i], LC_PERMUTE) >= 0 || comm_of(c, &s->parts[k], LC_PERMUTE) >= 0;
-			if (i != k && moves && meet(c, &s->parts[i], &s->parts[k])) return false;
-		}
-	return true;
-}
-
-static void put_begin(lc_mpi *c, int permute, int tag) {
-	const lc_node *n = node(c, permute);
-	char from[POINTER], to[POINTER];
-	if (lc_mpi_may_be_absent(c, permute)) fprintf(c->out, "\tif ((%s)->here)\n\t", lc_mpi_part(c, permute, to, sizeof to));
-	fprintf(c->out, "\trt_permute_begin(run, &away, %d, %d, %s, %s, %d);\n", n->axis, n->shift, lc_mpi_part(c, n->in[0], from, sizeof from),
-	        lc_mpi_part(c, permute, to, sizeof to), tag);
-}
-
-static void put_beside(lc_mpi *c, const lc_step *part) {
-	char a[POINTER], b[POINTER], y[POINTER], function[LC_IDENTIFIER];
-	const lc_node *n = node(c, part->values.at[0]);
-	if (!is_matmul(c, part)) {
-		fprintf(c->out, "\t%s(run);\n\trt_away_poke(&away);\n", lc_mpi_function(c, part, function));
-		return;
-	}
-	lc_mpi_part(c, n->in[0], a, sizeof a), lc_mpi_part(c, n->in[1], b, sizeof b), lc_mpi_part(c, part->values.at[0], y, sizeof y);
-	fprintf(c->out, "\tif ((%s)->count) {\n\t\trt_part right = rt_ready(run, %s, %s);\n", y, b, n->tb ? "true" : "false");
-	fprintf(c->out, "\t\trt_matmul_rows(run, %s, &right, %s, 0, rt_product(%s, 0, %d), rt_away_poke, &away);\n\t}\n", a, y, y, n->rank - 1);
-}
-
-static lk_status put_permutes(lc_mpi *c, const lc_step *s, bool *done) {
-	char function[LC_IDENTIFIER];
-	int permutes = 0;
-	for (int i = 0; i < s->part_count; i++) permutes += comm_of(c, &s->parts[i], LC_PERMUTE) >= 0 && s->parts[i].values.count == 1;
-	if (permutes == 0 || permutes == s->part_count || !apart(c, s)) return LK_OK;
-	for (int i = 0; i < s->part_count; i++)
-		if (comm_of(c, &s->parts[i], LC_PERMUTE) < 0 && !is_matmul(c, &s->parts[i])) LK_TRY(lc_mpi_any(c, &s->parts[i]));
-	fprintf(c->out, "static void %s(rt_run *run) {\n\trt_away away = {NULL, 0, 0};\n", lc_mpi_function(c, s, function));
-	for (int i = 0; i < s->part_count; i++)
-		if (comm_of(c, &s->parts[i], LC_PERMUTE) >= 0) put_begin(c, s->parts[i].values.at[0], 2 + i);
-	for (int i = 0; i < s->part_count; i++)
-		if (comm_of(c, &s->parts[i], LC_PERMUTE) < 0) put_beside(c, &s->parts[i]);
-	fputs("\trt_away_wait(&away);\n}\n\n", c->out);
-	*done = true;
-	return LK_OK;
-}
-
 /* ---- the kind ---- */
 
 lk_status lc_mpi_overlap(lc_mpi *c, const lc_step *s) {
-	static lk_status (*const ways[])(lc_mpi *, const lc_step *, bool *) = {put_scattered, put_gathered, put_handover, put_permutes};
+	static lk_status (*const ways[])(lc_mpi *, const lc_step *, bool *) = {put_scattered, put_gathered, put_handover,
+		lc_mpi_flow};
 	bool done = false;
 	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
 		LK_TRY(ways[i](c, s, &done));
 		if (done) return LK_OK;
 	}
-	fputs("/* One after another: no way to run these chunk by chunk is written yet. */\n", c->out);
 	return lc_mpi_overlap_plain(c, s);
 }

@@ -200,7 +200,7 @@ static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	bool lasts = ring->pass || ring->scatter >= 0;
 	for (int i = 0; i < ring->gathers; i++) lasts |= kept(c, ring->gather[i]);
 	bool beside = ring->produce || ring->arrive;
-	fprintf(c->out, "static void %s(rt_run *run%s) {\n", name, beside ? ", void *work" : "");
+	fprintf(c->out, "static void %s(rt_run *run%s) {\n", name, beside ? ", bool after" : "");
 	if (lc_mpi_may_be_absent(c, whole)) fprintf(c->out, "\tif (!run->part[%s][0].here) return;\n", lc_mpi_number(c, whole, number));
 	put_items(c, ring);
 	if (ring->scatter >= 0) put_neutral(c, ring);
@@ -217,8 +217,9 @@ static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
 	if (ring->sends >= 0) put_hop(c, ring);
 	if (ring->scatter >= 0) fprintf(c->out, "\t\t.add = %s_add,\n", name);
 	if (lasts) fprintf(c->out, "\t\t.last = %s_last,\n", name);
-	if (ring->produce) fprintf(c->out, "\t\t.produce = %s, .work = work,\n", ring->produce);
-	if (ring->arrive) fprintf(c->out, "\t\t.arrive = %s, .work = work,\n", ring->arrive);
+	if (beside) fputs("\t\t.after = after,\n", c->out);
+	if (ring->produce) fprintf(c->out, "\t\t.produce = %s,\n", ring->produce);
+	if (ring->arrive) fprintf(c->out, "\t\t.arrive = %s,\n", ring->arrive);
 	fputs("\t};\n\trt_ring_run(&ring);\n\trun->scratch[3] = pool.at, run->room[3] = pool.size;\n", c->out);
 	fprintf(c->out, "\trun->sent[%d] += ring.sent;\n", ring->axis);
 	if (ring->sends >= 0) fprintf(c->out, "\trun->sent[%d] += ring.hop_sent;\n", node(c, ring->sends)->at.axis);

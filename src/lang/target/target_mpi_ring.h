@@ -14,7 +14,7 @@ typedef struct lc_ring {
 	int axis, d;
 	int outer;                  /* dims of the pass's outer loop; those behind are one trip */
 	int64_t bucket, chunks;
-	const char *produce, *arrive; /* functions that compute beside the messages, or NULL; NAME then takes what they need */
+	const char *produce, *arrive; /* functions that compute beside the messages, or NULL */
 	int rows_of, left;          /* with them: the value whose rows they go by; the product's left operand */
 	int sends;                  /* a send, -1: what it takes leaves this ring (gives), or what it brings is gathered */
 	bool gives;

@@ -1,6 +1,8 @@
 /* target_pass.c: what a pass computes, loads and stores, and where its loops are. */
 #include "lang/target/target_pass.h"
 
+#include <string.h>
+
 static const lc_node *node(const lc_pass *pass, int id) { return &pass->p->nodes.at[id]; }
 
 int lc_pass_taken(const lc_program *p, int id) {
@@ -117,11 +119,22 @@ static lk_status make_room(lc_pass *pass) {
 }
 
 lk_status lc_pass_open(lc_mpi *c, const lc_step *s, lc_pass *out) {
-	*out = (lc_pass){.c = c, .p = c->p, .step = s};
+	*out = (lc_pass){.c = c, .p = c->p, .step = s, .cut_loop = -1};
 	LK_TRY(make_room(out));
 	LK_TRY(find_all(out));
 	out->loops = lc_loops_of(c->p, s->space, out->places.at, (int)out->places.count);
 	return LK_OK;
+}
+
+void lc_pass_cut(lc_pass *pass, int dim) {
+	lc_loops *loops = &pass->loops;
+	int l = 0;
+	while (l < loops->count && loops->first[l] < dim) l++;
+	pass->cut_loop = l;
+	if (loops->first[l] == dim) return;
+	memmove(&loops->first[l + 1], &loops->first[l], sizeof *loops->first * (size_t)(loops->count - l + 1));
+	loops->first[l] = dim;
+	loops->count++;
 }
 
 void lc_pass_close(lc_pass *pass) {

@@ -29,12 +29,15 @@ typedef struct lc_pass {
 	LK_VEC(int) results;        /* reductions and totals */
 	lc_loops loops;
 	bool ranged;                /* the outer loop goes from .. to */
+	int cut_loop;               /* the loop that goes over a range of a dim, see lc_pass_cut; -1 */
 	bool arrives;               /* of a ring: the reduce-scatter's last addition is in it */
 } lc_pass;
 
 /* Frees by lc_pass_close; memory beside the vectors is the context's. */
 lk_status lc_pass_open(lc_mpi *c, const lc_step *s, lc_pass *out);
 void lc_pass_close(lc_pass *pass);
+/* Makes the dim of the space the first of a loop, which goes over a range of it. */
+void lc_pass_cut(lc_pass *pass, int dim);
 /* What an update, an output or a copy takes its elements from. */
 int lc_pass_taken(const lc_program *p, int id);
 /* Whether it gets a variable in the loops. */
