@@ -19,7 +19,7 @@ if command -v clang > /dev/null; then export OMPI_CC=clang; fi # builds sanitize
 # MPI libraries keep memory until the end of the process: leaks are not looked for.
 export ASAN_OPTIONS=detect_leaks=0
 run="mpirun --oversubscribe --bind-to none"
-flags='-std=c11 -O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Wshadow -Werror -Wno-format-truncation'
+flags='-std=c11 -O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Wshadow -Werror'
 bad() {
 	echo "FAILED: $*"
 	echo "failed 1" >> "$folder/counts"
@@ -34,22 +34,22 @@ ring() {
 	if timeout 120 $run -np "$ranks" "$folder/ring" 100 "$seed"; then good; else bad "ring on $ranks ranks: $*"; fi
 }
 
-# FILE PROGRAM SIZES [-DNAME...] RANKS: all schedules; @ stands for the ranks, of each of `groups`.
+# FILE PROGRAM SIZES RANKS AND FLAGS: all schedules; @ stands for the ranks, of each of two groups where there is an axis pp.
 hold() {
-	local file=tests/lang/$1.lk name=$2 ranks sizes schedule dump=$folder/dump groups=1 defines=() every=() word
+	local file=tests/lang/$1.lk name=$2 numbers=() more=() word ranks sizes schedule dump=$folder/dump groups=1
 	if [[ $3 == pp=* ]]; then groups=2; fi
-	for word in "${@:4}"; do
-		if [[ $word == -D* ]]; then defines+=("$word"); else every+=("$word"); fi
+	for word in ${*:4}; do
+		if [[ $word =~ ^[0-9]+$ ]]; then numbers+=("$word"); else more+=("$word"); fi
 	done
-	"$program" compile emit $file --program "$name" --out "$folder/p.c"
-	mpicc $flags "${defines[@]}" -o "$folder/p" "$folder/p.c" -lm
-	for ranks in "${every[@]}"; do
+	"$program" compile emit "$file" --program "$name" --out "$folder/p.c"
+	mpicc $flags "${more[@]}" -o "$folder/p" "$folder/p.c" -lm
+	for ranks in "${numbers[@]}"; do
 		sizes=${3//@/$ranks}
 		rm -rf "$dump" && mkdir "$dump"
 		timeout 120 $run -np "$((ranks * groups))" "$folder/p" --sizes "$sizes" --seed 3 --dump "$dump" 2> "$folder/errors" ||
 			{ bad "$name on $ranks ranks: $(grep -m1 -E 'ERROR|error|refused' "$folder/errors")"; continue; }
 		for schedule in $(ls "$dump" | sed 's/\.[0-9]*$//' | sort -u); do
-			if "$program" compile run $file --program "$name" --schedule "$schedule" --seed 3 --sizes "$sizes" --compare "$dump" > "$folder/said"
+			if "$program" compile run "$file" --program "$name" --schedule "$schedule" --seed 3 --sizes "$sizes" --compare "$dump" > "$folder/said"
 			then good
 			else bad "$name, $schedule, $ranks ranks: $(grep -m1 -B1 DIFFERS "$folder/said" || cat "$folder/said")"; fi
 		done
@@ -65,7 +65,7 @@ test_of() {
 
 tests=()
 for ranks in "${all[@]}"; do tests+=("ring $ranks $ranks"); done
-# Overlaps of other kinds, with chunks of a few elements.
+# Overlaps have chunks of a few elements.
 small="-DRT_FLOW_BYTES=16 -DRT_FLOW_ROWS=2 -DRT_PANEL=2"
 in_order "$work" test_of "${tests[@]}" \
 	"ring 3 7 -DRT_RING_FAR -DRT_RING_EAGER=100" \
