@@ -168,6 +168,10 @@ static lk_status check_convnet(const lk_job *job, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, options[i], "a convolution net is not split: %d", degrees[i]);
 		return lk_hint(err, "leave it out: GPUs take parts of the batch");
 	}
+	if (job->schedule != LK_SCHED_1F1B && job->schedule != LK_SCHED_GPIPE) {
+		lk_fail(err, LK_ERR_INPUT, "--schedule", "a convolution net has no pipeline to schedule");
+		return lk_hint(err, "leave it out");
+	}
 	if (job->recompute == LK_RECOMPUTE_SELECTIVE) {
 		lk_fail(err, LK_ERR_INPUT, "--recompute", "selective recomputation is of attention, which a convolution net has none of");
 		return lk_hint(err, "use none or full");
