@@ -15,7 +15,7 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_predict, cli_explain, cli_diff, cli_replay, cli_whatif, cli_validate, cli_calibrate, cli_collective,
-	cli_compile, cli_record, cli_devices, cli_models;
+	cli_compile, cli_record, cli_shard, cli_devices, cli_models;
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);

@@ -9,7 +9,7 @@
 
 static const cli_command *const commands[] = {
 	&cli_predict,   &cli_explain,    &cli_replay,  &cli_whatif, &cli_diff, &cli_validate,
-	&cli_calibrate, &cli_collective, &cli_compile, &cli_record, &cli_devices, &cli_models,
+	&cli_calibrate, &cli_collective, &cli_compile, &cli_record, &cli_shard, &cli_devices, &cli_models,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
