@@ -11,7 +11,8 @@
 
 #include "plan/shard.h"
 
-enum { WORST = 8, TRIALS = 200000 /* of one rank at most: then pieces are left out by turns */ };
+/* Of one rank at most so many moves are looked at: then pieces are left out by turns. */
+enum { WORST = 8, TRIALS = 20000 };
 
 typedef struct rank_list {
 	LK_VEC(uint32_t) pieces;
@@ -24,6 +25,7 @@ typedef struct balancer {
 	rank_list *on;             /* [ranks] */
 	double *value;             /* [ranks] their part of the sum */
 	double forward, backward, columns, exchange; /* means */
+	size_t trials;
 } balancer;
 
 typedef struct move {
@@ -92,7 +94,8 @@ static lk_status begin(balancer *b, lk_arena *arena, lk_error *err) {
 
 /* ---- moves ---- */
 
-static void consider(const balancer *b, int from, size_t mine, int to, size_t theirs, move *best) {
+static void consider(balancer *b, int from, size_t mine, int to, size_t theirs, move *best) {
+	b->trials++;
 	const lk_shard_cost *out = cost_at(b, from, mine), *back = theirs == SIZE_MAX ? NULL : cost_at(b, to, theirs);
 	lk_shard_cost there = changed(&b->load[to], out, back);
 	if (!has_room(b, &there)) return;
@@ -102,7 +105,7 @@ static void consider(const balancer *b, int from, size_t mine, int to, size_t th
 	if (gain > best->gain) *best = (move){gain, mine, theirs, to};
 }
 
-static move best_of(const balancer *b, int from, size_t turn) {
+static move best_of(balancer *b, int from, size_t turn) {
 	move best = {.gain = 1e-9 * b->value[from], .to = -1};
 	size_t mine = b->on[from].pieces.count, stride = 1 + mine * (b->pieces->count + (size_t)b->p->ranks) / TRIALS;
 	size_t number = turn;
@@ -145,9 +148,8 @@ static int next_worst(const balancer *b, int above) {
 	return worst;
 }
 
-static lk_status improve(balancer *b, lk_error *err) {
-	size_t limit = 20 * b->pieces->count + 1000;
-	for (size_t turn = 0; turn < limit; turn++) {
+static lk_status improve(balancer *b, size_t limit, lk_error *err) {
+	for (size_t turn = 0; b->trials < limit; turn++) {
 		int rank = -1;
 		move best = {.to = -1};
 		for (int i = 0; i < WORST && best.to < 0; i++) {
@@ -161,11 +163,12 @@ static lk_status improve(balancer *b, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, lk_error *err) {
+lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t *budget, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	balancer b = {.p = p, .pieces = pieces};
 	lk_status status = begin(&b, &arena, err);
-	if (status == LK_OK) status = improve(&b, err);
+	if (status == LK_OK) status = improve(&b, *budget, err);
+	*budget -= b.trials < *budget ? b.trials : *budget;
 	for (int r = 0; b.on && r < p->ranks; r++) lk_vec_free(&b.on[r].pieces);
 	lk_arena_free(&arena);
 	return status;

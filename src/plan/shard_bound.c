@@ -1,76 +1,74 @@
 /* shard_bound.c: a time that no placement of the allowed kinds beats.
  *
- * The slowest rank has at least the mean. For each table the kind counts whose lookups take least over all ranks, forward
- * and backward by themselves (splits into 1, 2, 4, ... parts and as many as there may be: those that the search uses, and a
- * cache may hold more of smaller parts); a table that may not be split stands whole on one rank. Sums: what is not copied
- * is exchanged, D columns at least; which tables are copied is left open, those with most columns for their gradient's
- * bytes first, and one may be copied in part.
+ * The slowest rank has at least the mean. With f, b the lookups of a table's pieces over all n ranks and c their columns,
+ *
+ *     step >= indices + dense + sum over tables of min over ways to place it of (f + b) / n + 2 (exchange of c / n)
+ *                                                                       or, of a copy, f + b of one rank + its reduction
+ *
+ * where the exchange is taken as a line below it: times of collectives are the least of several lines, so between two sizes
+ * they lie above the chord. It goes from the fewest columns that can be left to exchange, to many times what whole tables
+ * have; the reduction's goes from nothing to all gradients. Ways: splits into 1, 2, 4, ... parts and as many as there may
+ * be, as the search uses them. A table that may only stand whole takes its own time on its rank.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "plan/shard.h"
 
-typedef struct choice {
-	double columns, bytes; /* exchanged, or else reduced */
-} choice;
+typedef struct lines {
+	double start, column;    /* of both exchanges: seconds, and for each column of a rank */
+	double byte;             /* of the reduction */
+} lines;
 
-static int by_bytes_of_column(const void *a, const void *b) {
-	const choice *x = a, *y = b;
-	double l = x->bytes * y->columns, r = y->bytes * x->columns;
-	return l < r ? -1 : l > r;
+static bool may_copy(const lk_shard_problem *p, uint32_t t) {
+	return p->tables[t].allowed & 1u << LK_SHARD_DATA;
 }
 
-/* The cheapest way to bring sums and gradients over the network. */
-static double network_bound(const lk_shard_problem *p, choice *may, size_t count, double fixed_columns) {
-	double n = p->ranks, columns = fixed_columns, bytes = 0, best = INFINITY;
-	for (size_t i = 0; i < count; i++) columns += may[i].columns;
-	qsort(may, count, sizeof *may, by_bytes_of_column);
-	for (size_t i = 0; i <= count; i++) {
-		/* from `bytes` on, and down to the columns that are left when the next table is copied too */
-		double left = i < count ? columns - may[i].columns : columns;
-		double seconds = 2 * lk_shard_exchange_s(p, left / n, left / n, left) + lk_shard_reduce_s(p, bytes);
-		best = fmin(best, seconds);
-		if (i < count) columns = left, bytes += may[i].bytes;
+static lines lines_of(const lk_shard_problem *p) {
+	const double many = 8; /* more columns than that are exchanged in more time than whole tables by far */
+	double all = 0, least = 0, narrowest = INFINITY, bytes = 0, n = p->ranks;
+	for (uint32_t t = 0; t < p->count; t++) {
+		double dim = p->tables[t].dim;
+		all += dim, narrowest = fmin(narrowest, dim);
+		if (may_copy(p, t)) bytes += lk_shard_piece_of(p, t, LK_SHARD_DATA, 0, 1, false).cost.reduced_bytes;
+		else least += dim;
+	}
+	double from = fmax(least, narrowest) / n, to = many * all / n;
+	double low = 2 * lk_shard_exchange_s(p, from, from, from * n), high = 2 * lk_shard_exchange_s(p, to, to, to * n);
+	double column = to > from ? (high - low) / (to - from) : 0;
+	return (lines){fmax(low - column * from, 0), column, bytes > 0 ? lk_shard_reduce_s(p, bytes) / bytes : 0};
+}
+
+/* The least that a table adds to the mean rank; *whole: its time where it may not be split. */
+static double table_bound(const lk_shard_problem *p, uint32_t t, const lines *l, double *whole) {
+	double best = INFINITY;
+	for (int kind = 0; kind < LK_SHARD_KINDS; kind++) {
+		int most = lk_shard_most_parts(p, t, (lk_shard_kind)kind);
+		for (int k = 1; most && k; k = lk_shard_more_parts(k, most)) {
+			lk_shard_cost c = lk_shard_piece_of(p, t, (lk_shard_kind)kind, 0, k, false).cost;
+			double columns = kind == LK_SHARD_ROW ? k * c.columns : p->tables[t].dim;
+			double work = c.forward_s + c.backward_s;
+			if (kind == LK_SHARD_DATA) best = fmin(best, work + l->byte * c.reduced_bytes);
+			else best = fmin(best, (k * work + l->column * columns) / p->ranks);
+			if (kind == LK_SHARD_TABLE) *whole = work;
+		}
 	}
 	return best;
 }
 
-typedef struct sums {
-	double forward, backward, most_forward, most_backward, fixed_columns;
-	size_t copies;
-} sums;
-
-/* Least over the parts, all together. */
-static void least_of(const lk_shard_problem *p, uint32_t t, lk_shard_kind kind, double *forward, double *backward) {
-	int most = lk_shard_most_parts(p, t, kind);
-	for (int k = 1; most && k; k = lk_shard_more_parts(k, most)) {
-		lk_shard_cost first = lk_shard_piece_of(p, t, kind, 0, k, false).cost;
-		double all = kind == LK_SHARD_DATA ? p->ranks : k;
-		*forward = fmin(*forward, all * first.forward_s), *backward = fmin(*backward, all * first.backward_s);
-	}
-}
-
-static void add_table(const lk_shard_problem *p, uint32_t t, sums *s, choice *may) {
-	const unsigned allowed = p->tables[t].allowed;
-	lk_shard_cost copy = lk_shard_piece_of(p, t, LK_SHARD_DATA, 0, 1, false).cost;
-	double forward = INFINITY, backward = INFINITY, columns = p->tables[t].dim;
-	for (int kind = 0; kind < LK_SHARD_KINDS; kind++) least_of(p, t, (lk_shard_kind)kind, &forward, &backward);
-	if ((allowed & 1u << LK_SHARD_DATA) && copy.device_bytes <= p->capacity)
-		may[s->copies++] = (choice){columns, copy.reduced_bytes};
-	else
-		s->fixed_columns += columns;
-	s->forward += forward, s->backward += backward;
-	if (allowed != 1u << LK_SHARD_TABLE) return;
-	s->most_forward = fmax(s->most_forward, forward), s->most_backward = fmax(s->most_backward, backward);
-}
-
 double lk_shard_bound(const lk_shard_problem *p) {
-	sums s = {0};
-	choice *may = calloc(p->count ? p->count : 1, sizeof *may);
-	for (uint32_t t = 0; may && t < p->count; t++) add_table(p, t, &s, may);
-	double forward = fmax(s.forward / p->ranks, s.most_forward), backward = fmax(s.backward / p->ranks, s.most_backward);
-	double network = may ? network_bound(p, may, s.copies, s.fixed_columns) : 0;
-	free(may);
-	return lk_shard_index_s(p) + forward + backward + p->dense_s + network + (forward > 0 ? 2 : 0) * p->at.floor_s;
+	lines l = lines_of(p);
+	double sum = 0, longest = 0, copies = 0;
+	bool all_copied = true;
+	for (uint32_t t = 0; t < p->count; t++) {
+		double whole = 0;
+		sum += table_bound(p, t, &l, &whole);
+		if (p->tables[t].allowed == 1u << LK_SHARD_TABLE) longest = fmax(longest, whole);
+		all_copied &= may_copy(p, t);
+		if (!all_copied) continue;
+		lk_shard_cost copy = lk_shard_piece_of(p, t, LK_SHARD_DATA, 0, 1, false).cost;
+		copies += copy.forward_s + copy.backward_s + l.byte * copy.reduced_bytes;
+	}
+	double ranks = fmax(l.start + sum, longest + l.start);
+	if (all_copied) ranks = fmin(ranks, copies);
+	return lk_shard_index_s(p) + p->dense_s + ranks + (sum > 0 ? 2 : 0) * p->at.floor_s;
 }

@@ -12,7 +12,7 @@
 
 #include "plan/shard.h"
 
-enum { FLOAT = 4, INDEX = 8, NARROWEST = 16 /* columns: below, sectors and lanes are wasted */ };
+enum { FLOAT = 4, INDEX = 8, NARROWEST = 8 /* columns: 32 bytes, a sector of memory */ };
 
 static void scale_rows(const lk_locality *in, double factor, lk_locality *out) {
 	*out = *in;

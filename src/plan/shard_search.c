@@ -10,7 +10,8 @@
 
 #include "plan/shard.h"
 
-enum { PACK_NODES = 200000, ROUNDS = 60, LARGE = 4096 /* tables: beyond, one start has to do */ };
+/* Moves that are looked at: from each start, and while the best is refined. About 50 ns each. */
+enum { PACK_NODES = 200000, ROUNDS = 200, START_BUDGET = 1500000, REFINE_BUDGET = 24000000 };
 
 /* Gaps below are not worth another round. */
 static const double close_enough = 0.002;
@@ -21,6 +22,7 @@ typedef struct searcher {
 	double best_s;           /* INFINITY: none yet */
 	double bound_s;
 	bool *tried;             /* [count] splitting the table further did not help */
+	size_t budget;           /* moves left for refining */
 } searcher;
 
 /* ---- pieces of tables ---- */
@@ -201,26 +203,52 @@ static lk_status step_of(const lk_shard_problem *p, const lk_shard_pieces *piece
 	return status;
 }
 
-/* The rank that is furthest above the mean in what takes most of the step; its largest piece there that can be finer. */
-static lk_status find_waited(const searcher *s, const lk_shard_pieces *pieces, size_t *out, lk_error *err) {
-	const lk_shard_problem *p = s->p;
-	lk_arena arena = LK_ARENA_INIT;
-	lk_shard_load load;
-	lk_status status = lk_shard_load_of(&arena, p, pieces, &load, err);
-	double mean = 0, most = 0;
-	int worst = 0;
-	*out = SIZE_MAX;
-	for (int r = 0; r < p->ranks && status == LK_OK; r++) {
-		double w = load.rank[r].forward_s + load.rank[r].backward_s;
-		mean += w / p->ranks;
-		if (w > load.rank[worst].forward_s + load.rank[worst].backward_s) worst = r;
+/* What ranks are measured by: lookups forward, backward, columns. */
+enum { FORWARD, BACKWARD, COLUMNS, MEASURES };
+
+static double measure(const lk_shard_cost *c, int which) {
+	return which == FORWARD ? c->forward_s : which == BACKWARD ? c->backward_s : c->columns;
+}
+
+/* What the step loses by the slowest rank of a measure, against the mean; *rank: that rank. */
+static double loss_of(const lk_shard_problem *p, const lk_shard_load *load, int which, int *rank) {
+	double mean = 0;
+	*rank = 0;
+	for (int r = 0; r < p->ranks; r++) {
+		mean += measure(&load->rank[r], which) / p->ranks;
+		if (measure(&load->rank[r], which) > measure(&load->rank[*rank], which)) *rank = r;
 	}
-	for (size_t i = 0; i < pieces->count && status == LK_OK; i++) {
+	double most = measure(&load->rank[*rank], which);
+	return which != COLUMNS ? most - mean : most > 0 ? 2 * load->exchange_s * (1 - mean / most) : 0;
+}
+
+/* On that rank, the piece that counts most and can be finer; SIZE_MAX: none. */
+static size_t coarsest(const searcher *s, const lk_shard_pieces *pieces, int rank, int which) {
+	size_t found = SIZE_MAX;
+	double most = 0;
+	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
 		lk_shard_kind kind;
 		int parts;
-		if (piece->rank != worst || s->tried[piece->table] || work(piece) <= most || work(piece) < mean / 64) continue;
-		if (finer(p, piece, &kind, &parts)) *out = i, most = work(piece);
+		if (piece->rank != rank || s->tried[piece->table] || measure(&piece->cost, which) <= most) continue;
+		if (!finer(s->p, piece, &kind, &parts) || (which == COLUMNS && kind != LK_SHARD_COLUMN)) continue;
+		found = i, most = measure(&piece->cost, which);
+	}
+	return found;
+}
+
+/* The piece to split: of the measure by which the step loses most, else of the next one. */
+static lk_status find_waited(const searcher *s, const lk_shard_pieces *pieces, size_t *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_shard_load load;
+	lk_status status = lk_shard_load_of(&arena, s->p, pieces, &load, err);
+	double most = 0;
+	*out = SIZE_MAX;
+	for (int which = 0; which < MEASURES && status == LK_OK; which++) {
+		int rank;
+		double loss = loss_of(s->p, &load, which, &rank);
+		size_t piece = loss > most ? coarsest(s, pieces, rank, which) : SIZE_MAX;
+		if (piece != SIZE_MAX) *out = piece, most = loss;
 	}
 	lk_arena_free(&arena);
 	return status;
@@ -235,7 +263,7 @@ static lk_status copy_pieces(lk_shard_pieces *to, const lk_shard_pieces *from, l
 }
 
 /* Splits a table further and balances again; *better: the step got shorter, and `pieces` is that placement. */
-static lk_status split_waited(const searcher *s, lk_shard_pieces *pieces, size_t at, double *step_s, bool *better, lk_error *err) {
+static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, double *step_s, bool *better, lk_error *err) {
 	lk_shard_pieces trial = {0};
 	lk_shard_kind kind = LK_SHARD_TABLE;
 	int parts = 1;
@@ -245,7 +273,7 @@ static lk_status split_waited(const searcher *s, lk_shard_pieces *pieces, size_t
 	lk_status status = copy_pieces(&trial, pieces, err);
 	if (status == LK_OK) status = lk_shard_resplit(s->p, &trial, at, kind, parts, pieces->at[at].host, err);
 	if (status == LK_OK) status = longest_first(s->p, &trial, &placed, err);
-	if (status == LK_OK && placed) status = lk_shard_balance(s->p, &trial, err);
+	if (status == LK_OK && placed) status = lk_shard_balance(s->p, &trial, &s->budget, err);
 	if (status == LK_OK && placed) status = step_of(s->p, &trial, &seconds, err);
 	*better = seconds < *step_s;
 	if (status == LK_OK && *better) status = copy_pieces(pieces, &trial, err), *step_s = seconds;
@@ -253,9 +281,65 @@ static lk_status split_waited(const searcher *s, lk_shard_pieces *pieces, size_t
 	return status;
 }
 
+/* ---- small pieces, to fill ranks up evenly ---- */
+
+typedef struct filler {
+	double price;            /* what splitting the table finest adds */
+	uint32_t table;
+} filler;
+
+static int cheapest_first(const void *a, const void *b) {
+	const filler *x = a, *y = b;
+	if (x->price != y->price) return x->price < y->price ? -1 : 1;
+	return x->table < y->table ? -1 : x->table > y->table;
+}
+
+static size_t find_fillers(const lk_shard_problem *p, const lk_shard_pieces *pieces, filler *out) {
+	size_t count = 0;
+	for (size_t i = 0; i < pieces->count; i++) {
+		const lk_shard_piece *piece = &pieces->at[i];
+		int most = lk_shard_most_parts(p, piece->table, LK_SHARD_COLUMN);
+		if (piece->parts > 1 || piece->kind == LK_SHARD_DATA || piece->host || most < 2) continue;
+		lk_shard_piece part = lk_shard_piece_of(p, piece->table, LK_SHARD_COLUMN, 0, most, false);
+		out[count++] = (filler){most * work(&part) - work(piece), piece->table};
+	}
+	qsort(out, count, sizeof *out, cheapest_first);
+	return count;
+}
+
+static size_t piece_of_table(const lk_shard_pieces *pieces, uint32_t table) {
+	size_t i = 0;
+	while (pieces->at[i].table != table) i++;
+	return i;
+}
+
+/* The tables that cost least when they are split finest, until there are `wanted` such pieces. */
+static lk_status fill_up(searcher *s, size_t wanted, lk_error *err) {
+	const lk_shard_problem *p = s->p;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_shard_pieces trial = {0};
+	filler *order = LK_ARRAY(&arena, filler, s->best.count);
+	bool placed = false;
+	double seconds = INFINITY;
+	lk_status status = order ? copy_pieces(&trial, &s->best, err) : lk_oom(err);
+	size_t count = status == LK_OK ? find_fillers(p, &trial, order) : 0, made = 0;
+	for (size_t i = 0; i < count && made < wanted && status == LK_OK; i++) {
+		int parts = lk_shard_most_parts(p, order[i].table, LK_SHARD_COLUMN);
+		status = lk_shard_resplit(p, &trial, piece_of_table(&trial, order[i].table), LK_SHARD_COLUMN, parts, false, err);
+		made += (size_t)parts;
+	}
+	if (status == LK_OK) status = longest_first(p, &trial, &placed, err);
+	if (status == LK_OK && placed) status = lk_shard_balance(p, &trial, &s->budget, err);
+	if (status == LK_OK && placed) status = step_of(p, &trial, &seconds, err);
+	if (status == LK_OK && seconds < s->best_s) status = copy_pieces(&s->best, &trial, err), s->best_s = seconds;
+	lk_vec_free(&trial);
+	lk_arena_free(&arena);
+	return status;
+}
+
 static lk_status refine(searcher *s, lk_shard_pieces *pieces, double *step_s, lk_error *err) {
 	memset(s->tried, 0, s->p->count * sizeof *s->tried);
-	for (int round = 0; round < ROUNDS && *step_s > s->bound_s * (1 + close_enough); round++) {
+	for (int round = 0; round < ROUNDS && s->budget && *step_s > s->bound_s * (1 + close_enough); round++) {
 		size_t at;
 		bool better;
 		LK_TRY(find_waited(s, pieces, &at, err));
@@ -279,20 +363,54 @@ static lk_status take(searcher *s, lk_shard_pieces *pieces, lk_error *err) {
 	double step_s;
 	LK_TRY(step_of(s->p, pieces, &step_s, err));
 	LK_TRY(keep(s, pieces, step_s, err));
-	LK_TRY(lk_shard_balance(s->p, pieces, err));
+	size_t budget = START_BUDGET;
+	LK_TRY(lk_shard_balance(s->p, pieces, &budget, err));
 	LK_TRY(step_of(s->p, pieces, &step_s, err));
-	LK_TRY(refine(s, pieces, &step_s, err));
 	return keep(s, pieces, step_s, err);
 }
 
-static lk_status from_tables(searcher *s, const bool *copied, lk_error *err) {
+/* Parts of no more than `grain` of a rank's mean load in every measure. */
+static lk_status start_fine(const lk_shard_problem *p, lk_shard_pieces *pieces, double grain, lk_error *err) {
+	double mean[MEASURES] = {0};
+	for (int m = 0; m < MEASURES; m++)
+		for (size_t i = 0; i < pieces->count; i++) mean[m] += measure(&pieces->at[i].cost, m) / p->ranks;
+	lk_shard_pieces out = {0};
+	lk_status status = LK_OK;
+	for (size_t i = 0; i < pieces->count && status == LK_OK; i++) {
+		lk_shard_piece piece = pieces->at[i];
+		lk_shard_kind kind;
+		int parts;
+		for (bool more = true; more && finer(p, &piece, &kind, &parts);) {
+			more = false;
+			for (int m = 0; m < MEASURES; m++) more |= measure(&piece.cost, m) > grain * mean[m] && (m != COLUMNS || kind == LK_SHARD_COLUMN);
+			if (more) piece = lk_shard_piece_of(p, piece.table, kind, 0, parts, false);
+		}
+		if (!lk_reserve(&out, (size_t)piece.parts)) status = lk_oom(err);
+		for (int k = 0; k < piece.parts && status == LK_OK; k++)
+			out.at[out.count++] = piece.parts == 1 ? piece : lk_shard_piece_of(p, piece.table, (lk_shard_kind)piece.kind, k, piece.parts, false);
+	}
+	lk_vec_free(pieces);
+	*pieces = out;
+	return status;
+}
+
+static lk_status from_tables(searcher *s, const bool *copied, double grain, lk_error *err) {
 	lk_shard_pieces pieces = {0};
 	bool placed = false;
 	lk_status status = start_pieces(s->p, copied, &pieces, err);
+	if (status == LK_OK && isfinite(grain)) status = start_fine(s->p, &pieces, grain, err);
 	if (status == LK_OK) status = place(s->p, &pieces, &placed, err);
 	if (status == LK_OK && placed) status = take(s, &pieces, err);
 	lk_vec_free(&pieces);
 	return status;
+}
+
+/* Coarse and fine: splitting costs work, and makes ranks more even. */
+static lk_status from_grains(searcher *s, const bool *copied, lk_error *err) {
+	static const double grains[] = {INFINITY, 1, 0.5, 0.25, 0.125, 0.0625};
+	int count = s->p->ranks > 1 ? sizeof grains / sizeof *grains : 1;
+	for (int i = 0; i < count && s->best_s > s->bound_s * (1 + close_enough); i++) LK_TRY(from_tables(s, copied, grains[i], err));
+	return LK_OK;
 }
 
 /* Tables whose gradients are reduced faster than their sums are exchanged, by what the last of many bytes takes. */
@@ -313,7 +431,7 @@ static lk_status from_copies(searcher *s, lk_error *err) {
 		any |= copied[t];
 	}
 	lk_status status = copied ? LK_OK : lk_oom(err);
-	if (status == LK_OK && any) status = from_tables(s, copied, err);
+	if (status == LK_OK && any) status = from_grains(s, copied, err);
 	lk_arena_free(&arena);
 	return status;
 }
@@ -343,12 +461,15 @@ static lk_status no_placement(const lk_shard_problem *p, lk_error *err) {
 
 lk_status lk_shard_search(const lk_shard_problem *p, lk_shard_plan *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	searcher s = {.p = p, .best_s = INFINITY, .bound_s = lk_shard_bound(p), .tried = LK_ARRAY(&arena, bool, p->count)};
-	lk_status status = s.tried ? from_tables(&s, NULL, err) : lk_oom(err);
+	searcher s = {.p = p, .best_s = INFINITY, .bound_s = lk_shard_bound(p), .tried = LK_ARRAY(&arena, bool, p->count),
+	              .budget = REFINE_BUDGET};
+	lk_status status = s.tried ? from_grains(&s, NULL, err) : lk_oom(err);
 	if (status == LK_OK && p->ranks > 1) status = from_copies(&s, err);
-	bool far = s.best_s > s.bound_s * (1 + close_enough);
-	if (status == LK_OK && far && p->count <= LARGE && isfinite(s.best_s)) status = from_heuristics(&s, err);
+	if (status == LK_OK && isfinite(s.best_s)) status = from_heuristics(&s, err);
 	if (status == LK_OK && !isfinite(s.best_s)) status = no_placement(p, err);
+	for (size_t per = 1; per <= 4 && status == LK_OK && s.best_s > s.bound_s * (1 + close_enough); per *= 2)
+		status = fill_up(&s, per * (size_t)p->ranks, err);
+	if (status == LK_OK) status = refine(&s, &s.best, &s.best_s, err);
 	if (status == LK_OK) status = copy_pieces(&out->pieces, &s.best, err);
 	lk_vec_free(&s.best);
 	lk_arena_free(&arena);
