@@ -2,23 +2,22 @@
  * the row's last use: that decides which cache still has it.
  *
  *     found beyond a cache of C bytes, after d others:  m(C, d) = 1 / (1 + (C/d)^slope)
- *     a row of l lines:  sum over levels of the share found there * (row + l line)
+ *     a row of l lines:  sum over levels of the share found there * (row + l line), and in large tables the page's address
  *
  * d of a row that a batch looks up c times in N lookups of a table: the gap between two uses is a geometric time of mean
  * N/c lookups (indices come in no order); in x lookups a thread touches sum_j rows_j (1 - exp(-c_j x / N)) rows. The first
  * use in a batch comes after everything else that a step touches. Threads share the samples of a table, so each has 1/P of
- * every row's uses.
+ * every row's uses, and meets it for the first time itself.
  *
- * Backward: lookups are sorted by row; for each, the gradient of its sample's sum is read again, in no order, and added up;
- * then each different row is changed once, in the order of rows.
+ * Backward: lookups are sorted by row, 11 bits in a pass; for each, the gradient of its sample's sum is read again, in no
+ * order, and added up; then each different row is changed once, in the order of rows.
  */
 #include "cost/embedding_host.h"
 
 #include <math.h>
+#include <stddef.h>
 
-#include "base/text.h"
-
-static const double line_bytes = 64, single = 4;
+static const double line_bytes = 64, single = 4, digit_bits = 11 /* of a pass of radix sort */;
 
 static double lines_of(double bytes) {
 	return ceil(bytes / line_bytes);
@@ -26,16 +25,28 @@ static double lines_of(double bytes) {
 
 /* ---- caches ---- */
 
+typedef struct levels {
+	double share[LK_HOST_LEVELS];
+} levels;
+
 static double beyond(double cache, double slope, double distance) {
 	return distance > 0 ? 1 / (1 + pow(cache / distance, slope)) : 0;
 }
 
-static double row_seconds(const lk_host_lookup *h, const double *row, const double *line, double lines, double distance) {
-	double far = beyond(h->last_bytes, h->last_slope, distance);
-	double past = fmax(beyond(h->near_bytes, h->near_slope, distance), far);
-	double share[LK_HOST_LEVELS] = {1 - past, past - far, far}, sum = 0;
-	for (int i = 0; i < LK_HOST_LEVELS; i++) sum += share[i] * (row[i] + lines * line[i]);
+static levels found(const lk_host_lookup *h, double distance) {
+	double far = beyond(h->last_bytes, h->slope, distance), past = fmax(beyond(h->near_bytes, h->slope, distance), far);
+	return (levels){{1 - past, past - far, far}};
+}
+
+static double mean_of(const levels *l, const double *seconds) {
+	double sum = 0;
+	for (int i = 0; i < LK_HOST_LEVELS; i++) sum += l->share[i] * seconds[i];
 	return sum;
+}
+
+static double row_seconds(const lk_host_lookup *h, const double *row, const double *line, double lines, double distance) {
+	levels l = found(h, distance);
+	return mean_of(&l, row) + lines * mean_of(&l, line);
 }
 
 /* Different rows that a thread touches in so many lookups of a table. */
@@ -45,65 +56,102 @@ static double touched(const lk_locality *l, double lookups, double of_all) {
 	return sum;
 }
 
+/* Bytes of caches that so many different rows of a table take: short rows share lines. */
+static double footprint(double rows, double row_bytes, double all_rows) {
+	if (row_bytes >= line_bytes) return rows * lines_of(row_bytes) * line_bytes;
+	double lines = fmax(all_rows * row_bytes / line_bytes, 1);
+	return line_bytes * lines * -expm1(-rows / lines);
+}
+
+/* Of a use out of `uses` by all threads: how many are a thread's first. */
+static double firsts_of(const lk_host_lookup *h, double uses) {
+	double firsts = h->threads > 1 ? h->threads * -expm1(uses * log1p(-1.0 / h->threads)) : 1;
+	return fmin(fmax(firsts, fmin(uses, 1)), uses);
+}
+
 /* ---- forward ---- */
 
 enum { GAPS = 6 }; /* equally likely gaps that stand for a geometric time */
 
+typedef struct table {
+	const lk_host_lookup *h;
+	const lk_locality *locality;
+	double lookups, rows, row_bytes, lines;
+} table;
+
 /* A thread's mean time for a row that is used `times` times in a batch, all uses but the first. */
-static double again_seconds(const lk_host_lookup *h, const lk_locality *l, double times, double row_bytes, double lookups) {
-	double lines = lines_of(row_bytes), sum = 0;
+static double again_seconds(const table *t, double times) {
+	double sum = 0;
 	for (int g = 0; g < GAPS; g++) {
-		double gap = -log1p(-(g + 0.5) / GAPS) * lookups / times;
-		sum += row_seconds(h, h->row_s, h->line_s, lines, touched(l, gap, lookups) * row_bytes) / GAPS;
+		double gap = -log1p(-(g + 0.5) / GAPS) * t->lookups / times;
+		double distance = footprint(touched(t->locality, gap, t->lookups), t->row_bytes, t->rows);
+		sum += row_seconds(t->h, t->h->row_s, t->h->line_s, t->lines, distance) / GAPS;
 	}
 	return sum;
 }
 
-/* Distances grow with classes' gaps: classes close together need not be worked out each. */
-static double gather_seconds(const lk_host_lookup *h, const lk_locality *l, double row_bytes, double between) {
-	double lookups = lk_locality_lookups(l), sum = 0, lines = lines_of(row_bytes);
-	double first = row_seconds(h, h->row_s, h->line_s, lines, between / h->threads);
-	double at = 0, value = 0;
-	for (int i = 0; i < l->count; i++) {
-		/* each thread that uses the row meets it for the first time; with c uses on P threads that are P (1 - (1-1/P)^c) */
-		double firsts = h->threads * -expm1(l->times[i] * log1p(-1.0 / (h->threads + 1e-9)));
-		firsts = fmin(fmax(firsts, 1), l->times[i]);
-		double later = l->times[i] - firsts;
-		if (later > 0 && !(fabs(l->times[i] - at) < 0.1 * at)) at = l->times[i], value = again_seconds(h, l, at, row_bytes, lookups);
-		/* of the first uses one is the first of all; the others find the row where the last cache has it */
-		double shared = row_seconds(h, h->row_s, h->line_s, lines, fmax(fmin(between / h->threads, 4 * h->near_bytes), 0));
-		sum += l->rows[i] * (first + (firsts - 1) * fmin(shared, first) + (later > 0 ? later * value : 0));
+/* All lookups of a table. Classes that are close to one another need not be worked out each. */
+static double gather_seconds(const table *t, double between) {
+	const lk_host_lookup *h = t->h;
+	double first = row_seconds(h, h->row_s, h->line_s, t->lines, between / h->threads), sum = 0, at = 0, later = 0;
+	/* what another thread has had is in the last cache */
+	double shared = fmin(first, row_seconds(h, h->row_s, h->line_s, t->lines, fmin(between / h->threads, 4 * h->near_bytes)));
+	for (int i = 0; i < t->locality->count; i++) {
+		double times = t->locality->times[i], firsts = firsts_of(h, times);
+		if (times > firsts && !(fabs(times - at) < 0.1 * at)) at = times, later = again_seconds(t, at);
+		double one = fmin(firsts, 1);
+		sum += t->locality->rows[i] * (one * first + (firsts - one) * shared + (times - firsts) * later);
 	}
-	return sum;
+	return sum + t->lookups * h->span_s * beyond(h->span_bytes, 1, t->rows * t->row_bytes);
 }
 
-static double forward_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_locality *locality, double element, double between) {
-	double row = element * l->dim, sums = l->batch * (h->sample_s + lines_of(single * l->dim) * h->sample_line_s);
-	return (gather_seconds(h, locality, row, between) + sums) / h->threads + h->call_s;
+static double forward_seconds(const table *t, const lk_lookup *l, double between) {
+	const lk_host_lookup *h = t->h;
+	levels sums = found(h, between / h->threads);
+	double sample = h->sample_s + lines_of(single * l->dim) * mean_of(&sums, h->sample_line_s);
+	return (gather_seconds(t, between) + l->batch * sample) / h->threads + h->call_s;
 }
 
 /* ---- backward ---- */
 
-static double backward_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_locality *locality, double element, double between) {
-	double lookups = lk_locality_lookups(locality), rows = lk_locality_rows(locality);
-	double gradient = single * l->dim, lines = lines_of(gradient);
-	/* every thread reads all gradients, each used pooling / threads times */
-	double add = row_seconds(h, h->row_s, h->line_s, lines, l->batch * gradient) + h->sort_s + lines * h->sort_line_s;
-	double row = lines_of(element * l->dim) + (l->state > 0 ? l->state / line_bytes : 0);
-	double update = row_seconds(h, h->update_row_s, h->update_line_s, row, between / h->threads);
-	return (lookups * add + rows * update) / h->threads + h->call_s;
+static double backward_seconds(const table *t, const lk_lookup *l, double between) {
+	const lk_host_lookup *h = t->h;
+	double gradient = single * l->dim, lines = lines_of(gradient), firsts = firsts_of(h, l->pooling) / l->pooling;
+	double add = firsts * row_seconds(h, h->row_s, h->line_s, lines, between / h->threads) +
+	             (1 - firsts) * row_seconds(h, h->row_s, h->line_s, lines, l->batch * lines * line_bytes);
+	double passes = 1 + fmax(ceil(log2(fmax(l->rows, 2)) / digit_bits), 1); /* one to make the pairs */
+	double update = row_seconds(h, h->update_row_s, h->update_line_s, t->lines + (l->state > 0 ? lines_of(l->state) : 0), between / h->threads);
+	update += h->span_s * beyond(h->span_bytes, 1, t->rows * t->row_bytes);
+	return (t->lookups * (add + passes * h->sort_s) + lk_locality_rows(t->locality) * update) / h->threads + h->call_s;
+}
+
+static const lk_locality *locality_of(const lk_lookup *l, lk_locality *room) {
+	double lookups = l->batch * l->pooling;
+	if (l->locality) return l->locality;
+	if (l->reuse) lk_locality_reuse(l->reuse, NULL, l->rows, lookups, room);
+	else lk_locality_zipf(l->rows, lookups, 0, room);
+	return room;
+}
+
+static double element_of(const lk_lookup *l) {
+	return l->element > 0 ? l->element : single;
 }
 
 double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *l, double between) {
-	double lookups = l->batch * l->pooling, element = l->element > 0 ? l->element : single;
 	lk_locality room;
-	const lk_locality *locality = l->locality;
-	if (!(lookups > 0)) return 0;
-	if (!locality && l->reuse) lk_locality_reuse(l->reuse, NULL, l->rows, lookups, &room);
-	else if (!locality) lk_locality_zipf(l->rows, lookups, 0, &room);
-	if (!locality) locality = &room;
-	double one = l->backward ? backward_seconds(h, l, locality, element, between) : forward_seconds(h, l, locality, element, between);
-	return fmax(l->tables, 1) * one;
+	if (!(l->batch * l->pooling > 0)) return 0;
+	const lk_locality *locality = locality_of(l, &room);
+	double bytes = l->dim * element_of(l);
+	table t = {h, locality, lk_locality_lookups(locality), l->rows, bytes, lines_of(bytes)};
+	return fmax(l->tables, 1) * (l->backward ? backward_seconds(&t, l, between) : forward_seconds(&t, l, between));
+}
+
+double lk_host_lookup_touched(const lk_lookup *l) {
+	lk_locality room;
+	if (!(l->batch * l->pooling > 0)) return 0;
+	double rows = lk_locality_rows(locality_of(l, &room)), lookups = l->batch * l->pooling;
+	double bytes = footprint(rows, l->dim * element_of(l), l->rows) + footprint(rows, l->state, l->rows) * (l->state > 0);
+	return fmax(l->tables, 1) * (bytes + l->batch * 2 * single * l->dim + lookups * (4 + 2 * 8));
 }
 
 /* ---- calibration ---- */
@@ -116,15 +164,15 @@ typedef struct number {
 
 #define AT(field) offsetof(lk_host_lookup, field)
 static const number numbers[] = {
-	{"near_kib", AT(near_bytes), 1024}, {"last_kib", AT(last_bytes), 1024},
-	{"near_slope", AT(near_slope), 1}, {"last_slope", AT(last_slope), 1},
+	{"near_kib", AT(near_bytes), 1024}, {"last_kib", AT(last_bytes), 1024}, {"slope", AT(slope), 1},
 	{"row_near_ns", AT(row_s[0]), 1e-9}, {"row_last_ns", AT(row_s[1]), 1e-9}, {"row_far_ns", AT(row_s[2]), 1e-9},
 	{"line_near_ns", AT(line_s[0]), 1e-9}, {"line_last_ns", AT(line_s[1]), 1e-9}, {"line_far_ns", AT(line_s[2]), 1e-9},
-	{"update_near_ns", AT(update_row_s[0]), 1e-9}, {"update_last_ns", AT(update_row_s[1]), 1e-9}, {"update_far_ns", AT(update_row_s[2]), 1e-9},
-	{"update_line_near_ns", AT(update_line_s[0]), 1e-9}, {"update_line_last_ns", AT(update_line_s[1]), 1e-9},
-	{"update_line_far_ns", AT(update_line_s[2]), 1e-9},
-	{"sample_ns", AT(sample_s), 1e-9}, {"sample_line_ns", AT(sample_line_s), 1e-9},
-	{"sort_ns", AT(sort_s), 1e-9}, {"sort_line_ns", AT(sort_line_s), 1e-9}, {"call_us", AT(call_s), 1e-6},
+	{"update_near_ns", AT(update_row_s[0]), 1e-9}, {"update_last_ns", AT(update_row_s[1]), 1e-9},
+	{"update_far_ns", AT(update_row_s[2]), 1e-9}, {"update_line_near_ns", AT(update_line_s[0]), 1e-9},
+	{"update_line_last_ns", AT(update_line_s[1]), 1e-9}, {"update_line_far_ns", AT(update_line_s[2]), 1e-9},
+	{"sample_ns", AT(sample_s), 1e-9}, {"sample_line_near_ns", AT(sample_line_s[0]), 1e-9},
+	{"sample_line_last_ns", AT(sample_line_s[1]), 1e-9}, {"sample_line_far_ns", AT(sample_line_s[2]), 1e-9},
+	{"span_mib", AT(span_bytes), 0x1p20}, {"span_ns", AT(span_s), 1e-9}, {"sort_ns", AT(sort_s), 1e-9}, {"call_us", AT(call_s), 1e-6},
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 

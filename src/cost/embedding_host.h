@@ -12,11 +12,12 @@ typedef enum lk_host_level { LK_HOST_NEAR, LK_HOST_LAST, LK_HOST_FAR, LK_HOST_LE
 typedef struct lk_host_lookup {
 	int threads;
 	double near_bytes, last_bytes;      /* that a thread's rows may take before they are found a level further */
-	double near_slope, last_slope;      /* how sharply: share found further = 1 / (1 + (bytes / distance)^slope) */
+	double slope;                       /* how sharply: share found further = 1 / (1 + (bytes / distance)^slope) */
 	double row_s[LK_HOST_LEVELS], line_s[LK_HOST_LEVELS];     /* a row read and added: the row, and each 64 bytes of it */
 	double update_row_s[LK_HOST_LEVELS], update_line_s[LK_HOST_LEVELS]; /* a row changed, and its state */
-	double sample_s, sample_line_s;     /* a pooled sum, and each 64 bytes of it */
-	double sort_s, sort_line_s;         /* backward: a lookup put in the order of rows; a gradient's 64 bytes found again */
+	double sample_s, sample_line_s[LK_HOST_LEVELS];           /* a pooled sum, and each 64 bytes of it */
+	double span_bytes, span_s;          /* of tables of so many bytes half the rows take so much longer: page tables */
+	double sort_s;                      /* backward: a lookup in one pass of sorting by row */
 	double call_s;                      /* a table: start and end of the threads' work */
 } lk_host_lookup;
 
@@ -27,5 +28,9 @@ void lk_host_lookup_put(const lk_host_lookup *h, lk_calibration_row *row);
 /* Seconds of the lookups of lookup->tables equal tables, forward or backward. `between`: bytes that all threads touch from
  * one use of the tables to the next. */
 double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *lookup, double between);
+
+/* Bytes that a step's forward and backward touch of a table: rows and states, sums and gradients, indices and what sorts
+ * them. */
+double lk_host_lookup_touched(const lk_lookup *lookup);
 
 #endif

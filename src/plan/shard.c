@@ -143,13 +143,6 @@ static void read_numbers(lk_shard_problem *p, const lk_shard_request *r) {
 	p->cache_share = r->cache, p->dense_s = r->dense_ms * 1e-3, p->seed = (uint64_t)r->seed;
 }
 
-static void add_touched(lk_shard_problem *p) {
-	for (uint32_t t = 0; t < p->count; t++) {
-		const lk_shard_table *table = &p->tables[t];
-		p->touched_bytes += lk_locality_rows(table->locality) * (table->dim * (p->element + p->state) + p->row_state);
-	}
-}
-
 static lk_status read_request(answer *x, const lk_shard_request *r, lk_error *err) {
 	x->p.arena = &x->arena;
 	x->p.batch = r->batch > 0 ? r->batch : 65536;
@@ -162,7 +155,7 @@ static lk_status read_request(answer *x, const lk_shard_request *r, lk_error *er
 	LK_TRY(read_device(x, r, err));
 	LK_TRY(read_tables(x, r, err));
 	read_numbers(&x->p, r);
-	add_touched(&x->p);
+	lk_shard_touched(&x->p);
 	return LK_OK;
 }
 

@@ -69,7 +69,7 @@ typedef struct lk_shard_problem {
 	uint64_t seed;
 	lk_shard_device at;
 	lk_group_shape network;
-	double touched_bytes;    /* of all tables in a step: what passes through a rank's caches between two touches */
+	double touched_bytes;    /* of all tables in a step: a rank's share passes through its caches between two uses */
 } lk_shard_problem;
 
 /* A placement: pieces with ranks. The vector is on the heap. */
@@ -95,6 +95,9 @@ lk_status lk_shard_resplit(const lk_shard_problem *p, lk_shard_pieces *pieces, s
                            bool host, lk_error *err);
 /* All tables whole, not placed. */
 lk_status lk_shard_whole(const lk_shard_problem *p, lk_shard_pieces *out, lk_error *err);
+
+/* Fills p->touched_bytes. */
+void lk_shard_touched(lk_shard_problem *p);
 
 /* ---- shard_time.c ---- */
 

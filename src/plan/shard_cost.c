@@ -112,3 +112,12 @@ lk_status lk_shard_whole(const lk_shard_problem *p, lk_shard_pieces *out, lk_err
 	for (uint32_t t = 0; t < p->count; t++) out->at[out->count++] = lk_shard_piece_of(p, t, LK_SHARD_TABLE, 0, 1, false);
 	return LK_OK;
 }
+
+void lk_shard_touched(lk_shard_problem *p) {
+	for (uint32_t t = 0; t < p->count; t++) {
+		const lk_shard_table *table = &p->tables[t];
+		lk_lookup l = {.batch = p->batch, .tables = 1, .rows = table->rows, .dim = table->dim, .pooling = table->pooling,
+		               .locality = table->locality, .element = p->element, .state = p->state * table->dim + p->row_state};
+		p->touched_bytes += lk_host_lookup_touched(&l);
+	}
+}
