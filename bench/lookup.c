@@ -1,10 +1,12 @@
 /* lookup.c: lookups of embedding tables on this processor: measured, predicted, and the sharding study.
  *
- *     lookup calibrate [NAME] > lookups.csv     numbers of the host's model, a row for --calibration; from uniform indices
- *     lookup check lookups.csv [SEED]           random shapes under other laws: predicted beside measured, error by law and size
+ *     lookup measure > uniform.csv                 tables of all sizes under uniform indices
+ *     lookup fit uniform.csv [NAME] > lookups.csv  the numbers of the host's model: a row for --calibration
+ *     lookup shapes [SEED] > shapes.csv            random shapes under other laws, measured
+ *     lookup score lookups.csv shapes.csv          predicted beside measured; errors by law and by size
  *     lookup tasks lookups.csv RANKS FIRST LAST [SEED]   random sharding tasks: each rank's share measured alone
  *
- * Everything is the least of five. Threads: OMP_NUM_THREADS.
+ * Every time is the least of five. Threads: OMP_NUM_THREADS.
  */
 #include <math.h>
 #include <omp.h>
@@ -21,7 +23,9 @@
 static const double dims[] = {4, 16, 64, 256, 1024};
 static const double sets[] = {64e3, 512e3, 1.5e6, 4e6, 16e6, 64e6, 256e6, 1e9};
 static const double poolings[] = {2, 20};
-enum { DIMS = sizeof dims / sizeof *dims, SETS = sizeof sets / sizeof *sets, CASES = 2 * DIMS * SETS * 2 };
+static const double reads[] = {0.4e6, 12e6, 160e6}; /* bytes of rows in a batch */
+enum { DIMS = sizeof dims / sizeof *dims, SETS = sizeof sets / sizeof *sets, READS = sizeof reads / sizeof *reads,
+       CASES = 2 * DIMS * SETS * READS };
 
 static work_time measure(const work_shape *shape) {
 	lookup_table t;
@@ -31,38 +35,73 @@ static work_time measure(const work_shape *shape) {
 	return time;
 }
 
-/* A batch of as many bytes of rows as a small and a large table's share of a step. */
+/* Small batches on small and large tables, usual ones on all, large ones on large tables. */
+static bool of_use(int set, int pooling, int read) {
+	if (read == 0) return set % 3 == 1;
+	return read == 1 || (set >= 4 && pooling == 1);
+}
+
 static size_t make_cases(fit_case *out) {
-	static const double reads[] = {12e6, 160e6};
 	size_t count = 0;
 	for (int d = 0; d < DIMS; d++)
 		for (int s = 0; s < SETS; s++)
 			for (int p = 0; p < 2; p++)
-				for (int r = 0; r < 2; r++) {
-					double rows = floor(sets[s] / (4 * dims[d])), lookups = fmin(fmax(reads[r] / fmax(4 * dims[d], 64), 5000), 600000);
-					if (rows < 32 || (r && (s < 4 || p == 0))) continue;
+				for (int r = 0; r < READS; r++) {
+					double rows = floor(sets[s] / (4 * dims[d])), lookups = fmin(fmax(reads[r] / fmax(4 * dims[d], 64), 200), 600000);
+					if (rows < 32 || !of_use(s, p, r)) continue;
 					out[count++].shape = (work_shape){rows, dims[d], floor(lookups / poolings[p]), poolings[p], &work_laws[0], 7 + count};
 				}
 	return count;
 }
 
-static int calibrate(const char *name) {
+static const char header[] = "law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us";
+
+static void measure_row(const work_shape *s) {
+	work_time m = measure(s);
+	printf("%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f\n", s->law->name, s->rows, s->dim, s->batch, s->pooling, (unsigned long long)s->seed,
+	       omp_get_max_threads(), m.forward_s * 1e6, m.backward_s * 1e6);
+	fflush(stdout);
+}
+
+static int measure_uniform(void) {
 	static fit_case cases[CASES];
 	size_t count = make_cases(cases);
-	lk_calibration out = {0};
-	double error;
-	work_shape nothing = {64, 4, omp_get_max_threads(), 1, &work_laws[0], 1};
-	double call_s = measure(&nothing).forward_s;
-	for (size_t i = 0; i < count; i++) {
-		cases[i].measured = measure(&cases[i].shape);
-		fprintf(stderr, "\r%zu of %zu", i + 1, count);
+	puts(header);
+	for (size_t i = 0; i < count; i++) measure_row(&cases[i].shape);
+	return 0;
+}
+
+/* Rows that measure_row wrote; -1: not such a file. */
+static int read_rows(const char *path, fit_case *out, int most, int *threads) {
+	char line[512], law[64];
+	FILE *in = fopen(path, "r");
+	int count = 0;
+	while (in && count < most && fgets(line, sizeof line, in)) {
+		fit_case *c = &out[count];
+		unsigned long long seed;
+		if (sscanf(line, "%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf", law, &c->shape.rows, &c->shape.dim, &c->shape.batch, &c->shape.pooling, &seed,
+		           threads, &c->measured.forward_s, &c->measured.backward_s) != 9) continue;
+		c->shape.seed = seed, c->measured.forward_s *= 1e-6, c->measured.backward_s *= 1e-6;
+		for (int i = 0; i < work_law_count; i++)
+			if (strcmp(law, work_laws[i].name) == 0) c->shape.law = &work_laws[i];
+		count += c->shape.law != NULL;
 	}
-	fputs("\rfitting       \r", stderr);
-	lk_host_lookup h = lookup_fit(cases, count, call_s, omp_get_max_threads(), &error);
-	lk_calibration_row *row = lk_calibration_add(&out, "lookup", name, "");
-	if (!row) return 2;
+	if (!in || !count) fprintf(stderr, "lookup: %s: no measurements in it\n", path);
+	if (in) fclose(in);
+	return count;
+}
+
+static fit_case rows[1024];
+
+static int fit(const char *path, const char *name) {
+	lk_calibration out = {0};
+	lk_host_lookup h;
+	double error;
+	int threads, count = read_rows(path, rows, 1024, &threads);
+	lk_calibration_row *row = count > 0 ? lk_calibration_add(&out, "lookup", name, "") : NULL;
+	if (!row || !lookup_fit(rows, (size_t)count, threads, &h, &error)) return 2;
 	lk_host_lookup_put(&h, row);
-	row->points = 2 * (int)count, row->error = error, row->date = "", row->source = "bench/lookup calibrate";
+	row->points = 2 * count, row->error = error, row->date = "", row->source = "bench/lookup";
 	lk_calibration_write(&out, stdout);
 	lk_calibration_free(&out);
 	return 0;
@@ -105,31 +144,43 @@ static double percent(double sum, int count) {
 	return 100 * expm1(sum / count);
 }
 
-static int check(const lk_host_lookup *h, uint64_t seed) {
+static int measure_shapes(uint64_t seed) {
 	enum { SHAPES = 84 };
-	errors folds[32] = {{0}};
-	printf("law,rows,dim,batch,pooling,forward_us,predicted_us,forward_error,backward_us,predicted_us,backward_error\n");
+	puts(header);
 	for (uint64_t i = 0; i < SHAPES; i++) {
 		work_shape s = draw(seed, i);
-		work_time m = measure(&s), p = lookup_predict(h, &s);
-		double f = log(p.forward_s / m.forward_s), b = log(p.backward_s / m.backward_s);
-		printf("%s,%.0f,%.0f,%.0f,%.1f,%.1f,%.1f,%+.1f%%,%.1f,%.1f,%+.1f%%\n", s.law->name, s.rows, s.dim, s.batch, s.pooling, m.forward_s * 1e6,
-		       p.forward_s * 1e6, 100 * expm1(f), m.backward_s * 1e6, p.backward_s * 1e6, 100 * expm1(b));
-		add_error(folds, s.law->name, fabs(f), fabs(b)), add_error(folds, size_of(&s), fabs(f), fabs(b));
-		add_error(folds, s.dim < 64 ? "rows below 64" : s.dim < 256 ? "rows of 64 to 255" : "longer rows", fabs(f), fabs(b));
-		add_error(folds, "all", fabs(f), fabs(b));
+		measure_row(&s);
 	}
-	printf("\nfold,shapes,forward,backward,both\n");
+	return 0;
+}
+
+static void score_row(const lk_host_lookup *h, const fit_case *c, errors *folds) {
+	const work_shape *s = &c->shape;
+	work_time p = lookup_predict(h, s), m = c->measured;
+	double f = log(p.forward_s / m.forward_s), b = log(p.backward_s / m.backward_s);
+	printf("%s,%.0f,%.0f,%.0f,%.1f,%.1f,%.1f,%+.1f%%,%.1f,%.1f,%+.1f%%\n", s->law->name, s->rows, s->dim, s->batch, s->pooling, m.forward_s * 1e6,
+	       p.forward_s * 1e6, 100 * expm1(f), m.backward_s * 1e6, p.backward_s * 1e6, 100 * expm1(b));
+	add_error(folds, "all", fabs(f), fabs(b));
+	add_error(folds, s->law->name, fabs(f), fabs(b)), add_error(folds, size_of(s), fabs(f), fabs(b));
+	add_error(folds, s->dim < 64 ? "rows below 64" : s->dim < 256 ? "rows of 64 to 255" : "longer rows", fabs(f), fabs(b));
+}
+
+static int score(const lk_host_lookup *h, const char *path) {
+	errors folds[32] = {{0}};
+	int threads, count = read_rows(path, rows, 1024, &threads);
+	puts("law,rows,dim,batch,pooling,forward_us,predicted_us,forward_error,backward_us,predicted_us,backward_error");
+	for (int i = 0; i < count; i++) score_row(h, &rows[i], folds);
+	puts("\nfold,shapes,forward,backward,both");
 	for (const errors *e = folds; e->name; e++)
 		printf("%s,%d,%.1f%%,%.1f%%,%.1f%%\n", e->name, e->count, percent(e->forward, e->count), percent(e->backward, e->count),
 		       percent(e->forward + e->backward, 2 * e->count));
-	return 0;
+	return count > 0 ? 0 : 2;
 }
 
 /* ---- the program ---- */
 
 static int usage(void) {
-	fputs("lookup: give calibrate [NAME], check FILE [SEED], or tasks FILE RANKS FIRST LAST [SEED]\n", stderr);
+	fputs("lookup: give measure, fit FILE [NAME], shapes [SEED], score FILE SHAPES, or tasks FILE RANKS FIRST LAST [SEED]\n", stderr);
 	return 2;
 }
 
@@ -145,10 +196,14 @@ static int read_host(const char *path, lk_host_lookup *out) {
 
 int main(int argc, char **argv) {
 	lk_host_lookup h;
-	if (argc >= 2 && strcmp(argv[1], "calibrate") == 0) return calibrate(argc > 2 ? argv[2] : "host-cpu");
-	if (argc < 3 || !read_host(argv[2], &h)) return usage();
-	if (strcmp(argv[1], "check") == 0) return check(&h, argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
-	if (strcmp(argv[1], "tasks") == 0 && argc >= 6)
+	const char *mode = argc > 1 ? argv[1] : "";
+	if (strcmp(mode, "measure") == 0) return measure_uniform();
+	if (strcmp(mode, "shapes") == 0) return measure_shapes(argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
+	if (argc < 3) return usage();
+	if (strcmp(mode, "fit") == 0) return fit(argv[2], argc > 3 ? argv[3] : "host-cpu");
+	if (!read_host(argv[2], &h)) return 2;
+	if (strcmp(mode, "score") == 0 && argc > 3) return score(&h, argv[3]);
+	if (strcmp(mode, "tasks") == 0 && argc >= 6)
 		return lookup_tasks(&h, atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), argc > 6 ? strtoull(argv[6], NULL, 10) : 1);
 	return usage();
 }

@@ -9,8 +9,8 @@ typedef struct fit_case {
 	work_time measured;
 } fit_case;
 
-/* exp(mean |ln(predicted / measured)|) - 1 of the fit goes to *error. */
-lk_host_lookup lookup_fit(const fit_case *cases, size_t count, double call_s, int threads, double *error);
+/* exp(mean |ln(predicted / measured)|) - 1 of the fit goes to *error. 0: no memory. */
+int lookup_fit(const fit_case *cases, size_t count, int threads, lk_host_lookup *out, double *error);
 /* Seconds of the case alone on the machine, one table forward and backward in turn. */
 work_time lookup_predict(const lk_host_lookup *h, const work_shape *shape);
 

@@ -19,8 +19,14 @@
 
 static const double line_bytes = 64, single = 4, digit_bits = 11 /* of a pass of radix sort */;
 
+/* Lines that a row of so many bytes lies in, rows packed one behind the other: those of 48 bytes in one or two. */
 static double lines_of(double bytes) {
-	return ceil(bytes / line_bytes);
+	double a = line_bytes, b = fmod(bytes, line_bytes);
+	while (b > 0) {
+		double rest = fmod(a, b);
+		a = b, b = rest;
+	}
+	return 1 + (bytes - a) / line_bytes; /* a: greatest common divisor */
 }
 
 /* ---- caches ---- */
@@ -34,7 +40,7 @@ static double beyond(double cache, double slope, double distance) {
 }
 
 static levels found(const lk_host_lookup *h, double distance) {
-	double far = beyond(h->last_bytes, h->slope, distance), past = fmax(beyond(h->near_bytes, h->slope, distance), far);
+	double far = beyond(h->last_bytes, h->last_slope, distance), past = fmax(beyond(h->near_bytes, h->near_slope, distance), far);
 	return (levels){{1 - past, past - far, far}};
 }
 
@@ -49,6 +55,11 @@ static double row_seconds(const lk_host_lookup *h, const double *row, const doub
 	return mean_of(&l, row) + lines * mean_of(&l, line);
 }
 
+/* More for a row's first use: the other cores' caches may hold it, as they used it last. */
+static double from_others(const lk_host_lookup *h, double lines, double distance, double line_s) {
+	return (1 - 1.0 / h->threads) * (1 - beyond(h->near_bytes, h->near_slope, distance)) * lines * line_s;
+}
+
 /* Different rows that a thread touches in so many lookups of a table. */
 static double touched(const lk_locality *l, double lookups, double of_all) {
 	double sum = 0, x = lookups / of_all;
@@ -58,9 +69,9 @@ static double touched(const lk_locality *l, double lookups, double of_all) {
 
 /* Bytes of caches that so many different rows of a table take: short rows share lines. */
 static double footprint(double rows, double row_bytes, double all_rows) {
-	if (row_bytes >= line_bytes) return rows * lines_of(row_bytes) * line_bytes;
 	double lines = fmax(all_rows * row_bytes / line_bytes, 1);
-	return line_bytes * lines * -expm1(-rows / lines);
+	if (fmod(row_bytes, line_bytes) == 0) return rows * row_bytes;
+	return line_bytes * lines * -expm1(-rows * lines_of(row_bytes) / lines);
 }
 
 /* Of a use out of `uses` by all threads: how many are a thread's first. */
@@ -94,8 +105,9 @@ static double again_seconds(const table *t, double times) {
 static double gather_seconds(const table *t, double between) {
 	const lk_host_lookup *h = t->h;
 	double first = row_seconds(h, h->row_s, h->line_s, t->lines, between / h->threads), sum = 0, at = 0, later = 0;
+	first += from_others(h, t->lines, between / h->threads, h->shared_s);
 	/* what another thread has had is in the last cache */
-	double shared = fmin(first, row_seconds(h, h->row_s, h->line_s, t->lines, fmin(between / h->threads, 4 * h->near_bytes)));
+	double shared = row_seconds(h, h->row_s, h->line_s, t->lines, fmin(between / h->threads, 4 * h->near_bytes));
 	for (int i = 0; i < t->locality->count; i++) {
 		double times = t->locality->times[i], firsts = firsts_of(h, times);
 		if (times > firsts && !(fabs(times - at) < 0.1 * at)) at = times, later = again_seconds(t, at);
@@ -120,9 +132,12 @@ static double backward_seconds(const table *t, const lk_lookup *l, double betwee
 	double add = firsts * row_seconds(h, h->row_s, h->line_s, lines, between / h->threads) +
 	             (1 - firsts) * row_seconds(h, h->row_s, h->line_s, lines, l->batch * lines * line_bytes);
 	double passes = 1 + fmax(ceil(log2(fmax(l->rows, 2)) / digit_bits), 1); /* one to make the pairs */
-	double update = row_seconds(h, h->update_row_s, h->update_line_s, t->lines + (l->state > 0 ? lines_of(l->state) : 0), between / h->threads);
+	double lines_changed = t->lines + (l->state > 0 ? lines_of(l->state) : 0);
+	double update = row_seconds(h, h->update_row_s, h->update_line_s, lines_changed, between / h->threads);
+	update += from_others(h, lines_changed, between / h->threads, h->update_shared_s);
 	update += h->span_s * beyond(h->span_bytes, 1, t->rows * t->row_bytes);
-	return (t->lookups * (add + passes * h->sort_s) + lk_locality_rows(t->locality) * update) / h->threads + h->call_s;
+	double work = t->lookups * (add + passes * h->sort_s) + lk_locality_rows(t->locality) * update + l->batch * h->sample_backward_s;
+	return work / h->threads + h->call_s + passes * h->pass_s;
 }
 
 static const lk_locality *locality_of(const lk_lookup *l, lk_locality *room) {
@@ -164,7 +179,8 @@ typedef struct number {
 
 #define AT(field) offsetof(lk_host_lookup, field)
 static const number numbers[] = {
-	{"near_kib", AT(near_bytes), 1024}, {"last_kib", AT(last_bytes), 1024}, {"slope", AT(slope), 1},
+	{"near_kib", AT(near_bytes), 1024}, {"last_kib", AT(last_bytes), 1024}, {"near_slope", AT(near_slope), 1},
+	{"last_slope", AT(last_slope), 1},
 	{"row_near_ns", AT(row_s[0]), 1e-9}, {"row_last_ns", AT(row_s[1]), 1e-9}, {"row_far_ns", AT(row_s[2]), 1e-9},
 	{"line_near_ns", AT(line_s[0]), 1e-9}, {"line_last_ns", AT(line_s[1]), 1e-9}, {"line_far_ns", AT(line_s[2]), 1e-9},
 	{"update_near_ns", AT(update_row_s[0]), 1e-9}, {"update_last_ns", AT(update_row_s[1]), 1e-9},
@@ -172,7 +188,8 @@ static const number numbers[] = {
 	{"update_line_last_ns", AT(update_line_s[1]), 1e-9}, {"update_line_far_ns", AT(update_line_s[2]), 1e-9},
 	{"sample_ns", AT(sample_s), 1e-9}, {"sample_line_near_ns", AT(sample_line_s[0]), 1e-9},
 	{"sample_line_last_ns", AT(sample_line_s[1]), 1e-9}, {"sample_line_far_ns", AT(sample_line_s[2]), 1e-9},
-	{"span_mib", AT(span_bytes), 0x1p20}, {"span_ns", AT(span_s), 1e-9}, {"sort_ns", AT(sort_s), 1e-9}, {"call_us", AT(call_s), 1e-6},
+	{"shared_ns", AT(shared_s), 1e-9}, {"update_shared_ns", AT(update_shared_s), 1e-9}, {"span_mib", AT(span_bytes), 0x1p20}, {"span_ns", AT(span_s), 1e-9}, {"sort_ns", AT(sort_s), 1e-9}, {"call_us", AT(call_s), 1e-6},
+	{"pass_us", AT(pass_s), 1e-6}, {"sample_backward_ns", AT(sample_backward_s), 1e-9},
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 

@@ -12,12 +12,14 @@ typedef enum lk_host_level { LK_HOST_NEAR, LK_HOST_LAST, LK_HOST_FAR, LK_HOST_LE
 typedef struct lk_host_lookup {
 	int threads;
 	double near_bytes, last_bytes;      /* that a thread's rows may take before they are found a level further */
-	double slope;                       /* how sharply: share found further = 1 / (1 + (bytes / distance)^slope) */
+	double near_slope, last_slope;      /* how sharply: share found further = 1 / (1 + (bytes / distance)^slope) */
 	double row_s[LK_HOST_LEVELS], line_s[LK_HOST_LEVELS];     /* a row read and added: the row, and each 64 bytes of it */
 	double update_row_s[LK_HOST_LEVELS], update_line_s[LK_HOST_LEVELS]; /* a row changed, and its state */
 	double sample_s, sample_line_s[LK_HOST_LEVELS];           /* a pooled sum, and each 64 bytes of it */
+	double shared_s, update_shared_s;   /* a line that another core changed or read last, while its caches hold it */
 	double span_bytes, span_s;          /* of tables of so many bytes half the rows take so much longer: page tables */
-	double sort_s;                      /* backward: a lookup in one pass of sorting by row */
+	double sort_s, pass_s;              /* backward: a lookup in one pass of sorting by row; the pass itself */
+	double sample_backward_s;           /* a gradient */
 	double call_s;                      /* a table: start and end of the threads' work */
 } lk_host_lookup;
 

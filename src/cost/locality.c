@@ -142,6 +142,12 @@ void lk_locality_thin(const lk_locality *l, double keep, lk_locality *out) {
 	}
 }
 
+void lk_locality_reuse_at(const double *unique, const double *access, double of, double rows, double pooling, double batch, lk_locality *out) {
+	lk_locality whole;
+	lk_locality_reuse(unique, access, rows, fmax(of, batch) * pooling, &whole);
+	lk_locality_thin(&whole, fmin(batch / of, 1), out);
+}
+
 static int bin_of(double times) {
 	int bin = times <= 1 ? 0 : (int)ceil(log2(times) - 1e-9);
 	return bin < LK_REUSE_BINS ? bin : LK_REUSE_BINS - 1;
@@ -214,7 +220,8 @@ void lk_locality_draw(const lk_locality *l, uint64_t rows, uint64_t seed, size_t
 			for (uint64_t t = 0; t < times && used < count; t++) out[used++] = id;
 		}
 	}
-	/* what rounding left: rows that were not met yet */
-	for (; used < count; used++, place++) out[used] = (uint32_t)((begin + place % rows * step) % rows);
+	/* what rounding left: rows that were met, by how often they were */
+	size_t drawn = used;
+	for (; used < count; used++) out[used] = drawn ? out[lk_hash64(seed ^ (used + 1)) % drawn] : (uint32_t)begin;
 	shuffle(out, count, lk_hash64(seed ^ 0x77));
 }

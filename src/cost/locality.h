@@ -23,6 +23,8 @@ void lk_locality_zipf(double rows, double lookups, double skew, lk_locality *out
 /* From the shares of different rows in each bin and, where known (else NULL), the shares of lookups. Scaled to so many
  * lookups; never more different rows than `rows`. */
 void lk_locality_reuse(const double *unique, const double *access, double rows, double lookups, lk_locality *out);
+/* The same where the histogram is one of `of` samples with `pooling` lookups each, for a batch of fewer samples: thinned. */
+void lk_locality_reuse_at(const double *unique, const double *access, double of, double rows, double pooling, double batch, lk_locality *out);
 /* Of a batch that keeps each lookup with this probability: binomial thinning. */
 void lk_locality_thin(const lk_locality *l, double keep, lk_locality *out);
 /* Back to shares of each bin; either may be NULL. */

@@ -14,7 +14,8 @@
 #include "base/text.h"
 #include "plan/shard.h"
 
-enum { NAME, ROWS, DIM, POOLING, COUNT, SKEW, REUSE, KINDS, COLUMNS, NEEDED = COUNT, TABLES = 20000 };
+enum { NAME, ROWS, DIM, POOLING, COUNT, SKEW, REUSE, KINDS, COLUMNS, NEEDED = COUNT, TABLES = 20000,
+       REUSE_BATCH = 65536 /* samples that histograms of reuse are of, as in facebookresearch/dlrm_datasets 2021 */ };
 static const char *const columns[COLUMNS] = {"name", "rows", "dim", "pooling", "count", "skew", "reuse", "kinds"};
 
 const char *const lk_shard_kind_names[LK_SHARD_KINDS + 1] = {"table", "column", "row", "data", NULL};
@@ -102,7 +103,7 @@ static lk_status read_locality(const reader *r, lk_shard_table *t, lk_error *err
 	if (*field(r, SKEW))
 		return lk_fail(err, LK_ERR_INPUT, place(r, REUSE, where), "skew and reuse exclude one another");
 	LK_TRY(read_reuse(r, bins, err));
-	lk_locality_reuse(bins, NULL, t->rows, lookups, locality);
+	lk_locality_reuse_at(bins, NULL, REUSE_BATCH, t->rows, t->pooling, r->batch, locality);
 	return LK_OK;
 }
 
