@@ -4,6 +4,7 @@
  *     lookup fit uniform.csv [NAME] > lookups.csv  the numbers of the host's model: a row for --calibration
  *     lookup shapes [SEED] > shapes.csv            random shapes under other laws, measured
  *     lookup score lookups.csv shapes.csv          predicted beside measured; errors by law and by size
+ *     lookup folds all.csv                         each law, then each size, predicted by a fit of the others (files behind one another)
  *     lookup tasks lookups.csv RANKS FIRST LAST [SEED]   random sharding tasks: each rank's share measured alone
  *
  * Every time is the least of five. Threads: OMP_NUM_THREADS.
@@ -165,22 +166,68 @@ static void score_row(const lk_host_lookup *h, const fit_case *c, errors *folds)
 	add_error(folds, s->dim < 64 ? "rows below 64" : s->dim < 256 ? "rows of 64 to 255" : "longer rows", fabs(f), fabs(b));
 }
 
+static void print_folds(const errors *e) {
+	for (; e->name; e++)
+		printf("%s,%d,%.1f%%,%.1f%%,%.1f%%\n", e->name, e->count, percent(e->forward, e->count), percent(e->backward, e->count),
+		       percent(e->forward + e->backward, 2 * e->count));
+}
+
 static int score(const lk_host_lookup *h, const char *path) {
 	errors folds[32] = {{0}};
 	int threads, count = read_rows(path, rows, 1024, &threads);
 	puts("law,rows,dim,batch,pooling,forward_us,predicted_us,forward_error,backward_us,predicted_us,backward_error");
 	for (int i = 0; i < count; i++) score_row(h, &rows[i], folds);
 	puts("\nfold,shapes,forward,backward,both");
-	for (const errors *e = folds; e->name; e++)
-		printf("%s,%d,%.1f%%,%.1f%%,%.1f%%\n", e->name, e->count, percent(e->forward, e->count), percent(e->backward, e->count),
-		       percent(e->forward + e->backward, 2 * e->count));
+	print_folds(folds);
 	return count > 0 ? 0 : 2;
+}
+
+/* ---- folds ---- */
+
+static const char *law_of(const work_shape *s) {
+	return s->law->name;
+}
+
+/* Everything but one fold is fitted, that one is scored; then the next. */
+static int leave_out(const char *(*fold_of)(const work_shape *), int count, int threads, errors *folds) {
+	static fit_case kept[1024];
+	const char *names[16];
+	int found = 0;
+	for (int i = 0; i < count; i++) {
+		int k = 0;
+		while (k < found && strcmp(names[k], fold_of(&rows[i].shape)) != 0) k++;
+		if (k == found && found < 16) names[found++] = fold_of(&rows[i].shape);
+	}
+	for (int k = 0; k < found; k++) {
+		lk_host_lookup h;
+		double error;
+		size_t used = 0;
+		for (int i = 0; i < count; i++)
+			if (strcmp(fold_of(&rows[i].shape), names[k]) != 0) kept[used++] = rows[i];
+		if (!lookup_fit(kept, used, threads, &h, &error)) return 2;
+		for (int i = 0; i < count; i++) {
+			if (strcmp(fold_of(&rows[i].shape), names[k]) != 0) continue;
+			work_time p = lookup_predict(&h, &rows[i].shape), m = rows[i].measured;
+			add_error(folds, names[k], fabs(log(p.forward_s / m.forward_s)), fabs(log(p.backward_s / m.backward_s)));
+			add_error(folds, "all", fabs(log(p.forward_s / m.forward_s)), fabs(log(p.backward_s / m.backward_s)));
+		}
+	}
+	return 0;
+}
+
+static int folds_of(const char *path) {
+	errors laws[32] = {{0}}, parts[32] = {{0}};
+	int threads, count = read_rows(path, rows, 1024, &threads);
+	puts("left out of the fit,shapes,forward,backward,both");
+	if (count <= 0 || leave_out(law_of, count, threads, laws) || leave_out(size_of, count, threads, parts)) return 2;
+	print_folds(laws), print_folds(parts);
+	return 0;
 }
 
 /* ---- the program ---- */
 
 static int usage(void) {
-	fputs("lookup: give measure, fit FILE [NAME], shapes [SEED], score FILE SHAPES, or tasks FILE RANKS FIRST LAST [SEED]\n", stderr);
+	fputs("lookup: give measure, fit FILE [NAME], shapes [SEED], score FILE SHAPES, folds FILE, or tasks FILE RANKS FIRST LAST [SEED]\n", stderr);
 	return 2;
 }
 
@@ -201,6 +248,7 @@ int main(int argc, char **argv) {
 	if (strcmp(mode, "shapes") == 0) return measure_shapes(argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
 	if (argc < 3) return usage();
 	if (strcmp(mode, "fit") == 0) return fit(argv[2], argc > 3 ? argv[3] : "host-cpu");
+	if (strcmp(mode, "folds") == 0) return folds_of(argv[2]);
 	if (!read_host(argv[2], &h)) return 2;
 	if (strcmp(mode, "score") == 0 && argc > 3) return score(&h, argv[3]);
 	if (strcmp(mode, "tasks") == 0 && argc >= 6)

@@ -21,6 +21,8 @@ static const lk_option options[] = {
 	 "whole networks on one device (fp32_models_e2e.csv)"},
 	{"dlrm", 0, LK_OPTION_FLAG, AT(dlrm), false, 0, 0, NULL, NULL, NULL,
 	 "recommendation models on one device (dlrm_single_gpu_iter.csv)"},
+	{"mlperf", 0, LK_OPTION_FLAG, AT(mlperf), false, 0, 0, NULL, NULL, NULL,
+	 "MLPerf steps of recommendation models (mlperf_other_runs.csv); the table's other rows are left out"},
 	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
 	 "every row from a fit that has not seen its fold, instead of the calibration in use"},
 	{"folds", 0, LK_OPTION_CHOICE, AT(folds), false, 0, 0, folds, "NAME", NULL,
@@ -87,6 +89,7 @@ const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
 	                   : r->slowdown    ? " --slowdown"
 	                   : r->models      ? " --models"
 	                   : r->dlrm        ? " --dlrm"
+	                   : r->mlperf      ? " --mlperf"
 	                                    : "";
 	const char *overheads = r->overheads ? lk_shell_quote(arena, r->overheads) : "";
 	if (!file || !stack || !calibration || !overheads) return NULL;

@@ -212,8 +212,11 @@ void lk_locality_draw(const lk_locality *l, uint64_t rows, uint64_t seed, size_t
 	double lookups = lk_locality_lookups(l);
 	size_t used = 0;
 	uint64_t place = 0, step = step_of(rows, seed), begin = lk_hash64(seed) % rows;
+	double owed = 0; /* lookups of rows that a class has only in part: the next classes get them */
 	for (int i = 0; i < l->count && lookups > 0; i++) {
-		uint64_t here = whole_by_chance(l->rows[i] * (double)count / lookups, seed, (uint64_t)i);
+		owed += l->rows[i] * l->times[i] * (double)count / lookups;
+		uint64_t here = (uint64_t)floor(owed / l->times[i] + 1e-9);
+		owed -= (double)here * l->times[i];
 		for (uint64_t r = 0; r < here && used < count; r++, place++) {
 			uint64_t times = whole_by_chance(l->times[i], seed ^ 0xabcdef, place);
 			uint32_t id = (uint32_t)((begin + place % rows * step) % rows);

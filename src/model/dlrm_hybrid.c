@@ -40,28 +40,24 @@ static void pass(hybrid *h, const char *name, double elements, double accesses) 
 	add(h, (lk_op){.kind = LK_OP_ELEMENTWISE, .name = name, .bytes = elements * accesses * h->element});
 }
 
-/* Activations ride on the products. */
+/* Activations and biases ride on the products, backward too (cuBLASLt's epilogues). */
 static void mlp(hybrid *h, const char *name, const double *widths, int count) {
 	for (int i = 1; i < count; i++) product(h, name, h->local, widths[i], widths[i - 1], 1);
 }
 
 static void mlp_backward(hybrid *h, const char *name, const double *widths, int count, bool input) {
 	for (int i = count - 1; i > 0; i--) {
-		pass(h, "activation backward", h->local * widths[i], 3);
 		if (input || i > 1) product(h, name, h->local, widths[i - 1], widths[i], 1);
 		product(h, name, widths[i], widths[i - 1], h->local, 1);
 	}
 }
 
-/* x' = x0 * (V U x + b) + x, or all dot products. */
+/* x' = x0 * (V U x + b) + x; or all dot products in one kernel that reads the vectors once: a sample's fit shared memory. */
 static void interact(hybrid *h) {
 	const lk_dlrm *m = h->model;
 	double n = lk_dlrm_vectors(m);
-	pass(h, "concatenate", h->local * n * m->dim, 2);
-	if (m->interaction == LK_DLRM_DOT) {
-		product(h, "pairs", n, n, m->dim, h->local);
-		pass(h, "lower triangle", h->local * (n * n + m->top[0]), 1);
-	}
+	if (m->interaction == LK_DLRM_DOT) pass(h, "interaction", h->local * (n * m->dim + m->top[0]), 1);
+	else pass(h, "concatenate", h->local * n * m->dim, 2);
 	for (int i = 0; m->interaction == LK_DLRM_CROSS && i < m->cross_layers; i++) {
 		product(h, "cross U", h->local, m->cross_rank, m->top[0], 1);
 		product(h, "cross V", h->local, m->top[0], m->cross_rank, 1);
@@ -72,11 +68,7 @@ static void interact(hybrid *h) {
 static void interact_backward(hybrid *h) {
 	const lk_dlrm *m = h->model;
 	double n = lk_dlrm_vectors(m);
-	if (m->interaction == LK_DLRM_DOT) {
-		pass(h, "triangle backward", h->local * (n * n + m->top[0]), 1);
-		product(h, "pairs backward", n, m->dim, n, h->local);
-		pass(h, "sum", h->local * n * m->dim, 3);
-	}
+	if (m->interaction == LK_DLRM_DOT) pass(h, "interaction backward", h->local * (2 * n * m->dim + m->top[0]), 1);
 	for (int i = 0; m->interaction == LK_DLRM_CROSS && i < m->cross_layers; i++) {
 		pass(h, "cross backward", h->local * m->top[0], 6);
 		product(h, "cross V backward", h->local, m->cross_rank, m->top[0], 1);

@@ -5,9 +5,8 @@
  *     step >= indices + dense + sum over tables of min over ways to place it of (f + b) / n + 2 (exchange of c / n)
  *                                                                       or, of a copy, f + b of one rank + its reduction
  *
- * where the exchange is taken as a line below it: times of collectives are the least of several lines, so between two sizes
- * they lie above the chord. It goes from the fewest columns that can be left to exchange, to many times what whole tables
- * have; the reduction's goes from nothing to all gradients. Ways: splits into 1, 2, 4, ... parts and as many as there may
+ * where the exchange is taken as a line below it: parallel to the chord from the fewest columns that can be left to exchange
+ * to many times what whole tables have, and below all of 65 sizes between; the reduction as the least time for a byte. Ways: splits into 1, 2, 4, ... parts and as many as there may
  * be, as the search uses them. A table that may only stand whole takes its own time on its rank.
  */
 #include <math.h>
@@ -23,6 +22,13 @@ static bool may_copy(const lk_shard_problem *p, uint32_t t) {
 	return p->tables[t].allowed & 1u << LK_SHARD_DATA;
 }
 
+enum { SAMPLES = 64 };
+
+/* Both ways. */
+static double exchange(const lk_shard_problem *p, double columns) {
+	return 2 * lk_shard_exchange_s(p, columns, columns, columns * p->ranks);
+}
+
 static lines lines_of(const lk_shard_problem *p) {
 	const double many = 8; /* more columns than that are exchanged in more time than whole tables by far */
 	double all = 0, least = 0, narrowest = INFINITY, bytes = 0, n = p->ranks;
@@ -33,9 +39,13 @@ static lines lines_of(const lk_shard_problem *p) {
 		else least += dim;
 	}
 	double from = fmax(least, narrowest) / n, to = many * all / n;
-	double low = 2 * lk_shard_exchange_s(p, from, from, from * n), high = 2 * lk_shard_exchange_s(p, to, to, to * n);
-	double column = to > from ? (high - low) / (to - from) : 0;
-	return (lines){fmax(low - column * from, 0), column, bytes > 0 ? lk_shard_reduce_s(p, bytes) / bytes : 0};
+	double column = to > from ? (exchange(p, to) - exchange(p, from)) / (to - from) : 0, start = INFINITY, byte = INFINITY;
+	for (int i = 0; i <= SAMPLES; i++) {
+		double x = from * pow(to / from, (double)i / SAMPLES), b = bytes * pow(2, -i / 2.0);
+		start = fmin(start, exchange(p, x) - column * x);
+		if (b > 0) byte = fmin(byte, lk_shard_reduce_s(p, b) / b);
+	}
+	return (lines){fmax(start, 0), column, bytes > 0 ? byte : 0};
 }
 
 /* The least that a table adds to the mean rank; *whole: its time where it may not be split. */

@@ -11,7 +11,8 @@
 #include "plan/shard.h"
 
 /* Moves that are looked at: from each start, and while the best is refined. About 50 ns each. */
-enum { PACK_NODES = 200000, ROUNDS = 200, START_BUDGET = 1500000, REFINE_BUDGET = 24000000 };
+enum { PACK_NODES = 200000, SPLITS = 20000 /* ways to split, looked at where nothing else fits */, FEW = 16 /* tables */,
+       ROUNDS = 200, START_BUDGET = 1500000, REFINE_BUDGET = 24000000 };
 
 /* Gaps below are not worth another round. */
 static const double close_enough = 0.002;
@@ -394,6 +395,36 @@ static lk_status start_fine(const lk_shard_problem *p, lk_shard_pieces *pieces, 
 	return status;
 }
 
+/* Of few tables, every way to split each: what is large by rows may have room only beside what is split by columns. */
+static lk_status every_split(const lk_shard_problem *p, uint32_t table, lk_shard_pieces *pieces, int *left, bool *placed, lk_error *err) {
+	if (table == p->count) {
+		if ((*left)-- > 0 && !hopeless(p, pieces)) LK_TRY(lk_shard_pack(p, pieces, PACK_NODES / 10, placed, err));
+		return LK_OK;
+	}
+	size_t before = pieces->count;
+	for (int kind = 0; kind < LK_SHARD_KINDS; kind++) {
+		int most = lk_shard_most_parts(p, table, (lk_shard_kind)kind);
+		for (int k = 1; most && k; k = lk_shard_more_parts(k, most)) {
+			pieces->count = before;
+			if (!lk_reserve(pieces, (size_t)k)) return lk_oom(err);
+			for (int i = 0; i < k; i++) pieces->at[pieces->count++] = lk_shard_piece_of(p, table, (lk_shard_kind)kind, i, k, false);
+			LK_TRY(every_split(p, table + 1, pieces, left, placed, err));
+			if (*placed || *left <= 0) return LK_OK;
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status from_every_split(searcher *s, lk_error *err) {
+	lk_shard_pieces pieces = {0};
+	bool placed = false;
+	int left = SPLITS;
+	lk_status status = every_split(s->p, 0, &pieces, &left, &placed, err);
+	if (status == LK_OK && placed) status = take(s, &pieces, err);
+	lk_vec_free(&pieces);
+	return status;
+}
+
 static lk_status from_tables(searcher *s, const bool *copied, double grain, lk_error *err) {
 	lk_shard_pieces pieces = {0};
 	bool placed = false;
@@ -465,6 +496,7 @@ lk_status lk_shard_search(const lk_shard_problem *p, lk_shard_plan *out, lk_erro
 	              .budget = REFINE_BUDGET};
 	lk_status status = s.tried ? from_grains(&s, NULL, err) : lk_oom(err);
 	if (status == LK_OK && p->ranks > 1) status = from_copies(&s, err);
+	if (status == LK_OK && !isfinite(s.best_s) && p->count <= FEW) status = from_every_split(&s, err);
 	if (status == LK_OK && isfinite(s.best_s)) status = from_heuristics(&s, err);
 	if (status == LK_OK && !isfinite(s.best_s)) status = no_placement(p, err);
 	for (size_t per = 1; per <= 4 && status == LK_OK && s.best_s > s.bound_s * (1 + close_enough); per *= 2)
