@@ -12,7 +12,7 @@
 
 /* Moves that are looked at: from each start, and while the best is refined. About 50 ns each. */
 enum { PACK_NODES = 200000, SPLITS = 20000 /* ways to split, looked at where nothing else fits */, FEW = 16 /* tables */,
-       ROUNDS = 200, START_BUDGET = 1500000, REFINE_BUDGET = 24000000 };
+       ROUNDS = 200, START_BUDGET = 3000000, REFINE_BUDGET = 60000000 };
 
 /* Gaps below are not worth another round. */
 static const double close_enough = 0.002;
@@ -499,7 +499,7 @@ lk_status lk_shard_search(const lk_shard_problem *p, lk_shard_plan *out, lk_erro
 	if (status == LK_OK && !isfinite(s.best_s) && p->count <= FEW) status = from_every_split(&s, err);
 	if (status == LK_OK && isfinite(s.best_s)) status = from_heuristics(&s, err);
 	if (status == LK_OK && !isfinite(s.best_s)) status = no_placement(p, err);
-	for (size_t per = 1; per <= 4 && status == LK_OK && s.best_s > s.bound_s * (1 + close_enough); per *= 2)
+	for (size_t per = 1; per <= 16 && status == LK_OK && s.best_s > s.bound_s * (1 + close_enough); per *= 2)
 		status = fill_up(&s, per * (size_t)p->ranks, err);
 	if (status == LK_OK) status = refine(&s, &s.best, &s.best_s, err);
 	if (status == LK_OK) status = copy_pieces(&out->pieces, &s.best, err);
