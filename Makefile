@@ -87,7 +87,7 @@ PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o
 	$(PROBE_GPU:%=$(B)/probe/%.o)
 
 LONG_PARTS := release asan ubsan tsan clang lang lint fuzz
-.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench accuracy layers docs-check lang-oracle lang-cuda \
+.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda \
         mpi lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -306,6 +306,16 @@ lint: docs-check ## cppcheck, zero warnings; the documents
 
 syntax: ## both compilers accept every source: clang's warnings on what gcc builds
 	@printf '%s\n' $(LIB_C) $(CLI_C) $(PROBE_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
+
+# Lookups of embedding tables on this processor; for the processor that it is built on.
+# Rows that are no whole vectors: masked, as generated kernels do it, not one number after the other.
+LOOKUP_TAILS := $(if $(findstring clang,$(CC)),,--param vect-partial-vector-usage=1)
+LOOKUP_C := $(wildcard bench/lookup*.c)
+$(B)/bench-lookup: $(LOOKUP_C) $(wildcard bench/lookup*.h) $(STATIC)
+	$(call say,CC)
+	$(Q)$(CC) -std=c11 -O3 -march=native $(LOOKUP_TAILS) -fopenmp -D_GNU_SOURCE $(INCLUDES) -Ibench $(WARN) -o $@ $(LOOKUP_C) $(STATIC) $(LDLIBS)
+
+bench-lookup: $(B)/bench-lookup ## bench/lookup: the host's lookup model measured, checked, and the sharding study
 
 accuracy: $(PROGRAM) ## docs/ACCURACY.md and its pictures, from the measurements of LOCKSTEP_DATA
 	tools/accuracy.py $(PROGRAM)

@@ -155,7 +155,7 @@ static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
 	} kinds[] = {
 		{r->ops, lk_score_ops}, {r->collectives, lk_score_collectives}, {r->memory, lk_score_memory},
 		{r->slowdown, lk_score_slowdown}, {r->models, lk_score_models},
-		{r->dlrm, lk_score_dlrm}, {r->scaling, lk_score_scaling}, {r->plan, lk_score_plans},
+		{r->dlrm, lk_score_dlrm}, {r->scaling, lk_score_scaling}, {r->plan, lk_score_plans}, {r->mlperf, lk_score_mlperf},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -163,12 +163,13 @@ static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
 		if (kinds[i].asked) found = kinds[i].score, asked++;
 	if (asked <= 1) return found;
 	lk_fail(err, LK_ERR_INPUT, "validate", "more than one kind of table is named");
-	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown, --models, --scaling, --plan and --dlrm, or none for training runs");
+	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown, --models, --scaling, --mlperf, --plan and --dlrm, or none for "
+	        "training runs");
 	return NULL;
 }
 
 static lk_status check_stack(const lk_validate_request *r, lk_error *err) {
-	bool other = r->ops || r->collectives || r->memory || r->slowdown || r->models || r->dlrm || r->scaling || r->plan;
+	bool other = r->ops || r->collectives || r->memory || r->slowdown || r->models || r->dlrm || r->scaling || r->mlperf || r->plan;
 	if (!r->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }

@@ -25,6 +25,8 @@ static const lk_option options[] = {
 	 "throughput of BERT and convolution nets by GPUs (cnn_bert_scaling.csv)"},
 	{"plan", 0, LK_OPTION_FLAG, AT(plan), false, 0, 0, NULL, NULL, NULL,
 	 "training runs again, by groups with four layouts or more: is the measured best one in the space of `plan`, and how is it ranked?"},
+	{"mlperf", 0, LK_OPTION_FLAG, AT(mlperf), false, 0, 0, NULL, NULL, NULL,
+	 "MLPerf steps of recommendation models (mlperf_other_runs.csv); the table's other rows are left out"},
 	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
 	 "every row from a fit that has not seen its fold, instead of the calibration in use"},
 	{"folds", 0, LK_OPTION_CHOICE, AT(folds), false, 0, 0, folds, "NAME", NULL,
@@ -94,6 +96,7 @@ const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
 	                   : r->plan        ? " --plan"
 	                   : r->dlrm        ? " --dlrm"
 	                   : r->scaling     ? " --scaling"
+	                   : r->mlperf      ? " --mlperf"
 	                                    : "";
 	const char *overheads = r->overheads ? lk_shell_quote(arena, r->overheads) : "";
 	if (!file || !stack || !calibration || !overheads) return NULL;

@@ -9,6 +9,7 @@
 #include "ask/fixes.h"
 #include "ask/notes.h"
 #include "ask/predict.h"
+#include "ask/predict_dlrm.h"
 #include "ask/range.h"
 #include "ask/request.h"
 #include "ask/step.h"
@@ -219,11 +220,20 @@ static void fill_simulation(lk_prediction *p, const lk_job *job, const lk_step *
 
 /* ---- the whole ---- */
 
+static lk_status answer_dlrm(const lk_predict_request *r, lk_answer *a, lk_error *err) {
+	lk_step_options options;
+	LK_TRY(read_simulation(&a->arena, r, r->gpus > 0 ? (uint32_t)r->gpus : UINT32_MAX, &options, err));
+	LK_TRY(lk_predict_dlrm(&a->arena, r, &options, &a->step, &a->p, err));
+	if (!r->trace && !r->graph && !r->chakra) lk_step_free(&a->step);
+	return LK_OK;
+}
+
 static lk_status answer(const lk_predict_request *r, lk_answer *a, lk_error *err) {
 	lk_prediction *p = &a->p;
 	lk_asked asked;
 	lk_step_options options;
 	lk_step *step = &a->step;
+	if (lk_predict_is_dlrm(r)) return answer_dlrm(r, a, err);
 	LK_TRY(lk_request_read(&a->arena, r, &asked, err));
 	LK_TRY(read_simulation(&a->arena, r, (uint32_t)asked.job.gpus, &options, err));
 	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));

@@ -6,8 +6,8 @@
  *     hit rate         1 - U / lookups where U fits X: only the first touch misses
  *                      else (1 - X / lookups) * X / rows: a cold start, then each touch finds its row with X / rows
  *
- * With a histogram of reuse, U and the lookups of each bin are known: the rows that are looked up most often stay, as far
- * as X goes; each of them misses once, all others always.
+ * With a known reuse (cost/locality.h) the rows that are looked up most often stay, as far as X goes; each of them misses
+ * once, all others always.
  */
 #include "cost/embedding.h"
 
@@ -16,7 +16,13 @@
 #include "cost/cost.h"
 #include "cost/kernel.h"
 
-static const double sector = 32, element = 4; /* bytes */
+static const double sector = 32, single = 4; /* bytes */
+
+const double lk_lookup_l2_gain = 3.2;
+
+static double element_of(const lk_lookup *l) {
+	return l->element > 0 ? l->element : single;
+}
 
 static double sectors(double bytes) {
 	return ceil(bytes / sector) * sector;
@@ -25,40 +31,45 @@ static double sectors(double bytes) {
 static double cached_rows(const lk_lookup *l, const lk_device *device, double lookups) {
 	double warps = fmax(device->sms, 1) * fmax(floor(256 / l->dim), 1);
 	double tables = ceil(warps / fmax(l->batch, 1));
-	return fmin(fmin(floor(0.9 * device->l2_bytes / (tables * element * l->dim)), l->rows), lookups);
+	return fmin(fmin(floor(0.9 * device->l2_bytes / (tables * element_of(l) * l->dim)), l->rows), lookups);
+}
+
+static double uniform_rows(const lk_lookup *l, double lookups) {
+	return l->rows > 1 ? -l->rows * expm1(lookups * log1p(-1 / l->rows)) : 1;
 }
 
 static double uniform_hits(const lk_lookup *l, double cached, double lookups) {
-	double different = l->rows > 1 ? -l->rows * expm1(lookups * log1p(-1 / l->rows)) : 1;
+	double different = uniform_rows(l, lookups);
 	if (different <= cached) return 1 - different / lookups;
 	return (1 - cached / lookups) * cached / l->rows;
 }
 
-/* Mean times that a row of a bin is looked up: log-uniform within the bin. */
-static double times_in(int bin) {
-	return bin == 0 ? 1 : bin == 1 ? 2 : pow(2, bin - 1) / log(2);
+static double reused_hits(const lk_locality *locality, double cached) {
+	double lookups = lk_locality_lookups(locality), different = lk_locality_rows(locality);
+	double held = fmin(cached, different);
+	return lookups > 0 ? fmax(lk_locality_covered(locality, held) - held / lookups, 0) : 0;
 }
 
-static double reused_hits(const lk_lookup *l, double cached, double lookups) {
-	double mean = 0, share = 0, hits = 0;
-	for (int i = 0; i < LK_REUSE_BINS; i++) mean += l->reuse[i] * times_in(i), share += l->reuse[i];
-	if (!(mean > 0)) return 0;
-	double different = fmin(lookups / (mean / share), l->rows), room = cached;
-	for (int i = LK_REUSE_BINS - 1; i >= 0 && room > 0; i--) {
-		double rows = fmin(different * l->reuse[i] / share, room);
-		hits += rows * (times_in(i) - 1), room -= rows;
-	}
-	return fmin(hits / lookups, 1);
+/* Without a histogram NULL: rows are equally likely. */
+static const lk_locality *locality_of(const lk_lookup *l, double lookups, lk_locality *room) {
+	if (l->locality || !l->reuse) return l->locality;
+	lk_locality_reuse(l->reuse, NULL, l->rows, lookups, room);
+	return room;
 }
 
 lk_lookup_traffic lk_lookup_traffic_of(const lk_lookup *l, const lk_device *device) {
 	double lookups = fmax(l->batch * l->pooling, 1), cached = cached_rows(l, device, lookups);
-	double hit = l->reuse ? reused_hits(l, cached, lookups) : uniform_hits(l, cached, lookups);
+	lk_locality room;
+	const lk_locality *locality = locality_of(l, lookups, &room);
+	double hit = locality ? reused_hits(locality, cached) : uniform_hits(l, cached, lookups);
 	hit = fmin(fmax(hit, 0), 1);
-	double row = sectors(element * l->dim), weights = l->pooling * row * (l->backward ? 2 : 1);
+	double row = sectors(element_of(l) * l->dim), weights = l->pooling * row * (l->backward ? 2 : 1);
 	/* of each sample and table: place of the table, two offsets, indices, the sum or its gradient */
-	double once = sector + 2 * sector + sectors(4 * l->pooling) + row, warps = l->batch * l->tables;
-	return (lk_lookup_traffic){hit, warps * (once + (1 - hit) * weights), warps * hit * weights};
+	double once = sector + 2 * sector + sectors(4 * l->pooling) + sectors(single * l->dim), warps = l->batch * l->tables;
+	double state = 0;
+	if (l->backward && l->state > 0)
+		state = 2 * sectors(l->state) * l->tables * (locality ? lk_locality_rows(locality) : uniform_rows(l, lookups));
+	return (lk_lookup_traffic){hit, warps * (once + (1 - hit) * weights) + state, warps * hit * weights};
 }
 
 /* Short rows leave lanes of the warp idle; measured by the authors, forward. */
@@ -80,10 +91,9 @@ void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 		lk_cost_memory(graph, op, site, out);
 		return;
 	}
-	const double l2_gain = 3.2; /* V100, P100, Titan Xp: L2 over memory, measured (family "rates") 3.5, 2.9, 3.2 */
 	lk_lookup lookup = lk_lookup_of(graph, op);
 	double rate = device->memory_rate * site->constants->memory_efficiency;
-	double seconds = lk_lookup_seconds(&lookup, device, rate, l2_gain * rate) + site->constants->kernel_floor_s;
+	double seconds = lk_lookup_seconds(&lookup, device, rate, lk_lookup_l2_gain * rate) + site->constants->kernel_floor_s;
 	lk_cost_set(out, seconds);
 	out->sm = 1, out->compute = 0.2f;
 	out->memory = (float)fmin(1, lk_lookup_traffic_of(&lookup, device).dram / device->memory_rate / seconds);

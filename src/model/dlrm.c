@@ -48,19 +48,20 @@ static lk_status read_widths(const reader *r, const char *name, double *out, int
 	return LK_OK;
 }
 
-/* One of two words; the first one where nothing is said. */
-static lk_status read_choice(const reader *r, const char *name, const char *const words[2], int *out, lk_error *err) {
+/* One of a few words; the first one where nothing is said. */
+static lk_status read_choice(const reader *r, const char *name, const char *const *words, int *out, lk_error *err) {
 	const lk_value *value = lk_json_get(r->root, name);
-	char what[96], hint[96];
+	char what[96], hint[128];
 	*out = 0;
 	if (!value) return LK_OK;
-	for (int i = 0; i < 2 && value->kind == LK_JSON_STRING; i++) {
+	for (int i = 0; words[i] && value->kind == LK_JSON_STRING; i++) {
 		if (strcmp(value->text, words[i]) != 0) continue;
 		*out = i;
 		return LK_OK;
 	}
 	snprintf(what, sizeof what, "%s is not known", name);
-	snprintf(hint, sizeof hint, "give \"%s\" or \"%s\"", words[0], words[1]);
+	snprintf(hint, sizeof hint, "give \"%s\"%s%s%s or \"%s\"", words[0], words[2] ? ", \"" : "", words[2] ? words[1] : "",
+	         words[2] ? "\"" : "", words[2] ? words[2] : words[1]);
 	return fail_at(r, value, err, what, hint);
 }
 
@@ -90,11 +91,15 @@ static lk_status read_tables(const reader *r, lk_dlrm *out, lk_error *err) {
 }
 
 static lk_status read_words(const reader *r, lk_dlrm *out, lk_error *err) {
-	static const char *const interactions[] = {"dot", "cat"}, *const losses[] = {"mse", "bce"};
-	static const char *const optimizers[] = {"sgd", "adagrad"};
+	static const char *const interactions[] = {"dot", "cat", "cross", NULL}, *const losses[] = {"mse", "bce", NULL};
+	static const char *const optimizers[] = {"sgd", "adagrad", "adam", NULL};
 	LK_TRY(read_choice(r, "interaction", interactions, &out->interaction, err));
 	LK_TRY(read_choice(r, "loss", losses, &out->loss, err));
 	LK_TRY(read_choice(r, "optimizer", optimizers, &out->optimizer, err));
+	if (out->interaction == LK_DLRM_CROSS) {
+		LK_TRY(whole(r, lk_json_get(r->root, "cross_layers"), "cross_layers", LK_DLRM_LAYERS, &out->cross_layers, err));
+		LK_TRY(whole(r, lk_json_get(r->root, "cross_rank"), "cross_rank", 1 << 16, &out->cross_rank, err));
+	}
 	const lk_value *self = lk_json_get(r->root, "self_interaction");
 	out->self = self && self->kind == LK_JSON_TRUE;
 	if (!self || self->kind == LK_JSON_TRUE || self->kind == LK_JSON_FALSE) return LK_OK;
@@ -123,7 +128,7 @@ lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *f
 	LK_TRY(read_tables(&r, out, err));
 	LK_TRY(read_words(&r, out, err));
 	LK_TRY(check_widths(&r, out, err));
-	out->top[0] = out->interaction == LK_DLRM_CAT ? lk_dlrm_vectors(out) * out->dim : out->dim + lk_dlrm_pairs(out);
+	out->top[0] = out->interaction != LK_DLRM_DOT ? lk_dlrm_vectors(out) * out->dim : out->dim + lk_dlrm_pairs(out);
 	return LK_OK;
 }
 
@@ -149,7 +154,7 @@ lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error
 
 static lk_status unknown_preset(const char *name, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, NULL, "no recommendation model is named \"%.60s\"", name);
-	return lk_hint(err, "name dlrm-default, dlrm-mlperf or dlrm-ddp");
+	return lk_hint(err, "name dlrm-default, dlrm-mlperf, dlrm-ddp, dlrm-criteo or dlrm-dcnv2");
 }
 
 lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err) {
@@ -178,7 +183,7 @@ double lk_dlrm_vectors(const lk_dlrm *m) {
 
 double lk_dlrm_pairs(const lk_dlrm *m) {
 	double n = lk_dlrm_vectors(m);
-	return m->interaction == LK_DLRM_CAT ? 0 : n * (n + (m->self ? 1 : -1)) / 2;
+	return m->interaction != LK_DLRM_DOT ? 0 : n * (n + (m->self ? 1 : -1)) / 2;
 }
 
 /* Sum over the layers of (inputs + extra) * outputs. */
@@ -188,8 +193,17 @@ static double layers(const double *widths, int count, double extra) {
 	return sum;
 }
 
+/* Weights of all cross layers, and with their biases. */
+static double cross_weights(const lk_dlrm *m) {
+	return m->interaction == LK_DLRM_CROSS ? m->cross_layers * 2 * m->top[0] * m->cross_rank : 0;
+}
+
+static double cross_biases(const lk_dlrm *m) {
+	return m->interaction == LK_DLRM_CROSS ? m->cross_layers * m->top[0] : 0;
+}
+
 double lk_dlrm_dense_params(const lk_dlrm *m) {
-	return layers(m->bottom, m->bottom_widths, 1) + layers(m->top, m->top_widths, 1);
+	return cross_weights(m) + cross_biases(m) + layers(m->bottom, m->bottom_widths, 1) + layers(m->top, m->top_widths, 1);
 }
 
 double lk_dlrm_params(const lk_dlrm *m) {
@@ -204,5 +218,46 @@ double lk_dlrm_flops(const lk_dlrm *m, double batch) {
 	double products = 3 * (layers(m->bottom, m->bottom_widths, 0) + layers(m->top, m->top_widths, 0));
 	products -= m->bottom[0] * m->bottom[1];
 	if (m->interaction == LK_DLRM_DOT) products += 3 * n * n * m->dim;
+	products += 3 * cross_weights(m);
 	return 2 * batch * products;
+}
+
+double lk_dlrm_row_state(const lk_dlrm *m) {
+	return m->optimizer == LK_DLRM_SGD ? 0 : m->optimizer == LK_DLRM_ADAGRAD ? 4 : 8 * m->dim;
+}
+
+double lk_dlrm_dense_state(const lk_dlrm *m) {
+	return m->optimizer == LK_DLRM_SGD ? 0 : m->optimizer == LK_DLRM_ADAGRAD ? 4 : 8;
+}
+
+double lk_dlrm_lookups(const lk_dlrm *m) {
+	double sum = 0;
+	for (int i = 0; i < m->kind_count; i++) sum += m->kinds[i].count * m->kinds[i].pooling;
+	return sum;
+}
+
+/* Different rows that the batch touches in tables of so many rows, each row as likely as any. */
+static double touched(double tables, double rows, double lookups) {
+	return -tables * rows * expm1(lookups * log1p(-1 / rows));
+}
+
+static double touched_by_kinds(const lk_dlrm *m, double batch) {
+	double sum = 0;
+	for (int i = 0; i < m->kind_count; i++)
+		sum += m->kinds[i].rows > 1 ? touched(m->kinds[i].count, m->kinds[i].rows, batch * m->kinds[i].pooling) : m->kinds[i].count;
+	return sum;
+}
+
+double lk_dlrm_equal_rows(const lk_dlrm *m, double batch) {
+	double pooling = lk_dlrm_lookups(m) / m->tables;
+	double want = touched_by_kinds(m, batch), low = 1, high = 1;
+	for (int i = 0; i < m->kind_count; i++) high = fmax(high, m->kinds[i].rows);
+	if (m->kind_count == 1) return high;
+	for (int i = 0; i < 60; i++) {
+		double middle = sqrt(low * high);
+		double got = middle > 1 ? touched(m->tables, middle, batch * pooling) : m->tables;
+		if (got < want) low = middle;
+		else high = middle;
+	}
+	return high;
 }

@@ -14,12 +14,15 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "graph/graph.h"
+#include "hw/hw.h"
 
 enum { LK_DLRM_LAYERS = 64, LK_DLRM_TABLES = 1 << 16 };
 
-typedef enum lk_dlrm_interaction { LK_DLRM_DOT, LK_DLRM_CAT } lk_dlrm_interaction;
+/* Dot products of all pairs of vectors; the vectors behind one another; the same through low-rank cross layers (DCNv2, Wang
+ * et al., arXiv 2008.13535: x' = x0 * (V U x + b) + x). */
+typedef enum lk_dlrm_interaction { LK_DLRM_DOT, LK_DLRM_CAT, LK_DLRM_CROSS } lk_dlrm_interaction;
 typedef enum lk_dlrm_loss { LK_DLRM_MSE, LK_DLRM_BCE } lk_dlrm_loss;
-typedef enum lk_dlrm_optimizer { LK_DLRM_SGD, LK_DLRM_ADAGRAD } lk_dlrm_optimizer;
+typedef enum lk_dlrm_optimizer { LK_DLRM_SGD, LK_DLRM_ADAGRAD, LK_DLRM_ADAM } lk_dlrm_optimizer;
 
 /* Tables that are alike. */
 typedef struct lk_dlrm_tables {
@@ -37,6 +40,7 @@ typedef struct lk_dlrm {
 	double tables;                      /* over all kinds */
 	int interaction, loss, optimizer;   /* lk_dlrm_interaction, lk_dlrm_loss, lk_dlrm_optimizer */
 	bool self;                          /* dot products of a vector with itself count too */
+	double cross_layers, cross_rank;    /* of LK_DLRM_CROSS */
 } lk_dlrm;
 
 /* A config; `file` names it in errors. Kinds of tables are owned by the arena. */
@@ -53,6 +57,12 @@ double lk_dlrm_vectors(const lk_dlrm *model);
 double lk_dlrm_pairs(const lk_dlrm *model);
 double lk_dlrm_dense_params(const lk_dlrm *model);  /* of both MLPs, with biases */
 double lk_dlrm_params(const lk_dlrm *model);        /* and of the tables */
+/* Bytes of optimizer state: of a row of the tables (Adagrad: one number for the row), and of a number of the MLPs. */
+double lk_dlrm_row_state(const lk_dlrm *model);
+double lk_dlrm_dense_state(const lk_dlrm *model);
+double lk_dlrm_lookups(const lk_dlrm *model);       /* of a sample in all tables */
+/* Rows of equal tables of which a batch touches as many as of the model's. */
+double lk_dlrm_equal_rows(const lk_dlrm *model, double batch);
 /* Floating-point operations of a training step: products of forward and backward. */
 double lk_dlrm_flops(const lk_dlrm *model, double batch);
 
@@ -62,6 +72,23 @@ typedef struct lk_host_times {
 	double (*seconds)(const void *table, int term, const char *name);
 	const void *table;
 } lk_host_times;
+
+/* A model after the sharding study of Lin et al. (arXiv 2404.12674, generate_random_dlrm_tasks): 0.7 to 1.3 times 13 tables for
+ * each of `gpus`, bottom MLP 512-1024-256-128, top MLP 1024-512-256-1; rows and pooling drawn over the ranges of the public
+ * tables; every second seed heavy ones (20 lookups of a table on average or more). Same seed, same model. */
+lk_status lk_dlrm_random(lk_arena *arena, int gpus, uint64_t seed, lk_dlrm *out, lk_error *err);
+
+/* What a hybrid-parallel job is: tables dealt out over the ranks, MLPs copied. */
+typedef struct lk_dlrm_job {
+	double batch;            /* over all ranks */
+	int ranks;
+	lk_dtype dtype;          /* of products, sums and gradients; tables and states are fp32 */
+} lk_dlrm_job;
+
+/* One training step of a rank, all alike (tables evenly dealt out): exchange of indices, lookups of all samples in the rank's
+ * tables, exchange of sums beside the bottom MLP, interaction, top MLP, and the way back, with gradients of the MLPs summed
+ * behind it. Bytes that the rank holds stand in the program's `resident`, what the step takes beside them in `alloc`. */
+lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out, lk_error *err);
 
 /* One training step on one device: operations of the host thread, kernels behind their launches, all kernels on one
  * stream; a lifted trace's form (lk_graph.traced). The step begins with an idle device and ends when it is idle again: the

@@ -108,38 +108,6 @@ static void none(step *s, const char *name) {
 
 /* ---- lookups ---- */
 
-/* Different rows that the batch touches in tables of so many rows, each row as likely as any. */
-static double touched(double tables, double rows, double lookups) {
-	return -tables * rows * expm1(lookups * log1p(-1 / rows));
-}
-
-static double touched_by_kinds(const lk_dlrm *m, double batch) {
-	double sum = 0;
-	for (int i = 0; i < m->kind_count; i++)
-		sum += m->kinds[i].rows > 1 ? touched(m->kinds[i].count, m->kinds[i].rows, batch * m->kinds[i].pooling) : m->kinds[i].count;
-	return sum;
-}
-
-/* Rows of equal tables of which the batch touches as many in all. */
-static double equal_rows(const lk_dlrm *m, double batch, double pooling) {
-	double want = touched_by_kinds(m, batch), low = 1, high = 1;
-	for (int i = 0; i < m->kind_count; i++) high = fmax(high, m->kinds[i].rows);
-	if (m->kind_count == 1) return high;
-	for (int i = 0; i < 60; i++) {
-		double middle = sqrt(low * high);
-		double got = middle > 1 ? touched(m->tables, middle, batch * pooling) : m->tables;
-		if (got < want) low = middle;
-		else high = middle;
-	}
-	return high;
-}
-
-static double lookups_of_sample(const lk_dlrm *m) {
-	double sum = 0;
-	for (int i = 0; i < m->kind_count; i++) sum += m->kinds[i].count * m->kinds[i].pooling;
-	return sum;
-}
-
 static lk_op lookup(const step *s) {
 	const lk_dlrm *m = s->model;
 	return (lk_op){.kind = LK_OP_EMBEDDING, .m = s->batch, .n = m->dim, .k = s->pooling, .batch = m->tables, .window = s->rows};
@@ -178,7 +146,7 @@ static void forward(step *s) {
 	const lk_dlrm *m = s->model;
 	copy(s, s->batch * m->bottom[0] * FLOAT);
 	copy(s, s->batch * m->tables * INDEX);
-	copy(s, s->batch * lookups_of_sample(m) * INDEX);
+	copy(s, s->batch * lk_dlrm_lookups(m) * INDEX);
 	mlp(s, m->bottom, m->bottom_widths, false);
 	one(s, "LookupFunction", lookup(s));
 	interact(s);
@@ -317,11 +285,16 @@ static lk_status one_rank(lk_graph *graph, uint32_t block, lk_error *err) {
 }
 
 lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *host, lk_graph **out, lk_error *err) {
-	double pooling = lookups_of_sample(model) / model->tables;
-	step s = {lk_graph_new(), model, host, batch, pooling, equal_rows(model, batch, pooling), LK_PHASE_OTHER};
+	double pooling = lk_dlrm_lookups(model) / model->tables;
+	step s = {lk_graph_new(), model, host, batch, pooling, lk_dlrm_equal_rows(model, batch), LK_PHASE_OTHER};
 	uint32_t block;
 	*out = NULL;
 	if (!s.graph) return lk_oom(err);
+	if (model->interaction == LK_DLRM_CROSS || model->optimizer == LK_DLRM_ADAM) {
+		lk_graph_free(s.graph);
+		lk_fail(err, LK_ERR_INPUT, model->name, "cross layers and Adam have no step operation by operation");
+		return lk_hint(err, "ask lockstep predict, or use dot or cat, SGD or Adagrad");
+	}
 	lk_graph_begin_block(s.graph, "training step");
 	whole_step(&s);
 	lk_status status = lk_graph_end_block(s.graph, &block, err);

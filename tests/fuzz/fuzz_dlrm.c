@@ -24,7 +24,12 @@ static void try_model(const uint8_t *data, size_t size, const lk_host_terms *hos
 	if (status != LK_OK && (!err.where[0] || !err.what[0])) abort();
 	if (status == LK_OK) {
 		lk_dlrm_time time;
-		if (lk_dlrm_predict(&model, 512, lk_device_find("V100"), host, &time, &err) != LK_OK) abort();
+		lk_graph *graph = NULL;
+		if (lk_dlrm_hybrid(&model, &(lk_dlrm_job){4096, 8, LK_FP16}, &graph, &err) != LK_OK || lk_graph_check(graph, &err) != LK_OK) abort();
+		lk_graph_free(graph);
+		bool eager = model.interaction != LK_DLRM_CROSS && model.optimizer != LK_DLRM_ADAM;
+		if ((lk_dlrm_predict(&model, 512, lk_device_find("V100"), host, &time, &err) == LK_OK) != eager) abort();
+		if (!eager) time.step_s = 1;
 		if (!isfinite(time.step_s) || !(time.step_s > 0) || !isfinite(lk_dlrm_params(&model))) abort();
 	}
 	lk_stream_close(in);

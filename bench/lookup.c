@@ -1,0 +1,257 @@
+/* lookup.c: lookups of embedding tables on this processor: measured, predicted, and the sharding study.
+ *
+ *     lookup measure > uniform.csv                 tables of all sizes under uniform indices
+ *     lookup fit uniform.csv [NAME] > lookups.csv  the numbers of the host's model: a row for --calibration
+ *     lookup shapes [SEED] > shapes.csv            random shapes under other laws, measured
+ *     lookup score lookups.csv shapes.csv          predicted beside measured; errors by law and by size
+ *     lookup folds all.csv                         each law, then each size, predicted by a fit of the others (files behind one another)
+ *     lookup tasks lookups.csv RANKS FIRST LAST [SEED]   random sharding tasks: each rank's share measured alone
+ *
+ * Every time is the least of five. Threads: OMP_NUM_THREADS.
+ */
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "lookup_fit.h"
+#include "lookup_tasks.h"
+
+/* ---- calibrate ---- */
+
+static const double dims[] = {4, 16, 64, 256, 1024};
+static const double sets[] = {64e3, 512e3, 1.5e6, 4e6, 16e6, 64e6, 256e6, 1e9};
+static const double poolings[] = {2, 20};
+static const double reads[] = {0.4e6, 12e6, 160e6}; /* bytes of rows in a batch */
+enum { DIMS = sizeof dims / sizeof *dims, SETS = sizeof sets / sizeof *sets, READS = sizeof reads / sizeof *reads,
+       CASES = 2 * DIMS * SETS * READS };
+
+static work_time measure(const work_shape *shape) {
+	lookup_table t;
+	work_make(shape, &t);
+	work_time time = work_measure(&t, 1);
+	work_free(&t);
+	return time;
+}
+
+/* Small batches on small and large tables, usual ones on all, large ones on large tables. */
+static bool of_use(int set, int pooling, int read) {
+	if (read == 0) return set % 3 == 1;
+	return read == 1 || (set >= 4 && pooling == 1);
+}
+
+static size_t make_cases(fit_case *out) {
+	size_t count = 0;
+	for (int d = 0; d < DIMS; d++)
+		for (int s = 0; s < SETS; s++)
+			for (int p = 0; p < 2; p++)
+				for (int r = 0; r < READS; r++) {
+					double rows = floor(sets[s] / (4 * dims[d])), lookups = fmin(fmax(reads[r] / fmax(4 * dims[d], 64), 200), 600000);
+					if (rows < 32 || !of_use(s, p, r)) continue;
+					out[count++].shape = (work_shape){rows, dims[d], floor(lookups / poolings[p]), poolings[p], &work_laws[0], 7 + count};
+				}
+	return count;
+}
+
+static const char header[] = "law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us";
+
+static void measure_row(const work_shape *s) {
+	work_time m = measure(s);
+	printf("%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f\n", s->law->name, s->rows, s->dim, s->batch, s->pooling, (unsigned long long)s->seed,
+	       omp_get_max_threads(), m.forward_s * 1e6, m.backward_s * 1e6);
+	fflush(stdout);
+}
+
+static int measure_uniform(void) {
+	static fit_case cases[CASES];
+	size_t count = make_cases(cases);
+	puts(header);
+	for (size_t i = 0; i < count; i++) measure_row(&cases[i].shape);
+	return 0;
+}
+
+/* Rows that measure_row wrote; -1: not such a file. */
+static int read_rows(const char *path, fit_case *out, int most, int *threads) {
+	char line[512], law[64];
+	FILE *in = fopen(path, "r");
+	int count = 0;
+	while (in && count < most && fgets(line, sizeof line, in)) {
+		fit_case *c = &out[count];
+		unsigned long long seed;
+		if (sscanf(line, "%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf", law, &c->shape.rows, &c->shape.dim, &c->shape.batch, &c->shape.pooling, &seed,
+		           threads, &c->measured.forward_s, &c->measured.backward_s) != 9) continue;
+		c->shape.seed = seed, c->measured.forward_s *= 1e-6, c->measured.backward_s *= 1e-6;
+		for (int i = 0; i < work_law_count; i++)
+			if (strcmp(law, work_laws[i].name) == 0) c->shape.law = &work_laws[i];
+		count += c->shape.law != NULL;
+	}
+	if (!in || !count) fprintf(stderr, "lookup: %s: no measurements in it\n", path);
+	if (in) fclose(in);
+	return count;
+}
+
+static fit_case rows[1024];
+
+static int fit(const char *path, const char *name) {
+	lk_calibration out = {0};
+	lk_host_lookup h;
+	double error;
+	int threads, count = read_rows(path, rows, 1024, &threads);
+	lk_calibration_row *row = count > 0 ? lk_calibration_add(&out, "lookup", name, "") : NULL;
+	if (!row || !lookup_fit(rows, (size_t)count, threads, &h, &error)) return 2;
+	lk_host_lookup_put(&h, row);
+	row->points = 2 * count, row->error = error, row->date = "", row->source = "bench/lookup";
+	lk_calibration_write(&out, stdout);
+	lk_calibration_free(&out);
+	return 0;
+}
+
+/* ---- check ---- */
+
+/* Of any law, and of sizes that no calibration case has. */
+static work_shape draw(uint64_t seed, uint64_t i) {
+	static const double widths[] = {4, 8, 12, 24, 32, 48, 96, 128, 192, 384, 512, 768, 1024};
+	double u[5];
+	for (int k = 0; k < 5; k++) u[k] = lk_uniform(seed, 5 * i + (uint64_t)k);
+	work_shape s = {.law = &work_laws[i % (uint64_t)work_law_count], .seed = lk_hash64(seed + i)};
+	s.dim = widths[(int)(u[0] * sizeof widths / sizeof *widths)];
+	s.rows = floor(fmin(pow(10, 2.5 + 4.3 * u[1]), 1.2e9 / (4 * s.dim)));
+	s.batch = floor(512 * pow(2, 4 * u[2]));
+	s.pooling = floor(10 * pow(60, u[3])) / 10;
+	double most = 300e6 / (4 * s.dim); /* lookups, for the time's sake */
+	s.pooling = fmax(fmin(s.pooling, floor(10 * most / s.batch) / 10), 0.5);
+	return s;
+}
+
+static const char *size_of(const work_shape *s) {
+	double bytes = s->rows * s->dim * 4;
+	return bytes < 2e6 ? "tables up to 2 MB" : bytes < 64e6 ? "2 to 64 MB" : "larger tables";
+}
+
+typedef struct errors {
+	const char *name;
+	double forward, backward;
+	int count;
+} errors;
+
+static void add_error(errors *list, const char *name, double forward, double backward) {
+	while (list->name && strcmp(list->name, name) != 0) list++;
+	list->name = name, list->forward += forward, list->backward += backward, list->count++;
+}
+
+static double percent(double sum, int count) {
+	return 100 * expm1(sum / count);
+}
+
+static int measure_shapes(uint64_t seed) {
+	enum { SHAPES = 84 };
+	puts(header);
+	for (uint64_t i = 0; i < SHAPES; i++) {
+		work_shape s = draw(seed, i);
+		measure_row(&s);
+	}
+	return 0;
+}
+
+static void score_row(const lk_host_lookup *h, const fit_case *c, errors *folds) {
+	const work_shape *s = &c->shape;
+	work_time p = lookup_predict(h, s), m = c->measured;
+	double f = log(p.forward_s / m.forward_s), b = log(p.backward_s / m.backward_s);
+	printf("%s,%.0f,%.0f,%.0f,%.1f,%.1f,%.1f,%+.1f%%,%.1f,%.1f,%+.1f%%\n", s->law->name, s->rows, s->dim, s->batch, s->pooling, m.forward_s * 1e6,
+	       p.forward_s * 1e6, 100 * expm1(f), m.backward_s * 1e6, p.backward_s * 1e6, 100 * expm1(b));
+	add_error(folds, "all", fabs(f), fabs(b));
+	add_error(folds, s->law->name, fabs(f), fabs(b)), add_error(folds, size_of(s), fabs(f), fabs(b));
+	add_error(folds, s->dim < 64 ? "rows below 64" : s->dim < 256 ? "rows of 64 to 255" : "longer rows", fabs(f), fabs(b));
+}
+
+static void print_folds(const errors *e) {
+	for (; e->name; e++)
+		printf("%s,%d,%.1f%%,%.1f%%,%.1f%%\n", e->name, e->count, percent(e->forward, e->count), percent(e->backward, e->count),
+		       percent(e->forward + e->backward, 2 * e->count));
+}
+
+static int score(const lk_host_lookup *h, const char *path) {
+	errors folds[32] = {{0}};
+	int threads, count = read_rows(path, rows, 1024, &threads);
+	puts("law,rows,dim,batch,pooling,forward_us,predicted_us,forward_error,backward_us,predicted_us,backward_error");
+	for (int i = 0; i < count; i++) score_row(h, &rows[i], folds);
+	puts("\nfold,shapes,forward,backward,both");
+	print_folds(folds);
+	return count > 0 ? 0 : 2;
+}
+
+/* ---- folds ---- */
+
+static const char *law_of(const work_shape *s) {
+	return s->law->name;
+}
+
+/* Everything but one fold is fitted, that one is scored; then the next. */
+static int leave_out(const char *(*fold_of)(const work_shape *), int count, int threads, errors *folds) {
+	static fit_case kept[1024];
+	const char *names[16];
+	int found = 0;
+	for (int i = 0; i < count; i++) {
+		int k = 0;
+		while (k < found && strcmp(names[k], fold_of(&rows[i].shape)) != 0) k++;
+		if (k == found && found < 16) names[found++] = fold_of(&rows[i].shape);
+	}
+	for (int k = 0; k < found; k++) {
+		lk_host_lookup h;
+		double error;
+		size_t used = 0;
+		for (int i = 0; i < count; i++)
+			if (strcmp(fold_of(&rows[i].shape), names[k]) != 0) kept[used++] = rows[i];
+		if (!lookup_fit(kept, used, threads, &h, &error)) return 2;
+		for (int i = 0; i < count; i++) {
+			if (strcmp(fold_of(&rows[i].shape), names[k]) != 0) continue;
+			work_time p = lookup_predict(&h, &rows[i].shape), m = rows[i].measured;
+			add_error(folds, names[k], fabs(log(p.forward_s / m.forward_s)), fabs(log(p.backward_s / m.backward_s)));
+			add_error(folds, "all", fabs(log(p.forward_s / m.forward_s)), fabs(log(p.backward_s / m.backward_s)));
+		}
+	}
+	return 0;
+}
+
+static int folds_of(const char *path) {
+	errors laws[32] = {{0}}, parts[32] = {{0}};
+	int threads, count = read_rows(path, rows, 1024, &threads);
+	puts("left out of the fit,shapes,forward,backward,both");
+	if (count <= 0 || leave_out(law_of, count, threads, laws) || leave_out(size_of, count, threads, parts)) return 2;
+	print_folds(laws), print_folds(parts);
+	return 0;
+}
+
+/* ---- the program ---- */
+
+static int usage(void) {
+	fputs("lookup: give measure, fit FILE [NAME], shapes [SEED], score FILE SHAPES, folds FILE, or tasks FILE RANKS FIRST LAST [SEED]\n", stderr);
+	return 2;
+}
+
+static int read_host(const char *path, lk_host_lookup *out) {
+	lk_error err;
+	char line[1024];
+	if (lk_calibration_use(path, &err) != LK_OK) return fprintf(stderr, "lookup: %s\n", lk_error_text(&err, line, sizeof line)), 0;
+	const lk_calibration *c = lk_calibration_current();
+	for (size_t i = c->rows.count; i-- > 0;)
+		if (strcmp(c->rows.at[i].family, "lookup") == 0 && lk_host_lookup_of(&c->rows.at[i], out)) return 1;
+	return fprintf(stderr, "lookup: %s: there is no row of the family lookup\n", path), 0;
+}
+
+int main(int argc, char **argv) {
+	lk_host_lookup h;
+	const char *mode = argc > 1 ? argv[1] : "";
+	if (strcmp(mode, "measure") == 0) return measure_uniform();
+	if (strcmp(mode, "shapes") == 0) return measure_shapes(argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
+	if (argc < 3) return usage();
+	if (strcmp(mode, "fit") == 0) return fit(argv[2], argc > 3 ? argv[3] : "host-cpu");
+	if (strcmp(mode, "folds") == 0) return folds_of(argv[2]);
+	if (!read_host(argv[2], &h)) return 2;
+	if (strcmp(mode, "score") == 0 && argc > 3) return score(&h, argv[3]);
+	if (strcmp(mode, "tasks") == 0 && argc >= 6)
+		return lookup_tasks(&h, atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), argc > 6 ? strtoull(argv[6], NULL, 10) : 1);
+	return usage();
+}

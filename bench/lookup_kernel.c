@@ -1,0 +1,146 @@
+/* lookup_kernel.c: the kernels. Forward, threads share the samples; rows are fetched ahead. Backward, (row, sample) pairs
+ * are sorted by row (radix, 11 bits at a time, stable), then threads share the sorted pairs at boundaries of rows. */
+#include "lookup_kernel.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { AHEAD = 8, LINE = 16 /* floats */, FETCHED = 8 /* lines of a row; the processor's own prefetcher has the rest */,
+       DIGIT = 11, BUCKETS = 1 << DIGIT };
+
+void *lookup_pages(size_t bytes) {
+	void *pages = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pages == MAP_FAILED) return NULL;
+	madvise(pages, bytes, MADV_HUGEPAGE);
+	return pages;
+}
+
+void lookup_unpage(void *pages, size_t bytes) {
+	if (pages) munmap(pages, bytes ? bytes : 1);
+}
+
+int lookup_room_new(lookup_room *room, size_t lookups) {
+	room->threads = omp_get_max_threads();
+	room->from = lookup_pages(lookups * sizeof *room->from);
+	room->to = lookup_pages(lookups * sizeof *room->to);
+	room->counts = calloc((size_t)room->threads * BUCKETS, sizeof *room->counts);
+	return room->from && room->to && room->counts;
+}
+
+void lookup_room_free(lookup_room *room, size_t lookups) {
+	lookup_unpage(room->from, lookups * sizeof *room->from);
+	lookup_unpage(room->to, lookups * sizeof *room->to);
+	free(room->counts);
+}
+
+static inline void fetch(const float *row, size_t dim) {
+	size_t lines = (dim + LINE - 1) / LINE;
+	for (size_t i = 0; i < lines && i < FETCHED; i++) __builtin_prefetch(row + i * LINE);
+}
+
+static inline void add_row(float *restrict sum, const float *restrict row, size_t dim) {
+	for (size_t k = 0; k < dim; k++) sum[k] += row[k];
+}
+
+void lookup_forward(const lookup_table *t) {
+	size_t dim = t->dim;
+#pragma omp parallel for schedule(static)
+	for (size_t b = 0; b < t->batch; b++) {
+		float *sum = t->sums + b * dim;
+		memset(sum, 0, dim * sizeof *sum);
+		for (uint32_t i = t->offsets[b]; i < t->offsets[b + 1]; i++) {
+			if (i + AHEAD < t->lookups) fetch(t->weights + (size_t)t->indices[i + AHEAD] * dim, dim);
+			add_row(sum, t->weights + (size_t)t->indices[i] * dim, dim);
+		}
+	}
+}
+
+/* ---- backward ---- */
+
+static uint32_t row_of(uint64_t pair) {
+	return (uint32_t)(pair >> 32);
+}
+
+static void make_pairs(const lookup_table *t, uint64_t *out) {
+#pragma omp for schedule(static)
+	for (size_t b = 0; b < t->batch; b++)
+		for (uint32_t i = t->offsets[b]; i < t->offsets[b + 1]; i++) out[i] = (uint64_t)t->indices[i] << 32 | b;
+}
+
+/* One digit; called by all threads together. */
+static void sort_digit(lookup_room *room, size_t lookups, int shift, const uint64_t *from, uint64_t *to) {
+	int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+	size_t begin = lookups * (size_t)thread / (size_t)threads, end = lookups * (size_t)(thread + 1) / (size_t)threads;
+	uint32_t *mine = room->counts + (size_t)thread * BUCKETS;
+	memset(mine, 0, BUCKETS * sizeof *mine);
+	for (size_t i = begin; i < end; i++) mine[row_of(from[i]) >> shift & (BUCKETS - 1)]++;
+#pragma omp barrier
+#pragma omp single
+	{
+		uint32_t sum = 0;
+		for (int k = 0; k < BUCKETS; k++)
+			for (int p = 0; p < threads; p++) {
+				uint32_t *count = &room->counts[(size_t)p * BUCKETS + (size_t)k], here = *count;
+				*count = sum, sum += here;
+			}
+	}
+	for (size_t i = begin; i < end; i++) to[mine[row_of(from[i]) >> shift & (BUCKETS - 1)]++] = from[i];
+#pragma omp barrier
+}
+
+/* Row-wise Adagrad. */
+static void update(const lookup_table *t, uint32_t row, const float *restrict gradient) {
+	float *restrict w = t->weights + (size_t)row * t->dim, squares = 0;
+	for (size_t k = 0; k < t->dim; k++) squares += gradient[k] * gradient[k];
+	float state = t->state[row] += squares / (float)t->dim;
+	float rate = 1e-3f / (sqrtf(state) + 1e-8f);
+	for (size_t k = 0; k < t->dim; k++) w[k] -= rate * gradient[k];
+}
+
+static size_t boundary(const uint64_t *pairs, size_t at, size_t count) {
+	while (at > 0 && at < count && row_of(pairs[at]) == row_of(pairs[at - 1])) at++;
+	return at;
+}
+
+static inline void fetch_pair(const lookup_table *t, uint64_t pair) {
+	fetch(t->gradients + (pair & UINT32_MAX) * t->dim, t->dim);
+	fetch(t->weights + (size_t)row_of(pair) * t->dim, t->dim);
+	__builtin_prefetch(t->state + row_of(pair));
+}
+
+static void apply(const lookup_table *t, const uint64_t *pairs) {
+	size_t thread = (size_t)omp_get_thread_num(), threads = (size_t)omp_get_num_threads(), dim = t->dim;
+	size_t i = boundary(pairs, t->lookups * thread / threads, t->lookups);
+	size_t end = boundary(pairs, t->lookups * (thread + 1) / threads, t->lookups);
+	float *sum = aligned_alloc(64, (dim * sizeof *sum + 63) / 64 * 64);
+	if (!sum) return;
+	while (i < end) {
+		uint32_t row = row_of(pairs[i]);
+		memset(sum, 0, dim * sizeof *sum);
+		for (; i < end && row_of(pairs[i]) == row; i++) {
+			if (i + AHEAD < end) fetch_pair(t, pairs[i + AHEAD]);
+			add_row(sum, t->gradients + (pairs[i] & UINT32_MAX) * dim, dim);
+		}
+		update(t, row, sum);
+	}
+	free(sum);
+}
+
+void lookup_backward(const lookup_table *t, lookup_room *room) {
+	int bits = 1;
+	while (bits < 32 && (t->rows - 1) >> bits) bits++;
+#pragma omp parallel
+	{
+		uint64_t *from = room->from, *to = room->to;
+		make_pairs(t, from);
+		for (int shift = 0; shift < bits; shift += DIGIT) {
+			sort_digit(room, t->lookups, shift, from, to);
+			uint64_t *swap = from;
+			from = to, to = swap;
+		}
+		apply(t, from);
+	}
+}

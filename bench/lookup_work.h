@@ -1,0 +1,43 @@
+/* lookup_work.h: tables with indices of a distribution, measured and predicted. */
+#ifndef BENCH_LOOKUP_WORK_H
+#define BENCH_LOOKUP_WORK_H
+
+#include "cost/embedding_host.h"
+#include "lookup_kernel.h"
+
+enum { REPEATS = 5, MORE_REPEATS = 50 /* of what takes less than 30 ms in all */ };
+
+/* How indices are drawn: a Zipf law, independently; or with a published histogram of reuse. */
+typedef struct work_law {
+	const char *name;
+	double skew;
+	const double *reuse;     /* [LK_REUSE_BINS] or NULL */
+} work_law;
+
+/* From uniform to heavily skewed; the last two from embedding_locality.csv (facebookresearch/dlrm_datasets, all tables of
+ * 2021 and of 2022). */
+extern const work_law work_laws[];
+extern const int work_law_count;
+
+typedef struct work_shape {
+	double rows, dim, batch, pooling;
+	const work_law *law;
+	uint64_t seed;
+} work_shape;
+
+/* What the model is told of it: the law, not the indices. */
+lk_lookup work_lookup(const work_shape *shape, lk_locality *room);
+
+/* Ends the program where there is no memory. */
+void work_make(const work_shape *shape, lookup_table *out);
+void work_free(lookup_table *t);
+
+typedef struct work_time {
+	double forward_s, backward_s; /* of all tables, one after the other; each the least of REPEATS */
+	double both_s;                /* least sum */
+} work_time;
+
+work_time work_measure(const lookup_table *tables, size_t count);
+double work_now(void);
+
+#endif

@@ -1,0 +1,123 @@
+/* shard.h: which embedding table goes on which GPU?
+ *
+ *     lk_shard_request request;
+ *     lk_shard_defaults(&request);
+ *     request.tables = "tables.csv", request.gpu = "a100-sxm-80", request.gpus = 8;
+ *     lk_shard_answer *answer;
+ *     lk_error err;
+ *     if (lk_shard(&request, &answer, &err) != LK_OK) ...
+ *     lk_shard_print(answer, LK_SHARD_PLAN, LK_OUTPUT_TEXT, false, NULL, stdout, &err);
+ *     lk_shard_free(answer);
+ *
+ * Method: docs/METHOD.md, "Embedding tables". */
+#ifndef LOCKSTEP_SHARD_H
+#define LOCKSTEP_SHARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "lockstep/error.h"
+#include "lockstep/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is asked. Texts are borrowed; 0 and NULL were not said. */
+typedef struct lk_shard_request {
+	const char *tables;      /* CSV: name, rows, dim, pooling; see docs/SHARD.md; "-" standard input */
+	const char *gpu;
+	int gpus;
+	const char *cluster;     /* instead: as for predict */
+	const char *calibration; /* rows of `lockstep calibrate`, or of bench/lookup for a processor */
+	double batch;            /* samples of a step, all ranks together; 0: 65536 */
+	int optimizer;           /* rowwise-adagrad, adagrad, sgd, adam */
+	int dtype;               /* of the tables: fp32, fp16, bf16 */
+	const char *kinds;       /* "table,column,row,data": what a table may be; NULL all */
+	const char *sharder;     /* NULL: the search */
+	double reserve;          /* share of the device's memory that is not for tables; default 0.15 */
+	double host_gib;         /* host memory for tables, GiB for each GPU; 0 none */
+	double cache;            /* share of a table in host memory that the device caches; default 0.2 */
+	double dense_ms;         /* of the dense part of the model, between the two exchanges */
+	double seed;
+	const char *plan;        /* file: the placement as JSON in TorchRec's terms */
+	const char *graph;       /* file: its step graph */
+	/* output, for the program's own use */
+	int format, table;
+	const char *output;
+	bool verbose;
+} lk_shard_request;
+
+/* A piece of a table on a rank. */
+typedef struct lk_shard_placed {
+	const char *name, *kind, *where; /* table; "table", "column", "row", "data"; "device", "host" */
+	int rank;                /* -1: on all */
+	int part, parts;
+	double rows, dim, pooling; /* of the piece */
+	double bytes;            /* with the optimizer's state */
+	double forward_s, backward_s;
+} lk_shard_placed;
+
+typedef struct lk_shard_rank {
+	int rank, pieces;
+	double device_bytes, host_bytes;
+	double forward_s, backward_s;
+	double columns;          /* of pooled sums that it sends to every other rank */
+	double exchange_s;       /* as if all ranks had so many, one direction */
+} lk_shard_rank;
+
+/* One sharder's answer. */
+typedef struct lk_shard_tried {
+	const char *name;
+	bool fits;
+	double step_s, imbalance; /* of lookups, forward and backward: slowest over mean */
+	double seconds;          /* that it took */
+	const char *reason;      /* why there is none */
+} lk_shard_tried;
+
+typedef struct lk_shard_answer {
+	bool fits;
+	const char *reason;      /* where it does not fit: what is missing, what helps */
+	const char *sharder;
+	const lk_shard_placed *pieces;
+	int piece_count;
+	const lk_shard_rank *ranks;
+	int rank_count;
+	const lk_shard_tried *tried;
+	int tried_count;
+	double step_s;           /* simulated */
+	double bound_s, gap;     /* no placement is faster; step / bound - 1 */
+	double index_s, forward_s, exchange_s, dense_s, backward_s, reduce_s; /* parts of the step; exchange: one direction */
+	double imbalance;
+	double table_bytes;      /* all tables, with states */
+	double capacity_bytes, host_capacity_bytes; /* of a rank */
+	double batch;
+	int tables;
+	const char *cluster, *basis, *reproduce;
+	void *memory_owner;
+} lk_shard_answer;
+
+/* What is printed. */
+enum { LK_SHARD_PLAN, LK_SHARD_RANKS, LK_SHARD_PIECES, LK_SHARD_TRIED, LK_SHARD_TABLES };
+extern const char *const lk_shard_table_names[LK_SHARD_TABLES + 1]; /* "plan", "ranks", "pieces", "sharders" */
+
+void lk_shard_defaults(lk_shard_request *request);
+/* Tables that do not fit are an answer: fits is false. */
+lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_error *err);
+void lk_shard_free(lk_shard_answer *answer);
+
+/* `table`: LK_SHARD_PLAN is a report in TEXT, everything in JSON, the pieces elsewhere.
+ * Keys of the JSON: fits, reason, sharder, step_s, bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s,
+ * backward_s, reduce_s, batch, tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces [..],
+ * sharders [..], cluster, basis, reproduce. */
+lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour, const char *path, FILE *out,
+                         lk_error *err);
+/* The placement as JSON in TorchRec's terms: {table: {sharding_type, compute_kernel, ranks, sharding_spec}}. */
+lk_status lk_shard_write_plan(const lk_shard_answer *answer, const char *path, lk_error *err);
+
+extern const lk_verb lk_shard_verb;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

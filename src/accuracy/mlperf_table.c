@@ -1,0 +1,51 @@
+/* mlperf_table.c: reads tables of MLPerf steps. */
+#include "accuracy/mlperf_table.h"
+
+#include <math.h>
+
+#include "base/csv.h"
+#include "base/text.h"
+
+enum { ROWS = 100000, ID = 0, BENCHMARK, GPU, GPUS, BATCH, TIME, NODES, FRAMEWORK, COLUMNS, NEEDED = NODES };
+static const char *const columns[COLUMNS] = {"id", "benchmark", "gpu", "n_gpu", "gbs", "step_s", "nodes", "framework"};
+
+static lk_status number(const char *text, double low, double high, double *out, const char *where, lk_error *err) {
+	*out = NAN;
+	return *text ? lk_parse_real(text, low, high, out, where, err) : LK_OK;
+}
+
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_mlperf_run *r, lk_error *err) {
+	double gpus, nodes;
+	r->where = lk_arena_strdup(arena, lk_csv_where(csv));
+	r->id = lk_arena_strdup(arena, lk_csv_field(csv, at[ID]));
+	r->benchmark = lk_arena_strdup(arena, lk_csv_field(csv, at[BENCHMARK]));
+	r->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
+	r->framework = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
+	if (!r->where || !r->id || !r->benchmark || !r->gpu || !r->framework) return lk_oom(err);
+	LK_TRY(number(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, r->where, err));
+	LK_TRY(number(lk_csv_field(csv, at[NODES]), 1, 1 << 20, &nodes, r->where, err));
+	LK_TRY(number(lk_csv_field(csv, at[BATCH]), 1, 1e9, &r->batch, r->where, err));
+	LK_TRY(number(lk_csv_field(csv, at[TIME]), 1e-9, 1e6, &r->seconds, r->where, err));
+	r->gpus = isnan(gpus) ? 0 : (int)gpus, r->nodes = isnan(nodes) ? 1 : (int)nodes;
+	return LK_OK;
+}
+
+static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_mlperf_runs *out, lk_error *err) {
+	int at[COLUMNS];
+	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "table of MLPerf steps", at, err));
+	for (bool more;;) {
+		LK_TRY(lk_csv_next(csv, &more, err));
+		if (!more) return LK_OK;
+		if (out->count == ROWS) return lk_fail(err, LK_ERR_INPUT, file, "more than %d rows", ROWS);
+		if (!lk_push(out)) return lk_oom(err);
+		LK_TRY(read_row(arena, csv, at, lk_last(out), err));
+	}
+}
+
+lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk_error *err) {
+	lk_csv *csv;
+	LK_TRY(lk_csv_open(in, &csv, err));
+	lk_status status = read_rows(arena, csv, lk_stream_name(in), out, err);
+	lk_csv_close(csv);
+	return status;
+}

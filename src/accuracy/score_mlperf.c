@@ -1,0 +1,138 @@
+/* score_mlperf.c: MLPerf steps of recommendation models: the hybrid step, times one number for the stack and its precision (all
+ * submissions of these benchmarks are HugeCTR's or built like it, in fp16 or TF32 with tables in fp32). With folds, the
+ * number is that of the rows of other models or other GPUs alone. */
+#include <math.h>
+#include <string.h>
+
+#include "accuracy/mlperf_table.h"
+#include "accuracy/scoring.h"
+#include "ask/dlrm_step.h"
+#include "cost/calibration.h"
+
+typedef struct scorer {
+	lk_arena *arena;
+	const lk_validate_request *request;
+	const lk_mlperf_run *runs;
+	size_t count;
+	double *raw;             /* [count] before the number; NAN */
+	lk_scoring *out;
+} scorer;
+
+/* ---- rows ---- */
+
+static const char *preset_of(const char *benchmark) {
+	if (strcmp(benchmark, "dlrm") == 0) return "dlrm-criteo";
+	return strcmp(benchmark, "dlrm_dcnv2") == 0 ? "dlrm-dcnv2" : NULL;
+}
+
+/* Ranks that do not divide the batch get what is left in fractions: a hundred thousand samples. */
+static lk_status predict(const scorer *s, const lk_mlperf_run *r, const lk_device *device, double *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_dlrm model;
+	lk_cluster cluster;
+	lk_step step = {0};
+	const lk_step_options options = {0};
+	const lk_dlrm_job job = {r->batch, r->gpus, LK_FP16};
+	int in_node = (r->gpus + r->nodes - 1) / r->nodes;
+	(void)s;
+	lk_status status = lk_dlrm_preset(&arena, preset_of(r->benchmark), &model, err);
+	if (status == LK_OK) status = lk_cluster_simple(&arena, device, r->gpus, in_node < device->node_gpus ? in_node : 0, 0, &cluster, err);
+	if (status == LK_OK) status = lk_dlrm_ask(&model, &job, &cluster, &options, &step, err);
+	if (status == LK_OK) *out = step.step_s;
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+	return status;
+}
+
+static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
+	const lk_mlperf_run *r = &s->runs[i];
+	lk_validated *row = &s->out->rows[i];
+	const lk_device *device = lk_device_find(r->gpu);
+	s->raw[i] = NAN;
+	row->id = r->id, row->where = r->where, row->model = r->benchmark, row->gpu = r->gpu, row->gpus = r->gpus;
+	row->stack = "hugectr", row->precision = "fp16", row->measured = r->seconds;
+	if (!preset_of(r->benchmark)) row->reason = "no recommendation model";
+	else if (!device) row->reason = "the device is not in the catalogue";
+	else if (!(r->batch >= r->gpus) || r->gpus < 1) row->reason = "batch or GPUs are not stated";
+	return row->reason ? LK_OK : predict(s, r, device, &s->raw[i], err);
+}
+
+/* ---- the one number ---- */
+
+static bool same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
+	return strcmp(a->benchmark, b->benchmark) == 0 && strcmp(a->gpu, b->gpu) == 0;
+}
+
+/* Middle of measured over predicted; `without`: rows of its model and GPU are left out, count: none. */
+static double scale_of(const scorer *s, size_t without) {
+	double sum = 0;
+	int rows = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		if (isnan(s->raw[i]) || isnan(s->runs[i].seconds)) continue;
+		if (without < s->count && same_fold(&s->runs[i], &s->runs[without])) continue;
+		sum += log(s->runs[i].seconds / s->raw[i]), rows++;
+	}
+	return rows ? exp(sum / rows) : NAN;
+}
+
+static void predict_rows(scorer *s) {
+	const lk_calibration_row *known = lk_calibration_find(lk_calibration_current(), "recommender", "hugectr", "fp16");
+	double width = lk_calibration_value(known, "width", 0.37);
+	for (size_t i = 0; i < s->count; i++) {
+		lk_validated *row = &s->out->rows[i];
+		if (row->reason) continue;
+		row->predicted = s->raw[i] * (s->request->cross ? scale_of(s, i) : lk_calibration_value(known, "scale", 1));
+		row->low = row->predicted * exp(-width), row->high = row->predicted * exp(width);
+	}
+	s->out->parameters = 1, s->out->folds = s->request->cross ? "model and GPU" : "", s->out->unit_of_rows = "run";
+}
+
+static lk_status divide(scorer *s, lk_error *err) {
+	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu"), *model = lk_scoring_divide(s->arena, s->out, "model");
+	lk_score_key *both = lk_scoring_divide(s->arena, s->out, "model and GPU");
+	if (!gpu || !model || !both) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) {
+		if (s->out->rows[i].reason) continue;
+		gpu[i].name = s->runs[i].gpu, model[i].name = s->runs[i].benchmark;
+		both[i].name = lk_arena_printf(s->arena, "%s %s", s->runs[i].benchmark, s->runs[i].gpu);
+		if (!both[i].name) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
+/* Time per sample and GPU of the other folds' rows, nearest in GPUs' memory rate. */
+static lk_status add_baseline(scorer *s, lk_error *err) {
+	lk_baseline *b = lk_scoring_baseline(s->arena, s->out, "samples per second and GPU of the other folds, by memory rate", 1);
+	if (!b) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) {
+		if (isnan(s->raw[i])) continue;
+		double sum = 0, rate = lk_device_find(s->runs[i].gpu)->memory_rate;
+		int rows = 0;
+		for (size_t k = 0; k < s->count; k++) {
+			const lk_mlperf_run *r = &s->runs[k];
+			if (isnan(s->raw[k]) || isnan(r->seconds) || same_fold(r, &s->runs[i]) || strcmp(r->benchmark, s->runs[i].benchmark) != 0) continue;
+			sum += log(r->seconds * r->gpus / r->batch * lk_device_find(r->gpu)->memory_rate / rate), rows++;
+		}
+		if (rows) b->predicted[i] = exp(sum / rows) * s->runs[i].batch / s->runs[i].gpus;
+	}
+	return LK_OK;
+}
+
+static lk_status score(scorer *s, lk_error *err) {
+	LK_TRY(lk_scoring_rows(s->arena, s->count, s->out, err));
+	s->raw = LK_ARRAY(s->arena, double, s->count);
+	if (!s->raw) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) LK_TRY(fill_row(s, i, err));
+	predict_rows(s);
+	LK_TRY(divide(s, err));
+	return add_baseline(s, err);
+}
+
+lk_status lk_score_mlperf(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+	lk_mlperf_runs runs = {0};
+	lk_status status = lk_mlperf_read(arena, in, &runs, err);
+	scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	if (status == LK_OK) status = score(&s, err);
+	lk_vec_free(&runs);
+	return status;
+}

@@ -1,0 +1,26 @@
+/* shard.c: `lockstep shard`: embedding tables placed on GPUs. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "lockstep/shard.h"
+
+static int run(lk_args *args) {
+	lk_shard_request request;
+	lk_shard_answer *answer = NULL;
+	lk_error err = {0};
+	lk_shard_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	const char *const places[] = {request.output, request.plan, request.graph};
+	for (int i = 0; i < 3; i++)
+		if (places[i] && cli_check_place(places[i], &err) != LK_OK) return cli_fail(&err);
+	request.tables = args->operands[0];
+	lk_status status = lk_shard(&request, &answer, &err);
+	if (status == LK_OK && answer->fits && request.plan) status = lk_shard_write_plan(answer, request.plan, &err);
+	if (status == LK_OK)
+		status = lk_shard_print(answer, request.table, request.format, cli_colour(), request.output, stdout, &err);
+	int result = status != LK_OK ? cli_fail(&err) : answer->fits ? CLI_OK : CLI_NO;
+	lk_shard_free(answer);
+	return result;
+}
+
+const cli_command cli_shard = {&lk_shard_verb, run};
