@@ -107,14 +107,13 @@ static void consider(balancer *b, int from, size_t mine, int to, size_t theirs, 
 
 static move best_of(balancer *b, int from, size_t turn) {
 	move best = {.gain = 1e-9 * b->value[from], .to = -1};
-	size_t mine = b->on[from].pieces.count, stride = 1 + mine * (b->pieces->count + (size_t)b->p->ranks) / TRIALS;
-	size_t number = turn;
-	for (size_t i = 0; i < mine; i++)
+	size_t mine = b->on[from].pieces.count;
+	size_t step = (size_t)sqrt(1 + (double)mine * (double)(b->pieces->count + (size_t)b->p->ranks) / TRIALS);
+	for (size_t i = turn % step; i < mine; i += step)
 		for (int to = 0; to < b->p->ranks; to++) {
 			if (to == from || b->value[to] >= b->value[from]) continue;
-			if (number++ % stride == 0) consider(b, from, i, to, SIZE_MAX, &best);
-			for (size_t k = 0; k < b->on[to].pieces.count; k++)
-				if (number++ % stride == 0) consider(b, from, i, to, k, &best);
+			consider(b, from, i, to, SIZE_MAX, &best);
+			for (size_t k = turn / step % step; k < b->on[to].pieces.count; k += step) consider(b, from, i, to, k, &best);
 		}
 	return best;
 }
@@ -142,7 +141,8 @@ static lk_status apply(balancer *b, int from, const move *m, lk_error *err) {
 static int next_worst(const balancer *b, int above) {
 	int worst = -1;
 	for (int r = 0; r < b->p->ranks; r++) {
-		if (above >= 0 && (b->value[r] > b->value[above] || (b->value[r] == b->value[above] && r <= above))) continue;
+		double ahead = above >= 0 ? b->value[r] - b->value[above] : -1;
+		if (ahead > 0 || (ahead == 0 && r <= above)) continue;
 		if (worst < 0 || b->value[r] > b->value[worst]) worst = r;
 	}
 	return worst;

@@ -12,6 +12,7 @@
 
 /* Moves that are looked at: from each start, and while the best is refined. About 50 ns each. */
 enum { PACK_NODES = 200000, SPLITS = 20000 /* ways to split, looked at where nothing else fits */, FEW = 16 /* tables */,
+       LARGE = 2000 /* tables: one start balances them, and is not refined */,
        ROUNDS = 200, START_BUDGET = 3000000, REFINE_BUDGET = 60000000 };
 
 /* Gaps below are not worth another round. */
@@ -188,7 +189,9 @@ static lk_status place(const lk_shard_problem *p, lk_shard_pieces *pieces, bool 
 			if (!*placed) LK_TRY(lk_shard_pack(p, pieces, PACK_NODES, placed, err));
 		}
 		if (*placed) return LK_OK;
-		LK_TRY(relax(p, pieces, &more, err));
+		/* splits repeat indices or sums: they never make less of too much */
+		if (p->host_capacity <= 0 && all_bytes(p, pieces) > p->capacity * p->ranks) LK_TRY(copies_to_tables(p, pieces, &more, err));
+		else LK_TRY(relax(p, pieces, &more, err));
 	}
 	return LK_OK;
 }
@@ -439,7 +442,7 @@ static lk_status from_tables(searcher *s, const bool *copied, double grain, lk_e
 /* Coarse and fine: splitting costs work, and makes ranks more even. */
 static lk_status from_grains(searcher *s, const bool *copied, lk_error *err) {
 	static const double grains[] = {INFINITY, 1, 0.5, 0.25, 0.125, 0.0625};
-	int count = s->p->ranks > 1 ? sizeof grains / sizeof *grains : 1;
+	int count = s->p->ranks > 1 && s->p->count <= LARGE ? sizeof grains / sizeof *grains : 1;
 	for (int i = 0; i < count && s->best_s > s->bound_s * (1 + close_enough); i++) LK_TRY(from_tables(s, copied, grains[i], err));
 	return LK_OK;
 }
@@ -495,11 +498,12 @@ lk_status lk_shard_search(const lk_shard_problem *p, lk_shard_plan *out, lk_erro
 	searcher s = {.p = p, .best_s = INFINITY, .bound_s = lk_shard_bound(p), .tried = LK_ARRAY(&arena, bool, p->count),
 	              .budget = REFINE_BUDGET};
 	lk_status status = s.tried ? from_grains(&s, NULL, err) : lk_oom(err);
-	if (status == LK_OK && p->ranks > 1) status = from_copies(&s, err);
+	if (status == LK_OK && p->ranks > 1 && p->count <= LARGE) status = from_copies(&s, err);
 	if (status == LK_OK && !isfinite(s.best_s) && p->count <= FEW) status = from_every_split(&s, err);
-	if (status == LK_OK && isfinite(s.best_s)) status = from_heuristics(&s, err);
+	if (status == LK_OK && isfinite(s.best_s) && p->count <= LARGE) status = from_heuristics(&s, err);
 	if (status == LK_OK && !isfinite(s.best_s)) status = no_placement(p, err);
-	for (size_t per = 1; per <= 16 && status == LK_OK && s.best_s > s.bound_s * (1 + close_enough); per *= 2)
+	if (p->count > LARGE) s.budget = 0;
+	for (size_t per = 1; per <= 16 && s.budget && status == LK_OK && s.best_s > s.bound_s * (1 + close_enough); per *= 2)
 		status = fill_up(&s, per * (size_t)p->ranks, err);
 	if (status == LK_OK) status = refine(&s, &s.best, &s.best_s, err);
 	if (status == LK_OK) status = copy_pieces(&out->pieces, &s.best, err);

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "plan/shard.h"
 
-enum { NAME, ROWS, DIM, POOLING, COUNT, SKEW, REUSE, KINDS, COLUMNS, NEEDED = COUNT, TABLES = 20000,
+enum { NAME, ROWS, DIM, POOLING, COUNT, SKEW, REUSE, KINDS, COLUMNS, NEEDED = COUNT, TABLES = 4096,
        REUSE_BATCH = 65536 /* samples that histograms of reuse are of, as in facebookresearch/dlrm_datasets 2021 */ };
 static const char *const columns[COLUMNS] = {"name", "rows", "dim", "pooling", "count", "skew", "reuse", "kinds"};
 
