@@ -47,7 +47,7 @@ typedef struct lk_validate_request {
 	                           layout have found the fastest? */
 	bool dlrm;              /* recommendation models on one device: dlrm_single_gpu_iter.csv */
 	bool scaling;           /* throughput of BERT and convolution nets by GPUs: cnn_bert_scaling.csv */
-	bool mlperf;            /* MLPerf steps of recommendation models: mlperf_other_runs.csv */
+	bool mlperf;            /* MLPerf steps of recommendation models, BERT, ResNet: mlperf_other_runs.csv */
 	const char *overheads;  /* with `dlrm`: what the host spends by operation, T1 to T5; NULL: the tables beside `table` */
 	bool cross;             /* every row from a fit of the rows of other folds, instead of the calibration in use */
 	int folds;              /* with `cross`: LK_FOLDS_SHAPE ..., what is left out together; 0 the usual of the kind */

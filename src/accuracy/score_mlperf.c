@@ -1,11 +1,13 @@
-/* score_mlperf.c: MLPerf steps of recommendation models: the hybrid step, times one number for the stack and its precision (all
- * submissions of these benchmarks are HugeCTR's or built like it, in fp16 or TF32 with tables in fp32). With folds, the
- * number is that of the rows of other models or other GPUs alone. */
+/* score_mlperf.c: MLPerf steps of recommendation models, BERT and ResNet-50: the predicted step, times one number for each
+ * stack. Nearly all submissions of a benchmark run one code: HugeCTR's or built like it (fp16 or TF32 with tables in fp32),
+ * NVIDIA's BERT and ResNet (compiled or fused, replayed from CUDA graphs); tinygrad's are their own. With folds, the number is
+ * that of the rows of other models or other GPUs alone. */
 #include <math.h>
 #include <string.h>
 
 #include "accuracy/mlperf_table.h"
 #include "accuracy/scoring.h"
+#include "accuracy/throughput.h"
 #include "ask/dlrm_step.h"
 #include "cost/calibration.h"
 
@@ -25,8 +27,28 @@ static const char *preset_of(const char *benchmark) {
 	return strcmp(benchmark, "dlrm_dcnv2") == 0 ? "dlrm-dcnv2" : NULL;
 }
 
+static const char *network_of(const char *benchmark) {
+	if (strcmp(benchmark, "resnet") == 0) return "resnet50";
+	return strcmp(benchmark, "bert") == 0 ? "bert-large" : NULL;
+}
+
+static const char *stack_of(const lk_mlperf_run *r) {
+	if (preset_of(r->benchmark)) return "hugectr";
+	if (strstr(r->framework, "tinygrad")) return "tinygrad";
+	return strcmp(r->benchmark, "bert") == 0 ? "mlperf bert" : "mlperf resnet";
+}
+
+/* Sequences are cut to 512 tokens, of which half are padding that these codes leave out: what that saves is in their number. */
+static lk_status predict_network(const lk_mlperf_run *r, const lk_device *device, double *out, lk_error *err) {
+	const lk_throughput_run run = {
+		.model = network_of(r->benchmark), .device = device, .dtype = LK_FP16, .precision = "fp16", .gpus = r->gpus, .nodes = r->nodes,
+		.mbs = (int)(r->batch / r->gpus), .steps = 1, .seq = strcmp(r->benchmark, "bert") == 0 ? 512 : 0, .fused = true};
+	double ideal;
+	return lk_throughput_step(&run, out, &ideal, err);
+}
+
 /* Ranks that do not divide the batch get what is left in fractions: a hundred thousand samples. */
-static lk_status predict(const scorer *s, const lk_mlperf_run *r, const lk_device *device, double *out, lk_error *err) {
+static lk_status predict(const lk_mlperf_run *r, const lk_device *device, double *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_dlrm model;
 	lk_cluster cluster;
@@ -34,7 +56,6 @@ static lk_status predict(const scorer *s, const lk_mlperf_run *r, const lk_devic
 	const lk_step_options options = {0};
 	const lk_dlrm_job job = {r->batch, r->gpus, LK_FP16};
 	int in_node = (r->gpus + r->nodes - 1) / r->nodes;
-	(void)s;
 	lk_status status = lk_dlrm_preset(&arena, preset_of(r->benchmark), &model, err);
 	if (status == LK_OK) status = lk_cluster_simple(&arena, device, r->gpus, in_node < device->node_gpus ? in_node : 0, 0, &cluster, err);
 	if (status == LK_OK) status = lk_dlrm_ask(&model, &job, &cluster, &options, &step, err);
@@ -50,11 +71,14 @@ static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
 	const lk_device *device = lk_device_find(r->gpu);
 	s->raw[i] = NAN;
 	row->id = r->id, row->where = r->where, row->model = r->benchmark, row->gpu = r->gpu, row->gpus = r->gpus;
-	row->stack = "hugectr", row->precision = "fp16", row->measured = r->seconds;
-	if (!preset_of(r->benchmark)) row->reason = "no recommendation model";
+	row->stack = stack_of(r), row->precision = "fp16", row->measured = r->seconds;
+	const char *network = network_of(r->benchmark);
+	if (!preset_of(r->benchmark) && !network) row->reason = "the network's shapes are not known here";
 	else if (!device) row->reason = "the device is not in the catalogue";
 	else if (!(r->batch >= r->gpus) || r->gpus < 1) row->reason = "batch or GPUs are not stated";
-	return row->reason ? LK_OK : predict(s, r, device, &s->raw[i], err);
+	else if (network && (r->batch > 1 << 28 || fmod(r->batch, r->gpus) != 0)) row->reason = "the batch does not divide over the GPUs";
+	if (row->reason) return LK_OK;
+	return network ? predict_network(r, device, &s->raw[i], err) : predict(r, device, &s->raw[i], err);
 }
 
 /* ---- the one number ---- */
@@ -63,36 +87,53 @@ static bool same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
 	return strcmp(a->benchmark, b->benchmark) == 0 && strcmp(a->gpu, b->gpu) == 0;
 }
 
-/* Middle of measured over predicted; `without`: rows of its model and GPU are left out, count: none. */
+/* Middle of measured over predicted of a row's stack; with folds, rows of its model and GPU are left out. */
 static double scale_of(const scorer *s, size_t without) {
 	double sum = 0;
 	int rows = 0;
 	for (size_t i = 0; i < s->count; i++) {
-		if (isnan(s->raw[i]) || isnan(s->runs[i].seconds)) continue;
-		if (without < s->count && same_fold(&s->runs[i], &s->runs[without])) continue;
+		if (isnan(s->raw[i]) || isnan(s->runs[i].seconds) || strcmp(s->out->rows[i].stack, s->out->rows[without].stack) != 0) continue;
+		if (s->request->cross && same_fold(&s->runs[i], &s->runs[without])) continue;
 		sum += log(s->runs[i].seconds / s->raw[i]), rows++;
 	}
 	return rows ? exp(sum / rows) : NAN;
 }
 
+static int stacks_of(const scorer *s) {
+	int count = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		bool seen = isnan(s->raw[i]);
+		for (size_t k = 0; k < i && !seen; k++) seen = !isnan(s->raw[k]) && strcmp(s->out->rows[i].stack, s->out->rows[k].stack) == 0;
+		count += !seen;
+	}
+	return count;
+}
+
 static void predict_rows(scorer *s) {
-	const lk_calibration_row *known = lk_calibration_find(lk_calibration_current(), "recommender", "hugectr", "fp16");
-	double width = lk_calibration_value(known, "width", 0.37);
 	for (size_t i = 0; i < s->count; i++) {
 		lk_validated *row = &s->out->rows[i];
 		if (row->reason) continue;
-		row->predicted = s->raw[i] * (s->request->cross ? scale_of(s, i) : lk_calibration_value(known, "scale", 1));
+		double scale = scale_of(s, i);
+		if (isnan(scale)) {
+			row->reason = "no other GPU of this stack";
+			continue;
+		}
+		const lk_calibration_row *known = lk_calibration_find(lk_calibration_current(), "recommender", row->stack, "fp16");
+		double width = lk_calibration_value(known, "width", 0.37);
+		if (!s->request->cross && known) scale = lk_calibration_value(known, "scale", scale);
+		row->predicted = s->raw[i] * scale;
 		row->low = row->predicted * exp(-width), row->high = row->predicted * exp(width);
 	}
-	s->out->parameters = 1, s->out->folds = s->request->cross ? "model and GPU" : "", s->out->unit_of_rows = "run";
+	s->out->parameters = stacks_of(s), s->out->folds = s->request->cross ? "model and GPU" : "", s->out->unit_of_rows = "run";
 }
 
 static lk_status divide(scorer *s, lk_error *err) {
 	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu"), *model = lk_scoring_divide(s->arena, s->out, "model");
-	lk_score_key *both = lk_scoring_divide(s->arena, s->out, "model and GPU");
-	if (!gpu || !model || !both) return lk_oom(err);
+	lk_score_key *both = lk_scoring_divide(s->arena, s->out, "model and GPU"), *stack = lk_scoring_divide(s->arena, s->out, "stack");
+	if (!gpu || !model || !both || !stack) return lk_oom(err);
 	for (size_t i = 0; i < s->count; i++) {
 		if (s->out->rows[i].reason) continue;
+		stack[i].name = s->out->rows[i].stack;
 		gpu[i].name = s->runs[i].gpu, model[i].name = s->runs[i].benchmark;
 		both[i].name = lk_arena_printf(s->arena, "%s %s", s->runs[i].benchmark, s->runs[i].gpu);
 		if (!both[i].name) return lk_oom(err);

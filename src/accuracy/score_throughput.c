@@ -21,7 +21,7 @@ typedef struct scorer {
 
 /* ---- prediction ---- */
 
-static lk_status step_of(const lk_throughput_run *r, double *seconds, double *ideal, lk_error *err) {
+lk_status lk_throughput_step(const lk_throughput_run *r, double *seconds, double *ideal, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_predict_request request;
 	lk_asked asked;
@@ -51,7 +51,7 @@ static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
 	row->id = r->id, row->where = r->where, row->model = r->model, row->gpu = r->gpu, row->gpus = r->gpus, row->stack = r->stack;
 	row->precision = r->precision, row->measured = r->seconds, row->reason = r->why_not;
 	if (row->reason) return LK_OK;
-	lk_status status = step_of(r, &s->raw[i], &s->ideal[i], &why);
+	lk_status status = lk_throughput_step(r, &s->raw[i], &s->ideal[i], &why);
 	if (status == LK_ERR_MEMORY) return lk_oom(err);
 	if (status == LK_OK) return LK_OK;
 	row->reason = lk_arena_printf(s->arena, "%s: %s", why.where, why.what);
@@ -125,8 +125,8 @@ static lk_status divide(scorer *s, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_score_throughput(lk_arena *arena, const lk_validate_request *request, lk_throughput_run *runs, size_t count,
-                              lk_scoring *out, lk_error *err) {
+static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_throughput_run *runs, size_t count,
+                       lk_scoring *out, lk_error *err) {
 	scorer s = {.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
 	LK_TRY(lk_scoring_rows(arena, count, out, err));
 	s.raw = LK_ARRAY(arena, double, count), s.ideal = LK_ARRAY(arena, double, count);
@@ -140,7 +140,7 @@ lk_status lk_score_throughput(lk_arena *arena, const lk_validate_request *reques
 lk_status lk_score_scaling(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
 	lk_throughput_runs runs = {0};
 	lk_status status = lk_throughput_read(arena, in, &runs, err);
-	if (status == LK_OK) status = lk_score_throughput(arena, request, runs.at, runs.count, out, err);
+	if (status == LK_OK) status = score(arena, request, runs.at, runs.count, out, err);
 	lk_vec_free(&runs);
 	return status;
 }

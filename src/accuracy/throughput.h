@@ -29,10 +29,7 @@ typedef LK_VEC(lk_throughput_run) lk_throughput_runs;
  * extra, section. Texts belong to the arena. */
 lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out, lk_error *err);
 
-struct lk_scoring;
-struct lk_validate_request;
-/* Scores rows of any such table. */
-lk_status lk_score_throughput(lk_arena *arena, const struct lk_validate_request *request, lk_throughput_run *runs, size_t count,
-                              struct lk_scoring *out, lk_error *err);
+/* The predicted step of a row without why_not, and what it would take at the device's peak. */
+lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal, lk_error *err);
 
 #endif

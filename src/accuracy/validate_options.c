@@ -26,7 +26,7 @@ static const lk_option options[] = {
 	{"plan", 0, LK_OPTION_FLAG, AT(plan), false, 0, 0, NULL, NULL, NULL,
 	 "training runs again, by groups with four layouts or more: is the measured best one in the space of `plan`, and how is it ranked?"},
 	{"mlperf", 0, LK_OPTION_FLAG, AT(mlperf), false, 0, 0, NULL, NULL, NULL,
-	 "MLPerf steps of recommendation models (mlperf_other_runs.csv); the table's other rows are left out"},
+	 "MLPerf steps of recommendation models, BERT and ResNet (mlperf_other_runs.csv)"},
 	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
 	 "every row from a fit that has not seen its fold, instead of the calibration in use"},
 	{"folds", 0, LK_OPTION_CHOICE, AT(folds), false, 0, 0, folds, "NAME", NULL,
