@@ -50,6 +50,8 @@ typedef struct lk_rent_request {
 	double interruptions;    /* of a spot machine per hour */
 	double setup_min;        /* paid for before the first step: start, download, compilation */
 	double prepare_per_core; /* samples per second that one vCPU prepares; 0: preparation is free */
+	const char *stalls;      /* instead: what `lockstep stalls -o json` wrote of the job */
+	int stalls_batch;        /* then: samples of a step of the measured job, over all ranks */
 	int top;                 /* choices shown */
 	/* output, for the program's own use */
 	int format;

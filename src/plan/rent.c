@@ -53,6 +53,8 @@ static lk_status note_method(const lk_rent_request *r, const lk_offers *offers, 
 	LK_TRY(add(n, lk_arena_printf(arena, "layouts are those that `lockstep plan` finds; %g minutes of setting up are paid for",
 	                              r->setup_min), err));
 	if (r->prepare_per_core > 0) return LK_OK;
+	if (r->stalls)
+		return add(n, lk_arena_printf(arena, "preparation goes with vCPUs and fetching with machines at the rates of %s", r->stalls), err);
 	return add(n, lk_arena_printf(arena, "samples are taken to be ready in time (--prepare-per-core says how fast they are prepared)"), err);
 }
 

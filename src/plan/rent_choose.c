@@ -24,21 +24,26 @@ static double hours_of(const lk_rent_request *r, double steps, double step_s, do
 	return steps * step_s / 3600 / goodput + r->setup_min / 60;
 }
 
-/* Preparation runs beside the step: the slower of the two counts. */
-static double with_preparation(const lk_rent_request *r, const lk_offer *o, const lk_rent_rate *rate, double step_s) {
-	if (r->prepare_per_core <= 0 || isnan(o->vcpus)) return step_s;
-	return fmax(step_s, rate->batch / (r->prepare_per_core * o->vcpus * rate->machines));
+/* Preparation and fetching run beside the step: the slowest counts; a loader that does not is added. */
+static double with_data(const lk_rent_loader *l, const lk_offer *o, const lk_rent_rate *rate, double step_s, const char **slowest) {
+	double prepare = rate->batch / (l->prepare_per_core * o->vcpus * rate->machines);
+	double fetch = rate->batch / (l->fetch_per_machine * rate->machines), data = fmax(prepare, fetch);
+	if (isnan(data)) return step_s; /* fmax leaves out one that is not known */
+	*slowest = data == fetch ? "fetch" : "preparation";
+	return l->pipelined ? fmax(step_s, data) : step_s + data;
 }
 
 /* What costs less than one part in a hundred is no stall. */
-static void set_stall(const lk_rent_rate *rate, lk_rent_choice *c) {
-	double preparing = c->step_s - rate->step_s;
-	bool prepares = preparing > rate->stall_s;
-	c->stall_share = (prepares ? preparing : rate->stall_s) / c->step_s;
-	c->stall = c->stall_share < 0.01 ? "none" : prepares ? "preparation" : rate->stall;
+static void set_stall(const lk_rent_rate *rate, const char *slowest, lk_rent_choice *c) {
+	double waiting = c->step_s - rate->step_s;
+	bool waits = waiting > rate->stall_s;
+	c->stall_share = (waits ? waiting : rate->stall_s) / c->step_s;
+	c->stall = c->stall_share < 0.01 ? "none" : waits ? slowest : rate->stall;
 }
 
-static bool make_choice(const lk_rent_request *r, const lk_offer *o, const lk_rent_rate *rate, double samples, lk_rent_choice *c) {
+static bool make_choice(const lk_rent_request *r, const lk_rent_loader *l, const lk_offer *o, const lk_rent_rate *rate, double samples,
+                        lk_rent_choice *c) {
+	const char *slowest = "preparation";
 	double price = r->spot ? o->spot : o->on_demand, steps = samples / rate->batch;
 	double goodput = r->spot && r->interruptions > 0
 	                     ? lk_goodput(1 / (r->interruptions * rate->machines), r->job.checkpoint_minutes) : 1;
@@ -46,8 +51,8 @@ static bool make_choice(const lk_rent_request *r, const lk_offer *o, const lk_re
 	*c = (lk_rent_choice){
 		.provider = o->provider, .instance = o->instance, .region = o->region, .gpu = o->device->name, .gpus_each = o->gpus,
 		.machines = rate->machines, .gpus = rate->gpus, .batch = rate->batch, .layout = rate->layout, .reproduce = rate->reproduce,
-		.step_s = with_preparation(r, o, rate, rate->step_s), .step_low_s = with_preparation(r, o, rate, rate->low_s),
-		.step_high_s = with_preparation(r, o, rate, rate->high_s), .price = price, .date = o->date, .source = o->source,
+		.step_s = with_data(l, o, rate, rate->step_s, &slowest), .step_low_s = with_data(l, o, rate, rate->low_s, &slowest),
+		.step_high_s = with_data(l, o, rate, rate->high_s, &slowest), .price = price, .date = o->date, .source = o->source,
 		.goodput = goodput};
 	c->hours = hours_of(r, steps, c->step_s, goodput);
 	c->hours_low = hours_of(r, steps, c->step_low_s, goodput);
@@ -56,7 +61,7 @@ static bool make_choice(const lk_rent_request *r, const lk_offer *o, const lk_re
 	c->cost = c->hours * rate_usd, c->cost_low = c->hours_low * rate_usd, c->cost_high = c->hours_high * rate_usd;
 	c->in_time = r->deadline_h <= 0 || c->hours <= r->deadline_h;
 	c->in_budget = r->budget <= 0 || c->cost <= r->budget;
-	set_stall(rate, c);
+	set_stall(rate, slowest, c);
 	return true;
 }
 
@@ -68,8 +73,8 @@ static const lk_rent_rate *find_rate(const lk_rent_rates *rates, const char *clu
 
 /* ---- all choices ---- */
 
-static lk_status add_choices(const lk_rent_request *r, const lk_offer *o, const lk_rent_rates *rates, lk_arena *arena, wares *all,
-                             double *samples, lk_error *err) {
+static lk_status add_choices(const lk_rent_request *r, const lk_rent_loader *l, const lk_offer *o, const lk_rent_rates *rates,
+                             lk_arena *arena, wares *all, double *samples, lk_error *err) {
 	for (int machines = 1; machines * o->gpus <= r->most_gpus; machines *= 2) {
 		const char *cluster = lk_offer_cluster(o, machines, arena);
 		const lk_rent_rate *rate;
@@ -77,7 +82,7 @@ static lk_status add_choices(const lk_rent_request *r, const lk_offer *o, const 
 		for (size_t from = 0; (rate = find_rate(rates, cluster, &from));) {
 			lk_rent_choice c;
 			if (rate->fits && r->tokens > 0) *samples = r->tokens / rate->seq;
-			if (!make_choice(r, o, rate, *samples, &c)) continue;
+			if (!make_choice(r, l, o, rate, *samples, &c)) continue;
 			if (!lk_push(all)) return lk_oom(err);
 			*lk_last(all) = (ware){.choice = c, .offer = o};
 		}
@@ -237,8 +242,10 @@ static lk_status nothing_fits(const lk_rent_rates *rates, lk_error *err) {
 static lk_status choose(const lk_rent_request *r, const lk_offers *offers, const lk_rent_rates *rates, lk_arena *arena, wares *all,
                         lk_rent *out, lk_error *err) {
 	double samples = r->samples * (r->epochs > 0 ? r->epochs : 1);
+	lk_rent_loader loader;
+	LK_TRY(lk_rent_loader_of(r, &loader, err));
 	for (size_t i = 0; i < offers->count; i++)
-		if (offers->at[i].device) LK_TRY(add_choices(r, &offers->at[i], rates, arena, all, &samples, err));
+		if (offers->at[i].device) LK_TRY(add_choices(r, &loader, &offers->at[i], rates, arena, all, &samples, err));
 	if (!all->count) return nothing_fits(rates, err);
 	qsort(all->at, all->count, sizeof *all->at, by_cost);
 	mark_front(all);

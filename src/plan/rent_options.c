@@ -82,6 +82,8 @@ static const lk_option rent_options[] = {
 	{"setup", 0, LK_OPTION_REAL, AT(setup_min), false, 0, 1e5, NULL, "MINUTES", NULL, "paid for before the first step; 10 if not said"},
 	{"prepare-per-core", 0, LK_OPTION_REAL, AT(prepare_per_core), false, 1e-9, 1e9, NULL, "SAMPLES/S", NULL,
 	 "that one vCPU reads, decodes and prepares; without it preparation costs nothing"},
+	TEXT(AT(stalls), "stalls", "FILE", NULL, "instead: what `lockstep stalls -o json` wrote of the job"),
+	{"stalls-batch", 0, LK_OPTION_INT, AT(stalls_batch), false, 1, 1 << 28, NULL, "N", NULL, "samples of a step of that job, over all ranks"},
 
 	TEXT(AT(machines.filter), "machine", "TEXT", "Which machines", "a part of a GPU's or an instance's name"),
 	MACHINES(AT(machines)),

@@ -1,4 +1,4 @@
-/* rent_parts.h: what the files of rent share. rent_offers.c gathers machines, rent_rates.c finds how fast a job is on so many
+/* rent_parts.h: what the files of rent share. rent_offers.c gathers machines, rent_stalls.c reads how fast data is made ready, rent_rates.c finds how fast a job is on so many
  * of them, rent_choose.c sets prices against hours, rent.c puts it together; rent_options.c has the tables of options. */
 #ifndef LK_PLAN_RENT_PARTS_H
 #define LK_PLAN_RENT_PARTS_H
@@ -11,6 +11,15 @@
 
 /* The offers that a request means, in the order of their list. Nothing found is LK_ERR_INPUT. */
 lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err);
+
+/* ---- rent_stalls.c ---- */
+
+/* How fast data is made ready; NAN: no limit is known. */
+typedef struct lk_rent_loader {
+	bool pipelined;          /* beside the step; else before it */
+	double prepare_per_core, fetch_per_machine; /* samples a second */
+} lk_rent_loader;
+lk_status lk_rent_loader_of(const lk_rent_request *request, lk_rent_loader *out, lk_error *err);
 
 /* ---- rent_rates.c ---- */
 
