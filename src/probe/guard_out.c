@@ -182,40 +182,64 @@ static void look_at_connection(int fd, const struct sockaddr *to, socklen_t leng
 	errno = code;
 }
 
+/* Where a socket's path lies in the scratch folder. */
+typedef struct moved_socket {
+	struct sockaddr_un at;
+	int folder;              /* to be closed when it has been used; -1 none */
+} moved_socket;
+
+/* Paths of sockets are short; one that is not is named by its folder's descriptor. */
+static bool put_path(const char *path, moved_socket *out) {
+	const char *name = strrchr(path, '/');
+	char folder[PATH_MAX];
+	*out = (moved_socket){.at = {.sun_family = AF_UNIX}, .folder = -1};
+	if (strlen(path) < sizeof out->at.sun_path) return strcpy(out->at.sun_path, path), true;
+	if (!name || strlen(name) > 64) return errno = ENAMETOOLONG, false;
+	snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
+	out->folder = (int)syscall(SYS_openat, AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (out->folder < 0) return false;
+	snprintf(out->at.sun_path, sizeof out->at.sun_path, "/proc/self/fd/%d%s", out->folder, name);
+	return true;
+}
+
 /* A socket's path is made or found where the scratch folder has it. */
-static bool moved_name(const struct sockaddr *at, socklen_t length, bool makes, struct sockaddr_un *out, bool *failed) {
-	char name[sizeof out->sun_path + 1] = "", room[PATH_MAX];
+static bool moved_name(const struct sockaddr *at, socklen_t length, bool makes, moved_socket *out, bool *failed) {
+	char name[sizeof out->at.sun_path + 1] = "", room[PATH_MAX];
 	const size_t before = offsetof(struct sockaddr_un, sun_path);
 	*failed = false;
-	if (at->sa_family != AF_UNIX || length <= before || length > sizeof *out) return false;
+	if (at->sa_family != AF_UNIX || length <= before || length > sizeof out->at) return false;
 	memcpy(name, (const char *)at + before, length - before);
 	if (!*name) return false; /* it has none in the file system */
 	const char *given = makes ? lp_guard_make(AT_FDCWD, name, false, room) : lp_guard_read(AT_FDCWD, name, true, room);
-	*failed = !given || strlen(given) >= sizeof out->sun_path;
-	if (given && *failed) errno = ENAMETOOLONG;
-	if (*failed || strcmp(given, name) == 0) return false;
-	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
-	strcpy(out->sun_path, given);
-	return true;
+	if (given && strcmp(given, name) == 0) return false;
+	*failed = !given || !put_path(given, out);
+	return !*failed;
+}
+
+static int done_with(moved_socket *moved, int result) {
+	int code = errno;
+	if (moved->folder >= 0) syscall(SYS_close, moved->folder);
+	errno = code;
+	return result;
 }
 
 LP_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
 	LP_REAL(connect)
-	struct sockaddr_un other;
+	moved_socket moved;
 	bool failed = false;
 	lp_file_forget(fd);
 	if (!lp_guard_active()) return real(fd, to, length);
 	look_at_connection(fd, to, length, __builtin_return_address(0));
-	if (moved_name(to, length, false, &other, &failed)) return real(fd, (void *)&other, sizeof other);
+	if (moved_name(to, length, false, &moved, &failed)) return done_with(&moved, real(fd, (void *)&moved.at, sizeof moved.at));
 	return failed ? -1 : real(fd, to, length);
 }
 
 LP_EXPORT int bind(int fd, const struct sockaddr *at, socklen_t length) {
 	LP_REAL(bind)
-	struct sockaddr_un other;
+	moved_socket moved;
 	bool failed = false;
 	if (!lp_guard_active()) return real(fd, at, length);
-	if (moved_name(at, length, true, &other, &failed)) return real(fd, (void *)&other, sizeof other);
+	if (moved_name(at, length, true, &moved, &failed)) return done_with(&moved, real(fd, (void *)&moved.at, sizeof moved.at));
 	if (failed && errno == EEXIST) errno = EADDRINUSE;
 	return failed ? -1 : real(fd, at, length);
 }
