@@ -30,22 +30,17 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 	return LK_OK;
 }
 
-static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_mlperf_runs *out, lk_error *err) {
-	int at[COLUMNS];
-	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "table of MLPerf steps", at, err));
-	for (bool more;;) {
-		LK_TRY(lk_csv_next(csv, &more, err));
-		if (!more) return LK_OK;
-		if (out->count == ROWS) return lk_fail(err, LK_ERR_INPUT, file, "more than %d rows", ROWS);
-		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(read_row(arena, csv, at, lk_last(out), err));
-	}
+typedef struct reading {
+	lk_arena *arena;
+	lk_mlperf_runs *out;
+} reading;
+
+static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	return lk_push(r->out) ? read_row(r->arena, csv, at, lk_last(r->out), err) : lk_oom(err);
 }
 
 lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk_error *err) {
-	lk_csv *csv;
-	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(arena, csv, lk_stream_name(in), out, err);
-	lk_csv_close(csv);
-	return status;
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "table of MLPerf steps", ROWS, add_row};
+	return lk_csv_read(in, &table, &(reading){arena, out}, err);
 }

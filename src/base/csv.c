@@ -257,3 +257,23 @@ const char *lk_csv_where(const lk_csv *csv) {
 	/* The reader itself is not constant: only its callers promise not to change it. */
 	return where_line((lk_csv *)csv, csv->row_line);
 }
+
+static lk_status read_rows(lk_csv *csv, const lk_csv_table *table, void *context, lk_error *err) {
+	int at[LK_CSV_MOST_COLUMNS], rows = 0;
+	if (table->count > LK_CSV_MOST_COLUMNS) return lk_fail(err, LK_ERR_INTERNAL, table->what, "%d columns", table->count);
+	LK_TRY(lk_csv_find(csv, table->columns, table->count, table->needed, table->what, at, err));
+	for (bool more;;) {
+		LK_TRY(lk_csv_next(csv, &more, err));
+		if (!more) return LK_OK;
+		if (rows++ == table->most) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(csv->in), "more than %d rows", table->most);
+		LK_TRY(table->row(context, csv, at, err));
+	}
+}
+
+lk_status lk_csv_read(lk_stream *in, const lk_csv_table *table, void *context, lk_error *err) {
+	lk_csv *csv;
+	LK_TRY(lk_csv_open(in, &csv, err));
+	lk_status status = read_rows(csv, table, context, err);
+	lk_csv_close(csv);
+	return status;
+}

@@ -26,4 +26,18 @@ const char *lk_csv_field(const lk_csv *csv, int column);
 /* "file:line" of the current row. */
 const char *lk_csv_where(const lk_csv *csv);
 
+/* A table read as a whole. */
+enum { LK_CSV_MOST_COLUMNS = 64 };
+/* A row, with the places of its columns. */
+typedef lk_status lk_csv_row_fn(void *context, const lk_csv *csv, const int *at, lk_error *err);
+typedef struct lk_csv_table {
+	const char *const *columns; /* [count], of which the first `needed` must be there */
+	int count, needed;
+	const char *what;        /* "table of kernel times" */
+	int most;                /* rows */
+	lk_csv_row_fn *row;
+} lk_csv_table;
+/* Reads all rows of `in`, which stays open; the first error ends it. */
+lk_status lk_csv_read(lk_stream *in, const lk_csv_table *table, void *context, lk_error *err);
+
 #endif

@@ -37,22 +37,22 @@ static lk_status read_rate(const lk_csv *csv, const int *at, lk_arena *arena, me
 	return LK_OK;
 }
 
+typedef struct reading {
+	lk_arena *arena;
+	measured_rates *out;
+} reading;
+
+static lk_status add_rate(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	return lk_push(r->out) ? read_rate(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
+}
+
 static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *out, lk_error *err) {
 	static const char *const columns[] = {"model", "gpus", "batch", "samples_per_s"};
-	enum { COLUMNS = 4, ROWS = 1000000 };
-	int at[COLUMNS];
+	const lk_csv_table table = {columns, 4, 4, "table of rates", 1000000, add_rate};
 	lk_stream *in;
-	lk_csv *csv = NULL;
 	LK_TRY(lk_stream_open(path, &in, err));
-	lk_status status = lk_csv_open(in, &csv, err);
-	if (status == LK_OK) status = lk_csv_find(csv, columns, COLUMNS, COLUMNS, "table of rates", at, err);
-	for (bool more = true; status == LK_OK;) {
-		if ((status = lk_csv_next(csv, &more, err)) != LK_OK || !more) break;
-		if (out->count == ROWS) status = lk_fail(err, LK_ERR_INPUT, path, "more than %d rows", ROWS);
-		else if (!lk_push(out)) status = lk_oom(err);
-		else status = read_rate(csv, at, arena, lk_last(out), err);
-	}
-	if (csv) lk_csv_close(csv);
+	lk_status status = lk_csv_read(in, &table, &(reading){arena, out}, err);
 	lk_stream_close(in);
 	return status;
 }

@@ -95,28 +95,25 @@ static int by_submission(const void *a, const void *b) {
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static lk_status read_rows(lk_csv *csv, const char *path, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
-	int at[COLUMNS];
-	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "list of jobs", at, err));
-	for (bool more;;) {
-		LK_TRY(lk_csv_next(csv, &more, err));
-		if (!more) break;
-		if (out->count == LK_JOBS_MOST) return lk_fail(err, LK_ERR_INPUT, path, "more than %d jobs", LK_JOBS_MOST);
-		if (!lk_push(out)) return lk_oom(err);
-		lk_last(out)->row = (int)out->count;
-		LK_TRY(read_row(csv, at, gpus, arena, lk_last(out), err));
-	}
-	if (!out->count) return lk_fail(err, LK_ERR_INPUT, path, "holds no job");
-	qsort(out->at, out->count, sizeof *out->at, by_submission);
-	return LK_OK;
+typedef struct reading {
+	int gpus;
+	lk_arena *arena;
+	lk_job_list *out;
+} reading;
+
+static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	if (!lk_push(r->out)) return lk_oom(err);
+	lk_last(r->out)->row = (int)r->out->count;
+	return read_row(csv, at, r->gpus, r->arena, lk_last(r->out), err);
 }
 
 lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
-	lk_csv *csv;
-	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(csv, lk_stream_name(in), gpus, arena, out, err);
-	lk_csv_close(csv);
-	return status;
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of jobs", LK_JOBS_MOST, add_row};
+	LK_TRY(lk_csv_read(in, &table, &(reading){gpus, arena, out}, err));
+	if (!out->count) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "holds no job");
+	qsort(out->at, out->count, sizeof *out->at, by_submission);
+	return LK_OK;
 }
 
 /* ---- writing ---- */

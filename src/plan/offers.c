@@ -52,24 +52,20 @@ static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_
 	return LK_OK;
 }
 
-static lk_status read_rows(lk_csv *csv, const char *file, lk_arena *arena, lk_offers *out, lk_error *err) {
-	int at[COLUMNS];
-	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "list of machines", at, err));
-	for (bool more;;) {
-		LK_TRY(lk_csv_next(csv, &more, err));
-		if (!more) return LK_OK;
-		if (out->count == ROWS) return lk_fail(err, LK_ERR_INPUT, file, "more than %d rows", ROWS);
-		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(read_row(csv, at, arena, lk_last(out), err));
-	}
+typedef struct reading {
+	lk_arena *arena;
+	lk_offers *out;
+} reading;
+
+static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	return lk_push(r->out) ? read_row(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
 }
 
 lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
-	lk_csv *csv;
-	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(csv, lk_stream_name(in), arena, out, err);
-	lk_csv_close(csv);
-	return status == LK_OK ? lk_offers_check(arena, out, faults, err) : status;
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of machines", ROWS, add_row};
+	LK_TRY(lk_csv_read(in, &table, &(reading){arena, out}, err));
+	return lk_offers_check(arena, out, faults, err);
 }
 
 lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {

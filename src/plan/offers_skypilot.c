@@ -84,17 +84,15 @@ static lk_status read_row(const lk_csv *csv, const int *at, const char *provider
 	return LK_OK;
 }
 
-static lk_status read_rows(lk_csv *csv, const char *file, const char *provider, const char *date, lk_arena *arena, rows *out,
-                           lk_error *err) {
-	int at[COLUMNS];
-	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "catalogue of SkyPilot", at, err));
-	for (bool more;;) {
-		LK_TRY(lk_csv_next(csv, &more, err));
-		if (!more) return LK_OK;
-		if (out->count == ROWS) return lk_fail(err, LK_ERR_INPUT, file, "more than %d rows", ROWS);
-		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(read_row(csv, at, provider, date, arena, lk_last(out), err));
-	}
+typedef struct reading {
+	const char *provider, *date;
+	lk_arena *arena;
+	rows *out;
+} reading;
+
+static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	return lk_push(r->out) ? read_row(csv, at, r->provider, r->date, r->arena, lk_last(r->out), err) : lk_oom(err);
 }
 
 /* ---- zones and hosts ---- */
@@ -182,11 +180,9 @@ static lk_status to_offers(rows *all, lk_arena *arena, lk_offers *out, lk_offer_
 
 lk_status lk_offers_skypilot(lk_stream *in, const char *provider, const char *date, lk_arena *arena, lk_offers *out,
                              lk_offer_faults *faults, lk_error *err) {
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "catalogue of SkyPilot", ROWS, add_row};
 	rows all = {0};
-	lk_csv *csv;
-	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(csv, lk_stream_name(in), provider, date, arena, &all, err);
-	lk_csv_close(csv);
+	lk_status status = lk_csv_read(in, &table, &(reading){provider, date, arena, &all}, err);
 	if (status == LK_OK) status = to_offers(&all, arena, out, faults, err);
 	lk_vec_free(&all);
 	return status == LK_OK ? lk_offers_check(arena, out, faults, err) : status;
