@@ -106,7 +106,7 @@ static int64_t waiting_of(const sorter *s, const lk_rank_comm *comm, uint32_t ca
 		if (code > most) most = code;
 		if (one->capture == capture) own = code;
 	}
-	if (first->end - first->begin != m->end - m->begin) return comm->exposed_wait_ns; /* others were in that one too */
+	if (!first || first->end - first->begin != m->end - m->begin) return comm->exposed_wait_ns; /* others were in that one too */
 	return most - own < comm->exposed_ns ? most - own : comm->exposed_ns;
 }
 

@@ -48,7 +48,7 @@ lk_estimate lk_estimate_of(const double *x, int count) {
 /* ---- times of configurations ---- */
 
 #define FIELD(name) offsetof(lk_stalls_times, name)
-static double field(const lk_stalls_times *t, size_t at) { return *(const double *)((const char *)t + at); }
+static double field(const lk_stalls_times *t, size_t at) { return *(const double *)(const void *)((const char *)t + at); }
 
 static lk_estimate mean_of(const lk_stalls_rounds *r, lk_stalls_configuration c, size_t at) {
 	double x[LK_STALLS_REPEATS] = {0};

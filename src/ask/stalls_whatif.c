@@ -121,7 +121,7 @@ lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char na
 		const key *k = find_key(word, err);
 		if (!k) return LK_ERR_INPUT;
 		snprintf(word, sizeof word, "%.*s", (int)(length - equals - 1), line + equals + 1);
-		double *value = (double *)((char *)out + k->at);
+		double *value = (double *)(void *)((char *)out + k->at);
 		LK_TRY(lk_parse_real(word, k->low, k->high, value, "--what-if", err));
 		say(k, *value, name);
 		line += length + (line[length] == ',');

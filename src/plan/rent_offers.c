@@ -22,17 +22,17 @@ static lk_status read_list(const lk_machines_request *r, lk_arena *arena, lk_off
 }
 
 /* Letters and digits alone, in lower case. */
+static void bare(const char *text, char out[256]) {
+	size_t used = 0;
+	for (; *text && used < 255; text++)
+		if (!strchr("-_. ", *text)) out[used++] = (char)(*text >= 'A' && *text <= 'Z' ? *text + 32 : *text);
+	out[used] = '\0';
+}
+
 static bool holds(const char *text, const char *part) {
-	char a[256], b[256];
-	const char *from[] = {text, part};
-	char *to[] = {a, b};
-	for (int i = 0; i < 2; i++) {
-		size_t used = 0;
-		for (const char *c = from[i]; *c && used + 1 < sizeof a; c++)
-			if (!strchr("-_. ", *c)) to[i][used++] = (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c);
-		to[i][used] = '\0';
-	}
-	return strstr(a, b) != NULL;
+	char whole[256], wanted[256];
+	bare(text, whole), bare(part, wanted);
+	return strstr(whole, wanted) != NULL;
 }
 
 /* Whether one of the names, which are separated by commas, is the text. */
