@@ -115,11 +115,18 @@ static lk_status fill_memory(lk_arena *arena, const lk_step *step, const lk_clus
 	return LK_OK;
 }
 
-static lk_status fill_breakdown(lk_arena *arena, const lk_step *step, lk_prediction *p, lk_error *err) {
+/* Measured over simulated: what the stack's number makes of a step, and of its parts alike. */
+static double scale_of(const lk_dlrm_job *job) {
+	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "recommender", "hugectr", lk_dtype_name(job->dtype));
+	return lk_calibration_value(row, "scale", 1);
+}
+
+static lk_status fill_breakdown(lk_arena *arena, const lk_step *step, const lk_dlrm_job *job, lk_prediction *p, lk_error *err) {
+	double scale = scale_of(job);
 	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
-		double exposed = step->breakdown.exposed_s[i], hidden = step->breakdown.hidden_s[i];
+		double exposed = scale * step->breakdown.exposed_s[i], hidden = scale * step->breakdown.hidden_s[i];
 		if (exposed <= 0 && hidden <= 0) continue;
 		const char *label = i == LK_PART_EP ? "all-to-all of tables" : i == LK_PART_MEMORY ? "lookups and other memory-bound" : lk_part_label((lk_part)i);
 		parts[p->breakdown_count++] = (lk_time_part){lk_part_key((lk_part)i), label, exposed, hidden};
@@ -130,8 +137,7 @@ static lk_status fill_breakdown(lk_arena *arena, const lk_step *step, lk_predict
 
 static void fill_speed(lk_arena *arena, const lk_step *step, const lk_cluster *cluster, const lk_dlrm_job *job, lk_prediction *p) {
 	const lk_device *device = cluster->node[0].device;
-	double scale = lk_calibration_value(lk_calibration_find(lk_calibration_current(), "recommender", "hugectr", lk_dtype_name(job->dtype)), "scale", 1);
-	p->step_time_s = step->step_s * scale;
+	p->step_time_s = step->step_s * scale_of(job);
 	p->step_time_low_s = p->step_time_s / range, p->step_time_high_s = p->step_time_s * range;
 	p->basis = "MLPerf steps of other models and GPUs (validate --mlperf)";
 	p->samples_per_s = job->batch / p->step_time_s;
@@ -176,7 +182,7 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *r, const lk
 	LK_TRY(read_job(r, ranks, &job, err));
 	LK_TRY(lk_dlrm_ask(&model, &job, cluster, options, step, err));
 	LK_TRY(fill_memory(arena, step, cluster, ranks, p, err));
-	LK_TRY(fill_breakdown(arena, step, p, err));
+	LK_TRY(fill_breakdown(arena, step, &job, p, err));
 	fill_speed(arena, step, cluster, &job, p);
 	p->gpus = p->dp = ranks, p->tp = p->pp = p->vp = p->cp = p->ep = 1, p->microbatches = 1;
 	p->gbs = (int)job.batch, p->mbs = (int)(job.batch / ranks), p->recompute = "none", p->dtype = lk_dtype_name(job.dtype), p->schedule = "none";
