@@ -76,8 +76,15 @@ lk_status lc_check_convex(const lc_program *p, const uint8_t *set, const lc_dire
 
 /* A copy of p whose values of the set belong to a new bundle. */
 lk_status lc_add_bundle(const lc_program *p, const lc_directive *d, const uint8_t *set, lc_program **out, lk_error *err);
+/* What a value is called in a directive of that kind. */
+const char *lc_bundle_word(const lc_program *p, const lc_node *n, lc_directive_kind kind);
 /* What a rewrite has left of bundles: one tensor fills no bucket, one stage overlaps with nothing. */
 void lc_drop_idle_bundles(lc_program *p);
+
+/* ---- rewrite_overlap.c ---- */
+
+/* Whether all that runs side by side is one stage each; the error is about the directive after which it is not. */
+lk_status lc_check_sides(const lc_program *p, const lc_directive *d, lk_error *err);
 
 /* ---- chunks.c ---- */
 

@@ -28,8 +28,7 @@ lk_status lc_add_bundle(const lc_program *p, const lc_directive *d, const uint8_
 	return lc_build_close(&b, status, out);
 }
 
-/* What a value is called in a directive. */
-static const char *word_of(const lc_program *p, const lc_node *n, lc_directive_kind kind) {
+const char *lc_bundle_word(const lc_program *p, const lc_node *n, lc_directive_kind kind) {
 	const char *label = kind == LC_OVERLAP && n->fuse >= 0 ? p->bundles.at[n->fuse].name : NULL;
 	return label ? label : n->part_of ? n->part_of : lc_part_name(n);
 }
@@ -41,7 +40,7 @@ static bool holds_several(const lc_program *p, int which) {
 	for (size_t i = 0; i < p->nodes.count; i++) {
 		lc_node n = p->nodes.at[i];
 		if (*slot(&n, kind) != which) continue;
-		word = word_of(p, &n, kind), first = first ? first : word;
+		word = lc_bundle_word(p, &n, kind), first = first ? first : word;
 		tensors += n.list >= 0 ? 2 : 1;
 		if (kind == LC_OVERLAP && strcmp(word, first) != 0) return true;
 	}
@@ -80,7 +79,7 @@ static lk_status add_bundle(writer *w, int which, lk_error *err) {
 	for (size_t i = 0; i < w->p->nodes.count; i++) {
 		lc_node n = w->p->nodes.at[i];
 		if (*slot(&n, bundle->kind) != which) continue;
-		LK_TRY(add_name(w, word_of(w->p, &n, bundle->kind), err));
+		LK_TRY(add_name(w, lc_bundle_word(w->p, &n, bundle->kind), err));
 	}
 	if (!bundle->name) return LK_OK;
 	w->d->results = LK_NEW(w->arena, lc_word);

@@ -77,7 +77,10 @@ lk_status lc_rewrite(const lc_program *p, const lc_directive *d, lc_program **ou
 	*out = NULL;
 	if ((unsigned)d->kind >= LC_DIRECTIVES || !rewriters[d->kind] || d->name_count < 1)
 		return lk_fail(err, LK_ERR_INTERNAL, NULL, "a directive that is none");
-	return rewriters[d->kind](p, d, out, err);
+	LK_TRY(rewriters[d->kind](p, d, out, err));
+	lk_status status = lc_check_sides(*out, d, err);
+	if (status != LK_OK) lc_program_free(*out), *out = NULL;
+	return status;
 }
 
 static lk_status copy(const lc_program *p, lc_program **out, lk_error *err) {

@@ -145,6 +145,56 @@ lk_status lc_rewrite_overlap(const lc_program *p, const lc_directive *d, lc_prog
 	return status;
 }
 
+/* ---- side by side ---- */
+
+static bool has_sides(const overlapper *o) {
+	int root = -1;
+	for (int i = 0; i < count(o); i++) {
+		if (!o->set[i]) continue;
+		if (root >= 0 && root_of(o, i) != root) return true;
+		root = root_of(o, i);
+	}
+	return false;
+}
+
+/* Statements, and with them stages, end where what is inside of them is in a bucket or a pass that the rest is not in:
+ * names are those of a settled program. */
+static lk_status check_stages(const overlapper *o, const lc_program *settled, lk_error *err) {
+	for (int i = 0; i < count(o); i++) {
+		if (!o->set[i] || root_of(o, i) == i) continue;
+		const lc_node *last = &settled->nodes.at[root_of(o, i)];
+		const char *name = lc_bundle_word(settled, last, LC_OVERLAP);
+		if (strcmp(lc_bundle_word(settled, &settled->nodes.at[i], LC_OVERLAP), name) == 0) continue;
+		lc_wrong(o->p, o->d->line, o->d->column, err, "%s would be several stages, and only single ones run side by side",
+		         name);
+		return lk_hint(err, "give what is in a bucket or a pass a statement of its own, and overlap one stage of each side");
+	}
+	return LK_OK;
+}
+
+static lk_status check_sides(const overlapper *o, lk_error *err) {
+	lc_program *settled;
+	LK_TRY(lc_rewrite_all(o->p, NULL, &settled, err));
+	lk_status status = lc_settle_rewritten(settled, err);
+	if (status == LK_OK) status = check_stages(o, settled, err);
+	lc_program_free(settled);
+	return status;
+}
+
+lk_status lc_check_sides(const lc_program *p, const lc_directive *d, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	overlapper o = {.p = p, .d = d, .set = lc_new_set(p, &arena), .stem = LK_ARRAY(&arena, int, p->nodes.count)};
+	lk_status status = o.set && o.stem ? LK_OK : lk_oom(err);
+	for (int b = 0; status == LK_OK && b < (int)p->bundles.count; b++) {
+		if (p->bundles.at[b].kind != LC_OVERLAP) continue;
+		for (int i = 0; i < count(&o); i++) o.set[i] = node(&o, i)->overlap == b;
+		find_stems(&o);
+		if (has_sides(&o)) status = check_sides(&o, err);
+	}
+	lk_arena_free(&arena);
+	return status;
+}
+
 /* Values that belong to no part that feeds another are cut nowhere. */
 lk_status lc_overlap_dims(const lc_program *p, int bundle, int *dims, lk_error *err) {
 	const lc_bundle *b = &p->bundles.at[bundle];
