@@ -174,7 +174,7 @@ static bool sum_up(const lk_recorded_run *run, readers *all, int steps, lk_stall
 	for (size_t i = 0; i < all->at.count; i++) {
 		reader *r = &all->at.at[i];
 		bool main = r->key == run->main_thread;
-		double own;
+		double own = 0;
 		if (r->reads <= 0) continue;
 		if (!(main ? main_thread(r, &own) : other_thread(r, &own))) return false;
 		out->own += own, out->reads += r->reads, out->busy += r->busy, out->threads++;
