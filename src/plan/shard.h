@@ -95,6 +95,9 @@ lk_status lk_shard_resplit(const lk_shard_problem *p, lk_shard_pieces *pieces, s
                            bool host, lk_error *err);
 /* All tables whole, not placed. */
 lk_status lk_shard_whole(const lk_shard_problem *p, lk_shard_pieces *out, lk_error *err);
+/* Whole tables, placed one after another by `place`, which keeps the bytes of each rank in `bytes`. */
+typedef lk_status lk_shard_place_fn(const lk_shard_problem *p, lk_shard_pieces *pieces, double *bytes, lk_error *err);
+lk_status lk_shard_in_turn(const lk_shard_problem *p, lk_shard_place_fn *place, lk_shard_plan *out, lk_error *err);
 
 /* Fills p->touched_bytes. */
 void lk_shard_touched(lk_shard_problem *p);

@@ -113,6 +113,15 @@ lk_status lk_shard_whole(const lk_shard_problem *p, lk_shard_pieces *out, lk_err
 	return LK_OK;
 }
 
+lk_status lk_shard_in_turn(const lk_shard_problem *p, lk_shard_place_fn *place, lk_shard_plan *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	double *bytes = LK_ARRAY(&arena, double, p->ranks);
+	lk_status status = bytes ? lk_shard_whole(p, &out->pieces, err) : lk_oom(err);
+	if (status == LK_OK) status = place(p, &out->pieces, bytes, err);
+	lk_arena_free(&arena);
+	return status;
+}
+
 void lk_shard_touched(lk_shard_problem *p) {
 	for (uint32_t t = 0; t < p->count; t++) {
 		const lk_shard_table *table = &p->tables[t];

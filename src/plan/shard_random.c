@@ -17,10 +17,5 @@ static lk_status place(const lk_shard_problem *p, lk_shard_pieces *pieces, doubl
 }
 
 lk_status lk_shard_random(const lk_shard_problem *p, lk_shard_plan *out, lk_error *err) {
-	lk_arena arena = LK_ARENA_INIT;
-	double *bytes = LK_ARRAY(&arena, double, p->ranks);
-	lk_status status = bytes ? lk_shard_whole(p, &out->pieces, err) : lk_oom(err);
-	if (status == LK_OK) status = place(p, &out->pieces, bytes, err);
-	lk_arena_free(&arena);
-	return status;
+	return lk_shard_in_turn(p, place, out, err);
 }
