@@ -1,6 +1,6 @@
 /* mpi_pairs.c: lockstep-mpi-pairs, run by `lockstep calibrate host --mpi LAUNCHER` under MPI: messages between pairs of
- * processes by MPI_Isend and MPI_Irecv, one way, the other way and both at once. src/measure/measure_mpi.c says what it
- * prints. Usage: mpirun -n 2 lockstep-mpi-pairs SECONDS */
+ * processes by MPI_Isend and MPI_Irecv, one way, the other way and both at once; and collectives of all processes.
+ * src/measure/measure_mpi.c says what it prints. Usage: mpirun -n 2 lockstep-mpi-pairs SECONDS */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +107,92 @@ static void do_sizes(int me, int a, int b, const int *node, double seconds, char
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* ---- collectives ---- */
+
+/* Of all processes, as the library does them: one behind a pause as long as some work, then some more behind it without one.
+ * Processes come out of a collective at unlike times, and where both directions were used at once before, one follows the other
+ * then: over TCP the second takes up to twice as long as the first. Means, for steps have many of them. */
+enum { ROW = 4, ROWS = 100, COLLECTIVE_SIZES = 8, LEAST_ROWS = 4 };
+static const double PAUSE = 5e-3;
+static const int collective_sizes[COLLECTIVE_SIZES] = {8, 4 << 10, 32 << 10, 128 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20};
+
+/* In place, as gradients are reduced. `bytes` as nccl-tests count them: what a rank gives to an all-reduce, or has of a
+ * gather when it is done. */
+static void all_reduce(char *out, char *in, int bytes, int ranks) {
+	(void)out, (void)ranks;
+	MPI_Allreduce(MPI_IN_PLACE, in, bytes / (int)sizeof(float), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void all_gather(char *out, char *in, int bytes, int ranks) {
+	MPI_Allgather(out, bytes / ranks, MPI_BYTE, in, bytes / ranks, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void reduce_scatter(char *out, char *in, int bytes, int ranks) {
+	MPI_Reduce_scatter_block(out, in, bytes / ranks / (int)sizeof(float), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void all_to_all(char *out, char *in, int bytes, int ranks) {
+	MPI_Alltoall(out, bytes / ranks, MPI_BYTE, in, bytes / ranks, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void broadcast(char *out, char *in, int bytes, int ranks) {
+	(void)in, (void)ranks;
+	MPI_Bcast(out, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+typedef struct collective {
+	const char *what;
+	void (*call)(char *out, char *in, int bytes, int ranks);
+	double share;           /* of the time for collectives: of all-reduces training has most */
+} collective;
+static const collective collectives[] = {
+	{"all_reduce", all_reduce, 0.5},         {"all_gather", all_gather, 0.15}, {"reduce_scatter", reduce_scatter, 0.15},
+	{"all_to_all", all_to_all, 0.1}, {"broadcast", broadcast, 0.1},
+};
+
+/* Mean without the least and the largest tenth. */
+static double middle_mean(double *seconds, int count) {
+	int cut = count / 10;
+	double sum = 0;
+	qsort(seconds, (size_t)count, sizeof *seconds, ascending);
+	for (int i = cut; i < count - cut; i++) sum += seconds[i];
+	return sum / (count - 2 * cut);
+}
+
+static void work(double seconds) {
+	for (double start = MPI_Wtime(); MPI_Wtime() - start < seconds;) {}
+}
+
+static void do_collective(int me, int ranks, int nodes, const collective *c, int bytes, double seconds, char *out,
+                          char *in) {
+	double first[ROWS], more[ROWS], end = MPI_Wtime() + seconds;
+	int count = 0, go_on = 1;
+	for (int i = -1; go_on; i++) { /* the first row warms up */
+		work(PAUSE);
+		MPI_Barrier(MPI_COMM_WORLD);
+		double start = MPI_Wtime();
+		c->call(out, in, bytes, ranks);
+		double once = MPI_Wtime();
+		for (int k = 0; k < ROW; k++) c->call(out, in, bytes, ranks);
+		if (i >= 0) first[i] = once - start, more[i] = (MPI_Wtime() - once) / ROW, count = i + 1;
+		go_on = count < ROWS && (count < LEAST_ROWS || MPI_Wtime() < end);
+		MPI_Bcast(&go_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	}
+	if (me) return;
+	double alone = middle_mean(first, count), behind = middle_mean(more, count);
+	printf("{\"collective\": \"%s\", \"ranks\": %d, \"nodes\": %d, \"bytes\": %d, \"alone\": %.9g, \"behind\": %.9g, "
+	       "\"repeats\": %d}\n", c->what, ranks, nodes, bytes, alone, behind, count);
+}
+
+static void do_collectives(int me, int ranks, int nodes, double seconds, char *out, char *in) {
+	for (size_t k = 0; k < sizeof collectives / sizeof *collectives; k++)
+		for (int i = 0; i < COLLECTIVE_SIZES; i++) {
+			int grain = ranks * (int)sizeof(float), bytes = (collective_sizes[i] + grain - 1) / grain * grain;
+			if (bytes <= LARGE)
+				do_collective(me, ranks, nodes, &collectives[k], bytes, seconds * collectives[k].share / COLLECTIVE_SIZES, out, in);
+		}
+}
+
 /* node[rank]: the lowest rank on the same node. Returns the number of nodes. */
 static int find_nodes(int me, int ranks, int *node) {
 	MPI_Comm mates;
@@ -122,6 +208,8 @@ static int find_nodes(int me, int ranks, int *node) {
 static void do_all(int me, int ranks, double seconds, int *node, char *out, char *in) {
 	int nodes = find_nodes(me, ranks, node), pairs = ranks * (ranks - 1) / 2;
 	if (me == 0) printf("{\"ranks\": %d, \"nodes\": %d}\n", ranks, nodes);
+	do_collectives(me, ranks, nodes, 0.4 * seconds, out, in);
+	seconds *= 0.6;
 	double each = 0.5 * seconds / KINDS / (pairs < PAIRS ? pairs ? pairs : 1 : PAIRS);
 	int done = 0, far = 1;
 	while (far < ranks && node[far] == node[0]) far++;
@@ -143,7 +231,7 @@ int main(int argc, char **argv) {
 	int *node = malloc((size_t)ranks * sizeof *node);
 	if (!out || !in || !node) MPI_Abort(MPI_COMM_WORLD, 1);
 	memset(out, 1, LARGE);
-	memset(in, 1, LARGE);
+	memset(in, 0, LARGE);
 	do_all(me, ranks < 1024 ? ranks : 1024, seconds > 0 ? seconds : 2, node, out, in);
 	free(out);
 	free(in);

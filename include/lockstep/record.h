@@ -55,7 +55,7 @@ typedef struct lk_record_request {
 	int as_rank, world_size; /* the rank that is pretended, and of how many; as_rank -1: none */
 	const char *ranks;       /* "0,7,8-15": instead of as_rank, one run after another */
 	int ranks_per_node;      /* of the pretended world, for MPI_Comm_split_type; 0: 1 */
-	const char *fill;        /* what pretended receives get: "zeros", "random", a file's name; NULL: zeros */
+	const char *fill;        /* what pretended receives get: "numbers", "random", "zeros", a file's name; NULL: numbers */
 	const char *output;      /* file for what the command prints, its input is empty then; NULL: as the caller's */
 	const char *const *settings; /* "NAME=value" for its environment, NULL last; may be NULL */
 	int nccl, cuda;          /* lk_record_nccl, lk_record_cuda */

@@ -190,6 +190,19 @@ static void add_wait(builder *b, uint32_t op) {
 	                                .deps = &op, .dep_count = 1});
 }
 
+static bool is_collective(const lk_posed_item *item) {
+	return item->what != LK_WHAT_SEND && item->what != LK_WHAT_RECV && item->what != LK_WHAT_SENDRECV;
+}
+
+/* Whether own work since the collective before was shorter than that one: ranks come as unlike as they left it. */
+static bool is_behind(const builder *b, const lk_posed_item *item, const lk_job_member *m) {
+	const lk_posed_step *step = &b->c->recorded.at[b->q]->step;
+	const lk_posed_item *before = item > step->items.at ? item - 1 : NULL;
+	if (!before || before->part != LK_PART_WHOLE || !is_collective(before) || before->group != item->group) return false;
+	double since = (item->own_ns + item->files_ns) * 1e-9;
+	return since < lk_compose_collective_s(b->c, before, m->ranks, m->size, false);
+}
+
 static lk_status add_collective(builder *b, const lk_posed_item *item, uint8_t stream, uint32_t *op) {
 	uint32_t comm = 0, team = 0;
 	LK_TRY(comm_of(b, item->group, &comm));
@@ -197,7 +210,7 @@ static lk_status add_collective(builder *b, const lk_posed_item *item, uint8_t s
 	*op = LK_NONE;
 	if (m->size < 2) return LK_OK;
 	LK_TRY(team_of(b, comm, &team));
-	double seconds = lk_compose_collective_s(b->c, item, m->ranks, m->size);
+	double seconds = lk_compose_collective_s(b->c, item, m->ranks, m->size, is_behind(b, item, m));
 	*op = add_comm(b, item, kind_of(item->what), stream ? stream : flight(team), team, seconds);
 	return LK_OK;
 }
@@ -231,10 +244,6 @@ static lk_status add_exchange(builder *b, const lk_posed_item *item) {
 	if (sent != LK_NONE) add_wait(b, sent);
 	if (received != LK_NONE) add_wait(b, received);
 	return LK_OK;
-}
-
-static bool is_collective(const lk_posed_item *item) {
-	return item->what != LK_WHAT_SEND && item->what != LK_WHAT_RECV && item->what != LK_WHAT_SENDRECV;
 }
 
 static lk_status add_begun(builder *b, const lk_posed_item *item, uint32_t *op) {

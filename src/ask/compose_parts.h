@@ -69,7 +69,9 @@ int32_t lk_compose_peer(const lk_composer *c, uint32_t recorded, uint32_t group,
 
 /* ---- compose_time.c ---- */
 
-double lk_compose_collective_s(const lk_composer *c, const lk_posed_item *item, const int32_t *ranks, int32_t size);
+/* `behind`: another one is just over. */
+double lk_compose_collective_s(const lk_composer *c, const lk_posed_item *item, const int32_t *ranks, int32_t size,
+                               bool behind);
 double lk_compose_message_s(const lk_composer *c, int32_t from, int32_t to, double bytes);
 /* What own work takes longer, of ranks that share a machine: at least and at most. */
 void lk_compose_contention(lk_composer *c, double *low, double *high, const char **why);

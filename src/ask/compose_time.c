@@ -38,19 +38,20 @@ static lk_coll_kind kind_of(unsigned what) {
 	}
 }
 
-double lk_compose_collective_s(const lk_composer *c, const lk_posed_item *item, const int32_t *ranks, int32_t size) {
+double lk_compose_collective_s(const lk_composer *c, const lk_posed_item *item, const int32_t *ranks, int32_t size,
+                               bool behind) {
 	/* a barrier, and what moves no bytes, is an all-reduce of nothing */
 	double bytes = item->bytes > 0 ? (double)item->bytes : 1;
 	if (size < 2) return 0;
 	lk_group_shape shape = shape_of(c, ranks, size);
-	return lk_host_collective_measured(&c->messages, kind_of(item->what), &shape, bytes).seconds;
+	return lk_host_collective_measured(&c->messages, kind_of(item->what), &shape, bytes, behind).seconds;
 }
 
 double lk_compose_message_s(const lk_composer *c, int32_t from, int32_t to, double bytes) {
 	int32_t pair[2] = {from, to};
 	lk_group_shape shape = shape_of(c, pair, 2);
 	shape.sharing = 1;
-	return lk_host_collective_measured(&c->messages, LK_COLL_SENDRECV, &shape, fmax(bytes, 1)).seconds;
+	return lk_host_collective_measured(&c->messages, LK_COLL_SENDRECV, &shape, fmax(bytes, 1), false).seconds;
 }
 
 void lk_compose_contention(lk_composer *c, double *low, double *high, const char **why) {

@@ -44,7 +44,7 @@ static const lk_option options[] = {
 	{"splits", 0, LK_OPTION_TEXT, FIELD(splits), false, 0, 0, NULL, "N,/N,...", NULL,
 	 "parts that ncclCommSplit makes, in order: N blocks of N ranks, /N every N-th rank; where they cannot be inferred"},
 	{"fill", 0, LK_OPTION_TEXT, FIELD(fill), false, 0, 0, NULL, "RULE", NULL,
-	 "what is received: zeros, random (the same in every run), or a file's bytes; zeros if not said"},
+	 "what is received: numbers (from -1 to 1 where they are of floating point, zeros elsewhere; the default), random (of others too), zeros, or a file's bytes"},
 	{"delay", 0, LK_OPTION_INT, FIELD(delay_us), false, 0, 10000000, NULL, "US", "For tests",
 	 "communication takes so many microseconds longer"},
 	{0},

@@ -148,7 +148,7 @@ static lk_status set_mode(const lk_record_request *r, const char *scratch, lk_ar
 	LK_TRY(set(out, "LOCKSTEP_RECORD_RANK", lk_arena_printf(arena, "%d", r->as_rank), err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD_WORLD", lk_arena_printf(arena, "%d", r->world_size), err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD_NODE", lk_arena_printf(arena, "%d", r->ranks_per_node), err));
-	return set(out, "LOCKSTEP_RECORD_FILL", r->fill ? r->fill : "zeros", err);
+	return set(out, "LOCKSTEP_RECORD_FILL", r->fill ? r->fill : "numbers", err);
 }
 
 lk_status lk_probe_settings_of(const lk_record_request *r, const char *folder, const char *scratch, lk_arena *arena,

@@ -202,7 +202,20 @@ lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, cons
 	return fastest(library, NULL, kind, group, bytes);
 }
 
+/* What the library took of what the algorithms say, among the ranks that were measured. 1: nothing was. */
+static double library_share(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
+                            double bytes, bool behind) {
+	const lk_collective_times *t = messages ? &messages->collective[kind] : NULL;
+	if (!t || !t->count) return 1;
+	lk_group_shape there = *group;
+	there.ranks = t->ranks, there.nodes = t->nodes, there.sharing = 1;
+	there.ranks_per_node = (t->ranks + t->nodes - 1) / t->nodes;
+	return lk_collective_seconds(t, bytes, behind) / fastest(LK_HOST_MPI, messages, kind, &there, bytes).seconds;
+}
+
 lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
-                                         double bytes) {
-	return fastest(LK_HOST_MPI, messages, kind, group, bytes);
+                                         double bytes, bool behind) {
+	lk_host_cost all = fastest(LK_HOST_MPI, messages, kind, group, bytes);
+	if (all.seconds > 0) all.seconds *= library_share(messages, kind, group, bytes, behind);
+	return all;
 }

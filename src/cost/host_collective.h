@@ -20,9 +20,10 @@ typedef struct lk_host_links {
 
 lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *group);
 
-/* The same of MPI, from measured messages where there are some; NULL: none. */
+/* The same of MPI, from measured messages where there are some; NULL: none. Where collectives of this kind were measured,
+ * times what the library took there of what the algorithms say: `behind` another one, or after a pause. */
 lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
-                                         double bytes);
+                                         double bytes, bool behind);
 
 /* The fastest of the algorithms that the library has for this collective; bytes as nccl-tests count them. */
 lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, const lk_group_shape *group, double bytes);

@@ -69,5 +69,6 @@ void lk_host_free(lk_host *host) {
 	lk_vec_free(&host->quantities);
 	lk_vec_free(&host->notes);
 	lk_vec_free(&host->messages);
+	lk_vec_free(&host->collectives);
 	lk_arena_free(&host->arena);
 }

@@ -95,6 +95,23 @@ static void put_messages(lk_json_writer *w, const lk_host *host) {
 	lk_json_array_end(w);
 }
 
+static void put_collectives(lk_json_writer *w, const lk_host *host) {
+	if (!host->collectives.count) return;
+	lk_json_array(w, "collectives");
+	for (size_t i = 0; i < host->collectives.count; i++) {
+		const lk_collective_measured *c = &host->collectives.at[i];
+		lk_json_object(w, NULL);
+		lk_json_put_text(w, "kind", c->what);
+		lk_json_put_integer(w, "ranks", c->ranks);
+		lk_json_put_integer(w, "nodes", c->nodes);
+		lk_json_put_integer(w, "bytes", (long long)c->bytes);
+		lk_json_put_number(w, "alone_us", c->alone_s * 1e6);
+		lk_json_put_number(w, "behind_us", c->behind_s * 1e6);
+		lk_json_object_end(w);
+	}
+	lk_json_array_end(w);
+}
+
 /* A group may come up again later in the list; it is written once, where it comes first. */
 static bool written_before(const lk_host *host, size_t index) {
 	for (size_t i = 0; i < index; i++)
@@ -116,6 +133,7 @@ static void put_measured(lk_json_writer *w, const lk_host *host) {
 		lk_json_object_end(w);
 	}
 	put_messages(w, host);
+	put_collectives(w, host);
 	lk_json_array(w, "notes");
 	for (size_t i = 0; i < host->notes.count; i++) lk_json_put_text(w, NULL, host->notes.at[i]);
 	lk_json_array_end(w);

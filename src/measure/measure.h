@@ -25,6 +25,13 @@ typedef struct lk_message_measured {
 	double bytes, alone_s, both_s; /* 0: not measured */
 } lk_message_measured;
 
+/* A collective of MPI among all processes that the launcher started, means: after a pause, and behind another one. */
+typedef struct lk_collective_measured {
+	const char *what;       /* "all_reduce" */
+	int ranks, nodes;
+	double bytes, alone_s, behind_s;
+} lk_collective_measured;
+
 typedef struct lk_host_options {
 	double seconds;         /* for everything together, about */
 	const char *name;       /* of the device; NULL "host-cpu" */
@@ -39,6 +46,7 @@ typedef struct lk_host {
 	lk_arena arena;
 	LK_VEC(lk_quantity) quantities;
 	LK_VEC(lk_message_measured) messages; /* by size */
+	LK_VEC(lk_collective_measured) collectives; /* by kind and size */
 	LK_VEC(const char *) notes; /* what was not measured, and why; what a number rests on */
 	const char *date, *source;
 	const char *processor;

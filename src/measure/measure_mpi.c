@@ -5,6 +5,8 @@
  *     {"ranks": 2, "nodes": 1}
  *     {"a": 0, "b": 1, "same_node": true, "what": "a to b", "bytes": 4194304, "seconds": [median, low, high],
  *      "repeats": 57}
+ *     {"collective": "all_reduce", "ranks": 2, "nodes": 2, "bytes": 4194304, "alone": mean seconds, "behind": the same behind
+ *      another one, "repeats": 20}
  */
 #include <errno.h>
 #include <limits.h>
@@ -94,6 +96,19 @@ static lk_status take_pair(lk_meter *m, const lk_value *line, between *net) {
 	return lk_meter_rate(m, "pair", name, "GB/s", bytes, 1e9, &s);
 }
 
+static lk_status take_collective(lk_meter *m, const lk_value *line, between *net) {
+	const lk_value *what = lk_json_get(line, "collective");
+	lk_collective_measured c = {.ranks = (int)fmin(1e6, number(line, "ranks", 0)), .nodes = (int)fmin(1e6, number(line, "nodes", 0)),
+	                            .bytes = number(line, "bytes", 0), .alone_s = number(line, "alone", 0),
+	                            .behind_s = number(line, "behind", 0)};
+	if (what->kind != LK_JSON_STRING || c.ranks < 2 || c.nodes < 1 || !(c.bytes >= 1 && c.alone_s > 0 && c.behind_s > 0)) return LK_OK;
+	c.what = lk_arena_strdup(&m->host->arena, what->text);
+	if (!c.what || !lk_push(&m->host->collectives)) return lk_oom(m->err);
+	*lk_last(&m->host->collectives) = c;
+	net->lines++;
+	return LK_OK;
+}
+
 static lk_status take_line(lk_meter *m, const char *text, between *net) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
@@ -101,7 +116,8 @@ static lk_status take_line(lk_meter *m, const char *text, between *net) {
 	lk_status status = lk_stream_memory(text, strlen(text), "lockstep-mpi-pairs", &in, m->err);
 	if (status != LK_OK) return status;
 	if (lk_json_document(&arena, in, &line, NULL) == LK_OK && line->kind == LK_JSON_OBJECT) {
-		if (lk_json_get(line, "nodes")) m->host->nodes = (int)fmax(1, fmin(1e6, number(line, "nodes", 1)));
+		if (lk_json_get(line, "collective")) status = take_collective(m, line, net);
+		else if (lk_json_get(line, "nodes")) m->host->nodes = (int)fmax(1, fmin(1e6, number(line, "nodes", 1)));
 		else status = take_pair(m, line, net);
 	}
 	lk_stream_close(in);

@@ -11,7 +11,7 @@
  * Environment, set by `lockstep record`:
  *     LOCKSTEP_RECORD_MODE=record|null|as-rank
  *     LOCKSTEP_RECORD_SCRATCH=DIR   where writing goes (guard.h); without it files are the program's own affair
- *     LOCKSTEP_RECORD_RANK=N, LOCKSTEP_RECORD_WORLD=N, LOCKSTEP_RECORD_FILL=zeros|random|FILE,
+ *     LOCKSTEP_RECORD_RANK=N, LOCKSTEP_RECORD_WORLD=N, LOCKSTEP_RECORD_FILL=numbers|random|zeros|FILE,
  *     LOCKSTEP_RECORD_NODE=N        as-rank
  */
 #ifndef LK_PROBE_MODE_H
@@ -25,7 +25,7 @@ typedef struct lp_mode_of {
 	lp_mode_kind kind;
 	int rank, world;         /* that as-rank pretends; -1, 0 */
 	int node;                /* ranks of it that share a node; 0 not said */
-	char fill[256];          /* zeros, random or a file's name; "" not said */
+	char fill[256];          /* numbers, random, zeros or a file's name; "" not said */
 } lp_mode_of;
 extern lp_mode_of lp_mode;
 

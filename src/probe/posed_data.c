@@ -2,9 +2,11 @@
  * a rule. Where the result is known to hold the own contribution, it does: the own block of gathers and exchanges; of
  * reductions the own operand, as if all others gave the neutral element.
  *
+ *     numbers  numbers from -1 to 1 in buffers of floating-point numbers, the same ones in every run; zeros in others, for a
+ *              program may go by them, and where the type has no name, for nobody knows what it is of. What is computed
+ *              from them takes its usual time: exponentials of zeros, and steps that all go one way, take less.
+ *     random   the same, and whole numbers below 16 in buffers of these
  *     zeros    bytes of 0
- *     random   numbers from 0 to 1 in buffers of floating-point numbers, whole numbers below 16 in others; the same ones
- *              in every run. Zeros where the type has no name, for nobody knows what it is of.
  *     FILE     the file's bytes, from its beginning in every call, again and again */
 #include "probe/posed.h"
 
@@ -19,7 +21,7 @@
 #define below lp_mpi_below
 enum { ANY_TAG = -1, LONGEST_NAME = 256, SMALL = 15 }; /* LONGEST_NAME: above MPI_MAX_OBJECT_NAME of both */
 
-static enum { ZEROS, RANDOM, FILE_BYTES } rule;
+static enum { ZEROS, NUMBERS, RANDOM, FILE_BYTES } rule;
 static const char *file;     /* mapped */
 static size_t file_bytes;
 static uint64_t drawn;       /* random numbers so far */
@@ -37,7 +39,10 @@ static void map_file(const char *path) {
 }
 
 static void choose_rule(const char *fill) {
-	rule = strcmp(fill, "random") == 0 ? RANDOM : !*fill || strcmp(fill, "zeros") == 0 ? ZEROS : FILE_BYTES;
+	rule = !*fill || strcmp(fill, "numbers") == 0 ? NUMBERS
+	       : strcmp(fill, "random") == 0          ? RANDOM
+	       : strcmp(fill, "zeros") == 0           ? ZEROS
+	                                              : FILE_BYTES;
 	if (rule == FILE_BYTES) map_file(fill);
 }
 
@@ -59,10 +64,10 @@ static void draw(char *to, size_t bytes, lp_handle type) {
 	memset(to, 0, bytes);
 	for (size_t at = 0; size && at + (size_t)size <= bytes; at += (size_t)size) {
 		uint64_t random = lp_posed_hash(drawn++, 0x66696c6c);
-		float single = (float)(random >> 40) * 0x1p-24f;
-		double both = (double)(random >> 11) * 0x1p-53;
+		float single = (float)(random >> 40) * 0x1p-23f - 1;
+		double both = (double)(random >> 11) * 0x1p-52 - 1;
 		if (real) memcpy(to + at, size == 4 ? (void *)&single : (void *)&both, (size_t)size);
-		else to[at] = (char)(random & SMALL); /* the lowest byte comes first on the machines that this runs on */
+		else if (rule == RANDOM) to[at] = (char)(random & SMALL); /* the lowest byte comes first on the machines that this runs on */
 	}
 }
 
@@ -75,8 +80,8 @@ static void repeat_file(char *to, size_t bytes) {
 
 static void make_up(char *to, size_t bytes, lp_handle type) {
 	if (rule == ZEROS) memset(to, 0, bytes);
-	else if (rule == RANDOM) draw(to, bytes, type);
-	else repeat_file(to, bytes);
+	else if (rule == FILE_BYTES) repeat_file(to, bytes);
+	else draw(to, bytes, type);
 }
 
 /* `count` elements that others would have sent. A type with gaps is filled from a packed copy: gaps stay as they are. */

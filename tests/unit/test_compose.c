@@ -330,10 +330,55 @@ static void test_messages(void **state) {
 	}
 }
 
+/* Measured collectives: exact where and among whom they were measured, never less for more bytes, scaled by the
+ * algorithms' own ratio for other groups. */
+static void test_collectives(void **state) {
+	(void)state;
+	static lk_node node = {.nics = 1, .nic_rate = 1e9};
+	lk_group_shape two = {.node = &node, .ranks = 2, .nodes = 2, .ranks_per_node = 1, .sharing = 1, .oversubscription = 1};
+	lk_group_shape eight = {.node = &node, .ranks = 8, .nodes = 8, .ranks_per_node = 1, .sharing = 1, .oversubscription = 1};
+	lk_host_messages m;
+	lk_error err = {0};
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/hosts.json", scratch);
+	FILE *out = fopen(path, "w");
+	fputs("{\"measured\": {\"collectives\": ["
+	      "{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30, \"behind_us\": 20},"
+	      "{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 1000000, \"alone_us\": 4000, \"behind_us\": 7000}]}}", out);
+	fclose(out);
+	assert_int_equal(lk_host_messages_read(path, &m, &err), LK_OK);
+	near(lk_host_collective_measured(&m, LK_COLL_ALLREDUCE, &two, 8, false).seconds, 30e-6);
+	near(lk_host_collective_measured(&m, LK_COLL_ALLREDUCE, &two, 8, true).seconds, 20e-6);
+	near(lk_host_collective_measured(&m, LK_COLL_ALLREDUCE, &two, 1e6, false).seconds, 4e-3);
+	near(lk_host_collective_measured(&m, LK_COLL_ALLREDUCE, &two, 1e6, true).seconds, 7e-3);
+	double share = 7e-3 / lk_host_collective(LK_HOST_MPI, LK_COLL_ALLREDUCE, &two, 1e6).seconds;
+	near(lk_host_collective_measured(&m, LK_COLL_ALLREDUCE, &eight, 1e6, true).seconds,
+	     share * lk_host_collective(LK_HOST_MPI, LK_COLL_ALLREDUCE, &eight, 1e6).seconds);
+	double before = 0;
+	for (double bytes = 8; bytes < 1e9; bytes *= 1.3) {
+		double now = lk_host_collective_measured(&m, LK_COLL_ALLREDUCE, &two, bytes, true).seconds;
+		assert_true(now >= before);
+		before = now;
+	}
+	near(lk_host_collective_measured(&m, LK_COLL_ALLGATHER, &two, 1e6, true).seconds,
+	     lk_host_collective(LK_HOST_MPI, LK_COLL_ALLGATHER, &two, 1e6).seconds);
+	static const char *const wrong[] = {
+		"7", "{\"kind\": \"all\"}", "{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30}",
+		"{\"kind\": \"all_reduce\", \"ranks\": 1, \"nodes\": 1, \"bytes\": 8, \"alone_us\": 30, \"behind_us\": 20}",
+		"{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30, \"behind_us\": 20},"
+		"{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30, \"behind_us\": 20}"};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		out = fopen(path, "w");
+		fprintf(out, "{\"measured\": {\"collectives\": [%s]}}", wrong[i]);
+		fclose(out);
+		assert_int_not_equal(lk_host_messages_read(path, &m, &err), LK_OK);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reducing), cmocka_unit_test(test_one_for_all), cmocka_unit_test(test_pipeline),
 		cmocka_unit_test(test_divisions), cmocka_unit_test(test_begun),      cmocka_unit_test(test_checkpoint),
-		cmocka_unit_test(test_refused),  cmocka_unit_test(test_messages)};
+		cmocka_unit_test(test_refused),  cmocka_unit_test(test_messages), cmocka_unit_test(test_collectives)};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
