@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "lockstep/detail.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 
@@ -80,6 +81,8 @@ typedef struct lk_predict_request {
 	const char *chakra;     /* folder to write */
 	const char *trace_ranks; /* "0,8": more ranks than one per stage */
 	bool no_fixes;          /* do not look for changes that fit */
+	bool detail;            /* fill lk_prediction.detail */
+	const char *html;       /* file to write: a report with pictures (lockstep/view.h); fills detail too */
 
 	/* output, for the program's own use */
 	const char *resume;     /* lockstep-mpi: file of finished parts */
@@ -149,6 +152,7 @@ typedef struct lk_prediction {
 	/* the layout in numbers, for tables */
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;
+	const lk_prediction_detail *detail; /* NULL: not asked for */
 	void *memory_owner;
 } lk_prediction;
 
@@ -159,11 +163,11 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 void lk_predict_free(lk_prediction *prediction);
 
 /* A prediction as bytes, for another process of the same program on a machine alike; *bytes is to be freed with free().
- * Timeline and graph are not in it. */
+ * Timeline, graph and detail are not in it. */
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size, lk_error *err);
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);
 
-/* Writes the files that the request names: the timeline (trace), the step graph (graph) and
+/* Writes the files that the request names: the timeline (trace), the step graph (graph), the report (html) and
  * Chakra execution traces (chakra). Nothing without them. */
 lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err);
 

@@ -93,6 +93,7 @@ static const lk_option options[] = {
 	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", NULL, "write the step graph (.json or .json.gz)"},
 	{"chakra", 0, LK_OPTION_TEXT, AT(chakra), false, 0, 0, NULL, "DIR", NULL,
 	 "write the step as Chakra execution traces, a file for each rank: work and messages by size, without times of kernels"},
+	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL, "a report with pictures: one page that needs no network"},
 	{"no-fixes", 0, LK_OPTION_FLAG, AT(no_fixes), false, 0, 0, NULL, NULL, NULL, "when it does not fit, do not look for changes that would"},
 	{"resume", 0, LK_OPTION_TEXT, AT(resume), false, 0, 0, NULL, "FILE", NULL, "lockstep-mpi: finished parts of a sweep are kept there, and taken from there"},
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "text, md, csv, json, jsonl or sqlite"},

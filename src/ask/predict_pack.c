@@ -120,6 +120,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		void *owner = x->memory_owner;
 		memcpy(x, head, sizeof *x);
 		x->memory_owner = owner;
+		x->detail = NULL;
 		for (int i = 0; i < TEXTS; i++) *(const char **)((char *)x + texts[i]) = take_text(&u);
 		x->breakdown = take_parts(&u, x->breakdown_count);
 		x->memory = take_copy(&u, (size_t)x->memory_count, sizeof *x->memory);

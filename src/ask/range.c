@@ -27,13 +27,18 @@ static const lk_calibration_row *class_of(lk_arena *arena, const lk_calibration 
 	return row;
 }
 
+const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job, const lk_device *device) {
+	const lk_calibration *c = lk_calibration_current();
+	const lk_calibration_row *profile = lk_profile_find(c, job);
+	return class_of(arena, c, profile ? profile->subject : NULL, lk_arch_name(device->arch), job->model.experts > 0);
+}
+
 void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, double seconds, double *low, double *high,
                  const char **basis) {
 	const lk_calibration *c = lk_calibration_current();
 	bool experts = job->model.experts > 0;
 	const lk_calibration_row *profile = lk_profile_find(c, job);
-	const lk_calibration_row *row =
-		class_of(arena, c, profile ? profile->subject : NULL, lk_arch_name(device->arch), experts);
+	const lk_calibration_row *row = lk_range_row(arena, job, device);
 	double below = log(lk_calibration_value(row, "low", experts ? .65 : .8));
 	double above = log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25));
 	double wider = (profile ? 1 : 1.5) * (lk_profile_measured(c, device->arch) ? 1 : 1.5);

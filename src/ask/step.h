@@ -44,6 +44,7 @@ typedef struct lk_step {
 	uint32_t record_count;
 	double step_s, simulation_s;
 	lk_breakdown breakdown;      /* mean over stages */
+	lk_breakdown *stage_time;    /* [stages] */
 	lk_stage_use *memory;        /* [stages] */
 	int fullest;                 /* stage with the least room left */
 	double usable;               /* bytes of its smallest device */

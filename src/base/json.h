@@ -79,6 +79,8 @@ void lk_json_put_number(lk_json_writer *w, const char *key, double number);
 void lk_json_put_integer(lk_json_writer *w, const char *key, long long number);
 void lk_json_put_bool(lk_json_writer *w, const char *key, bool value);
 void lk_json_put_null(lk_json_writer *w, const char *key);
+/* A document that this writer wrote, as a value of this one, without blanks between its tokens. */
+void lk_json_put_document(lk_json_writer *w, const char *key, const char *document, size_t size);
 /* Ends the document with a newline and flushes the file. An error of the file, or objects left open, show here. */
 lk_status lk_json_finish(lk_json_writer *w, lk_error *err);
 

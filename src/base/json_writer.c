@@ -122,6 +122,21 @@ void lk_json_put_null(lk_json_writer *w, const char *key) {
 	fputs("null", w->file);
 }
 
+void lk_json_put_document(lk_json_writer *w, const char *key, const char *document, size_t size) {
+	bool quoted = false;
+	size_t from = 0;
+	before(w, key);
+	for (size_t i = 0; i < size; i++) {
+		if (document[i] == '\\' && quoted) i++;
+		else if (document[i] == '"') quoted = !quoted;
+		else if (!quoted && (document[i] == ' ' || document[i] == '\n')) {
+			fwrite(document + from, 1, i - from, w->file);
+			from = i + 1;
+		}
+	}
+	if (from < size) fwrite(document + from, 1, size - from, w->file);
+}
+
 lk_status lk_json_finish(lk_json_writer *w, lk_error *err) {
 	putc('\n', w->file);
 	bool whole = !w->wrong && w->depth == 0;

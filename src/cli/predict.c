@@ -86,16 +86,17 @@ static lk_status check_outputs(const lk_predict_request *r, size_t count, bool t
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	const char *single = r->trace ? "--trace" : r->graph ? "--graph" : r->chakra ? "--chakra" : NULL;
+	const char *single = r->trace ? "--trace" : r->graph ? "--graph" : r->chakra ? "--chakra" : r->html ? "--html" : NULL;
 	if (single && count > 1) {
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");
 	}
-	const char *files[] = {r->output, r->trace, r->graph};
-	for (int i = 0; i < 3; i++)
+	const char *files[] = {r->output, r->trace, r->graph, r->html};
+	enum { FILES = sizeof files / sizeof *files };
+	for (int i = 0; i < FILES; i++)
 		if (files[i]) LK_TRY(cli_check_place(files[i], err));
-	for (int i = 0; i < 3; i++)
-		for (int k = i + 1; k < 3; k++)
+	for (int i = 0; i < FILES; i++)
+		for (int k = i + 1; k < FILES; k++)
 			if (files[i] && files[k] && strcmp(files[i], files[k]) == 0) {
 				lk_fail(err, LK_ERR_INPUT, files[i], "two outputs have the same name");
 				return lk_hint(err, "give each its own file");

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/profile.h"
 #include "ask/range.h"
+#include "ask/sensitivity.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "model/job_parts.h"
@@ -154,29 +154,7 @@ static const char *why_not(lk_arena *arena, const lk_plan_choice *c, const lk_pl
 
 /* ---- exact, sensitivity ---- */
 
-enum { COMPUTE, MEMORY, NETWORK, LINKS, COSTS, WAYS = 2 };
-static const char *const costs[COSTS] = {"compute", "memory bandwidth", "network", "links inside a node"};
-static const double factors[WAYS] = {0.9, 1.1};
-
-/* The cluster with one rate changed. That of compute is not among them: the constants of products and attention hold it. */
-static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int cost, double factor, lk_cluster *out,
-								 lk_error *err) {
-	*out = *from;
-	out->node = LK_ARRAY(arena, lk_node, from->groups);
-	lk_device *devices = LK_ARRAY(arena, lk_device, from->groups);
-	if (!out->node || !devices) return lk_oom(err);
-	for (int g = 0; g < from->groups; g++) {
-		lk_node *node = &out->node[g];
-		*node = from->node[g];
-		devices[g] = *node->device;
-		node->device = &devices[g];
-		if (cost == COMPUTE) devices[g].gemm_flops *= factor; /* of devices that were measured */
-		if (cost == MEMORY) devices[g].memory_rate *= factor, devices[g].stream_rate *= factor;
-		if (cost == NETWORK) node->nic_rate *= factor;
-		if (cost == LINKS) node->intra_rate *= factor;
-	}
-	return LK_OK;
-}
+enum { COSTS = LK_SENSITIVE_COSTS, WAYS = LK_SENSITIVE_WAYS };
 
 typedef struct retrial {
 	const lk_space *space;
@@ -197,23 +175,10 @@ static lk_status try_exactly(void *context, size_t i, void *result, lk_error *er
 /* Task: choice, then cost and way. */
 static lk_status try_changed(void *context, size_t i, void *result, lk_error *err) {
 	const retrial *r = context;
-	lk_arena arena = LK_ARENA_INIT;
-	lk_cluster cluster;
-	lk_step step = {0};
-	lk_constants constants;
-	lk_step_options options = {.bare = true, .constants = &constants};
-	int choice = (int)(i / (COSTS * WAYS)), cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
-	lk_profile_constants(r->choices[choice].job, &constants);
-	if (cost == COMPUTE) {
-		constants.gemm_efficiency *= factors[way];
-		constants.attention_forward *= factors[way], constants.attention_backward *= factors[way];
-	}
-	lk_status status = changed_cluster(&arena, r->space->cluster, cost, factors[way], &cluster, err);
-	if (status == LK_OK) status = lk_step_ask(r->choices[choice].job, &cluster, &options, &step, err);
-	*(double *)result = status == LK_OK ? step.step_s : NAN;
-	lk_step_free(&step);
-	lk_arena_free(&arena);
-	return status;
+	(void)err;
+	int cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
+	*(double *)result = lk_sensitivity_ask(r->choices[i / (COSTS * WAYS)].job, r->space->cluster, cost, way);
+	return LK_OK;
 }
 
 static lk_status ask_exact(const lk_plan_request *request, const lk_space *space, lk_plan_choice *choices, int count,
@@ -236,7 +201,7 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 	LK_TRY(lk_plan_share(request, tasks, sizeof *seconds, try_changed, &r, seconds, err));
 	for (size_t i = 0; i < each; i++) {
 		rows[i] =
-			(lk_plan_sensitivity){.cost = costs[i / WAYS], .factor = factors[i % WAYS], .step_time_s = seconds[i]};
+			(lk_plan_sensitivity){.cost = lk_sensitive_costs[i / WAYS], .factor = lk_sensitive_factors[i % WAYS], .step_time_s = seconds[i]};
 		for (int c = 1; c < out->choice_count; c++)
 			if (seconds[(size_t)c * each + i] < seconds[(size_t)rows[i].best * each + i]) rows[i].best = c;
 	}

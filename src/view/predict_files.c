@@ -1,5 +1,6 @@
-/* predict_files.c: the timeline and the step graph of a prediction as files, in our form and in Chakra's. */
+/* predict_files.c: the timeline, the step graph (in our form and in Chakra's) and the report of a prediction as files. */
 #include "ask/predict.h"
+#include "lockstep/report.h"
 #include "view/trace.h"
 
 /* The trace first: a name without a known ending is refused, and then nothing should have been written. */
@@ -7,5 +8,6 @@ lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predi
 	const lk_step *step = lk_prediction_step(prediction);
 	if (request->trace) LK_TRY(lk_trace_write_step(step, request->trace, err));
 	if (request->graph) LK_TRY(lk_graph_write(step->graph, request->graph, err));
+	if (request->html) LK_TRY(lk_report_predict(prediction, LK_REPORT_HTML, request->html, NULL, err));
 	return request->chakra ? lk_graph_chakra_write(step->graph, request->chakra, err) : LK_OK;
 }

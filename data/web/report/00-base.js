@@ -1,0 +1,187 @@
+/* base.js: what all panels use. Whatever comes from a document becomes text by textContent, never markup. */
+(function (ls) {
+	"use strict";
+
+	/* kind -> function (panel, body, document): fills the body of a panel. Files add themselves here. */
+	ls.panels = {};
+
+	/* ---- elements ---- */
+
+	function add(parent, children) {
+		for (const child of children)
+			if (child !== null && child !== undefined)
+				parent.append(child instanceof Node ? child : document.createTextNode(String(child)));
+		return parent;
+	}
+
+	/* el("p", "class", text or child, ...) */
+	ls.el = function (tag, name, ...children) {
+		const e = document.createElement(tag);
+		if (name) e.className = name;
+		return add(e, children);
+	};
+
+	/* svg("rect", {x: 1}, child ...) */
+	ls.svg = function (tag, attributes, ...children) {
+		const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+		for (const key in attributes) e.setAttribute(key, attributes[key]);
+		return add(e, children);
+	};
+
+	ls.button = function (label, title, act) {
+		const b = ls.el("button", "ls-button", label);
+		b.type = "button";
+		b.title = title;
+		b.addEventListener("click", act);
+		return b;
+	};
+
+	/* Calls draw(width), which gives an element, now and whenever the box has another width. */
+	ls.fit = function (box, draw) {
+		let last = 0;
+		const again = function (width) {
+			if (Math.abs(width - last) < 1 || width <= 0) return;
+			last = width;
+			box.replaceChildren(draw(width));
+		};
+		ls.watch(box, () => again(box.clientWidth));
+		return () => { last = 0; again(box.clientWidth); };
+	};
+	/* Calls act when the box has got a size, and at each other one, until the box is taken out of the page. */
+	ls.watch = function (box, act) {
+		/* In the next frame: what is drawn may change the size of what is watched. */
+		const observer = new ResizeObserver(function () {
+			if (box.isConnected) requestAnimationFrame(act);
+			else observer.disconnect();
+		});
+		observer.observe(box);
+	};
+
+	/* ---- numbers for people ---- */
+
+	const prefixes = ["", "k", "M", "G", "T", "P", "E"];
+
+	/* Three digits, no more: 1.53, 15.3, 153 */
+	ls.digits = function (x) {
+		const size = Math.abs(x);
+		if (size === 0) return "0";
+		if (size >= 100) return String(Math.round(x));
+		return String(Number(x.toPrecision(3)));
+	};
+	ls.seconds = function (s) {
+		const size = Math.abs(s);
+		if (size === 0) return "0 s";
+		if (size >= 3600 * 48) return ls.digits(s / 86400) + " days";
+		if (size >= 7200) return ls.digits(s / 3600) + " h";
+		if (size >= 120) return ls.digits(s / 60) + " min";
+		if (size >= 0.9995) return ls.digits(s) + " s";
+		if (size >= 0.9995e-3) return ls.digits(s * 1e3) + " ms";
+		if (size >= 0.9995e-6) return ls.digits(s * 1e6) + " \u00b5s";
+		return ls.digits(s * 1e9) + " ns";
+	};
+	ls.bytes = function (b) {
+		const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+		let i = 0;
+		for (; Math.abs(b) >= 1023.5 && i + 1 < units.length; i++) b /= 1024;
+		return ls.digits(b) + " " + units[i];
+	};
+	/* 1.5 k, 989 T */
+	ls.count = function (x, unit) {
+		let i = 0;
+		for (; Math.abs(x) >= 999.5 && i + 1 < prefixes.length; i++) x /= 1000;
+		const tail = prefixes[i] + (unit || "");
+		return ls.digits(x) + (tail ? " " + tail : "");
+	};
+	ls.percent = (share) => (Math.abs(share) < 0.0995 ? (share * 100).toFixed(1) : (share * 100).toFixed(1)) + " %";
+	ls.quantity = function (x, unit) {
+		if (unit === "s") return ls.seconds(x);
+		if (unit === "bytes") return ls.bytes(x);
+		if (unit === "%") return ls.percent(x);
+		return ls.count(x, unit);
+	};
+
+	/* ---- what the pointer is at ---- */
+
+	let tip = null;
+
+	function place(event) {
+		const gap = 14, box = tip.getBoundingClientRect();
+		let x = event.clientX + gap, y = event.clientY + gap;
+		if (x + box.width > innerWidth - 8) x = Math.max(8, event.clientX - gap - box.width);
+		if (y + box.height > innerHeight - 8) y = Math.max(8, event.clientY - gap - box.height);
+		tip.style.left = x + "px";
+		tip.style.top = y + "px";
+	}
+
+	ls.untip = function () {
+		if (tip) tip.hidden = true;
+	};
+	/* Shows lines near the pointer; the first one stands out. */
+	ls.showTip = function (event, lines) {
+		if (!tip || !tip.isConnected) {
+			tip = ls.el("div", "ls-tip");
+			tip.setAttribute("role", "tooltip");
+			document.body.append(tip);
+		}
+		tip.replaceChildren(...lines.filter(Boolean).map((line, i) => ls.el("div", i ? "" : "ls-tip-head", line)));
+		tip.hidden = false;
+		place(event);
+	};
+	/* An element that tells about itself: lines() where the pointer is at it, and its name for those who cannot see it. */
+	ls.tells = function (element, lines) {
+		const show = (event) => ls.showTip(event, lines());
+		element.addEventListener("pointerenter", show);
+		element.addEventListener("pointermove", show);
+		element.addEventListener("pointerleave", ls.untip);
+		element.setAttribute("aria-label", lines().filter(Boolean).join(", "));
+		return element;
+	};
+
+	/* ---- copying ---- */
+
+	function copyOldWay(text) {
+		const area = ls.el("textarea");
+		area.value = text;
+		document.body.append(area);
+		area.select();
+		const done = document.execCommand("copy");
+		area.remove();
+		return done ? Promise.resolve() : Promise.reject(new Error("not allowed"));
+	}
+
+	/* Copies, and says so on the button for a moment. */
+	ls.copy = function (text, button) {
+		const label = button.textContent;
+		const way = navigator.clipboard && isSecureContext ? navigator.clipboard.writeText(text).catch(() => copyOldWay(text)) : copyOldWay(text);
+		return way.then(() => "copied", () => "cannot copy").then(function (said) {
+			button.textContent = said;
+			setTimeout(() => { button.textContent = label; }, 1200);
+		});
+	};
+
+	/* A legend of [{key, label}]. */
+	ls.legend = function (parts) {
+		const list = ls.el("ul", "ls-legend");
+		for (const part of parts) list.append(ls.el("li", "", ls.el("i", "ls-swatch ls-k-" + ls.key(part.key)), part.label));
+		return list;
+	};
+	/* A key as part of a class name. */
+	ls.key = (key) => String(key).replace(/[^a-z0-9_-]/gi, "_").slice(0, 40);
+
+	/* ---- axes ---- */
+
+	/* Round numbers from low to high, about `count` of them. */
+	ls.ticks = function (low, high, count) {
+		const span = high - low, list = [];
+		if (!(span > 0)) return [low];
+		const rough = span / Math.max(1, count), power = Math.pow(10, Math.floor(Math.log10(rough)));
+		const step = [1, 2, 2.5, 5, 10].map((x) => x * power).find((x) => x >= rough * 0.999);
+		for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) list.push(i * step);
+		return list;
+	};
+	/* The same for bytes: steps of powers of two of the unit. */
+	ls.byteTicks = function (high, count) {
+		const unit = Math.pow(1024, Math.floor(Math.log2(Math.max(high, 1)) / 10));
+		return ls.ticks(0, high / unit, count).map((x) => x * unit);
+	};
+})(window.lockstep = window.lockstep || {});

@@ -1,0 +1,47 @@
+/* report.h: answers as pictures: one report for each verb, as a self-contained HTML file or as the JSON document that such
+ * a file shows. docs/HTML.md has the form of the document.
+ *
+ *     lk_predict_request request = ...; request.detail = true;
+ *     lk_prediction *prediction = ...;
+ *     lk_report_predict(prediction, LK_REPORT_HTML, "job.html", NULL, &err);
+ *
+ * A report goes to `path` where it is not NULL (beside it first, then renamed; *.gz is compressed), else to `out`.
+ * Whatever stands in texts, the file shows them as text. Errors: LK_ERR_IO, LK_ERR_MEMORY; a file that could not be
+ * completed is left as it was. */
+#ifndef LOCKSTEP_REPORT_H
+#define LOCKSTEP_REPORT_H
+
+#include <stdio.h>
+#include "lockstep/error.h"
+#include "lockstep/explain.h"
+#include "lockstep/plan.h"
+#include "lockstep/predict.h"
+#include "lockstep/rent.h"
+#include "lockstep/shard.h"
+#include "lockstep/stalls.h"
+#include "lockstep/view.h"
+#include "lockstep/whatif.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lk_report_form {
+	LK_REPORT_JSON, /* the document */
+	LK_REPORT_HTML, /* a page that shows it: no network, nothing beside it */
+} lk_report_form;
+
+/* The pipeline, kernels and sensitivities are in it where the prediction was asked with `detail`. */
+lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form, const char *path, FILE *out, lk_error *err);
+
+/* The parts of a page, for programs that show reports themselves: the style sheet and the script. With both in a page,
+ * `lockstepReport(element, document)` shows a document in an element. */
+lk_status lk_report_style(FILE *out, lk_error *err);
+lk_status lk_report_script(FILE *out, lk_error *err);
+/* "uPlot 1.6.32", the package that draws curves in this build, and its licence; NULL: curves are plain SVG. */
+const char *lk_report_charts(const char **licence);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,95 @@
+/* detail.c: what pictures of a prediction show beyond its numbers: stages, spans, kernels, messages, sensitivities,
+ * formulas of memory, and the runs that the range rests on. */
+#include "ask/detail.h"
+
+#include "ask/range.h"
+#include "ask/sensitivity.h"
+#include "base/parallel.h"
+#include "base/text.h"
+
+#include <string.h>
+
+_Static_assert(LK_PART_COUNT <= sizeof((lk_stage_time *)0)->exposed_s / sizeof(double), "a stage has room for all parts");
+
+/* ---- where the time of each stage goes ---- */
+
+static lk_status stage_times(lk_arena *arena, const lk_step *step, double scale, lk_prediction_detail *out, lk_error *err) {
+	int stages = (int)step->graph->ranks.stages;
+	lk_stage_time *rows = LK_ARRAY(arena, lk_stage_time, stages);
+	const char **labels = LK_ARRAY(arena, const char *, LK_PART_COUNT), **keys = LK_ARRAY(arena, const char *, LK_PART_COUNT);
+	if (!rows || !labels || !keys) return lk_oom(err);
+	for (int p = 0; p < LK_PART_COUNT; p++) labels[p] = lk_part_label((lk_part)p), keys[p] = lk_part_key((lk_part)p);
+	for (int s = 0; s < stages; s++) {
+		rows[s].stage = s;
+		for (int p = 0; p < LK_PART_COUNT; p++) {
+			rows[s].exposed_s[p] = scale * step->stage_time[s].exposed_s[p];
+			rows[s].hidden_s[p] = scale * step->stage_time[s].hidden_s[p];
+		}
+	}
+	out->parts = labels, out->part_keys = keys, out->part_count = LK_PART_COUNT;
+	out->stages = rows, out->stage_count = stages;
+	return LK_OK;
+}
+
+/* ---- sensitivity ---- */
+
+typedef struct retrial {
+	const lk_asked *asked;
+	lk_detail_sensitivity *rows;
+} retrial;
+
+static lk_status try_one(void *context, size_t i, lk_error *err) {
+	const retrial *r = context;
+	(void)err;
+	int cost = (int)i / LK_SENSITIVE_WAYS, way = (int)i % LK_SENSITIVE_WAYS;
+	r->rows[i] = (lk_detail_sensitivity){lk_sensitive_costs[cost], lk_sensitive_factors[way],
+	                                     lk_sensitivity_ask(&r->asked->job, &r->asked->cluster, cost, way)};
+	return LK_OK;
+}
+
+/* A rate that the job does not use changes nothing; a searched step that does not fit has no time. */
+static lk_status sensitivity(lk_arena *arena, const lk_asked *asked, lk_prediction_detail *out, lk_error *err) {
+	enum { COUNT = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS };
+	retrial r = {asked, LK_ARRAY(arena, lk_detail_sensitivity, COUNT)};
+	if (!r.rows) return lk_oom(err);
+	LK_TRY(lk_parallel(COUNT, 0, try_one, &r, err));
+	out->sensitivity = r.rows, out->sensitivity_count = COUNT;
+	return LK_OK;
+}
+
+/* ---- what the range rests on ---- */
+
+static lk_status ranges(lk_arena *arena, const lk_asked *asked, lk_prediction_detail *out, lk_error *err) {
+	const lk_calibration *c = lk_calibration_current();
+	const lk_calibration_row *own = lk_range_row(arena, &asked->job, asked->cluster.node[0].device);
+	size_t count = 0;
+	for (size_t i = 0; i < c->rows.count; i++) count += strcmp(c->rows.at[i].family, "range") == 0;
+	lk_range_class_row *rows = LK_ARRAY(arena, lk_range_class_row, count);
+	if (!rows) return lk_oom(err);
+	for (size_t i = 0; i < c->rows.count; i++) {
+		const lk_calibration_row *row = &c->rows.at[i];
+		if (strcmp(row->family, "range") != 0 || strcmp(row->subject, "step") != 0) continue;
+		double low = lk_calibration_value(row, "low", 0), high = lk_calibration_value(row, "high", 0);
+		if (low > 0 && high > 0)
+			rows[out->range_count++] = (lk_range_class_row){row->variant, row->points, low, high, row == own};
+	}
+	out->ranges = rows;
+	return LK_OK;
+}
+
+lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *step, double scale,
+                       const lk_prediction_detail **out, lk_error *err) {
+	lk_prediction_detail *d = LK_NEW(arena, lk_prediction_detail);
+	if (!d) return lk_oom(err);
+	*out = d;
+	LK_TRY(stage_times(arena, step, scale, d, err));
+	LK_TRY(lk_detail_spans(arena, step, scale, d, err));
+	LK_TRY(lk_detail_work(arena, step, d, err));
+	if (!asked) return LK_OK;
+	const lk_device *device = asked->cluster.node[0].device;
+	d->peak_flops = device->peak_flops[asked->job.dtype], d->memory_rate = device->memory_rate;
+	LK_TRY(lk_detail_curves(arena, asked, step, d, err));
+	LK_TRY(lk_detail_formulas(arena, &asked->job, step, d, err));
+	LK_TRY(ranges(arena, asked, d, err));
+	return sensitivity(arena, asked, d, err);
+}

@@ -1,0 +1,15 @@
+/* sensitivity.h: what a rate that is a little lower or higher makes of a step. */
+#ifndef LK_ASK_SENSITIVITY_H
+#define LK_ASK_SENSITIVITY_H
+
+#include "model/job.h"
+
+/* Rates that are changed, one at a time, and by what. */
+enum { LK_SENSITIVE_COSTS = 4, LK_SENSITIVE_WAYS = 2 };
+extern const char *const lk_sensitive_costs[LK_SENSITIVE_COSTS]; /* "compute", "memory bandwidth", ... */
+extern const double lk_sensitive_factors[LK_SENSITIVE_WAYS];     /* 0.9, 1.1 */
+
+/* The step of a completed job with rate `cost` times factor `way`, predicted as lk_step_ask does; NAN where it fails. */
+double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way);
+
+#endif

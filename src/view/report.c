@@ -1,0 +1,190 @@
+/* report.c: the document of a report and the panels that verbs share; docs/HTML.md has its form. */
+#include "view/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lockstep/catalogue.h"
+#include "view/report_page.h"
+#include "view/table_internal.h"
+
+enum { MOST_RESULT = 4 << 20 }; /* bytes of the answer that are embedded */
+
+/* ---- the frame ---- */
+
+/* The verb's own JSON, as a value. A document that would make the report unwieldy is left out, and the report says so. */
+static lk_status put_result(lk_report *r, const lk_report_job *job, bool *left_out, lk_error *err) {
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+	if (!file) return lk_oom(err);
+	lk_status status = job->result(job->answer, false, file, err);
+	if (fclose(file) != 0 && status == LK_OK) status = lk_oom(err);
+	*left_out = size > MOST_RESULT;
+	if (status == LK_OK && *left_out) lk_json_put_null(r, "result");
+	else if (status == LK_OK) lk_json_put_document(r, "result", text, size);
+	free(text);
+	return status;
+}
+
+static lk_status write_document(const void *what, bool colour, FILE *out, lk_error *err) {
+	const lk_report_job *job = what;
+	lk_report r;
+	bool left_out = false;
+	(void)colour;
+	lk_json_begin(&r, out, true);
+	lk_json_object(&r, NULL);
+	lk_json_put_text(&r, "lockstep", lk_version());
+	lk_json_put_text(&r, "data", lk_data_date());
+	lk_json_put_text(&r, "verb", job->verb);
+	lk_json_put_text(&r, "title", job->title);
+	lk_json_put_text(&r, "reproduce", job->reproduce);
+	lk_json_array(&r, "panels");
+	LK_TRY(job->panels(job->answer, &r, err));
+	lk_json_array_end(&r);
+	lk_json_array(&r, "assumptions");
+	if (job->assumptions) job->assumptions(job->answer, &r);
+	lk_json_array_end(&r);
+	LK_TRY(put_result(&r, job, &left_out, err));
+	lk_json_array(&r, "warnings");
+	if (job->warnings) job->warnings(job->answer, &r);
+	if (left_out) lk_report_text(&r, "the whole answer is too large to be kept in this report; -o json writes it");
+	lk_json_array_end(&r);
+	lk_json_object_end(&r);
+	return lk_json_finish(&r, err);
+}
+
+/* The document in memory, then the page around it. */
+static lk_status write_html(const void *what, bool colour, FILE *out, lk_error *err) {
+	const lk_report_job *job = what;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+	if (!file) return lk_oom(err);
+	lk_status status = write_document(job, colour, file, err);
+	if (fclose(file) != 0 && status == LK_OK) status = lk_oom(err);
+	if (status == LK_OK) status = lk_report_page(job->title, text, size, out, err);
+	free(text);
+	return status;
+}
+
+lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+	lk_writing w = {LK_FORMAT_JSON, false, false, path, out};
+	return lk_write_through(&w, form == LK_REPORT_HTML ? write_html : write_document, job, err);
+}
+
+/* ---- panels ---- */
+
+void lk_report_panel(lk_report *r, const char *kind, const char *title, const char *note, bool wide) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "kind", kind);
+	lk_json_put_text(r, "title", title);
+	if (note && *note) lk_json_put_text(r, "note", note);
+	if (wide) lk_json_put_bool(r, "wide", true);
+}
+
+void lk_report_panel_end(lk_report *r) { lk_json_object_end(r); }
+
+void lk_report_verdict(lk_report *r, const char *state, const char *headline, const char *detail) {
+	lk_report_panel(r, "verdict", headline, NULL, true);
+	lk_json_put_text(r, "state", state);
+	lk_json_put_text(r, "detail", detail);
+}
+
+void lk_report_figures(lk_report *r) { lk_json_array(r, "figures"); }
+
+void lk_report_figure(lk_report *r, const char *label, const char *value, const char *range, const char *note) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_text(r, "value", value);
+	if (range && *range) lk_json_put_text(r, "range", range);
+	if (note && *note) lk_json_put_text(r, "note", note);
+	lk_json_object_end(r);
+}
+
+void lk_report_facts(lk_report *r) { lk_json_array(r, "facts"); }
+
+void lk_report_fact(lk_report *r, const char *label, const char *text) {
+	if (!text || !*text) return;
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_text(r, "text", text);
+	lk_json_object_end(r);
+}
+
+void lk_report_part(lk_report *r, const char *key, const char *label) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "key", key);
+	lk_json_put_text(r, "label", label);
+	lk_json_object_end(r);
+}
+
+void lk_report_text(lk_report *r, const char *text) { lk_json_put_text(r, NULL, text); }
+
+void lk_report_fall(lk_report *r, const char *key, const char *label, double seconds, const char *note, bool total) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "key", key);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_number(r, "value", seconds);
+	if (note) lk_json_put_text(r, "note", note);
+	if (total) lk_json_put_bool(r, "total", true);
+	lk_json_object_end(r);
+}
+
+/* ---- tables ---- */
+
+/* A text, a number, or a number with what people are shown of it. */
+static void put_cell(lk_report *r, const lk_cell *cell) {
+	char digits[LK_DIGITS];
+	if (cell->kind == LK_CELL_EMPTY) lk_json_put_null(r, NULL);
+	else if (cell->kind == LK_CELL_BOOL) lk_json_put_bool(r, NULL, cell->number != 0);
+	else if (cell->kind == LK_CELL_TEXT) lk_json_put_text(r, NULL, cell->text);
+	else if (!cell->text) lk_json_put_number(r, NULL, cell->number);
+	else {
+		lk_json_array(r, NULL);
+		lk_json_put_number(r, NULL, cell->number);
+		lk_json_put_text(r, NULL, lk_cell_shown(cell, digits));
+		lk_json_array_end(r);
+	}
+}
+
+static void put_columns(lk_report *r, const lk_table *t) {
+	lk_json_array(r, "columns");
+	for (int i = 0; i < t->count; i++) {
+		if (t->columns[i].hidden) continue;
+		lk_json_object(r, NULL);
+		lk_json_put_text(r, "key", lk_table_key(t, i));
+		lk_json_put_text(r, "title", t->columns[i].title);
+		if (t->columns[i].right) lk_json_put_bool(r, "right", true);
+		lk_json_object_end(r);
+	}
+	lk_json_array_end(r);
+}
+
+static void put_rows(lk_report *r, const lk_table *t, int rows) {
+	lk_json_array(r, "rows");
+	for (int row = 0; row < rows; row++) {
+		lk_json_array(r, NULL);
+		for (int i = 0; i < t->count; i++)
+			if (!t->columns[i].hidden) put_cell(r, lk_table_cell(t, row, i));
+		lk_json_array_end(r);
+	}
+	lk_json_array_end(r);
+}
+
+lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err) {
+	if (!table || table->status != LK_OK) {
+		lk_table_free(table);
+		return lk_oom(err);
+	}
+	int rows = most > 0 && table->rows > most ? most : table->rows;
+	if (rows > 0) {
+		lk_report_panel(r, "table", title, note, wide);
+		put_columns(r, table);
+		put_rows(r, table, rows);
+		if (rows < table->rows) lk_json_put_integer(r, "left_out", table->rows - rows);
+		lk_report_panel_end(r);
+	}
+	lk_table_free(table);
+	return LK_OK;
+}

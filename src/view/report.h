@@ -1,0 +1,56 @@
+/* report.h: how the reports of the verbs are built (docs/HTML.md): a head, panels, texts, and the verb's whole answer. A
+ * file report_VERB.c per verb says which panels; report_page.c makes a page of the document. */
+#ifndef LK_VIEW_REPORT_H
+#define LK_VIEW_REPORT_H
+
+#include "base/json.h"
+#include "lockstep/report.h"
+#include "view/output.h"
+
+typedef lk_json_writer lk_report;
+
+/* ---- the frame ---- */
+
+/* What is reported, and how. */
+typedef struct lk_report_job {
+	const char *verb, *title, *reproduce;
+	const void *answer;
+	/* The panels; errors of memory are to be returned. */
+	lk_status (*panels)(const void *answer, lk_report *r, lk_error *err);
+	/* Assumptions and warnings. */
+	void (*assumptions)(const void *answer, lk_report *r);
+	void (*warnings)(const void *answer, lk_report *r);
+	/* The answer as JSON, as -o json writes it. */
+	lk_writer *result;
+} lk_report_job;
+
+lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out, lk_error *err);
+
+/* ---- panels ---- */
+
+/* Begins a panel; `note` (may be NULL) stands below its title. `wide`: takes the whole width. */
+void lk_report_panel(lk_report *r, const char *kind, const char *title, const char *note, bool wide);
+void lk_report_panel_end(lk_report *r);
+
+/* A panel "verdict": a state ("yes", "no", "plain"), a headline and a line below it. Figures and facts follow, each list
+ * ended by lk_json_array_end: lk_report_figures, then lk_report_figure ...; lk_report_facts, then lk_report_fact ... */
+void lk_report_verdict(lk_report *r, const char *state, const char *headline, const char *detail);
+void lk_report_figures(lk_report *r);
+void lk_report_figure(lk_report *r, const char *label, const char *value, const char *range, const char *note);
+void lk_report_facts(lk_report *r);
+void lk_report_fact(lk_report *r, const char *label, const char *text); /* NULL or "": left out */
+
+/* An element {key, label} of "parts" or "kinds": the key chooses the colour. */
+void lk_report_part(lk_report *r, const char *key, const char *label);
+
+/* An element of an array of texts. */
+void lk_report_text(lk_report *r, const char *text);
+
+/* A step of a panel "waterfall". `total`: a bar from zero. */
+void lk_report_fall(lk_report *r, const char *key, const char *label, double seconds, const char *note, bool total);
+
+/* A table as a panel; frees it. Only the first `most` rows (0: all), which is said; a table without rows is no panel.
+ * NULL (memory is out) is an error. */
+lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err);
+
+#endif
