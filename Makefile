@@ -61,6 +61,10 @@ UNIT_C := $(sort $(wildcard tests/unit/test_*.c))
 FUZZ_C := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 DATA := $(sort $(shell find data -type f 2>/dev/null))
 
+# The package that draws curves in HTML reports, fetched once. CHARTS=no leaves it out: curves are then plain SVG.
+CHARTS ?= yes
+CHARTS_STAMP := $(if $(filter yes,$(CHARTS)),build/charts.stamp)
+
 LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
 STATIC := $(B)/liblockstep.a
@@ -87,7 +91,7 @@ PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o
 	$(PROBE_GPU:%=$(B)/probe/%.o)
 
 LONG_PARTS := release asan ubsan tsan clang lang lint fuzz
-.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda \
+.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
         mpi lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -108,7 +112,7 @@ endif
 # Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks).
 STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS)
 STAMP_sources := $(LIB_C) $(CLI_C)
-STAMP_datafiles := $(DATA)
+STAMP_datafiles := $(DATA) charts $(CHARTS)
 $(B)/flags $(B)/sources $(B)/datafiles: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(STAMP_$(@F)))' > $@.new
@@ -119,10 +123,19 @@ $(B)/%.o: %.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(if $(filter tests/%,$<),-Wno-missing-prototypes) -MMD -MP -c -o $@ $<
 
-$(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles
+build/charts.stamp: tools/web_charts.sh
+	$(call say,CHARTS)
+	$(Q)tools/web_charts.sh build/charts
+	$(Q)touch $@
+
+charts: ## fetches the package that draws curves in HTML reports, where the first build could not
+	@rm -f build/charts.stamp
+	@$(MAKE) --no-print-directory build/charts.stamp
+
+$(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 	@mkdir -p $(@D)
 	$(call say,EMBED)
-	$(Q)sh tools/embed.sh data > $@.new
+	$(Q)sh tools/embed.sh data $(if $(CHARTS_STAMP),build/charts) > $@.new
 	$(Q)mv -f $@.new $@
 
 $(B)/data.o: $(B)/data.c $(B)/flags

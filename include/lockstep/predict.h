@@ -82,6 +82,7 @@ typedef struct lk_predict_request {
 	const char *trace_ranks; /* "0,8": more ranks than one per stage */
 	bool no_fixes;          /* do not look for changes that fit */
 	bool detail;            /* fill lk_prediction.detail */
+	bool no_sensitivity;    /* but not with what other rates would make of the step: eight more predictions */
 	const char *html;       /* file to write: a report with pictures (lockstep/view.h); fills detail too */
 
 	/* output, for the program's own use */

@@ -4,7 +4,6 @@
 
 #include "ask/range.h"
 #include "ask/sensitivity.h"
-#include "base/parallel.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -33,27 +32,16 @@ static lk_status stage_times(lk_arena *arena, const lk_step *step, double scale,
 
 /* ---- sensitivity ---- */
 
-typedef struct retrial {
-	const lk_asked *asked;
-	lk_detail_sensitivity *rows;
-} retrial;
-
-static lk_status try_one(void *context, size_t i, lk_error *err) {
-	const retrial *r = context;
-	(void)err;
-	int cost = (int)i / LK_SENSITIVE_WAYS, way = (int)i % LK_SENSITIVE_WAYS;
-	r->rows[i] = (lk_detail_sensitivity){lk_sensitive_costs[cost], lk_sensitive_factors[way],
-	                                     lk_sensitivity_ask(&r->asked->job, &r->asked->cluster, cost, way)};
-	return LK_OK;
-}
-
-/* A rate that the job does not use changes nothing; a searched step that does not fit has no time. */
-static lk_status sensitivity(lk_arena *arena, const lk_asked *asked, lk_prediction_detail *out, lk_error *err) {
+static lk_status sensitivity(lk_arena *arena, const lk_asked *asked, const lk_step *step, lk_prediction_detail *out,
+                             lk_error *err) {
 	enum { COUNT = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS };
-	retrial r = {asked, LK_ARRAY(arena, lk_detail_sensitivity, COUNT)};
-	if (!r.rows) return lk_oom(err);
-	LK_TRY(lk_parallel(COUNT, 0, try_one, &r, err));
-	out->sensitivity = r.rows, out->sensitivity_count = COUNT;
+	double seconds[COUNT];
+	lk_detail_sensitivity *rows = LK_ARRAY(arena, lk_detail_sensitivity, COUNT);
+	if (!rows) return lk_oom(err);
+	LK_TRY(lk_sensitivity_all(&asked->job, &asked->cluster, step->step_s, seconds, err));
+	for (int i = 0; i < COUNT; i++)
+		rows[i] = (lk_detail_sensitivity){lk_sensitive_costs[i / LK_SENSITIVE_WAYS], lk_sensitive_factors[i % LK_SENSITIVE_WAYS], seconds[i]};
+	out->sensitivity = rows, out->sensitivity_count = COUNT;
 	return LK_OK;
 }
 
@@ -78,7 +66,7 @@ static lk_status ranges(lk_arena *arena, const lk_asked *asked, lk_prediction_de
 }
 
 lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *step, double scale,
-                       const lk_prediction_detail **out, lk_error *err) {
+                       bool no_sensitivity, const lk_prediction_detail **out, lk_error *err) {
 	lk_prediction_detail *d = LK_NEW(arena, lk_prediction_detail);
 	if (!d) return lk_oom(err);
 	*out = d;
@@ -91,5 +79,5 @@ lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *st
 	LK_TRY(lk_detail_curves(arena, asked, step, d, err));
 	LK_TRY(lk_detail_formulas(arena, &asked->job, step, d, err));
 	LK_TRY(ranges(arena, asked, d, err));
-	return sensitivity(arena, asked, d, err);
+	return no_sensitivity ? LK_OK : sensitivity(arena, asked, step, d, err);
 }

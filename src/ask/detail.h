@@ -9,7 +9,7 @@
 /* Everything that can be said of the step. `asked` NULL: no job stands behind it (recommendation models), and what needs
  * one is left out. `scale`: of all times. Memory from the arena. */
 lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *step, double scale,
-                       const lk_prediction_detail **out, lk_error *err);
+                       bool no_sensitivity, const lk_prediction_detail **out, lk_error *err);
 
 /* The parts. */
 lk_status lk_detail_spans(lk_arena *arena, const lk_step *step, double scale, lk_prediction_detail *out, lk_error *err);

@@ -226,7 +226,7 @@ static lk_status answer_dlrm(const lk_predict_request *r, lk_answer *a, lk_error
 	LK_TRY(read_simulation(&a->arena, r, r->gpus > 0 ? (uint32_t)r->gpus : UINT32_MAX, &options, err));
 	LK_TRY(lk_predict_dlrm(&a->arena, r, &options, &a->step, &a->p, err));
 	if (r->detail || r->html)
-		LK_TRY(lk_detail_of(&a->arena, NULL, &a->step, a->p.step_time_s / a->step.step_s, &a->p.detail, err));
+		LK_TRY(lk_detail_of(&a->arena, NULL, &a->step, a->p.step_time_s / a->step.step_s, true, &a->p.detail, err));
 	if (!r->trace && !r->graph && !r->chakra) lk_step_free(&a->step);
 	return LK_OK;
 }
@@ -247,7 +247,7 @@ static lk_status answer(const lk_predict_request *r, lk_answer *a, lk_error *err
 	fill_layout(p, &asked.job);
 	fill_simulation(p, &asked.job, step);
 	LK_TRY(lk_note_job(&a->arena, r, &asked, p, err));
-	if (r->detail || r->html) LK_TRY(lk_detail_of(&a->arena, &asked, step, 1, &p->detail, err));
+	if (r->detail || r->html) LK_TRY(lk_detail_of(&a->arena, &asked, step, 1, r->no_sensitivity, &p->detail, err));
 	if (!r->trace && !r->graph && !r->chakra) lk_step_free(step); /* a sweep keeps thousands of predictions */
 	return !p->fits && !r->no_fixes ? lk_find_fixes(&a->arena, &asked, p, err) : LK_OK;
 }

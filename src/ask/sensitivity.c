@@ -5,6 +5,7 @@
 
 #include "ask/profile.h"
 #include "ask/step.h"
+#include "base/parallel.h"
 
 enum { COMPUTE, MEMORY, NETWORK, LINKS };
 const char *const lk_sensitive_costs[LK_SENSITIVE_COSTS] = {"compute", "memory bandwidth", "network", "links inside a node"};
@@ -30,13 +31,13 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 	return LK_OK;
 }
 
-double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way) {
+/* `cost` LK_SENSITIVE_COSTS: nothing is changed. */
+static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost, double factor) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster changed;
 	lk_step step = {0};
 	lk_constants constants;
 	lk_step_options options = {.bare = true, .constants = &constants};
-	double factor = lk_sensitive_factors[way];
 	lk_profile_constants(job, &constants);
 	if (cost == COMPUTE) {
 		constants.gemm_efficiency *= factor;
@@ -49,4 +50,56 @@ double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost
 	lk_step_free(&step);
 	lk_arena_free(&arena);
 	return seconds;
+}
+
+double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way) {
+	return ask_changed(job, cluster, cost, lk_sensitive_factors[way]);
+}
+
+/* ---- all at once ---- */
+
+enum { CHANGES = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS, LEAST_FOLDS = 4 };
+
+typedef struct trial {
+	lk_job few, twice;       /* alike but for their micro-batches */
+	const lk_cluster *cluster;
+	bool shortened;          /* else `few` is the job itself */
+	double few_s[CHANGES + 1], twice_s[CHANGES + 1]; /* the last one: nothing changed */
+} trial;
+
+static lk_status try_change(void *context, size_t i, lk_error *err) {
+	trial *t = context;
+	size_t change = i / 2;
+	int cost = (int)change / LK_SENSITIVE_WAYS;
+	double factor = change < CHANGES ? lk_sensitive_factors[change % LK_SENSITIVE_WAYS] : 1;
+	(void)err;
+	if (i % 2 == 0) t->few_s[change] = ask_changed(&t->few, t->cluster, cost, factor);
+	else if (t->shortened) t->twice_s[change] = ask_changed(&t->twice, t->cluster, cost, factor);
+	return LK_OK;
+}
+
+/* The job with `count` micro-batches. */
+static lk_job shortened(const lk_job *job, int count) {
+	lk_job out = *job;
+	out.gbs = job->gbs / job->microbatches * count;
+	out.microbatches = count;
+	return out;
+}
+
+/* Simulated lengths grow evenly from two micro-batches for each stage on; an interleaved schedule takes them by groups. */
+static int few_microbatches(const lk_job *job) {
+	int group = job->microbatch_group > job->pp ? job->microbatch_group : job->pp;
+	return LEAST_FOLDS * group <= job->microbatches && job->gbs % job->microbatches == 0 ? group : 0;
+}
+
+lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, double step_s, double *seconds, lk_error *err) {
+	int few = few_microbatches(job);
+	trial t = {.cluster = cluster, .shortened = few > 0};
+	t.few = few ? shortened(job, few) : *job;
+	if (few) t.twice = shortened(job, 2 * few);
+	LK_TRY(lk_parallel(2 * (CHANGES + 1), 0, try_change, &t, err));
+	double folds = few ? (double)job->microbatches / few - 1 : 0, whole[CHANGES + 1];
+	for (int i = 0; i <= CHANGES; i++) whole[i] = t.few_s[i] + folds * (few ? t.twice_s[i] - t.few_s[i] : 0);
+	for (int i = 0; i < CHANGES; i++) seconds[i] = step_s * whole[i] / whole[CHANGES];
+	return LK_OK;
 }

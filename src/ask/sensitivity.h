@@ -12,4 +12,8 @@ extern const double lk_sensitive_factors[LK_SENSITIVE_WAYS];     /* 0.9, 1.1 */
 /* The step of a completed job with rate `cost` times factor `way`, predicted as lk_step_ask does; NAN where it fails. */
 double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way);
 
+/* The same for all rates, for pictures: seconds[cost * LK_SENSITIVE_WAYS + way], where the step itself takes `step_s`. A long
+ * pipeline grows evenly with its micro-batches, so it is simulated with a few and with twice as many, which tells the rest. */
+lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, double step_s, double *seconds, lk_error *err);
+
 #endif

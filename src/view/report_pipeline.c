@@ -4,13 +4,14 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 
 /* Spans that a page shows, of all stages, and the least that each keeps. Of longer pipelines each stage keeps its first and
  * its last ones; what lies between is one span that says how many passes it stands for. */
-enum { MOST_SPANS = 12000, LEAST_SPANS = 40, TICKS = 1000000, TEXT = 64 };
+enum { MOST_SPANS = 40000, LEAST_SPANS = 40, TICKS = 1000000, TEXT = 64 };
 
 /* ---- the pipeline ---- */
 
@@ -27,23 +28,49 @@ static bool in_lane(const lane *l, size_t i) { return (l->at[i].kind == LK_SPAN_
 
 static long long tick(const lane *l, double seconds) { return llround(seconds / l->tick_s); }
 
-typedef double span_number(const lane *l, const lk_detail_span *span);
-static double start_of(const lane *l, const lk_detail_span *s) { return (double)tick(l, s->start_s); }
-static double length_of(const lane *l, const lk_detail_span *s) { return (double)(tick(l, s->end_s) - tick(l, s->start_s)); }
-static double microbatch_of(const lane *l, const lk_detail_span *s) { return (void)l, s->microbatch; }
-static double chunk_of(const lane *l, const lk_detail_span *s) { return (void)l, s->chunk; }
-static double kind_of(const lane *l, const lk_detail_span *s) { return (void)l, s->kind; }
+/* A number of a span that is shown; `before` is the one shown before it, or NULL. */
+typedef long long span_number(const lane *l, const lk_detail_span *span, const lk_detail_span *before);
+
+static long long gap_of(const lane *l, const lk_detail_span *s, const lk_detail_span *before) {
+	return tick(l, s->start_s) - (before ? tick(l, before->end_s) : 0);
+}
+static long long length_of(const lane *l, const lk_detail_span *s, const lk_detail_span *before) {
+	return (void)before, tick(l, s->end_s) - tick(l, s->start_s);
+}
+static long long microbatch_of(const lane *l, const lk_detail_span *s, const lk_detail_span *before) {
+	return (void)l, (void)before, s->microbatch;
+}
+static long long chunk_of(const lane *l, const lk_detail_span *s, const lk_detail_span *before) {
+	return (void)l, (void)before, s->chunk;
+}
+
+static bool kept(const lane *l, size_t seen) { return seen < l->keep || seen >= l->lane_count - l->keep; }
 
 static void put_column(lk_report *r, const char *key, const lane *l, span_number *number) {
+	const lk_detail_span *before = NULL;
 	size_t seen = 0;
 	lk_json_array(r, key);
 	for (size_t i = 0; i < l->count; i++) {
-		if (!in_lane(l, i)) continue;
-		if (seen < l->keep || seen >= l->lane_count - l->keep) lk_json_put_integer(r, NULL, (long long)number(l, &l->at[i]));
-		seen++;
+		if (!in_lane(l, i) || !kept(l, seen++)) continue;
+		lk_json_put_integer(r, NULL, number(l, &l->at[i], before));
+		before = &l->at[i];
 	}
 	lk_json_array_end(r);
 }
+
+/* A digit for each span. */
+static lk_status put_kinds(lk_report *r, const lane *l, lk_error *err) {
+	char *digits = malloc(l->lane_count + 1);
+	size_t seen = 0, used = 0;
+	if (!digits) return lk_oom(err);
+	for (size_t i = 0; i < l->count; i++)
+		if (in_lane(l, i) && kept(l, seen++)) digits[used++] = (char)('0' + l->at[i].kind);
+	digits[used] = '\0';
+	lk_json_put_text(r, "kinds", digits);
+	free(digits);
+	return LK_OK;
+}
+_Static_assert(LK_SPANS <= 10, "a digit for each kind");
 
 /* What was left out in the middle of a lane: from where to where, how many passes, how much of it is work. */
 static void put_middle(lk_report *r, const lane *l) {
@@ -52,7 +79,7 @@ static void put_middle(lk_report *r, const lane *l) {
 	if (l->lane_count <= 2 * l->keep) return;
 	for (size_t i = 0; i < l->count; i++) {
 		if (!in_lane(l, i)) continue;
-		if (seen >= l->keep && seen < l->lane_count - l->keep) {
+		if (!kept(l, seen)) {
 			if (seen == l->keep) from = l->at[i].start_s;
 			to = l->at[i].end_s, busy += l->at[i].end_s - l->at[i].start_s;
 		}
@@ -66,37 +93,40 @@ static void put_middle(lk_report *r, const lane *l) {
 	lk_json_object_end(r);
 }
 
-static void put_lane(lk_report *r, const char *name, const lane *l, bool chunks) {
-	if (!l->lane_count) return;
+static lk_status put_lane(lk_report *r, const char *name, const lane *l, bool chunks, lk_error *err) {
+	if (!l->lane_count) return LK_OK;
 	lk_json_object(r, NULL);
 	lk_json_put_text(r, "name", name);
 	if (l->traffic) lk_json_put_bool(r, "minor", true);
-	put_column(r, "start", l, start_of);
+	LK_TRY(put_kinds(r, l, err));
+	put_column(r, "gap", l, gap_of);
 	put_column(r, "length", l, length_of);
-	put_column(r, "kinds", l, kind_of);
 	if (!l->traffic) put_column(r, "microbatch", l, microbatch_of);
 	if (!l->traffic && chunks) put_column(r, "chunk", l, chunk_of);
 	put_middle(r, l);
 	lk_json_object_end(r);
+	return LK_OK;
 }
 
-static void put_stage(lk_report *r, const lk_prediction *p, int stage, size_t begin, size_t end, size_t keep, double tick_s) {
+static lk_status put_stage(lk_report *r, const lk_prediction *p, int stage, size_t begin, size_t end, size_t keep, lk_error *err) {
 	static const char *const names[] = {"stage %d", "stage %d, data-parallel"};
 	char name[TEXT];
 	for (int traffic = 0; traffic < 2; traffic++) {
-		lane l = {p->detail->spans + begin, end - begin, 0, traffic != 0, keep, tick_s};
+		lane l = {p->detail->spans + begin, end - begin, 0, traffic != 0, keep,
+		          p->step_time_s / TICKS};
 		for (size_t i = 0; i < l.count; i++) l.lane_count += in_lane(&l, i);
 		snprintf(name, sizeof name, names[traffic], stage);
-		put_lane(r, name, &l, p->vp > 1);
+		LK_TRY(put_lane(r, name, &l, p->vp > 1, err));
 	}
+	return LK_OK;
 }
 
-static void put_gantt(lk_report *r, const lk_prediction *p) {
+static lk_status put_gantt(lk_report *r, const lk_prediction *p, lk_error *err) {
 	static const char *const kinds[LK_SPANS] = {"forward", "backward", "weight", "recompute", "optimizer", "other", "comm"};
 	const lk_prediction_detail *d = p->detail;
 	int stages = d->stage_count;
 	size_t keep = stages ? MOST_SPANS / 2 / (size_t)stages : 0, begin = 0;
-	if (!d->span_count || p->step_time_s <= 0) return;
+	if (!d->span_count || p->step_time_s <= 0) return LK_OK;
 	if (keep < LEAST_SPANS) keep = LEAST_SPANS;
 	lk_report_panel(r, "gantt", "The pipeline", "one row for each stage: passes of micro-batches on its first rank", true);
 	lk_json_put_number(r, "end", p->step_time_s);
@@ -108,11 +138,12 @@ static void put_gantt(lk_report *r, const lk_prediction *p) {
 	for (int s = 0; s < stages; s++) {
 		size_t end = begin;
 		while (end < d->span_count && d->spans[end].stage == s) end++;
-		put_stage(r, p, s, begin, end, keep, p->step_time_s / TICKS);
+		LK_TRY(put_stage(r, p, s, begin, end, keep, err));
 		begin = end;
 	}
 	lk_json_array_end(r);
 	lk_report_panel_end(r);
+	return LK_OK;
 }
 
 /* ---- stages ---- */
@@ -293,7 +324,7 @@ static lk_status put_kernels(lk_report *r, const lk_prediction *p, lk_error *err
 }
 
 lk_status lk_report_pipeline(lk_report *r, const lk_prediction *p, lk_error *err) {
-	put_gantt(r, p);
+	LK_TRY(put_gantt(r, p, err));
 	put_stages(r, p);
 	put_collectives(r, p);
 	put_roofline(r, p);

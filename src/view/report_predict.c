@@ -174,7 +174,7 @@ static lk_status put_fixes(lk_report *r, const lk_prediction *p, lk_error *err) 
 static void put_tornado(lk_report *r, const lk_prediction *p) {
 	const lk_prediction_detail *d = p->detail;
 	if (!d || !d->sensitivity_count) return;
-	lk_report_panel(r, "tornado", "What a rate 10 % lower or higher makes of the step", "each predicted anew", false);
+	lk_report_panel(r, "tornado", "Rates 10 % lower or higher", "what they make of the step, each predicted anew", false);
 	lk_json_put_number(r, "base", p->step_time_s);
 	lk_json_array(r, "rows");
 	for (int i = 0; i + 1 < d->sensitivity_count; i += 2) {

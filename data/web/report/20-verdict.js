@@ -10,7 +10,7 @@
 			const list = ls.el("dl", "ls-figures");
 			for (const f of panel.figures) {
 				const one = ls.el("div", "", ls.el("dt", "", f.label), ls.el("dd", "ls-value", f.value));
-				if (f.range) one.append(ls.el("dd", "ls-range", f.range));
+				if (f.range) one.append(ls.el("dd", "ls-figure-range", f.range));
 				if (f.note) one.append(ls.el("dd", "ls-note", f.note));
 				list.append(one);
 			}

@@ -16,8 +16,20 @@
 		return found;
 	}
 
+	/* Starts from the gaps before spans; kinds from a text of digits. */
+	function unpack(lane) {
+		if (lane.start) return;
+		let at = 0;
+		lane.kinds = Array.from(lane.kinds, Number);
+		lane.start = lane.gap.map(function (gap, i) {
+			at += gap + lane.length[i];
+			return at - lane.length[i];
+		});
+	}
+
 	function Gantt(panel, box, frame) {
 		const self = this;
+		panel.lanes.forEach(unpack);
 		this.panel = panel;
 		this.ticks = panel.ticks;
 		this.from = 0;
@@ -25,7 +37,7 @@
 		this.thin = new Set();
 		this.minor = !panel.lanes.some((l) => l.minor) || panel.lanes.length <= 8;
 		this.hatch = "ls-hatch-" + (++hatches);
-		this.room = ls.el("div", "ls-drawing ls-gantt");
+		this.room = ls.el("div", "ls-drawing ls-rows");
 		box.append(ls.legend(panel.kinds.filter((k, i) => panel.lanes.some((l) => l.kinds.includes(i)))), this.room);
 		this.again = ls.fit(this.room, (width) => self.draw(width));
 		this.buttons(frame);

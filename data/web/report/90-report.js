@@ -5,7 +5,7 @@
 
 	function panelOf(panel, report) {
 		const frame = {tools: ls.el("div", "ls-tools"), report: report};
-		const body = ls.el("div", "ls-body"), section = ls.el("section", "ls-panel ls-" + ls.key(panel.kind) + (panel.wide ? " ls-wide" : ""));
+		const body = ls.el("div", "ls-body"), section = ls.el("section", "ls-panel ls-panel-" + ls.key(panel.kind) + (panel.wide ? " ls-wide" : ""));
 		if (panel.kind !== "verdict") section.append(ls.el("header", "", ls.el("h3", "", panel.title), frame.tools));
 		if (panel.note) section.append(ls.el("p", "ls-note", panel.note));
 		section.append(body);
