@@ -47,7 +47,7 @@ typedef struct lk_explain_request {
 	int threads;               /* to read files with; 0: one per core */
 	/* output, for the program's own use */
 	int format, table;
-	const char *trace, *path;
+	const char *trace, *path, *html;
 } lk_explain_request;
 
 /* The time of one rank's device, over all steps looked at. */

@@ -59,6 +59,7 @@ typedef struct lk_plan_request {
 	int emit;               /* lk_plan_emit + 1; 0 none */
 	int format;             /* lk_output */
 	const char *output;
+	const char *html;
 	const char *resume;     /* file of finished parts */
 	bool verbose;
 } lk_plan_request;

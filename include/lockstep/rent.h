@@ -56,6 +56,7 @@ typedef struct lk_rent_request {
 	/* output, for the program's own use */
 	int format;
 	const char *path;
+	const char *html;
 	bool verbose;
 	void (*progress)(void *context, int done, int all);
 	void *progress_context;

@@ -34,6 +34,13 @@ typedef enum lk_report_form {
 /* The pipeline, kernels and sensitivities are in it where the prediction was asked with `detail`. */
 lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form, const char *path, FILE *out, lk_error *err);
 
+lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form form, const char *path, FILE *out, lk_error *err);
+lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const char *path, FILE *out, lk_error *err);
+lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *path, FILE *out, lk_error *err);
+lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, const char *path, FILE *out, lk_error *err);
+lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *path, FILE *out, lk_error *err);
+lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path, FILE *out, lk_error *err);
+
 /* The parts of a page, for programs that show reports themselves: the style sheet and the script. With both in a page,
  * `lockstepReport(element, document)` shows a document in an element. */
 lk_status lk_report_style(FILE *out, lk_error *err);

@@ -45,6 +45,7 @@ typedef struct lk_shard_request {
 	/* output, for the program's own use */
 	int format, table;
 	const char *output;
+	const char *html;
 	bool verbose;
 } lk_shard_request;
 

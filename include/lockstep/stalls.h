@@ -73,7 +73,7 @@ typedef struct lk_stalls_request {
 	void *context;
 	/* output, for the program's own use */
 	int format, table;
-	const char *path, *timeline, *folded;
+	const char *path, *timeline, *folded, *html;
 } lk_stalls_request;
 
 typedef enum lk_stalls_basis { LK_STALLS_MEASURED, LK_STALLS_ESTIMATED, LK_STALLS_UNKNOWN } lk_stalls_basis;

@@ -41,6 +41,7 @@ typedef struct lk_whatif_request {
 	/* output, for the program's own use */
 	int format;
 	const char *path;
+	const char *html;            /* file to write: lk_report_whatif */
 	bool verbose;
 } lk_whatif_request;
 

@@ -27,6 +27,7 @@ static const lk_option options[] = {
 	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
 	{"trace", 0, LK_OPTION_TEXT, AT(trace), false, 0, 0, NULL, "FILE", NULL,
 	 "all ranks on one clock for a trace viewer: .json, .json.gz or .pftrace"},
+	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL, "a report with pictures: one page that needs no network"},
 	{0},
 };
 

@@ -43,6 +43,7 @@ static const lk_option options[] = {
 	{"timeline", 0, LK_OPTION_TEXT, AT(timeline), false, 0, 0, NULL, "FILE", NULL,
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace"},
 	{"folded", 0, LK_OPTION_TEXT, AT(folded), false, 0, 0, NULL, "FILE", NULL, "the same as folded stacks, for flame graphs"},
+	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL, "a report with pictures: one page that needs no network"},
 	{0},
 };
 

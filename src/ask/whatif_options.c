@@ -33,6 +33,7 @@ static const lk_option options[] = {
 	 "write the graph with all changes (.json or .json.gz)"},
 	{"trace", 0, LK_OPTION_TEXT, AT(trace), false, 0, 0, NULL, "FILE", NULL,
 	 "its timeline for Perfetto: .pftrace, .json or .json.gz"},
+	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL, "a report with pictures: one page that needs no network"},
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
 	 "text, md, csv, json, jsonl or sqlite"},
 	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},

@@ -30,6 +30,8 @@ int cli_fail(const lk_error *err);
 /* Whether a file can be put there, as far as its folder tells: one that cannot would be found behind a long run, and
  * leave the other files of the request written. */
 lk_status cli_check_place(const char *path, lk_error *err);
+/* The same of several, of which some may be NULL; no two may be one file. */
+lk_status cli_check_places(const char *const *paths, int count, lk_error *err);
 /* Whether standard output is a terminal that wants colour (https://no-color.org). */
 bool cli_colour(void);
 

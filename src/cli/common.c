@@ -40,3 +40,15 @@ lk_status cli_check_place(const char *path, lk_error *err) {
 	lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(code));
 	return code == ENOENT ? lk_hint(err, "does the folder exist?") : LK_ERR_IO;
 }
+
+lk_status cli_check_places(const char *const *paths, int count, lk_error *err) {
+	for (int i = 0; i < count; i++)
+		if (paths[i]) LK_TRY(cli_check_place(paths[i], err));
+	for (int i = 0; i < count; i++)
+		for (int k = i + 1; k < count; k++)
+			if (paths[i] && paths[k] && strcmp(paths[i], paths[k]) == 0) {
+				lk_fail(err, LK_ERR_INPUT, paths[i], "two outputs have the same name");
+				return lk_hint(err, "give each its own file");
+			}
+	return LK_OK;
+}

@@ -3,10 +3,12 @@
 
 #include "cli/cli.h"
 #include "lockstep/explain.h"
+#include "lockstep/report.h"
 
 static lk_status print(const lk_explain_request *request, const lk_explanation *answer, lk_error *err) {
 	LK_TRY(lk_explain_print(answer, request->format, request->table, cli_colour(), request->path, stdout, err));
-	return request->trace ? lk_explain_trace(answer, request->trace, err) : LK_OK;
+	if (request->trace) LK_TRY(lk_explain_trace(answer, request->trace, err));
+	return request->html ? lk_report_explain(answer, LK_REPORT_HTML, request->html, NULL, err) : LK_OK;
 }
 
 static int run(lk_args *args) {
@@ -15,8 +17,8 @@ static int run(lk_args *args) {
 	lk_error err = {0};
 	lk_explain_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (request.path && cli_check_place(request.path, &err) != LK_OK) return cli_fail(&err);
-	if (request.trace && cli_check_place(request.trace, &err) != LK_OK) return cli_fail(&err);
+	const char *const places[] = {request.path, request.trace, request.html};
+	if (cli_check_places(places, 3, &err) != LK_OK) return cli_fail(&err);
 	request.traces = args->operands;
 	request.trace_count = args->operand_count;
 	if (lk_explain(&request, &answer, &err) != LK_OK) return cli_fail(&err);

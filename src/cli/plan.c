@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "lockstep/plan.h"
+#include "lockstep/report.h"
 #include "lockstep/view.h"
 
 enum { BAR = 30 };
@@ -66,6 +67,7 @@ static void show_speed(const lk_plan *plan) {
 
 static int answer(const lk_plan *plan, const lk_plan_request *r) {
 	lk_error err = {0};
+	if (r->html && lk_report_plan(plan, LK_REPORT_HTML, r->html, NULL, &err) != LK_OK) return cli_fail(&err);
 	if (r->emit > 0) return emit(plan, r);
 	if (lk_plan_print(plan, r->format, r->verbose, cli_colour(), r->output, stdout, &err) != LK_OK)
 		return cli_fail(&err);
@@ -82,7 +84,7 @@ static lk_status check_outputs(const lk_plan_request *r, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	return r->output ? cli_check_place(r->output, err) : LK_OK;
+	return cli_check_places((const char *const[]){r->output, r->html}, 2, err);
 }
 
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {

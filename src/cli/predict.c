@@ -91,17 +91,7 @@ static lk_status check_outputs(const lk_predict_request *r, size_t count, bool t
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");
 	}
-	const char *files[] = {r->output, r->trace, r->graph, r->html};
-	enum { FILES = sizeof files / sizeof *files };
-	for (int i = 0; i < FILES; i++)
-		if (files[i]) LK_TRY(cli_check_place(files[i], err));
-	for (int i = 0; i < FILES; i++)
-		for (int k = i + 1; k < FILES; k++)
-			if (files[i] && files[k] && strcmp(files[i], files[k]) == 0) {
-				lk_fail(err, LK_ERR_INPUT, files[i], "two outputs have the same name");
-				return lk_hint(err, "give each its own file");
-			}
-	return LK_OK;
+	return cli_check_places((const char *const[]){r->output, r->trace, r->graph, r->html}, 4, err);
 }
 
 /* ---- asking together ---- */

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "lockstep/rent.h"
+#include "lockstep/report.h"
 
 /* A search that takes over half a second shows on a terminal how far it is. */
 typedef struct watch {
@@ -30,12 +31,13 @@ static int run_rent(lk_args *args) {
 	clock_gettime(CLOCK_MONOTONIC, &w.start);
 	lk_rent_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (request.path && cli_check_place(request.path, &err) != LK_OK) return cli_fail(&err);
+	if (cli_check_places((const char *const[]){request.path, request.html}, 2, &err) != LK_OK) return cli_fail(&err);
 	request.progress = show, request.progress_context = &w;
 	lk_status status = lk_rent_find(&request, &rent, &err);
 	if (w.shown) fputs("\r\x1b[K", stderr);
 	if (status != LK_OK) return cli_fail(&err);
 	status = lk_rent_print(rent, request.format, request.verbose, cli_colour(), request.path, stdout, &err);
+	if (status == LK_OK && request.html) status = lk_report_rent(rent, LK_REPORT_HTML, request.html, NULL, &err);
 	int code = rent->cheapest < 0 ? CLI_NO : CLI_OK;
 	lk_rent_free(rent);
 	return status == LK_OK ? code : cli_fail(&err);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "lockstep/report.h"
 #include "lockstep/shard.h"
 
 static int run(lk_args *args) {
@@ -10,12 +11,12 @@ static int run(lk_args *args) {
 	lk_error err = {0};
 	lk_shard_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	const char *const places[] = {request.output, request.plan, request.graph};
-	for (int i = 0; i < 3; i++)
-		if (places[i] && cli_check_place(places[i], &err) != LK_OK) return cli_fail(&err);
+	const char *const places[] = {request.output, request.plan, request.graph, request.html};
+	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
 	request.tables = args->operands[0];
 	lk_status status = lk_shard(&request, &answer, &err);
 	if (status == LK_OK && answer->fits && request.plan) status = lk_shard_write_plan(answer, request.plan, &err);
+	if (status == LK_OK && request.html) status = lk_report_shard(answer, LK_REPORT_HTML, request.html, NULL, &err);
 	if (status == LK_OK)
 		status = lk_shard_print(answer, request.table, request.format, cli_colour(), request.output, stdout, &err);
 	int result = status != LK_OK ? cli_fail(&err) : answer->fits ? CLI_OK : CLI_NO;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "lockstep/report.h"
 #include "lockstep/stalls.h"
 
 static void say(const char *line, void *context) {
@@ -26,17 +27,11 @@ static bool confirm(const lk_stalls_plan *plan, void *context) {
 	return false;
 }
 
-static lk_status check_places(const lk_stalls_request *r, lk_error *err) {
-	const char *const paths[] = {r->path, r->timeline, r->folded};
-	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-		if (paths[i]) LK_TRY(cli_check_place(paths[i], err));
-	return LK_OK;
-}
-
 static lk_status write_answer(const lk_stalls_request *r, const lk_stalls_answer *answer, lk_error *err) {
 	LK_TRY(lk_stalls_print(answer, r->format, r->table, cli_colour(), r->path, stdout, err));
 	if (r->timeline) LK_TRY(lk_stalls_timeline(answer, r->timeline, err));
-	return r->folded ? lk_stalls_folded(answer, r->folded, err) : LK_OK;
+	if (r->folded) LK_TRY(lk_stalls_folded(answer, r->folded, err));
+	return r->html ? lk_report_stalls(answer, LK_REPORT_HTML, r->html, NULL, err) : LK_OK;
 }
 
 static int run(lk_args *args) {
@@ -45,7 +40,8 @@ static int run(lk_args *args) {
 	lk_error err = {0};
 	lk_stalls_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (check_places(&request, &err) != LK_OK) return cli_fail(&err);
+	const char *const places[] = {request.path, request.timeline, request.folded, request.html};
+	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
 	request.command = args->rest, request.words = args->rest_count;
 	request.confirm = confirm, request.say = request.recording ? NULL : say, request.context = &request;
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);

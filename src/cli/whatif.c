@@ -2,14 +2,8 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "lockstep/report.h"
 #include "lockstep/whatif.h"
-
-static lk_status check_places(const lk_whatif_request *r, lk_error *err) {
-	const char *const places[] = {r->path, r->graph, r->trace};
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-		if (places[i]) LK_TRY(cli_check_place(places[i], err));
-	return LK_OK;
-}
 
 /* Exit status: a change that cannot be made is an answer beside others; where none can, it is an error. */
 static int refused(const lk_whatif *answer) {
@@ -26,13 +20,16 @@ static int run(lk_args *args) {
 	lk_error err = {0};
 	lk_whatif_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (check_places(&request, &err) != LK_OK) return cli_fail(&err);
+	const char *const places[] = {request.path, request.graph, request.trace, request.html};
+	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
 	request.paths = args->operands, request.path_count = args->operand_count;
 	if (lk_whatif_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	int result = refused(answer);
 	lk_status status = result == CLI_OK ? lk_whatif_write_files(answer, &request, &err) : LK_OK;
 	if (status == LK_OK && result == CLI_OK)
 		status = lk_whatif_print(answer, request.format, request.verbose, cli_colour(), request.path, stdout, &err);
+	if (status == LK_OK && result == CLI_OK && request.html)
+		status = lk_report_whatif(answer, LK_REPORT_HTML, request.html, NULL, &err);
 	lk_whatif_free(answer);
 	return status == LK_OK ? result : cli_fail(&err);
 }

@@ -71,6 +71,7 @@ static const lk_option options[] = {
 	{"emit", 0, LK_OPTION_CHOICE, AT(emit), false, 0, 0, emits, "NAME", "Output", "print the best layout as a launch line of megatron, nemo, deepspeed or torchtitan"},
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "text, md, csv, json, jsonl or sqlite"},
 	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
+	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL, "a report with pictures: one page that needs no network"},
 	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL, "also the command that predicts each layout, and how fast the search was"},
 	{0},
 };

@@ -90,6 +90,7 @@ static const lk_option rent_options[] = {
 	{"top", 0, LK_OPTION_INT, AT(top), false, 0, 1000, NULL, "N", "Output", "machines shown beside those of the front; 8 if not said"},
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "how it is written"},
 	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
+	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL, "a report with pictures: one page that needs no network"},
 	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL, "also layouts, and the command that predicts each"},
 	{0},
 };

@@ -33,6 +33,7 @@ static const lk_option options[] = {
 	{"table", 0, LK_OPTION_CHOICE, AT(table), false, 0, 0, lk_shard_table_names, "WHICH", NULL, "plan (all), ranks, pieces or sharders"},
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "text, md, csv, json, jsonl or sqlite"},
 	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
+	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL, "a report with pictures: one page that needs no network"},
 	{0},
 };
 

@@ -7,6 +7,7 @@
 #include "lockstep/catalogue.h"
 #include "lockstep/plan.h"
 #include "view/output.h"
+#include "view/tables.h"
 
 /* ---- text ---- */
 
@@ -289,7 +290,7 @@ static void put_row(lk_table *t, const lk_plan_choice *c, int rank) {
 	lk_table_text(t, c->why_not);
 }
 
-static lk_table *rows_table(const lk_plan *plan) {
+lk_table *lk_plan_table(const lk_plan *plan) {
 	lk_table *t = lk_table_new("plans", row_columns, sizeof row_columns / sizeof *row_columns);
 	for (int i = 0; t && i < plan->count; i++)
 		for (int k = 0; k < plan->counts[i].choice_count; k++) put_row(t, &plan->counts[i].choices[k], k + 1);
@@ -303,5 +304,5 @@ lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colo
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &t, err);
 	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL) return lk_write_through(&w, write_json, &t, err);
-	return lk_write_table(&w, rows_table(plan), err);
+	return lk_write_table(&w, lk_plan_table(plan), err);
 }

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "plan/rent_parts.h"
 #include "view/output.h"
+#include "view/tables.h"
 
 static void put_dollars(lk_table *t, double dollars) {
 	char text[40], number[32];
@@ -149,7 +150,7 @@ static const lk_column choice_columns[] = {
 };
 enum { CHOICE_COLUMNS = sizeof choice_columns / sizeof *choice_columns };
 
-static const char *mark_of(const lk_rent *rent, int i) {
+const char *lk_rent_mark(const lk_rent *rent, int i) {
 	if (i == rent->cheapest) return i == rent->fastest ? "cheapest, fastest" : "cheapest";
 	if (i == rent->fastest) return "fastest";
 	for (int k = 0; k < rent->tie_count; k++)
@@ -176,7 +177,7 @@ static void put_choice(lk_table *t, const lk_rent *rent, int i) {
 	const lk_rent_choice *c = &rent->choices[i];
 	char text[40];
 	lk_table_row(t);
-	lk_table_text(t, mark_of(rent, i));
+	lk_table_text(t, lk_rent_mark(rent, i));
 	lk_table_number(t, c->machines, NULL);
 	lk_table_text(t, c->provider);
 	lk_table_text(t, c->instance);
@@ -200,7 +201,7 @@ static void put_choice(lk_table *t, const lk_rent *rent, int i) {
 	lk_table_text(t, c->reproduce);
 }
 
-static lk_table *choice_table(const lk_rent *rent, bool verbose) {
+lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
 	lk_column columns[CHOICE_COLUMNS];
 	memcpy(columns, choice_columns, sizeof columns);
 	for (int i = 0; verbose && i < CHOICE_COLUMNS; i++)
@@ -248,7 +249,7 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	if (rent->deadline_h > 0) fprintf(out, ", in %g h", rent->deadline_h);
 	if (rent->budget > 0) fprintf(out, ", for $%.0f", rent->budget);
 	fprintf(out, "; %d choices fit\n\n", rent->considered);
-	lk_table *t = choice_table(rent, x->verbose);
+	lk_table *t = lk_rent_table(rent, x->verbose);
 	lk_status status = t ? lk_table_write(t, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(t);
 	LK_TRY(status);
@@ -335,5 +336,5 @@ lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colo
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &x, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &x, err);
-	return lk_write_table(&w, choice_table(rent, verbose), err);
+	return lk_write_table(&w, lk_rent_table(rent, verbose), err);
 }

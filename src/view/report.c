@@ -131,6 +131,54 @@ void lk_report_fall(lk_report *r, const char *key, const char *label, double sec
 	lk_json_object_end(r);
 }
 
+void lk_report_row(lk_report *r, const char *name, const char *mark, const double *values, int count) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "name", name);
+	if (mark) lk_json_put_text(r, "mark", mark);
+	lk_json_array(r, "values");
+	for (int i = 0; i < count; i++) lk_json_put_number(r, NULL, values[i]);
+	lk_json_array_end(r);
+	lk_json_object_end(r);
+}
+
+void lk_report_axis(lk_report *r, const char *key, const char *label, const char *unit, bool log) {
+	lk_json_object(r, key);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_text(r, "unit", unit);
+	if (log) lk_json_put_bool(r, "log", true);
+	lk_json_object_end(r);
+}
+
+void lk_report_series(lk_report *r, const char *name, const char *key, bool line) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "name", name);
+	lk_json_put_text(r, "key", key);
+	lk_json_put_text(r, "style", line ? "line" : "points");
+	lk_json_array(r, "points");
+}
+
+void lk_report_point(lk_report *r, double x, double y, const char *text, const char *command) {
+	lk_json_array(r, NULL);
+	lk_json_put_number(r, NULL, x);
+	lk_json_put_number(r, NULL, y);
+	if (text || command) lk_json_put_text(r, NULL, text ? text : "");
+	if (command) lk_json_put_text(r, NULL, command);
+	lk_json_array_end(r);
+}
+
+void lk_report_series_end(lk_report *r) {
+	lk_json_array_end(r);
+	lk_json_object_end(r);
+}
+
+void lk_report_swing(lk_report *r, const char *label, double low, double high) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_number(r, "low", low);
+	lk_json_put_number(r, "high", high);
+	lk_json_object_end(r);
+}
+
 /* ---- tables ---- */
 
 /* A text, a number, or a number with what people are shown of it. */

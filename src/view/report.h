@@ -49,6 +49,19 @@ void lk_report_text(lk_report *r, const char *text);
 /* A step of a panel "waterfall". `total`: a bar from zero. */
 void lk_report_fall(lk_report *r, const char *key, const char *label, double seconds, const char *note, bool total);
 
+/* A row of a panel "bars": stacked values, one for each of its parts; `mark` (may be NULL) stands out beside them. */
+void lk_report_row(lk_report *r, const char *name, const char *mark, const double *values, int count);
+
+/* A panel "scatter": its axes ("x", "y"), then the array "series"; a series is ended by lk_report_series_end. Of a point,
+ * `text` and `command` may be NULL; a click on the point shows the command. */
+void lk_report_axis(lk_report *r, const char *key, const char *label, const char *unit, bool log);
+void lk_report_series(lk_report *r, const char *name, const char *key, bool line);
+void lk_report_point(lk_report *r, double x, double y, const char *text, const char *command);
+void lk_report_series_end(lk_report *r);
+
+/* A row of a panel "tornado": the value with a rate lower, and higher; NAN unknown. */
+void lk_report_swing(lk_report *r, const char *label, double low, double high);
+
 /* A table as a panel; frees it. Only the first `most` rows (0: all), which is said; a table without rows is no panel.
  * NULL (memory is out) is an error. */
 lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err);

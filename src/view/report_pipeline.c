@@ -168,13 +168,11 @@ static void put_stages(lk_report *r, const lk_prediction *p) {
 	lk_json_array(r, "rows");
 	for (int s = 0; s < d->stage_count; s++) {
 		snprintf(name, sizeof name, "stage %d", d->stages[s].stage);
-		lk_json_object(r, NULL);
-		lk_json_put_text(r, "name", name);
-		lk_json_array(r, "values");
+		double values[sizeof d->stages->exposed_s / sizeof(double)];
+		int count = 0;
 		for (int k = 0; k < d->part_count; k++)
-			if (part_used(d, k)) lk_json_put_number(r, NULL, d->stages[s].exposed_s[k]);
-		lk_json_array_end(r);
-		lk_json_object_end(r);
+			if (part_used(d, k)) values[count++] = d->stages[s].exposed_s[k];
+		lk_report_row(r, name, NULL, values, count);
 	}
 	lk_json_array_end(r);
 	lk_report_panel_end(r);
@@ -182,48 +180,18 @@ static void put_stages(lk_report *r, const lk_prediction *p) {
 
 /* ---- collectives ---- */
 
-static void put_axis(lk_report *r, const char *key, const char *label, const char *unit) {
-	lk_json_object(r, key);
-	lk_json_put_text(r, "label", label);
-	lk_json_put_text(r, "unit", unit);
-	lk_json_put_bool(r, "log", true);
-	lk_json_object_end(r);
-}
-
-static void begin_series(lk_report *r, const char *name, const char *key, bool line) {
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "name", name);
-	lk_json_put_text(r, "key", key);
-	lk_json_put_text(r, "style", line ? "line" : "points");
-	lk_json_array(r, "points");
-}
-
-static void end_series(lk_report *r) {
-	lk_json_array_end(r);
-	lk_json_object_end(r);
-}
-
-/* [x, y] of a line, [x, y, text] of points. */
-static void put_point(lk_report *r, double x, double y, const char *text) {
-	lk_json_array(r, NULL);
-	lk_json_put_number(r, NULL, x);
-	lk_json_put_number(r, NULL, y);
-	if (text) lk_json_put_text(r, NULL, text);
-	lk_json_array_end(r);
-}
-
 static void put_messages_of(lk_report *r, const lk_prediction_detail *d, const char *group) {
 	char name[TEXT], text[256], bytes[TEXT], time[TEXT];
 	snprintf(name, sizeof name, "%s messages of this job", group);
-	begin_series(r, name, group, false);
+	lk_report_series(r, name, group, false);
 	for (int i = 0; i < d->message_count; i++) {
 		const lk_detail_message *m = &d->messages[i];
 		if (strcmp(m->group, group) != 0 || m->busbw <= 0) continue;
 		snprintf(text, sizeof text, "%.60s: %s among %d ranks, %s in %s, %.3g times a step", m->name, m->kind, m->ranks,
 		         lk_format_bytes(m->bytes, bytes, sizeof bytes), lk_format_seconds(m->seconds, time, sizeof time), m->count);
-		put_point(r, m->bytes, m->busbw, text);
+		lk_report_point(r, m->bytes, m->busbw, text, NULL);
 	}
-	end_series(r);
+	lk_report_series_end(r);
 }
 
 static bool group_before(const lk_prediction_detail *d, int i) {
@@ -239,16 +207,16 @@ static void put_collectives(lk_report *r, const lk_prediction *p) {
 	lk_report_panel(r, "scatter", "Collectives: bus bandwidth over size",
 	                "lines: the model for each group of this job; points: what the job sends", false);
 	lk_json_put_text(r, "role", "collectives");
-	put_axis(r, "x", "size of the message", "B");
-	put_axis(r, "y", "bus bandwidth, as nccl-tests define it", "B/s");
+	lk_report_axis(r, "x", "size of the message", "B", true);
+	lk_report_axis(r, "y", "bus bandwidth, as nccl-tests define it", "B/s", true);
 	lk_json_array(r, "series");
 	for (int i = 0; i < d->curve_count; i++) {
 		const lk_detail_curve *c = &d->curves[i];
 		snprintf(name, sizeof name, "%s, %s of %d", c->kind, c->group, c->ranks);
-		begin_series(r, name, c->group, true);
+		lk_report_series(r, name, c->group, true);
 		for (int k = 0; k < c->count; k++)
-			if (c->busbw[k] > 0) put_point(r, c->bytes[k], c->busbw[k], NULL);
-		end_series(r);
+			if (c->busbw[k] > 0) lk_report_point(r, c->bytes[k], c->busbw[k], NULL, NULL);
+		lk_report_series_end(r);
 	}
 	for (int i = 0; i < d->message_count; i++)
 		if (!group_before(d, i)) put_messages_of(r, d, d->messages[i].group);
@@ -260,11 +228,11 @@ static void put_collectives(lk_report *r, const lk_prediction *p) {
 
 static void put_roof(lk_report *r, const lk_prediction_detail *d, double low, double high) {
 	double ridge = d->peak_flops / d->memory_rate;
-	begin_series(r, "roof: memory bandwidth, then dense peak", "roof", true);
-	if (low < ridge) put_point(r, low, low * d->memory_rate, NULL);
-	put_point(r, fmax(ridge, low), d->peak_flops, NULL);
-	if (high > ridge) put_point(r, high, d->peak_flops, NULL);
-	end_series(r);
+	lk_report_series(r, "roof: memory bandwidth, then dense peak", "roof", true);
+	if (low < ridge) lk_report_point(r, low, low * d->memory_rate, NULL, NULL);
+	lk_report_point(r, fmax(ridge, low), d->peak_flops, NULL, NULL);
+	if (high > ridge) lk_report_point(r, high, d->peak_flops, NULL, NULL);
+	lk_report_series_end(r);
 }
 
 static bool on_roofline(const lk_detail_kernel *k) { return k->flops > 0 && k->bytes > 0 && k->each_s > 0; }
@@ -281,20 +249,20 @@ static void put_roofline(lk_report *r, const lk_prediction *p) {
 	if (high <= 0 || d->peak_flops <= 0 || d->memory_rate <= 0) return;
 	lk_report_panel(r, "scatter", "Kernels under their roof", "the costliest products and attention kernels of the step, alone on the device", false);
 	lk_json_put_text(r, "role", "roofline");
-	put_axis(r, "x", "arithmetic intensity", "FLOP/B");
-	put_axis(r, "y", "rate", "FLOP/s");
+	lk_report_axis(r, "x", "arithmetic intensity", "FLOP/B", true);
+	lk_report_axis(r, "y", "rate", "FLOP/s", true);
 	lk_json_array(r, "series");
 	put_roof(r, d, low / 4, high * 2);
-	begin_series(r, "kernels", "gemm", false);
+	lk_report_series(r, "kernels", "gemm", false);
 	for (int i = 0; i < d->kernel_count; i++) {
 		const lk_detail_kernel *k = &d->kernels[i];
 		if (!on_roofline(k)) continue;
 		snprintf(text, sizeof text, "%.60s: %s each, %.4g times a step, %s together, %.0f %% of the peak", k->name,
 		         lk_format_seconds(k->each_s, time, sizeof time), k->count, lk_format_seconds(k->seconds, all, sizeof all),
 		         100 * k->flops / k->each_s / d->peak_flops);
-		put_point(r, k->flops / k->bytes, k->flops / k->each_s, text);
+		lk_report_point(r, k->flops / k->bytes, k->flops / k->each_s, text, NULL);
 	}
-	end_series(r);
+	lk_report_series_end(r);
 	lk_json_array_end(r);
 	lk_report_panel_end(r);
 }

@@ -177,13 +177,8 @@ static void put_tornado(lk_report *r, const lk_prediction *p) {
 	lk_report_panel(r, "tornado", "Rates 10 % lower or higher", "what they make of the step, each predicted anew", false);
 	lk_json_put_number(r, "base", p->step_time_s);
 	lk_json_array(r, "rows");
-	for (int i = 0; i + 1 < d->sensitivity_count; i += 2) {
-		lk_json_object(r, NULL);
-		lk_json_put_text(r, "label", d->sensitivity[i].cost);
-		for (int k = 0; k < 2; k++) /* 0.9, then 1.1 */
-			lk_json_put_number(r, d->sensitivity[i + k].factor < 1 ? "low" : "high", d->sensitivity[i + k].step_time_s);
-		lk_json_object_end(r);
-	}
+	for (int i = 0; i + 1 < d->sensitivity_count; i += 2) /* 0.9, then 1.1 */
+		lk_report_swing(r, d->sensitivity[i].cost, d->sensitivity[i].step_time_s, d->sensitivity[i + 1].step_time_s);
 	lk_json_array_end(r);
 	lk_report_panel_end(r);
 }

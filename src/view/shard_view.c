@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "lockstep/shard.h"
 #include "view/explain_view.h"
+#include "view/tables.h"
 
 typedef struct asked {
 	const lk_shard_answer *a;
@@ -87,7 +88,7 @@ static lk_table *sharders(const lk_shard_answer *a) {
 	return t;
 }
 
-static lk_table *table_of(const lk_shard_answer *a, int which) {
+lk_table *lk_shard_table(const lk_shard_answer *a, int which) {
 	return which == LK_SHARD_RANKS ? ranks(a) : which == LK_SHARD_TRIED ? sharders(a) : pieces(a);
 }
 
@@ -206,7 +207,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_put_text(&w, "sharder", a->sharder);
 	put_numbers(&w, a);
 	for (int i = LK_SHARD_RANKS; i < LK_SHARD_TABLES; i++) {
-		lk_table *t = table_of(a, i);
+		lk_table *t = lk_shard_table(a, i);
 		if (!t) return lk_oom(err);
 		lk_json_put_table(&w, keys[i], t);
 		lk_table_free(t);
@@ -227,7 +228,7 @@ lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, b
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &a, err);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_MD) return lk_write_through(&w, write_markdown, &a, err);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
-	return lk_write_table(&w, table_of(answer, table), err);
+	return lk_write_table(&w, lk_shard_table(answer, table), err);
 }
 
 /* ---- the plan file ---- */

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "lockstep/stalls.h"
 #include "view/explain_view.h"
+#include "view/tables.h"
 
 typedef struct asked {
 	const lk_stalls_answer *x;
@@ -122,7 +123,7 @@ static lk_table *what_ifs(const lk_stalls_answer *x) {
 	return t;
 }
 
-static lk_table *table_of(const lk_stalls_answer *x, int which) {
+lk_table *lk_stalls_table(const lk_stalls_answer *x, int which) {
 	switch (which) {
 	case LK_STALLS_RUNS: return runs(x);
 	case LK_STALLS_BUCKETS: return buckets(x);
@@ -262,7 +263,7 @@ static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_err
 	const lk_stalls_answer *x = ((const asked *)what)->x;
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		fprintf(out, "## %s\n\n", lk_stalls_tables[i]);
-		LK_TRY(put_table(table_of(x, i), LK_FORMAT_MD, colour, out, err));
+		LK_TRY(put_table(lk_stalls_table(x, i), LK_FORMAT_MD, colour, out, err));
 		fputc('\n', out);
 	}
 	return LK_OK;
@@ -318,7 +319,7 @@ static lk_status put_json_tables(lk_json_writer *w, const asked *a, lk_error *er
 	static const char *const keys[LK_STALLS_TABLES] = {"", "parts", "runs", "buckets", "what_if"};
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		if (a->table != LK_STALLS_ALL && a->table != i) continue;
-		lk_table *t = table_of(a->x, i);
+		lk_table *t = lk_stalls_table(a->x, i);
 		if (!t) return lk_oom(err);
 		lk_json_put_table(w, keys[i], t);
 		lk_table_free(t);
@@ -358,9 +359,9 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_TEXT) return lk_write_through(&w, write_report, &a, err);
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_MD) return lk_write_through(&w, write_markdown, &a, err);
 	for (int i = LK_STALLS_ALL + 1; table == LK_STALLS_ALL && format == LK_FORMAT_SQLITE && i < LK_STALLS_TABLES; i++)
-		LK_TRY(lk_write_table(&w, table_of(answer, i), err));
+		LK_TRY(lk_write_table(&w, lk_stalls_table(answer, i), err));
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_SQLITE) return LK_OK;
-	return lk_write_table(&w, table_of(answer, table), err);
+	return lk_write_table(&w, lk_stalls_table(answer, table), err);
 }
 
 void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "lockstep/whatif.h"
 #include "view/output.h"
+#include "view/tables.h"
 #include "view/trace.h"
 
 enum { SIDE_BY_SIDE = 6, CELL = 64 };
@@ -138,7 +139,7 @@ static void put_row(lk_table *t, const lk_whatif_column *c, bool base) {
 	lk_table_text(t, c->refused);
 }
 
-static lk_table *table_of(const lk_whatif *w) {
+lk_table *lk_whatif_table(const lk_whatif *w) {
 	lk_table *t = lk_table_new("whatif", row_columns, sizeof row_columns / sizeof *row_columns);
 	for (int i = 0; t && i < w->column_count; i++) put_row(t, &w->columns[i], i == 0);
 	if (t) lk_table_hide_empty(t);
@@ -146,7 +147,7 @@ static lk_table *table_of(const lk_whatif *w) {
 }
 
 static lk_status write_rows(const lk_whatif *w, bool colour, FILE *out, lk_error *err) {
-	lk_table *table = table_of(w);
+	lk_table *table = lk_whatif_table(w);
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	lk_table_free(table);
@@ -264,7 +265,7 @@ lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, boo
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &(text){whatif, verbose}, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, whatif, err);
-	return lk_write_table(&w, table_of(whatif), err);
+	return lk_write_table(&w, lk_whatif_table(whatif), err);
 }
 
 lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request, lk_error *err) {
