@@ -84,15 +84,10 @@ static void put_waterfall(lk_report *r, const lk_explanation *x) {
 
 /* ---- ranks ---- */
 
-/* A rank that comes last at collectives more often than chance and keeps the others waiting, or computes slower. */
+/* Whether it is a straggler, as the stalls say. */
 static const char *mark_of(const lk_explanation *x, int rank) {
-	for (int i = 0; i < x->straggler_count; i++) {
-		const lk_explain_straggler *s = &x->stragglers[i];
-		if (s->rank != rank || x->rank_count < 2) continue;
-		double chance = 1.0 / x->rank_count, last = s->collectives ? (double)s->last / (double)s->collectives : 0;
-		bool waited_for = last > 2 * chance && (double)s->caused_ns * 1e-9 > 0.01 * x->step_s * x->step_count;
-		if (waited_for || s->compute_ratio > 1.05) return "straggler";
-	}
+	for (int i = 0; i < x->stall_count; i++)
+		if (x->stalls[i].subject == rank && strcmp(x->stalls[i].kind, "straggler") == 0) return "straggler";
 	return NULL;
 }
 

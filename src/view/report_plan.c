@@ -102,7 +102,7 @@ static int parts_of(const lk_plan_count *count, const lk_time_part *out[PARTS]) 
 static void put_times(lk_report *r, const lk_plan_count *count) {
 	const lk_time_part *parts[PARTS];
 	int used = parts_of(count, parts);
-	char title[TEXT];
+	char title[TEXT], name[LINE];
 	if (!used) return;
 	snprintf(title, sizeof title, "Where a step goes on %d GPUs", count->gpus);
 	lk_report_panel(r, "bars", title, "exposed time, mean over the stages; the fastest layout first", true);
@@ -117,7 +117,8 @@ static void put_times(lk_report *r, const lk_plan_count *count) {
 		for (int k = 0; k < used; k++)
 			for (int b = 0; b < c->breakdown_count; b++)
 				if (strcmp(c->breakdown[b].key, parts[k]->key) == 0) values[k] = c->breakdown[b].exposed_s;
-		lk_report_row(r, c->layout, NULL, values, used);
+		snprintf(name, sizeof name, "tp %d pp %d vp %d cp %d ep %d mbs %d", c->tp, c->pp, c->vp, c->cp, c->ep, c->mbs);
+		lk_report_row(r, name, NULL, values, used);
 	}
 	lk_json_array_end(r);
 	lk_report_panel_end(r);
@@ -134,21 +135,24 @@ static void put_tornado(lk_report *r, const lk_plan_count *count) {
 	lk_report_panel_end(r);
 }
 
-static void put_search(lk_report *r, const lk_plan_count *c) {
-	const struct { const char *label; uint64_t number; } numbers[] = {
-		{"layouts", c->layouts}, {"too large by their bound", c->too_large}, {"too slow by their bound", c->too_slow},
-		{"simulated", c->simulated}, {"walked, too large", c->walked},
+static lk_status put_search(lk_report *r, const lk_plan *p, lk_error *err) {
+	static const lk_column columns[] = {
+		{"gpus", "GPUs", true, false}, {"layouts", "layouts", true, false}, {"too_large", "too large by their bound", true, false},
+		{"too_slow", "too slow by their bound", true, false}, {"simulated", "simulated", true, false},
+		{"walked", "walked, too large", true, false}, {"nothing", "", false, false},
 	};
-	char title[TEXT], text[TEXT];
-	snprintf(title, sizeof title, "The search on %d GPUs", c->gpus);
-	lk_report_panel(r, "verdict", title, NULL, false);
-	lk_json_put_text(r, "state", "plain");
-	lk_json_put_text(r, "detail", c->nothing);
-	lk_report_figures(r);
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		lk_report_figure(r, numbers[i].label, lk_format_thousands((double)numbers[i].number, text, sizeof text), NULL, NULL);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	char text[TEXT];
+	lk_table *t = lk_table_new("search", columns, 7);
+	for (int i = 0; t && i < p->count; i++) {
+		const lk_plan_count *c = &p->counts[i];
+		const uint64_t numbers[] = {c->layouts, c->too_large, c->too_slow, c->simulated, c->walked};
+		lk_table_row(t);
+		lk_table_number(t, c->gpus, NULL);
+		for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+			lk_table_number(t, (double)numbers[k], lk_format_thousands((double)numbers[k], text, sizeof text));
+		lk_table_text(t, c->nothing);
+	}
+	return lk_report_table(r, "The search", "what became of the layouts", false, t, 0, err);
 }
 
 static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
@@ -160,8 +164,7 @@ static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
 	}
 	LK_TRY(lk_report_table(r, "Layouts", "the fastest of each set of degrees; why not: against the first of the same GPUs", true, lk_plan_table(p), 0, err));
 	if (best_of(p)) put_tornado(r, &p->counts[p->best]);
-	for (int i = 0; i < p->count; i++) put_search(r, &p->counts[i]);
-	return LK_OK;
+	return put_search(r, p, err);
 }
 
 static void put_assumptions(const void *answer, lk_report *r) {

@@ -61,43 +61,52 @@
 
 	const prefixes = ["", "k", "M", "G", "T", "P", "E"];
 
-	/* Three digits, no more: 1.53, 15.3, 153 */
-	ls.digits = function (x) {
-		const size = Math.abs(x);
+	/* Three digits, or as many as are asked for: 1.53, 15.3, 153 */
+	ls.digits = function (x, count) {
+		const size = Math.abs(x), most = count || 3;
 		if (size === 0) return "0";
-		if (size >= 100) return String(Math.round(x));
-		return String(Number(x.toPrecision(3)));
+		if (size >= 100 && most <= 3) return String(Math.round(x));
+		return String(Number(x.toPrecision(most)));
 	};
-	ls.seconds = function (s) {
+	ls.seconds = function (s, count) {
 		const size = Math.abs(s);
 		if (size === 0) return "0 s";
-		if (size >= 3600 * 48) return ls.digits(s / 86400) + " days";
-		if (size >= 7200) return ls.digits(s / 3600) + " h";
-		if (size >= 120) return ls.digits(s / 60) + " min";
-		if (size >= 0.9995) return ls.digits(s) + " s";
-		if (size >= 0.9995e-3) return ls.digits(s * 1e3) + " ms";
-		if (size >= 0.9995e-6) return ls.digits(s * 1e6) + " \u00b5s";
-		return ls.digits(s * 1e9) + " ns";
+		if (size >= 3600 * 48) return ls.digits(s / 86400, count) + " days";
+		if (size >= 7200) return ls.digits(s / 3600, count) + " h";
+		if (size >= 120) return ls.digits(s / 60, count) + " min";
+		if (size >= 0.9995) return ls.digits(s, count) + " s";
+		if (size >= 0.9995e-3) return ls.digits(s * 1e3, count) + " ms";
+		if (size >= 0.9995e-6) return ls.digits(s * 1e6, count) + " \u00b5s";
+		return ls.digits(s * 1e9, count) + " ns";
 	};
-	ls.bytes = function (b) {
+	ls.bytes = function (b, count) {
 		const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 		let i = 0;
 		for (; Math.abs(b) >= 1023.5 && i + 1 < units.length; i++) b /= 1024;
-		return ls.digits(b) + " " + units[i];
+		return ls.digits(b, count) + " " + units[i];
 	};
 	/* 1.5 k, 989 T */
-	ls.count = function (x, unit) {
+	ls.count = function (x, unit, count) {
 		let i = 0;
 		for (; Math.abs(x) >= 999.5 && i + 1 < prefixes.length; i++) x /= 1000;
 		const tail = prefixes[i] + (unit || "");
-		return ls.digits(x) + (tail ? " " + tail : "");
+		return ls.digits(x, count) + (tail ? " " + tail : "");
 	};
-	ls.percent = (share) => (Math.abs(share) < 0.0995 ? (share * 100).toFixed(1) : (share * 100).toFixed(1)) + " %";
-	ls.quantity = function (x, unit) {
-		if (unit === "s") return ls.seconds(x);
-		if (unit === "bytes") return ls.bytes(x);
+	ls.percent = (share) => (share * 100).toFixed(1) + " %";
+	ls.quantity = function (x, unit, count) {
+		if (unit === "s") return ls.seconds(x, count);
+		if (unit === "bytes") return ls.bytes(x, count);
 		if (unit === "%") return ls.percent(x);
-		return ls.count(x, unit);
+		return ls.count(x, unit, count);
+	};
+	/* Texts of an axis: format(value, digits) with the fewest digits that tell them apart. */
+	ls.labels = function (values, format) {
+		let texts = [];
+		for (let count = 3; count < 9; count++) {
+			texts = values.map((v) => format(v, count));
+			if (new Set(texts).size === texts.length) break;
+		}
+		return texts;
 	};
 
 	/* ---- what the pointer is at ---- */

@@ -33,13 +33,16 @@
 			rows.map((row) => columns.map((c, i) => field(row[i])).join(",") + "\n").join("");
 	};
 
+	/* Long texts wrap, short ones do not. */
+	const cellOf = (column, text) => ls.el("td", column.right ? "ls-right" : text.length > 28 ? "ls-long" : "", text);
+
 	function body(table, state) {
 		const rows = state.rows.slice();
 		if (state.by >= 0) rows.sort((a, b) => state.down * compare(a[state.by], b[state.by]));
 		state.sorted = rows;
 		table.tBodies[0].replaceChildren(...rows.map(function (row) {
 			const tr = ls.el("tr");
-			state.columns.forEach((c, i) => tr.append(ls.el("td", c.right ? "ls-right" : "", shown(row[i]))));
+			state.columns.forEach((c, i) => tr.append(cellOf(c, shown(row[i]))));
 			return tr;
 		}));
 	}

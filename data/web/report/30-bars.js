@@ -19,13 +19,14 @@
 
 	/* `taken`: where another text stands already; texts keep away from it. */
 	function axis(g, x, ticks, top, bottom, format, taken) {
+		const texts = ls.labels(ticks, format);
 		let last = -Infinity;
-		for (const t of ticks) {
+		ticks.forEach(function (t, i) {
 			g.append(ls.svg("line", {class: "ls-grid", x1: x(t), x2: x(t), y1: top, y2: bottom}));
-			if (x(t) - last < 58 || (taken && x(t) > taken[0] - 30 && x(t) < taken[1] + 30)) continue;
+			if (x(t) - last < 58 || (taken && x(t) > taken[0] - 30 && x(t) < taken[1] + 30)) return;
 			last = x(t);
-			g.append(ls.svg("text", {class: "ls-axis", x: x(t), y: bottom + 16, "text-anchor": "middle"}, format(t)));
-		}
+			g.append(ls.svg("text", {class: "ls-axis", x: x(t), y: bottom + 16, "text-anchor": "middle"}, texts[i]));
+		});
 	}
 
 	function frame(width, height, name) {
@@ -100,7 +101,7 @@
 	};
 
 	ls.panels.memory = (panel, box, frame) => rowsPanel(panel, box, frame, ls.bytes);
-	ls.panels.bars = (panel, box, frame) => rowsPanel(panel, box, frame, (v) => ls.quantity(v, panel.unit));
+	ls.panels.bars = (panel, box, frame) => rowsPanel(panel, box, frame, (v, n) => ls.quantity(v, panel.unit, n));
 
 	/* ---- waterfall ---- */
 
@@ -109,7 +110,7 @@
 		const left = narrow ? 0 : labelWidth(steps.map((s) => s.label), width), right = 112, row = narrow ? 38 : ROW + GAP;
 		const bottom = steps.length * row + 4, svg = frame(width, bottom + 24, panel.title);
 		const x = (v) => left + (width - left - right) * v / most, total = steps[steps.length - 1].value;
-		axis(svg, x, ls.ticks(0, most, width / 120), 0, bottom, (v) => ls.quantity(v, unit));
+		axis(svg, x, ls.ticks(0, most, width / 120), 0, bottom, (v, n) => ls.quantity(v, unit, n));
 		steps.forEach(function (s, i) {
 			const y = i * row + (narrow ? 17 : GAP / 2 + 1), from = Math.min(s.begin, s.end), to = Math.max(s.begin, s.end);
 			svg.append(ls.svg("text", {class: "ls-label" + (s.total ? " ls-strong" : ""), x: narrow ? 0 : left - 8, y: narrow ? y - 4 : y + ROW / 2 + 4, "text-anchor": narrow ? "start" : "end"}, cut(s.label, narrow ? width : left - 10)));
@@ -142,19 +143,20 @@
 		const ends = rows.flatMap((r) => [r.low, r.high, panel.base]).filter((v) => v !== null), least = Math.min(...ends), most = Math.max(...ends);
 		const pad = (most - least) * 0.24 || panel.base * 0.01, bottom = rows.length * row + 4, svg = frame(width, bottom + 24, panel.title);
 		const x = (v) => left + (width - left - right) * (v - least + pad) / (most - least + 2 * pad);
-		axis(svg, x, ls.ticks(least - pad, most + pad, width / 130), 0, bottom, (v) => ls.quantity(v, unit));
+		axis(svg, x, ls.ticks(least - pad, most + pad, width / 130), 0, bottom, (v, n) => ls.quantity(v, unit, n));
 		const share = (v) => (v >= panel.base ? "+" : "\u2212") + ls.percent(Math.abs(v / panel.base - 1));
 		rows.forEach(function (r, i) {
 			const y = i * row + (narrow ? 18 : 6);
 			svg.append(ls.svg("text", {class: "ls-label", x: narrow ? 0 : left - 8, y: narrow ? y - 4 : y + 15, "text-anchor": narrow ? "start" : "end"}, cut(r.label, narrow ? width : left - 10)));
-			for (const end of ["low", "high"]) {
-				if (r[end] === null || r[end] === undefined) continue;
-				const from = Math.min(r[end], panel.base), to = Math.max(r[end], panel.base);
-				const rect = ls.svg("rect", {class: "ls-part ls-k-" + (r[end] > panel.base ? "worse" : "better"), x: x(from), y: y, width: Math.max(1, x(to) - x(from)), height: ROW});
+			/* Both on one side of the base: each has half of the row. */
+			const same = r.low !== null && r.high !== null && (r.low - panel.base) * (r.high - panel.base) > 0, high = same ? ROW / 2 : ROW;
+			["low", "high"].forEach(function (end, k) {
+				if (r[end] === null || r[end] === undefined) return;
+				const from = Math.min(r[end], panel.base), to = Math.max(r[end], panel.base), out = r[end] > panel.base, top = y + (same ? k * high : 0);
+				const rect = ls.svg("rect", {class: "ls-part ls-k-" + (out ? "worse" : "better"), x: x(from), y: top, width: Math.max(1, x(to) - x(from)), height: high});
 				svg.append(ls.tells(rect, () => [r.label + " 10 % " + (end === "low" ? "lower" : "higher"), ls.quantity(r[end], unit) + ", " + share(r[end])]));
-				const out = r[end] > panel.base;
-				svg.append(ls.svg("text", {class: "ls-axis", x: out ? x(to) + 5 : x(from) - 5, y: y + 15, "text-anchor": out ? "start" : "end"}, share(r[end])));
-			}
+				svg.append(ls.svg("text", {class: "ls-axis", x: out ? x(to) + 5 : x(from) - 5, y: top + high / 2 + 4, "text-anchor": out ? "start" : "end"}, share(r[end])));
+			});
 		});
 		svg.append(ls.svg("line", {class: "ls-base", x1: x(panel.base), x2: x(panel.base), y1: 0, y2: bottom}));
 		return svg;

@@ -143,11 +143,12 @@
 
 	Gantt.prototype.drawAxis = function (svg, bottom, width) {
 		const tick = this.panel.end / this.ticks;
-		for (const t of ls.ticks(this.from * tick, this.to * tick, width / 120)) {
-			const x = this.x(t / tick);
+		const ticks = ls.ticks(this.from * tick, this.to * tick, width / 120), texts = ls.labels(ticks, ls.seconds), self = this;
+		ticks.forEach(function (t, i) {
+			const x = self.x(t / tick);
 			svg.append(ls.svg("line", {class: "ls-grid", x1: x, x2: x, y1: 0, y2: bottom}));
-			if (x < this.right - 20) svg.append(ls.svg("text", {class: "ls-axis", x: x, y: bottom + 15, "text-anchor": "middle"}, ls.seconds(t)));
-		}
+			if (x < self.right - 20) svg.append(ls.svg("text", {class: "ls-axis", x: x, y: bottom + 15, "text-anchor": "middle"}, texts[i]));
+		});
 	};
 
 	Gantt.prototype.drawRow = function (svg, row) {

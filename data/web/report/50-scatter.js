@@ -30,7 +30,8 @@
 			for (let e = first - 1; e <= last; e++) for (const m of [2, 5]) if (m * Math.pow(10, e) >= low && m * Math.pow(10, e) <= high) list.push(m * Math.pow(10, e));
 		return list.sort((a, b) => a - b);
 	};
-	ls.axisText = (v, unit) => unit === "B" ? ls.bytes(v) : unit === "days" || unit === "h" || unit === "$" ? ls.digits(v) : ls.quantity(v, unit === "B/s" || unit === "FLOP/s" ? "" : unit === "FLOP/B" ? "" : unit);
+	/* Of an axis: its name has the unit, but for those that texts carry themselves. */
+	ls.axisText = (v, unit, count) => unit === "B" ? ls.bytes(v, count) : unit === "s" || unit === "%" ? ls.quantity(v, unit, count) : ls.count(v, "", count);
 	ls.axisLabel = function (axis) {
 		const unit = {"B": "", "s": "", "%": "", "": ""}[axis.unit];
 		return axis.label + (unit === undefined ? ", " + axis.unit : "");
@@ -41,14 +42,16 @@
 	}
 
 	function drawAxes(svg, panel, x, y, rx, ry, width, height) {
-		for (const t of ticksOf(panel.x, rx, Math.max(2, width / 90))) {
+		const xs = ticksOf(panel.x, rx, Math.max(2, width / 90)), ys = ticksOf(panel.y, ry, 6);
+		const xTexts = ls.labels(xs, (v, n) => ls.axisText(v, panel.x.unit, n)), yTexts = ls.labels(ys, (v, n) => ls.axisText(v, panel.y.unit, n));
+		xs.forEach(function (t, i) {
 			svg.append(ls.svg("line", {class: "ls-grid", x1: x(t), x2: x(t), y1: TOP, y2: height - BOTTOM}));
-			svg.append(ls.svg("text", {class: "ls-axis", x: x(t), y: height - BOTTOM + 15, "text-anchor": "middle"}, ls.axisText(t, panel.x.unit)));
-		}
-		for (const t of ticksOf(panel.y, ry, 6)) {
+			svg.append(ls.svg("text", {class: "ls-axis", x: x(t), y: height - BOTTOM + 15, "text-anchor": "middle"}, xTexts[i]));
+		});
+		ys.forEach(function (t, i) {
 			svg.append(ls.svg("line", {class: "ls-grid", x1: LEFT, x2: width - RIGHT, y1: y(t), y2: y(t)}));
-			svg.append(ls.svg("text", {class: "ls-axis", x: LEFT - 6, y: y(t) + 4, "text-anchor": "end"}, ls.axisText(t, panel.y.unit)));
-		}
+			svg.append(ls.svg("text", {class: "ls-axis", x: LEFT - 6, y: y(t) + 4, "text-anchor": "end"}, yTexts[i]));
+		});
 		svg.append(ls.svg("text", {class: "ls-axis ls-axis-name", x: (LEFT + width - RIGHT) / 2, y: height - 4, "text-anchor": "middle"}, ls.axisLabel(panel.x)));
 		svg.append(ls.svg("text", {class: "ls-axis ls-axis-name", x: 0, y: 0, transform: "translate(11," + (TOP + height - BOTTOM) / 2 + ") rotate(-90)", "text-anchor": "middle"}, ls.axisLabel(panel.y)));
 	}

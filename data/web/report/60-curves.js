@@ -54,7 +54,7 @@
 		return {label: ls.axisLabel(axis), labelSize: 18, labelFont: "11.5px system-ui, sans-serif", font: "11.5px system-ui, sans-serif", stroke: colour.soft, size: size,
 			grid: {stroke: colour.grid, width: 1}, ticks: {show: false}, filter: (u, splits) => splits,
 			splits: (u, i, from, to) => axis.log ? ls.logTicks(from, to, axis.unit, room()) : ls.ticks(from, to, room()),
-			values: (u, splits) => splits.map((v) => ls.axisText(v, axis.unit))};
+			values: (u, splits) => ls.labels(splits, (v, n) => ls.axisText(v, axis.unit, n))};
 	}
 
 	/* The point nearest to the pointer, within some pixels. */
