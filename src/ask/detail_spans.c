@@ -11,10 +11,10 @@ _Static_assert((int)LK_SPAN_WEIGHT == (int)LK_PHASE_WEIGHT && (int)LK_SPAN_OTHER
 
 typedef LK_VEC(lk_detail_span) span_list;
 
-/* Whether `e` continues `last`: the same pass, and nothing else between them on this rank's row. */
-static bool continues(const lk_detail_span *last, const lk_detail_span *next) {
+/* Whether `next` continues `last`: the same pass, and no wait between them that a picture would show. */
+static bool continues(const lk_detail_span *last, const lk_detail_span *next, double step_s) {
 	return last->stage == next->stage && last->kind == next->kind && last->microbatch == next->microbatch &&
-	       last->chunk == next->chunk && next->kind != LK_SPAN_COMM;
+	       last->chunk == next->chunk && next->kind != LK_SPAN_COMM && next->start_s - last->end_s < 0.002 * step_s;
 }
 
 static bool add_event(span_list *list, size_t *open, const lk_step *step, const lk_sim_event *e, double scale) {
@@ -32,7 +32,7 @@ static bool add_event(span_list *list, size_t *open, const lk_step *step, const 
 		.start_s = scale * (double)e->start_ps / LK_PS_PER_S,
 		.end_s = scale * (double)e->end_ps / LK_PS_PER_S,
 	};
-	if (*open < list->count && continues(&list->at[*open], &span)) {
+	if (*open < list->count && continues(&list->at[*open], &span, scale * step->step_s)) {
 		list->at[*open].end_s = span.end_s;
 		return true;
 	}

@@ -166,14 +166,14 @@ static lk_status put_fixes(lk_report *r, const lk_prediction *p, lk_error *err) 
 		snprintf(text, sizeof text, "%s%s %%", fix->time_ratio >= 0.9995 ? "+" : "", lk_fixed((fix->time_ratio - 1) * 100, 1, digits, sizeof digits));
 		lk_table_number(t, fix->time_ratio, text);
 	}
-	return lk_report_table(r, "Changes that would make it fit", "each was asked as a prediction of its own", false, t, 0, err);
+	return lk_report_table(r, "Changes that would make it fit", "each was asked as a prediction of its own", true, t, 0, err);
 }
 
 /* ---- sensitivity ---- */
 
 static void put_tornado(lk_report *r, const lk_prediction *p) {
 	const lk_prediction_detail *d = p->detail;
-	if (!d || !d->sensitivity_count) return;
+	if (!d || !d->sensitivity_count || isnan(d->sensitivity[0].step_time_s)) return; /* it does not fit */
 	lk_report_panel(r, "tornado", "Rates 10 % lower or higher", "what they make of the step, each predicted anew", false);
 	lk_json_put_number(r, "base", p->step_time_s);
 	lk_json_array(r, "rows");

@@ -81,7 +81,7 @@ static void put_buckets(lk_report *r, const lk_stalls_answer *x) {
 }
 
 static void put_runs(lk_report *r, const lk_stalls_answer *x) {
-	lk_report_panel(r, "bars", "Step by configuration", "mean over the runs of the mean step of all ranks", false);
+	lk_report_panel(r, "bars", "Step by configuration", "mean over the runs of the mean step of all ranks", x->buckets.count < 2);
 	lk_json_put_text(r, "unit", "s");
 	lk_json_array(r, "parts");
 	lk_report_part(r, "gemm", "step");

@@ -45,11 +45,9 @@ static void put_verdict(lk_report *r, const lk_whatif *w) {
 }
 
 static void put_changes(lk_report *r, const lk_whatif *w) {
-	char change[TEXT], mark[LINE];
 	int rows = 0;
 	lk_report_panel(r, "bars", "The step with each change", "what hides behind compute is no part of it", true);
 	lk_json_put_text(r, "unit", "s");
-	lk_json_put_number(r, "base", w->columns[0].step_s);
 	lk_json_array(r, "parts");
 	lk_report_part(r, "compute", "compute");
 	lk_report_part(r, "communication", "communication, exposed");
@@ -59,10 +57,24 @@ static void put_changes(lk_report *r, const lk_whatif *w) {
 	for (int i = 0; i < w->column_count && rows < MOST_ROWS; i++) {
 		const lk_whatif_column *c = &w->columns[i];
 		if (c->refused) continue;
-		snprintf(mark, sizeof mark, "%s", i ? signed_percent(c->change, change, sizeof change) : "base");
-		lk_report_row(r, c->label, mark, (double[]){c->compute_s, c->exposed_s, c->other_s}, 3);
+		lk_report_row(r, c->label, NULL, (double[]){c->compute_s, c->exposed_s, c->other_s}, 3);
 		rows++;
 	}
+	lk_json_array_end(r);
+	lk_report_panel_end(r);
+}
+
+/* Steps of changes beside that of the base: what bars from zero do not show. */
+static void put_differences(lk_report *r, const lk_whatif *w) {
+	if (w->column_count < 2) return;
+	lk_report_panel(r, "tornado", "Longer or shorter than the base", NULL, true);
+	lk_json_put_number(r, "base", w->columns[0].step_s);
+	lk_json_array(r, "labels");
+	lk_report_text(r, ""), lk_report_text(r, "");
+	lk_json_array_end(r);
+	lk_json_array(r, "rows");
+	for (int i = 1; i < w->column_count && i < MOST_ROWS; i++)
+		if (!w->columns[i].refused) lk_report_swing(r, w->columns[i].label, NAN, w->columns[i].step_s);
 	lk_json_array_end(r);
 	lk_report_panel_end(r);
 }
@@ -70,6 +82,7 @@ static void put_changes(lk_report *r, const lk_whatif *w) {
 static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
 	const lk_whatif *w = answer;
 	put_verdict(r, w);
+	put_differences(r, w);
 	put_changes(r, w);
 	return lk_report_table(r, "Changes", "uncertainty: an expected error, larger the farther from what was measured", true, lk_whatif_table(w), MOST_ROWS, err);
 }

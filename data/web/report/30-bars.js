@@ -7,12 +7,12 @@
 	/* Where texts of an axis stand. */
 	function labelWidth(names, width) {
 		const longest = names.reduce((most, name) => Math.max(most, name.length), 0);
-		return Math.min(Math.max(60, longest * 6.6 + 14), width * 0.34);
+		return Math.min(Math.max(60, longest * 7.1 + 14), width * 0.34);
 	}
 
 	/* The begin of a text that has so many pixels. */
 	function cut(text, pixels) {
-		const most = Math.max(3, Math.floor(pixels / 6.4));
+		const most = Math.max(3, Math.floor(pixels / 6.9));
 		return text.length <= most ? text : text.slice(0, most - 1) + "\u2026";
 	}
 	ls.cut = cut;
@@ -43,7 +43,7 @@
 	}
 
 	function drawRows(panel, rows, width, format) {
-		const marks = rows.some((r) => r.mark || r.note), left = labelWidth(rows.map((r) => r.name), width), right = marks ? 96 : 64;
+		const marks = rows.some((r) => r.mark || r.note), left = labelWidth(rows.map((r) => r.name), width), right = marks ? 108 : 64;
 		const sums = rows.map((r) => r.values.reduce((a, b) => a + Math.max(0, b), 0));
 		const most = Math.max(panel.limit || 0, ...sums) * 1.02 || 1;
 		const bottom = rows.length * (ROW + GAP) + 6, svg = frame(width, bottom + 26, panel.title);
@@ -61,7 +61,7 @@
 				svg.append(ls.tells(rect, () => partLines(panel, row, k, format)));
 			});
 			const over = panel.limit && sum > panel.limit;
-			svg.append(ls.svg("text", {class: "ls-axis" + (over ? " ls-bad" : ""), x: x(sum) + 6, y: y + ROW / 2 + 4}, format(sum) + (row.mark ? " " + row.mark : "")));
+			svg.append(ls.svg("text", {class: "ls-axis" + (over ? " ls-bad" : ""), x: x(sum) + 6, y: y + ROW / 2 + 4}, [format(sum), row.mark, row.note].filter(Boolean).join("  ")));
 		});
 		if (panel.limit) {
 			svg.append(ls.svg("line", {class: "ls-limit", x1: x(panel.limit), x2: x(panel.limit), y1: 0, y2: bottom}));
@@ -138,7 +138,11 @@
 
 	/* ---- tornado ---- */
 
+	/* What low and high of a row are. */
+	const swings = (panel) => panel.labels || ["10 % lower", "10 % higher"];
+
 	function drawTornado(panel, rows, width) {
+		const labels = swings(panel);
 		const narrow = width < 420, left = narrow ? 0 : labelWidth(rows.map((r) => r.label), width), right = 12, row = narrow ? 42 : 34, unit = panel.unit || "s";
 		const ends = rows.flatMap((r) => [r.low, r.high, panel.base]).filter((v) => v !== null), least = Math.min(...ends), most = Math.max(...ends);
 		const pad = (most - least) * 0.24 || panel.base * 0.01, bottom = rows.length * row + 4, svg = frame(width, bottom + 24, panel.title);
@@ -154,7 +158,7 @@
 				if (r[end] === null || r[end] === undefined) return;
 				const from = Math.min(r[end], panel.base), to = Math.max(r[end], panel.base), out = r[end] > panel.base, top = y + (same ? k * high : 0);
 				const rect = ls.svg("rect", {class: "ls-part ls-k-" + (out ? "worse" : "better"), x: x(from), y: top, width: Math.max(1, x(to) - x(from)), height: high});
-				svg.append(ls.tells(rect, () => [r.label + " 10 % " + (end === "low" ? "lower" : "higher"), ls.quantity(r[end], unit) + ", " + share(r[end])]));
+				svg.append(ls.tells(rect, () => [r.label + (labels[k] ? ", " + labels[k] : ""), ls.quantity(r[end], unit) + ", " + share(r[end])]));
 				svg.append(ls.svg("text", {class: "ls-axis", x: out ? x(to) + 5 : x(from) - 5, y: top + high / 2 + 4, "text-anchor": out ? "start" : "end"}, share(r[end])));
 			});
 		});
@@ -165,11 +169,13 @@
 	ls.panels.tornado = function (panel, box, frame) {
 		const span = (r) => Math.max(...[r.low, r.high].filter((v) => v !== null).map((v) => Math.abs(v - panel.base)), 0);
 		const rows = panel.rows.filter((r) => r.low !== null || r.high !== null).sort((a, b) => span(b) - span(a)), unit = panel.unit || "s";
+		if (!rows.length) return;
 		const room = ls.el("div", "ls-drawing");
 		ls.fit(room, (width) => drawTornado(panel, rows, width));
 		box.append(room);
-		ls.tableBehind([{key: "rate", title: "rate"}, {key: "step_low_" + unit, title: "10 % lower", right: true}, {key: "step_high_" + unit, title: "10 % higher", right: true}],
-			rows.map((r) => [r.label, [r.low, ls.quantity(r.low, unit)], [r.high, ls.quantity(r.high, unit)]]), box, frame);
+		const shown = ["low", "high"].filter((end) => rows.some((r) => r[end] !== null)), cell = (v) => v === null ? null : [v, ls.quantity(v, unit)];
+		ls.tableBehind([{key: "what", title: "what"}].concat(shown.map((end) => ({key: end + "_" + unit, title: swings(panel)[end === "low" ? 0 : 1] || "step", right: true}))),
+			rows.map((r) => [r.label].concat(shown.map((end) => cell(r[end])))), box, frame);
 	};
 
 	/* ---- range ---- */
