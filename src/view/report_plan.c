@@ -137,9 +137,9 @@ static void put_tornado(lk_report *r, const lk_plan_count *count) {
 
 static lk_status put_search(lk_report *r, const lk_plan *p, lk_error *err) {
 	static const lk_column columns[] = {
-		{"gpus", "GPUs", true, false}, {"layouts", "layouts", true, false}, {"too_large", "too large by their bound", true, false},
-		{"too_slow", "too slow by their bound", true, false}, {"simulated", "simulated", true, false},
-		{"walked", "walked, too large", true, false}, {"nothing", "", false, false},
+		{"gpus", "GPUs", true, false}, {"layouts", "layouts", true, false}, {"too_large", "too large", true, false},
+		{"too_slow", "too slow", true, false}, {"simulated", "simulated", true, false},
+		{"walked", "walked", true, false}, {"nothing", "", false, false},
 	};
 	char text[TEXT];
 	lk_table *t = lk_table_new("search", columns, 7);
@@ -152,7 +152,7 @@ static lk_status put_search(lk_report *r, const lk_plan *p, lk_error *err) {
 			lk_table_number(t, (double)numbers[k], lk_format_thousands((double)numbers[k], text, sizeof text));
 		lk_table_text(t, c->nothing);
 	}
-	return lk_report_table(r, "The search", "what became of the layouts", false, t, 0, err);
+	return lk_report_table(r, "The search", "too large and too slow by their bounds; walked: found too large without a simulation", false, t, 0, err);
 }
 
 static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
