@@ -52,8 +52,9 @@
 		const state = {columns: columns, rows: rows, by: -1, down: 1, sorted: rows};
 		const table = ls.el("table", "ls-table"), head = ls.el("tr");
 		columns.forEach(function (c, i) {
-			const button = ls.el("button", "ls-sort", c.title || " ");
+			const button = ls.el("button", "ls-sort", c.title || "\u00a0");
 			button.type = "button";
+			button.title = "sort by " + (c.title || c.key || "this column");
 			const th = ls.el("th", c.right ? "ls-right" : "", button);
 			th.scope = "col";
 			button.addEventListener("click", function () {
