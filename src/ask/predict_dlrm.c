@@ -45,7 +45,7 @@ bool lk_predict_is_dlrm(const lk_predict_request *r) {
 static lk_status check_options(const lk_predict_request *r, lk_error *err) {
 	static const char *const used[] = {
 		"model", "gpu", "gpus", "cluster", "calibration", "gbs", "dtype", "dp", "ranks", "exact", "no-contention", "straggler", "jitter", "seed",
-		"tokens", "mtbf", "checkpoint-interval", "trace", "trace-ranks", "graph", "chakra", "no-fixes", "output", "file", "verbose", NULL};
+		"tokens", "mtbf", "checkpoint-interval", "trace", "trace-ranks", "graph", "chakra", "html", "no-fixes", "output", "file", "verbose", NULL};
 	for (const lk_option *o = lk_predict_verb.options; o->name; o++) {
 		const void *field = (const char *)r + o->offset;
 		bool given = o->kind == LK_OPTION_FLAG   ? *(const bool *)field

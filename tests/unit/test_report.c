@@ -198,6 +198,9 @@ static void test_predict(void **state) {
 	r = pipelined();
 	r.model = "resnet50", r.tp = r.pp = 0, r.gbs = 2048;
 	check_prediction(&r, 7);
+	lk_predict_defaults(&r);
+	r.model = "dlrm-dcnv2", r.gpu = "h100-sxm", r.gpus = 8, r.detail = true;
+	check_prediction(&r, 5);
 	r = pipelined();
 	r.gpus = 1, r.tp = r.pp = 0, r.gbs = 8, r.no_fixes = true; /* too large for one GPU */
 	check_prediction(&r, 6);
