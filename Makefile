@@ -52,11 +52,21 @@ ALL_CPPFLAGS += -DLK_ISAL
 LDLIBS += -lisal
 endif
 
+# libmicrohttpd serves the page of `lockstep serve`; without its header that verb says how to get it.
+MICROHTTPD ?= $(if $(wildcard /usr/include/microhttpd.h /usr/local/include/microhttpd.h),yes,no)
+ifeq ($(MICROHTTPD),yes)
+SERVE_LIBS := -lmicrohttpd
+SERVE_ABSENT := src/serve/serve_none.c
+else
+SERVE_ABSENT := $(wildcard src/serve/http*.c)
+endif
+
 # --- files ---------------------------------------------------------------------------------------------------------
 LIB_DIRS := base hw graph model trace lang lang/rewrite lang/target measure cost sim ask plan accuracy view
 PUBLIC_H := $(sort $(wildcard include/lockstep/*.h))
 LIB_C := $(sort $(wildcard $(LIB_DIRS:%=src/%/*.c)))
 CLI_C := $(sort $(wildcard src/cli/*.c))
+SERVE_C := $(filter-out $(SERVE_ABSENT),$(sort $(wildcard src/serve/*.c)))
 UNIT_C := $(sort $(wildcard tests/unit/test_*.c))
 FUZZ_C := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 DATA := $(sort $(shell find data -type f 2>/dev/null))
@@ -67,6 +77,8 @@ CHARTS_STAMP := $(if $(filter yes,$(CHARTS)),build/charts.stamp)
 
 LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
+SERVE_O := $(SERVE_C:%.c=$(B)/%.o)
+SERVE := $(B)/liblockstep-serve.a
 STATIC := $(B)/liblockstep.a
 SONAME := liblockstep.so.$(SOVERSION)
 SHARED := $(B)/liblockstep.so.$(VERSION)
@@ -111,7 +123,7 @@ endif
 # --- compiling -----------------------------------------------------------------------------------------------------
 # Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks).
 STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS)
-STAMP_sources := $(LIB_C) $(CLI_C)
+STAMP_sources := $(LIB_C) $(CLI_C) $(SERVE_C)
 STAMP_datafiles := $(DATA) charts $(CHARTS)
 $(B)/flags $(B)/sources $(B)/datafiles: FORCE
 	@mkdir -p $(@D)
@@ -147,6 +159,12 @@ $(STATIC): $(LIB_O) $(B)/sources
 	$(call say,AR)
 	$(Q)$(AR) rcs $@ $(LIB_O)
 
+# The server is no part of the library; tests link what they need of it.
+$(SERVE): $(SERVE_O) $(B)/sources
+	@rm -f $@
+	$(call say,AR)
+	$(Q)$(AR) rcs $@ $(SERVE_O)
+
 # The shared library shows what the public headers declare and nothing else.
 $(B)/lockstep.map: tools/exports.sh $(PUBLIC_H)
 	@mkdir -p $(@D)
@@ -163,9 +181,9 @@ $(B)/liblockstep.so: $(SHARED)
 	$(Q)ln -sf $(<F) $(B)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
 
-$(PROGRAM): $(CLI_O) $(STATIC) $(B)/sources
+$(PROGRAM): $(CLI_O) $(SERVE) $(STATIC) $(B)/sources
 	$(call say,LINK)
-	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(STATIC) $(LDLIBS)
+	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(SERVE) $(STATIC) $(SERVE_LIBS) $(LDLIBS)
 
 # --- the probe -----------------------------------------------------------------------------------------------------
 # It runs in other people's programs: no sanitizers, and nothing seen of it but what it wraps.
@@ -235,27 +253,27 @@ $(B)/with-mpi/%.o: src/%.c $(B)/flags
 	$(call say,MPICC)
 	$(Q)$(MPICC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(MPI_PROGRAM): $(MPI_O) $(CLI_O) $(STATIC) $(B)/sources
+$(MPI_PROGRAM): $(MPI_O) $(CLI_O) $(SERVE) $(STATIC) $(B)/sources
 	$(call say,LINK)
-	$(Q)$(MPICC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(MPI_O) $(filter-out %/cli/main.o,$(CLI_O)) $(STATIC) $(LDLIBS)
+	$(Q)$(MPICC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(MPI_O) $(filter-out %/cli/main.o,$(CLI_O)) $(SERVE) $(STATIC) $(SERVE_LIBS) $(LDLIBS)
 
 mpi: $(MPI_PAIRS) $(MPI_PROGRAM) ## lockstep-mpi, and lockstep-mpi-pairs for calibrate host --mpi; takes mpicc
 
 # --- tests ---------------------------------------------------------------------------------------------------------
-$(B)/unit/%: $(B)/tests/unit/%.o $(STATIC)
+$(B)/unit/%: $(B)/tests/unit/%.o $(SERVE) $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SERVE) $(STATIC) -lcmocka $(LDLIBS)
 
-$(B)/replay/%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(STATIC)
+$(B)/replay/%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(SERVE) $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(SERVE) $(STATIC) $(LDLIBS)
 
-$(B)/fuzzers/%: $(B)/tests/fuzz/fuzz_%.o $(STATIC)
+$(B)/fuzzers/%: $(B)/tests/fuzz/fuzz_%.o $(SERVE) $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(STATIC) $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(SERVE) $(STATIC) $(LDLIBS)
 
 unit-programs: $(UNIT)
 replay-programs: $(REPLAY)
@@ -318,7 +336,7 @@ lint: docs-check ## cppcheck, zero warnings; the documents
 		-D__GNUC__ -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) src tests/fuzz/replay.c
 
 syntax: ## both compilers accept every source: clang's warnings on what gcc builds
-	@printf '%s\n' $(LIB_C) $(CLI_C) $(PROBE_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
+	@printf '%s\n' $(LIB_C) $(CLI_C) $(SERVE_C) $(PROBE_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
 
 # Lookups of embedding tables on this processor; for the processor that it is built on.
 # Rows that are no whole vectors: masked, as generated kernels do it, not one number after the other.
@@ -373,4 +391,4 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 -include $(wildcard $(B)/probe/*.d $(B)/probe/mpich/*.d)
--include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d
+-include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d

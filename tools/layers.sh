@@ -19,9 +19,9 @@ ask:      base hw graph model trace lang cost sim ask
 plan:     base hw graph model trace lang cost sim ask plan
 accuracy: base hw graph model trace lang measure cost sim ask plan accuracy
 view:     base hw graph model trace lang measure cost sim ask plan accuracy view
-cli:      cli
+cli:      cli serve/serve.h
 mpi:      base cli mpi
-serve:    serve
+serve:    base hw/data.h serve
 probe:    probe base/recording.h
 lockstep:
 '

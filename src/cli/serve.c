@@ -1,0 +1,21 @@
+/* serve.c: `lockstep serve`: a page and a JSON interface. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "serve/serve.h"
+
+static void ready(void *context, const char *url) {
+	(void)context;
+	printf("lockstep serve: open %s\n", url);
+	fflush(stdout);
+}
+
+static int run(lk_args *args) {
+	lk_serve_request request;
+	lk_error err = {0};
+	lk_serve_defaults(&request);
+	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	return lk_serve(&request, ready, NULL, &err) == LK_OK ? CLI_OK : cli_fail(&err);
+}
+
+const cli_command cli_serve = {&lk_serve_verb, run};

@@ -1,0 +1,200 @@
+/* answer.c: the life of a child: fields become a request, the verb answers, the answer goes through a pipe. */
+#include "serve/answer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lockstep/explain.h"
+#include "lockstep/plan.h"
+#include "lockstep/predict.h"
+#include "lockstep/view.h"
+#include "serve/fields.h"
+
+#define PROGRESS_S 0.1
+
+typedef struct child {
+	const lk_question *question;
+	int out;
+	double told;            /* when progress was last told */
+	lk_arena arena;
+	lk_serve_words words;
+	lk_args args;
+	FILE *answer;
+	char *text;
+	size_t size;
+} child;
+
+const lk_verb *lk_question_verb(lk_question_kind kind) {
+	switch (kind) {
+	case LK_ASK_PREDICT: return &lk_predict_verb;
+	case LK_ASK_PLAN: return &lk_plan_verb;
+	case LK_ASK_EXPLAIN: return &lk_explain_verb;
+	case LK_ASK_KINDS: break;
+	}
+	return NULL;
+}
+
+/* ---- frames ---- */
+
+static void write_all(int fd, const void *bytes, size_t size) {
+	for (const char *p = bytes; size > 0;) {
+		ssize_t n = write(fd, p, size);
+		if (n < 0 && errno == EINTR) continue;
+		if (n <= 0) return;
+		p += n, size -= (size_t)n;
+	}
+}
+
+static void tell(const child *c, lk_frame_kind kind, const void *bytes, size_t size) {
+	lk_frame frame = {.kind = kind, .size = (uint32_t)size};
+	write_all(c->out, &frame, sizeof frame);
+	write_all(c->out, bytes, size);
+}
+
+static void tell_progress(void *context, int gpus, double done, double all) {
+	child *c = context;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	double t = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	if (t - c->told < PROGRESS_S && done < all) return;
+	c->told = t;
+	lk_progress progress = {gpus, done, all};
+	tell(c, LK_FRAME_PROGRESS, &progress, sizeof progress);
+}
+
+/* ---- files of the question ---- */
+
+static void copy_value(lk_json_writer *w, const char *key, const lk_value *value) {
+	switch (value->kind) {
+	case LK_JSON_OBJECT:
+		lk_json_object(w, key);
+		for (size_t i = 0; i < value->count; i++) copy_value(w, value->keys[i], &value->items[i]);
+		lk_json_object_end(w);
+		break;
+	case LK_JSON_ARRAY:
+		lk_json_array(w, key);
+		for (size_t i = 0; i < value->count; i++) copy_value(w, NULL, &value->items[i]);
+		lk_json_array_end(w);
+		break;
+	case LK_JSON_STRING: lk_json_put_text(w, key, value->text); break;
+	case LK_JSON_NUMBER: lk_json_put_number(w, key, value->number); break;
+	case LK_JSON_TRUE: lk_json_put_bool(w, key, true); break;
+	case LK_JSON_FALSE: lk_json_put_bool(w, key, false); break;
+	default: lk_json_put_null(w, key); break;
+	}
+}
+
+static lk_status write_file(const lk_serve_file *file, lk_error *err) {
+	lk_json_writer w;
+	FILE *out = fopen(file->name, "w");
+	if (!out) return lk_fail(err, LK_ERR_IO, file->name, "cannot write: %s", strerror(errno));
+	lk_status status = LK_OK;
+	if (file->value->kind == LK_JSON_STRING) {
+		fputs(file->value->text, out);
+	} else {
+		lk_json_begin(&w, out, false);
+		copy_value(&w, NULL, file->value);
+		status = lk_json_finish(&w, err);
+	}
+	if (fclose(out) != 0 && status == LK_OK) status = lk_fail(err, LK_ERR_IO, file->name, "cannot write: %s", strerror(errno));
+	return status;
+}
+
+/* Launch lines and scripts name further files: they are taken only where the kernel keeps this process from them. */
+static lk_status confine(const child *c, lk_error *err) {
+	if (lk_confine_files()) return LK_OK;
+	bool names = c->words.launch_count > 0;
+	for (int i = 0; i < c->words.file_count; i++)
+		names |= strcmp(c->words.files[i].name, "script.sh") == 0 || strcmp(c->words.files[i].name, "ds_config.json") == 0;
+	if (!names) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "launch", "launch lines and scripts can name files, and this kernel cannot keep them away");
+	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock", c->args.verb->name);
+}
+
+/* ---- the verbs ---- */
+
+static lk_status predict(child *c, lk_error *err) {
+	lk_predict_request r;
+	lk_prediction *prediction = NULL;
+	size_t count;
+	LK_TRY(lk_args_combinations(&c->args, &count, err));
+	if (count > 1) {
+		lk_fail(err, LK_ERR_INPUT, "body", "the lists make %zu combinations", count);
+		return lk_hint(err, "ask for one at a time");
+	}
+	lk_predict_defaults(&r);
+	LK_TRY(lk_args_fill(&c->args, 0, &r, err));
+	r.launch = c->words.launch, r.launch_count = c->words.launch_count;
+	LK_TRY(lk_predict(&r, &prediction, err));
+	lk_sweep_row row = {prediction, NULL, &r};
+	lk_status status = lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
+	lk_predict_free(prediction);
+	return status;
+}
+
+static lk_status plan(child *c, lk_error *err) {
+	lk_plan_request r;
+	lk_plan *found = NULL;
+	lk_plan_defaults(&r);
+	LK_TRY(lk_args_fill(&c->args, 0, &r, err));
+	r.job.launch = c->words.launch, r.job.launch_count = c->words.launch_count;
+	r.threads = c->question->threads;
+	r.progress = tell_progress, r.progress_context = c;
+	LK_TRY(lk_plan_find(&r, &found, err));
+	lk_status status = lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
+	lk_plan_free(found);
+	return status;
+}
+
+static lk_status explain(child *c, lk_error *err) {
+	lk_explain_request r;
+	lk_explanation *found = NULL;
+	lk_explain_defaults(&r);
+	LK_TRY(lk_args_fill(&c->args, 0, &r, err));
+	r.traces = c->question->traces, r.trace_count = c->question->trace_count;
+	r.threads = c->question->threads;
+	LK_TRY(lk_explain(&r, &found, err));
+	lk_status status = lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, c->answer, err);
+	lk_explain_free(found);
+	return status;
+}
+
+/* ---- the child ---- */
+
+/* The words of the fields and, of an explanation, the traces behind them. */
+static lk_status parse(child *c, lk_error *err) {
+	const lk_question *q = c->question;
+	const lk_verb *verb = lk_question_verb(q->kind);
+	LK_TRY(lk_serve_fields(verb, q->body, q->size, &c->arena, &c->words, err));
+	const char **words = LK_ARRAY(&c->arena, const char *, (size_t)c->words.count + (size_t)q->trace_count + 1);
+	if (!words) return lk_oom(err);
+	int count = 0;
+	for (int i = 0; i < c->words.count; i++) words[count++] = c->words.words[i];
+	for (int i = 0; i < q->trace_count; i++) words[count++] = q->traces[i];
+	return lk_args_parse(verb, count, words, &c->args, err);
+}
+
+static lk_status ask(child *c, lk_error *err) {
+	static lk_status (*const verbs[LK_ASK_KINDS])(child *, lk_error *) = {predict, plan, explain};
+	if (chdir(c->question->folder) != 0)
+		return lk_fail(err, LK_ERR_IO, c->question->folder, "cannot enter: %s", strerror(errno));
+	LK_TRY(parse(c, err));
+	for (int i = 0; i < c->words.file_count; i++) LK_TRY(write_file(&c->words.files[i], err));
+	LK_TRY(confine(c, err));
+	c->answer = open_memstream(&c->text, &c->size);
+	if (!c->answer) return lk_oom(err);
+	LK_TRY(verbs[c->question->kind](c, err));
+	return fclose(c->answer) == 0 ? LK_OK : lk_oom(err);
+}
+
+void lk_answer(const lk_question *question, int out) {
+	child c = {.question = question, .out = out};
+	lk_error err = {0};
+	lk_confine_limits(&question->limits);
+	if (ask(&c, &err) == LK_OK) tell(&c, LK_FRAME_ANSWER, c.text, c.size);
+	else tell(&c, LK_FRAME_ERROR, &err, sizeof err);
+}

@@ -1,0 +1,298 @@
+/* asks.c: children that answer questions: started, listened to, ended. */
+#include "serve/asks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "serve/folder.h"
+
+enum { ANSWER_LIMIT = 256 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3, LEAVING = 200 };
+
+double lk_serve_now(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+char *lk_error_json(const lk_error *err, size_t *size) {
+	char *text = NULL, line[sizeof *err];
+	FILE *out = open_memstream(&text, size);
+	lk_json_writer w;
+	if (!out) return NULL;
+	lk_json_begin(&w, out, true);
+	lk_json_object(&w, NULL);
+	lk_json_object(&w, "error");
+	lk_json_put_text(&w, "where", err->where);
+	lk_json_put_text(&w, "what", err->what);
+	lk_json_put_text(&w, "remedy", err->hint);
+	lk_json_put_text(&w, "text", lk_error_text(err, line, sizeof line));
+	lk_json_object_end(&w);
+	lk_json_object_end(&w);
+	lk_json_finish(&w, NULL);
+	fclose(out);
+	return text;
+}
+
+/* ---- making and freeing ---- */
+
+static char *copy(const void *bytes, size_t size) {
+	char *out = malloc(size + 1);
+	if (!out) return NULL;
+	if (size) memcpy(out, bytes, size);
+	out[size] = '\0';
+	return out;
+}
+
+static void free_question(lk_question *q) {
+	for (int i = 0; q->traces && i < q->trace_count; i++) free((char *)q->traces[i]);
+	free((void *)q->traces);
+	free((char *)q->folder);
+	free((char *)q->body);
+}
+
+lk_ask *lk_ask_new(const lk_question *question, double seconds) {
+	lk_ask *ask = calloc(1, sizeof *ask);
+	if (!ask) return NULL;
+	*ask = (lk_ask){.question = *question, .seconds = seconds, .pipe = -1};
+	lk_question *q = &ask->question;
+	const char **traces = calloc((size_t)question->trace_count + 1, sizeof *traces);
+	bool whole = traces != NULL;
+	for (int i = 0; whole && i < question->trace_count; i++)
+		whole = (traces[i] = copy(question->traces[i], strlen(question->traces[i]))) != NULL;
+	q->traces = traces;
+	q->folder = copy(question->folder, strlen(question->folder));
+	q->body = copy(question->body, question->size);
+	if (whole && q->folder && q->body) return ask;
+	free_question(q);
+	free(ask);
+	return NULL;
+}
+
+static void unlist(lk_asks *asks, lk_ask *ask) {
+	lk_ask **at = &asks->first;
+	while (*at && *at != ask) at = &(*at)->next;
+	if (*at) *at = ask->next;
+	ask->next = NULL;
+}
+
+static int lane(const lk_ask *ask) {
+	return ask->question.kind != LK_ASK_PREDICT;
+}
+
+/* ---- ends ---- */
+
+/* The child is gone afterwards, whatever it did. Returns how it ended. */
+static int reap(lk_ask *ask) {
+	int how = 0;
+	if (ask->child <= 0) return 0;
+	kill(ask->child, SIGKILL);
+	while (waitpid(ask->child, &how, 0) < 0 && errno == EINTR) continue;
+	ask->child = 0;
+	return how;
+}
+
+static void done(lk_asks *asks, lk_ask *ask, int status, char *text, size_t size) {
+	if (ask->state == LK_ASK_RUNNING) asks->running[lane(ask)]--;
+	else asks->waiting--;
+	unlist(asks, ask);
+	if (ask->pipe >= 0) close(ask->pipe);
+	reap(ask);
+	free(ask->bytes);
+	ask->pipe = -1, ask->bytes = NULL;
+	ask->state = LK_ASK_DONE;
+	ask->status = status, ask->text = text, ask->text_size = text ? size : 0;
+	lk_folder_remove(ask->question.folder);
+	if (ask->ended) ask->ended(ask->owner);
+}
+
+static void failed(lk_asks *asks, lk_ask *ask, int status, const lk_error *err) {
+	size_t size = 0;
+	char *text = lk_error_json(err, &size);
+	done(asks, ask, status, text, size);
+}
+
+static void out_of_memory(lk_asks *asks, lk_ask *ask) {
+	lk_error err = {0};
+	lk_fail(&err, LK_ERR_MEMORY, "memory", "the question takes more than %.0f MiB",
+			ask->question.limits.memory_bytes / 1048576);
+	lk_hint(&err, "ask for less, or start lockstep serve with a larger --memory");
+	failed(asks, ask, 422, &err);
+}
+
+static void too_late(lk_asks *asks, lk_ask *ask) {
+	lk_error err = {0};
+	lk_fail(&err, LK_ERR_INPUT, "time", "the question takes more than %g s", ask->seconds);
+	lk_hint(&err, "ask for less, or start lockstep serve with a larger --%s", lane(ask) ? "long-seconds" : "seconds");
+	failed(asks, ask, 422, &err);
+}
+
+/* The pipe ended before an answer came. */
+static void broken(lk_asks *asks, lk_ask *ask) {
+	lk_error err = {0};
+	int how = 0;
+	/* It is about to leave, and its status is wanted; one that stays is ended. */
+	pid_t gone = 0;
+	for (int i = 0; i < LEAVING && (gone = waitpid(ask->child, &how, WNOHANG)) == 0; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+	if (gone > 0) ask->child = 0;
+	if (WIFSIGNALED(how) && (WTERMSIG(how) == SIGXCPU || WTERMSIG(how) == SIGKILL)) {
+		too_late(asks, ask);
+		return;
+	}
+	lk_fail(&err, LK_ERR_INTERNAL, "answer", "the process that answers ended without one (%s %d)",
+			WIFSIGNALED(how) ? "signal" : "status", WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
+	lk_hint(&err, "this is an error of lockstep; the server goes on");
+	failed(asks, ask, 500, &err);
+}
+
+void lk_asks_cancel(lk_asks *asks, lk_ask *ask) {
+	lk_error err = {0};
+	if (ask->state == LK_ASK_DONE) return;
+	ask->cancelled = true;
+	lk_fail(&err, LK_ERR_INPUT, "job", "was cancelled");
+	failed(asks, ask, 409, &err);
+}
+
+void lk_ask_free(lk_asks *asks, lk_ask *ask) {
+	if (!ask) return;
+	ask->ended = NULL;
+	lk_asks_cancel(asks, ask);
+	free_question(&ask->question);
+	free(ask->text);
+	free(ask);
+}
+
+/* ---- starting ---- */
+
+static void child(const lk_asks *asks, const lk_ask *ask, int out) {
+	if (out != CHILD_PIPE) dup2(out, CHILD_PIPE);
+	/* Connections of others, the listening socket, other pipes: none of its business. */
+	close_range(CHILD_PIPE + 1, ~0U, 0);
+	sigprocmask(SIG_SETMASK, &asks->signals, NULL);
+	lk_answer(&ask->question, CHILD_PIPE);
+	_exit(0);
+}
+
+static void start(lk_asks *asks, lk_ask *ask) {
+	lk_error err = {0};
+	int ends[2];
+	asks->waiting--;
+	asks->running[lane(ask)]++;
+	ask->state = LK_ASK_RUNNING;
+	ask->deadline = lk_serve_now() + ask->seconds;
+	if (pipe2(ends, O_CLOEXEC) == 0) {
+		fcntl(ends[0], F_SETFL, O_NONBLOCK);
+		ask->child = fork();
+		if (ask->child == 0) child(asks, ask, ends[1]);
+		close(ends[1]);
+		ask->pipe = ends[0];
+		if (ask->child > 0) return;
+		ask->child = 0;
+	}
+	lk_fail(&err, LK_ERR_IO, "answer", "no process can be started: %s", strerror(errno));
+	lk_hint(&err, "ask again later");
+	failed(asks, ask, 503, &err);
+}
+
+bool lk_asks_submit(lk_asks *asks, lk_ask *ask) {
+	if (asks->waiting >= LK_ASKS_WAITING) return false;
+	lk_ask **at = &asks->first;
+	while (*at) at = &(*at)->next;
+	*at = ask;
+	asks->waiting++;
+	ask->state = LK_ASK_WAITING;
+	if (asks->running[lane(ask)] < asks->most) start(asks, ask);
+	return true;
+}
+
+/* ---- listening ---- */
+
+/* The frames that are whole. True when the last one came. */
+static bool take_frames(lk_asks *asks, lk_ask *ask) {
+	size_t at = 0;
+	lk_frame frame;
+	while (ask->used - at >= sizeof frame) {
+		memcpy(&frame, ask->bytes + at, sizeof frame);
+		if (ask->used - at - sizeof frame < frame.size) break;
+		const char *content = ask->bytes + at + sizeof frame;
+		at += sizeof frame + frame.size;
+		if (frame.kind == LK_FRAME_PROGRESS && frame.size == sizeof(lk_progress)) {
+			memcpy(&ask->progress, content, sizeof(lk_progress));
+		} else if (frame.kind == LK_FRAME_ANSWER) {
+			char *text = copy(content, frame.size);
+			done(asks, ask, text ? 200 : 500, text, frame.size);
+			return true;
+		} else if (frame.kind == LK_FRAME_ERROR && frame.size == sizeof(lk_error)) {
+			lk_error err;
+			memcpy(&err, content, sizeof err);
+			err.where[sizeof err.where - 1] = err.what[sizeof err.what - 1] = err.hint[sizeof err.hint - 1] = '\0';
+			if (err.status == LK_ERR_MEMORY) out_of_memory(asks, ask);
+			else failed(asks, ask, err.status == LK_ERR_INPUT ? 400 : 500, &err);
+			return true;
+		}
+	}
+	ask->used -= at;
+	if (at && ask->used) memmove(ask->bytes, ask->bytes + at, ask->used);
+	return false;
+}
+
+static bool make_room(lk_ask *ask) {
+	if (ask->room - ask->used >= CHUNK) return true;
+	size_t room = ask->room ? 2 * ask->room : 2 * (size_t)CHUNK;
+	char *bytes = room <= ANSWER_LIMIT ? realloc(ask->bytes, room) : NULL;
+	if (!bytes) return false;
+	ask->bytes = bytes, ask->room = room;
+	return true;
+}
+
+static void listen_to(lk_asks *asks, lk_ask *ask) {
+	for (;;) {
+		if (!make_room(ask)) {
+			out_of_memory(asks, ask);
+			return;
+		}
+		ssize_t n = read(ask->pipe, ask->bytes + ask->used, ask->room - ask->used);
+		if (n < 0 && errno == EINTR) continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+		if (n <= 0) {
+			broken(asks, ask);
+			return;
+		}
+		ask->used += (size_t)n;
+		if (take_frames(asks, ask)) return;
+	}
+	if (lk_serve_now() > ask->deadline) too_late(asks, ask);
+}
+
+void lk_asks_step(lk_asks *asks) {
+	for (lk_ask *ask = asks->first, *next; ask; ask = next) {
+		next = ask->next;
+		if (ask->state == LK_ASK_RUNNING) listen_to(asks, ask);
+	}
+	for (lk_ask *ask = asks->first, *next; ask; ask = next) {
+		next = ask->next;
+		if (ask->state == LK_ASK_WAITING && asks->running[lane(ask)] < asks->most) start(asks, ask);
+	}
+}
+
+int lk_asks_poll(const lk_asks *asks, struct pollfd *fds, int room) {
+	int count = 0;
+	for (const lk_ask *ask = asks->first; ask && count < room; ask = ask->next)
+		if (ask->state == LK_ASK_RUNNING) fds[count++] = (struct pollfd){.fd = ask->pipe, .events = POLLIN};
+	return count;
+}
+
+double lk_asks_deadline(const lk_asks *asks) {
+	double first = INFINITY;
+	for (const lk_ask *ask = asks->first; ask; ask = ask->next)
+		if (ask->state == LK_ASK_RUNNING && ask->deadline < first) first = ask->deadline;
+	return first;
+}

@@ -1,0 +1,65 @@
+/* http_peers.c: connections by age. A client has a time for each thing it has to do: for a request to come whole, for the
+ * answer to be taken, for the next request to begin. One that dribbles bytes is as late as one that is silent. */
+#include "serve/http.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define FIRST_S 20.0
+
+void lk_peer_within(lk_peer *peer, double seconds) {
+	peer->deadline = lk_serve_now() + seconds;
+}
+
+/* Where nearly all places are taken, the one that has waited longest for its client gives way. */
+static void make_place(const lk_server *server) {
+	lk_peer *oldest = NULL;
+	for (lk_peer *p = server->peers; p; p = p->next)
+		if (!p->asking && (!oldest || p->deadline < oldest->deadline)) oldest = p;
+	if (oldest) shutdown(oldest->fd, SHUT_RDWR);
+}
+
+static lk_peer *begin(lk_server *server, struct MHD_Connection *connection) {
+	lk_peer *peer = calloc(1, sizeof *peer);
+	if (!peer) return NULL;
+	if (server->peer_count >= LK_PEERS - LK_PEERS / 8) make_place(server);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	*peer = (lk_peer){.server = server, .fd = info ? info->connect_fd : -1, .next = server->peers};
+	lk_peer_within(peer, FIRST_S);
+	if (server->peers) server->peers->previous = peer;
+	server->peers = peer;
+	server->peer_count++;
+	return peer;
+}
+
+static void end(lk_peer *peer) {
+	if (peer->next) peer->next->previous = peer->previous;
+	if (peer->previous) peer->previous->next = peer->next;
+	else peer->server->peers = peer->next;
+	peer->server->peer_count--;
+	free(peer);
+}
+
+void lk_peer_notify(void *server, struct MHD_Connection *connection, void **peer,
+					enum MHD_ConnectionNotificationCode what) {
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) *peer = begin(server, connection);
+	else if (*peer) end(*peer), *peer = NULL;
+}
+
+double lk_peers_deadline(const lk_server *server) {
+	double first = INFINITY;
+	for (const lk_peer *p = server->peers; p; p = p->next)
+		if (!p->asking && p->deadline < first) first = p->deadline;
+	return first;
+}
+
+void lk_peers_step(lk_server *server) {
+	double now = lk_serve_now();
+	for (lk_peer *p = server->peers; p; p = p->next) {
+		if (p->asking || p->deadline > now) continue;
+		shutdown(p->fd, SHUT_RDWR);
+		/* The library notices; that it does is not waited for without end. */
+		p->deadline = now + 1;
+	}
+}

@@ -1,0 +1,70 @@
+/* http_respond.c: answers, with the headers that keep a browser from doing more with them than showing our page. */
+#include "serve/http.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TAKING_S 60.0
+
+static const char json[] = "application/json";
+
+/* Scripts, styles and data come from here alone; nobody frames the page; nothing tells other sites of it. */
+static const struct {
+	const char *name, *value;
+} headers[] = {
+	{"Content-Security-Policy",
+	 "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
+	 "form-action 'none'; frame-ancestors 'none'"},
+	{"X-Content-Type-Options", "nosniff"},
+	{"X-Frame-Options", "DENY"},
+	{"Referrer-Policy", "no-referrer"},
+	{"Cross-Origin-Opener-Policy", "same-origin"},
+	{"Cross-Origin-Resource-Policy", "same-origin"},
+	{"Cache-Control", "no-store"},
+};
+
+static enum MHD_Result queue(lk_exchange *x, unsigned status, const char *type, struct MHD_Response *response,
+							 const char *header, const char *value) {
+	if (!response) return MHD_NO;
+	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+		MHD_add_response_header(response, headers[i].name, headers[i].value);
+	MHD_add_response_header(response, "Content-Type", type);
+	if (header) MHD_add_response_header(response, header, value);
+	if (x->peer) x->peer->asking = false, lk_peer_within(x->peer, TAKING_S);
+	enum MHD_Result result = MHD_queue_response(x->connection, status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+enum MHD_Result lk_respond(lk_exchange *x, unsigned status, const char *type, const void *bytes, size_t size) {
+	struct MHD_Response *r = MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY);
+	return queue(x, status, type, r, NULL, NULL);
+}
+
+enum MHD_Result lk_respond_static(lk_exchange *x, const char *type, const void *bytes, size_t size) {
+	struct MHD_Response *r = MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT);
+	return queue(x, MHD_HTTP_OK, type, r, NULL, NULL);
+}
+
+static enum MHD_Result respond_text(lk_exchange *x, unsigned status, char *text, size_t size, const char *header,
+									const char *value) {
+	if (!text) return MHD_NO;
+	struct MHD_Response *r = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+	if (!r) free(text);
+	return queue(x, status, json, r, header, value);
+}
+
+enum MHD_Result lk_respond_json(lk_exchange *x, unsigned status, char *text, size_t size) {
+	return respond_text(x, status, text, size, NULL, NULL);
+}
+
+enum MHD_Result lk_respond_with(lk_exchange *x, unsigned status, const lk_error *err, const char *header,
+								const char *value) {
+	size_t size = 0;
+	char *text = lk_error_json(err, &size);
+	return respond_text(x, status, text, size, header, value);
+}
+
+enum MHD_Result lk_respond_error(lk_exchange *x, unsigned status, const lk_error *err) {
+	return lk_respond_with(x, status, err, NULL, NULL);
+}

@@ -1,0 +1,87 @@
+/* lists.c: the catalogues as the verbs print them, and the option tables. */
+#include "serve/lists.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "lockstep/catalogue.h"
+#include "lockstep/view.h"
+#include "serve/answer.h"
+#include "serve/fields.h"
+
+static const char *const form_keys[] = {
+	[LK_FIELD_REFUSED] = "refused", [LK_FIELD_BOOL] = "boolean", [LK_FIELD_NUMBER] = "number", [LK_FIELD_COUNT] = "count",
+	[LK_FIELD_TEXT] = "text", [LK_FIELD_CHOICE] = "choice", [LK_FIELD_TEXT_OR_FILE] = "text_or_object",
+	[LK_FIELD_FILE] = "object", [LK_FIELD_CONTENT] = "content",
+};
+
+static void put_option(lk_json_writer *w, const lk_option *o, const char *group) {
+	lk_serve_form form = lk_serve_form_of(o);
+	lk_json_object(w, NULL);
+	lk_json_put_text(w, "name", o->name);
+	lk_json_put_text(w, "type", form_keys[form]);
+	lk_json_put_bool(w, "integer", o->kind == LK_OPTION_INT);
+	if (o->low != 0 || o->high != 0) {
+		lk_json_put_number(w, "low", o->low);
+		lk_json_put_number(w, "high", o->high);
+	}
+	if (o->choices) {
+		lk_json_array(w, "choices");
+		for (const char *const *c = o->choices; *c; c++) lk_json_put_text(w, NULL, *c);
+		lk_json_array_end(w);
+	}
+	lk_json_put_text(w, "value", o->value);
+	lk_json_put_text(w, "group", group);
+	lk_json_put_text(w, "help", o->help);
+	lk_json_object_end(w);
+}
+
+static lk_status print_options(FILE *out, lk_error *err) {
+	lk_json_writer w;
+	lk_json_begin(&w, out, false);
+	lk_json_object(&w, NULL);
+	for (lk_question_kind kind = 0; kind < LK_ASK_KINDS; kind++) {
+		const lk_verb *verb = lk_question_verb(kind);
+		const char *group = NULL;
+		lk_json_array(&w, verb->name);
+		for (const lk_option *o = verb->options; o->name; o++) {
+			if (o->group) group = o->group;
+			put_option(&w, o, group);
+		}
+		lk_json_array_end(&w);
+	}
+	lk_json_object_end(&w);
+	return lk_json_finish(&w, err);
+}
+
+static lk_status print_models(FILE *out, lk_error *err) {
+	return lk_models_print(NULL, LK_OUTPUT_JSON, true, false, NULL, out, err);
+}
+
+static lk_status print_gpus(FILE *out, lk_error *err) {
+	return lk_devices_print(NULL, LK_OUTPUT_JSON, true, false, NULL, out, err);
+}
+
+static lk_status keep(lk_text *text, lk_status (*print)(FILE *, lk_error *), lk_error *err) {
+	FILE *out = open_memstream(&text->text, &text->size);
+	if (!out) return lk_oom(err);
+	lk_status status = print(out, err);
+	if (fclose(out) != 0 && status == LK_OK) status = lk_oom(err);
+	return status;
+}
+
+lk_status lk_lists_make(lk_lists *lists, lk_error *err) {
+	*lists = (lk_lists){0};
+	LK_TRY(keep(&lists->models, print_models, err));
+	LK_TRY(keep(&lists->gpus, print_gpus, err));
+	return keep(&lists->options, print_options, err);
+}
+
+void lk_lists_free(lk_lists *lists) {
+	free(lists->models.text);
+	free(lists->gpus.text);
+	free(lists->options.text);
+	*lists = (lk_lists){0};
+}
