@@ -187,7 +187,15 @@ static lk_status ask(child *c, lk_error *err) {
 	LK_TRY(confine(c, err));
 	c->answer = open_memstream(&c->text, &c->size);
 	if (!c->answer) return lk_oom(err);
-	LK_TRY(verbs[c->question->kind](c, err));
+	lk_status status = verbs[c->question->kind](c, err);
+	/* A file that the question named: that it is there is told as little as what is in it. */
+	if (status == LK_ERR_IO) {
+		char where[sizeof err->where];
+		memcpy(where, err->where, sizeof where);
+		lk_fail(err, LK_ERR_INPUT, where, "is not among the files that were sent");
+		return lk_hint(err, "the server reads no others; leave it out, or use lockstep %s", c->args.verb->name);
+	}
+	LK_TRY(status);
 	return fclose(c->answer) == 0 ? LK_OK : lk_oom(err);
 }
 

@@ -2,6 +2,7 @@
 #ifndef LK_SERVE_ANSWER_H
 #define LK_SERVE_ANSWER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "lockstep/options.h"
@@ -17,6 +18,7 @@ typedef struct lk_question {
 	const char *const *traces;  /* names below the folder */
 	int trace_count;
 	int threads;                /* of a plan or an explanation */
+	bool report;                /* the report that the page shows, not the answer alone */
 	lk_limits limits;
 } lk_question;
 

@@ -228,6 +228,7 @@ static bool take_frames(lk_asks *asks, lk_ask *ask) {
 			memcpy(&ask->progress, content, sizeof(lk_progress));
 		} else if (frame.kind == LK_FRAME_ANSWER) {
 			char *text = copy(content, frame.size);
+			ask->progress.done = ask->progress.all;
 			done(asks, ask, text ? 200 : 500, text, frame.size);
 			return true;
 		} else if (frame.kind == LK_FRAME_ERROR && frame.size == sizeof(lk_error)) {

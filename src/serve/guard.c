@@ -66,10 +66,10 @@ static bool is_listed(const char *names, const char *name) {
 
 bool lk_guard_host(const lk_guard *guard, const char *host) {
 	char name[HOST_SIZE];
-	bool loopback = false;
+	bool loopback = false, bracket = host && *host == '[';
 	if (!host || !split(host, name)) return false;
-	if (strcasecmp(name, "localhost") == 0 || is_listed(guard->names, name)) return true;
-	return is_address(name, *host == '[', &loopback) && (loopback || !guard->loopback);
+	if (!bracket && (strcasecmp(name, "localhost") == 0 || is_listed(guard->names, name))) return true;
+	return is_address(name, bracket, &loopback) && (loopback || !guard->loopback);
 }
 
 bool lk_guard_origin(const char *origin, const char *site, const char *host) {

@@ -20,6 +20,7 @@ typedef struct lk_peer {
 	struct lk_peer *next, *previous;
 	lk_server *server;
 	int fd;
+	bool leaving;           /* was shown out to make place */
 	bool asking;            /* a request is complete, the answer not yet made: not the client's time */
 	double deadline;
 } lk_peer;
@@ -31,6 +32,7 @@ struct lk_exchange {
 	lk_peer *peer;
 	const struct lk_route *route;
 	const char *rest;       /* of the path, behind the route's: an id */
+	bool report;            /* ?form=report */
 	double begin, received; /* bytes of the body */
 	char *body;             /* of a JSON request */
 	size_t size, room;

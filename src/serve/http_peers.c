@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define FIRST_S 20.0
+#define FIRST_S 10.0
 
 void lk_peer_within(lk_peer *peer, double seconds) {
 	peer->deadline = lk_serve_now() + seconds;
@@ -16,8 +16,10 @@ void lk_peer_within(lk_peer *peer, double seconds) {
 static void make_place(const lk_server *server) {
 	lk_peer *oldest = NULL;
 	for (lk_peer *p = server->peers; p; p = p->next)
-		if (!p->asking && (!oldest || p->deadline < oldest->deadline)) oldest = p;
-	if (oldest) shutdown(oldest->fd, SHUT_RDWR);
+		if (!p->asking && !p->leaving && (!oldest || p->deadline < oldest->deadline)) oldest = p;
+	if (!oldest) return;
+	oldest->leaving = true;
+	shutdown(oldest->fd, SHUT_RDWR);
 }
 
 static lk_peer *begin(lk_server *server, struct MHD_Connection *connection) {

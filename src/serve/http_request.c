@@ -7,9 +7,9 @@
 
 enum { SWALLOWED = 4 * LK_BODY_LIMIT };
 
-#define REQUEST_S 20.0          /* for a request to come whole */
+#define REQUEST_S 10.0          /* for a request to come whole */
 #define RATE (64.0 * 1024)      /* bytes per second that an upload must have on top of that */
-#define IDLE_S 60.0             /* between two requests */
+#define IDLE_S 30.0             /* between two requests */
 
 /* ---- what is wrong with a request, told from its headers ---- */
 
@@ -64,6 +64,13 @@ static enum MHD_Result refuse_type(lk_exchange *x, const char *type) {
 	return lk_respond_error(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, &err);
 }
 
+static enum MHD_Result refuse_form(lk_exchange *x) {
+	lk_error err = {0};
+	lk_fail(&err, LK_ERR_INPUT, "form", "is not known");
+	lk_hint(&err, "give one of result, report");
+	return lk_respond_error(x, MHD_HTTP_BAD_REQUEST, &err);
+}
+
 static double body_limit(const lk_exchange *x) {
 	/* A form is a little larger than the files in it. */
 	return x->route->body == LK_BODY_FORM ? x->server->request->upload_mib * 1048576 + LK_BODY_LIMIT : LK_BODY_LIMIT;
@@ -88,6 +95,9 @@ static enum MHD_Result check(lk_exchange *x, const char *method, const char *url
 	if (!open && strncmp(url, "/api/", 5) == 0 && !lk_guard_token(&x->server->guard, header(x, MHD_HTTP_HEADER_AUTHORIZATION)))
 		return refuse_token(x);
 	if (!x->route) return refuse_path(x, allowed);
+	const char *form = MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, "form");
+	x->report = form && strcmp(form, "report") == 0;
+	if (form && !x->report && strcmp(form, "result") != 0) return refuse_form(x);
 	if (x->route->body != LK_BODY_NONE) {
 		const char *length = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
 		if (!has_type(x, types[x->route->body])) return refuse_type(x, types[x->route->body]);

@@ -37,8 +37,9 @@ static enum MHD_Result get_health(lk_exchange *x) {
 	const lk_asks *asks = &x->server->asks;
 	char text[256];
 	int size = snprintf(text, sizeof text,
-		"{\"status\": \"ok\", \"version\": \"%s\", \"data_date\": \"%s\", \"running\": %d, \"waiting\": %d}\n",
-		lk_version(), lk_data_date(), asks->running[0] + asks->running[1], asks->waiting);
+		"{\"status\": \"ok\", \"version\": \"%s\", \"data_date\": \"%s\", \"running\": %d, \"waiting\": %d, \"upload_bytes\": %.0f}\n",
+		lk_version(), lk_data_date(), asks->running[0] + asks->running[1], asks->waiting,
+		x->server->request->upload_mib * 1048576);
 	return lk_respond(x, MHD_HTTP_OK, "application/json", text, (size_t)size);
 }
 
@@ -75,7 +76,7 @@ lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folde
 	int threads = quick ? 1 : x->server->workers;
 	lk_question question = {
 		.kind = kind, .folder = folder ? folder : own, .body = x->size ? x->body : "{}", .size = x->size ? x->size : 2,
-		.traces = traces, .trace_count = count, .threads = threads,
+		.traces = traces, .trace_count = count, .threads = threads, .report = x->report,
 		.limits = {.memory_bytes = r->memory_mib * 1048576, .cpu_seconds = seconds * threads},
 	};
 	lk_ask *ask = lk_ask_new(&question, seconds);

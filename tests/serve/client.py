@@ -1,0 +1,115 @@
+"""client.py: a server of its own for a test, and plain HTTP to it."""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import urllib.parse
+
+PROGRAM = os.environ.get("LOCKSTEP", "build/release/lockstep")
+
+
+class Server:
+    """`lockstep serve --port 0 ...` for the time of a with block."""
+
+    def __init__(self, *options, env=None):
+        words = [PROGRAM, "serve", "--port", "0", *options]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(env or {})})
+        line = self.process.stdout.readline()
+        found = re.fullmatch(r"lockstep serve: open (http://(.*):(\d+)/)#token=([0-9a-f]{32})\n", line)
+        if not found:
+            self.process.kill()
+            raise AssertionError("no address: %r, %r" % (line, self.process.communicate()))
+        self.url, self.host, self.port, self.token = found[1], found[2].strip("[]"), int(found[3]), found[4]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self, how=signal.SIGTERM):
+        """Ends it; its exit status and what it said on standard error."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        errors = self.process.communicate(timeout=20)[1]
+        return self.process.returncode, errors
+
+    def connect(self, timeout=20):
+        return socket.create_connection((self.host, self.port), timeout)
+
+    def ask(self, method, path, body=None, headers=None, token=True, connection=None):
+        """Status, headers, body; an object is sent as JSON. A header that is None is left out."""
+        head = {"Authorization": "Bearer " + self.token} if token else {}
+        if body is not None and not isinstance(body, (bytes, str)):
+            body = json.dumps(body)
+            head["Content-Type"] = "application/json"
+        head.update(headers or {})
+        own = connection or http.client.HTTPConnection(self.host, self.port, timeout=60)
+        own.request(method, path, body, {k: v for k, v in head.items() if v is not None})
+        answer = own.getresponse()
+        text = answer.read()
+        if not connection:
+            own.close()
+        return answer.status, dict(answer.getheaders()), text
+
+    def json(self, method, path, body=None, **more):
+        """Status and the document."""
+        status, _, text = self.ask(method, path, body, **more)
+        return status, json.loads(text) if text else None
+
+    def raw(self, bytes_, timeout=20):
+        """What comes back for bytes, until the server closes."""
+        with self.connect(timeout) as s:
+            s.sendall(bytes_)
+            s.shutdown(socket.SHUT_WR)
+            return drain(s)
+
+    def job(self, status_and_job, seconds=60):
+        """Waits for a job that was begun."""
+        import time
+        status, job = status_and_job
+        assert status == 202, (status, job)
+        end = time.monotonic() + seconds
+        while job["state"] in ("waiting", "running"):
+            assert time.monotonic() < end, job
+            time.sleep(0.02)
+            status, job = self.json("GET", "/api/v1/jobs/" + urllib.parse.quote(job["id"]))
+            assert status == 200, (status, job)
+        return job
+
+    def upload(self, files, options=None, path="/api/v1/explain", **more):
+        """A form of (name, bytes) pairs."""
+        mark = "lockstep-test-mark"
+        parts = []
+        if options is not None:
+            parts.append(b'--%s\r\nContent-Disposition: form-data; name="options"\r\n\r\n%s\r\n'
+                         % (mark.encode(), options.encode()))
+        for name, content in files:
+            parts.append(b'--%s\r\nContent-Disposition: form-data; name="traces"; filename="%s"\r\n\r\n%s\r\n'
+                         % (mark.encode(), name.encode(), content))
+        body = b"".join(parts) + b"--%s--\r\n" % mark.encode()
+        return self.json("POST", path, body, headers={"Content-Type": "multipart/form-data; boundary=" + mark}, **more)
+
+    def children(self):
+        with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as f:
+            return [int(word) for word in f.read().split()]
+
+
+def drain(s):
+    """Everything until the other side closes; what a reset leaves is enough."""
+    out = b""
+    try:
+        while chunk := s.recv(65536):
+            out += chunk
+    except ConnectionError:
+        pass
+    return out
+
+
+def read_file(path):
+    with open(path, "rb") as f:
+        return f.read()

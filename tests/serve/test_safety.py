@@ -1,0 +1,310 @@
+"""test_safety.py: who may ask, what a question may use, and clients that behave badly."""
+import concurrent.futures
+import gzip
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from client import PROGRAM, Server, drain, read_file
+from test_api import JOB
+
+# Simulated rank by rank and operation by operation, this takes minutes and gigabytes.
+HUGE = {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": 16384, "tp": 8, "pp": 16, "gbs": 2048, "seq": 8192, "exact": True,
+        "ranks": "all"}
+
+
+class Guards(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+    def status(self, path="/api/v1/models", method="GET", body=None, token=True, **headers):
+        return self.server.ask(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()}, token)[0]
+
+    def test_token(self):
+        for path in ("/api/v1/models", "/api/v1/gpus", "/api/v1/options", "/api/v1/jobs/1", "/api/v1/nothing"):
+            self.assertEqual(self.status(path, token=False), 401, path)
+        for path in ("/api/v1/predict", "/api/v1/plan", "/api/v1/explain"):
+            self.assertEqual(self.status(path, "POST", JOB, token=False), 401, path)
+            self.assertEqual(self.status(path, "POST", JOB, Authorization="Bearer " + "0" * 32), 401, path)
+        for wrong in ("Bearer", "Bearer ", "Basic " + self.server.token, self.server.token, "Bearer " + self.server.token + "0"):
+            self.assertEqual(self.status(Authorization=wrong), 401, wrong)
+        self.assertEqual(self.status(), 200)
+        for path in ("/", "/api/v1/health", "/api/v1/openapi.json"):
+            self.assertEqual(self.status(path, token=False), 200, path)
+        self.assertEqual(self.status("/?token=" + self.server.token, token=False), 200)
+        self.assertEqual(self.status("/api/v1/models?token=" + self.server.token, token=False), 401)
+
+    def test_host(self):
+        for host in ("evil.example", "evil.example:%d" % self.server.port, "10.0.0.1", "127.0.0.1.evil.example", "", "0.0.0.0"):
+            for path in ("/", "/api/v1/health", "/api/v1/models", "/nothing"):
+                self.assertIn(self.status(path, Host=host), (400, 421), (host, path))
+        for host in ("localhost", "localhost:%d" % self.server.port, "127.0.0.1", "[::1]:1"):
+            self.assertEqual(self.status(Host=host), 200, host)
+
+    def test_origin(self):
+        own = "http://127.0.0.1:%d" % self.server.port
+        self.assertEqual(self.status(Origin=own), 200)
+        for origin in ("http://evil.example", "null", own + "1", own.replace("http", "https"), "http://127.0.0.1"):
+            self.assertEqual(self.status(Origin=origin), 403, origin)
+            self.assertEqual(self.status("/", Origin=origin), 403, origin)
+        for site, status in (("same-origin", 200), ("none", 200), ("cross-site", 403), ("same-site", 403)):
+            self.assertEqual(self.status(Sec_Fetch_Site=site), status, site)
+        self.assertEqual(self.status("/", Sec_Fetch_Site="cross-site"), 200)
+
+    def test_headers(self):
+        for path in ("/", "/serve.js", "/serve.css", "/api/v1/models", "/api/v1/nothing"):
+            headers = self.server.ask("GET", path)[1]
+            self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+            self.assertIn("frame-ancestors 'none'", headers["Content-Security-Policy"])
+            self.assertNotIn("unsafe", headers["Content-Security-Policy"])
+            self.assertEqual(headers["X-Content-Type-Options"], "nosniff")
+            self.assertEqual(headers["Referrer-Policy"], "no-referrer")
+            self.assertFalse([k for k in headers if k.lower().startswith("access-control")])
+
+    def test_names_and_addresses(self):
+        with Server("--name", "planner.example.org", "--listen", "::1") as server:
+            self.assertEqual(server.ask("GET", "/", headers={"Host": "planner.example.org"})[0], 200)
+            self.assertEqual(server.ask("GET", "/", headers={"Host": "example.org"})[0], 421)
+        for options, said in ((["--listen", "example.org"], "--listen"), (["--listen", "192.0.2.77"], "--listen"),
+                              (["--port", str(self.server.port)], "--port")):
+            ran = subprocess.run([PROGRAM, "serve", "--port", "0", *options], capture_output=True, text=True, timeout=20)
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn("lockstep: " + said, ran.stderr)
+            self.assertEqual(ran.stderr.count("\n"), 1)
+
+
+class Limits(unittest.TestCase):
+    def test_time(self):
+        with Server("--seconds", "0.3", "--long-seconds", "0.3") as server:
+            status, answer = server.json("POST", "/api/v1/predict", HUGE)
+            self.assertEqual((status, answer["error"]["where"]), (422, "time"), answer)
+            job = server.job(server.json("POST", "/api/v1/plan", {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "8192,16384",
+                                                                 "gbs": 2048, "seq": 8192, "exhaustive": True}))
+            self.assertEqual((job["state"], job["status"], job["error"]["where"]), ("failed", 422, "time"))
+            self.assertEqual(server.json("POST", "/api/v1/predict", JOB)[0], 200)
+
+    def test_memory(self):
+        events = ",".join('{"ph":"X","cat":"kernel","name":"k%d","pid":0,"tid":7,"ts":%d,"dur":1,"args":{"stream":7}}' % (i % 5, 2 * i)
+                          for i in range(100000))
+        trace = gzip.compress(('{"traceEvents":[%s]}' % events).encode(), 1)
+        with Server("--memory", "96") as server:
+            job = server.job(server.upload([("t.json.gz", trace)]))
+            self.assertEqual((job["status"], job["error"]["where"]), (422, "memory"), job)
+            self.assertEqual(server.json("POST", "/api/v1/predict", JOB)[0], 200)
+
+    def test_a_crash_is_one_question(self):
+        with Server() as server:
+            status, job = server.json("POST", "/api/v1/plan", {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "8192,16384",
+                                                              "gbs": 2048, "seq": 8192, "exhaustive": True})
+            self.assertEqual(status, 202)
+            for child in server.children():
+                os.kill(child, signal.SIGSEGV)
+            job = server.job((202, job))
+            self.assertEqual((job["state"], job["status"]), ("failed", 500))
+            self.assertIn("signal 11", job["error"]["what"])
+            self.assertEqual(server.json("POST", "/api/v1/predict", JOB)[0], 200)
+
+    def test_uploads(self):
+        with Server("--upload", "1", "--workers", "1") as server:
+            # The refusal may come before all is sent.
+            try:
+                self.assertEqual(server.upload([("x.json", b" " * (3 << 20))])[0], 413)
+            except ConnectionError:
+                pass
+            status, answer = server.upload([("x.json", b" " * ((1 << 20) + 10))])
+            self.assertEqual(status, 413, answer)
+            self.assertEqual(server.job(server.upload([("t.json", read_file("tests/data/trace_small.json"))]))["state"], "done")
+
+    def test_nothing_is_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            server = Server("--memory", "96", "--seconds", "0.3", env={"TMPDIR": folder})
+            self.assertEqual(len(os.listdir(folder)), 1)
+            own = os.path.join(folder, os.listdir(folder)[0])
+            self.assertEqual(os.stat(own).st_mode & 0o777, 0o700)
+            server.json("POST", "/api/v1/predict", {**JOB, "model": {"hidden_size": 1}})
+            server.json("POST", "/api/v1/predict", HUGE)
+            server.job(server.upload([("t.json", b"{"), ("u.json", b"{")]))
+            s = server.connect()
+            s.sendall(b"POST /api/v1/explain HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: 100000\r\n"
+                      b"Content-Type: multipart/form-data; boundary=m\r\n\r\n--m\r\nContent-Disposition: form-data; name=\"t\"; "
+                      b"filename=\"a\"\r\n\r\nabc" % server.token.encode())
+            time.sleep(0.2)
+            s.close()
+            end = time.monotonic() + 10
+            while os.listdir(own) and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertEqual(os.listdir(own), [])
+            server.stop()
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_questions_that_wait_are_counted(self):
+        with Server("--workers", "1") as server:
+            plan = {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "8192,16384", "gbs": 2048, "seq": 8192, "exhaustive": True}
+            jobs = [server.json("POST", "/api/v1/plan", plan) for _ in range(65)]
+            self.assertEqual([status for status, _ in jobs], [202] * 64 + [503])
+            self.assertEqual(jobs[1][1]["state"], "waiting")
+            # Predictions do not wait for plans.
+            self.assertEqual(server.json("POST", "/api/v1/predict", JOB)[0], 200)
+            self.assertEqual(server.stop(), (0, ""))
+
+
+class Clients(unittest.TestCase):
+    """One server for all of them: what one client does must not show for another."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--workers", "2")
+        # Those that dribble, from now on; looked at in test_z.
+        cls.slow = [cls.server.connect() for _ in range(40)]
+        for i, s in enumerate(cls.slow):
+            s.sendall(b"POST /api/v1/predict HTTP/1.1\r\nHost: localhost\r\n"[: 5 + i])
+        cls.began = time.monotonic()
+
+    @classmethod
+    def tearDownClass(cls):
+        for s in cls.slow:
+            s.close()
+        cls.server.stop()
+
+    def test_a_hundred_at_a_time(self):
+        def client(number):
+            connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=60)
+            sizes = []
+            for i in range(5):
+                status, _, text = self.server.ask("POST", "/api/v1/predict", {**JOB, "gbs": 8 * (1 + number % 4)}, connection=connection)
+                sizes.append((status, len(text) > 1000))
+            connection.close()
+            return sizes
+        with concurrent.futures.ThreadPoolExecutor(100) as pool:
+            for sizes in pool.map(client, range(100)):
+                self.assertEqual(sizes, [(200, True)] * 5)
+
+    def test_broken_requests(self):
+        for text in (b"", b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x00\xff" * 500, b"GET / HTTP/1.1\r\n\r\n",
+                     b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                     b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 20000 + b"\r\n",
+                     b"POST /api/v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+                     b"POST /api/v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+                     b"POST /api/v1/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                     b"GET / HTTP/1.0\r\n\r\n"):
+            answer = self.server.raw(text)
+            self.assertNotIn(b" 200 ", answer.split(b"\r\n")[0], text[:40])
+        self.assertEqual(self.server.ask("GET", "/")[0], 200)
+
+    def test_half_closed(self):
+        body = b'{"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 8, "seq": 4096}'
+        answer = self.server.raw(b"POST /api/v1/predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
+                                 b"Content-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+                                 % (self.server.token.encode(), len(body), body))
+        self.assertTrue(answer.startswith(b"HTTP/1.1 200 ") or answer == b"", answer[:60])
+
+    def test_gone_before_the_answer(self):
+        body = b'{"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 8, "seq": 4096}'
+        for _ in range(50):
+            with self.server.connect() as s:
+                s.sendall(b"POST /api/v1/predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
+                          b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (self.server.token.encode(), len(body), body))
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.assertEqual(self.server.json("POST", "/api/v1/predict", JOB)[0], 200)
+
+    def test_chunked_without_end(self):
+        s = self.server.connect()
+        s.sendall(b"POST /api/v1/predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
+                  b"Transfer-Encoding: chunked\r\n\r\n" % self.server.token.encode())
+        sent = 0
+        try:
+            while sent < 64 << 20:
+                s.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
+                sent += 65536
+        except OSError:
+            pass
+        s.close()
+        self.assertLess(sent, 32 << 20)
+
+    def test_more_connections_than_places(self):
+        idle = []
+        try:
+            for _ in range(700):
+                idle.append(self.server.connect())
+            began = time.monotonic()
+            self.assertEqual(self.server.json("POST", "/api/v1/predict", JOB)[0], 200)
+            self.assertLess(time.monotonic() - began, 9)
+        finally:
+            for s in idle:
+                s.close()
+
+    def test_z_slow_ones_are_shown_out(self):
+        """A byte a second keeps nobody's place: each connection has ten seconds for its first request."""
+        alive = list(self.slow)
+        while alive and time.monotonic() < self.began + 25:
+            for s in list(alive):
+                try:
+                    s.settimeout(0.001)
+                    s.sendall(b"x")
+                    if s.recv(100) == b"":
+                        alive.remove(s)
+                except TimeoutError:
+                    pass
+                except OSError:
+                    alive.remove(s)
+            time.sleep(0.3)
+        self.assertEqual(alive, [])
+        self.assertEqual(self.server.ask("GET", "/")[0], 200)
+
+
+class Ending(unittest.TestCase):
+    def test_signals(self):
+        for how in (signal.SIGINT, signal.SIGTERM):
+            server = Server()
+            idle = server.connect()
+            held = server.connect()
+            held.sendall(b"POST /api/v1/predict HTTP/1.1\r\n")
+            status, job = server.json("POST", "/api/v1/plan", {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "8192,16384",
+                                                              "gbs": 2048, "seq": 8192, "exhaustive": True})
+            self.assertEqual(status, 202)
+            children = server.children()
+            self.assertEqual(len(children), 1)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(self.ask_huge, server)
+                while len(server.children()) < 2:
+                    time.sleep(0.01)
+                children = server.children()
+                self.assertEqual(server.stop(how), (0, ""))
+                waiting.result()
+            for child in children:
+                self.assertFalse(os.path.exists("/proc/%d" % child))
+            idle.close()
+            held.close()
+
+    @staticmethod
+    def ask_huge(server):
+        """409, or a connection that was closed."""
+        try:
+            return server.json("POST", "/api/v1/predict", HUGE)[0]
+        except (OSError, http.client.HTTPException):
+            return None
+
+    def test_port_is_free_again(self):
+        server = Server()
+        port = server.port
+        server.ask("GET", "/")
+        server.stop()
+        again = subprocess.Popen([PROGRAM, "serve", "--port", str(port)], stdout=subprocess.PIPE, text=True)
+        self.assertIn(":%d/" % port, again.stdout.readline())
+        again.terminate()
+        self.assertEqual(again.wait(20), 0)
+        again.stdout.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
