@@ -11,6 +11,7 @@
 #include "lockstep/explain.h"
 #include "lockstep/plan.h"
 #include "lockstep/predict.h"
+#include "lockstep/report.h"
 #include "lockstep/view.h"
 #include "serve/fields.h"
 
@@ -129,9 +130,12 @@ static lk_status predict(child *c, lk_error *err) {
 	lk_predict_defaults(&r);
 	LK_TRY(lk_args_fill(&c->args, 0, &r, err));
 	r.launch = c->words.launch, r.launch_count = c->words.launch_count;
+	r.detail = c->question->report;
 	LK_TRY(lk_predict(&r, &prediction, err));
 	lk_sweep_row row = {prediction, NULL, &r};
-	lk_status status = lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
+	lk_status status = c->question->report
+		? lk_report_predict(prediction, LK_REPORT_JSON, NULL, c->answer, err)
+		: lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
 	lk_predict_free(prediction);
 	return status;
 }

@@ -15,6 +15,14 @@ static enum MHD_Result get_list(lk_exchange *x, const lk_text *list) {
 	return lk_respond_static(x, "application/json", list->text, list->size);
 }
 
+static enum MHD_Result get_style(lk_exchange *x) {
+	return lk_respond_static(x, "text/css; charset=utf-8", x->server->lists.style.text, x->server->lists.style.size);
+}
+
+static enum MHD_Result get_script(lk_exchange *x) {
+	return lk_respond_static(x, "text/javascript; charset=utf-8", x->server->lists.script.text, x->server->lists.script.size);
+}
+
 static enum MHD_Result get_models(lk_exchange *x) {
 	return get_list(x, &x->server->lists.models);
 }
@@ -173,6 +181,8 @@ static const lk_route routes[] = {
 	{"GET", "/api/v1/options", get_options, LK_BODY_NONE, false},
 	{"GET", "/api/v1/health", get_health, LK_BODY_NONE, true},
 	{"GET", "/api/v1/openapi.json", get_openapi, LK_BODY_NONE, true},
+	{"GET", "/report.css", get_style, LK_BODY_NONE, true},
+	{"GET", "/report.js", get_script, LK_BODY_NONE, true},
 	{"GET", "/", get_asset, LK_BODY_NONE, true},
 };
 

@@ -1,4 +1,4 @@
-/* lists.c: the catalogues as the verbs print them, and the option tables. */
+/* lists.c: the catalogues as the verbs print them, the option tables, the parts of reports. */
 #include "serve/lists.h"
 
 #include <stdbool.h>
@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "lockstep/catalogue.h"
+#include "lockstep/report.h"
 #include "lockstep/view.h"
 #include "serve/answer.h"
 #include "serve/fields.h"
@@ -76,6 +77,8 @@ lk_status lk_lists_make(lk_lists *lists, lk_error *err) {
 	*lists = (lk_lists){0};
 	LK_TRY(keep(&lists->models, print_models, err));
 	LK_TRY(keep(&lists->gpus, print_gpus, err));
+	LK_TRY(keep(&lists->style, lk_report_style, err));
+	LK_TRY(keep(&lists->script, lk_report_script, err));
 	return keep(&lists->options, print_options, err);
 }
 
@@ -83,5 +86,7 @@ void lk_lists_free(lk_lists *lists) {
 	free(lists->models.text);
 	free(lists->gpus.text);
 	free(lists->options.text);
+	free(lists->style.text);
+	free(lists->script.text);
 	*lists = (lk_lists){0};
 }

@@ -1,4 +1,5 @@
-/* lists.h: what may be asked, as JSON: models, GPUs, the fields of each verb. Made once; they do not change. */
+/* lists.h: what does not change and is made once: what may be asked, as JSON (models, GPUs, the fields of each verb), and
+ * style and script of reports. */
 #ifndef LK_SERVE_LISTS_H
 #define LK_SERVE_LISTS_H
 
@@ -11,7 +12,7 @@ typedef struct lk_text {
 } lk_text;
 
 typedef struct lk_lists {
-	lk_text models, gpus, options;
+	lk_text models, gpus, options, style, script;
 } lk_lists;
 
 lk_status lk_lists_make(lk_lists *lists, lk_error *err);

@@ -1,0 +1,221 @@
+/* serve-fields.js: controls made from the option table of the server, and the state that they hold: a Map of texts by
+ * option, as it stands in the address. */
+
+const ls = window.lockstep;
+
+/* The controls that are always in sight, in this order. */
+export const MAIN = ["model", "gpu", "gpus", "tp", "pp", "vp", "cp", "ep", "mbs", "gbs", "seq", "dtype", "recompute", "zero", "schedule"];
+const LABELS = {model: "Model", gpu: "GPU", gpus: "GPUs", tp: "Tensor", pp: "Pipeline", vp: "Virtual stages", cp: "Context", ep: "Expert",
+	mbs: "Micro-batch", gbs: "Global batch", seq: "Sequence", dtype: "Number format", recompute: "Recompute", zero: "ZeRO", schedule: "Schedule",
+	script: "Launch script", launch: "Launch line", deepspeed_config: "DeepSpeed config"};
+/* Numbers that are doubled and halved more often than counted. */
+const DOUBLED = new Set(["gpus", "tp", "pp", "cp", "ep", "mbs", "gbs", "seq"]);
+/* Texts of which the usual ones are known; others are taken too where the server takes them. */
+export const KNOWN = {
+	dtype: ["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"], recompute: ["none", "selective", "full"], zero: ["0", "1", "2", "3"],
+	schedule: ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe"], optimizer: ["adam", "sgd", "lamb", "adafactor"],
+	"state-dtype": ["fp32", "bf16", "fp8"], task: ["pretrain", "sft", "lora"], "cp-kind": ["ring", "all-gather"],
+	attention: ["flash", "unfused"], dispatcher: ["alltoall", "allgather", "node"],
+	stack: ["megatron", "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed"], ranks: ["all"],
+};
+export const BEGIN = {model: "llama3.1-70b", gpu: "h100-sxm", gpus: "64", tp: "4", pp: "8", gbs: "128", seq: "8192"};
+const CONFIG_NAME = "config.json";
+
+/* ---- words of a launch line ---- */
+
+/* Blanks divide words; quotes and backslashes keep them together, as in a shell. */
+export function words(line) {
+	const list = [];
+	let word = "", open = "", some = false;
+	for (let i = 0; i < line.length; i++) {
+		const c = line[i];
+		if (open === "'" ? c !== "'" : open === '"' && c !== '"' && c !== "\\") word += c;
+		else if (c === "\\") {
+			i++;
+			if (i < line.length && line[i] !== "\n") word += line[i], some = true;
+		} else if (c === "'" || c === '"') open = open ? "" : c, some = true;
+		else if (/\s/.test(c)) {
+			if (word || some) list.push(word);
+			word = "", some = false;
+		} else word += c;
+	}
+	if (word || some) list.push(word);
+	return list;
+}
+
+/* ---- from texts to JSON ---- */
+
+/* What the interface takes for the text of an option; a text that is no number stays one, for the server to refuse. */
+export function valueOf(option, text) {
+	switch (option.type) {
+	case "boolean": return text === "on";
+	case "number": return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
+	case "text_or_object": return text.startsWith("{") ? parsed(text) : text;
+	case "object": return parsed(text);
+	case "words": return words(text);
+	default: return text;
+	}
+}
+
+function parsed(text) {
+	try { return JSON.parse(text); } catch { return text; }
+}
+
+/* ---- controls ---- */
+
+function choice(values, first) {
+	const select = ls.el("select");
+	if (first !== undefined) select.append(new Option(first, ""));
+	for (const [value, label] of values) select.append(new Option(label, value));
+	return select;
+}
+
+/* A select that also holds a value that is not in its list: one of a link, or a config. */
+function chooseText(select, text, label) {
+	if (text && ![...select.options].some((o) => o.value === text)) select.append(new Option(label || text, text));
+	select.value = text;
+}
+
+function steps(input, name, low, high, changed) {
+	const move = (factor) => {
+		const now = Number(input.value) || low || 1;
+		input.value = Math.min(high || Infinity, Math.max(low || 1, factor < 1 ? Math.ceil(now * factor) : now * factor));
+		changed();
+	};
+	const button = (label, title, factor) => {
+		const b = ls.el("button", "sv-step", label);
+		b.type = "button";
+		b.title = title + " " + name;
+		b.setAttribute("aria-label", b.title);
+		b.addEventListener("click", () => move(factor));
+		return b;
+	};
+	return ls.el("span", "sv-stepped", button("\u00f72", "halve", 0.5), input, button("\u00d72", "double", 2));
+}
+
+function fileButton(label, take) {
+	const input = ls.el("input", "sv-hidden"), button = ls.el("button", "sv-small", label);
+	input.type = "file", input.accept = ".json,application/json", input.tabIndex = -1;
+	input.setAttribute("aria-hidden", "true");
+	button.type = "button";
+	button.addEventListener("click", () => input.click());
+	input.addEventListener("change", async () => {
+		if (input.files[0]) take(await input.files[0].text());
+		input.value = "";
+	});
+	return ls.el("span", "", button, input);
+}
+
+/* {element, get, set}: the control of an option. */
+function control(option, lists, changed) {
+	const name = option.name;
+	let box, input;
+	const plain = (type) => {
+		input = ls.el("input");
+		input.type = type;
+		input.placeholder = type === "number" || !option.value ? "" : option.value;
+	};
+	if (name === "model" || name === "gpu") {
+		input = choice(lists[name].map((m) => [m.name, m.name]), name === "model" ? "(of a launch line)" : "(of a cluster)");
+	} else if (option.type === "boolean") {
+		input = choice([["on", "on"], ["off", "off"]], "usual");
+	} else if (option.choices || KNOWN[name]) {
+		input = choice((option.choices || KNOWN[name]).map((v) => [v, v]), "usual");
+	} else if (option.type === "content" || option.type === "words") {
+		input = ls.el("textarea");
+		input.rows = 3;
+		input.spellcheck = false;
+	} else if (option.type === "object") {
+		input = choice([], "none");
+	} else if (option.type === "number") {
+		plain("number");
+		input.step = option.integer ? "1" : "any";
+		if (option.low !== undefined) input.min = option.low, input.max = option.high;
+		if (DOUBLED.has(name)) box = steps(input, LABELS[name] || name, option.low, option.high, changed);
+	} else {
+		plain("text");
+	}
+	input.id = "f-" + name;
+	input.name = name;
+	input.addEventListener("input", changed);
+	const set = (text) => {
+		if (input.tagName === "SELECT") chooseText(input, text, text.startsWith("{") ? CONFIG_NAME : text);
+		else input.value = text;
+	};
+	if (option.type === "text_or_object" || option.type === "object")
+		box = ls.el("span", "sv-with", input, fileButton(name === "model" ? "config.json\u2026" : "file\u2026", (text) => { set(text); changed(); }));
+	const label = ls.el("label", "", LABELS[name] || name);
+	label.htmlFor = input.id;
+	label.title = "--" + name + ": " + option.help;
+	const element = ls.el("div", "sv-field", label, box || input);
+	return {option, element, input, set, get: () => input.value.trim() ? input.value : ""};
+}
+
+/* The controls of a verb in two boxes. */
+export class Fields {
+	constructor(table, lists, main, more, changed) {
+		this.controls = new Map();
+		const options = [...table.filter((o) => o.type !== "refused"), {name: "launch", type: "words", group: table[0].group,
+			help: "words of a launch line, as it is typed for Megatron-LM and others"}];
+		for (const name of MAIN) this.add(options.find((o) => o.name === name), lists, main, changed);
+		let group = null, box = null;
+		for (const o of options) {
+			if (MAIN.includes(o.name)) continue;
+			if (o.group !== group) {
+				group = o.group;
+				box = ls.el("fieldset", "sv-fields", ls.el("legend", "", group));
+				more.append(box);
+			}
+			this.add(o, lists, box, changed);
+		}
+	}
+
+	add(option, lists, box, changed) {
+		if (!option) return;
+		const c = control(option, lists, changed);
+		this.controls.set(option.name, c);
+		box.append(c.element);
+	}
+
+	/* The state, as texts. */
+	texts() {
+		const state = new Map();
+		for (const [name, c] of this.controls) if (c.get()) state.set(name, c.get());
+		return state;
+	}
+
+	show(state) {
+		for (const [name, c] of this.controls) c.set(state.get(name) || "");
+	}
+
+	/* The fields of a request. */
+	request() {
+		const body = {};
+		for (const [name, text] of this.texts()) body[name] = valueOf(this.controls.get(name).option, text);
+		return body;
+	}
+
+	/* Marks the control that an error names, and no other. */
+	mark(where) {
+		for (const [name, c] of this.controls) {
+			const wrong = where === "--" + name;
+			c.input.toggleAttribute("aria-invalid", wrong);
+			if (wrong && c.element.closest("details")) c.element.closest("details").open = true;
+		}
+	}
+}
+
+/* ---- the address ---- */
+
+export function toHash(state, view) {
+	const parts = new URLSearchParams(state);
+	if (view !== "predict") parts.set("view", view);
+	return "#" + parts.toString();
+}
+
+export function fromHash(hash) {
+	const state = new Map(new URLSearchParams(hash.slice(1)));
+	const view = state.get("view") || "predict";
+	state.delete("view");
+	return {state: state.size ? state : new Map(Object.entries(BEGIN)), view};
+}
