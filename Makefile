@@ -103,7 +103,7 @@ PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o
 	$(PROBE_GPU:%=$(B)/probe/%.o)
 
 LONG_PARTS := release asan ubsan tsan clang lang lint fuzz
-.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
+.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
         mpi lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -279,7 +279,7 @@ unit-programs: $(UNIT)
 replay-programs: $(REPLAY)
 fuzz-programs: $(FUZZERS)
 
-check: unit cli-tests fuzz-replay layers lint ## unit and CLI tests, fuzz corpus, layers, lint
+check: unit cli-tests serve-tests browser-tests fuzz-replay layers lint ## unit, CLI, server and browser tests, fuzz corpus, layers, lint
 
 unit: $(UNIT) ## unit tests of this MODE
 	tests/unit/run.sh $(UNIT)
@@ -290,6 +290,12 @@ cli-tests: $(PROGRAM) $(PROBES) $(HAS_MPI) ## command-line tests of this MODE
 fuzz-replay: ## every fuzz target on its corpus, with the address and undefined sanitizers
 	@$(MAKE) --no-print-directory MODE=asan replay-programs
 	tests/fuzz/run.sh replay build/asan/replay
+
+serve-tests: $(PROGRAM) ## lockstep serve against clients on loopback
+	tests/serve/run.sh $(PROGRAM)
+
+browser-tests: $(PROGRAM) ## pages in Chromium; takes node and npm
+	tests/browser/run.sh $(PROGRAM)
 
 FUZZ_SECONDS ?= 60
 fuzz: ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each; FUZZ_ONLY=name for one
@@ -307,7 +313,7 @@ LONG := LOCKSTEP_LONG=1 TEST_SECONDS=3600 $(MAKE) --no-print-directory
 check-long: $(LONG_PARTS:%=check-long-%) ## all of it for hours: sanitizers, compilers, big grids, fuzzing; by parts: check-long-tsan
 
 check-long-release check-long-asan check-long-ubsan check-long-tsan: check-long-%:
-	@$(LONG) MODE=$* unit cli-tests
+	@$(LONG) MODE=$* unit cli-tests serve-tests
 check-long-clang:
 	@$(LONG) MODE=debug CC=$(CLANG) all unit cli-tests
 check-long-lang:

@@ -106,8 +106,8 @@ static lk_status write_file(const lk_serve_file *file, lk_error *err) {
 }
 
 /* Launch lines and scripts name further files: they are taken only where the kernel keeps this process from them. */
-static lk_status confine(const child *c, lk_error *err) {
-	if (lk_confine_files()) return LK_OK;
+static lk_status check_confined(const child *c, bool confined, lk_error *err) {
+	if (confined) return LK_OK;
 	bool names = c->words.launch_count > 0;
 	for (int i = 0; i < c->words.file_count; i++)
 		names |= strcmp(c->words.files[i].name, "script.sh") == 0 || strcmp(c->words.files[i].name, "ds_config.json") == 0;
@@ -149,7 +149,8 @@ static lk_status plan(child *c, lk_error *err) {
 	r.threads = c->question->threads;
 	r.progress = tell_progress, r.progress_context = c;
 	LK_TRY(lk_plan_find(&r, &found, err));
-	lk_status status = lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
+	lk_status status = c->question->report ? lk_report_plan(found, LK_REPORT_JSON, NULL, c->answer, err)
+										   : lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
 	lk_plan_free(found);
 	return status;
 }
@@ -162,7 +163,8 @@ static lk_status explain(child *c, lk_error *err) {
 	r.traces = c->question->traces, r.trace_count = c->question->trace_count;
 	r.threads = c->question->threads;
 	LK_TRY(lk_explain(&r, &found, err));
-	lk_status status = lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, c->answer, err);
+	lk_status status = c->question->report ? lk_report_explain(found, LK_REPORT_JSON, NULL, c->answer, err)
+										   : lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, c->answer, err);
 	lk_explain_free(found);
 	return status;
 }
@@ -186,9 +188,12 @@ static lk_status ask(child *c, lk_error *err) {
 	static lk_status (*const verbs[LK_ASK_KINDS])(child *, lk_error *) = {predict, plan, explain};
 	if (chdir(c->question->folder) != 0)
 		return lk_fail(err, LK_ERR_IO, c->question->folder, "cannot enter: %s", strerror(errno));
+	/* What was sent is looked at where it can do no harm. */
+	bool confined = lk_confine_files(true);
 	LK_TRY(parse(c, err));
+	LK_TRY(check_confined(c, confined, err));
 	for (int i = 0; i < c->words.file_count; i++) LK_TRY(write_file(&c->words.files[i], err));
-	LK_TRY(confine(c, err));
+	lk_confine_files(false);
 	c->answer = open_memstream(&c->text, &c->size);
 	if (!c->answer) return lk_oom(err);
 	lk_status status = verbs[c->question->kind](c, err);

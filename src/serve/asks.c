@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "serve/folder.h"
 
-enum { ANSWER_LIMIT = 256 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3, LEAVING = 200 };
+enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3, LEAVING = 200 };
 
 double lk_serve_now(void) {
 	struct timespec now;
@@ -170,6 +170,12 @@ void lk_ask_free(lk_asks *asks, lk_ask *ask) {
 	free(ask);
 }
 
+void lk_ask_drop(lk_ask *ask) {
+	lk_folder_remove(ask->question.folder);
+	free_question(&ask->question);
+	free(ask);
+}
+
 /* ---- starting ---- */
 
 static void child(const lk_asks *asks, const lk_ask *ask, int out) {
@@ -202,15 +208,13 @@ static void start(lk_asks *asks, lk_ask *ask) {
 	failed(asks, ask, 503, &err);
 }
 
-bool lk_asks_submit(lk_asks *asks, lk_ask *ask) {
-	if (asks->waiting >= LK_ASKS_WAITING) return false;
+void lk_asks_submit(lk_asks *asks, lk_ask *ask) {
 	lk_ask **at = &asks->first;
 	while (*at) at = &(*at)->next;
 	*at = ask;
 	asks->waiting++;
 	ask->state = LK_ASK_WAITING;
 	if (asks->running[lane(ask)] < asks->most) start(asks, ask);
-	return true;
 }
 
 /* ---- listening ---- */

@@ -44,11 +44,13 @@ double lk_serve_now(void);
 
 /* `question` without what it owns; copies are made. NULL when memory is out. */
 lk_ask *lk_ask_new(const lk_question *question, double seconds);
-/* Ends it if it runs. Its folder is removed. Accepts NULL. */
+/* Ends it if it waits or runs, and removes its folder. Accepts NULL. */
 void lk_ask_free(lk_asks *asks, lk_ask *ask);
+/* The same for one that was never submitted. */
+void lk_ask_drop(lk_ask *ask);
 
-/* False: too many wait. */
-bool lk_asks_submit(lk_asks *asks, lk_ask *ask);
+/* For fewer than LK_ASKS_WAITING that wait. */
+void lk_asks_submit(lk_asks *asks, lk_ask *ask);
 /* It is done then, with status 409. */
 void lk_asks_cancel(lk_asks *asks, lk_ask *ask);
 

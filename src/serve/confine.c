@@ -23,16 +23,14 @@ enum { SHADOWED = 0 };
 
 /* Rights on files by version of Landlock: 13 in the first, then refer, truncate, and, with the fifth, device controls.
  * Rights on the network (bind, connect) came with the fourth. */
+#define TRUNCATE (UINT64_C(1) << 14)
+
 typedef struct rules {
 	uint64_t files, network;
 } rules;
 
 static long version(void) {
 	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-}
-
-bool lk_confine_possible(void) {
-	return version() >= 1;
 }
 
 /* `more` stands between the limit and the one behind it, that of processor time ends without a word. */
@@ -56,26 +54,25 @@ void lk_confine_limits(const lk_limits *limits) {
 	(void)!nice(NICE);
 }
 
-/* What may still be done: reading below the working folder. */
-static bool allow_here(int ruleset) {
-	struct landlock_path_beneath_attr here = {
-		.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
-		.parent_fd = open(".", O_PATH | O_CLOEXEC),
-	};
+/* What may still be done below the working folder. */
+static bool allow_here(int ruleset, uint64_t rights) {
+	struct landlock_path_beneath_attr here = {.allowed_access = rights, .parent_fd = open(".", O_PATH | O_CLOEXEC)};
 	if (here.parent_fd < 0) return false;
 	long result = syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &here, 0);
 	close(here.parent_fd);
 	return result == 0;
 }
 
-bool lk_confine_files(void) {
+bool lk_confine_files(bool writing) {
 	long v = version();
 	if (v < 1) return false;
 	int rights = v >= 5 ? 16 : v >= 3 ? 15 : v >= 2 ? 14 : 13;
 	rules r = {.files = (UINT64_C(1) << rights) - 1, .network = v >= 4 ? 3 : 0};
 	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &r, v >= 4 ? sizeof r : sizeof r.files, 0);
 	if (ruleset < 0) return false;
-	bool confined = allow_here(ruleset) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	uint64_t here = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+	if (writing) here |= LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | (v >= 3 ? TRUNCATE : 0);
+	bool confined = allow_here(ruleset, here) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
 		syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
 	close(ruleset);
 	return confined;

@@ -9,13 +9,11 @@ typedef struct lk_limits {
 	double cpu_seconds;     /* of all threads together */
 } lk_limits;
 
-/* Whether this kernel can confine a process to files (Landlock, Linux 5.13). */
-bool lk_confine_possible(void);
-
-/* For a process that is about to answer a question and has the working folder in which its files lie: from now on files
- * can be read below that folder and nowhere else, nothing can be written, run or connected, and the limits hold. The
- * second says whether files are confined: false where the kernel cannot. Both are for processes with one thread. */
+/* For a process with one thread that is about to answer a question, in whose working folder the files of the question lie.
+ * lk_confine_limits: the limits hold from now on. lk_confine_files: files can be read below the working folder, written
+ * there too where `writing` is true, and used nowhere else; nothing can be run or connected. What was taken stays taken: a second
+ * call can only take more. False where the kernel cannot. */
 void lk_confine_limits(const lk_limits *limits);
-bool lk_confine_files(void);
+bool lk_confine_files(bool writing);
 
 #endif

@@ -95,8 +95,8 @@ void lk_peers_step(lk_server *server);
 
 /* http_upload.c: traces that come as multipart/form-data. */
 lk_upload *lk_upload_new(lk_exchange *x);
-/* False: memory is out, or the form is broken. What is wrong with the content shows in lk_upload_ask. */
-bool lk_upload_take(lk_upload *upload, const char *data, size_t size);
+/* What is wrong shows in lk_upload_ask. */
+void lk_upload_take(lk_upload *upload, const char *data, size_t size);
 /* The question, or NULL: answered with an error. */
 lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *x);
 void lk_upload_free(lk_upload *upload);

@@ -129,7 +129,9 @@ static enum MHD_Result take_body(lk_exchange *x, const char *data, size_t size) 
 		return x->received > body_limit(x) + SWALLOWED ? MHD_NO : MHD_YES;
 	if (x->route->body == LK_BODY_JSON) return keep(x, data, size) ? MHD_YES : MHD_NO;
 	if (!x->upload) x->upload = lk_upload_new(x);
-	return x->upload && lk_upload_take(x->upload, data, size) ? MHD_YES : MHD_NO;
+	if (!x->upload) return MHD_NO;
+	lk_upload_take(x->upload, data, size);
+	return MHD_YES;
 }
 
 /* ---- libmicrohttpd's callbacks ---- */

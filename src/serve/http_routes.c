@@ -102,6 +102,7 @@ static void resume(void *exchange) {
 }
 
 static enum MHD_Result post_predict(lk_exchange *x) {
+	if (x->server->asks.waiting >= LK_ASKS_WAITING) return busy(x);
 	lk_ask *ask = lk_exchange_ask(x, LK_ASK_PREDICT, NULL, NULL, 0);
 	if (!ask) return MHD_YES;
 	ask->ended = resume, ask->owner = x;
@@ -109,13 +110,8 @@ static enum MHD_Result post_predict(lk_exchange *x) {
 	x->suspended = true;
 	MHD_suspend_connection(x->connection);
 	if (x->peer) x->peer->asking = true;
-	if (lk_asks_submit(&x->server->asks, ask)) return MHD_YES;
-	/* It never was in a list: it is done with the refusal. */
-	x->suspended = false;
-	MHD_resume_connection(x->connection);
-	x->ask = NULL;
-	lk_ask_free(&x->server->asks, ask);
-	return busy(x);
+	lk_asks_submit(&x->server->asks, ask);
+	return MHD_YES;
 }
 
 static enum MHD_Result respond_job(lk_exchange *x, unsigned status, const lk_job *job) {
@@ -130,7 +126,7 @@ static enum MHD_Result start_job(lk_exchange *x, lk_ask *ask) {
 	if (!ask) return MHD_YES;
 	const lk_job *job = s->asks.waiting < LK_ASKS_WAITING ? lk_job_list_add(&s->jobs, &s->asks, ask) : NULL;
 	if (!job) {
-		lk_ask_free(&s->asks, ask);
+		lk_ask_drop(ask);
 		return busy(x);
 	}
 	lk_asks_submit(&s->asks, ask);

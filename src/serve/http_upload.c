@@ -127,10 +127,9 @@ lk_upload *lk_upload_new(lk_exchange *x) {
 	return u;
 }
 
-bool lk_upload_take(lk_upload *u, const char *data, size_t size) {
+void lk_upload_take(lk_upload *u, const char *data, size_t size) {
 	if (u->form && !u->status && MHD_post_process(u->form, data, size) != MHD_YES)
 		fail(u, 400, "body", "the form is broken", "send multipart/form-data");
-	return true;
 }
 
 static int by_name(const void *a, const void *b) {

@@ -1,0 +1,76 @@
+/* files.mjs: HTML reports, opened as files. */
+import {execFileSync} from "node:child_process";
+import {mkdtempSync, readFileSync, rmSync, writeFileSync} from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {pathToFileURL} from "node:url";
+import {check, close, narrow, open, pictures, program, same, test} from "./page.mjs";
+
+/* Exit status 1 is an answer: it does not fit. */
+function report(folder, name, words) {
+	const file = path.join(folder, name + ".html");
+	try {
+		execFileSync(program, [...words, "--html", file], {stdio: ["ignore", "ignore", "inherit"]});
+	} catch (error) {
+		if (error.status !== 1) throw error;
+	}
+	return file;
+}
+
+const HOSTILE = "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">\u2028${x}";
+
+async function withFolder(run) {
+	const folder = mkdtempSync(path.join(os.tmpdir(), "lockstep-browser-"));
+	try {
+		await run(folder);
+	} finally {
+		rmSync(folder, {recursive: true});
+	}
+}
+
+/* Nothing on its console, nothing fetched, no wider than the window. */
+async function look(browser, file, name, options, more) {
+	const url = pathToFileURL(file).href, page = await open(browser, options, url);
+	await page.goto(url);
+	await page.waitForSelector(".ls-panel");
+	if (more) await more(page);
+	check(await narrow(page), name + " is wider than the window");
+	await page.waitForTimeout(100);
+	await page.screenshot({path: path.join(pictures, name + ".png"), fullPage: true});
+	same(page.wrong, [], name + ": on the console");
+	await close(page);
+}
+
+test("files of reports: light and dark, wide and narrow, on paper", (browser) => withFolder(async (folder) => {
+	const job = ["predict", "--model", "llama3.1-70b", "--gpu", "h100-sxm", "--gpus", "1024", "--tp", "4", "--pp", "8", "--gbs", "512", "--seq", "8192"];
+	const files = {
+		predict: report(folder, "predict", job),
+		plan: report(folder, "plan", ["plan", "--model", "llama3.1-8b", "--gpu", "h100-sxm", "--gpus", "8,16", "--gbs", "64", "--seq", "4096"]),
+		explain: report(folder, "explain", ["explain", "tests/data/trace_small.json"]),
+	};
+	check(readFileSync(files.predict).length < 1e6, "more than 1 MB");
+	for (const [name, file] of Object.entries(files)) {
+		await look(browser, file, "file-" + name + "-1280", {});
+		await look(browser, file, "file-" + name + "-400-dark", {viewport: {width: 400, height: 900}, colorScheme: "dark"});
+	}
+	await look(browser, files.predict, "file-predict-paper", {}, (page) => page.emulateMedia({media: "print"}));
+}));
+
+test("names in traces run no script", (browser) => withFolder(async (folder) => {
+	const events = [];
+	for (let i = 0; i < 20; i++) {
+		const ts = 1000 * i;
+		events.push({ph: "X", cat: "cpu_op", name: HOSTILE, pid: 1, tid: 1, ts, dur: 300, args: {}},
+			{ph: "X", cat: "cuda_runtime", name: "cudaLaunchKernel", pid: 1, tid: 1, ts: ts + 10, dur: 20, args: {correlation: i}},
+			{ph: "X", cat: "kernel", name: HOSTILE + (i % 3), pid: 0, tid: 7, ts: ts + 100, dur: 500, args: {stream: 7, correlation: i, device: 0}});
+	}
+	const trace = path.join(folder, "trace.json");
+	writeFileSync(trace, JSON.stringify({traceEvents: events, deviceProperties: [{id: 0, name: HOSTILE}], trace_name: HOSTILE}));
+	const file = report(folder, "hostile", ["explain", trace]);
+	await look(browser, file, "file-hostile", {}, async (page) => {
+		const text = await page.evaluate(() => document.body.innerText);
+		check(text.includes("</script><script>"), "the name is shown as it is");
+		check(await page.title() !== "broken", "script ran");
+		same(await page.$$eval("img", (all) => all.length), 0, "images");
+	});
+}));

@@ -1,0 +1,79 @@
+/* page.mjs: what the browser tests share: a server, a browser, checks, and what a page says on its console. */
+import {spawn} from "node:child_process";
+import {mkdirSync} from "node:fs";
+import {createRequire} from "node:module";
+import path from "node:path";
+import {fileURLToPath} from "node:url";
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+/* Installed by run.sh into build/, beside which nothing of it stands in the repository. */
+const {chromium} = createRequire(path.join(root, "build/browser/"))("playwright-core");
+
+export const program = path.resolve(process.env.LOCKSTEP || path.join(root, "build/release/lockstep"));
+export const pictures = path.join(root, "build/browser/pictures");
+mkdirSync(pictures, {recursive: true});
+
+/* `lockstep serve --port 0`: {url, stop()}. */
+export function serve(...options) {
+	const child = spawn(program, ["serve", "--port", "0", ...options], {cwd: root, stdio: ["ignore", "pipe", "inherit"]});
+	return new Promise((resolve, reject) => {
+		let said = "";
+		child.on("exit", (code) => reject(new Error("lockstep serve ended: " + code)));
+		child.stdout.on("data", (bytes) => {
+			said += bytes;
+			const found = /open (http:\S+)\n/.exec(said);
+			if (found) resolve({url: found[1], pid: child.pid, stop: () => new Promise((done) => {
+				child.removeAllListeners("exit");
+				child.on("exit", done);
+				child.kill("SIGTERM");
+			})});
+		});
+	});
+}
+
+export function launch() {
+	/* As root, as in containers, Chromium runs without its sandbox alone; it opens pages of ours. */
+	return chromium.launch({executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"]});
+}
+
+/* A page with a list of what went wrong on it: errors on the console, exceptions, requests to anywhere but `allowed`. */
+export async function open(browser, options, allowed) {
+	const context = await browser.newContext({viewport: {width: 1280, height: 900}, ...options});
+	const page = await context.newPage();
+	page.wrong = [];
+	page.on("console", (m) => { if (m.type() === "error" || m.type() === "warning") page.wrong.push(m.type() + ": " + m.text()); });
+	page.on("pageerror", (e) => page.wrong.push("exception: " + e.message));
+	page.on("request", (r) => { if (!r.url().startsWith(allowed) && !/^(data|blob):/.test(r.url())) page.wrong.push("request: " + r.url()); });
+	page.on("dialog", (d) => { page.wrong.push("dialog: " + d.message()); d.dismiss(); });
+	page.setDefaultTimeout(20000);
+	return page;
+}
+
+export const close = (page) => page.context().close();
+
+/* Tests in order; each has a name and throws where something does not hold. */
+export const tests = [];
+export const test = (name, run) => tests.push({name, run});
+
+export function check(holds, what) {
+	if (!holds) throw new Error(what);
+}
+export function same(found, wanted, what) {
+	if (JSON.stringify(found) !== JSON.stringify(wanted))
+		throw new Error((what || "differs") + ": " + JSON.stringify(found) + ", wanted " + JSON.stringify(wanted));
+}
+
+/* The next picture of a prediction, after `act`. */
+export async function shown(page, act) {
+	await page.evaluate(() => { window.nextShown = new Promise((go) => document.addEventListener("lockstep-shown", go, {once: true})); });
+	await act();
+	await page.evaluate(() => window.nextShown);
+}
+/* The page with its first picture. */
+export async function start(page, url) {
+	await page.goto(url);
+	await page.waitForSelector("#prediction .ls-panel");
+}
+export const verdict = (page) => page.textContent("#prediction .ls-verdict h2");
+/* Whether nothing stands out of the window to the right. */
+export const narrow = (page) => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);

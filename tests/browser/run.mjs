@@ -1,0 +1,23 @@
+/* run.mjs: all browser tests, one after the other. Words: parts of names of those that are run. */
+import {launch, tests} from "./page.mjs";
+import "./serve.mjs";
+import "./files.mjs";
+
+const words = process.argv.slice(2);
+const chosen = tests.filter((t) => !words.length || words.some((word) => t.name.includes(word)));
+const browser = await launch();
+let passed = 0, failed = 0;
+for (const {name, run} of chosen) {
+	const begin = performance.now();
+	try {
+		await run(browser);
+		passed++;
+		console.log("ok   %s (%s s)", name, ((performance.now() - begin) / 1000).toFixed(1));
+	} catch (error) {
+		failed++;
+		console.log("FAIL %s\n%s", name, error.stack.replace(/^/gm, "    "));
+	}
+}
+await browser.close();
+console.log("browser tests: %d passed, %d failed, 0 skipped", passed, failed);
+process.exitCode = failed || !passed ? 1 : 0;

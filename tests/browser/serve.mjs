@@ -1,0 +1,180 @@
+/* serve.mjs: the page of lockstep serve in a real browser. */
+import {readFileSync} from "node:fs";
+import path from "node:path";
+import {check, close, narrow, open, pictures, same, serve, shown, start, test, verdict} from "./page.mjs";
+
+const picture = (page, name, more) => page.screenshot({path: path.join(pictures, name + ".png"), ...more});
+const origin = (server) => new URL(server.url).origin;
+
+async function withPage(browser, options, run, ...flags) {
+	const server = await serve(...flags), page = await open(browser, options, origin(server));
+	try {
+		await run(page, server);
+		same(page.wrong, [], "on the console");
+	} finally {
+		await close(page);
+		await server.stop();
+	}
+}
+
+test("the page loads, light and dark, wide and narrow", async (browser) => {
+	const server = await serve(), grounds = new Set();
+	try {
+		for (const width of [1280, 400]) for (const colorScheme of ["light", "dark"]) {
+			const page = await open(browser, {viewport: {width, height: 900}, colorScheme}, origin(server));
+			await start(page, server.url);
+			same(await verdict(page), "Fits");
+			const kinds = await page.$$eval("#prediction .ls-panel", (all) => all.length);
+			check(kinds >= 9, kinds + " panels");
+			check(await page.$("#prediction .ls-gantt svg rect"), "a Gantt chart");
+			check(await narrow(page), "wider than the window of " + width);
+			check(!page.url().includes("token"), "the token leaves the address");
+			grounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
+			await page.waitForTimeout(100);
+			await picture(page, `predict-${width}-${colorScheme}`);
+			await picture(page, `predict-${width}-${colorScheme}-all`, {fullPage: true});
+			same(page.wrong, [], "on the console");
+			await close(page);
+		}
+		same(grounds.size, 2, "grounds of light and dark");
+	} finally {
+		await server.stop();
+	}
+});
+
+test("controls change verdict, breakdown, memory, Gantt and address; a link reproduces them", (browser) => withPage(browser, {}, async (page, server) => {
+	await start(page, server.url);
+	const before = await page.evaluate(() => document.getElementById("prediction").innerHTML);
+	await shown(page, () => page.fill("#f-tp", "1"));
+	same(await verdict(page), "Does not fit");
+	check(before !== await page.evaluate(() => document.getElementById("prediction").innerHTML), "the report changed");
+	await shown(page, () => page.fill("#f-tp", "8"));
+	await shown(page, () => page.selectOption("#f-gpu", "b200-sxm"));
+	await shown(page, () => page.selectOption("#f-recompute", "full"));
+	await shown(page, () => page.click("[title='double GPUs']"));
+	same(await page.inputValue("#f-gpus"), "128");
+	const command = await page.textContent("#prediction .ls-command");
+	for (const part of ["--gpu b200-sxm", "--gpus 128", "--tp 8", "--recompute full"]) check(command.includes(part), part + " in " + command);
+	for (const part of ["gpu=b200-sxm", "gpus=128", "tp=8", "recompute=full"]) check(page.url().includes(part), part + " in " + page.url());
+	const other = await page.context().newPage();
+	await start(other, page.url());
+	same(await other.inputValue("#f-gpus"), "128");
+	same(await other.textContent("#prediction .ls-command"), command);
+	await other.close();
+}));
+
+test("what the lists of usual values hold, the server takes", (browser) => withPage(browser, {}, async (page, server) => {
+	await start(page, server.url);
+	const refused = await page.evaluate(async () => {
+		const {KNOWN, BEGIN, MAIN} = await import("./serve-fields.js");
+		const {post} = await import("./serve-api.js");
+		const wrong = [];
+		for (const name of MAIN) if (!document.getElementById("f-" + name)) wrong.push("no control of " + name);
+		for (const [name, values] of Object.entries(KNOWN)) for (const value of values) {
+			const body = {model: "llama3.1-8b", gpu: "b200-sxm", gpus: 8, gbs: 64, seq: 4096, [name]: value};
+			if (name === "schedule") Object.assign(body, {pp: 4, gpus: 16, vp: value === "interleaved" ? 2 : undefined});
+			await post("predict", body).catch((error) => { if (error.where === "--" + name) wrong.push(name + " " + value + ": " + error.message); });
+		}
+		return wrong;
+	});
+	same(refused, []);
+}));
+
+test("wrong values are said and marked, and leave the page alive", (browser) => withPage(browser, {}, async (page, server) => {
+	await start(page, server.url);
+	await shown(page, () => page.fill("#f-gpus", "0"));
+	check((await page.textContent("#message")).startsWith("--gpus: "), "the message");
+	check(await page.$("#f-gpus[aria-invalid]"), "the mark");
+	await shown(page, () => page.fill("#f-gpus", "64"));
+	check(!await page.isVisible("#message") && !await page.$("[aria-invalid]"), "the message goes");
+	page.wrong.splice(0, page.wrong.length, ...page.wrong.filter((w) => !w.includes("400 (Bad Request)")));
+}));
+
+test("a config that is dropped is predicted, and travels in the link", (browser) => withPage(browser, {}, async (page, server) => {
+	const drop = (name, text) => page.evaluate(([name, text]) => {
+		const data = new DataTransfer();
+		data.items.add(new File([text], name, {type: "application/json"}));
+		document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));
+	}, [name, text]);
+	await start(page, server.url);
+	await shown(page, () => drop("config.json", readFileSync("tests/data/hf/llama-3-8b.json", "utf8")));
+	check((await page.textContent("#prediction .ls-command")).includes("--model config.json"), "the command");
+	const other = await page.context().newPage();
+	await start(other, page.url());
+	check((await other.textContent("#prediction .ls-command")).includes("--model config.json"), "the command of the link");
+	await other.close();
+	/* Whatever a name of a file or a key holds, it is shown as text. */
+	await drop("<img src=x onerror=alert(1)>.json", '{"traceEvents": [{"name": "<img src=x onerror=alert(2)>", "ph": "X"}]}');
+	await page.waitForFunction(() => !document.getElementById("message").hidden);
+	same(await page.$$eval("img", (all) => all.length), 0, "images");
+}));
+
+test("tables sort and copy", (browser) => withPage(browser, {permissions: ["clipboard-read", "clipboard-write"]}, async (page, server) => {
+	await start(page, server.url);
+	const table = page.locator("#prediction .ls-panel:has(h3:text-is('Kernels'))");
+	const column = () => table.locator("tbody tr td:first-child").allTextContents();
+	const header = table.locator("th .ls-sort").first();
+	await header.click();
+	const up = await column();
+	await header.click();
+	const down = await column();
+	check(up.length > 3, "rows");
+	check(JSON.stringify(up) !== JSON.stringify(down), "the order turns");
+	check(await table.locator("th[aria-sort]").count() > 0, "aria-sort");
+	await table.getByRole("button", {name: "Markdown"}).click();
+	await page.waitForFunction(() => document.body.innerText.includes("copied"));
+	const text = await page.evaluate(() => navigator.clipboard.readText());
+	check(text.startsWith("|") && text.includes(up[0]), "Markdown: " + text.slice(0, 80));
+	await table.getByRole("button", {name: "CSV"}).click();
+	await page.waitForFunction((before) => navigator.clipboard.readText().then((now) => now !== before), text);
+	check((await page.evaluate(() => navigator.clipboard.readText())).split("\n").length > up.length, "CSV");
+}));
+
+test("a plan runs, can be cancelled, and a layout can be taken over", (browser) => withPage(browser, {}, async (page, server) => {
+	await start(page, server.url);
+	await page.keyboard.press("Tab");
+	await page.focus("#tab-predict");
+	await page.keyboard.press("ArrowRight");
+	check(await page.isVisible("#view-plan"), "the view by keyboard");
+	await page.fill("#plan-gpus", "8192,16384");
+	await page.click("#plan-go");
+	await page.waitForFunction(() => /layouts/.test(document.getElementById("plan-said").textContent));
+	await page.click("#plan-cancel");
+	await page.waitForFunction(() => document.getElementById("plan-progress").hidden);
+	same(await page.textContent("#message"), "cancelled");
+	await page.fill("#plan-gpus", "64");
+	await page.click("#plan-go");
+	await page.waitForSelector("#plan .ls-panel");
+	await page.waitForTimeout(100);
+	await picture(page, "plan", {fullPage: true});
+	await shown(page, () => page.click("#plan-choices button >> nth=0"));
+	check(await page.isVisible("#view-predict"), "the prediction");
+	same(await verdict(page), "Fits");
+	await page.setViewportSize({width: 400, height: 900});
+	await page.click("#tab-plan");
+	await page.waitForTimeout(100);
+	check(await narrow(page), "wider than 400 pixels");
+}));
+
+test("traces are explained", (browser) => withPage(browser, {}, async (page, server) => {
+	await start(page, server.url);
+	await page.click("#tab-explain");
+	await page.setInputFiles("#explain-files", "tests/data/trace_small.json");
+	await page.click("#explain-go");
+	await page.waitForSelector("#explanation .ls-panel");
+	check((await page.textContent("#explanation .ls-command")).includes("lockstep explain trace_small.json"), "the command");
+	await page.waitForTimeout(100);
+	await picture(page, "explain", {fullPage: true});
+	await page.setInputFiles("#explain-files", "tests/data/hf/gpt2.json");
+	await page.click("#explain-go");
+	await page.waitForFunction(() => document.getElementById("message").textContent.includes("gpt2.json"));
+}));
+
+test("without the token the page says what to do", (browser) => withPage(browser, {}, async (page, server) => {
+	await page.goto(server.url.replace(/#.*/, ""));
+	await page.waitForFunction(() => document.getElementById("message").textContent.includes("token"));
+	/* The right address in the same page is enough. */
+	await page.evaluate((hash) => { location.hash = hash; }, new URL(server.url).hash);
+	await page.waitForSelector("#prediction .ls-panel");
+	page.wrong.splice(0, page.wrong.length, ...page.wrong.filter((w) => !w.includes("401 (Unauthorized)")));
+}));
