@@ -26,7 +26,7 @@ test("the page loads, light and dark, wide and narrow", async (browser) => {
 			same(await verdict(page), "Fits");
 			const kinds = await page.$$eval("#prediction .ls-panel", (all) => all.length);
 			check(kinds >= 9, kinds + " panels");
-			check(await page.$("#prediction .ls-gantt svg rect"), "a Gantt chart");
+			await page.waitForSelector("#prediction .ls-gantt svg rect");
 			check(await narrow(page), "wider than the window of " + width);
 			check(!page.url().includes("token"), "the token leaves the address");
 			grounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
@@ -49,13 +49,13 @@ test("controls change verdict, breakdown, memory, Gantt and address; a link repr
 	same(await verdict(page), "Does not fit");
 	check(before !== await page.evaluate(() => document.getElementById("prediction").innerHTML), "the report changed");
 	await shown(page, () => page.fill("#f-tp", "8"));
-	await shown(page, () => page.selectOption("#f-gpu", "b200-sxm"));
+	await shown(page, () => page.selectOption("#f-gpu", "h200"));
 	await shown(page, () => page.selectOption("#f-recompute", "full"));
 	await shown(page, () => page.click("[title='double GPUs']"));
 	same(await page.inputValue("#f-gpus"), "128");
 	const command = await page.textContent("#prediction .ls-command");
-	for (const part of ["--gpu b200-sxm", "--gpus 128", "--tp 8", "--recompute full"]) check(command.includes(part), part + " in " + command);
-	for (const part of ["gpu=b200-sxm", "gpus=128", "tp=8", "recompute=full"]) check(page.url().includes(part), part + " in " + page.url());
+	for (const part of ["--gpu h200", "--gpus 128", "--tp 8", "--recompute full"]) check(command.includes(part), part + " in " + command);
+	for (const part of ["gpu=h200", "gpus=128", "tp=8", "recompute=full"]) check(page.url().includes(part), part + " in " + page.url());
 	const other = await page.context().newPage();
 	await start(other, page.url());
 	same(await other.inputValue("#f-gpus"), "128");
@@ -71,7 +71,7 @@ test("what the lists of usual values hold, the server takes", (browser) => withP
 		const wrong = [];
 		for (const name of MAIN) if (!document.getElementById("f-" + name)) wrong.push("no control of " + name);
 		for (const [name, values] of Object.entries(KNOWN)) for (const value of values) {
-			const body = {model: "llama3.1-8b", gpu: "b200-sxm", gpus: 8, gbs: 64, seq: 4096, [name]: value};
+			const body = {model: "llama3.1-8b", gpu: "b200", gpus: 8, gbs: 64, seq: 4096, [name]: value};
 			if (name === "schedule") Object.assign(body, {pp: 4, gpus: 16, vp: value === "interleaved" ? 2 : undefined});
 			await post("predict", body).catch((error) => { if (error.where === "--" + name) wrong.push(name + " " + value + ": " + error.message); });
 		}
@@ -136,12 +136,14 @@ test("a plan runs, can be cancelled, and a layout can be taken over", (browser) 
 	await page.focus("#tab-predict");
 	await page.keyboard.press("ArrowRight");
 	check(await page.isVisible("#view-plan"), "the view by keyboard");
+	await shown(page, () => page.fill("#f-gbs", "2048"));
 	await page.fill("#plan-gpus", "8192,16384");
 	await page.click("#plan-go");
 	await page.waitForFunction(() => /layouts/.test(document.getElementById("plan-said").textContent));
 	await page.click("#plan-cancel");
 	await page.waitForFunction(() => document.getElementById("plan-progress").hidden);
 	same(await page.textContent("#message"), "cancelled");
+	await shown(page, () => page.fill("#f-gbs", "128"));
 	await page.fill("#plan-gpus", "64");
 	await page.click("#plan-go");
 	await page.waitForSelector("#plan .ls-panel");
