@@ -1,4 +1,4 @@
-/* run.mjs: all browser tests, one after the other. Words: parts of names of those that are run. */
+/* run.mjs: all browser tests. Words: parts of names of those that are run. */
 import {launch, tests} from "./page.mjs";
 import "./serve.mjs";
 import "./files.mjs";
@@ -7,7 +7,8 @@ const words = process.argv.slice(2);
 const chosen = tests.filter((t) => !words.length || words.some((word) => t.name.includes(word)));
 const browser = await launch();
 let passed = 0, failed = 0;
-for (const {name, run} of chosen) {
+
+async function one({name, run}) {
 	const begin = performance.now();
 	try {
 		await run(browser);
@@ -18,6 +19,12 @@ for (const {name, run} of chosen) {
 		console.log("FAIL %s\n%s", name, error.stack.replace(/^/gm, "    "));
 	}
 }
+
+/* Two at a time: pages, servers and folders are each test's own. */
+async function work() {
+	while (chosen.length) await one(chosen.shift());
+}
+await Promise.all([work(), work()]);
 await browser.close();
 console.log("browser tests: %d passed, %d failed, 0 skipped", passed, failed);
 process.exitCode = failed || !passed ? 1 : 0;
