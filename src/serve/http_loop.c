@@ -105,7 +105,8 @@ static void silent(void *context, const char *format, va_list values) {
 }
 
 static lk_status start_daemon(lk_server *s, int socket, lk_error *err) {
-	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, lk_exchange_take, s,
+	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+	s->daemon = MHD_start_daemon(flags, 0, NULL, NULL, lk_exchange_take, s,
 		MHD_OPTION_EXTERNAL_LOGGER, silent, NULL,
 		MHD_OPTION_LISTEN_SOCKET, socket,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)LK_PEERS,

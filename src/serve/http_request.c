@@ -34,7 +34,7 @@ static enum MHD_Result refuse_origin(lk_exchange *x) {
 static enum MHD_Result refuse_token(lk_exchange *x) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "Authorization", "the token of this run is missing or wrong");
-	lk_hint(&err, "open the address that lockstep serve printed, or send \"Authorization: Bearer TOKEN\" with the token in it");
+	lk_hint(&err, "open the address that lockstep serve printed, or send the token in it as \"Authorization: Bearer TOKEN\"");
 	return lk_respond_with(x, MHD_HTTP_UNAUTHORIZED, &err, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 }
 
@@ -121,7 +121,8 @@ static bool keep(lk_exchange *x, const char *data, size_t size) {
 	return true;
 }
 
-/* What is too large is counted and thrown away, so that the answer can say so; what is far too large ends the connection. */
+/* What is too large is counted and thrown away, so that the answer can say so; what is far too large ends the
+ * connection. */
 static enum MHD_Result take_body(lk_exchange *x, const char *data, size_t size) {
 	x->received += (double)size;
 	if (x->peer) x->peer->deadline = x->begin + REQUEST_S + (x->route->body == LK_BODY_FORM ? x->received / RATE : 0);

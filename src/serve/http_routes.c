@@ -45,7 +45,8 @@ static enum MHD_Result get_health(lk_exchange *x) {
 	const lk_asks *asks = &x->server->asks;
 	char text[256];
 	int size = snprintf(text, sizeof text,
-		"{\"status\": \"ok\", \"version\": \"%s\", \"data_date\": \"%s\", \"running\": %d, \"waiting\": %d, \"upload_bytes\": %.0f}\n",
+		"{\"status\": \"ok\", \"version\": \"%s\", \"data_date\": \"%s\", \"running\": %d, \"waiting\": %d, "
+		"\"upload_bytes\": %.0f}\n",
 		lk_version(), lk_data_date(), asks->running[0] + asks->running[1], asks->waiting,
 		x->server->request->upload_mib * 1048576);
 	return lk_respond(x, MHD_HTTP_OK, "application/json", text, (size_t)size);
