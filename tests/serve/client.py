@@ -64,8 +64,11 @@ class Server:
     def raw(self, bytes_, timeout=20):
         """What comes back for bytes, until the server closes."""
         with self.connect(timeout) as s:
-            s.sendall(bytes_)
-            s.shutdown(socket.SHUT_WR)
+            try:
+                s.sendall(bytes_)
+                s.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # it has been shown out already
             return drain(s)
 
     def job(self, status_and_job, seconds=60):
