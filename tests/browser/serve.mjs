@@ -26,7 +26,7 @@ test("the page loads, light and dark, wide and narrow", async (browser) => {
 			same(await verdict(page), "Fits");
 			const kinds = await page.$$eval("#prediction .ls-panel", (all) => all.length);
 			check(kinds >= 9, kinds + " panels");
-			await page.waitForSelector("#prediction .ls-gantt .ls-lane", {state: "attached"});
+			await page.waitForSelector("#prediction .ls-panel-gantt .ls-lane", {state: "attached"});
 			check(await narrow(page), "wider than the window of " + width);
 			check(!page.url().includes("token"), "the token leaves the address");
 			grounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
