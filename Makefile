@@ -106,10 +106,10 @@ endif
 
 # --- compiling -----------------------------------------------------------------------------------------------------
 # Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks).
-STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS)
+STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAS_MPI)
 STAMP_sources := $(LIB_C) $(CLI_C)
 STAMP_datafiles := $(DATA)
-$(B)/flags $(B)/sources $(B)/datafiles: FORCE
+$(B)/flags $(B)/sources $(B)/datafiles $(B)/commit: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(STAMP_$(@F)))' > $@.new
 	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
@@ -118,6 +118,9 @@ $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(if $(filter tests/%,$<),-Wno-missing-prototypes) -MMD -MP -c -o $@ $<
+
+# What a build has that the library itself does not use.
+$(B)/src/view/version.o: ALL_CPPFLAGS += $(if $(HAS_MPI),-DLK_MPI)
 
 $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles
 	@mkdir -p $(@D)
@@ -150,9 +153,17 @@ $(B)/liblockstep.so: $(SHARED)
 	$(Q)ln -sf $(<F) $(B)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
 
-$(PROGRAM): $(CLI_O) $(STATIC) $(B)/sources
+# The programs say which commit they are of; the libraries do not, so that a commit relinks little.
+STAMP_commit := $(shell tools/commit.sh 2>/dev/null)
+$(B)/commit.c: $(B)/commit
+	@printf '#include "cli/cli.h"\nconst char *const cli_commit = %s;\n' "$$(sed 's/^$$/NULL/; s/^[^N].*/"&"/' $<)" > $@
+$(B)/commit.o: $(B)/commit.c $(B)/flags
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(PROGRAM): $(CLI_O) $(B)/commit.o $(STATIC) $(B)/sources
 	$(call say,LINK)
-	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(STATIC) $(LDLIBS)
+	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(B)/commit.o $(STATIC) $(LDLIBS)
 
 # --- the probe -----------------------------------------------------------------------------------------------------
 # It runs in other people's programs: no sanitizers, and nothing seen of it but what it wraps.

@@ -79,11 +79,16 @@ lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err
 /* Whether the option was given on the command line. */
 bool lk_args_given(const lk_args *args, const char *name);
 
+/* Words for values of an option of a verb, or of its first operand where `option` is NULL: number `index` of them, NULL past the
+ * last. lk_candidate of catalogue.h is one. */
+typedef const char *lk_candidates(const char *verb, const char *option, int index);
+
 /* Help for people (at most 100 columns; colour headings if `colour`), a man page (troff, section 1) and shell
- * completion ("bash", "zsh" or "fish") for a list of verbs that ends with NULL. */
+ * completion ("bash", "zsh" or "fish"; else LK_ERR_INPUT) for a list of verbs that ends with NULL. Where values have no
+ * choices, `known` (may be NULL) has the words that a shell offers. */
 void lk_verb_help(const lk_verb *verb, bool colour, FILE *out);
-void lk_verb_man(const lk_verb *verb, const char *version, FILE *out);
-lk_status lk_verbs_completion(const lk_verb *const *verbs, const char *shell, FILE *out, lk_error *err);
+void lk_verb_man(const lk_verb *verb, const char *version, const char *date, FILE *out);
+lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell, FILE *out, lk_error *err);
 
 #ifdef __cplusplus
 }

@@ -282,8 +282,8 @@ static char *written(const char *what, bool colour) {
 	lk_error err;
 	FILE *file = open_memstream(&text, &size);
 	if (strcmp(what, "help") == 0) lk_verb_help(&verb, colour, file);
-	else if (strcmp(what, "man") == 0) lk_verb_man(&verb, "0.1", file);
-	else assert_int_equal(lk_verbs_completion(verbs, what, file, &err), LK_OK);
+	else if (strcmp(what, "man") == 0) lk_verb_man(&verb, "0.1", "2026-01-01", file);
+	else assert_int_equal(lk_verbs_completion(verbs, NULL, what, file, &err), LK_OK);
 	fclose(file);
 	return text;
 }
@@ -402,7 +402,7 @@ static void other_shells(void **state) {
 	}
 	lk_error err;
 	static const lk_verb *const none[] = {NULL};
-	assert_int_equal(lk_verbs_completion(none, "tcsh", stdout, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_verbs_completion(none, NULL, "tcsh", stdout, &err), LK_ERR_INPUT);
 	free(zsh);
 	free(fish);
 }
