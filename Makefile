@@ -88,7 +88,7 @@ PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint fuzz
 .PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda \
-        mpi lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
+        mpi lang-mpi lang-ring lint syntax man api dist deb package-tests install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -137,11 +137,11 @@ $(STATIC): $(LIB_O) $(B)/sources
 	$(call say,AR)
 	$(Q)$(AR) rcs $@ $(LIB_O)
 
-# The shared library shows what the public headers declare and nothing else.
+# The shared library shows what the public headers declare and nothing else; tools/abi.txt lists that.
 $(B)/lockstep.map: tools/exports.sh $(PUBLIC_H)
 	@mkdir -p $(@D)
 	$(call say,EXPORT)
-	$(Q)CC="$(CC)" sh tools/exports.sh $(PUBLIC_H) > $@.new
+	$(Q)CC="$(CC)" SOVERSION=$(SOVERSION) sh tools/exports.sh $(PUBLIC_H) > $@.new
 	$(Q)mv -f $@.new $@
 
 $(SHARED): $(LIB_O) $(B)/lockstep.map $(B)/sources
@@ -306,6 +306,10 @@ lang-cuda: $(PROGRAM) ## emitted CUDA: compiled by nvcc where it is found, run o
 layers: ## no folder includes what stands right of it
 	tools/layers.sh
 
+api: $(B)/liblockstep.so ## docs/API.md from the headers, and the list of what the library exports
+	tools/api_docs.py
+	tools/abi.sh $(SHARED) --write
+
 docs-check: ## ARCHITECTURE.md names every file of src/; links of documents lead somewhere
 	@tools/check_docs.sh
 
@@ -338,31 +342,52 @@ bench: ## benchmarks (hyperfine) of the release program
 man: $(PROGRAM) ## man pages and shell completions, from the option tables
 	tools/manpages.sh $(PROGRAM) build/man
 
+# What is installed, by folder: a new file of a folder's kind has its place here, and packages find it (tools/deb.sh).
+INSTALLED_BIN = $(PROGRAM) $(wildcard $(MPI_PAIRS) $(MPI_PROGRAM))
+INSTALLED_LIB = $(STATIC) $(SHARED) $(PROBE_LIBRARIES) $(PROBE_PLUGIN)
+COMPLETIONS := bash-completion/completions/lockstep zsh/site-functions/_lockstep fish/vendor_completions.d/lockstep.fish
+
+# Paths below the prefix are written by it, so that pkg-config --define-prefix finds a tree that was moved.
 install: all man ## program, libraries, headers, pkg-config file, man pages, completions
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
-	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS) $(MPI_PROGRAM)) $(DESTDIR)$(BINDIR)/
-	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
-	install -m 755 $(SHARED) $(PROBE_LIBRARIES) $(PROBE_PLUGIN) $(DESTDIR)$(LIBDIR)/
-	install -d $(DESTDIR)$(LIBDIR)/lockstep-nccl
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/lockstep-nccl \
+		$(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(DATADIR)/man/man1 $(dir $(COMPLETIONS:%=$(DESTDIR)$(DATADIR)/%))
+	install -m 755 $(INSTALLED_BIN) $(DESTDIR)$(BINDIR)/
+	install -m 755 $(filter %.so %.so.$(VERSION),$(INSTALLED_LIB)) $(DESTDIR)$(LIBDIR)/
+	install -m 644 $(filter %.a,$(INSTALLED_LIB)) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(PROBE_SHIM) $(DESTDIR)$(LIBDIR)/lockstep-nccl/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/liblockstep.so
 	install -m 644 $(PUBLIC_H) $(DESTDIR)$(INCLUDEDIR)/lockstep/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-		-e 's|@VERSION@|$(VERSION)|' -e 's|@ISAL@|$(filter -lisal,$(LDLIBS))|' tools/lockstep.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
-	install -d $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/bash-completion/completions \
-		$(DESTDIR)$(DATADIR)/zsh/site-functions $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
-	install -m 644 build/man/*.1 $(DESTDIR)$(DATADIR)/man/man1/
-	install -m 644 build/man/lockstep.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
-	install -m 644 build/man/lockstep.zsh $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep
-	install -m 644 build/man/lockstep.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@ISAL@|$(filter -lisal,$(LDLIBS))|' \
+		tools/lockstep.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	install -m 644 $(filter-out $(if $(HAS_MPI),,%/lockstep-mpi.1) $(if $(wildcard $(MPI_PAIRS)),,%/lockstep-mpi-pairs.1), \
+		$(shell ls build/man/*.1 2>/dev/null)) $(DESTDIR)$(DATADIR)/man/man1/
+	for shell in bash:1 zsh:2 fish:3; do \
+		install -m 644 build/man/lockstep.$${shell%:*} \
+			$(DESTDIR)$(DATADIR)/$$(echo $(COMPLETIONS) | cut -d' ' -f$${shell#*:}) || exit 1; done
 
 uninstall: ## removes what install put there
-	rm -f $(DESTDIR)$(BINDIR)/lockstep $(DESTDIR)$(BINDIR)/lockstep-mpi-pairs $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/liblockstep-probe*.so $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	rm -f $(foreach f,lockstep lockstep-mpi lockstep-mpi-pairs,$(DESTDIR)$(BINDIR)/$f)
+	rm -f $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc \
+		$(foreach f,$(PROBE_LIBRARIES) $(PROBE_PLUGIN),$(DESTDIR)$(LIBDIR)/$(notdir $f))
 	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
-	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
-	rm -f $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
+	rm -f $(COMPLETIONS:%=$(DESTDIR)$(DATADIR)/%)
 	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(LIBDIR)/lockstep-nccl
+
+# --- packages ------------------------------------------------------------------------------------------------------
+DIST := build/dist
+dist: ## the sources as build/dist/lockstep-VERSION.tar.gz, the same bytes for the same commit
+	@tools/dist.sh $(VERSION) $(DIST)
+
+MULTIARCH = $(shell $(CC) -print-multiarch)
+deb: mpi ## Debian packages in build/dist, of this build
+	@rm -rf build/deb
+	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
+	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
+
+package-tests: all ## what is installed and packed: ABI, docs/API.md, C examples, tarball, Debian packages; LOCKSTEP_LONG=1 all of it
+	tests/package/run.sh
 
 clean: ## removes build/
 	rm -rf build

@@ -29,7 +29,8 @@ const lk_feature *lk_feature_at(int index);
  * {name: bool}}. `commit` is of the caller's sources; NULL: not known. LK_ERR_MEMORY, LK_ERR_IO. */
 lk_status lk_version_print(const char *commit, bool json, FILE *out, lk_error *err);
 
-/* Takes the devices from DIR/devices.csv instead of the built-in ones. At most once, before anything else is asked. */
+/* Takes the devices from DIR/devices.csv instead of the built-in ones. At most once, before anything else is asked
+ * (LK_ERR_INPUT); LK_ERR_INPUT with file and line where a row is wrong; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_catalogue_open(const char *dir, lk_error *err);
 
 /* Names of the devices and of the model presets, in the order of their tables; NULL past the last. They live as long as the

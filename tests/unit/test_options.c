@@ -374,6 +374,7 @@ static void bash_completes(void **state) {
 	completes("lockstep test --dtype f", "fp16 fp8");
 	completes("lockstep test --dtype = b", "bf16");
 	completes("lockstep test -d ''", "bf16 fp16 fp8");
+	completes("lockstep test -d fp8,b", "fp8,bf16");
 	completes("lockstep test --no-v", "--no-verbose");
 	completes("lockstep test --output dev/nul", "dev/null");
 	completes("lockstep test --tp ''", "");
@@ -383,10 +384,10 @@ static void bash_completes(void **state) {
 static void other_shells(void **state) {
 	(void)state;
 	char *zsh = written("zsh", false), *fish = written("fish", false);
-	assert_non_null(strstr(zsh, "'--dtype=[Element type]:NAME:(bf16 fp16 fp8)'"));
+	assert_non_null(strstr(zsh, "'--dtype=[Element type]:NAME: _sequence compadd - bf16 fp16 fp8'"));
 	assert_non_null(strstr(zsh, "'-o+[Where to write]:FILE:_files'"));
 	assert_non_null(strstr(zsh, "'bare:No options\\: it'\\''s all'"));
-	assert_non_null(strstr(fish, "-l dtype -s d -x -a 'bf16 fp16 fp8' -d 'Element type'\n"));
+	assert_non_null(strstr(fish, "-l dtype -s d -x -a '(__fish_append , bf16 fp16 fp8)' -d 'Element type'\n"));
 	assert_non_null(strstr(fish, "-l output -s o -r -F -d 'Where to write'\n"));
 	static const char *const checks[][2] = {{"zsh", "zsh -n"}, {"fish", "fish --no-execute"}};
 	for (size_t i = 0; i < 2; i++) {
