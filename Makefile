@@ -381,7 +381,7 @@ dist: ## the sources as build/dist/lockstep-VERSION.tar.gz, the same bytes for t
 	@tools/dist.sh $(VERSION) $(DIST)
 
 MULTIARCH = $(shell $(CC) -print-multiarch)
-deb: mpi ## Debian packages in build/dist, of this build
+deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
 	@rm -rf build/deb
 	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
 	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)

@@ -26,7 +26,7 @@ for tool in dpkg-deb dpkg-shlibdeps strip; do
 	command -v $tool >/dev/null || fail "$tool is missing; apt-get install dpkg-dev"
 done
 arch=$(dpkg --print-architecture)
-library=liblockstep$soversion
+library=liblockstep$soversion maintainer='the authors of lockstep <lockstep@example.org>'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -66,29 +66,35 @@ documents() {
 			Upstream-Name: lockstep
 
 			Files: *
-			Copyright: the authors of lockstep
+			Copyright: $(date -u -d "@$SOURCE_DATE_EPOCH" +%Y) the authors of lockstep
 			License: Apache-2.0
 			 On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.
 		COPYRIGHT
-		gzip -9n < CHANGELOG.md > "$work/$package/$doc/changelog.gz"
+		printf 'lockstep (%s) unstable; urgency=medium\n\n  * CHANGELOG.md in the package lockstep says what is new.\n\n -- %s  %s\n' \
+			"$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$work/$package/$doc/changelog.gz"
 	done
+	mkdir -p "$work/lockstep/usr/share/lintian/overrides"
+	cat > "$work/lockstep/usr/share/lintian/overrides/lockstep" <<-OVERRIDES
+		# These are loaded by name into other programs (LD_PRELOAD, NCCL's plugins); nothing is linked with them.
+		lockstep: sharedobject-in-library-directory-missing-soname [usr/lib/*.so]
+	OVERRIDES
+	put CHANGELOG.md lockstep usr/share/doc/lockstep/CHANGELOG.md
 	put README.md lockstep usr/share/doc/lockstep/README.md
 	put docs lockstep usr/share/doc/lockstep/docs
 	put examples lockstep usr/share/doc/lockstep/examples
 	rm -rf "$work/lockstep/usr/share/doc/lockstep/examples/library"
 	put examples/library liblockstep-dev usr/share/doc/liblockstep-dev/examples
+	find "${packages[@]/#/$work/}" -name .gitignore -delete
 }
 
 # Binaries lose what the debugger alone reads; text that is read with `man` is compressed.
 finish() {
-	local file
 	find "$work/lockstep"* "$work/$library" -path '*/usr/bin/*' -type f -exec strip --strip-all {} +
 	find "${packages[@]/#/$work/}" -name '*.so*' -type f -exec strip --strip-unneeded {} + -exec chmod 644 {} +
 	find "${packages[@]/#/$work/}" -name '*.a' -type f -exec strip --strip-debug --enable-deterministic-archives {} +
 	find "${packages[@]/#/$work/}" -path '*/man1/*.1' -type f -exec gzip -9n {} +
-	for file in lockstep/usr/share/zsh/site-functions lockstep/usr/share/zsh; do
-		[ ! -d "$work/$file" ] || mkdir -p "$work/lockstep/usr/share/zsh/vendor-completions"
-	done
+	# Debian's zsh looks for packages' completions elsewhere.
+	mkdir -p "$work/lockstep/usr/share/zsh/vendor-completions"
 	mv "$work"/lockstep/usr/share/zsh/site-functions/* "$work/lockstep/usr/share/zsh/vendor-completions/"
 	rmdir "$work/lockstep/usr/share/zsh/site-functions"
 	find "${packages[@]/#/$work/}" -type d -exec chmod 755 {} + -o -type f -perm /111 -exec chmod 755 {} + \
@@ -112,7 +118,7 @@ control() {
 	(cd "$folder" && find usr -type f -print0 | sort -z | xargs -0 md5sum) > "$folder/DEBIAN/md5sums"
 	{
 		printf 'Package: %s\nSource: lockstep\nVersion: %s\nArchitecture: %s\n' "$1" "$version" "$arch"
-		printf 'Maintainer: the authors of lockstep <lockstep@example.org>\nInstalled-Size: %s\n' "$(du -k -s "$folder/usr" | cut -f1)"
+		printf 'Maintainer: %s\nInstalled-Size: %s\n' "$maintainer" "$(du -k -s "$folder/usr" | cut -f1)"
 		for field in "Depends:$3" "Recommends:$4" "Multi-Arch:$5"; do [ -z "${field#*:}" ] || echo "${field%%:*}: ${field#*:}"; done
 		printf 'Section: %s\nPriority: optional\nDescription: %s\n%s\n' "$2" "$6" "$(fold -s -w 76 <<< "$7" | sed 's/^/ /; s/ *$//')"
 	} > "$folder/DEBIAN/control"
@@ -146,6 +152,6 @@ for package in "${packages[@]}"; do
 	*) fail "package $package has no description" ;;
 	esac
 	find "$work/$package" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-	dpkg-deb --root-owner-group -Zxz --build "$work/$package" "$out/${package}_${version}_$arch.deb" >/dev/null
+	dpkg-deb --root-owner-group ${DEB_COMPRESS:--Zxz} --build "$work/$package" "$out/${package}_${version}_$arch.deb" >/dev/null
 	echo "deb: $out/${package}_${version}_$arch.deb, $(wc -c < "$out/${package}_${version}_$arch.deb") bytes"
 done
