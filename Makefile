@@ -86,9 +86,9 @@ PROBE_GPU := cuda_wrappers nccl_wrappers
 PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o \
 	$(PROBE_GPU:%=$(B)/probe/%.o)
 
-LONG_PARTS := release asan ubsan tsan clang lang lint fuzz
+LONG_PARTS := release asan ubsan tsan clang lang lint packages fuzz
 .PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda \
-        mpi lang-mpi lang-ring lint syntax man api dist deb package-tests install uninstall clean help FORCE
+        mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -294,6 +294,8 @@ check-long-lang:
 	@$(LONG) lang-oracle lang-cuda lang-mpi lang-ring
 check-long-lint:
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
+check-long-packages:
+	@$(LONG) tutorials package-tests
 check-long-fuzz:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 
@@ -385,6 +387,9 @@ deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
 	@rm -rf build/deb
 	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
 	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
+
+tutorials: $(PROGRAM) $(PROBES) ## every command of docs/tutorials/ and of the README, its output compared
+	tests/tutorials/run.py $(PROGRAM)
 
 package-tests: all ## what is installed and packed: ABI, docs/API.md, C examples, tarball, Debian packages; LOCKSTEP_LONG=1 all of it
 	tests/package/run.sh

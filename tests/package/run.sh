@@ -5,6 +5,7 @@
 # (root and mmdebstrap; skipped without).
 # Usage: tests/package/run.sh
 set -uo pipefail
+export LC_ALL=C
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -94,11 +95,11 @@ answers() {
 		run 1 'would fit with' "$folder/predict" llama3.1-70b h100-sxm 16 &&
 		run 2 'predict: .*did you mean llama3.1-8b' "$folder/predict" llama3.1-8bb h100-sxm 16 &&
 		run 0 '^   128 +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$' "$folder/sweep" llama3.1-8b h100-sxm &&
-		run 1 'launch: host launches too late' "$folder/explain" "$trace" && grep -q '^launch,' "$work/stalls.csv" &&
+		run 1 'launch: host launches too late' "$folder/explain" "$trace" && grep -q '^1,launch,' "$work/stalls.csv" &&
 		run 0 '^torchrun|^[A-Z_]*=.* torchrun ' "$folder/plan" llama3.1-8b h100-sxm 16,32
 }
 
-shared() { ldd "$work/shared/predict" | grep "liblockstep.so.$soversion => $tree"; }
+shared() { LD_LIBRARY_PATH=$tree/opt/lockstep/lib ldd "$work/shared/predict" | grep "liblockstep.so.$soversion => $tree"; }
 alone() { ! ldd "$work/static/predict" | grep liblockstep; }
 
 # ---- make dist ----
@@ -132,7 +133,7 @@ packs_debs() {
 	multiarch=$(${CC:-gcc} -print-multiarch)
 	$quiet_make install DESTDIR="$work/usr" PREFIX=/usr LIBDIR="/usr/lib/$multiarch" || return
 	DEB_COMPRESS='-Zgzip -z1' tools/deb.sh "$work/usr" "$version" "$soversion" "$debs" || return
-	same <(printf '%s\n' liblockstep-dev "liblockstep$soversion" lockstep; [ ! -e $build/lockstep-mpi ] || echo lockstep-mpi) <(packages)
+	same <(printf '%s\n' liblockstep-dev "liblockstep$soversion" lockstep; [ ! -e $build/lockstep-mpi ] || echo lockstep-mpi) <(packages | sort)
 }
 
 # Every file of the installed tree is in one package, as it was or compressed.
