@@ -187,8 +187,10 @@ def check(document, program, folder):
         report += f"FAIL {document.name}:{line}: {command.splitlines()[0]}\n    shown:\n"
         report += "".join(f"      {text}\n" for text in output[:40]) + "    printed:\n" + "".join(f"      {text}\n" for text in seen[:60])
     report += f"skip {document.name} {skipped}\n" if skipped else ""
+    if not expected and not skipped and document.name != "README.md":
+        failed, report = 1, report + f"FAIL {document.name}: it shows no command\n"
     report += f"done {document.name}: {len(expected)} commands\n"
-    return report, len(expected) - failed, failed, 1 if skipped else 0
+    return report, max(len(expected) - failed, 0), failed, 1 if skipped else 0
 
 
 def fill(document, program, folder):
