@@ -17,7 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = ROOT / "docs" / "tutorials"
-OTHERS = ["README.md"]
+OTHERS = ["README.md", "docs/PLAN.md", "docs/METHOD.md"]
 SHOWN = ["examples", "bench", "tests", "docs", "data"]
 NUMBER = re.compile(r"[+-]?\d+(?: \d{3})*(?:[.,]\d+)*(?:e[+-]?\d+)?")
 NEAR = 0.2  # a figure may differ from the one shown by so much
@@ -193,6 +193,39 @@ def check(document, program, folder):
     return report, max(len(expected) - failed, 0), failed, 1 if skipped else 0
 
 
+def spoken_commands(text):
+    """(line number, verb, words) of everything in a document that reads like a command of lockstep's, in code or in a sentence."""
+    text = re.sub(r"\\\n\s*", " ", text)
+    pattern = r"(?:^ {4}|^\$ |^|`|\$ )lockstep ([a-z]+)((?: [^`\n]*)?)(?:`|$)"
+    for found in re.finditer(pattern, text, re.M):
+        if found[0].startswith(("`", " ", "$")):
+            yield text.count("\n", 0, found.start()) + 1, found[1], re.split(r" -- | \| |[;>]", found[2] + " ")[0]
+
+
+def check_options(program):
+    """Every verb and option that a document names is there: also in commands that nobody runs."""
+    helps, report, passed, failed = {}, "", 0, 0
+
+    def run_program(*words):
+        return subprocess.run([program, *words], capture_output=True, text=True, check=False).stdout
+
+    verbs = run_program("--verbs").split()
+    for verb in verbs:
+        helps[verb] = set(re.findall(r"(?<=--)(?:\[no-\])?([a-z][a-z0-9_-]*)", run_program("help", verb))) | {"help"}
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for document in documents:
+        for number, verb, words in spoken_commands(document.read_text()):
+            if verb == "help":
+                continue
+            options = {re.sub("_", "-", name) for name in re.findall(r"(?<= --)[a-z][a-z0-9_-]*", words)}
+            known = {re.sub("_", "-", name) for name in helps.get(verb, ())}
+            unknown = [name for name in sorted(options - known) if not (name.startswith("no-") and name[3:] in known)]
+            wrong = f"no verb {verb}" if verb not in helps else f"{verb} has no --{unknown[0]}" if unknown else None
+            passed, failed = passed + (wrong is None), failed + (wrong is not None)
+            report += f"FAIL {document.relative_to(ROOT)}:{number}: {wrong}\n" if wrong else ""
+    return report + f"done options that documents name: {passed + failed} commands\n", passed, failed, 0
+
+
 def fill(document, program, folder):
     """Writes what commands printed below those that show nothing."""
     expected, printed, _ = run(document, program, folder)
@@ -220,6 +253,8 @@ def main(words):
             return 0
         with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("TEST_JOBS", os.cpu_count()))) as pool:
             results = list(pool.map(lambda document: check(document, program, folder), documents))
+        if not words[1:]:
+            results.append(check_options(program))
     print("".join(result[0] for result in results), end="")
     passed, failed, skipped = (sum(result[i] for result in results) for i in (1, 2, 3))
     print(f"tutorials: {passed} passed, {failed} failed, {skipped} skipped")
