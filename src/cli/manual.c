@@ -73,10 +73,10 @@ static void mpi_manual(void) {
 	title("LOCKSTEP-MPI", "lockstep-mpi", "plan, sweeps and validation, divided over the processes of an MPI job");
 	fputs(".B mpirun\n\\-n \\fIK\\fR\n.B lockstep\\-mpi\n\\fBplan\\fR|\\fBpredict\\fR|\\fBvalidate\\fR [\\fIOPTION\\fR...]\n"
 		  ".SH DESCRIPTION\n", stdout);
-	troff("Takes the options of the verb and writes what lockstep writes, byte for byte; the tasks inside are divided over the "
-		  "processes, and given anew to those that are free. Rank 0 alone reads standard input and writes.\n");
+	troff("Takes the options of the verb and writes what lockstep writes, byte for byte (columns of wall-clock time aside): the tasks "
+		  "inside are divided over the processes, and rank 0 alone writes.\n");
 	paragraph("predict is for sweeps: options with comma lists. validate divides the rows of a table of training runs. plan "
-			  "divides the layouts of its search; each process starts one thread for each of its cores, or as --threads says.");
+			  "divides the simulations of its search. The processes of a node share its cores.");
 	fputs(".SH OPTIONS\n", stdout);
 	item("--resume FILE", "keep finished parts there, and take those that are there already: for jobs that may be ended. The "
 						  "same question with the same file goes on where it was; another question is refused");

@@ -112,7 +112,7 @@ packs_twice() {
 unpacks() {
 	mkdir -p "$work/source"
 	tar -xzf "$work/dist1/lockstep-$version.tar.gz" -C "$work/source" || return
-	same <(git ls-files | sort) <(cd "$work/source/lockstep-$version" && find . -type f -o -type l | sed 's|^\./||' | sort) || return
+	same <(git ls-tree -r --name-only HEAD | sort) <(cd "$work/source/lockstep-$version" && find . -type f -o -type l | sed 's|^\./||' | sort) || return
 	[ "$(cd "$work/source/lockstep-$version" && tools/commit.sh)" = "$(git rev-parse HEAD | cut -c1-12)" ] ||
 		{ echo "the tarball does not know its commit"; return 1; }
 }
