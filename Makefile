@@ -102,9 +102,9 @@ PROBE_GPU := cuda_wrappers nccl_wrappers
 PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o \
 	$(PROBE_GPU:%=$(B)/probe/%.o)
 
-LONG_PARTS := release asan ubsan tsan clang lang lint fuzz
+LONG_PARTS := release asan ubsan tsan clang lang lint packages fuzz
 .PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
-        mpi lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
+        mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -122,10 +122,10 @@ endif
 
 # --- compiling -----------------------------------------------------------------------------------------------------
 # Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks).
-STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS)
+STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAS_MPI)
 STAMP_sources := $(LIB_C) $(CLI_C) $(SERVE_C)
 STAMP_datafiles := $(DATA) charts $(CHARTS)
-$(B)/flags $(B)/sources $(B)/datafiles: FORCE
+$(B)/flags $(B)/sources $(B)/datafiles $(B)/commit: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(STAMP_$(@F)))' > $@.new
 	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
@@ -143,6 +143,9 @@ build/charts.stamp: tools/web_charts.sh
 charts: ## fetches the package that draws curves in HTML reports, where the first build could not
 	@rm -f build/charts.stamp
 	@$(MAKE) --no-print-directory build/charts.stamp
+
+# What a build has that the library itself does not use.
+$(B)/src/view/version.o: ALL_CPPFLAGS += $(if $(HAS_MPI),-DLK_MPI)
 
 $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 	@mkdir -p $(@D)
@@ -165,11 +168,11 @@ $(SERVE): $(SERVE_O) $(B)/sources
 	$(call say,AR)
 	$(Q)$(AR) rcs $@ $(SERVE_O)
 
-# The shared library shows what the public headers declare and nothing else.
+# The shared library shows what the public headers declare and nothing else; tools/abi.txt lists that.
 $(B)/lockstep.map: tools/exports.sh $(PUBLIC_H)
 	@mkdir -p $(@D)
 	$(call say,EXPORT)
-	$(Q)CC="$(CC)" sh tools/exports.sh $(PUBLIC_H) > $@.new
+	$(Q)CC="$(CC)" SOVERSION=$(SOVERSION) sh tools/exports.sh $(PUBLIC_H) > $@.new
 	$(Q)mv -f $@.new $@
 
 $(SHARED): $(LIB_O) $(B)/lockstep.map $(B)/sources
@@ -181,9 +184,17 @@ $(B)/liblockstep.so: $(SHARED)
 	$(Q)ln -sf $(<F) $(B)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
 
-$(PROGRAM): $(CLI_O) $(SERVE) $(STATIC) $(B)/sources
+# The programs say which commit they are of; the libraries do not, so that a commit relinks little.
+STAMP_commit := $(shell tools/commit.sh 2>/dev/null)
+$(B)/commit.c: $(B)/commit
+	@printf '#include "cli/cli.h"\nconst char *const cli_commit = %s;\n' "$$(sed 's/^$$/NULL/; s/^[^N].*/"&"/' $<)" > $@
+$(B)/commit.o: $(B)/commit.c $(B)/flags
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(PROGRAM): $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(B)/sources
 	$(call say,LINK)
-	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(SERVE) $(STATIC) $(SERVE_LIBS) $(LDLIBS)
+	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(SERVE_LIBS) $(LDLIBS)
 
 # --- the probe -----------------------------------------------------------------------------------------------------
 # It runs in other people's programs: no sanitizers, and nothing seen of it but what it wraps.
@@ -320,6 +331,8 @@ check-long-lang:
 	@$(LONG) lang-oracle lang-cuda lang-mpi lang-ring
 check-long-lint:
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
+check-long-packages:
+	@$(LONG) tutorials package-tests
 check-long-fuzz:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 
@@ -331,6 +344,10 @@ lang-cuda: $(PROGRAM) ## emitted CUDA: compiled by nvcc where it is found, run o
 
 layers: ## no folder includes what stands right of it
 	tools/layers.sh
+
+api: $(B)/liblockstep.so ## docs/API.md from the headers, and the list of what the library exports
+	tools/api_docs.py
+	tools/abi.sh $(SHARED) --write
 
 docs-check: ## ARCHITECTURE.md names every file of src/; links of documents lead somewhere
 	@tools/check_docs.sh
@@ -364,31 +381,55 @@ bench: ## benchmarks (hyperfine) of the release program
 man: $(PROGRAM) ## man pages and shell completions, from the option tables
 	tools/manpages.sh $(PROGRAM) build/man
 
+# What is installed, by folder: a new file of a folder's kind has its place here, and packages find it (tools/deb.sh).
+INSTALLED_BIN = $(PROGRAM) $(wildcard $(MPI_PAIRS) $(MPI_PROGRAM))
+INSTALLED_LIB = $(STATIC) $(SHARED) $(PROBE_LIBRARIES) $(PROBE_PLUGIN)
+COMPLETIONS := bash-completion/completions/lockstep zsh/site-functions/_lockstep fish/vendor_completions.d/lockstep.fish
+
+# Paths below the prefix are written by it, so that pkg-config --define-prefix finds a tree that was moved.
 install: all man ## program, libraries, headers, pkg-config file, man pages, completions
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/lockstep
-	install -m 755 $(PROGRAM) $(wildcard $(MPI_PAIRS) $(MPI_PROGRAM)) $(DESTDIR)$(BINDIR)/
-	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
-	install -m 755 $(SHARED) $(PROBE_LIBRARIES) $(PROBE_PLUGIN) $(DESTDIR)$(LIBDIR)/
-	install -d $(DESTDIR)$(LIBDIR)/lockstep-nccl
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/lockstep-nccl \
+		$(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(DATADIR)/man/man1 $(dir $(COMPLETIONS:%=$(DESTDIR)$(DATADIR)/%))
+	install -m 755 $(INSTALLED_BIN) $(DESTDIR)$(BINDIR)/
+	install -m 755 $(filter %.so %.so.$(VERSION),$(INSTALLED_LIB)) $(DESTDIR)$(LIBDIR)/
+	install -m 644 $(filter %.a,$(INSTALLED_LIB)) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(PROBE_SHIM) $(DESTDIR)$(LIBDIR)/lockstep-nccl/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/liblockstep.so
 	install -m 644 $(PUBLIC_H) $(DESTDIR)$(INCLUDEDIR)/lockstep/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-		-e 's|@VERSION@|$(VERSION)|' -e 's|@ISAL@|$(filter -lisal,$(LDLIBS))|' tools/lockstep.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
-	install -d $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/bash-completion/completions \
-		$(DESTDIR)$(DATADIR)/zsh/site-functions $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
-	install -m 644 build/man/*.1 $(DESTDIR)$(DATADIR)/man/man1/
-	install -m 644 build/man/lockstep.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
-	install -m 644 build/man/lockstep.zsh $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep
-	install -m 644 build/man/lockstep.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@ISAL@|$(filter -lisal,$(LDLIBS))|' \
+		tools/lockstep.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	install -m 644 $(filter-out $(if $(HAS_MPI),,%/lockstep-mpi.1) $(if $(wildcard $(MPI_PAIRS)),,%/lockstep-mpi-pairs.1), \
+		$(shell ls build/man/*.1 2>/dev/null)) $(DESTDIR)$(DATADIR)/man/man1/
+	for shell in bash:1 zsh:2 fish:3; do \
+		install -m 644 build/man/lockstep.$${shell%:*} \
+			$(DESTDIR)$(DATADIR)/$$(echo $(COMPLETIONS) | cut -d' ' -f$${shell#*:}) || exit 1; done
 
 uninstall: ## removes what install put there
-	rm -f $(DESTDIR)$(BINDIR)/lockstep $(DESTDIR)$(BINDIR)/lockstep-mpi-pairs $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/liblockstep-probe*.so $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	rm -f $(foreach f,lockstep lockstep-mpi lockstep-mpi-pairs,$(DESTDIR)$(BINDIR)/$f)
+	rm -f $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc \
+		$(foreach f,$(PROBE_LIBRARIES) $(PROBE_PLUGIN),$(DESTDIR)$(LIBDIR)/$(notdir $f))
 	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
-	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/lockstep
-	rm -f $(DESTDIR)$(DATADIR)/zsh/site-functions/_lockstep $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/lockstep.fish
+	rm -f $(COMPLETIONS:%=$(DESTDIR)$(DATADIR)/%)
 	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(LIBDIR)/lockstep-nccl
+
+# --- packages ------------------------------------------------------------------------------------------------------
+DIST := build/dist
+dist: ## the sources as build/dist/lockstep-VERSION.tar.gz, the same bytes for the same commit
+	@tools/dist.sh $(VERSION) $(DIST)
+
+MULTIARCH = $(shell $(CC) -print-multiarch)
+deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
+	@rm -rf build/deb
+	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
+	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
+
+tutorials: $(PROGRAM) $(PROBES) ## every command of docs/tutorials/ and of the README, its output compared
+	tests/tutorials/run.py $(PROGRAM)
+
+package-tests: all ## what is installed and packed: ABI, docs/API.md, C examples, tarball, Debian packages; LOCKSTEP_LONG=1 all of it
+	tests/package/run.sh
 
 clean: ## removes build/
 	rm -rf build

@@ -10,6 +10,9 @@ mkdir -p "$out"
 for verb in $("$program" --verbs); do
 	"$program" --man "$verb" > "$out/lockstep-$verb.1"
 done
+for other in lockstep-mpi lockstep-mpi-pairs; do
+	"$program" --man "$other" > "$out/$other.1"
+done
 for shell in bash zsh fish; do
 	"$program" --completion "$shell" > "$out/lockstep.$shell"
 done

@@ -59,6 +59,7 @@ typedef struct lk_measured {
 	int repeats;
 } lk_measured;
 
+/* What was fitted or measured. */
 typedef struct lk_calibrated {
 	const char *kind;
 	const lk_fitted *rows;  /* of tables */
@@ -71,19 +72,25 @@ typedef struct lk_calibrated {
 	void *memory_owner;
 } lk_calibrated;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_calibrate_defaults(lk_calibrate_request *request);
 
-/* Fits the numbers of a table, or measures the machine. What cannot be read or followed is an error with its place. */
+/* Fits the numbers of a table, or measures the machine. What cannot be read or followed is LK_ERR_INPUT
+ * with its place; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out, lk_error *err);
+/* Frees a calibration with all that it points to; accepts NULL. */
 void lk_calibrate_free(lk_calibrated *calibrated);
 
 /* Writes the result. Of tables: TEXT a table for people, CSV the form that --calibration reads, JSON the rows. Of "host":
- * TEXT and CSV the quantities, JSON the file that --cluster reads. */
+ * TEXT and CSV the quantities, JSON the file that --cluster reads. AUTO is TEXT here. LK_ERR_IO;
+ * LK_ERR_MEMORY. */
 lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool colour, FILE *out, lk_error *err);
-/* The same to a path, where it appears when it is complete, or to `out` where path is NULL. AUTO is allowed here. */
+/* The same to a path, where it appears when it is complete, or to `out` where path is NULL; AUTO goes by its ending. LK_ERR_INPUT for
+ * an ending that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_calibrate_save(const lk_calibrated *calibrated, int format, bool colour, const char *path, FILE *out,
                             lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_calibrate_verb;
 
 #ifdef __cplusplus

@@ -45,6 +45,7 @@ typedef struct lk_collective_request {
 	const char *path;
 } lk_collective_request;
 
+/* One size. */
 typedef struct lk_collective_row {
 	double bytes, count;      /* as nccl-tests have them: elements of 4 bytes */
 	double us, algbw, busbw;  /* predicted; GB/s */
@@ -57,6 +58,7 @@ typedef struct lk_collective_row {
 	const char *flag; /* "falls": twice the size is faster. "slow": far above the model */
 } lk_collective_row;
 
+/* All sizes of one collective on one cluster. */
 typedef struct lk_collective {
 	const char *op, *library, *cluster, *fabric, *log;
 	int gpus, nodes;
@@ -69,16 +71,21 @@ typedef struct lk_collective {
 	void *memory_owner;
 } lk_collective;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_collective_defaults(lk_collective_request *request);
 
-/* Predicts every size; of a log, the sizes of its runs, which must be of one test on one number of GPUs. */
+/* Predicts every size; of a log, the sizes of its runs, which must be of one test on one number of GPUs.
+ * LK_ERR_INPUT: a device, a cluster, sizes or a log that are wrong; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out, lk_error *err);
+/* Frees an answer with all that it points to; accepts NULL. */
 void lk_collective_free(lk_collective *collective);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. Text looks like nccl-tests' own. */
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). Text looks like nccl-tests' own.
+ * LK_ERR_INPUT for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_collective_print(const lk_collective *collective, int format, bool colour, const char *path, FILE *out,
 							  lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_collective_verb;
 
 #ifdef __cplusplus

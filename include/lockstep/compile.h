@@ -19,14 +19,18 @@
 extern "C" {
 #endif
 
+/* What is done with programs, in the order of lk_compile_action_find's names. */
 typedef enum lk_compile_action {
 	LK_COMPILE_CHECK, LK_COMPILE_PRINT, LK_COMPILE_RUN, LK_COMPILE_REWRITE, LK_COMPILE_VERIFY, LK_COMPILE_EMIT,
 	LK_COMPILE_TUNE, LK_COMPILE_BENCH, LK_COMPILE_ACTIONS
 } lk_compile_action;
+/* How it is written. */
 typedef enum lk_compile_format { LK_COMPILE_TEXT, LK_COMPILE_JSON } lk_compile_format;
 
+/* What EMIT writes: C for MPI, CUDA. */
 typedef enum lk_compile_target { LK_COMPILE_MPI, LK_COMPILE_CUDA } lk_compile_target;
 
+/* What is asked of an action. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_compile_request {
 	int action;  /* lk_compile_action, for the program's own use */
 	int format;  /* lk_compile_format */
@@ -54,33 +58,39 @@ typedef struct lk_compile_request {
 	const char *wisdom;  /* TUNE: a file of what was found before; read and written */
 } lk_compile_request;
 
+/* Programs that were read, and what the last action found. */
 typedef struct lk_compile lk_compile;
 
 /* Reads and checks all programs and schedules of a file ("-": standard input). *out is set as far as memory allows, also
- * when the text is wrong, and must be freed. */
+ * when the text is wrong, and must be freed. LK_ERR_INPUT with line and column; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_compile_read(const char *path, lk_compile **out, lk_error *err);
-/* The same of a text in memory; `name` stands in errors. */
+/* The same of a text in memory, with the same errors (LK_ERR_...); `name` stands in them. */
 lk_status lk_compile_text(const char *name, const char *text, size_t size, lk_compile **out, lk_error *err);
-void lk_compile_free(lk_compile *answer); /* accepts NULL */
+/* Frees the programs and all that was made of them; accepts NULL. */
+void lk_compile_free(lk_compile *answer);
 
 /* The line of the text where the error is, and a caret below; nothing where it is at no place. */
 void lk_compile_caret(const lk_compile *answer, FILE *out);
 
 /* Does what request->action says, but for TUNE and BENCH. CHECK: a line per program; what must divide what. PRINT: the
- * programs in the language, or their values. REWRITE: the same of what schedules make of them. */
+ * programs in the language, or their values. REWRITE: the same of what schedules make of them. LK_ERR_INPUT: sizes, names or
+ * schedules that the programs do not have; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
 
-/* What BENCH says: schedules are written as C and MPI, built and run here, all in turn; mpicc and mpirun must be there. */
+/* What BENCH says: schedules are written as C and MPI, built and run here, all in turn; mpicc and mpirun must be there.
+ * LK_ERR_INPUT, LK_ERR_IO: what cannot be built or run, with the compiler's words. */
 lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
-/* TUNE: searches the schedule that the cluster runs fastest, by simulation, and holds it against the plain program. */
+/* TUNE: searches the schedule that the cluster runs fastest, by simulation, and holds it against the plain program.
+ * LK_ERR_INPUT: no sizes, a cluster that is not known; LK_ERR_IO (wisdom); LK_ERR_MEMORY. */
 lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
 
 /* Whether the last action's answer was no: programs that differ (exit status 1). */
 bool lk_compile_no(const lk_compile *answer);
 
-/* The name of an action, read; names near it are suggested. */
+/* Reads the name of an action ("verify") into an lk_compile_action; LK_ERR_INPUT with the nearest name. */
 lk_status lk_compile_action_find(const char *name, int *out, lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_compile_verb;
 
 #ifdef __cplusplus

@@ -30,6 +30,7 @@ enum {
 	LK_PROGRESS_ALWAYS,
 };
 
+/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_compose_request {
 	const char *folder;      /* with recordings */
 	const char *cluster;     /* text, or the file of `calibrate host`; NULL: one rank a node, as usual for the processor */
@@ -50,6 +51,7 @@ typedef struct lk_compose_parts {
 	double own, files, transfer, wait; /* own work; reading and writing; moving data; waiting for others */
 } lk_compose_parts;
 
+/* A recorded rank and those that it stands for. */
 typedef struct lk_compose_class {
 	int rank;                /* recorded */
 	const char *path;
@@ -63,6 +65,7 @@ typedef struct lk_compose_class {
 	lk_compose_parts parts;  /* mean over the ranks that it stands for */
 } lk_compose_class;
 
+/* The job. Times in seconds. */
 typedef struct lk_composed {
 	const char *program, *cluster;
 	int world, nodes, ranks_per_node;
@@ -78,16 +81,22 @@ typedef struct lk_composed {
 	void *memory_owner;
 } lk_composed;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_compose_defaults(lk_compose_request *request);
+/* Composes the job. LK_ERR_INPUT: a folder without such recordings, classes of ranks that are missing, a cluster that is too
+ * small; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_error *err);
-void lk_compose_free(lk_composed *composed); /* accepts NULL */
+/* Frees an answer with all that it points to; accepts NULL. */
+void lk_compose_free(lk_composed *composed);
 
-/* Keys of the JSON: program, cluster, world, nodes, ranks_per_node, step_s, step_low_s, step_high_s, first_step_s, parts {own_s,
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
+ * LK_ERR_IO; LK_ERR_MEMORY. Keys of the JSON: program, cluster, world, nodes, ranks_per_node, step_s, step_low_s, step_high_s, first_step_s, parts {own_s,
  * files_s, transfer_s, wait_s}, classes [{rank, path, ranks, stands_for, steps, unlike, calls, bytes, own_s, own_low_s, own_high_s,
  * beside_s, parts}], operations, messages_measured, notes. Tables have a row for each class. */
 lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour, const char *path, FILE *out,
                            lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_compose_verb;
 
 #ifdef __cplusplus

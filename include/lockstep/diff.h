@@ -38,6 +38,7 @@ typedef struct lk_diff_row {
 	const char *state;          /* "new", "removed" or "" */
 } lk_diff_row;
 
+/* Two runs. Times are seconds a step. */
 typedef struct lk_diff {
 	const lk_explanation *before, *after;
 	double before_s, after_s;   /* of a step */
@@ -54,16 +55,22 @@ typedef struct lk_diff {
 	void *memory_owner;
 } lk_diff;
 
+/* The tables of a comparison, in the order of the option's choices, and their names. */
 enum { LK_DIFF_ALL, LK_DIFF_CATEGORIES, LK_DIFF_KERNELS, LK_DIFF_TABLES };
 extern const char *const lk_diff_tables[LK_DIFF_TABLES + 1];
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_diff_defaults(lk_diff_request *request);
+/* Explains both runs and sets them side by side. LK_ERR_INPUT: files that are no traces, steps or ranks that they do not hold;
+ * LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *err);
+/* Frees an answer with all that it points to; accepts NULL. */
 void lk_diff_free(lk_diff *diff);
-/* As lk_explain_print; csv and jsonl hold the kernels unless another table is asked for. */
+/* As lk_explain_print, with its errors (LK_ERR_...); csv and jsonl hold the kernels unless another table is asked for. */
 lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path, FILE *out,
 						lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_diff_verb;
 
 #ifdef __cplusplus

@@ -72,6 +72,7 @@ typedef struct lk_explain_rank {
 	int64_t h2d_ns, h2d_exposed_ns;      /* copies from host to device; those that nothing covers */
 } lk_explain_rank;
 
+/* A step of a rank. */
 typedef struct lk_explain_step {
 	int rank;
 	int64_t number, start_ns;            /* start on the run's common clock */
@@ -88,6 +89,7 @@ typedef struct lk_explain_idle {
 	int64_t idle_ns, host_wait_ns, kernel_wait_ns, other_ns;
 } lk_explain_idle;
 
+/* Launches of a stream that are outstanding. */
 typedef struct lk_explain_queue {
 	int rank;
 	int64_t stream;
@@ -103,6 +105,7 @@ typedef struct lk_explain_stats {
 	double total_ns, mean_ns, median_ns, p95_ns, min_ns, max_ns, deviation_ns;
 } lk_explain_stats;
 
+/* How a rank's launches and their kernels lie in time. */
 typedef struct lk_explain_launch {
 	int rank;
 	lk_explain_stats cpu_duration, gpu_duration, launch_delay;
@@ -119,6 +122,7 @@ typedef struct lk_explain_stretch {
 	const char *annotation, *operation;  /* around the call that ends the longest gap; "" none */
 } lk_explain_stretch;
 
+/* Types of device work, and their names in tables. */
 enum { LK_WORK_COMPUTATION, LK_WORK_COMMUNICATION, LK_WORK_MEMORY, LK_WORK_HOST };
 extern const char *const lk_explain_types[]; /* "COMPUTATION", ...; HOST: operations, of traces without a device */
 
@@ -157,6 +161,7 @@ typedef struct lk_explain_straggler {
 	double compute_ratio;                /* its compute_time to the median of the ranks */
 } lk_explain_straggler;
 
+/* What costs the steps time, with evidence, remedy and what that would be worth. */
 typedef struct lk_explain_stall {
 	const char *kind; /* "communication", "straggler", "launch", "sync", "data loading", "copies", ... */
 	const char *what;                    /* "all_reduce of default_pg" */
@@ -182,6 +187,7 @@ typedef struct lk_critical_path {
 	size_t event_count;
 } lk_critical_path;
 
+/* Everything that was measured, and the ranked stalls. */
 typedef struct lk_explanation {
 	int world;                           /* ranks of the run, traced or not; 0 not said */
 	uint64_t kernels;                    /* device events in the steps */
@@ -219,7 +225,7 @@ typedef struct lk_explanation {
 	void *memory_owner;
 } lk_explanation;
 
-/* The tables of an explanation, in the order of the option's choices. */
+/* The tables of an explanation, in the order of the option's choices, and their names; NULL last. */
 enum {
 	LK_EXPLAIN_ALL,
 	LK_EXPLAIN_STALLS,
@@ -237,12 +243,16 @@ enum {
 };
 extern const char *const lk_explain_tables[LK_EXPLAIN_TABLES + 1];
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_explain_defaults(lk_explain_request *request);
-/* Reads, measures, ranks. Errors: files that are no traces, steps or ranks that they do not hold. */
+/* Reads, measures, ranks. LK_ERR_INPUT: files that are no traces, two of one rank, steps or ranks that they do not hold;
+ * LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk_error *err);
+/* Frees an explanation with all that it points to; accepts NULL. */
 void lk_explain_free(lk_explanation *explanation);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. `table` selects what is printed;
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
+ * LK_ERR_IO; LK_ERR_MEMORY. `table` selects what is printed;
  * LK_EXPLAIN_ALL is the report in text, every table in md, json and sqlite, and the breakdown in csv and jsonl, which
  * hold one table.
  *
@@ -252,9 +262,11 @@ void lk_explain_free(lk_explanation *explanation);
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path,
 						   FILE *out, lk_error *err);
 /* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per thread and stream of
- * each rank, all ranks on one clock, and a track "critical path" where there is one. */
+ * each rank, all ranks on one clock, and a track "critical path" where there is one. LK_ERR_INPUT: an ending that is none of
+ * these; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_explain_trace(const lk_explanation *explanation, const char *path, lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_explain_verb;
 
 #ifdef __cplusplus

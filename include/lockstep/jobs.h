@@ -56,6 +56,7 @@ typedef struct lk_jobs_course {
 	int most_gpus;           /* at one time */
 } lk_jobs_course;
 
+/* The cluster under one policy. */
 typedef struct lk_jobs_policy {
 	const char *name, *what; /* "fifo"; in words */
 	const lk_jobs_course *courses; /* one per job, in order of submission */
@@ -75,6 +76,7 @@ typedef struct lk_jobs_rate {
 	double per_s;            /* samples per second */
 } lk_jobs_rate;
 
+/* A job of the list. */
 typedef struct lk_jobs_job {
 	const char *name, *model;
 	double submit_s, samples;
@@ -85,6 +87,7 @@ typedef struct lk_jobs_job {
 	int rate_count;
 } lk_jobs_job;
 
+/* The simulation of all policies. */
 typedef struct lk_jobs_answer {
 	int gpus;
 	const char *gpu;         /* "NVIDIA A100 SXM 80GB"; "" where all rates were measured */
@@ -99,18 +102,23 @@ typedef struct lk_jobs_answer {
 	void *memory_owner;
 } lk_jobs_answer;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_jobs_defaults(lk_jobs_request *request);
-/* Reads or draws the jobs, finds their rates, simulates the cluster under every policy. */
+/* Reads or draws the jobs, finds their rates, simulates the cluster under every policy. LK_ERR_INPUT: neither a list nor a number
+ * to draw, a list, a policy or a device that is wrong, a job that fits nowhere; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err);
-void lk_jobs_free(lk_jobs_answer *answer); /* accepts NULL */
+/* Frees an answer with all that it points to; accepts NULL. */
+void lk_jobs_free(lk_jobs_answer *answer);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. Tables have a row per policy, with `verbose` one
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
+ * LK_ERR_IO; LK_ERR_MEMORY. Tables have a row per policy, with `verbose` one
  * per job and policy. JSON: {gpus, gpu, load, policies: [{policy, mean_s, median_s, p95_s, wait_s, makespan_s, used,
  * restarts, done, ratio}], jobs: [{job, model, submit_s, samples, gpus, batch, rates: [{gpus, batch, samples_per_s}],
  * courses: {policy: {start_s, end_s, gpu_s, restarts, most_gpus}}}], notes}. */
 lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour, const char *path, FILE *out,
                         lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_jobs_verb;
 
 #ifdef __cplusplus

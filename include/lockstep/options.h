@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+/* What an option takes, and the type of its field. */
 typedef enum lk_option_kind {
 	LK_OPTION_FLAG,   /* bool; --name sets it, --no-name clears it */
 	LK_OPTION_SWITCH, /* int: 0 not said, --name makes it 1, --no-name -1 */
@@ -27,6 +28,7 @@ typedef enum lk_option_kind {
 	LK_OPTION_CHOICE, /* int: index into `choices` */
 } lk_option_kind;
 
+/* An option: a row of a verb's table. */
 typedef struct lk_option {
 	const char *name;   /* without dashes: "tp" */
 	char letter;        /* 'o' for -o, or 0 */
@@ -40,6 +42,7 @@ typedef struct lk_option {
 	const char *help;
 } lk_option;
 
+/* A verb: its table, and what help says around it. */
 typedef struct lk_verb {
 	const char *name;        /* "predict" */
 	const char *summary;     /* one line */
@@ -65,25 +68,32 @@ typedef struct lk_args {
 } lk_args;
 
 /* Sorts the words. Unknown options are errors that name the nearest ones. `--name value`, `--name=value`, `-o value`,
- * `-ovalue`. An option given twice: the last one counts. */
+ * `-ovalue`. An option given twice: the last one counts. LK_ERR_INPUT: words that the table does not take; LK_ERR_MEMORY. */
 lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, lk_args *out, lk_error *err);
+/* Frees what lk_args_parse allocated; also after it has failed, and twice. */
 void lk_args_free(lk_args *args);
 
-/* How many requests the comma lists make: the product of their lengths (1 without lists), at most 100,000. */
+/* How many requests the comma lists make: the product of their lengths (1 without lists), at most 100,000;
+ * LK_ERR_INPUT above. */
 lk_status lk_args_combinations(const lk_args *args, size_t *count, lk_error *err);
 
 /* Fills the fields of the given options in `request` with combination number `index` (the last list varies fastest);
- * other fields stay as they are. Texts of swept options are kept in args. */
+ * other fields stay as they are. Texts of swept options are kept in args. LK_ERR_INPUT: a value of the wrong form. */
 lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err);
 
 /* Whether the option was given on the command line. */
 bool lk_args_given(const lk_args *args, const char *name);
 
+/* Words for values of an option of a verb, or of its first operand where `option` is NULL: number `index` of them, NULL past the
+ * last. lk_candidate of catalogue.h is one. */
+typedef const char *lk_candidates(const char *verb, const char *option, int index);
+
 /* Help for people (at most 100 columns; colour headings if `colour`), a man page (troff, section 1) and shell
- * completion ("bash", "zsh" or "fish") for a list of verbs that ends with NULL. */
+ * completion ("bash", "zsh" or "fish"; else LK_ERR_INPUT) for a list of verbs that ends with NULL. Where values have no
+ * choices, `known` (may be NULL) has the words that a shell offers. */
 void lk_verb_help(const lk_verb *verb, bool colour, FILE *out);
-void lk_verb_man(const lk_verb *verb, const char *version, FILE *out);
-lk_status lk_verbs_completion(const lk_verb *const *verbs, const char *shell, FILE *out, lk_error *err);
+void lk_verb_man(const lk_verb *verb, const char *version, const char *date, FILE *out);
+lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell, FILE *out, lk_error *err);
 
 #ifdef __cplusplus
 }

@@ -123,6 +123,7 @@ typedef struct lk_plan_count {
 	double bound_s, simulate_s; /* seconds, summed over threads */
 } lk_plan_count;
 
+/* The answer, a count for each number of GPUs. */
 typedef struct lk_plan {
 	const lk_plan_count *counts;
 	int count;
@@ -137,20 +138,24 @@ typedef struct lk_plan {
 	void *memory_owner;
 } lk_plan;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_plan_defaults(lk_plan_request *request);
-/* Nothing that fits is an answer (choice_count 0), not an error. */
+/* Searches. Nothing that fits is an answer (choice_count 0), not an error. LK_ERR_INPUT: no global batch, values that are wrong,
+ * a model or a cluster that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err);
+/* Frees a plan with all that it points to; accepts NULL. */
 void lk_plan_free(lk_plan *plan);
 
 /* A choice as a launch line; `lockstep predict --gpu ... -- LINE` gives its step time again. The text lives as long as the
  * plan. LK_ERR_INPUT where the framework cannot run it. */
 lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_plan_emit emit, const char **out, lk_error *err);
 
-/* Text for people or data for programs, as lk_predict_print. Keys of the JSON object: model, cluster, gbs, seq, tokens, counts:
+/* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of the JSON object: model, cluster, gbs, seq, tokens, counts:
  * [{gpus, layouts, bounded, too_large, too_slow, simulated, walked, nothing, choices: [{layout, gpus, tp, ..., step_time_s,
  * exact_s, peak_bytes, days, gpu_hours, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s, best}]}]. */
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_plan_verb;
 
 #ifdef __cplusplus

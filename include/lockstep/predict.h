@@ -116,6 +116,7 @@ typedef struct lk_fix {
 	double time_ratio;          /* against the job as asked */
 } lk_fix;
 
+/* The answer. Times in seconds, sizes in bytes, rates in units per second; texts live as long as it does. */
 typedef struct lk_prediction {
 	/* verdict */
 	bool fits;
@@ -157,22 +158,27 @@ typedef struct lk_prediction {
 	void *memory_owner;
 } lk_prediction;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_predict_defaults(lk_predict_request *request);
 
-/* Answers one request. A job that does not fit is an answer, not an error: fits is false. */
+/* Answers one request. A job that does not fit is an answer, not an error: fits is false. LK_ERR_INPUT: something that is not
+ * known, layouts that cannot run, files that are wrong; LK_ERR_IO; LK_ERR_MEMORY. From several threads at once, if `calibration`
+ * is the same in all. */
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err);
+/* Frees a prediction with all that it points to; accepts NULL. */
 void lk_predict_free(lk_prediction *prediction);
 
 /* A prediction as bytes, for another process of the same program on a machine alike; *bytes is to be freed with free().
- * Timeline, graph and detail are not in it. */
+ * Timeline, graph and detail are not in it. LK_ERR_MEMORY; of bytes that are none of this version, LK_ERR_INPUT. */
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size, lk_error *err);
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);
 
 /* Writes the files that the request names: the timeline (trace), the step graph (graph), the report (html) and
- * Chakra execution traces (chakra). Nothing without them. */
+ * Chakra execution traces (chakra). Nothing without them. LK_ERR_INPUT: an ending of the file that is not known; LK_ERR_IO;
+ * LK_ERR_MEMORY. */
 lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err);
 
-/* The verb's option table: parsing, help, man page and completion come from it. */
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_predict_verb;
 
 #ifdef __cplusplus

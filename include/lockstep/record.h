@@ -28,6 +28,7 @@ extern "C" {
 
 /* How communication is done: by the library; large collectives not at all; by a pretended world. */
 typedef enum lk_record_mode { LK_RECORD_MODE_RECORD, LK_RECORD_MODE_NULL, LK_RECORD_MODE_AS_RANK } lk_record_mode;
+/* The MPI library of the command: found out; or named. */
 typedef enum lk_record_mpi { LK_RECORD_MPI_FOUND, LK_RECORD_OPENMPI, LK_RECORD_MPICH } lk_record_mpi;
 /* How NCCL is recorded: found out; by wrappers; by a library in its place; by its own profiler interface. */
 typedef enum lk_record_nccl {
@@ -62,6 +63,7 @@ typedef struct lk_record_request {
 	const char *splits;      /* as-rank: parts that ncclCommSplit makes, in order: "2,/2" blocks of 2, every second rank */
 } lk_record_request;
 
+/* How the command came to its end. */
 typedef enum lk_record_end {
 	LK_RECORD_ENDED,         /* by itself */
 	LK_RECORD_STEPS_DONE, LK_RECORD_TIME_OVER,
@@ -104,6 +106,7 @@ typedef struct lk_record_change {
 	double bytes;            /* of it, afterwards */
 } lk_record_change;
 
+/* What was recorded. Times in seconds, sizes in bytes. */
 typedef struct lk_record_answer {
 	const char *out;
 	int status;              /* exit status of the command; 128 + N where signal N ended it */
@@ -125,13 +128,17 @@ typedef struct lk_record_answer {
 	void *memory_owner;
 } lk_record_answer;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_record_defaults(lk_record_request *request);
-/* Runs the command to its end. Signals that ask the caller to end are passed on to the command. */
+/* Runs the command to its end. Signals that ask the caller to end are passed on to the command. A command that fails is an
+ * answer: `status`. LK_ERR_INPUT: no command, one that cannot be found, a folder that holds something; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err);
-void lk_record_free(lk_record_answer *answer); /* accepts NULL */
-/* What was recorded, what it cost, what to do with it. */
+/* Frees an answer with all that it points to; accepts NULL. */
+void lk_record_free(lk_record_answer *answer);
+/* Prints what was recorded, what it cost, what to do with it. */
 void lk_record_print(const lk_record_answer *answer, FILE *out);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_record_verb;
 
 #ifdef __cplusplus

@@ -37,6 +37,7 @@ typedef struct lk_machines_request {
 	bool verbose;
 } lk_machines_request;
 
+/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_rent_request {
 	/* What is trained: model, seq, dtype, optimizer, ...; as in predict. The layout is searched as `plan` does. */
 	lk_predict_request job;
@@ -79,6 +80,7 @@ typedef struct lk_rent_choice {
 	bool in_time, in_budget;
 } lk_rent_choice;
 
+/* The answer. Hours, US dollars. */
 typedef struct lk_rent {
 	const lk_rent_choice *choices; /* the best of each kind of machine and those of the front, by cost; at most `top` + the front */
 	int count;
@@ -98,20 +100,28 @@ typedef struct lk_rent {
 	void *memory_owner;
 } lk_rent;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_rent_defaults(lk_rent_request *request);
+/* Searches every number of machines of every kind. That no choice keeps to deadline and budget is an answer (`nothing` says what
+ * is nearest). LK_ERR_INPUT: no batch, neither tokens nor samples, a price list or a request that is wrong; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err);
-void lk_rent_free(lk_rent *rent); /* accepts NULL */
+/* Frees an answer with all that it points to; accepts NULL. */
+void lk_rent_free(lk_rent *rent);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. JSON: {model, samples, deadline_h, budget_usd,
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
+ * LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, deadline_h, budget_usd,
  * considered, choices: [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, hours, hours_low,
  * hours_high, price_usd_h, cost_usd, cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput,
  * pareto, in_time, in_budget, reproduce}], cheapest, fastest, ties, settle, nothing, notes}. */
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
 
+/* Sets every field to what holds where nothing is said. */
 void lk_machines_defaults(lk_machines_request *request);
-/* The list, by GPU and price; rows of the source that cannot be are named (with `verbose` all of them). */
+/* Prints the list, by GPU and price, US dollars per hour; rows of the source that cannot be are named (with `verbose` all of
+ * them). To the request's `path`, else to `out`. LK_ERR_INPUT: a filter that nothing meets, a list that is wrong; LK_ERR_IO. */
 lk_status lk_machines_print(const lk_machines_request *request, bool colour, FILE *out, lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_rent_verb, lk_machines_verb;
 
 #ifdef __cplusplus

@@ -33,6 +33,7 @@ enum {
 	LK_HOLD_NONE,  /* each by itself: what the lifted graph loses */
 };
 
+/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_replay_request {
 	const char *const *paths;   /* trace files or folders */
 	size_t path_count;
@@ -57,6 +58,7 @@ typedef struct lk_replay_part {
 	double measured_s, predicted_s;
 } lk_replay_part;
 
+/* A step of a rank, measured and predicted. Seconds. */
 typedef struct lk_replay_step {
 	int64_t number;             /* as annotated: ProfilerStep#4 */
 	double measured_s, predicted_s; /* measured: NAN unknown */
@@ -68,6 +70,7 @@ typedef struct lk_replay_step {
 	                                    with shared overheads, of the host's, one of the same name */
 } lk_replay_step;
 
+/* A rank and its steps, in order of time. */
 typedef struct lk_replay_rank {
 	int rank;
 	const char *path;
@@ -84,6 +87,7 @@ typedef struct lk_replay_works {
 	size_t host_times_by_mean;  /* ... and of these, not known by name */
 } lk_replay_works;
 
+/* All ranks and steps. Errors are shares: 0.1 is 10 %. */
 typedef struct lk_replay {
 	const char *held_out;       /* "steps", "ranks", "nothing" */
 	const char *times_from;     /* a sentence */
@@ -108,15 +112,21 @@ typedef struct lk_replay {
 	void *memory_owner;
 } lk_replay;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_replay_defaults(lk_replay_request *request);
+/* Reads the traces, lifts their steps, simulates each with the times of the others. LK_ERR_INPUT: files that are no traces,
+ * nothing to hold out, execution traces without a device; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_error *err);
+/* Frees a replay with all that it points to; accepts NULL. */
 void lk_replay_free(lk_replay *replay);
 
-/* Keys of the JSON: summary {held_out, geomean_error, baseline_error, predicted, parts_error, device_known_shape}, ranks [{rank,
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
+ * LK_ERR_IO; LK_ERR_MEMORY. Keys of the JSON: summary {held_out, geomean_error, baseline_error, predicted, parts_error, device_known_shape}, ranks [{rank,
  * path, steps [{number, measured_us, predicted_us, baseline_us, left_out, parts}]}], uncovered, notes, warnings; of execution
  * traces also execution_traces {modelled, timed, uncovered, nothing, hosts, host_times, host_times_by_mean}. */
 lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_replay_verb;
 
 #ifdef __cplusplus

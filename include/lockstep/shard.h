@@ -59,6 +59,7 @@ typedef struct lk_shard_placed {
 	double forward_s, backward_s;
 } lk_shard_placed;
 
+/* What a rank holds and how long it takes. */
 typedef struct lk_shard_rank {
 	int rank, pieces;
 	double device_bytes, host_bytes;
@@ -76,6 +77,7 @@ typedef struct lk_shard_tried {
 	const char *reason;      /* why there is none */
 } lk_shard_tried;
 
+/* The placement. Times in seconds a step, sizes in bytes. */
 typedef struct lk_shard_answer {
 	bool fits;
 	const char *reason;      /* where it does not fit: what is missing, what helps */
@@ -98,24 +100,30 @@ typedef struct lk_shard_answer {
 	void *memory_owner;
 } lk_shard_answer;
 
-/* What is printed. */
+/* What is printed, and its names as `lockstep shard --table` has them; NULL last. */
 enum { LK_SHARD_PLAN, LK_SHARD_RANKS, LK_SHARD_PIECES, LK_SHARD_TRIED, LK_SHARD_TABLES };
 extern const char *const lk_shard_table_names[LK_SHARD_TABLES + 1]; /* "plan", "ranks", "pieces", "sharders" */
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_shard_defaults(lk_shard_request *request);
-/* Tables that do not fit are an answer: fits is false. */
+/* Places the tables. That they do not fit is an answer: fits is false, and `reason` says what is missing. LK_ERR_INPUT: a list of
+ * tables, a device or a cluster that is wrong; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_error *err);
+/* Frees an answer with all that it points to; accepts NULL. */
 void lk_shard_free(lk_shard_answer *answer);
 
-/* `table`: LK_SHARD_PLAN is a report in TEXT, everything in JSON, the pieces elsewhere.
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
+ * LK_ERR_IO; LK_ERR_MEMORY. `table`: LK_SHARD_PLAN is a report in TEXT, everything in JSON, the pieces elsewhere.
  * Keys of the JSON: fits, reason, sharder, step_s, bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s,
  * backward_s, reduce_s, batch, tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces [..],
  * sharders [..], cluster, basis, reproduce. */
 lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour, const char *path, FILE *out,
                          lk_error *err);
-/* The placement as JSON in TorchRec's terms: {table: {sharding_type, compute_kernel, ranks, sharding_spec}}. */
+/* Writes the placement as JSON in TorchRec's terms: {table: {sharding_type, compute_kernel, ranks, sharding_spec}}.
+ * LK_ERR_INPUT where it does not fit; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_shard_write_plan(const lk_shard_answer *answer, const char *path, lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_shard_verb;
 
 #ifdef __cplusplus

@@ -36,6 +36,7 @@ typedef enum lk_stalls_configuration {
 	LK_STALLS_COLD,          /* the same, files evicted */
 	LK_STALLS_CONFIGURATIONS,
 } lk_stalls_configuration;
+/* Their names: "one", "null", "ready", "hot", "cold"; NULL last. */
 extern const char *const lk_stalls_configurations[LK_STALLS_CONFIGURATIONS + 1];
 
 /* What is to be run again, and what the first run wrote. */
@@ -76,8 +77,10 @@ typedef struct lk_stalls_request {
 	const char *path, *timeline, *folded, *html;
 } lk_stalls_request;
 
+/* What a part rests on. */
 typedef enum lk_stalls_basis { LK_STALLS_MEASURED, LK_STALLS_ESTIMATED, LK_STALLS_UNKNOWN } lk_stalls_basis;
 
+/* The stalls: parts of a step. */
 typedef enum lk_stalls_kind {
 	LK_STALL_COMPUTE,        /* what is left: the program's own code */
 	LK_STALL_WRITING,        /* of files: checkpoints */
@@ -89,6 +92,7 @@ typedef enum lk_stalls_kind {
 	LK_STALL_NETWORK,        /* transfer across hosts */
 	LK_STALL_KINDS,
 } lk_stalls_kind;
+/* Their names: "compute", ...; NULL last. */
 extern const char *const lk_stalls_kinds[LK_STALL_KINDS + 1];
 
 /* A part of the step; all parts together are the step. */
@@ -123,6 +127,7 @@ typedef struct lk_stalls_buckets {
 	int count;
 } lk_stalls_buckets;
 
+/* What another machine would make of the step. */
 typedef struct lk_stalls_change {
 	const char *what;        /* "disk x2" */
 	double step_s, factor;   /* predicted; the present step over it */
@@ -142,6 +147,7 @@ typedef struct lk_stalls_rates {
 	const char *from;        /* "cold", "hot", "first": the run that the predictions start from */
 } lk_stalls_rates;
 
+/* The answer. Times in seconds a step, mean over ranks. */
 typedef struct lk_stalls_answer {
 	int status;              /* exit status of the first run; 124 time limit; 128 + N signal N */
 	int ranks, hosts;
@@ -164,15 +170,22 @@ typedef struct lk_stalls_answer {
 	void *memory_owner;
 } lk_stalls_answer;
 
+/* The tables of an answer, in the order of the option's choices, and their names; NULL last. */
 enum { LK_STALLS_ALL, LK_STALLS_PARTS, LK_STALLS_RUNS, LK_STALLS_BUCKETS, LK_STALLS_WHAT_IF, LK_STALLS_TABLES };
 extern const char *const lk_stalls_tables[LK_STALLS_TABLES + 1];
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_stalls_defaults(lk_stalls_request *request);
+/* Runs the command, and again if `confirm` agrees. A command that fails, or a plan that is not agreed to, is an answer with a
+ * `reason`. LK_ERR_INPUT: no command, configurations or changes that are wrong, a folder that holds something; LK_ERR_IO;
+ * LK_ERR_MEMORY. */
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err);
-void lk_stalls_free(lk_stalls_answer *answer); /* accepts NULL */
+/* Frees an answer with all that it points to; accepts NULL. */
+void lk_stalls_free(lk_stalls_answer *answer);
 
+/* What is going to be run, in words, as `lockstep stalls` asks about it. */
 void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
-/* As lk_explain_print; the report in text and all tables in md, json and sqlite for LK_STALLS_ALL; in csv and jsonl, which
+/* As lk_explain_print, with its errors (LK_ERR_...); the report in text and all tables in md, json and sqlite for LK_STALLS_ALL; in csv and jsonl, which
  * hold one table, the parts.
  *
  * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s, step_high_s, base, parts, runs,
@@ -181,10 +194,12 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
  * workers, cores, busy, cores_to_hide, cache_to_hide, from}, notes, reason, reproduce. What is not known is null. */
 lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table, bool colour, const char *path, FILE *out,
                           lk_error *err);
-/* All ranks of one run as a timeline (.json, .json.gz, .pftrace); as folded stacks, one "frame;frame microseconds" a line. */
+/* All ranks of one run as a timeline (.json, .json.gz, .pftrace); as folded stacks, one "frame;frame microseconds" a line. The file
+ * appears when it is complete. LK_ERR_INPUT: an ending that is none of these, nothing recorded; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_stalls_timeline(const lk_stalls_answer *answer, const char *path, lk_error *err);
 lk_status lk_stalls_folded(const lk_stalls_answer *answer, const char *path, lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_stalls_verb;
 
 #ifdef __cplusplus

@@ -101,6 +101,7 @@ typedef struct lk_validated {
 	const char *part;           /* name of its group in the division `parts` of the validation; NULL none */
 } lk_validated;
 
+/* All rows, and how well they were predicted: the whole, its parts, and what else would have predicted them. */
 typedef struct lk_validation {
 	lk_accuracy summary;
 	const lk_accuracy *groups;  /* by stack, by GPU, by scale ...: what divides the kind of table */
@@ -118,22 +119,26 @@ typedef struct lk_validation {
 	void *memory_owner;
 } lk_validation;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_validate_defaults(lk_validate_request *request);
 
 /* Predicts every row of a table of runs. Rows that cannot be predicted are kept with their reason; a file that cannot
- * be read is an error with its line. */
+ * be read is LK_ERR_INPUT with its line; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err);
+/* Frees a validation with all that it points to; accepts NULL. */
 void lk_validate_free(lk_validation *validation);
 
 /* Writes the result. CSV and JSONL hold the rows alone, JSON `summary`, `groups` and `rows`. SQLITE needs a path: use
- * lk_validate_sqlite, which writes the tables validate_summary and validate_rows. */
+ * lk_validate_sqlite, which writes the tables validate_summary and validate_rows. LK_ERR_INPUT for SQLITE without; LK_ERR_IO;
+ * LK_ERR_MEMORY. */
 lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out, lk_error *err);
 lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, lk_error *err);
 
 /* Draws predicted over measured as SVG: a point per scored row, coloured by its part; both axes logarithmic. Of more than
- * 3000 rows a fixed sample is drawn. The file appears when it is complete. */
+ * 3000 rows a fixed sample is drawn. The file appears when it is complete. LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_validate_verb;
 
 #ifdef __cplusplus

@@ -28,7 +28,7 @@ typedef enum lk_output {
  * Errors: LK_ERR_INPUT for a format without its path, LK_ERR_IO, LK_ERR_MEMORY; a file that could not be completed is
  * left as it was. */
 
-/* Predictions. One is a report in TEXT; several are one row each, the best that fits (most tokens per second and GPU)
+/* Predictions (LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY as above). One is a report in TEXT; several are one row each, the best that fits (most tokens per second and GPU)
  * marked. MD, CSV and SQLITE (table "predictions") are rows for one as well. JSON: an object for one, else an array of
  * objects; JSONL: such an object in each line.
  *
@@ -62,12 +62,12 @@ typedef struct lk_sweep_row {
 	const lk_predict_request *request; /* what was asked; may be NULL */
 } lk_sweep_row;
 
-/* As lk_predict_print, for a sweep in which combinations may have been refused. What differs between the requests has a
- * column of its own. */
+/* As lk_predict_print, with its errors (LK_ERR_...), for a sweep in which combinations may have been refused. What differs between
+ * the requests has a column of its own. */
 lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose, bool colour,
 						 const char *path, FILE *out, lk_error *err);
 
-/* lk_validate_print to a path or a stream, in every format. */
+/* lk_validate_print to a path or a stream, in every format. LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY as above. */
 lk_status lk_validate_save(const lk_validation *validation, int format, bool colour, const char *path, FILE *out,
                            lk_error *err);
 

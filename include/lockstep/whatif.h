@@ -65,6 +65,7 @@ typedef struct lk_whatif_column {
 	int note_count;
 } lk_whatif_column;
 
+/* The answer: a column for the base, each change, and changes together. */
 typedef struct lk_whatif {
 	const lk_whatif_column *columns; /* the base first; single changes; combinations */
 	int column_count;
@@ -77,20 +78,24 @@ typedef struct lk_whatif {
 	void *memory_owner;
 } lk_whatif;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
 void lk_whatif_defaults(lk_whatif_request *request);
 
 /* Answers. Changes that cannot be made are columns that say why; an error is what holds for all of them: files, unknown
- * keys, no base. */
+ * keys, no base (LK_ERR_INPUT; LK_ERR_IO; LK_ERR_MEMORY). */
 lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err);
+/* Frees an answer with all that it points to; accepts NULL. */
 void lk_whatif_free(lk_whatif *whatif);
 
-/* Writes the files that the request names. */
+/* Writes the files that the request names, graph and timeline of all changes together. LK_ERR_INPUT: an ending that is not known;
+ * LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request, lk_error *err);
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output. A row for each column but in text, where a
- * few stand side by side. */
+ * few stand side by side. LK_ERR_INPUT for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, bool colour, const char *path, FILE *out,
 						  lk_error *err);
 
+/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_whatif_verb;
 
 #ifdef __cplusplus

@@ -1,7 +1,18 @@
-/* options_completion.c: completion scripts for bash, zsh and fish: verbs, their options, choices, and files. */
+/* options_completion.c: completion scripts for bash, zsh and fish: verbs, their options, words for values, and files. */
 #include <string.h>
 #include "base/options_text.h"
 #include "base/text.h"
+
+/* What is written, and where words come from that the tables do not hold. */
+typedef struct script {
+	const lk_verb *const *verbs;
+	lk_candidates *known;
+	FILE *out;
+} script;
+
+/* What stands before verbs: the options of the program itself. */
+static const char *const globals[] = {"--help", "--version", "--verbs", "--man", "--completion", "--data", NULL};
+static const char *const shells[] = {"bash", "zsh", "fish", NULL};
 
 /* Text inside single quotes of a shell; characters of `special` get a backslash (zsh's _arguments wants it). Fish reads
  * backslashes inside single quotes, other shells do not. */
@@ -26,177 +37,243 @@ static void short_help(FILE *out, const char *help, const char *special, bool fi
 	quoted(out, line, special, fish);
 }
 
-static void choices(FILE *out, const lk_option *o) {
-	for (size_t i = 0; o->choices[i]; i++) {
-		if (i) putc(' ', out);
-		quoted(out, o->choices[i], "", false);
+/* Word `index` for the values of an option, or for the first operand where there is none; NULL past the last. */
+static const char *word(const script *s, const lk_verb *v, const lk_option *o, int index) {
+	if (o && o->kind == LK_OPTION_CHOICE) {
+		for (int i = 0; i < index; i++)
+			if (!o->choices[i]) return NULL;
+		return o->choices[index];
 	}
+	return s->known ? s->known(v->name, o ? o->name : NULL, index) : NULL;
+}
+
+static void words(const script *s, const lk_verb *v, const lk_option *o, const char *special) {
+	const char *next;
+	for (int i = 0; (next = word(s, v, o, i)) != NULL; i++) {
+		if (i) putc(' ', s->out);
+		quoted(s->out, next, special, false);
+	}
+}
+
+static bool has_words(const script *s, const lk_verb *v, const lk_option *o) {
+	return word(s, v, o, 0) != NULL;
+}
+
+/* Whether several values stand with commas between them. */
+static bool is_list(const lk_option *o) {
+	return o->sweep || strstr(lk_option_value(o), ",...") || strcmp(lk_option_value(o), "LIST") == 0;
 }
 
 /* ---- bash ---- */
 
-static void bash_values(const lk_verb *v, FILE *out) {
-	for (const lk_option *o = v->options; o && o->name; o++) {
-		if (lk_option_is_switch(o) || lk_option_is_path(o)) continue;
-		fprintf(out, "\t%s:--%s", v->name, o->name);
-		if (o->letter) fprintf(out, "|%s:-%c", v->name, o->letter);
-		fputs(") words='", out);
-		if (o->kind == LK_OPTION_CHOICE) choices(out, o);
-		fputs("'; files= ;;\n", out);
-	}
+static void bash_option(const script *s, const lk_verb *v, const lk_option *o) {
+	fprintf(s->out, "\t%s:--%s", v->name, o->name);
+	if (o->letter) fprintf(s->out, "|%s:-%c", v->name, o->letter);
+	fputs(") words='", s->out);
+	words(s, v, o, "");
+	fprintf(s->out, "'; files=%s; list=%s ;;\n", lk_option_is_path(o) ? "1" : "", is_list(o) ? "1" : "");
 }
 
-static void bash_paths(const lk_verb *v, FILE *out) {
+static void bash_verb(const script *s, const lk_verb *v) {
+	for (const lk_option *o = v->options; o && o->name; o++)
+		if (!lk_option_is_switch(o)) bash_option(s, v, o);
+	fprintf(s->out, "\t%s:*) words='--help", v->name);
 	for (const lk_option *o = v->options; o && o->name; o++) {
-		if (!lk_option_is_path(o)) continue;
-		fprintf(out, "\t%s:--%s", v->name, o->name);
-		if (o->letter) fprintf(out, "|%s:-%c", v->name, o->letter);
-		fputs(") words=; files=1 ;;\n", out);
+		fprintf(s->out, " --%s", o->name);
+		if (lk_option_is_switch(o)) fprintf(s->out, " --no-%s", o->name);
 	}
+	putc('\'', s->out);
+	if (has_words(s, v, NULL)) {
+		fputs("; [[ $COMP_CWORD -gt 2 ]] || words+=' ", s->out);
+		words(s, v, NULL, "");
+		putc('\'', s->out);
+	}
+	fprintf(s->out, "; files=%s ;;\n", v->operands && *v->operands ? "1" : "");
 }
 
-static void bash_words(const lk_verb *v, FILE *out) {
-	fprintf(out, "\t%s:*) words='--help", v->name);
-	for (const lk_option *o = v->options; o && o->name; o++) {
-		fprintf(out, " --%s", o->name);
-		if (lk_option_is_switch(o)) fprintf(out, " --no-%s", o->name);
-	}
-	fprintf(out, "'; files=%s ;;\n", v->operands && *v->operands ? "1" : "");
+static void bash_globals(const script *s) {
+	fputs("\tif [[ $COMP_CWORD -eq 1 ]]; then\n\t\twords='help", s->out);
+	for (size_t i = 0; globals[i]; i++) fprintf(s->out, " %s", globals[i]);
+	for (size_t i = 0; s->verbs[i]; i++) fprintf(s->out, " %s", s->verbs[i]->name);
+	fputs("'\n\telse\n\tcase ${COMP_WORDS[1]}:$before in\n\thelp:help|--man:--man) words='", s->out);
+	for (size_t i = 0; s->verbs[i]; i++) fprintf(s->out, "%s%s", i ? " " : "", s->verbs[i]->name);
+	fputs("' ;;\n\t--completion:--completion) words='", s->out);
+	for (size_t i = 0; shells[i]; i++) fprintf(s->out, "%s%s", i ? " " : "", shells[i]);
+	fputs("' ;;\n\t--data:--data) files=1 ;;\n", s->out);
 }
 
-static void bash(const lk_verb *const *verbs, FILE *out) {
+static void bash(const script *s) {
 	fputs("# bash completion of lockstep\n"
 	      "_lockstep() {\n"
-	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= files=\n"
+	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= files= list= done=\n"
 	      "\tif [[ $word == '=' ]]; then\n"
 	      "\t\tword=\n"
 	      "\telif [[ $before == '=' && $COMP_CWORD -gt 2 ]]; then\n"
 	      "\t\tbefore=${COMP_WORDS[COMP_CWORD-2]}\n"
-	      "\tfi\n"
-	      "\tif [[ $COMP_CWORD -eq 1 ]]; then\n"
-	      "\t\twords='--help --version", out);
-	for (size_t i = 0; verbs[i]; i++) fprintf(out, " %s", verbs[i]->name);
-	fputs("'\n\telse\n\tcase ${COMP_WORDS[1]}:$before in\n", out);
-	for (size_t i = 0; verbs[i]; i++) {
-		bash_values(verbs[i], out);
-		bash_paths(verbs[i], out);
-		bash_words(verbs[i], out);
-	}
+	      "\tfi\n", s->out);
+	bash_globals(s);
+	for (size_t i = 0; s->verbs[i]; i++) bash_verb(s, s->verbs[i]);
 	fputs("\tesac\n\tfi\n"
-	      "\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+	      "\tif [[ -n $list && $word == *,* ]]; then\n"
+	      "\t\tdone=${word%,*},\n"
+	      "\tfi\n"
+	      "\tCOMPREPLY=($(compgen -P \"$done\" -W \"$words\" -- \"${word#\"$done\"}\"))\n"
+	      "\tif [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then\n"
+	      "\t\tcompopt -o nospace 2>/dev/null\n"
+	      "\tfi\n"
 	      "\tif [[ -n $files && $word != -* ]]; then\n"
 	      "\t\tlocal IFS=$'\\n'\n"
 	      "\t\tcompopt -o filenames 2>/dev/null\n"
 	      "\t\tCOMPREPLY+=($(compgen -f -- \"$word\"))\n"
 	      "\tfi\n"
 	      "}\n"
-	      "complete -F _lockstep lockstep\n", out);
+	      "complete -F _lockstep lockstep\n", s->out);
 }
 
 /* ---- zsh ---- */
 
-static void zsh_spec(const lk_option *o, const char *dashes, char letter, FILE *out) {
+/* What completes a value: words, one or several with commas; files; both; nothing. */
+static void zsh_value(const script *s, const lk_verb *v, const lk_option *o) {
+	bool known = has_words(s, v, o), path = lk_option_is_path(o);
+	if (!known) {
+		fputs(path ? "_files" : " ", s->out);
+		return;
+	}
+	if (path) fputs(" _alternative \"words\\:name\\:", s->out);
+	fputs(is_list(o) && !path ? " _sequence compadd - " : "(", s->out);
+	words(s, v, o, "[]:\\");
+	if (!is_list(o) || path) putc(')', s->out);
+	if (path) fputs("\" \"files\\:file\\:_files\"", s->out);
+}
+
+static void zsh_option(const script *s, const lk_verb *v, const lk_option *o, const char *dashes, char letter) {
 	bool flag = lk_option_is_switch(o);
-	fputs(" \\\n\t\t'", out);
-	if (letter) fprintf(out, "-%c%s[", letter, flag ? "" : "+");
-	else fprintf(out, "%s%s%s[", dashes, o->name, flag ? "" : "=");
-	short_help(out, o->help, "[]:\\", false);
-	putc(']', out);
+	fputs(" \\\n\t\t'", s->out);
+	if (o->kind == LK_OPTION_LINES) putc('*', s->out);
+	if (letter) fprintf(s->out, "-%c%s[", letter, flag ? "" : "+");
+	else fprintf(s->out, "%s%s%s[", dashes, o->name, flag ? "" : "=");
+	short_help(s->out, o->help, "[]:\\", false);
+	putc(']', s->out);
 	if (!flag) {
-		putc(':', out);
-		quoted(out, lk_option_value(o), "[]:\\", false);
-		putc(':', out);
-		if (o->kind == LK_OPTION_CHOICE) {
-			putc('(', out);
-			choices(out, o);
-			putc(')', out);
-		} else if (lk_option_is_path(o)) {
-			fputs("_files", out);
-		} else {
-			putc(' ', out);
-		}
+		putc(':', s->out);
+		quoted(s->out, lk_option_value(o), "[]:\\", false);
+		putc(':', s->out);
+		zsh_value(s, v, o);
 	}
-	putc('\'', out);
+	putc('\'', s->out);
 }
 
-static void zsh_verb(const lk_verb *v, FILE *out) {
-	fprintf(out, "\t%s)\n\t\t_arguments -s '(- *)--help[show help]'", v->name);
+static void zsh_verb(const script *s, const lk_verb *v) {
+	fprintf(s->out, "\t%s)\n\t\t_arguments -s '(- *)--help[show help]'", v->name);
 	for (const lk_option *o = v->options; o && o->name; o++) {
-		zsh_spec(o, "--", 0, out);
-		if (lk_option_is_switch(o)) zsh_spec(o, "--no-", 0, out);
-		if (o->letter) zsh_spec(o, "", o->letter, out);
+		zsh_option(s, v, o, "--", 0);
+		if (lk_option_is_switch(o)) zsh_option(s, v, o, "--no-", 0);
+		if (o->letter) zsh_option(s, v, o, "", o->letter);
 	}
-	if (v->operands && *v->operands) fputs(" \\\n\t\t'*:file:_files'", out);
-	fputs(" ;;\n", out);
+	if (has_words(s, v, NULL)) {
+		fputs(" \\\n\t\t'1:what:(", s->out);
+		words(s, v, NULL, "[]:\\");
+		fputs(")'", s->out);
+	}
+	if (v->operands && *v->operands) fputs(" \\\n\t\t'*:file:_files'", s->out);
+	fputs(" ;;\n", s->out);
 }
 
-static void zsh(const lk_verb *const *verbs, FILE *out) {
-	fputs("#compdef lockstep\n"
-	      "_lockstep() {\n"
-	      "\tlocal -a verbs\n"
-	      "\tverbs=(\n", out);
-	for (size_t i = 0; verbs[i]; i++) {
-		fprintf(out, "\t\t'%s:", verbs[i]->name);
-		short_help(out, verbs[i]->summary, ":\\", false);
-		fputs("'\n", out);
-	}
-	fputs("\t)\n"
+static void zsh_globals(const script *s) {
+	fputs("\t\t'help:show the options of a verb'\n\t)\n"
 	      "\tif (( CURRENT == 2 )); then\n"
 	      "\t\t_describe verb verbs\n"
-	      "\t\treturn\n"
+	      "\t\t[[ $PREFIX == -* ]] && compadd --", s->out);
+	for (size_t i = 0; globals[i]; i++) fprintf(s->out, " %s", globals[i]);
+	fputs("\n\t\treturn\n"
 	      "\tfi\n"
 	      "\tlocal verb=$words[2]\n"
 	      "\tshift words\n"
 	      "\t(( CURRENT-- ))\n"
-	      "\tcase $verb in\n", out);
-	for (size_t i = 0; verbs[i]; i++) zsh_verb(verbs[i], out);
+	      "\tcase $verb in\n"
+	      "\thelp|--man)\n\t\t_describe verb verbs ;;\n"
+	      "\t--completion)\n\t\tcompadd", s->out);
+	for (size_t i = 0; shells[i]; i++) fprintf(s->out, " %s", shells[i]);
+	fputs(" ;;\n\t--data)\n\t\t_files -/ ;;\n", s->out);
+}
+
+static void zsh(const script *s) {
+	fputs("#compdef lockstep\n"
+	      "_lockstep() {\n"
+	      "\tlocal -a verbs\n"
+	      "\tverbs=(\n", s->out);
+	for (size_t i = 0; s->verbs[i]; i++) {
+		fprintf(s->out, "\t\t'%s:", s->verbs[i]->name);
+		short_help(s->out, s->verbs[i]->summary, ":\\", false);
+		fputs("'\n", s->out);
+	}
+	zsh_globals(s);
+	for (size_t i = 0; s->verbs[i]; i++) zsh_verb(s, s->verbs[i]);
 	fputs("\tesac\n}\n"
-	      "if [[ $funcstack[1] == _lockstep ]]; then _lockstep \"$@\"; else compdef _lockstep lockstep; fi\n", out);
+	      "if [[ $funcstack[1] == _lockstep ]]; then _lockstep \"$@\"; else compdef _lockstep lockstep; fi\n", s->out);
 }
 
 /* ---- fish ---- */
 
-static void fish_option(const lk_verb *v, const lk_option *o, const char *no, FILE *out) {
-	fprintf(out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -l %s%s", v->name, no, o->name);
-	if (o->letter && !*no) fprintf(out, " -s %c", o->letter);
-	if (o->kind == LK_OPTION_CHOICE) {
-		fputs(" -x -a '", out);
-		choices(out, o);
-		putc('\'', out);
-	} else if (!lk_option_is_switch(o)) {
-		fputs(lk_option_is_path(o) ? " -r -F" : " -x", out);
-	}
-	fputs(" -d '", out);
-	short_help(out, o->help, "", true);
-	fputs("'\n", out);
+static void fish_value(const script *s, const lk_verb *v, const lk_option *o) {
+	if (lk_option_is_switch(o)) return;
+	bool path = lk_option_is_path(o);
+	fputs(path ? " -r -F" : " -x", s->out);
+	if (!has_words(s, v, o)) return;
+	fputs(is_list(o) && !path ? " -a '(__fish_append , " : " -a '", s->out);
+	words(s, v, o, "");
+	fputs(is_list(o) && !path ? ")'" : "'", s->out);
 }
 
-static void fish(const lk_verb *const *verbs, FILE *out) {
-	fputs("# fish completion of lockstep\ncomplete -c lockstep -n __fish_use_subcommand -f\n", out);
-	for (size_t i = 0; verbs[i]; i++) {
-		fprintf(out, "complete -c lockstep -n __fish_use_subcommand -f -a %s -d '", verbs[i]->name);
-		short_help(out, verbs[i]->summary, "", true);
-		fputs("'\n", out);
+static void fish_option(const script *s, const lk_verb *v, const lk_option *o, const char *no) {
+	fprintf(s->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -l %s%s", v->name, no, o->name);
+	if (o->letter && !*no) fprintf(s->out, " -s %c", o->letter);
+	fish_value(s, v, o);
+	fputs(" -d '", s->out);
+	short_help(s->out, o->help, "", true);
+	fputs("'\n", s->out);
+}
+
+static void fish_verb(const script *s, const lk_verb *v) {
+	if (!v->operands || !*v->operands)
+		fprintf(s->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -f\n", v->name);
+	if (has_words(s, v, NULL)) {
+		fprintf(s->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s; and test (count (commandline -opc)) -eq 2' -a '",
+		        v->name);
+		words(s, v, NULL, "");
+		fputs("'\n", s->out);
 	}
-	for (size_t i = 0; verbs[i]; i++) {
-		if (!verbs[i]->operands || !*verbs[i]->operands) {
-			fprintf(out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -f\n", verbs[i]->name);
-		}
-		for (const lk_option *o = verbs[i]->options; o && o->name; o++) {
-			fish_option(verbs[i], o, "", out);
-			if (lk_option_is_switch(o)) fish_option(verbs[i], o, "no-", out);
-		}
+	for (const lk_option *o = v->options; o && o->name; o++) {
+		fish_option(s, v, o, "");
+		if (lk_option_is_switch(o)) fish_option(s, v, o, "no-");
 	}
 }
 
-lk_status lk_verbs_completion(const lk_verb *const *verbs, const char *shell, FILE *out, lk_error *err) {
-	static const struct {
-		const char *name;
-		void (*write)(const lk_verb *const *verbs, FILE *out);
-	} shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
-	for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
-		if (strcmp(shell, shells[i].name) != 0) continue;
-		shells[i].write(verbs, out);
+static void fish_globals(const script *s) {
+	static const char *const begin = "complete -c lockstep -n __fish_use_subcommand -f";
+	fprintf(s->out, "# fish completion of lockstep\n%s\n%s -a help -d 'show the options of a verb'\n", begin, begin);
+	for (size_t i = 0; globals[i]; i++) fprintf(s->out, "%s -l %s\n", begin, globals[i] + 2);
+	fputs("complete -c lockstep -n '__fish_seen_subcommand_from help' -f -a '", s->out);
+	for (size_t i = 0; s->verbs[i]; i++) fprintf(s->out, "%s%s", i ? " " : "", s->verbs[i]->name);
+	fputs("'\n", s->out);
+}
+
+static void fish(const script *s) {
+	fish_globals(s);
+	for (size_t i = 0; s->verbs[i]; i++) {
+		fprintf(s->out, "complete -c lockstep -n __fish_use_subcommand -f -a %s -d '", s->verbs[i]->name);
+		short_help(s->out, s->verbs[i]->summary, "", true);
+		fputs("'\n", s->out);
+	}
+	for (size_t i = 0; s->verbs[i]; i++) fish_verb(s, s->verbs[i]);
+}
+
+lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell, FILE *out, lk_error *err) {
+	static void (*const writers[])(const script *s) = {bash, zsh, fish};
+	const script s = {verbs, known, out};
+	for (size_t i = 0; shells[i]; i++) {
+		if (strcmp(shell, shells[i]) != 0) continue;
+		writers[i](&s);
 		return LK_OK;
 	}
 	char shown[64];

@@ -109,10 +109,12 @@ static void examples(const lk_verb *verb, FILE *out) {
 	}
 }
 
-void lk_verb_man(const lk_verb *verb, const char *version, FILE *out) {
+void lk_verb_man(const lk_verb *verb, const char *version, const char *date, FILE *out) {
 	fputs(".TH \"LOCKSTEP\\-", out);
 	upper(out, verb->name);
-	fputs("\" 1 \"\" \"lockstep ", out);
+	fputs("\" 1 \"", out);
+	fputs(date, out);
+	fputs("\" \"lockstep ", out);
 	text(out, version, true);
 	fputs("\" \"lockstep\"\n.SH NAME\nlockstep\\-", out);
 	text(out, verb->name, true);

@@ -35,6 +35,19 @@ lk_status cli_check_places(const char *const *paths, int count, lk_error *err);
 /* Whether standard output is a terminal that wants colour (https://no-color.org). */
 bool cli_colour(void);
 
+/* The commit that the program was built from; NULL: not known. Made by tools/commit.sh. */
+extern const char *const cli_commit;
+
+/* An option that stands before the verb. */
+typedef struct cli_global {
+	const char *names, *value, *help; /* "-h, --help"; "" or " DIR" */
+} cli_global;
+
+/* The manual page of `lockstep` on standard output, in troff; `globals` ends with names NULL. */
+int cli_manual(const cli_command *const *commands, int count, const cli_global *globals);
+/* Of another program that is installed, "lockstep-mpi"; false where there is none of that name. */
+bool cli_program_manual(const char *name);
+
 /* What the verbs that print tables ask: fields of their requests, and the lines of their option tables. */
 typedef struct cli_output {
 	int format;         /* lk_output */

@@ -14,18 +14,16 @@ static const cli_command *const commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-static const char about[] =
-	"lockstep predicts the step time and the memory of distributed training: from a model's config.json, a preset or a "
-	"pasted launch line, without a GPU.";
-
-/* What stands before the verb, X(names, value, help). */
-#define GLOBALS(X)                                                                     \
-	X("-h, --help", "", "this list; `lockstep help VERB` shows the options of a verb") \
-	X("-V, --version", "", "version, and the day of the built-in data")                \
-	X("--data", " DIR", "devices from DIR/devices.csv instead of the built-in ones")   \
-	X("--man", " [VERB]", "manual page, in troff")                                     \
-	X("--completion", " SHELL", "completion script for bash, zsh or fish")             \
-	X("--verbs", "", "names of the verbs, one a line")
+/* What stands before the verb. */
+static const cli_global globals[] = {
+	{"-h, --help", "", "this list; `lockstep help VERB` shows the options of a verb"},
+	{"-V, --version", "", "version, commit, day of the data, features; -o json as data"},
+	{"--data", " DIR", "devices from DIR/devices.csv instead of the built-in ones"},
+	{"--man", " [VERB]", "manual page, in troff; of lockstep-mpi too"},
+	{"--completion", " SHELL", "completion script for bash, zsh or fish"},
+	{"--verbs", "", "names of the verbs, one a line"},
+	{NULL, NULL, NULL},
+};
 
 /* ---- about itself ---- */
 
@@ -35,9 +33,11 @@ static int overview(FILE *out) {
 	for (int i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
 	fprintf(out, "\n%sOptions%s\n", bold, plain);
-#define LINE(names, value, help) fprintf(out, "  %-20s %s\n", names value, help);
-	GLOBALS(LINE)
-#undef LINE
+	for (const cli_global *g = globals; g->names; g++) {
+		char label[64];
+		snprintf(label, sizeof label, "%s%s", g->names, g->value);
+		fprintf(out, "  %-20s %s\n", label, g->help);
+	}
 	fprintf(out, "\n%sFirst steps%s\n", bold, plain);
 	fputs("  lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 8 --gbs 128 --seq 8192\n"
 	      "  lockstep devices h100\n"
@@ -45,54 +45,23 @@ static int overview(FILE *out) {
 	return out == stdout ? CLI_OK : CLI_WRONG;
 }
 
-static int version(void) {
-	printf("lockstep %s (data of %s)\n", lk_version(), lk_data_date());
-	return CLI_OK;
+/* --version, and -o FORMAT behind it. */
+static int version(int argc, const char *const *argv) {
+	static const char *const formats[] = {"text", "json", NULL};
+	static const lk_option options[] = {
+		{.name = "output", .letter = 'o', .kind = LK_OPTION_CHOICE, .choices = formats, .value = "FORMAT"}, {0}};
+	static const lk_verb top = {.name = "--version", .operands = "", .options = options};
+	lk_args args;
+	lk_error err = {0};
+	int format = 0;
+	lk_status status = lk_args_parse(&top, argc, argv, &args, &err);
+	if (status != LK_OK) return cli_fail(&err);
+	status = lk_args_fill(&args, 0, &format, &err);
+	lk_args_free(&args);
+	if (status == LK_OK) status = lk_version_print(cli_commit, format == 1, stdout, &err);
+	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-/* Text of ours for troff: hyphens are to be copied, backquotes and apostrophes stay what they are. */
-static void troff(const char *text) {
-	for (; *text; text++) {
-		if (*text == '-') fputs("\\-", stdout);
-		else if (*text == '`') fputs("\\(ga", stdout);
-		else if (*text == '\'') fputs("\\(aq", stdout);
-		else if (*text == '\\') fputs("\\e", stdout);
-		else putchar(*text);
-	}
-}
-
-static void troff_item(const char *name, const char *text) {
-	fputs(".TP\n.B ", stdout);
-	troff(name);
-	putchar('\n');
-	troff(text);
-	putchar('\n');
-}
-
-static int manual(void) {
-	printf(".TH \"LOCKSTEP\" 1 \"\" \"lockstep %s\" \"lockstep\"\n.SH NAME\n", lk_version());
-	fputs("lockstep \\- predicts step time and memory of distributed training\n", stdout);
-	fputs(".SH SYNOPSIS\n.B lockstep\n\\fIVERB\\fR [\\fIOPTION\\fR...]\n.SH DESCRIPTION\n", stdout);
-	troff(about);
-	fputs("\n.SH VERBS\n", stdout);
-	for (int i = 0; i < COMMANDS; i++) troff_item(commands[i]->verb->name, commands[i]->verb->summary);
-	fputs(".SH OPTIONS\n", stdout);
-#define ITEM(names, value, help) troff_item(names value, help);
-	GLOBALS(ITEM)
-#undef ITEM
-	fputs(".SH EXIT STATUS\n", stdout);
-	troff_item("0", "done; for predict: it fits");
-	troff_item("1", "it does not fit");
-	troff_item("2", "the input is wrong, or the system refused a file");
-	fputs(".SH ENVIRONMENT\n", stdout);
-	troff_item("NO_COLOR", "no colour, whatever its value");
-	troff_item("LOCKSTEP_DATA", "folder of the measured runs that validate compares with");
-	fputs(".SH SEE ALSO\n", stdout);
-	for (int i = 0; i < COMMANDS; i++)
-		printf("%s\\fBlockstep\\-%s\\fR(1)", i ? ", " : "", commands[i]->verb->name);
-	putchar('\n');
-	return CLI_OK;
-}
 
 /* ---- finding a verb ---- */
 
@@ -158,10 +127,11 @@ static int help(const char *name) {
 
 static int man(const char *name) {
 	lk_error err = {0};
-	if (!name) return manual();
+	if (!name) return cli_manual(commands, COMMANDS, globals);
+	if (cli_program_manual(name)) return CLI_OK;
 	const cli_command *command = find(name, &err);
 	if (!command) return cli_fail(&err);
-	lk_verb_man(command->verb, lk_version(), stdout);
+	lk_verb_man(command->verb, lk_version(), lk_data_date(), stdout);
 	return CLI_OK;
 }
 
@@ -174,7 +144,7 @@ static int completion(const char *shell) {
 		return cli_fail(&err);
 	}
 	for (int i = 0; i < COMMANDS; i++) verbs[i] = commands[i]->verb;
-	return lk_verbs_completion(verbs, shell, stdout, &err) == LK_OK ? CLI_OK : cli_fail(&err);
+	return lk_verbs_completion(verbs, lk_candidate, shell, stdout, &err) == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
 static int list_verbs(void) {
@@ -223,7 +193,7 @@ static int run(int argc, const char *const *argv) {
 	}
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return help(NULL);
 	if (strcmp(word, "help") == 0) return help(next);
-	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) return version();
+	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) return version(argc - 1, argv + 1);
 	if (strcmp(word, "--verbs") == 0) return list_verbs();
 	if (strcmp(word, "--man") == 0) return man(next);
 	if (strcmp(word, "--completion") == 0) return completion(next);

@@ -6,26 +6,11 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "hw/data.h"
 #include "hw/hw.h"
 #include "model/model.h"
 #include "view/output.h"
 
-#ifndef LOCKSTEP_VERSION
-#define LOCKSTEP_VERSION "unknown"
-#endif
-
 enum { TEXT = 64, NAMES = 1024 };
-
-const char *lk_version(void) {
-	return LOCKSTEP_VERSION;
-}
-
-const char *lk_data_date(void) {
-	/* The file holds the ten characters and no line end. */
-	const char *date = lk_data_file("DATE", NULL);
-	return date ? date : "undated";
-}
 
 /* ---- the filter ---- */
 

@@ -282,8 +282,8 @@ static char *written(const char *what, bool colour) {
 	lk_error err;
 	FILE *file = open_memstream(&text, &size);
 	if (strcmp(what, "help") == 0) lk_verb_help(&verb, colour, file);
-	else if (strcmp(what, "man") == 0) lk_verb_man(&verb, "0.1", file);
-	else assert_int_equal(lk_verbs_completion(verbs, what, file, &err), LK_OK);
+	else if (strcmp(what, "man") == 0) lk_verb_man(&verb, "0.1", "2026-01-01", file);
+	else assert_int_equal(lk_verbs_completion(verbs, NULL, what, file, &err), LK_OK);
 	fclose(file);
 	return text;
 }
@@ -374,6 +374,7 @@ static void bash_completes(void **state) {
 	completes("lockstep test --dtype f", "fp16 fp8");
 	completes("lockstep test --dtype = b", "bf16");
 	completes("lockstep test -d ''", "bf16 fp16 fp8");
+	completes("lockstep test -d fp8,b", "fp8,bf16");
 	completes("lockstep test --no-v", "--no-verbose");
 	completes("lockstep test --output dev/nul", "dev/null");
 	completes("lockstep test --tp ''", "");
@@ -383,10 +384,10 @@ static void bash_completes(void **state) {
 static void other_shells(void **state) {
 	(void)state;
 	char *zsh = written("zsh", false), *fish = written("fish", false);
-	assert_non_null(strstr(zsh, "'--dtype=[Element type]:NAME:(bf16 fp16 fp8)'"));
+	assert_non_null(strstr(zsh, "'--dtype=[Element type]:NAME: _sequence compadd - bf16 fp16 fp8'"));
 	assert_non_null(strstr(zsh, "'-o+[Where to write]:FILE:_files'"));
 	assert_non_null(strstr(zsh, "'bare:No options\\: it'\\''s all'"));
-	assert_non_null(strstr(fish, "-l dtype -s d -x -a 'bf16 fp16 fp8' -d 'Element type'\n"));
+	assert_non_null(strstr(fish, "-l dtype -s d -x -a '(__fish_append , bf16 fp16 fp8)' -d 'Element type'\n"));
 	assert_non_null(strstr(fish, "-l output -s o -r -F -d 'Where to write'\n"));
 	static const char *const checks[][2] = {{"zsh", "zsh -n"}, {"fish", "fish --no-execute"}};
 	for (size_t i = 0; i < 2; i++) {
@@ -402,7 +403,7 @@ static void other_shells(void **state) {
 	}
 	lk_error err;
 	static const lk_verb *const none[] = {NULL};
-	assert_int_equal(lk_verbs_completion(none, "tcsh", stdout, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_verbs_completion(none, NULL, "tcsh", stdout, &err), LK_ERR_INPUT);
 	free(zsh);
 	free(fish);
 }

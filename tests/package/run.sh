@@ -1,0 +1,214 @@
+#!/usr/bin/env bash
+# What is installed and packed: `make install` into a folder and out of it again, the library's symbols and docs/API.md, the C
+# examples with the shared library and the archive, the tarball, the Debian packages.
+# With LOCKSTEP_LONG=1 also: the tarball builds and passes its unit tests without git, the packages are installed in a fresh Debian
+# (root and mmdebstrap; skipped without).
+# Usage: tests/package/run.sh
+set -uo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0 skipped=0
+version=$(sed -n 's/^VERSION := //p' Makefile) soversion=$(sed -n 's/^SOVERSION := //p' Makefile)
+build=build/release
+quiet_make="make --no-print-directory -s"
+
+# check NAME COMMAND...: a test; what it wrote is shown if it fails.
+check() {
+	local name=$1
+	shift
+	if "$@" > "$work/log" 2>&1; then
+		passed=$((passed + 1))
+		echo "ok   $name"
+	else
+		failed=$((failed + 1))
+		echo "FAIL $name"
+		tail -n "${LOG_LINES:-30}" "$work/log" | sed 's/^/    /'
+	fi
+}
+
+skip() {
+	skipped=$((skipped + 1))
+	echo "skip $1: $2"
+}
+
+# same EXPECTED-FILE ACTUAL-FILE
+same() {
+	diff -u "$1" "$2"
+}
+
+# ---- make install ----
+
+tree=$work/tree
+list() { (cd "$1" && find . ! -type d | sort); }
+
+installs() {
+	$quiet_make install DESTDIR="$tree" PREFIX=/opt/lockstep || return
+	local file
+	for file in bin/lockstep lib/liblockstep.a lib/liblockstep.so lib/liblockstep.so.$soversion lib/liblockstep-probe.so \
+		lib/pkgconfig/lockstep.pc include/lockstep/predict.h share/man/man1/lockstep-predict.1; do
+		[ -e "$tree/opt/lockstep/$file" ] || { echo "no $file"; return 1; }
+	done
+	"$tree/opt/lockstep/bin/lockstep" --version
+}
+
+# A page for every verb, a header for every header.
+complete() {
+	local verb
+	for verb in $("$build/lockstep" --verbs); do
+		[ -e "$tree/opt/lockstep/share/man/man1/lockstep-$verb.1" ] || { echo "no man page of $verb"; return 1; }
+	done
+	same <(ls include/lockstep) <(ls "$tree/opt/lockstep/include/lockstep")
+}
+
+uninstalls() {
+	cp -a "$tree" "$work/emptied"
+	$quiet_make uninstall DESTDIR="$work/emptied" PREFIX=/opt/lockstep || return
+	same /dev/null <(list "$work/emptied")
+}
+
+# ---- the C examples, built with what was installed ----
+
+# examples FOLDER [STATIC=1]
+examples() {
+	local folder=$work/$1
+	shift
+	mkdir -p "$folder"
+	PKG_CONFIG_PATH=$tree/opt/lockstep/lib/pkgconfig make --no-print-directory -s -C examples/library OUT="$folder" \
+		PKG_CONFIG="pkg-config --define-prefix" CFLAGS="-O1 -Werror" "$@"
+}
+
+# run EXPECTED-STATUS PATTERN PROGRAM WORD...: in a folder of its own
+run() {
+	local expected=$1 pattern=$2 status=0
+	shift 2
+	(cd "$work" && LD_LIBRARY_PATH=$tree/opt/lockstep/lib "$@") > "$work/out" 2>&1 || status=$?
+	cat "$work/out"
+	[ "$status" -eq "$expected" ] || { echo "exit status $status, expected $expected"; return 1; }
+	grep -qE "$pattern" "$work/out" || { echo "nothing like: $pattern"; return 1; }
+}
+
+answers() {
+	local trace=$PWD/tests/data/trace_small.json folder=$work/$1
+	run 0 '^[0-9.]+ s a step .* MFU [0-9.]+ %' "$folder/predict" llama3.1-8b h100-sxm 16 2 &&
+		run 1 'would fit with' "$folder/predict" llama3.1-70b h100-sxm 16 &&
+		run 2 'predict: .*did you mean llama3.1-8b' "$folder/predict" llama3.1-8bb h100-sxm 16 &&
+		run 0 '^   128 +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$' "$folder/sweep" llama3.1-8b h100-sxm &&
+		run 1 'launch: host launches too late' "$folder/explain" "$trace" && grep -q '^1,launch,' "$work/stalls.csv" &&
+		run 0 '^torchrun|^[A-Z_]*=.* torchrun ' "$folder/plan" llama3.1-8b h100-sxm 16,32
+}
+
+shared() { LD_LIBRARY_PATH=$tree/opt/lockstep/lib ldd "$work/shared/predict" | grep "liblockstep.so.$soversion => $tree"; }
+alone() { ! ldd "$work/static/predict" | grep liblockstep; }
+
+# ---- make dist ----
+
+packs_twice() {
+	tools/dist.sh "$version" "$work/dist1" && tools/dist.sh "$version" "$work/dist2" &&
+		cmp "$work/dist1/lockstep-$version.tar.gz" "$work/dist2/lockstep-$version.tar.gz"
+}
+
+unpacks() {
+	mkdir -p "$work/source"
+	tar -xzf "$work/dist1/lockstep-$version.tar.gz" -C "$work/source" || return
+	same <(git ls-tree -r --name-only HEAD | sort) <(cd "$work/source/lockstep-$version" && find . -type f -o -type l | sed 's|^\./||' | sort) || return
+	[ "$(cd "$work/source/lockstep-$version" && tools/commit.sh)" = "$(git rev-parse HEAD | cut -c1-12)" ] ||
+		{ echo "the tarball does not know its commit"; return 1; }
+}
+
+# Without git, and without the repository around it.
+builds_from_tarball() {
+	(cd "$work/source/lockstep-$version" && GIT_DIR=/nowhere $quiet_make -j"$(nproc)" all && GIT_DIR=/nowhere $quiet_make -j"$(nproc)" unit-programs &&
+		$quiet_make unit && build/release/lockstep --version)
+}
+
+# ---- make deb ----
+
+debs=$work/debs
+packages() { (cd "$debs" && ls -- *.deb | sed 's/_.*//'); }
+
+packs_debs() {
+	local multiarch
+	multiarch=$(${CC:-gcc} -print-multiarch)
+	$quiet_make install DESTDIR="$work/usr" PREFIX=/usr LIBDIR="/usr/lib/$multiarch" || return
+	DEB_COMPRESS='-Zgzip -z1' tools/deb.sh "$work/usr" "$version" "$soversion" "$debs" || return
+	same <(printf '%s\n' liblockstep-dev "liblockstep$soversion" lockstep; [ ! -e $build/lockstep-mpi ] || echo lockstep-mpi) <(packages | sort)
+}
+
+# Every file of the installed tree is in one package, as it was or compressed.
+every_file_once() {
+	local deb
+	for deb in "$debs"/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -t; done | grep -v '/$' | sed 's|^\./|./|; s|\.1\.gz$|.1|' |
+		grep -v '/share/doc/\|/lintian/' | sed 's|/zsh/vendor-completions/|/zsh/site-functions/|' | sort > "$work/packed"
+	same <(list "$work/usr") "$work/packed"
+}
+
+# The packages laid on top of one another run from where they lie, and need no package for their own libraries.
+runs_unpacked() {
+	local deb root=$work/root
+	for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$root" || return; done
+	"$root/usr/bin/lockstep" predict --model gpt2 --gpu a100-sxm-80 --gpus 8 --gbs 64 > "$work/out" || return
+	"$root/usr/bin/lockstep" record --out "$work/recording" --program cat -- cat README.md > /dev/null 2> "$work/out" ||
+		{ cat "$work/out"; return 1; }
+	dpkg-deb -f "$debs/lockstep_${version}_$(dpkg --print-architecture).deb" Depends | tee "$work/out"
+	! grep liblockstep "$work/out" && grep -q libc6 "$work/out"
+}
+
+in_root() { unshare --mount --pid --fork --kill-child chroot "$work/debian" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
+all_files() { (cd "$work/debian" && find . -xdev ! -path './var/cache/*' ! -path './var/lib/dpkg/*' ! -path './var/lib/apt/*' ! -path './var/log/*' ! -path './proc/*' ! -path './tmp/*' ! -type d | sort); }
+
+# A Debian without lockstep: install, run, remove; nothing stays.
+lives_in_debian() {
+	mmdebstrap --variant=apt --skip=cleanup/apt/lists "${DEBIAN_SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}" "$work/debian" || return
+	all_files > "$work/before"
+	in_root dpkg-query -W -f '${Package}\n' | sort > "$work/packages-before"
+	cp "$debs"/*.deb "$work/debian/tmp/"
+	in_root sh -c 'apt-get install -y -q --no-install-recommends /tmp/*.deb' || return
+	in_root lockstep --version && in_root lockstep predict --model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 64 -o json > "$work/out" || return
+	grep -q step_time_s "$work/out" || return
+	in_root sh -c 'ldconfig -p | grep liblockstep.so' || return
+	local added
+	added=$(in_root dpkg-query -W -f '${Package}\n' | sort | comm -13 "$work/packages-before" -)
+	in_root apt-get purge -y -q $added || return
+	all_files > "$work/after"
+	# Caches that tools of the system keep are not ours.
+	same <(grep -v 'ld.so.cache\|/var/lib/\|/etc/' "$work/before") <(grep -v 'ld.so.cache\|/var/lib/\|/etc/' "$work/after")
+}
+
+# ----
+
+check "install" installs
+check "install: everything that there is" complete
+check "uninstall leaves nothing" uninstalls
+check "symbols of the shared library, sizes of structs" tools/abi.sh "$build/liblockstep.so.$version"
+check "docs/API.md" tools/api_docs.py --check
+check "examples, shared" examples shared
+check "examples, static" examples static STATIC=1
+check "examples: which library" shared
+check "examples: no library" alone
+check "examples run, shared" answers shared
+check "examples run, static" answers static
+if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
+	check "tarball, twice the same" packs_twice
+	check "tarball: every file, its commit" unpacks
+else
+	skip "tarball" "this is no git tree"
+fi
+if command -v dpkg-deb dpkg-shlibdeps > /dev/null; then
+	check "Debian packages" packs_debs
+	check "Debian packages: every file in one" every_file_once
+	check "Debian packages: run where they are unpacked" runs_unpacked
+else
+	skip "Debian packages" "dpkg-dev is not installed"
+fi
+if [ -n "${LOCKSTEP_LONG:-}" ]; then
+	[ ! -d "$work/source" ] || check "tarball: builds and passes its unit tests without git" builds_from_tarball
+	if [ "$(id -u)" -eq 0 ] && command -v mmdebstrap > /dev/null; then
+		check "Debian packages: installed, run and removed in a fresh Debian" lives_in_debian
+	else
+		skip "Debian packages in a fresh Debian" "takes root and mmdebstrap"
+	fi
+fi
+echo "packages: $passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
