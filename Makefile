@@ -88,7 +88,7 @@ PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint fuzz
 .PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda \
-        mpi python python-tests lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
+        mpi python python-tests bench-predict lang-mpi lang-ring lint syntax man install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -338,6 +338,12 @@ python: $(WHEEL) ## a wheel of the Python package, with the library in it: build
 
 python-tests: $(WHEEL) $(PROGRAM) ## the wheel, installed in clean environments, with and without NumPy; the examples of docs/PYTHON.md
 	python/tests/run.sh $(PYTHON) $$(cat $(WHEEL)) $(PROGRAM)
+
+$(B)/bench-predict: bench/predict_loop.c $(STATIC)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(STATIC) $(LDLIBS)
+
+bench-predict: $(B)/bench-predict ## lk_predict alone, for bench/python.py
 
 accuracy: $(PROGRAM) ## docs/ACCURACY.md and its pictures, from the measurements of LOCKSTEP_DATA
 	tools/accuracy.py $(PROGRAM)

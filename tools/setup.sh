@@ -17,7 +17,7 @@ check_only=
 for word in "$@"; do
 	case $word in
 	build) ;;
-	check) packages+=(libcmocka-dev clang libclang-rt-dev python3 cppcheck libopenmpi-dev openmpi-bin libopenblas-dev python3-torch) ;;
+	check) packages+=(libcmocka-dev clang libclang-rt-dev python3 python3-venv python3-pip python3-numpy cppcheck libopenmpi-dev openmpi-bin libopenblas-dev python3-torch) ;;
 	--check-only) check_only=1 ;;
 	*) fail "unknown word '$word'; usage: tools/setup.sh [build|check] [--check-only]" ;;
 	esac

@@ -77,7 +77,11 @@ def encode(word: str) -> bytes:
     """A word as C takes it."""
     if "\0" in word:
         raise InputError(word.split("=", 1)[0].replace("\0", "\\x00"), "holds a NUL character", "give a text without it")
-    return os.fsencode(word)
+    try:
+        return os.fsencode(word)
+    except UnicodeEncodeError:
+        raise InputError(word.split("=", 1)[0].encode("ascii", "backslashreplace").decode(), "holds half a surrogate pair",
+                         "give a text that UTF-8 can hold") from None
 
 
 def _array(words: Sequence[str]) -> ctypes.Array:

@@ -33,7 +33,7 @@ class Operation:
     phase: str = "forward"
     group: str = "none"
     dtype: str = "bf16"
-    flags: Sequence[str] = ()
+    flags: List[str] = field(default_factory=list)
     m: float = 0
     n: float = 0
     k: float = 0
@@ -47,11 +47,19 @@ class Operation:
     alloc_owner: str = "weights"
     release: float = 0
     release_owner: str = "weights"
-    join: Sequence[Union[str, int]] = ()
+    join: List[Union[str, int]] = field(default_factory=list)
     wait: int = 0
     signal: int = 0
-    after: Sequence[Union["Operation", int]] = ()
+    after: Sequence[Union["Operation", int]] = field(default_factory=list)
     place: int = field(default=-1, compare=False)
+
+    def __post_init__(self) -> None:
+        for key in ("flags", "join", "after"):
+            value = getattr(self, key)
+            if isinstance(value, str) or not isinstance(value, Iterable):
+                raise InputError(f"operation '{self.name}', {key}", f"a value of type {type(value).__name__} is no list", "give a list")
+        self.flags, self.join = list(self.flags), list(self.join)
+        self.after = [one.place if isinstance(one, Operation) else one for one in self.after]
 
     def to_json(self, where: str) -> Dict[str, Any]:
         out: Dict[str, Any] = {"name": self.name, "kind": self.kind, "stream": self.stream}
@@ -64,16 +72,16 @@ class Operation:
         if self.seconds is not None:
             out["measured_ps"] = _picoseconds(self.seconds, f"{where}, seconds")
         out["alloc_owner"], out["release_owner"] = self.alloc_owner, self.release_owner
-        out["flags"], out["join"] = list(self.flags), list(self.join)
+        out["flags"], out["join"] = self.flags, self.join
         out["wait"], out["signal"] = _whole(self.wait, f"{where}, wait"), _whole(self.signal, f"{where}, signal")
-        out["deps"] = [one.place if isinstance(one, Operation) else _whole(one, f"{where}, after") for one in self.after]
+        out["deps"] = [_whole(one, f"{where}, after") for one in self.after]
         return out
 
     @classmethod
     def from_json(cls, data: Dict[str, Any], place: int) -> "Operation":
         given = dict(data)
         ps = given.pop("measured_ps", None)
-        after = given.pop("deps", ())
+        after = given.pop("deps", [])
         return cls(**{"dtype": "fp32", **given}, seconds=None if ps is None else ps * 1e-12, after=after, place=place)
 
 

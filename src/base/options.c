@@ -386,7 +386,7 @@ bool lk_args_given(const lk_args *args, const char *name) {
 }
 
 lk_status lk_args_check_empty(const lk_args *args, lk_error *err) {
-	for (size_t i = 0; args->verb->options[i].name; i++) {
+	for (size_t i = 0; args->verb->options && args->verb->options[i].name; i++) {
 		const lk_option *o = &args->verb->options[i];
 		if (args->help || o->kind != LK_OPTION_TEXT || !args->texts[i] || *args->texts[i]) continue;
 		char where[WHERE_SIZE];

@@ -42,7 +42,7 @@ static void put_verb(lk_json_writer *w, const lk_verb *v) {
 	lk_json_put_text(w, "operands", v->operands);
 	lk_json_put_text(w, "description", v->description);
 	lk_json_array(w, "options");
-	for (const lk_option *o = v->options; o->name; o++) {
+	for (const lk_option *o = v->options; o && o->name; o++) {
 		if (o->group) group = o->group;
 		put_option(w, o, group);
 	}
