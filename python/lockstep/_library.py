@@ -101,9 +101,9 @@ class Reply:
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
-    def __del__(self) -> None:
+    def __del__(self, free: Callable[[int], None] = _c.lk_reply_free) -> None:
         if self._handle:
-            _c.lk_reply_free(self._handle)
+            free(self._handle)
             self._handle = None
 
     def check(self) -> "Reply":
@@ -198,9 +198,9 @@ class _Call:
         if not self._stop:
             raise OutOfMemory("", "out of memory")
 
-    def __del__(self) -> None:
-        if getattr(self, "_stop", None):
-            _c.lk_stop_free(self._stop)
+    def __del__(self, free: Callable[[int], None] = _c.lk_stop_free) -> None:
+        if self._stop:
+            free(self._stop)
 
     def run(self) -> None:
         alone = _gate.enter(self._calibration)

@@ -3,6 +3,8 @@ None is what was not asked or does not apply."""
 
 from __future__ import annotations
 
+import ctypes
+import json
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
@@ -134,18 +136,22 @@ class Prediction:
                     escape(self.warning) if self.warning else "", f"<code>{escape(self.reproduce)}</code>")
 
 
+def _makers_of(reply: Any) -> Dict[str, Any]:
+    """For every column of a reply a function that makes it. The columns borrow from the reply, which the functions keep."""
+    makers: Dict[str, Any] = {}
+    for key, column in reply.columns():
+        make = numbers if column._type_ is ctypes.c_double else texts
+        makers[key] = lambda make=make, column=column, reply=reply: make(column)
+    return makers
+
+
 class Sweep(Table):
     """Every combination as a row of columns, those of `lockstep predict -o csv`: sweep["step_time_s"]. sweep.prediction(i) is
     row i as a Prediction, None where it was refused (sweep["refused"] says why)."""
 
     def __init__(self, reply: Any) -> None:
         self._reply = reply
-        makers: Dict[str, Any] = {}
-        for key, column in reply.columns():
-            # the columns borrow from the reply, which `reply=reply` keeps
-            make = numbers if column._type_.__name__ == "c_double" else texts
-            makers[key] = lambda make=make, column=column, reply=reply: make(column)
-        super().__init__(makers, reply.rows(), "sweep")
+        super().__init__(_makers_of(reply), reply.rows(), "sweep")
 
     @property
     def fits(self) -> Any:
@@ -158,8 +164,6 @@ class Sweep(Table):
         return next((i for i, one in enumerate(self["best"]) if one == 1), None)
 
     def prediction(self, number: int) -> Optional[Prediction]:
-        import json
-
         if not -len(self) <= number < len(self):
             raise IndexError(f"row {number} of {len(self)}")
         data = json.loads(self._reply.row(number % len(self)))
@@ -557,9 +561,8 @@ class Simulation:
 
 
 def spans_of(reply: Any) -> Table:
-    """The columns of a simulation; made at once, so that the reply can go."""
-    made = {key: numbers(column) if column._type_.__name__ == "c_double" else texts(column) for key, column in reply.columns()}
-    return Table({key: (lambda values=values: values) for key, values in made.items()}, reply.rows(), "spans")
+    """The columns of a simulation."""
+    return Table(_makers_of(reply), reply.rows(), "spans")
 
 
 __all__ = ["Accuracy", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "Prediction",

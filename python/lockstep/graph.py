@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
-import math
 import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
@@ -300,8 +299,8 @@ def _real(value: Any, where: str) -> float:
         if not hasattr(value, "item"):
             raise InputError(where, f"a value of type {type(value).__name__} is no number", "give a number from 0 to 1e300")
         value = value.item()
-    if not math.isfinite(value) or value < 0 or value > 1e300:
-        raise InputError(where, f"{value!r} is negative, huge or not finite", "give a number from 0 to 1e300")
+    if not 0 <= value <= 1e300:  # NaN is neither
+        raise InputError(where, f"{value!s:.40} is negative, huge or not finite", "give a number from 0 to 1e300")
     return value
 
 

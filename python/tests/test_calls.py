@@ -22,7 +22,7 @@ def long_graph():
     for i in range(100):
         work = block.op("elementwise", f"work {i}", seconds=1e-6)
         block.op("all_reduce", f"sum {i}", stream="data parallel", group="dp", bytes=1e6, after=[work], seconds=1e-6)
-    graph.program().call(block, repeat=99_000)
+    graph.program().call(block, repeat=49_000)
     return graph
 
 
@@ -48,7 +48,7 @@ class Interrupt(unittest.TestCase):
         for name, call in LONG.items():
             with self.subTest(name=name):
                 before = self.threads_now()
-                timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+                timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
                 timer.start()
                 with self.assertRaises(KeyboardInterrupt):
                     call()

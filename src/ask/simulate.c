@@ -43,7 +43,7 @@ static lk_status read_graph(const lk_simulate_request *r, lk_graph **out, lk_err
 
 /* Every operation of a program is kept as a span; a few bytes can ask for any number of them. */
 static lk_status check_length(const lk_graph *graph, lk_error *err) {
-	const double most = 2e7;
+	const double most = 1e7;
 	double ops = 0;
 	for (size_t s = 0; s < graph->programs.count; s++) {
 		const lk_program *program = &graph->programs.at[s];

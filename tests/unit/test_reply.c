@@ -1,6 +1,5 @@
 /* test_reply.c: verbs asked with words, many predictions at once, calls that are stopped, graphs that are simulated. */
 #include <math.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
+#include "ask/lifted_run.h"
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "base/stream.h"
@@ -78,12 +77,6 @@ static void everything_looks(void **state) {
 	lk_stop_free(stop);
 }
 
-static void *ask_soon(void *stop) {
-	usleep(20000);
-	lk_stop_ask(stop);
-	return NULL;
-}
-
 #define GRAPH(chains, groups, operations, repeat)                                                                       \
 	"{\"lockstep_graph\": 1, \"ranks\": {\"world\": " #chains ", \"stages\": 1, \"chains\": " #chains ", \"groups\": {" groups \
 	"}}, \"blocks\": [{\"name\": \"b\", \"operations\": [" operations "]}], \"programs\": [{\"name\": \"p\", \"stage\": 0, "    \
@@ -91,22 +84,34 @@ static void *ask_soon(void *stop) {
 #define WORK "{\"name\": \"o\", \"kind\": \"elementwise\", \"stream\": \"compute\", \"measured_ps\": 1000}"
 #define MOVE "{\"name\": \"m\", \"kind\": \"copy\", \"stream\": \"copy\", \"bytes\": 1e6, \"dtype\": \"bf16\"}"
 
-/* An engine that would run for seconds ends from another thread: precedence alone, and with contention. */
+/* Both engines look: precedence alone, and with contention. */
 static void engines_end(void **state) {
 	(void)state;
-	static const char alone[] = GRAPH(1, "", WORK, 19000000), beside[] = GRAPH(1, "", WORK ", " MOVE, 9000000);
-	const char *const gpu[] = {"--gpu=h100-sxm"};
-	for (int i = 0; i < 2; i++) {
-		lk_stop *stop = lk_stop_new();
-		pthread_t other;
-		assert_int_equal(pthread_create(&other, NULL, ask_soon, stop), 0);
-		const char *graph = i ? beside : alone;
-		lk_reply *reply = lk_reply_ask("simulate", i, gpu, graph, strlen(graph), stop);
-		assert_int_equal(lk_reply_status(reply), LK_ERR_STOPPED);
-		pthread_join(other, NULL);
-		lk_reply_free(reply);
-		lk_stop_free(stop);
-	}
+	static const char text[] = GRAPH(1, "", WORK ", " WORK, 5000);
+	lk_error err = {0};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_stop *stop = lk_stop_new();
+	lk_stream *in;
+	lk_graph *graph;
+	lk_costs costs;
+	assert_int_equal(lk_stream_memory(text, strlen(text), "graph", &in, &err), LK_OK);
+	assert_int_equal(lk_graph_read_stream(in, &graph, &err), LK_OK);
+	assert_int_equal(lk_lifted_costs(&arena, graph, &costs, &err), LK_OK);
+	lk_stop_watch(stop);
+	for (int asked = 0; asked < 2; asked++)
+		for (int contention = 0; contention < 2; contention++) {
+			lk_sim_options options = {.contention = contention != 0};
+			lk_sim_result result;
+			if (asked) lk_stop_ask(stop);
+			lk_status status = lk_sim_run(graph, &costs, &options, &result, &err);
+			assert_int_equal(status, asked ? LK_ERR_STOPPED : LK_OK);
+			if (status == LK_OK) lk_sim_result_free(&result);
+		}
+	lk_stop_watch(NULL);
+	lk_stop_free(stop);
+	lk_graph_free(graph);
+	lk_stream_close(in);
+	lk_arena_free(&arena);
 }
 
 /* ---- many predictions ---- */
@@ -211,7 +216,7 @@ static void errors_are_the_programs(void **state) {
 	refused("predict", 1, empty, "--model: the value is empty; give NAME|FILE, or leave the option out");
 	refused("predict", 6, two, "predict: the lists make 2 combinations, and one is answered here; sweep answers all of them");
 	refused("predct", 0, NULL, "there is no verb \"predct\"; did you mean predict?");
-	refused("validate", 0, NULL, "validate: TABLE.csv is missing; see lockstep validate --help");
+	refused("validate", 0, NULL, "validate: RUNS.csv is missing; see lockstep validate --help");
 	refused("simulate", 0, NULL, "simulate: no graph was given; give a file as `lockstep predict --graph FILE` writes it");
 	lk_reply *reply = lk_reply_sweep(0, NULL, NULL, 0, NULL);
 	assert_string_equal(lk_reply_error(reply, LK_REPLY_WHAT), "there is nothing to answer");
@@ -278,9 +283,9 @@ static void wrong_graphs_are_errors(void **state) {
 		{"", NULL, ""},
 		{"{}", NULL, "no step graph"},
 		{GRAPH(1, "", MOVE, 1), NULL, "has no duration"},
-		{GRAPH(1, "", WORK, 30000000), NULL, "at most 2e+07"},
+		{GRAPH(1, "", WORK, 30000000), NULL, "at most 1e+07"},
 		{GRAPH(1, "", "{\"name\": \"o\", \"kind\": \"copy\", \"stream\": \"copy\", \"measured_ps\": 9e18}", 9), NULL, ""},
-		{GRAPH(1, "", "{\"name\": \"o\", \"kind\": \"copy\", \"stream\": \"copy\", \"measured_ps\": 9e17}", 9), NULL, "one after the other"},
+		{GRAPH(1, "", "{\"name\": \"o\", \"kind\": \"copy\", \"stream\": \"copy\", \"measured_ps\": 900000000000000000}", 9), NULL, "one after the other"},
 		{GRAPH(99999999, "", WORK, 1), "h100-sxm", ""},
 		{GRAPH(1, "", WORK, 1), "h10", "unknown device"},
 	};
