@@ -104,7 +104,7 @@ PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fuzz
 .PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
-        mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests install uninstall clean help FORCE
+        mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests python python-tests bench-predict install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -370,6 +370,34 @@ $(B)/bench-lookup: $(LOOKUP_C) $(wildcard bench/lookup*.h) $(STATIC)
 	$(Q)$(CC) -std=c11 -O3 -march=native $(LOOKUP_TAILS) -fopenmp -D_GNU_SOURCE $(INCLUDES) -Ibench $(WARN) -o $@ $(LOOKUP_C) $(STATIC) $(LDLIBS)
 
 bench-lookup: $(B)/bench-lookup ## bench/lookup: the host's lookup model measured, checked, and the sharding study
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+# Debian's interpreter where there is one.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+PYTHON_SOURCES := $(wildcard python/lockstep/*) python/generate.py python/wheel.py python/README.md LICENSE
+WHEEL := $(B)/python/wheel
+
+# The package with its library and its functions, which are written from the option tables; and the wheel of it.
+$(WHEEL): $(PYTHON_SOURCES) $(SHARED)
+	@rm -rf $(B)/python
+	@mkdir -p $(B)/python/lockstep
+	$(call say,WHEEL)
+	$(Q)cp python/lockstep/*.py python/lockstep/py.typed $(B)/python/lockstep/
+	$(Q)sed -i 's/@SOVERSION@/$(SOVERSION)/' $(B)/python/lockstep/_library.py
+	$(Q)$(PYTHON) python/generate.py $(SHARED) $(B)/python/lockstep/_verbs.py
+	$(Q)strip --strip-unneeded -o $(B)/python/lockstep/$(SONAME) $(SHARED)
+	$(Q)$(PYTHON) python/wheel.py $(B)/python $(VERSION) $(B)/python/dist LICENSE python/README.md > $@
+
+python: $(WHEEL) ## a wheel of the Python package, with the library in it: build/release/python/dist
+
+python-tests: $(WHEEL) $(PROGRAM) ## the wheel, installed in clean environments, with and without NumPy; the examples of docs/PYTHON.md
+	python/tests/run.sh $(PYTHON) $$(cat $(WHEEL)) $(PROGRAM)
+
+$(B)/bench-predict: bench/predict_loop.c $(STATIC)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(STATIC) $(LDLIBS)
+
+bench-predict: $(B)/bench-predict ## lk_predict alone, for bench/python.py
 
 accuracy: $(PROGRAM) ## docs/ACCURACY.md and its pictures, from the measurements of LOCKSTEP_DATA
 	tools/accuracy.py $(PROGRAM)

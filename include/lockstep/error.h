@@ -26,6 +26,7 @@ typedef enum lk_status {
 	LK_ERR_IO,       /* the system refused: open, read, write, rename */
 	LK_ERR_MEMORY,   /* out of memory */
 	LK_ERR_INTERNAL, /* an invariant of lockstep itself does not hold: a bug */
+	LK_ERR_STOPPED,  /* somebody asked the call to end: stop.h */
 } lk_status;
 
 /* An error: filled once, by the function that found it. Text is plain and holds no newline. */

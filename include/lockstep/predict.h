@@ -168,6 +168,13 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 /* Frees a prediction with all that it points to; accepts NULL. */
 void lk_predict_free(lk_prediction *prediction);
 
+/* Answers `count` requests on several threads (0: one for each core). predictions[i] is the answer, or NULL where request i
+ * was refused (LK_ERR_INPUT): then refusals[i] says why. Any other error ends all of it; what was answered by then is in
+ * `predictions` too, whose elements are to be freed in every case. Requests name one calibration file, or none.
+ * `progress`, unless NULL, is called now and then from the thread that asked. */
+lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads, lk_prediction **predictions,
+                          lk_error *refusals, void (*progress)(void *context, size_t done), void *context, lk_error *err);
+
 /* A prediction as bytes, for another process of the same program on a machine alike; *bytes is to be freed with free().
  * Timeline, graph and detail are not in it. LK_ERR_MEMORY; of bytes that are none of this version, LK_ERR_INPUT. */
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size, lk_error *err);

@@ -9,6 +9,7 @@
 
 #include "base/fit.h"
 #include "base/stats.h"
+#include "base/stop.h"
 
 /* ---- the table ---- */
 
@@ -222,6 +223,7 @@ typedef struct crossing {
 	double *predicted;
 	int fitted, next;
 	pthread_mutex_t lock;
+	const lk_stop *stop;
 	lk_status status;
 	lk_error err;
 } crossing;
@@ -235,10 +237,12 @@ static int take_fold(crossing *c) {
 
 static void *cross_some(void *context) {
 	crossing *c = context;
+	lk_stop_watch(c->stop);
 	for (int fold; (fold = take_fold(c)) >= 0;) {
 		lk_error err = {0};
 		int fitted = 0;
-		lk_status status = predict_fold(c->table, fold, c->general, c->predicted, &fitted, &err);
+		lk_status status = lk_stop_check(&err);
+		if (status == LK_OK) status = predict_fold(c->table, fold, c->general, c->predicted, &fitted, &err);
 		pthread_mutex_lock(&c->lock);
 		if (status != LK_OK) c->status = status, c->err = err;
 		if (fitted > c->fitted) c->fitted = fitted;
@@ -248,7 +252,8 @@ static void *cross_some(void *context) {
 }
 
 lk_status lk_gemm_cross(const lk_gemm_table *table, bool general, double *predicted, int *fitted, lk_error *err) {
-	crossing c = {.table = table, .general = general, .predicted = predicted, .lock = PTHREAD_MUTEX_INITIALIZER};
+	crossing c = {.table = table, .general = general, .predicted = predicted, .lock = PTHREAD_MUTEX_INITIALIZER,
+	              .stop = lk_stop_watched()};
 	pthread_t other;
 	bool two = pthread_create(&other, NULL, cross_some, &c) == 0;
 	cross_some(&c);

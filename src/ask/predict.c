@@ -21,7 +21,7 @@
 
 /* ---- options of the simulation ---- */
 
-static lk_status read_stragglers(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err) {
+lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err) {
 	if (!text) return LK_OK;
 	size_t count = 1;
 	for (const char *c = text; *c; c++) count += *c == ',';
@@ -44,7 +44,7 @@ static lk_status read_stragglers(lk_arena *arena, const char *text, lk_step_opti
 	return LK_OK;
 }
 
-static lk_status read_ranks(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err) {
+lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out, lk_error *err) {
 	if (!text) return LK_OK;
 	size_t count = 1;
 	for (const char *c = text; *c; c++) count += *c == ',';
@@ -53,7 +53,7 @@ static lk_status read_ranks(lk_arena *arena, const char *text, lk_step_options *
 	if (!list || !copy) return lk_oom(err);
 	while ((item = strsep(&next, ","))) {
 		long long rank;
-		LK_TRY(lk_parse_int(item, 0, UINT32_MAX - 1, &rank, "--trace-ranks", err));
+		LK_TRY(lk_parse_int(item, 0, UINT32_MAX - 1, &rank, where, err));
 		list[out->record_count++] = (uint32_t)rank;
 	}
 	out->record = list;
@@ -73,12 +73,12 @@ static lk_status read_simulation(lk_arena *arena, const lk_predict_request *r, u
 		lk_fail(err, LK_ERR_INPUT, "--seed", "%g is no whole number", r->seed);
 		return lk_hint(err, "give one from 0 on");
 	}
-	LK_TRY(read_stragglers(arena, r->straggler, out, err));
+	LK_TRY(lk_read_stragglers(arena, r->straggler, out, err));
 	for (uint32_t i = 0; i < out->straggler_count; i++)
 		if (out->stragglers[i].rank >= world)
 			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u",
 						   out->stragglers[i].rank, world - 1);
-	return read_ranks(arena, r->trace_ranks, out, err);
+	return lk_read_ranks(arena, r->trace_ranks, "--trace-ranks", out, err);
 }
 
 /* ---- results ---- */

@@ -13,6 +13,10 @@ const lk_step *lk_prediction_step(const lk_prediction *prediction);
  * `checkpoint_minutes` apart; 0: as far as is best. */
 double lk_goodput(double mtbf_hours, double checkpoint_minutes);
 
+/* Options of the simulation from their texts, NULL nothing: "RANK:FACTOR[,...]"; "0,8", with the option's name for errors. */
+lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err);
+lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out, lk_error *err);
+
 /* An empty prediction and the arena that it owns; NULL when memory is out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);
 

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "ask/profile.h"
+#include "base/stop.h"
 #include "base/units.h"
 #include "model/build.h"
 
@@ -116,6 +117,7 @@ static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const l
 lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
 					  lk_error *err) {
 	memset(out, 0, sizeof *out);
+	LK_TRY(lk_stop_check(err));
 	LK_TRY(lk_build_graph(job, &out->graph, err));
 	if (job->max_connections == 1) LK_TRY(lk_graph_one_queue(out->graph, err));
 	LK_TRY(lk_memory_ask(job, cluster, out, err));

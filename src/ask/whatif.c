@@ -23,8 +23,7 @@ struct lk_whatif_base {
 /* ---- where a step's time goes ---- */
 
 /* Events of one program, those of the step's own work: compute, communication alone, communication beside compute. */
-static lk_status split_program(const lk_graph *graph, const lk_sim_event *events, size_t count, double seconds[3],
-							   lk_error *err) {
+lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, size_t count, double seconds[3], lk_error *err) {
 	lk_intervals compute = {0}, comm = {0}, alone = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
@@ -53,7 +52,7 @@ static lk_status split_traced(lk_whatif_outcome *out, lk_error *err) {
 	double programs = (double)out->step.graph->programs.count, seconds[3] = {0};
 	for (size_t begin = 0, end; begin < events->count; begin = end) {
 		for (end = begin; end < events->count && events->at[end].record == events->at[begin].record;) end++;
-		LK_TRY(split_program(out->step.graph, events->at + begin, end - begin, seconds, err));
+		LK_TRY(lk_whatif_split(out->step.graph, events->at + begin, end - begin, seconds, err));
 	}
 	out->compute_s = seconds[0] / programs, out->exposed_s = seconds[1] / programs,
 	out->hidden_s = seconds[2] / programs;
@@ -260,7 +259,7 @@ static lk_status learn(lk_whatif_base *base, lk_error *err) {
 }
 
 /* As predict decides where nothing is said: layers whose gradients are scattered one by one are FSDP's. */
-static const char *usual_stack(const lk_graph *graph) {
+const char *lk_whatif_usual_stack(const lk_graph *graph) {
 	uint32_t name = lk_intern_find(graph->names, "scatter_gradients");
 	for (uint32_t i = 0; i < graph->ops.count && name != UINT32_MAX; i++)
 		if (graph->ops.name[i] == name && graph->ops.kind[i] == LK_OP_REDUCESCATTER) return "fsdp";
@@ -270,7 +269,7 @@ static const char *usual_stack(const lk_graph *graph) {
 static lk_status begin(const lk_graph *graph, lk_whatif_base *base, lk_error *err) {
 	lk_whatif_outcome outcome;
 	LK_TRY(lk_edit_begin(graph, &base->edit, err));
-	if (!base->site.stack) base->site.stack = usual_stack(graph);
+	if (!base->site.stack) base->site.stack = lk_whatif_usual_stack(graph);
 	LK_TRY(check_room(base, err));
 	LK_TRY(check_length(graph, err));
 	base->mask = LK_ARRAY(&base->arena, bool, graph->teams.count);

@@ -98,6 +98,11 @@ void lk_whatif_outcome_free(lk_whatif_outcome *outcome);
 /* Seconds that the step gets shorter by "KEY=VALUE". */
 lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *seconds, lk_error *err);
 
+/* The software that a graph looks as if it were of, where nobody says. */
+const char *lk_whatif_usual_stack(const lk_graph *graph);
+/* Adds to `seconds`, of events of one program: computing, communication alone, communication beside computing. */
+lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, size_t count, double seconds[3], lk_error *err);
+
 /* ---- whatif_price.c ---- */
 
 /* Costs of the graph under edit. `learn`: it is the base: keeps what the models say of each operation. */

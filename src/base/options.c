@@ -384,3 +384,15 @@ bool lk_args_given(const lk_args *args, const char *name) {
 	}
 	return false;
 }
+
+lk_status lk_args_check_empty(const lk_args *args, lk_error *err) {
+	for (size_t i = 0; args->verb->options && args->verb->options[i].name; i++) {
+		const lk_option *o = &args->verb->options[i];
+		if (args->help || o->kind != LK_OPTION_TEXT || !args->texts[i] || *args->texts[i]) continue;
+		char where[WHERE_SIZE];
+		where_of(o, where);
+		lk_fail(err, LK_ERR_INPUT, where, "the value is empty");
+		return lk_hint(err, "give %.64s, or leave the option out", o->value ? o->value : "a text");
+	}
+	return LK_OK;
+}

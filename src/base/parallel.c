@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/stop.h"
+
 enum { MOST_THREADS = 256 };
 
 typedef struct queue {
@@ -13,6 +15,7 @@ typedef struct queue {
 	size_t next, count;
 	lk_parallel_job *job;
 	void *context;
+	const lk_stop *stop; /* what the caller watches, its threads watch too */
 	size_t failed; /* first job that failed; count: none */
 	lk_status status;
 	lk_error error;
@@ -36,13 +39,15 @@ static void note_failure(queue *q, size_t job, lk_status status, const lk_error 
 
 static void *work(void *argument) {
 	queue *q = argument;
+	lk_stop_watch(q->stop);
 	for (;;) {
 		pthread_mutex_lock(&q->lock);
 		size_t job = q->failed < q->count ? q->count : q->next++;
 		pthread_mutex_unlock(&q->lock);
 		if (job >= q->count) return NULL;
 		lk_error error = {0};
-		lk_status status = q->job(q->context, job, &error);
+		lk_status status = lk_stop_check(&error);
+		if (status == LK_OK) status = q->job(q->context, job, &error);
 		if (status != LK_OK) note_failure(q, job, status, &error);
 	}
 }
@@ -51,7 +56,7 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 	if (threads <= 0) threads = lk_cores();
 	if (threads > MOST_THREADS) threads = MOST_THREADS;
 	if ((size_t)threads > count) threads = count ? (int)count : 1;
-	queue q = {.count = count, .failed = count, .job = job, .context = context};
+	queue q = {.count = count, .failed = count, .job = job, .context = context, .stop = lk_stop_watched()};
 	if (pthread_mutex_init(&q.lock, NULL) != 0) return lk_oom(err);
 	pthread_t thread[MOST_THREADS];
 	int started = 0;

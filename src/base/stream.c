@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <zstd.h>
 #include "base/inflate.h"
+#include "base/stop.h"
 #include "base/text.h"
 
 enum { BUFFER = 1 << 17 };
@@ -150,6 +151,8 @@ static lk_status go_on(lk_stream *s, void *buffer, size_t size, size_t *got, lk_
 }
 
 lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err) {
+	*got = 0;
+	LK_TRY(lk_stop_check(err));
 	size_t there = s->ahead_end - s->ahead_at, first = there < size ? there : size;
 	if (!there) return go_on(s, buffer, size, got, err);
 	memcpy(buffer, s->ahead + s->ahead_at, first);

@@ -152,19 +152,6 @@ static int list_verbs(void) {
 	return CLI_OK;
 }
 
-/* A text that is empty is a variable of a script that was not set: no option means anything by it. */
-static lk_status check_texts(const lk_args *args, lk_error *err) {
-	for (size_t i = 0; args->verb->options[i].name; i++) {
-		const lk_option *o = &args->verb->options[i];
-		if (args->help || o->kind != LK_OPTION_TEXT || !args->texts[i] || *args->texts[i]) continue;
-		char where[80];
-		snprintf(where, sizeof where, "--%s", o->name);
-		lk_fail(err, LK_ERR_INPUT, where, "the value is empty");
-		return lk_hint(err, "give %.64s, or leave the option out", o->value ? o->value : "a text");
-	}
-	return LK_OK;
-}
-
 static int run_verb(int argc, const char *const *argv) {
 	lk_error err = {0};
 	lk_args args;
@@ -172,7 +159,7 @@ static int run_verb(int argc, const char *const *argv) {
 	if (!command) return cli_fail(&err);
 	if (lk_args_parse(command->verb, argc - 1, argv + 1, &args, &err) != LK_OK) return cli_fail(&err);
 	int result = CLI_OK;
-	if (check_texts(&args, &err) != LK_OK) result = cli_fail(&err);
+	if (lk_args_check_empty(&args, &err) != LK_OK) result = cli_fail(&err);
 	else if (args.help) lk_verb_help(command->verb, cli_colour(), stdout);
 	else result = command->run(&args);
 	lk_args_free(&args);

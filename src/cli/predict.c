@@ -14,7 +14,7 @@ typedef struct sweep {
 	lk_predict_request *requests;
 	lk_error *refusals;
 	lk_prediction **predictions;
-	size_t count, done;
+	size_t count;
 	struct timespec start;
 	bool progress;  /* something stands on the line of the terminal */
 } sweep;
@@ -28,12 +28,12 @@ static double seconds_since(const struct timespec *start) {
 }
 
 /* A sweep that takes over a second says on a terminal how far it is. */
-static void show_progress(sweep *s) {
+static void show_progress(void *context, size_t done) {
+	sweep *s = context;
 	double elapsed = seconds_since(&s->start);
 	if (s->count < 2 || elapsed < 1 || !isatty(STDERR_FILENO)) return;
 	s->progress = true;
-	fprintf(stderr, "\r%zu of %zu, %.0f s left \x1b[K", s->done, s->count,
-		elapsed / (double)s->done * (double)(s->count - s->done));
+	fprintf(stderr, "\r%zu of %zu, %.0f s left \x1b[K", done, s->count, elapsed / (double)done * (double)(s->count - done));
 }
 
 static void clear_progress(sweep *s) {
@@ -60,19 +60,22 @@ static void free_sweep(sweep *s) {
 	free(s->predictions);
 }
 
+static lk_status fill_requests(sweep *s, lk_args *args, lk_error *err) {
+	for (size_t i = 0; i < s->count; i++) {
+		lk_predict_defaults(&s->requests[i]);
+		LK_TRY(lk_args_fill(args, i, &s->requests[i], err));
+		s->requests[i].launch = args->rest, s->requests[i].launch_count = args->rest_count;
+	}
+	return LK_OK;
+}
+
 /* A combination whose input is wrong becomes a row that says so; anything else ends the sweep. */
-static lk_status ask(sweep *s, size_t i, lk_args *args, lk_error *err) {
-	lk_predict_request *request = &s->requests[i];
-	lk_predict_defaults(request);
-	LK_TRY(lk_args_fill(args, i, request, err));
-	request->launch = args->rest;
-	request->launch_count = args->rest_count;
-	lk_status status = lk_predict(request, &s->predictions[i], err);
-	if (status != LK_OK && (status != LK_ERR_INPUT || s->count == 1)) return status;
-	if (status != LK_OK) s->refusals[i] = *err;
-	s->rows[i] = (lk_sweep_row){s->predictions[i], status != LK_OK ? &s->refusals[i] : NULL, request};
-	s->done = i + 1;
-	show_progress(s);
+static lk_status ask(sweep *s, lk_args *args, lk_error *err) {
+	LK_TRY(fill_requests(s, args, err));
+	LK_TRY(lk_predict_many(s->requests, s->count, 0, s->predictions, s->refusals, show_progress, s, err));
+	if (s->count == 1 && !s->predictions[0]) return *err = s->refusals[0], err->status;
+	for (size_t i = 0; i < s->count; i++)
+		s->rows[i] = (lk_sweep_row){s->predictions[i], s->predictions[i] ? NULL : &s->refusals[i], &s->requests[i]};
 	return LK_OK;
 }
 
@@ -158,11 +161,7 @@ static lk_status ask_together(sweep *s, lk_args *args, const lk_plan_team *team,
 	outcome *outcomes = t.outcomes = calloc(s->count, sizeof *outcomes);
 	char *bytes = NULL;
 	lk_status status = t.own && outcomes ? LK_OK : lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
-	for (size_t i = 0; status == LK_OK && i < s->count; i++) {
-		lk_predict_defaults(&s->requests[i]);
-		status = lk_args_fill(args, i, &s->requests[i], err);
-		s->requests[i].launch = args->rest, s->requests[i].launch_count = args->rest_count;
-	}
+	if (status == LK_OK) status = fill_requests(s, args, err);
 	if (status == LK_OK) status = team->run(team->self, s->count, sizeof *outcomes, ask_packed, &t, outcomes, err);
 	for (size_t i = 0; status == LK_OK && i < s->count; i++)
 		if (outcomes[i].size > t.most) t.most = outcomes[i].size;
@@ -186,8 +185,7 @@ static lk_status ask_all(sweep *s, lk_args *args, const lk_plan_team *team, lk_e
 	if (!make_room(s, count)) return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	clock_gettime(CLOCK_MONOTONIC, &s->start);
 	if (team && count > 1) return ask_together(s, args, team, err);
-	for (size_t i = 0; i < count; i++) LK_TRY(ask(s, i, args, err));
-	return LK_OK;
+	return ask(s, args, err);
 }
 
 /* ---- answering ---- */

@@ -283,10 +283,18 @@ static void park(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 	lk_meet_post(engine, number, NULL, op, meeting, arrival);
 }
 
+/* Looks now and then: in every so many operations of a quiet rank, at every rank and every moment. */
+static bool stopped(lk_engine *engine) {
+	if (lk_stop_asked(engine->stop)) engine->stopped = engine->no_memory = true;
+	return engine->stopped;
+}
+
 /* Runs a quiet rank until it parks, becomes busy or is done. */
 static void run_quiet(lk_engine *engine, uint32_t number) {
+	enum { LOOK = 4096 };
 	lk_rank *rank = &engine->rank[number];
-	while (!lk_rank_at_end(rank)) {
+	for (uint32_t steps = 1; !lk_rank_at_end(rank); steps++) {
+		if (steps % LOOK == 0 && stopped(engine)) return;
 		const lk_insn *insn = &engine->sim->insn[rank->op];
 		if (!lk_rank_stays_quiet(engine, rank)) {
 			lk_busy_begin(engine, number);
@@ -417,7 +425,7 @@ static bool settle(lk_engine *engine) {
 }
 
 static void run_all_quiet(lk_engine *engine) {
-	while (engine->quiet_count) run_quiet(engine, engine->quiet[--engine->quiet_count]);
+	while (engine->quiet_count && !stopped(engine)) run_quiet(engine, engine->quiet[--engine->quiet_count]);
 }
 
 /* A gang whose acts meet none of other gangs is out of their reach until one does: it runs ahead of their time, which
@@ -427,7 +435,7 @@ static void run_ahead(lk_engine *engine, uint32_t gang) {
 		uint32_t next;
 		int64_t key;
 		run_all_quiet(engine);
-		if (engine->no_memory || engine->outer[gang]) return;
+		if (engine->no_memory || engine->outer[gang] || stopped(engine)) return;
 		bool busy = gang_next(engine, gang, &next, &key);
 		if (!busy || key > now) {
 			if (settle(engine)) continue;
@@ -443,6 +451,7 @@ static lk_status run(lk_engine *engine, lk_error *err) {
 		uint32_t next;
 		int64_t key;
 		run_all_quiet(engine);
+		if (stopped(engine)) return lk_stop_fail(err);
 		if (engine->crowded)
 			return lk_fail(err, LK_ERR_INPUT, "step graph", "%llu operations wait at the same time: at most %llu are simulated",
 			               (unsigned long long)engine->acts, (unsigned long long)LK_MOST_ACTS);
@@ -477,7 +486,7 @@ static void share_events(const lk_engine *engine) {
 }
 
 lk_status lk_run_events(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
-	lk_engine engine = {.sim = sim};
+	lk_engine engine = {.sim = sim, .stop = lk_stop_watched()};
 	lk_status status = set_up(&engine, err);
 	if (status == LK_OK) status = run(&engine, err);
 	for (uint32_t i = 0; status == LK_OK && i < engine.ranks; i++) {

@@ -8,6 +8,7 @@
 #ifndef LK_SIM_EVENTS_H
 #define LK_SIM_EVENTS_H
 
+#include "base/stop.h"
 #include "sim/lower.h"
 
 #define LK_NEVER INT64_MAX
@@ -142,6 +143,8 @@ typedef struct lk_engine {
 	lk_act_edge *spare_edge;
 	bool no_memory;
 	bool crowded;             /* LK_MOST_ACTS; no_memory is set too */
+	const lk_stop *stop;
+	bool stopped;             /* no_memory is set too */
 } lk_engine;
 
 /* Recorded event that does not exist. */

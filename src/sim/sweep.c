@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { STEP_DONE, STEP_BLOCKED, STEP_NO_MEMORY };
+enum { STEP_DONE, STEP_BLOCKED, STEP_NO_MEMORY, STEP_STOPPED };
 
 enum { READY, LEAD, HOST, WORK, TAIL, SCRATCHES }; /* scratch vectors of stages whose lanes differ */
 
@@ -246,6 +246,7 @@ static int run_stage(lk_sweep *sweep, lk_sweep_stage *stage) {
 		instructions(sweep, stage, &begin, &end);
 		if (begin == end) continue;
 		for (; stage->repetition < repeat; stage->repetition++, stage->pc = 0) {
+			if (lk_stop_asked(sweep->stop)) return STEP_STOPPED;
 			for (uint32_t i = begin + stage->pc; i < end; i++) {
 				int done = stage->aside < stage->ahead ? step_any(sweep, stage, i) : STEP_BLOCKED;
 				if (done != STEP_DONE) {
@@ -318,6 +319,7 @@ static lk_status run_ready(lk_sweep *sweep, lk_error *err) {
 		int done = run_stage(sweep, stage);
 		stage->queued = false;
 		if (done == STEP_NO_MEMORY) return lk_oom(err);
+		if (done == STEP_STOPPED) return lk_stop_fail(err);
 	}
 	return LK_OK;
 }
@@ -358,7 +360,7 @@ static void finish(const lk_sweep *sweep, const lk_sweep_stage *stage, int64_t *
 }
 
 lk_status lk_run_sweep(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
-	lk_sweep sweep = {.sim = sim};
+	lk_sweep sweep = {.sim = sim, .stop = lk_stop_watched()};
 	lk_status status = set_up(&sweep, err);
 	if (status == LK_OK) status = run(&sweep, err);
 	for (uint32_t s = 0; status == LK_OK && s < sim->stages; s++) {

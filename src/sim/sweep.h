@@ -7,6 +7,7 @@
 #ifndef LK_SIM_SWEEP_H
 #define LK_SIM_SWEEP_H
 
+#include "base/stop.h"
 #include "sim/lanes.h"
 #include "sim/lower.h"
 
@@ -108,6 +109,7 @@ typedef struct lk_sweep {
 	bool varied;            /* some stage has durations by lane */
 	uint64_t aside;         /* nodes of all stages */
 	int64_t *scratch[5], *rest, *zero;
+	const lk_stop *stop;
 } lk_sweep;
 
 /* sweep_code.c */

@@ -166,7 +166,11 @@ static void fill_cell(const lk_sweep *sweep, const spec *s, size_t row, long bes
 		if (p) set_field(out, s, p);
 		else if (option_of(s->key)) set_asked(out, option_of(s->key), r->request);
 	}
-	if (!out->filled || out->is_text) return;
+}
+
+/* What people see of it. */
+static void show_cell(const spec *s, cell *out) {
+	if (!out->filled || out->is_text || s->kind == BEST) return;
 	if (s->shown) s->shown(out->number, out->shown, sizeof out->shown);
 	else
 		lk_format_shortest(s->kind == REAL_OR_NONE ? round(out->number * 10) / 10 : out->number, out->shown,
@@ -279,6 +283,7 @@ static lk_table *make_table(const specs *all, const lk_sweep *sweep) {
 		lk_table_row(table);
 		for (size_t i = 0; i < count; i++) {
 			fill_cell(sweep, &all->list.at[i], row, best, &c);
+			show_cell(&all->list.at[i], &c);
 			put_cell(table, &c);
 		}
 	}
@@ -291,4 +296,51 @@ lk_table *lk_sweep_table(const lk_sweep *sweep) {
 	lk_vec_free(&all.list);
 	lk_arena_free(&all.arena);
 	return table;
+}
+
+/* ---- as arrays ---- */
+
+static bool is_text_column(const spec *s) {
+	return s->kind == VERDICT || s->kind == MODEL || s->kind == REFUSED || s->kind == TEXT ||
+	       (s->kind == OPTION && s->option->kind == LK_OPTION_TEXT);
+}
+
+static bool fill_texts(const lk_sweep *sweep, const spec *s, lk_arena *arena, lk_sweep_column *out) {
+	const char **texts = LK_ARRAY(arena, const char *, sweep->count);
+	for (size_t row = 0; texts && row < sweep->count; row++) {
+		cell c;
+		fill_cell(sweep, s, row, -1, &c);
+		texts[row] = !c.filled ? NULL : c.text == c.buffer ? lk_arena_strdup(arena, c.text) : c.text;
+		if (c.filled && !texts[row]) return false;
+	}
+	out->texts = texts;
+	return texts != NULL;
+}
+
+static bool fill_numbers(const lk_sweep *sweep, const spec *s, long best, lk_arena *arena, lk_sweep_column *out) {
+	double *numbers = LK_ARRAY(arena, double, sweep->count);
+	for (size_t row = 0; numbers && row < sweep->count; row++) {
+		cell c;
+		fill_cell(sweep, s, row, best, &c);
+		numbers[row] = c.filled && !c.is_text ? c.number : NAN;
+	}
+	out->numbers = numbers;
+	return numbers != NULL;
+}
+
+lk_sweep_column *lk_sweep_columns(const lk_sweep *sweep, lk_arena *arena, int *count) {
+	specs all = {0};
+	long best = lk_sweep_best(sweep);
+	bool fine = find_columns(&all, sweep);
+	lk_sweep_column *columns = fine ? LK_ARRAY(arena, lk_sweep_column, all.list.count) : NULL;
+	*count = (int)all.list.count;
+	for (int i = 0; columns && fine && i < *count; i++) {
+		const spec *s = &all.list.at[i];
+		columns[i].key = lk_arena_strdup(arena, s->key);
+		fine = columns[i].key && (is_text_column(s) ? fill_texts(sweep, s, arena, &columns[i])
+		                                            : fill_numbers(sweep, s, best, arena, &columns[i]));
+	}
+	lk_vec_free(&all.list);
+	lk_arena_free(&all.arena);
+	return fine ? columns : NULL;
 }

@@ -41,7 +41,7 @@ static bool varies(const lk_sweep *sweep, const lk_option *option) {
 	return false;
 }
 
-static void find_varying(lk_sweep *sweep) {
+void lk_sweep_varying(lk_sweep *sweep) {
 	for (const lk_option *o = lk_predict_verb.options; o->name; o++) {
 		if (!o->sweep || sweep->varying_count == LK_SWEEP_OPTIONS || !varies(sweep, o)) continue;
 		sweep->varying[sweep->varying_count++] = o;
@@ -87,7 +87,7 @@ lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, boo
 	lk_writing w = {format, verbose, colour, path, out};
 	lk_sweep sweep = {.rows = rows, .count = count, .verbose = verbose, .compact = format == LK_FORMAT_JSONL};
 	LK_TRY(lk_writing_check(&w, err));
-	find_varying(&sweep);
+	lk_sweep_varying(&sweep);
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, count == 1 ? write_one : write_rows, &sweep, err);
 	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL)
 		return lk_write_through(&w, lk_write_sweep_json, &sweep, err);

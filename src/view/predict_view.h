@@ -3,6 +3,7 @@
 #ifndef LK_VIEW_PREDICT_VIEW_H
 #define LK_VIEW_PREDICT_VIEW_H
 
+#include "base/arena.h"
 #include "lockstep/view.h"
 #include "view/output.h"
 
@@ -20,6 +21,16 @@ typedef struct lk_sweep {
 lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FILE *out, lk_error *err);
 /* One row each, as a table that the caller frees; NULL when memory is out. */
 lk_table *lk_sweep_table(const lk_sweep *sweep);
+/* A column of that table as an array; the other one is NULL. Numbers are NAN, texts NULL where a cell is empty. */
+typedef struct lk_sweep_column {
+	const char *key;
+	const double *numbers;
+	const char *const *texts; /* of the predictions, or of the arena */
+} lk_sweep_column;
+/* All of them, in the arena; NULL when memory is out. */
+lk_sweep_column *lk_sweep_columns(const lk_sweep *sweep, lk_arena *arena, int *count);
+/* Which options differ between the requests. */
+void lk_sweep_varying(lk_sweep *sweep);
 /* JSON and JSON lines; an lk_writer of an lk_sweep. */
 lk_writer lk_write_sweep_json;
 

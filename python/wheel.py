@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Writes a wheel of the folder DIR/lockstep: a zip with metadata and hashes, the same bytes every time.
+
+Usage: wheel.py DIR VERSION OUT_DIR LICENSE README"""
+
+import base64
+import hashlib
+import os
+import sys
+import sysconfig
+import zipfile
+
+METADATA = """Metadata-Version: 2.1
+Name: lockstep
+Version: {version}
+Summary: Step time and memory of distributed training, predicted without a GPU
+Requires-Python: >=3.9
+Provides-Extra: numpy
+Requires-Dist: numpy; extra == 'numpy'
+Description-Content-Type: text/markdown
+
+{readme}"""
+WHEEL = "Wheel-Version: 1.0\nGenerator: lockstep\nRoot-Is-Purelib: false\nTag: {tag}\n"
+
+
+def digest(data):
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def package_files(folder):
+    for place, folders, names in os.walk(os.path.join(folder, "lockstep")):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            with open(path, "rb") as file:
+                yield os.path.relpath(path, folder), file.read()
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def main(folder, version, out, license_file, readme):
+    tag = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    info = f"lockstep-{version}.dist-info"
+    files = list(package_files(folder))
+    files.append((f"{info}/METADATA", METADATA.format(version=version, readme=read(readme)).encode()))
+    files.append((f"{info}/WHEEL", WHEEL.format(tag=tag).encode()))
+    files.append((f"{info}/LICENSE", read(license_file).encode()))
+    record = "".join(f"{name},{digest(data)},{len(data)}\n" for name, data in files) + f"{info}/RECORD,,\n"
+    files.append((f"{info}/RECORD", record.encode()))
+    os.makedirs(out, exist_ok=True)
+    path = os.path.join(out, f"lockstep-{version}-{tag}.whl")
+    with zipfile.ZipFile(path + ".new", "w", zipfile.ZIP_DEFLATED) as wheel:
+        for name, data in files:
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = (0o755 if ".so." in name else 0o644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            wheel.writestr(entry, data)
+    os.replace(path + ".new", path)
+    print(path)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
