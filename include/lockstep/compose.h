@@ -9,7 +9,8 @@
  *     lk_compose_print(composed, LK_OUTPUT_TEXT, false, false, NULL, stdout, &err);
  *     lk_compose_free(composed);
  *
- * Own work, of processes and of their GPUs, takes as long as recorded, communication as long as the cluster's messages and links say. Method: docs/METHOD.md,
+ * Own work, of processes and of their GPUs, takes as long as recorded, communication as long as the cluster's messages and
+ * links say. Method: docs/METHOD.md,
  * "Composing a job". */
 #ifndef LOCKSTEP_COMPOSE_H
 #define LOCKSTEP_COMPOSE_H
@@ -47,8 +48,8 @@ typedef struct lk_compose_request {
 
 /* Where the time of a rank's step goes; seconds. The sum is the step. */
 typedef struct lk_compose_parts {
-	double device, own, files, transfer, wait; /* kernels and copies; beside them own work of the process; beside both reading and
-	                                              writing; moving data; waiting for others */
+	double device, own, files, transfer, wait; /* kernels and copies; where there are none, own work of the process, reading and
+	                                              writing, moving data; waiting for others */
 } lk_compose_parts;
 
 typedef struct lk_compose_class {

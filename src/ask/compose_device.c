@@ -40,7 +40,8 @@ static int place_of(const lk_compose_device *d, uint32_t number) {
 }
 
 static lk_status too_many(const builder *b) {
-	return lk_fail(b->err, LK_ERR_INPUT, b->c->recorded.at[b->q]->path, "uses more streams of its device in a step than can be composed");
+	return lk_fail(b->err, LK_ERR_INPUT, b->c->recorded.at[b->q]->path,
+	               "uses more streams of its device in a step than can be composed");
 }
 
 static lk_status list_streams(builder *b, const lk_posed_step *step) {

@@ -132,12 +132,13 @@ lk_status lk_compose_channel_team(builder *b, uint32_t comm, int32_t from, int32
 
 static void add_own(builder *b, const lk_posed_item *item) {
 	if (item->files_ns > 0)
-		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = LK_COMPOSED_OWN, .join = LK_JOIN(LK_COMPOSED_CALLS), .name = "files",
-		                                .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(item->files_ns * 1e-9)});
+		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = LK_COMPOSED_OWN, .join = LK_JOIN(LK_COMPOSED_CALLS),
+		                                .name = "files", .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(item->files_ns * 1e-9)});
 	/* beside a device the host's work is no computation that another device would do faster */
 	unsigned kind = b->device.count ? LK_OP_HOST : LK_OP_ELEMENTWISE;
 	lk_graph_add(b->graph, &(lk_op){.kind = (uint8_t)kind, .stream = LK_COMPOSED_OWN, .join = LK_JOIN(LK_COMPOSED_CALLS),
-	                                .name = "own code", .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(item->own_ns * 1e-9 * b->slower.own)});
+	                                .name = "own code", .phase = LK_PHASE_OTHER,
+	                                .measured_ps = lk_compose_ps(item->own_ns * 1e-9 * b->slower.own)});
 }
 
 unsigned lk_compose_op_kind(unsigned what) {
@@ -214,8 +215,8 @@ static lk_status add_message(builder *b, const lk_posed_item *item, int32_t peer
 	double seconds = lk_compose_message_s(b->c, b->rank, other, bytes);
 	bool small = bytes <= eager;
 	if (small && sends) /* it flies, whether somebody waits for it or not; then it is there */
-		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = flight(b, team), .join = LK_JOIN(LK_COMPOSED_OWN), .name = LK_COMPOSED_FLIGHT,
-		                                .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(seconds)});
+		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = flight(b, team), .join = LK_JOIN(LK_COMPOSED_OWN),
+		                                .name = LK_COMPOSED_FLIGHT, .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(seconds)});
 	bool flies = !blocks || (small && sends);
 	uint8_t stream = flies ? flight(b, team) : LK_COMPOSED_CALLS;
 	uint32_t added = lk_compose_add_comm(b, item, sends ? LK_OP_SEND : LK_OP_RECV, stream, LK_JOIN(LK_COMPOSED_OWN), team,

@@ -1,5 +1,5 @@
-/* compose_time.c: how long communication of MPI and of NCCL takes on the cluster, and what ranks on one machine take from one another.
- * Ranks are placed in order, so many to a node. Formulas: docs/METHOD.md, "Composing a job". */
+/* compose_time.c: how long communication of MPI and of NCCL takes on the cluster, and what ranks on one machine take from one
+ * another. Ranks are placed in order, so many to a node. Formulas: docs/METHOD.md, "Composing a job". */
 #include <math.h>
 
 #include "ask/compose_parts.h"

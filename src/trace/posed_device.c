@@ -93,13 +93,15 @@ bool lk_posed_device_waits(const lk_recorded_run *run, uint32_t i) {
 		const char *text = name ? lk_intern_text(run->texts, name->name) : "";
 		return strcmp(text, "cudaMemcpy") == 0 || strcmp(text, "cudaMemcpy_ptds") == 0;
 	}
-	return r->device.what == LK_DEVICE_WAIT_STREAM || r->device.what == LK_DEVICE_WAIT_EVENT || r->device.what == LK_DEVICE_WAIT_ALL;
+	return r->device.what == LK_DEVICE_WAIT_STREAM || r->device.what == LK_DEVICE_WAIT_EVENT ||
+	       r->device.what == LK_DEVICE_WAIT_ALL;
 }
 
 uint32_t lk_posed_device_awaited(const lk_posed_device *d, const lk_recorded_run *run, uint32_t i) {
 	const lk_record_entry *r = &run->calls.at[i].record;
 	const lk_posed_work *work = r->kind == LK_RECORD_DEVICE_CALL && awaits_event(r) ? find(d, r->device.serial) : NULL;
-	return work && work->call < i ? work->call : LK_NONE;
+	bool event = work && work->call < i && run->calls.at[work->call].record.device.what == LK_DEVICE_RECORD;
+	return event ? work->call : LK_NONE;
 }
 
 double lk_posed_device_work_ns(const lk_posed_device *d, const lk_record_entry *r) {
