@@ -67,7 +67,7 @@ LP_EXPORT int getsockname(int fd, struct sockaddr *restrict at, socklen_t *restr
 	LP_REAL(getsockname)
 	socklen_t room = length ? *length : 0;
 	int result = real(fd, at, length);
-	if (LP_HOT(lp_mode.kind != LP_MODE_AS_RANK) || result != 0) return result;
+	if (LP_HOT(lp_mode.kind != LP_MODE_AS_RANK) || result != 0 || !length) return result;
 	in_port_t *port = port_of(at, room < *length ? room : *length);
 	for (int i = 0; port && i < MOST; i++)
 		if (moved[i].fd == fd + 1 && moved[i].port == *port) *port = store_port();
