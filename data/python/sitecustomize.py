@@ -1,17 +1,25 @@
-"""Loaded by Python before the program, in runs of `lockstep stalls` only: marks the steps of torch's DataLoader, and gives
-its first batches again and again where that is asked.
+"""Loaded by Python before the program, in runs of `lockstep stalls` only: marks the steps of torch's DataLoader, gives
+its first batches again and again where that is asked, and, in the runs without communication, leaves out what
+torch.distributed would send.
 
 LOCKSTEP_LOADER_MARK=FILE    opened and closed before each batch is asked for: the recording's step marker
 LOCKSTEP_LOADER_REPEAT=K     batches that are repeated; not set: the loader as it is
+LOCKSTEP_RECORD_MODE=null    large collectives return at once, by the rule of docs/RECORD.md
 """
+import ctypes
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import os
 import sys
 
-TARGET = "torch.utils.data.dataloader"
+CONTROL_BYTES = 4096  # as src/probe/mode.c has them
+LET_THROUGH = 2
 
+
+# ---- the loader ----
 
 def mark(path):
     try:
@@ -62,19 +70,204 @@ def change(module):
     loader.__iter__ = __iter__
 
 
+# ---- communication ----
+
+def tell(name):
+    """Calls a function of the recording library, where it is loaded."""
+    try:
+        getattr(ctypes.CDLL(None), name)()
+    except (AttributeError, OSError):
+        pass
+
+
+class Done:
+    """What stands for work that was never begun."""
+
+    def __init__(self, result):
+        self.results = result
+
+    def wait(self, timeout=None):
+        return True
+
+    def is_completed(self):
+        return True
+
+    def is_success(self):
+        return True
+
+    def exception(self):
+        return None
+
+    def synchronize(self):
+        pass
+
+    def result(self):
+        return self.results
+
+    def get_future(self):
+        return done(self.results)
+
+
+def done(result):
+    from torch.futures import Future
+    first = result[0] if isinstance(result, list) else result
+    future = Future(devices=[first.device]) if first.is_cuda else Future()
+    future.set_result(result)
+    return future
+
+
+class Rule:
+    """Whether a collective is left out: by what is the same on all members, which are its name, its bytes, and how often it
+    came before on this group."""
+
+    def __init__(self):
+        self.before = {}
+
+    def leaves_out(self, group, name, tensor):
+        import torch
+        if tensor.layout != torch.strided or tensor.dtype == torch.uint8:  # objects are sent as bytes
+            return False
+        size = tensor.numel() * tensor.element_size()
+        key = (id(group), name, size)
+        count = self.before[key] = self.before.get(key, 0) + 1
+        if size <= CONTROL_BYTES or count <= LET_THROUGH:
+            return False
+        tell("lockstep_probe_left_out")
+        return True
+
+
+rule = Rule()
+
+
+def shard(tensor, rank, size):
+    """Own part of a tensor that has one of each member."""
+    count = tensor.numel() // size
+    return tensor.view(-1)[count * rank:count * (rank + 1)]
+
+
+def gather_list(parts, own, rank, size):
+    parts[rank].copy_(own)
+
+
+def gather(whole, own, rank, size):
+    shard(whole, rank, size).copy_(own.reshape(-1))
+
+
+def scatter_list(own, parts, rank, size):
+    own.copy_(parts[rank])
+
+
+def scatter(own, whole, rank, size):
+    own.copy_(shard(whole, rank, size).view_as(own))
+
+
+# What each collective leaves where all others are silent: which argument has bytes that are the same on all members, and a
+# function of the first two arguments, own rank and size.
+COLLECTIVES = {
+    "all_reduce": (0, None),
+    "reduce": (0, None),
+    "all_gather": (1, gather_list),
+    "all_gather_into_tensor": (1, gather),
+    "_all_gather_base": (1, gather),
+    "reduce_scatter": (0, scatter_list),
+    "reduce_scatter_tensor": (0, scatter),
+    "_reduce_scatter_base": (0, scatter),
+}
+
+
+def leave_out(module, name):
+    original = getattr(module, name)
+    counted, fill = COLLECTIVES[name]
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def collective(*args, **kwargs):
+        call = signature.bind(*args, **kwargs)
+        call.apply_defaults()
+        first, second = (list(call.arguments.values()) + [None])[:2]
+        group = call.arguments.get("group")
+        rank, size = module.get_rank(group), module.get_world_size(group)
+        if rank < 0 or size < 2 or not rule.leaves_out(group, name, first if counted == 0 else second):
+            return original(*args, **kwargs)
+        if fill:
+            fill(first, second, rank, size)
+        return Done([first]) if call.arguments.get("async_op") else None
+
+    setattr(module, name, collective)
+
+
+def change_collectives(module):
+    begin = module.init_process_group
+
+    @functools.wraps(begin)
+    def init_process_group(*args, **kwargs):
+        result = begin(*args, **kwargs)
+        if module.get_world_size() > 1:
+            tell("lockstep_probe_torch")
+        return result
+
+    module.init_process_group = init_process_group
+    if os.environ.get("LOCKSTEP_RECORD_MODE") == "null":
+        for name in COLLECTIVES:
+            if hasattr(module, name):
+                leave_out(module, name)
+
+
+def null_hook(hook):
+    def reduce(state, bucket):
+        group, own = state
+        if rule.leaves_out(group, "bucket", bucket.buffer()):
+            return done(bucket.buffer())
+        return hook(own, bucket)
+    return reduce
+
+
+def change_data_parallel(module):
+    if os.environ.get("LOCKSTEP_RECORD_MODE") != "null":
+        return
+    parallel = module.DistributedDataParallel
+    register, forward = parallel.register_comm_hook, parallel.forward
+
+    def register_comm_hook(self, state, hook):
+        register(self, (self.process_group, state), null_hook(hook))
+        self.lockstep_hook = True
+
+    def first_forward(self, *args, **kwargs):
+        if not getattr(self, "lockstep_hook", False):
+            from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+            register_comm_hook(self, self.process_group, allreduce_hook)
+        return forward(self, *args, **kwargs)
+
+    builtin = parallel._register_builtin_comm_hook
+
+    def register_builtin(self, kind):  # in C++: stays as it is
+        builtin(self, kind)
+        self.lockstep_hook = True
+
+    parallel.register_comm_hook, parallel.forward = register_comm_hook, first_forward
+    parallel._register_builtin_comm_hook = register_builtin
+
+
+# ---- all of it ----
+
+CHANGES = {
+    "torch.utils.data.dataloader": change,
+    "torch.distributed.distributed_c10d": change_collectives,
+    "torch.nn.parallel.distributed": change_data_parallel,
+}
+
+
 class Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != TARGET:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        to = CHANGES.pop(name, None)
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if to else None
         if spec is None or spec.loader is None:
             return spec
         run = spec.loader.exec_module
 
         def exec_module(module):
             run(module)
-            change(module)
+            to(module)
 
         spec.loader.exec_module = exec_module
         return spec

@@ -9,7 +9,8 @@
  *     lk_compose_print(composed, LK_OUTPUT_TEXT, false, false, NULL, stdout, &err);
  *     lk_compose_free(composed);
  *
- * Own work takes as long as recorded, communication as long as the cluster's messages say. Method: docs/METHOD.md,
+ * Own work, of processes and of their GPUs, takes as long as recorded, communication as long as the cluster's messages and
+ * links say. Method: docs/METHOD.md,
  * "Composing a job". */
 #ifndef LOCKSTEP_COMPOSE_H
 #define LOCKSTEP_COMPOSE_H
@@ -48,7 +49,8 @@ typedef struct lk_compose_request {
 
 /* Where the time of a rank's step goes; seconds. The sum is the step. */
 typedef struct lk_compose_parts {
-	double own, files, transfer, wait; /* own work; reading and writing; moving data; waiting for others */
+	double device, own, files, transfer, wait; /* kernels and copies; where there are none, own work of the process, reading and
+	                                              writing, moving data; waiting for others */
 } lk_compose_parts;
 
 /* A recorded rank and those that it stands for. */
@@ -61,6 +63,8 @@ typedef struct lk_compose_class {
 	int calls;               /* of communication in a step */
 	double bytes;            /* that they move, as nccl-tests count */
 	double own_s, own_low_s, own_high_s; /* own work and files of a step: sum of medians; 10 % and 90 % of whole steps */
+	double device_s, device_low_s, device_high_s; /* the same of work on streams of a device */
+	int untimed;             /* pieces of it whose times are not known */
 	double beside_s;         /* what a mean step has beyond the usual one: checkpoints, evaluation */
 	lk_compose_parts parts;  /* mean over the ranks that it stands for */
 } lk_compose_class;
@@ -90,9 +94,10 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 void lk_compose_free(lk_composed *composed);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
- * LK_ERR_IO; LK_ERR_MEMORY. Keys of the JSON: program, cluster, world, nodes, ranks_per_node, step_s, step_low_s, step_high_s, first_step_s, parts {own_s,
- * files_s, transfer_s, wait_s}, classes [{rank, path, ranks, stands_for, steps, unlike, calls, bytes, own_s, own_low_s, own_high_s,
- * beside_s, parts}], operations, messages_measured, notes. Tables have a row for each class. */
+ * LK_ERR_IO; LK_ERR_MEMORY.
+ * Keys of the JSON: program, cluster, world, nodes, ranks_per_node, step_s, step_low_s, step_high_s, first_step_s, parts {device_s,
+ * own_s, files_s, transfer_s, wait_s}, classes [{rank, path, ranks, stands_for, steps, unlike, calls, bytes, own_s, own_low_s,
+ * own_high_s, device_s, device_low_s, device_high_s, beside_s, parts}], operations, messages_measured, notes. Tables have a row for each class. */
 lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour, const char *path, FILE *out,
                            lk_error *err);
 

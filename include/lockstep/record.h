@@ -124,6 +124,8 @@ typedef struct lk_record_answer {
 	const char *const *unguarded; /* what the run did that was not kept from the user's work, in words */
 	int unguarded_count;
 	bool posed;              /* single processes as ranks: for compose */
+	uint64_t store_requests, store_made_up; /* of PyTorch's rendezvous, answered for absent ranks; values that were made up */
+	const char *store_wrong; /* why a connection to it was closed; "" none was */
 	const char *reason;      /* why nothing or not all was recorded, in a line; "" */
 	void *memory_owner;
 } lk_record_answer;

@@ -1,5 +1,5 @@
 /* compose.c: recordings of single processes as one job: read, checked, written as a step graph, simulated, summed up. */
-#include "ask/compose_parts.h"
+#include "ask/compose_build.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,11 +34,17 @@ static void free_rank(lk_posed_rank *rank) {
 	free(rank);
 }
 
-/* Streams of devices are not composed yet. */
-static lk_status check_host(const lk_posed_rank *rank, lk_error *err) {
-	if (!(rank->run.head.seen & (LK_RECORDED_DEVICE | LK_RECORDED_NCCL))) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, rank->path, "is of a program with a device: such recordings cannot be composed");
-	return lk_hint(err, "`lockstep explain` reads it");
+/* What the step uses; its device's times must be there. */
+static lk_status look_at_device(lk_composer *c, const lk_posed_rank *rank) {
+	const lk_posed_step *s = &rank->step;
+	for (size_t i = 0; i < s->items.count; i++) {
+		const lk_posed_item *item = &s->items.at[i];
+		if (item->device) c->devices = true;
+		else *(item->part == LK_PART_ENQUEUE ? &c->nccl : &c->mpi) = true;
+	}
+	if (!s->untimed || s->device_ns > 0) return LK_OK;
+	lk_fail(c->err, LK_ERR_INPUT, rank->path, "does not tell how long work on its device took");
+	return lk_hint(c->err, "record --cuda events, which is the default, or --cuda cupti tells it");
 }
 
 static lk_status read_rank(compose_work *w, const char *path) {
@@ -48,8 +54,8 @@ static lk_status read_rank(compose_work *w, const char *path) {
 	rank->path = lk_arena_strdup(&c->arena, path);
 	lk_status status = rank->path ? lk_recorded_load(rank->path, NULL, c->texts, &rank->run, c->err) : lk_oom(c->err);
 	if (status != LK_OK) return free(rank), status;
-	status = check_host(rank, c->err);
-	if (status == LK_OK) status = lk_posed_step_of(&rank->run, &rank->step, c->err);
+	status = lk_posed_step_of(&rank->run, &rank->step, c->err);
+	if (status == LK_OK) status = look_at_device(c, rank);
 	if (status == LK_OK && !lk_push(&c->recorded)) status = lk_oom(c->err);
 	if (status != LK_OK) return free_rank(rank), status;
 	*lk_last(&c->recorded) = rank;
@@ -125,6 +131,10 @@ static lk_status read_cluster(compose_work *w) {
 	if (c->ranks_per_node > c->world) c->ranks_per_node = c->world;
 	w->result.ranks_per_node = c->ranks_per_node;
 	w->result.nodes = (c->world + c->ranks_per_node - 1) / c->ranks_per_node;
+	if ((c->nccl || c->devices) && c->cluster.node[0].device->arch == LK_ARCH_CPU) {
+		lk_fail(c->err, LK_ERR_INPUT, "--cluster", "these machines have no GPUs, and the recorded ranks use some");
+		return lk_hint(c->err, "say machines like those that recorded, such as '8 node * 8 h100-sxm'");
+	}
 	w->result.messages = (size_t)(c->messages.inside.count + c->messages.between.count);
 	int nodes = 0;
 	for (int g = 0; g < c->cluster.groups; g++) nodes += c->cluster.nodes[g];
@@ -132,7 +142,7 @@ static lk_status read_cluster(compose_work *w) {
 		LK_TRY(note(w, lk_arena_printf(&c->arena, "the cluster has %d node%s, the job takes %d: more of the first kind are assumed",
 		                               nodes, nodes == 1 ? "" : "s", w->result.nodes)));
 	bool across = w->result.nodes > 1, within = c->ranks_per_node > 1;
-	if ((across && !c->messages.between.count) || (within && !c->messages.inside.count))
+	if (c->mpi && ((across && !c->messages.between.count) || (within && !c->messages.inside.count)))
 		LK_TRY(note(w, "messages of MPI were not all measured on this cluster: what is missing is reckoned from link rates "
 		               "(calibrate host --mpi measures it)"));
 	return LK_OK;
@@ -166,37 +176,51 @@ static lk_status time_of(compose_work *w, lk_graph *graph, uint32_t times, doubl
 /* ---- parts ---- */
 
 typedef struct timeline {
-	lk_intervals own, files, comm, alone;
-	int64_t begin, end;
+	lk_intervals device, own, files, comm;
 } timeline;
 
-static bool put(timeline *t, const lk_graph *graph, const lk_sim_event *e) {
-	unsigned kind = graph->ops.kind[e->op];
-	if (kind == LK_OP_ELEMENTWISE) return lk_intervals_add(&t->own, e->start_ps, e->end_ps);
-	bool files = kind == LK_OP_COPY && graph->ops.stream[e->op] == LK_STREAM_COMPUTE;
-	if (files) return lk_intervals_add(&t->files, e->start_ps, e->end_ps);
-	if (kind == LK_OP_HOST || kind == LK_OP_WAIT) return true;
-	return lk_intervals_add(&t->comm, e->start_ps, e->end_ps);
+/* A small message of MPI on its way. */
+static bool is_flight(const lk_graph *graph, uint32_t op) {
+	return strcmp(lk_intern_text(graph->names, graph->ops.name[op]), LK_COMPOSED_FLIGHT) == 0;
 }
 
-/* Of the last step in a row: what is neither own work, nor files, nor moving data is waiting. */
+static bool put(timeline *t, const lk_graph *graph, const lk_sim_event *e) {
+	unsigned kind = graph->ops.kind[e->op], stream = graph->ops.stream[e->op];
+	bool own = stream == LK_COMPOSED_OWN;
+	if (kind == LK_OP_WAIT || stream == LK_STREAM_HOST) return true;
+	if (own) return lk_intervals_add(kind == LK_OP_COPY ? &t->files : &t->own, e->start_ps, e->end_ps);
+	bool device = kind == LK_OP_ELEMENTWISE || (kind == LK_OP_COPY && !is_flight(graph, e->op));
+	return lk_intervals_add(device ? &t->device : &t->comm, e->start_ps, e->end_ps);
+}
+
+/* The length of a set without what is in `before`, to which it is added. */
+static bool count_beside(lk_intervals *set, lk_intervals *before, double *seconds) {
+	lk_intervals alone = {0};
+	lk_intervals_sort(set);
+	bool fine = lk_intervals_minus(set, before, &alone);
+	*seconds = (double)lk_intervals_length(&alone) * 1e-12;
+	for (size_t i = 0; fine && i < alone.count; i++) fine = lk_intervals_add(before, alone.at[i].start, alone.at[i].end);
+	lk_intervals_sort(before);
+	lk_vec_free(&alone);
+	return fine;
+}
+
+/* Of the last step in a row, each moment counts once: for the device, else own work, files, moving data; the rest is waiting. */
 static lk_status sum_parts(compose_work *w, const lk_graph *graph, const lk_sim_result *result, uint32_t record, double step_s,
                            lk_compose_parts *out) {
-	timeline t = {{0}, {0}, {0}, {0}, 0, 0};
-	lk_intervals own_alone = {0};
+	timeline t = {{0}, {0}, {0}, {0}};
+	lk_intervals counted = {0};
 	bool fine = true;
 	for (size_t i = 0; fine && i < result->events.count; i++) {
 		const lk_sim_event *e = &result->events.at[i];
 		if (e->record == record && e->repetition == MANY - 1) fine = put(&t, graph, e);
 	}
-	lk_intervals_sort(&t.own);
-	lk_intervals_sort(&t.files);
-	lk_intervals_sort(&t.comm);
-	fine = fine && lk_intervals_minus(&t.comm, &t.own, &own_alone) && lk_intervals_minus(&own_alone, &t.files, &t.alone);
-	out->own = (double)lk_intervals_length(&t.own) * 1e-12, out->files = (double)lk_intervals_length(&t.files) * 1e-12;
-	out->transfer = fmin((double)lk_intervals_length(&t.alone) * 1e-12, fmax(0, step_s - out->own - out->files));
-	out->wait = fmax(0, step_s - out->own - out->files - out->transfer);
-	lk_intervals *all[] = {&t.own, &t.files, &t.comm, &t.alone, &own_alone};
+	fine = fine && count_beside(&t.device, &counted, &out->device) && count_beside(&t.own, &counted, &out->own) &&
+	       count_beside(&t.files, &counted, &out->files) && count_beside(&t.comm, &counted, &out->transfer);
+	double known = out->device + out->own + out->files;
+	out->transfer = fmin(out->transfer, fmax(0, step_s - known));
+	out->wait = fmax(0, step_s - known - out->transfer);
+	lk_intervals *all[] = {&t.device, &t.own, &t.files, &t.comm, &counted};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) lk_vec_free(all[i]);
 	return fine ? LK_OK : lk_oom(w->c.err);
 }
@@ -214,7 +238,7 @@ static lk_status find_parts(compose_work *w, lk_graph *graph, double step_s) {
 		lk_compose_parts *p = &w->classes.at[i].parts;
 		double share = (double)w->classes.at[i].ranks / w->c.world;
 		status = sum_parts(w, graph, &result, i, step_s, p);
-		sum->own += share * p->own, sum->files += share * p->files;
+		sum->device += share * p->device, sum->own += share * p->own, sum->files += share * p->files;
 		sum->transfer += share * p->transfer, sum->wait += share * p->wait;
 	}
 	lk_sim_result_free(&result);
@@ -253,9 +277,13 @@ static lk_status list_classes(compose_work *w) {
 		lk_compose_class *k = lk_last(&w->classes);
 		*k = (lk_compose_class){.rank = s->rank, .path = rank->path, .steps = (int)s->steps, .unlike = (int)s->unlike,
 		                        .own_s = s->step_ns * 1e-9, .own_low_s = s->low_ns * 1e-9, .own_high_s = s->high_ns * 1e-9,
-		                        .beside_s = s->beside_ns * 1e-9};
-		for (size_t i = 0; i < s->items.count; i++)
-			if (s->items.at[i].part != LK_PART_DONE) k->calls++, k->bytes += (double)s->items.at[i].bytes;
+		                        .beside_s = s->beside_ns * 1e-9, .device_s = s->device_ns * 1e-9,
+		                        .device_low_s = s->device_low_ns * 1e-9, .device_high_s = s->device_high_ns * 1e-9,
+		                        .untimed = (int)s->untimed};
+		for (size_t i = 0; i < s->items.count; i++) {
+			const lk_posed_item *item = &s->items.at[i];
+			if (!item->device && item->part != LK_PART_DONE) k->calls++, k->bytes += (double)item->bytes;
+		}
 		LK_TRY(list_ranks(w, q, &k->ranks, &k->stands_for));
 	}
 	return LK_OK;
@@ -263,18 +291,24 @@ static lk_status list_classes(compose_work *w) {
 
 /* ---- the range ---- */
 
-/* The spread of whole steps, relative, mean over classes by their ranks. */
-static void spread(const compose_work *w, double *low, double *high) {
-	double sum_low = 0, sum_high = 0;
-	for (size_t i = 0; i < w->classes.count; i++) {
-		const lk_compose_class *k = &w->classes.at[i];
-		double own = fmax(k->own_s, 1e-12);
-		sum_low += k->ranks * fmin(1, k->own_low_s / own), sum_high += k->ranks * fmax(1, k->own_high_s / own);
-	}
-	*low = sum_low / w->c.world, *high = sum_high / w->c.world;
+static double part_of(double end, double of, bool low) {
+	double ratio = end / fmax(of, 1e-12);
+	return of <= 0 ? 1 : low ? fmin(1, ratio) : fmax(1, ratio);
 }
 
-static lk_status end_of_range(compose_work *w, int progress, double slower, double *out) {
+/* The spread of whole steps, relative, mean over classes by their ranks. */
+static void spread(const compose_work *w, lk_compose_slower *low, lk_compose_slower *high) {
+	*low = *high = (lk_compose_slower){0, 0};
+	for (size_t i = 0; i < w->classes.count; i++) {
+		const lk_compose_class *k = &w->classes.at[i];
+		double share = (double)k->ranks / w->c.world;
+		low->own += share * part_of(k->own_low_s, k->own_s, true), high->own += share * part_of(k->own_high_s, k->own_s, false);
+		low->device += share * part_of(k->device_low_s, k->device_s, true);
+		high->device += share * part_of(k->device_high_s, k->device_s, false);
+	}
+}
+
+static lk_status end_of_range(compose_work *w, int progress, lk_compose_slower slower, double *out) {
 	lk_graph *graph;
 	double few, many;
 	LK_TRY(lk_compose_graph(&w->c, progress, slower, &graph));
@@ -297,12 +331,22 @@ static bool begins_collectives(const lk_composer *c) {
 	return false;
 }
 
+static lk_status say_of_devices(compose_work *w) {
+	int untimed = 0;
+	for (size_t i = 0; i < w->classes.count; i++) untimed += w->classes.at[i].untimed;
+	LK_TRY(note(w, "work on streams takes as long as on the GPU that recorded, which had it to itself: what communication takes "
+	               "from kernels beside it is not counted"));
+	if (!untimed) return LK_OK;
+	return note(w, lk_arena_printf(&w->c.arena, "%d pieces of work on streams have no times and count as nothing", untimed));
+}
+
 static lk_status say(compose_work *w, const char *contention) {
 	double beside = 0;
 	char text[32];
 	for (size_t i = 0; i < w->classes.count; i++) beside = fmax(beside, w->classes.at[i].beside_s);
 	LK_TRY(note(w, "own work and files take as long as recorded (medians over steps), the processor to itself; the range is their "
 	               "10 % and 90 % quantile over steps"));
+	if (w->c.devices) LK_TRY(say_of_devices(w));
 	if (contention) LK_TRY(note(w, contention));
 	if (begins_collectives(&w->c))
 		LK_TRY(note(w, w->c.request->progress == LK_PROGRESS_CALLS
@@ -321,11 +365,13 @@ static lk_status predict(compose_work *w) {
 	lk_composer *c = &w->c;
 	lk_composed *x = &w->result;
 	lk_graph *graph;
-	double contention[2], least, most, few, many;
+	double contention[2], few, many;
+	lk_compose_slower least, most;
 	const char *why;
 	lk_compose_contention(c, &contention[0], &contention[1], &why);
 	spread(w, &least, &most);
-	LK_TRY(lk_compose_graph(c, c->request->progress, sqrt(contention[0] * contention[1]), &graph));
+	lk_compose_slower usual = {sqrt(contention[0] * contention[1]), 1};
+	LK_TRY(lk_compose_graph(c, c->request->progress, usual, &graph));
 	x->operations = graph->ops.count;
 	lk_status status = time_of(w, graph, FEW, &few);
 	if (status == LK_OK) status = time_of(w, graph, MANY, &many);
@@ -335,8 +381,9 @@ static lk_status predict(compose_work *w) {
 	if (status == LK_OK && c->request->graph) status = lk_graph_write(graph, c->request->graph, c->err);
 	lk_graph_free(graph);
 	LK_TRY(status);
-	LK_TRY(end_of_range(w, LK_PROGRESS_ALWAYS, contention[0] * least, &x->low_s));
-	LK_TRY(end_of_range(w, c->request->progress, contention[1] * most, &x->high_s));
+	least.own *= contention[0], most.own *= contention[1];
+	LK_TRY(end_of_range(w, LK_PROGRESS_ALWAYS, least, &x->low_s));
+	LK_TRY(end_of_range(w, c->request->progress, most, &x->high_s));
 	x->low_s = fmin(x->low_s, x->step_s), x->high_s = fmax(x->high_s, x->step_s);
 	return say(w, why);
 }

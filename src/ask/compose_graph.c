@@ -5,42 +5,23 @@
  *     blocking call        on the communication stream; own work waits for it
  *     begun, waited for    on a stream of its own; what waits for it does so on the compute stream
  *     small send           leaves at once: a flight on a stream of its own, which ends where the receive is
+ *     a device's           compose_device.c
  *
  * Collectives of a communicator are one team, the messages of a pair with one tag another; the k-th meets the k-th. Where the
  * library goes on only while it is called, a collective that was begun starts when it is waited for. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/compose_parts.h"
+#include "ask/compose_build.h"
 #include "base/stats.h"
 
-enum { STREAM_OWN = LK_STREAM_COMPUTE, STREAM_CALLS = LK_STREAM_DP, FIRST_FLIGHT = LK_STREAM_SEND_FORWARD, MOST_OPS = 8 << 20 };
+enum { MOST_OPS = 8 << 20 };
 static const double DEFAULT_EAGER = 65536; /* Open MPI's btl_tcp_eager_limit */
 
-/* Messages from one rank to another with one tag in one communicator. */
-typedef struct channel {
-	uint32_t comm, team;
-	int32_t from, to, tag;
-} channel;
+typedef lk_compose_builder builder;
+typedef lk_compose_channel channel;
 
-typedef struct builder {
-	lk_composer *c;
-	lk_graph *graph;
-	int progress;
-	double slower;           /* factor on own work */
-	LK_VEC(channel) channels;
-	uint32_t *channel_at;    /* hash table of 1 + index */
-	uint32_t *comm_at;       /* likewise, of the composer's communicators */
-	size_t table;
-	/* of the rank that is written */
-	int32_t rank;
-	uint32_t q;
-	uint32_t *op_of;         /* [items] the operation that a wait waits for */
-	lk_job_member *member;   /* [groups] */
-	lk_error *err;
-} builder;
-
-static int64_t ps_of(double seconds) {
+int64_t lk_compose_ps(double seconds) {
 	double ps = seconds * 1e12;
 	return ps < 1 ? 1 : ps > 4e18 ? INT64_C(4000000000000000000) : (int64_t)ps;
 }
@@ -94,7 +75,7 @@ static lk_status keep_room(builder *b) {
 	return LK_OK;
 }
 
-static lk_status comm_of(builder *b, uint32_t group, uint32_t *out) {
+lk_status lk_compose_comm(builder *b, uint32_t group, uint32_t *out) {
 	const lk_job_member *m = &b->member[group];
 	uint32_t again = b->c->recorded.at[b->q]->step.groups.at[group].again;
 	LK_TRY(keep_room(b));
@@ -113,7 +94,7 @@ static int ascending(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-static lk_status team_of(builder *b, uint32_t comm, uint32_t *out) {
+lk_status lk_compose_team(builder *b, uint32_t comm, uint32_t *out) {
 	lk_job_comm *k = &b->c->comms.at[comm];
 	char name[64];
 	if (k->team == LK_NONE) {
@@ -130,7 +111,7 @@ static lk_status team_of(builder *b, uint32_t comm, uint32_t *out) {
 	return LK_OK;
 }
 
-static lk_status channel_of(builder *b, uint32_t comm, int32_t from, int32_t to, int32_t tag, uint32_t *team) {
+lk_status lk_compose_channel_team(builder *b, uint32_t comm, int32_t from, int32_t to, int32_t tag, uint32_t *team) {
 	channel wanted = {.comm = comm, .from = from, .to = to, .tag = tag};
 	LK_TRY(keep_room(b));
 	uint32_t *slot = channel_slot(b, &wanted);
@@ -151,13 +132,16 @@ static lk_status channel_of(builder *b, uint32_t comm, int32_t from, int32_t to,
 
 static void add_own(builder *b, const lk_posed_item *item) {
 	if (item->files_ns > 0)
-		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = STREAM_OWN, .join = LK_JOIN(STREAM_CALLS), .name = "files",
-		                                .phase = LK_PHASE_OTHER, .measured_ps = ps_of(item->files_ns * 1e-9)});
-	lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_ELEMENTWISE, .stream = STREAM_OWN, .join = LK_JOIN(STREAM_CALLS),
-	                                .name = "own code", .phase = LK_PHASE_OTHER, .measured_ps = ps_of(item->own_ns * 1e-9 * b->slower)});
+		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = LK_COMPOSED_OWN, .join = LK_JOIN(LK_COMPOSED_CALLS),
+		                                .name = "files", .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(item->files_ns * 1e-9)});
+	/* beside a device the host's work is no computation that another device would do faster */
+	unsigned kind = b->device.count ? LK_OP_HOST : LK_OP_ELEMENTWISE;
+	lk_graph_add(b->graph, &(lk_op){.kind = (uint8_t)kind, .stream = LK_COMPOSED_OWN, .join = LK_JOIN(LK_COMPOSED_CALLS),
+	                                .name = "own code", .phase = LK_PHASE_OTHER,
+	                                .measured_ps = lk_compose_ps(item->own_ns * 1e-9 * b->slower.own)});
 }
 
-static unsigned kind_of(unsigned what) {
+unsigned lk_compose_op_kind(unsigned what) {
 	switch (what) {
 	case LK_WHAT_SEND: return LK_OP_SEND;
 	case LK_WHAT_RECV: return LK_OP_RECV;
@@ -176,17 +160,20 @@ static const char *name_of(const builder *b, const lk_posed_item *item) {
 }
 
 /* Streams of things in flight: those of one team are done in order. */
-static uint8_t flight(uint32_t team) { return (uint8_t)(FIRST_FLIGHT + team % (LK_STREAMS - FIRST_FLIGHT)); }
+static uint8_t flight(const builder *b, uint32_t team) {
+	return (uint8_t)(LK_COMPOSED_FLIGHTS + team % (b->device.first - LK_COMPOSED_FLIGHTS));
+}
 
-static uint32_t add_comm(builder *b, const lk_posed_item *item, unsigned kind, uint8_t stream, uint32_t team, double seconds) {
-	return lk_graph_add(b->graph, &(lk_op){.kind = (uint8_t)kind, .stream = stream, .join = LK_JOIN(STREAM_OWN),
-	                                       .group = LK_GROUP_TEAM, .channel = (int32_t)team, .name = name_of(b, item), .bytes = (double)item->bytes,
-	                                       .phase = LK_PHASE_OTHER, .measured_ps = ps_of(seconds)});
+uint32_t lk_compose_add_comm(builder *b, const lk_posed_item *item, unsigned kind, uint8_t stream, uint32_t join, uint32_t team,
+                             double seconds) {
+	return lk_graph_add(b->graph, &(lk_op){.kind = (uint8_t)kind, .stream = stream, .join = join, .group = LK_GROUP_TEAM,
+	                                       .channel = (int32_t)team, .name = name_of(b, item), .bytes = (double)item->bytes,
+	                                       .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(seconds)});
 }
 
 /* What waits on the compute stream for an operation of another one. */
 static void add_wait(builder *b, uint32_t op) {
-	lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_WAIT, .stream = STREAM_OWN, .name = "wait", .phase = LK_PHASE_OTHER,
+	lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_WAIT, .stream = LK_COMPOSED_OWN, .name = "wait", .phase = LK_PHASE_OTHER,
 	                                .deps = &op, .dep_count = 1});
 }
 
@@ -198,20 +185,21 @@ static bool is_collective(const lk_posed_item *item) {
 static bool is_behind(const builder *b, const lk_posed_item *item, const lk_job_member *m) {
 	const lk_posed_step *step = &b->c->recorded.at[b->q]->step;
 	const lk_posed_item *before = item > step->items.at ? item - 1 : NULL;
-	if (!before || before->part != LK_PART_WHOLE || !is_collective(before) || before->group != item->group) return false;
+	if (!before || before->device || before->part != LK_PART_WHOLE || !is_collective(before) || before->group != item->group) return false;
 	double since = (item->own_ns + item->files_ns) * 1e-9;
 	return since < lk_compose_collective_s(b->c, before, m->ranks, m->size, false);
 }
 
 static lk_status add_collective(builder *b, const lk_posed_item *item, uint8_t stream, uint32_t *op) {
 	uint32_t comm = 0, team = 0;
-	LK_TRY(comm_of(b, item->group, &comm));
+	LK_TRY(lk_compose_comm(b, item->group, &comm));
 	const lk_job_member *m = &b->member[item->group];
 	*op = LK_NONE;
 	if (m->size < 2) return LK_OK;
-	LK_TRY(team_of(b, comm, &team));
+	LK_TRY(lk_compose_team(b, comm, &team));
 	double seconds = lk_compose_collective_s(b->c, item, m->ranks, m->size, is_behind(b, item, m));
-	*op = add_comm(b, item, kind_of(item->what), stream ? stream : flight(team), team, seconds);
+	*op = lk_compose_add_comm(b, item, lk_compose_op_kind(item->what), stream ? stream : flight(b, team), LK_JOIN(LK_COMPOSED_OWN), team,
+	                          seconds);
 	return LK_OK;
 }
 
@@ -221,17 +209,18 @@ static lk_status add_message(builder *b, const lk_posed_item *item, int32_t peer
 	int32_t other = lk_compose_peer(b->c, b->q, item->group, &b->member[item->group], peer);
 	*op = LK_NONE;
 	if (peer == -2 || other < 0 || other == b->rank) return LK_OK; /* nobody, or itself */
-	LK_TRY(comm_of(b, item->group, &comm));
-	LK_TRY(channel_of(b, comm, sends ? b->rank : other, sends ? other : b->rank, item->tag, &team));
+	LK_TRY(lk_compose_comm(b, item->group, &comm));
+	LK_TRY(lk_compose_channel_team(b, comm, sends ? b->rank : other, sends ? other : b->rank, item->tag, &team));
 	double eager = b->c->request->eager > 0 ? b->c->request->eager : DEFAULT_EAGER, bytes = (double)item->bytes;
 	double seconds = lk_compose_message_s(b->c, b->rank, other, bytes);
 	bool small = bytes <= eager;
 	if (small && sends) /* it flies, whether somebody waits for it or not; then it is there */
-		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = flight(team), .join = LK_JOIN(STREAM_OWN), .name = "flight",
-		                                .phase = LK_PHASE_OTHER, .measured_ps = ps_of(seconds)});
+		lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_COPY, .stream = flight(b, team), .join = LK_JOIN(LK_COMPOSED_OWN),
+		                                .name = LK_COMPOSED_FLIGHT, .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(seconds)});
 	bool flies = !blocks || (small && sends);
-	uint8_t stream = flies ? flight(team) : STREAM_CALLS;
-	uint32_t added = add_comm(b, item, sends ? LK_OP_SEND : LK_OP_RECV, stream, team, small ? 0 : seconds);
+	uint8_t stream = flies ? flight(b, team) : LK_COMPOSED_CALLS;
+	uint32_t added = lk_compose_add_comm(b, item, sends ? LK_OP_SEND : LK_OP_RECV, stream, LK_JOIN(LK_COMPOSED_OWN), team,
+	                                     small ? 0 : seconds);
 	if (!(small && sends)) *op = added;
 	return LK_OK;
 }
@@ -257,7 +246,7 @@ static lk_status add_done(builder *b, const lk_posed_step *step, const lk_posed_
 	if (item->begun == LK_NONE) return LK_OK;
 	const lk_posed_item *begun = &step->items.at[item->begun];
 	uint32_t op = b->op_of[item->begun];
-	if (is_collective(begun) && b->progress == LK_PROGRESS_CALLS) return add_collective(b, begun, STREAM_CALLS, &op);
+	if (is_collective(begun) && b->progress == LK_PROGRESS_CALLS) return add_collective(b, begun, LK_COMPOSED_CALLS, &op);
 	if (op != LK_NONE) add_wait(b, op);
 	return LK_OK;
 }
@@ -266,18 +255,20 @@ static lk_status add_item(builder *b, const lk_posed_step *step, uint32_t i) {
 	const lk_posed_item *item = &step->items.at[i];
 	uint32_t op;
 	add_own(b, item);
+	if (item->device || item->part == LK_PART_ENQUEUE) return lk_compose_device_item(b, step, i);
 	if (item->part == LK_PART_DONE) return add_done(b, step, item);
 	if (item->part != LK_PART_WHOLE) return add_begun(b, item, &b->op_of[i]);
 	if (item->what == LK_WHAT_SENDRECV) return add_exchange(b, item);
 	if (!is_collective(item)) return add_message(b, item, item->peer, item->what == LK_WHAT_SEND, true, &op);
-	return add_collective(b, item, STREAM_CALLS, &op);
+	return add_collective(b, item, LK_COMPOSED_CALLS, &op);
 }
 
 /* ---- programs ---- */
 
 static lk_status name_streams(builder *b) {
-	LK_TRY(lk_graph_name_stream(b->graph, (uint32_t)b->rank, STREAM_OWN, "own code", false, b->err));
-	LK_TRY(lk_graph_name_stream(b->graph, (uint32_t)b->rank, STREAM_CALLS, "communication", false, b->err));
+	LK_TRY(lk_graph_name_stream(b->graph, (uint32_t)b->rank, LK_COMPOSED_OWN, "own code", b->device.count > 0, b->err));
+	LK_TRY(lk_compose_device_name_streams(b));
+	LK_TRY(lk_graph_name_stream(b->graph, (uint32_t)b->rank, LK_COMPOSED_CALLS, "communication", false, b->err));
 	return lk_graph_name_stream(b->graph, (uint32_t)b->rank, LK_STREAM_HOST, "main thread", true, b->err);
 }
 
@@ -294,6 +285,7 @@ static lk_status add_rank(builder *b) {
 	char name[32];
 	uint32_t block;
 	LK_TRY(find_members(b, step));
+	LK_TRY(lk_compose_device_begin(b, step));
 	snprintf(name, sizeof name, "rank %d", (int)b->rank);
 	lk_graph_begin_block(b->graph, name);
 	lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .name = "begin", .phase = LK_PHASE_OTHER});
@@ -322,8 +314,9 @@ static lk_status check_size(builder *b) {
 		return lk_hint(b->err, "record the job at a smaller --world");
 	}
 	b->op_of = calloc(most + 1, sizeof *b->op_of);
+	b->device.event = calloc(most + 1, sizeof *b->device.event);
 	b->member = calloc(groups + 1, sizeof *b->member);
-	return b->op_of && b->member ? LK_OK : lk_oom(b->err);
+	return b->op_of && b->member && b->device.event ? LK_OK : lk_oom(b->err);
 }
 
 static lk_status build(builder *b) {
@@ -343,13 +336,14 @@ static lk_status build(builder *b) {
 	return lk_graph_check(graph, b->err);
 }
 
-lk_status lk_compose_graph(lk_composer *c, int progress, double slower, lk_graph **out) {
+lk_status lk_compose_graph(lk_composer *c, int progress, lk_compose_slower slower, lk_graph **out) {
 	builder b = {.c = c, .progress = progress, .slower = slower, .err = c->err};
 	lk_status status = build(&b);
 	lk_vec_free(&b.channels);
 	free(b.channel_at);
 	free(b.comm_at);
 	free(b.op_of);
+	free(b.device.event);
 	free(b.member);
 	if (status != LK_OK) lk_graph_free(b.graph);
 	else *out = b.graph;

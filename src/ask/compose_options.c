@@ -40,8 +40,9 @@ const lk_verb lk_compose_verb = {
 	.operands = "FOLDER",
 	.description =
 		"Takes the recordings of `lockstep record --world N --ranks ...`, one process each. Ranks that were not recorded are stood "
-		"in for by recorded ones: by those whose messages and communicators fit, translated to the rank. Own work and files take "
-		"as long as recorded, communication as long as the messages of the cluster say; the simulator puts them together.\n"
+		"in for by recorded ones: by those whose messages and communicators fit, translated to the rank. Own work, files, kernels and "
+		"copies take as long as recorded, communication as long as the messages of the cluster say, NCCL's as its links do; the "
+		"simulator puts them together.\n"
 		"\n"
 		"docs/RECORD.md says what recordings can be composed, docs/METHOD.md how.",
 	.options = options,

@@ -1,5 +1,6 @@
 /* compose_parts.h: what the files of compose share. compose.c reads the recordings, asks and sums up; compose_ranks.c finds
- * who stands in for whom; compose_time.c says how long communication takes; compose_graph.c writes the job as a step graph. */
+ * who stands in for whom; compose_time.c says how long communication takes; compose_graph.c writes the job as a step graph, of
+ * devices compose_device.c does. */
 #ifndef LK_ASK_COMPOSE_PARTS_H
 #define LK_ASK_COMPOSE_PARTS_H
 
@@ -55,6 +56,7 @@ typedef struct lk_composer {
 	lk_cluster cluster;
 	lk_host_messages messages;
 	int ranks_per_node;
+	bool mpi, nccl, devices; /* whether the usual steps use them */
 	lk_error *err;
 } lk_composer;
 
@@ -73,11 +75,19 @@ int32_t lk_compose_peer(const lk_composer *c, uint32_t recorded, uint32_t group,
 double lk_compose_collective_s(const lk_composer *c, const lk_posed_item *item, const int32_t *ranks, int32_t size,
                                bool behind);
 double lk_compose_message_s(const lk_composer *c, int32_t from, int32_t to, double bytes);
+/* The same of NCCL. */
+double lk_compose_nccl_s(const lk_composer *c, const lk_posed_item *item, const int32_t *ranks, int32_t size);
+double lk_compose_nccl_message_s(const lk_composer *c, int32_t from, int32_t to, double bytes);
 /* What own work takes longer, of ranks that share a machine: at least and at most. */
 void lk_compose_contention(lk_composer *c, double *low, double *high, const char **why);
 
 /* ---- compose_graph.c ---- */
 
-lk_status lk_compose_graph(lk_composer *c, int progress, double slower, lk_graph **out);
+/* Factors on recorded times: of own work, of work on devices. */
+typedef struct lk_compose_slower {
+	double own, device;
+} lk_compose_slower;
+
+lk_status lk_compose_graph(lk_composer *c, int progress, lk_compose_slower slower, lk_graph **out);
 
 #endif

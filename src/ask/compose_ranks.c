@@ -179,7 +179,7 @@ static lk_status add_doings(searcher *s, uint32_t q) {
 		bool sends = item->what == LK_WHAT_SEND || item->what == LK_WHAT_SENDRECV;
 		bool receives = item->what == LK_WHAT_RECV || item->what == LK_WHAT_SENDRECV;
 		int32_t from = item->what == LK_WHAT_SENDRECV ? item->from : item->peer;
-		if (item->part == LK_PART_DONE) continue;
+		if (item->device || item->part == LK_PART_DONE) continue;
 		if (receives && from == -1) return unknown_peer(s, q);
 		if (sends) LK_TRY(add_message(s, &s->doings[q], item, item->peer, true));
 		if (receives) LK_TRY(add_message(s, &s->doings[q], item, from, false));

@@ -1,5 +1,5 @@
-/* compose_time.c: how long communication of MPI takes on the cluster, and what ranks on one machine take from one another.
- * Ranks are placed in order, so many to a node. Formulas: docs/METHOD.md, "Composing a job". */
+/* compose_time.c: how long communication of MPI and of NCCL takes on the cluster, and what ranks on one machine take from one
+ * another. Ranks are placed in order, so many to a node. Formulas: docs/METHOD.md, "Composing a job". */
 #include <math.h>
 
 #include "ask/compose_parts.h"
@@ -52,6 +52,19 @@ double lk_compose_message_s(const lk_composer *c, int32_t from, int32_t to, doub
 	lk_group_shape shape = shape_of(c, pair, 2);
 	shape.sharing = 1;
 	return lk_host_collective_measured(&c->messages, LK_COLL_SENDRECV, &shape, fmax(bytes, 1), false).seconds;
+}
+
+double lk_compose_nccl_s(const lk_composer *c, const lk_posed_item *item, const int32_t *ranks, int32_t size) {
+	if (size < 2) return 0;
+	lk_group_shape shape = shape_of(c, ranks, size);
+	return lk_collective_cost(kind_of(item->what), &shape, fmax((double)item->bytes, 1)).seconds;
+}
+
+/* All ranks of a node are taken to send at the same time, as everywhere where GPUs' messages are priced. */
+double lk_compose_nccl_message_s(const lk_composer *c, int32_t from, int32_t to, double bytes) {
+	int32_t pair[2] = {from < to ? from : to, from < to ? to : from};
+	lk_group_shape shape = shape_of(c, pair, 2);
+	return lk_p2p_cost(shape.node, shape.nodes < 2, shape.sharing, shape.oversubscription, fmax(bytes, 1)).seconds;
 }
 
 void lk_compose_contention(lk_composer *c, double *low, double *high, const char **why) {

@@ -307,8 +307,10 @@ static lk_status work(record_work *w, const lk_record_request *r, lk_error *err)
 	x->changes = w->scratch.changes.at, x->change_count = (int)w->scratch.changes.count;
 	x->unguarded = w->scratch.unguarded.at, x->unguarded_count = (int)w->scratch.unguarded.count;
 	x->posed = r->mode == LK_RECORD_MODE_AS_RANK;
+	x->store_requests = end.served.requests, x->store_made_up = end.served.made_up;
+	x->store_wrong = lk_arena_strdup(&w->arena, end.served.wrong);
 	x->reason = reason_of(w, r);
-	return x->out && x->reason ? LK_OK : lk_oom(err);
+	return x->out && x->reason && x->store_wrong ? LK_OK : lk_oom(err);
 }
 
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err) {

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 
+#include "ask/store_serve.h"
 #include "base/arena.h"
 #include "base/vec.h"
 #include "lockstep/record.h"
@@ -61,6 +62,7 @@ typedef struct lk_run_end {
 	int status;
 	lk_record_end end;
 	double wall_s;
+	lk_store_served served;  /* by the rendezvous of posed ranks */
 } lk_run_end;
 lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings, const char *folder,
                             lk_run_end *out, lk_error *err);

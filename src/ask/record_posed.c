@@ -84,19 +84,47 @@ lk_status lk_record_pose(lk_record_request *r, lk_error *err) {
 
 /* ---- the runs ---- */
 
+/* Where PyTorch finds the store of the absent ranks, which it takes for that of torchrun's agent: so that rank 0 asks it too,
+ * instead of serving one itself. */
+static lk_status set_store(const lk_store_server *store, lk_arena *arena, lk_probe_settings *settings, lk_error *err) {
+	LK_TRY(lk_probe_set(settings, "MASTER_ADDR", "127.0.0.1", err));
+	LK_TRY(lk_probe_set(settings, "MASTER_PORT", lk_arena_printf(arena, "%d", lk_store_port(store)), err));
+	LK_TRY(lk_probe_set(settings, "TORCHELASTIC_RESTART_COUNT", "0", err));
+	return lk_probe_set(settings, "TORCHELASTIC_USE_AGENT_STORE", "True", err);
+}
+
+static lk_status serve(const lk_record_request *r, lk_store_server **out, lk_error *err) {
+	long long port = 0;
+	const char *said = getenv("MASTER_PORT");
+	if (said && *said) LK_TRY(lk_parse_int(said, 0, 65535, &port, "MASTER_PORT", err));
+	return lk_store_serve(r->as_rank, r->world_size, (int)port, out, err);
+}
+
 static lk_status run(const lk_record_request *r, const char *folder, const char *scratch, lk_arena *arena, lk_run_end *out,
                      lk_error *err) {
 	lk_probe_settings settings = {0};
+	lk_store_server *store = NULL;
+	lk_store_served served = {0};
 	lk_status status = lk_probe_settings_of(r, folder, scratch, arena, &settings, err);
+	if (status == LK_OK && r->mode == LK_RECORD_MODE_AS_RANK) status = serve(r, &store, err);
+	if (status == LK_OK && store) status = set_store(store, arena, &settings, err);
 	if (status == LK_OK) status = lk_record_command(r, &settings, folder, out, err);
+	lk_store_stop(store, &served);
+	out->served = served;
 	lk_vec_free(&settings);
 	return status;
+}
+
+static void add_served(lk_store_served *to, const lk_store_served *one) {
+	to->connections += one->connections, to->requests += one->requests, to->made_up += one->made_up;
+	if (!*to->wrong) lk_copy(to->wrong, sizeof to->wrong, one->wrong);
 }
 
 lk_status lk_record_runs(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena,
                          lk_run_end *out, lk_error *err) {
 	rank_list ranks = {0};
 	lk_record_request one = *request;
+	lk_store_served served = {0};
 	double wall_s = 0;
 	if (request->mode != LK_RECORD_MODE_AS_RANK) return run(request, folder, scratch, arena, out, err);
 	lk_status status = list_ranks(request, &ranks, err);
@@ -104,9 +132,10 @@ lk_status lk_record_runs(const lk_record_request *request, const char *folder, c
 		one.as_rank = ranks.at[i];
 		status = run(&one, folder, scratch, arena, out, err);
 		wall_s += out->wall_s;
+		add_served(&served, &out->served);
 		if (out->end == LK_RECORD_TIME_OVER || (out->end == LK_RECORD_ENDED && out->status != 0)) break;
 	}
-	out->wall_s = wall_s;
+	out->wall_s = wall_s, out->served = served;
 	lk_vec_free(&ranks);
 	return status;
 }

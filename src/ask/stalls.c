@@ -96,8 +96,9 @@ static lk_status choose(stalls_work *w) {
 	if (w->wanted[LK_STALLS_ONE] && !ranks) leave_out(w, LK_STALLS_ONE, "there is one process only");
 	if (w->wanted[LK_STALLS_ONE] && !w->runner.one)
 		leave_out(w, LK_STALLS_ONE, "how one process is started is not known; --one says it");
-	if (w->wanted[LK_STALLS_NULL] && (!ranks || !s->mpi || s->communications <= 0))
-		leave_out(w, LK_STALLS_NULL, "no communication over MPI, which alone can be left out");
+	bool mpi = s->mpi && s->communications > 0;
+	if (w->wanted[LK_STALLS_NULL] && (!ranks || (!mpi && !s->torch)))
+		leave_out(w, LK_STALLS_NULL, "no communication over MPI or Python's torch.distributed, which alone can be left out");
 	bool loader = w->runner.python && w->runner.marker && !w->request->step_marker;
 	if (w->wanted[LK_STALLS_READY] && !loader)
 		leave_out(w, LK_STALLS_READY, "no DataLoader of Python's torch whose batches could be repeated");

@@ -122,6 +122,7 @@ typedef struct lk_stalls_seen {
 	double communications;   /* calls a step */
 	uint64_t left_out;       /* calls that null mode left out */
 	bool mpi;
+	bool torch;              /* torch.distributed of Python, among several ranks */
 	bool loader_seen;
 } lk_stalls_seen;
 /* 0 steps in *out: there are none. Communication is left NAN. */

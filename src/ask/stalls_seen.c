@@ -117,6 +117,7 @@ static lk_status see_rank(viewer *v, const char *path, const lk_recorded_run *ru
 	s->communications += comms / count;
 	s->left_out += run->head.left_out;
 	s->mpi |= (run->head.seen & LK_RECORDED_MPI) != 0;
+	s->torch |= (run->head.seen & LK_RECORDED_TORCH) != 0;
 	s->loader.bytes += l.bytes, s->loader.reads += l.reads, s->loader.busy += l.busy, s->loader.own += l.own;
 	s->loader.threads += l.threads;
 	s->loader.apart |= l.apart;

@@ -152,6 +152,7 @@ _Static_assert(sizeof(lk_record_block) == LK_BLOCK_BYTES, "a block has no gaps")
 typedef enum lk_recorded_mode { LK_RECORDED_WHOLE, LK_RECORDED_NULL, LK_RECORDED_AS_RANK } lk_recorded_mode;
 enum { /* bits of lk_recording_head.seen */
 	LK_RECORDED_URING = 1, LK_RECORDED_MPI = 2, LK_RECORDED_NCCL = 4, LK_RECORDED_DEVICE = 8,
+	LK_RECORDED_TORCH = 16,  /* Python's torch.distributed among several ranks, as its module of lockstep's told */
 };
 
 typedef struct lk_recording_head {

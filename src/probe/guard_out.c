@@ -2,6 +2,7 @@
  * to other hosts. They are not refused, for the run would end; they are told, for whoever started it. */
 #undef _FORTIFY_SOURCE
 #include "probe/guard.h"
+#include "probe/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <elf.h>
@@ -237,7 +238,13 @@ LP_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
 LP_EXPORT int bind(int fd, const struct sockaddr *at, socklen_t length) {
 	LP_REAL(bind)
 	moved_socket moved;
+	struct sockaddr_storage elsewhere;
 	bool failed = false;
+	if (lp_rendezvous_binds(at, length, &elsewhere)) {
+		int result = real(fd, (void *)&elsewhere, length);
+		if (result == 0) lp_rendezvous_bound(fd);
+		return result;
+	}
 	if (!lp_guard_active()) return real(fd, at, length);
 	if (moved_name(at, length, true, &moved, &failed)) return done_with(&moved, real(fd, (void *)&moved.at, sizeof moved.at));
 	if (failed && errno == EEXIST) errno = EADDRINUSE;

@@ -67,9 +67,9 @@ static void do_own(const lp_nccl_call *call) {
 	switch (call->what) {
 	case LK_WHAT_ALLREDUCE: copy(call, call->to, call->from, size); break;
 	case LK_WHAT_REDUCE: if (root) copy(call, call->to, call->from, size); break;
-	case LK_WHAT_BROADCAST: /* ncclBcast has one buffer */
+	case LK_WHAT_BROADCAST: /* ncclBcast has one buffer; what is there is as good as what others have there, weights say */
 		if (root) copy(call, call->to, call->from, size);
-		else fill(call, call->to, size);
+		else if (call->from && call->from != call->to) fill(call, call->to, size);
 		break;
 	case LK_WHAT_ALLGATHER: assemble(call, call->from, size); break;
 	case LK_WHAT_GATHER: if (root) assemble(call, call->from, size); break;

@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MOST = 1024, SOFTWARE = 70 };
+enum { MOST = 1024, SOFTWARE = 70, AS_THEY_ARE = 1 << 10 };
 
 static lp_nccl_posed posed[MOST];
 static uint32_t count;
@@ -111,7 +111,12 @@ void *lp_nccl_pose_rest(const lp_nccl_posed *parent, const int *without, int lef
 	return add((lp_nccl_posed){parent->ranks - left_out, parent->rank - before, 0, 0, 1});
 }
 
+/* Long lists become first:last:stride. */
 void lp_nccl_posed_list(const lp_nccl_posed *p, char *out, size_t room) {
+	if (p->ranks > AS_THEY_ARE) {
+		snprintf(out, room, "[%d:%d:%d]", p->first, p->first + (p->ranks - 1) * p->stride, p->stride);
+		return;
+	}
 	size_t length = (size_t)snprintf(out, room, "[");
 	for (int i = 0; i < p->ranks && length + 32 < room; i++)
 		length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d", p->first + i * p->stride);

@@ -24,6 +24,7 @@ static const lk_column columns[] = {
 	{"own_s", "own work", true, false},
 	{"own_low_s", "10 %", true, false},
 	{"own_high_s", "90 %", true, false},
+	{"device_s", "device", true, false},
 	{"transfer_s", "transfer", true, false},
 	{"wait_s", "waiting", true, false},
 	{"path", "path", false, true},
@@ -46,6 +47,7 @@ static void put_class(lk_table *t, const lk_compose_class *k) {
 	put_time(t, k->own_s);
 	put_time(t, k->own_low_s);
 	put_time(t, k->own_high_s);
+	put_time(t, k->device_s);
 	put_time(t, k->parts.transfer);
 	put_time(t, k->parts.wait);
 	lk_table_text(t, k->path);
@@ -72,6 +74,7 @@ static void put_answer(const lk_composed *x, FILE *out) {
 	        lk_format_seconds(x->low_s, low, sizeof low), lk_format_seconds(x->high_s, high, sizeof high));
 	fprintf(out, "first    %s   from idle ranks\n\n", lk_format_seconds(x->first_s, first, sizeof first));
 	fputs("a rank's step, mean\n", out);
+	if (x->parts.device > 0) put_part("device", x->parts.device, x->step_s, out);
 	put_part("own work", x->parts.own, x->step_s, out);
 	put_part("files", x->parts.files, x->step_s, out);
 	put_part("transfer", x->parts.transfer, x->step_s, out);
@@ -100,6 +103,7 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 
 static void put_json_parts(lk_json_writer *w, const lk_compose_parts *p) {
 	lk_json_object(w, "parts");
+	lk_json_put_number(w, "device_s", p->device);
 	lk_json_put_number(w, "own_s", p->own);
 	lk_json_put_number(w, "files_s", p->files);
 	lk_json_put_number(w, "transfer_s", p->transfer);
@@ -120,6 +124,9 @@ static void put_json_class(lk_json_writer *w, const lk_compose_class *k) {
 	lk_json_put_number(w, "own_s", k->own_s);
 	lk_json_put_number(w, "own_low_s", k->own_low_s);
 	lk_json_put_number(w, "own_high_s", k->own_high_s);
+	lk_json_put_number(w, "device_s", k->device_s);
+	lk_json_put_number(w, "device_low_s", k->device_low_s);
+	lk_json_put_number(w, "device_high_s", k->device_high_s);
 	lk_json_put_number(w, "beside_s", k->beside_s);
 	put_json_parts(w, &k->parts);
 	lk_json_object_end(w);

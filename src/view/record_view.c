@@ -114,5 +114,9 @@ void lk_record_print(const lk_record_answer *x, FILE *out) {
 	print_guard(x, out);
 	print_overhead(x, out);
 	if (*x->reason) fprintf(out, "lockstep: %s\n", x->reason);
+	if (x->store_requests)
+		fprintf(out, "rendezvous: %llu requests answered for the absent ranks, %llu values made up\n",
+		        (unsigned long long)x->store_requests, (unsigned long long)x->store_made_up);
+	if (x->store_wrong && *x->store_wrong) fprintf(out, "rendezvous: a connection was closed, which %s\n", x->store_wrong);
 	if (x->count) fprintf(out, x->posed ? "next: lockstep compose %s --cluster ...\n" : "next: lockstep explain %s\n", x->out);
 }

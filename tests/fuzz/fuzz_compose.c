@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	put(path[0], data, size, rank, world);
 	if (head.pid % 2) put(path[1], data, size, world - 1 - rank, world);
 	lk_compose_defaults(&request);
-	request.folder = folder, request.cluster = "4 node * 2 cpu, nic 1*1g";
+	request.folder = folder, request.cluster = head.pid & 2 ? "4 node * 8 h100-sxm" : "4 node * 2 cpu, nic 1*1g";
 	lk_status status = lk_compose(&request, &composed, &err);
 	for (int i = 0; i < 2; i++) unlink(path[i]);
 	rmdir(folder);

@@ -45,6 +45,7 @@ check "delay" "$lockstep" record --out late --delay 2000 --program train -- "${t
 head -c 128 /dev/zero > id
 check "as rank 5 of 1024" "$lockstep" record --out posed --as-rank 5 --world 1024 -- ./train --id id --tp 2 --steps 50
 check "as rank: explain" "$lockstep" explain posed
+check "as rank: compose" "$lockstep" compose posed --cluster "128 node * 8 h100-sxm"
 echo "plain:    $(grep done plain)"
 echo "events:   $(grep done said-preload)"
 echo "calls:    $(grep done said-calls)"
