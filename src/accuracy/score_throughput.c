@@ -33,6 +33,8 @@ lk_status lk_throughput_step(const lk_throughput_run *r, double *seconds, double
 	request.stack = "ddp", request.compile = r->fused, request.cuda_graphs = r->fused ? 1 : 0;
 	request.optimizer = r->seq ? "lamb" : "sgd";
 	lk_status status = lk_request_read(&arena, &request, &asked, err);
+	asked.job.logit_share = r->logit_share, asked.job.host_ahead = r->host_ahead, asked.job.fused_kernels = r->fused_kernels;
+	if (r->fused_kernels) asked.job.compile = false;
 	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
 	if (status == LK_OK) {
 		*seconds = step.step_s;

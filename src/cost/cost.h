@@ -32,6 +32,7 @@ typedef struct lk_constants {
 	double attention_ramp;       /* keys at which a sequence reaches half of that */
 	double memory_efficiency;    /* of memory bandwidth, streaming kernels */
 	double norm_efficiency;      /* the same for norms and other reductions */
+	double stream_issue;         /* both hold up to so many bytes per SM and clock; 0: on every device */
 	double kernel_floor_s;       /* shortest kernel */
 	double launch_s;             /* host time to issue one operation, eager framework */
 	double graph_launch_s;       /* the same inside a CUDA graph */
