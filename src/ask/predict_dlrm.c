@@ -180,6 +180,7 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *r, const lk
 	else LK_TRY(lk_dlrm_preset(arena, r->model, &model, err));
 	LK_TRY(read_cluster(arena, r, cluster, &ranks, err));
 	LK_TRY(read_job(r, ranks, &job, err));
+	job.node_ranks = cluster->groups == 1 && ranks % cluster->node[0].gpus == 0 ? cluster->node[0].gpus : 0;
 	LK_TRY(lk_dlrm_ask(&model, &job, cluster, options, step, err));
 	LK_TRY(fill_memory(arena, step, cluster, ranks, p, err));
 	LK_TRY(fill_breakdown(arena, step, &job, p, err));

@@ -229,7 +229,7 @@ static void hybrid_steps(void **state) {
 	for (int ranks = 1; ranks <= 64; ranks *= 4) {
 		lk_graph *graph;
 		double flops = 0;
-		assert_int_equal(lk_dlrm_hybrid(&m, &(lk_dlrm_job){65536, ranks, LK_FP16}, &graph, &err), LK_OK);
+		assert_int_equal(lk_dlrm_hybrid(&m, &(lk_dlrm_job){65536, ranks, LK_FP16, 0}, &graph, &err), LK_OK);
 		assert_int_equal(lk_graph_check(graph, &err), LK_OK);
 		for (uint32_t i = 0; i < graph->ops.count; i++) flops += graph->ops.flops[i] * ranks;
 		assert_true(fabs(flops / lk_dlrm_flops(&m, 65536) - 1) < 1e-12);
