@@ -89,10 +89,16 @@ static void lookup(hybrid *h, const char *name, double join) {
 
 /* ---- communication ---- */
 
+/* HugeCTR's embeddings of one lookup a table move sums by remote writes (collectives/ib_comm.cu, peer pointers inside a
+ * node), others through NCCL. */
+static uint8_t exchange_flags(const hybrid *h) {
+	return lk_dlrm_lookups(h->model) == h->model->tables ? LK_OP_DIRECT : 0;
+}
+
 static void communicate(hybrid *h, const char *name, lk_op_kind kind, unsigned stream, unsigned group, double bytes) {
 	if (h->job->ranks < 2 || bytes <= 0) return;
 	add(h, (lk_op){.kind = (uint8_t)kind, .stream = (uint8_t)stream, .group = (uint8_t)group, .name = name, .bytes = bytes,
-	               .join = LK_JOIN(LK_STREAM_COMPUTE)});
+	               .join = LK_JOIN(LK_STREAM_COMPUTE), .flags = kind == LK_OP_ALLTOALL ? exchange_flags(h) : 0});
 }
 
 /* Over nodes in two steps: inside the node to the GPU that has the receiver's place, then between GPUs of one place, so that
