@@ -35,12 +35,16 @@ static bool to_next_stage(unsigned stream) {
 		   stream == LK_STREAM_RECV_FORWARD_UP || stream == LK_STREAM_SEND_BACKWARD_UP;
 }
 
-/* Remote writes that a kernel or its proxy posts at once to all peers: bytes at the link's rate, and one crossing: 14 us to
- * another node as in NCCL's own table, else nothing beyond the kernel. NICs reach 0.96 of their line rate, as rings do. */
+/* By one kernel that reads and writes its peers' memory, with a proxy that posts to NICs: bytes at the links' rates, and one
+ * crossing of 14 us to another node as in NCCL's own table. NICs reach 0.96 of their line rate, as rings do. All-reduce: a
+ * reduce-scatter and an all-gather inside the node in blocks, beside them each GPU's part through the switches, which add up.
+ */
 static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_site *site, const lk_group_shape *group) {
 	const lk_node *node = site->node;
 	double bytes = graph->ops.bytes[op], n = group->ranks, own = group->ranks_per_node;
-	double inside = bytes * (own - 1) / n, outside = bytes * (n - own) / n;
+	bool sums = graph->ops.kind[op] == LK_OP_ALLREDUCE;
+	double inside = sums ? 2 * bytes * (own - 1) / own : bytes * (own - 1) / n;
+	double outside = sums ? (n > own ? bytes / own : 0) : bytes * (n - own) / n;
 	double nic = 0.96 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1);
 	double across = outside > 0 && nic > 0 ? outside / nic + 14e-6 : 0;
 	double seconds = fmax(node->intra_rate > 0 ? inside / node->intra_rate : 0, across) + site->constants->kernel_floor_s;

@@ -89,6 +89,7 @@ typedef struct lk_dlrm_job {
 /* Rows that every rank keeps (dlrm_copies.c), and the shares of sums and of lookups that still belong to one rank each. */
 typedef struct lk_dlrm_copied {
 	double rows, sums, lookups;
+	double reduced;          /* of the rows, those whose gradients travel in a step */
 } lk_dlrm_copied;
 lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *model, const lk_dlrm_job *job);
 /* Lookups of a row in a batch from which on it is copied, of models with one lookup a table. */

@@ -43,15 +43,28 @@ static double frequent(double rows, double lookups, double threshold, double *sh
 	return count;
 }
 
+/* Of the `count` most frequent rows those that a rank with so many lookups touches: sums of 1 - exp(-lookups / (i H)). */
+static double touched(double count, double rows, double lookups) {
+	double mean = lookups / harmonic(rows), sum = 0;
+	for (double from = 1, to; from <= count; from = to) {
+		to = fmin(fmax(floor(from * 1.25), from + 1), count + 1);
+		sum -= (to - from) * expm1(-mean / sqrt(from * (to - 1)));
+	}
+	return sum;
+}
+
 lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *m, const lk_dlrm_job *job) {
-	lk_dlrm_copied out = {0, 1, 1};
+	lk_dlrm_copied out = {0, 1, 1, 0};
 	double threshold = lk_dlrm_threshold(job), sums = 0, lookups = 0;
+	bool one_node = job->node_ranks <= 0 || job->node_ranks >= job->ranks;
 	if (job->ranks < 2) return out;
 	for (int i = 0; i < m->kind_count; i++) {
 		const lk_dlrm_tables *t = &m->kinds[i];
 		double share = t->rows * m->dim * single <= copied_bytes, rows = share * t->rows;
 		if (one_lookup(m)) rows = frequent(t->rows, job->batch, threshold, &share);
 		out.rows += t->count * rows;
+		/* inside a node an owner reads the gradients that its peers have; over nodes and for whole tables all are summed */
+		out.reduced += t->count * (one_lookup(m) && one_node ? touched(rows, t->rows, job->batch / job->ranks) : rows);
 		sums += t->count * (1 - share), lookups += t->count * t->pooling * (1 - share);
 	}
 	out.sums = sums / m->tables, out.lookups = lookups / lk_dlrm_lookups(m);

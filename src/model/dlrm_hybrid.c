@@ -89,8 +89,8 @@ static void lookup(hybrid *h, const char *name, double join) {
 
 /* ---- communication ---- */
 
-/* HugeCTR's embeddings of one lookup a table move sums by remote writes (collectives/ib_comm.cu, peer pointers inside a
- * node), others through NCCL. */
+/* HugeCTR's models of one lookup a table communicate by code of their own (collectives/ib_comm.cu, ib_comm_ar.cu; peer pointers
+ * inside a node), others through NCCL. */
 static uint8_t exchange_flags(const hybrid *h) {
 	return lk_dlrm_lookups(h->model) == h->model->tables ? LK_OP_DIRECT : 0;
 }
@@ -98,7 +98,7 @@ static uint8_t exchange_flags(const hybrid *h) {
 static void communicate(hybrid *h, const char *name, lk_op_kind kind, unsigned stream, unsigned group, double bytes) {
 	if (h->job->ranks < 2 || bytes <= 0) return;
 	add(h, (lk_op){.kind = (uint8_t)kind, .stream = (uint8_t)stream, .group = (uint8_t)group, .name = name, .bytes = bytes,
-	               .join = LK_JOIN(LK_STREAM_COMPUTE), .flags = kind == LK_OP_ALLTOALL ? exchange_flags(h) : 0});
+	               .join = LK_JOIN(LK_STREAM_COMPUTE), .flags = exchange_flags(h)});
 }
 
 /* Over nodes in two steps: inside the node to the GPU that has the receiver's place, then between GPUs of one place, so that
@@ -141,7 +141,7 @@ static void backward(hybrid *h) {
 	exchange(h, "gradients of sums", sums_bytes(h));
 	mlp_backward(h, "bottom MLP backward", m->bottom, m->bottom_widths, false);
 	communicate(h, "gradients of MLPs and copied rows", LK_OP_ALLREDUCE, LK_STREAM_DP, LK_GROUP_DP,
-	            (lk_dlrm_dense_params(m) + h->copied.rows * m->dim) * h->element);
+	            (lk_dlrm_dense_params(m) + h->copied.reduced * m->dim) * h->element);
 	lookup(h, "lookups backward", LK_JOIN(LK_STREAM_EP));
 }
 
