@@ -101,6 +101,7 @@ void lk_profile_base(const lk_calibration *c, lk_constants *out) {
 
 void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *c) {
 	c->gemm_efficiency *= knobs[LK_KNOB_GEMM];
+	c->vector_products *= knobs[LK_KNOB_GEMM];
 	c->attention_forward *= knobs[LK_KNOB_ATTENTION];
 	c->attention_backward *= knobs[LK_KNOB_ATTENTION];
 	c->memory_efficiency *= knobs[LK_KNOB_MEMORY];

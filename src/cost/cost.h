@@ -26,6 +26,7 @@ typedef struct lk_cost {
  * of its software stack. None is per model, run or GPU. Where they come from: docs/METHOD.md, "Constants". */
 typedef struct lk_constants {
 	double gemm_efficiency;      /* of dense peak, large shapes */
+	double vector_products;      /* factor on the measured rates of fp32 products */
 	double gemm_fill_s;          /* first loads and epilogue of a tile */
 	double attention_forward;    /* of dense peak */
 	double attention_backward;

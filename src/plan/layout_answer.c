@@ -205,7 +205,7 @@ static lk_status try_changed(void *context, size_t i, void *result, lk_error *er
 	int choice = (int)(i / (COSTS * WAYS)), cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
 	lk_profile_constants(r->choices[choice].job, &constants);
 	if (cost == COMPUTE) {
-		constants.gemm_efficiency *= factors[way];
+		constants.gemm_efficiency *= factors[way], constants.vector_products *= factors[way];
 		constants.attention_forward *= factors[way], constants.attention_backward *= factors[way];
 	}
 	lk_status status = changed_cluster(&arena, r->space->cluster, cost, factors[way], &cluster, err);
