@@ -34,6 +34,7 @@ lk_status lk_throughput_step(const lk_throughput_run *r, double *seconds, double
 	request.mbs = r->mbs, request.gbs = r->mbs * r->gpus * r->steps, request.dtype = r->precision;
 	request.stack = "ddp", request.compile = r->fused || r->compiled, request.cuda_graphs = r->fused ? 1 : 0;
 	request.optimizer = r->optimizer ? r->optimizer : r->seq ? "lamb" : "sgd";
+	if (r->reduces_late) request.overlap_grad_reduce = -1;
 	if (r->unfused) request.attention = "unfused";
 	lk_status status = lk_request_read(&arena, &request, &asked, err);
 	asked.job.logit_share = r->logit_share, asked.job.host_ahead = r->host_ahead, asked.job.fused_kernels = r->fused_kernels;

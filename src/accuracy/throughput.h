@@ -21,6 +21,7 @@ typedef struct lk_throughput_run {
 	int seq;                 /* 0: images */
 	double logit_share;      /* of the logits, that are computed; 0: all */
 	bool host_ahead;         /* the device never waits for the host */
+	bool reduces_late;       /* gradients are reduced behind the backward pass */
 	bool unfused;            /* attention as separate kernels */
 	bool compiled;           /* element-wise work is fused */
 	const char *optimizer;   /* NULL: lamb of BERT, sgd of images */

@@ -112,13 +112,14 @@ static void take_batch(const char *batch, const char *extra, lk_throughput_run *
 }
 
 /* BERT as NVIDIA/DeepLearningExamples runs it (scripts/run_pretraining_lamb_phase2.sh, run_squad.sh): compiled by XLA, whose
- * attention is several kernels; the session runs ahead of the device. Of 512 positions at most 80 are predicted, of 128 at most
+ * attention is several kernels; every step is a blocking call of the session; gradients are reduced when all are there, for they
+ * are accumulated (--allreduce_post_accumulation) or clipped by their common norm first. Of 512 positions at most 80 are predicted, of 128 at most
  * 20, gathered before the head; SQuAD has two columns for each position instead. */
 static void take_bert(const char *extra, const char *section, lk_throughput_run *r) {
 	char label[80];
 	double seq[2];
 	if (strcmp(r->model, "bert-large") != 0) return;
-	r->compiled = r->unfused = r->host_ahead = true;
+	r->compiled = r->unfused = r->reduces_late = true;
 	r->logit_share = 80.0 / 512;
 	if (numbers_of(field(extra, "Sequence length", label, sizeof label), seq)) r->seq = (int)seq[0];
 	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning")) r->seq = SQUAD_SEQ, r->logit_share = 2.0 / VOCABULARY, r->optimizer = "adam";
