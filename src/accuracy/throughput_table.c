@@ -126,6 +126,12 @@ static void take_bert(const char *extra, const char *section, lk_throughput_run 
 	else r->why_not = "the sequence length is not stated";
 }
 
+/* In mixed precision TensorFlow joins a batch norm with its activation (grappler's remapper, NHWC and persistent norms:
+ * TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT in NVIDIA/DeepLearningExamples@169b0818, ConvNets/runtime/runner.py). */
+static void take_images(lk_throughput_run *r) {
+	if (strcmp(r->model, "bert-large") != 0) r->compiled = r->dtype == LK_FP16;
+}
+
 static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_throughput_run *r, lk_error *err) {
 	const char *path = lk_csv_field(csv, at[MODEL]), *preset = preset_of(path);
 	const char *extra = lk_csv_field(csv, at[EXTRA]), *section = lk_csv_field(csv, at[SECTION]);
@@ -143,6 +149,7 @@ static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_
 	take_precision(lk_csv_field(csv, at[PRECISION]), lk_csv_field(csv, at[BATCH]), r);
 	take_batch(lk_csv_field(csv, at[BATCH]), extra, r);
 	take_bert(extra, section, r);
+	take_images(r);
 	take_device(r->gpu, section, r);
 	if (!preset) r->why_not = "the network's shapes are not known here";
 	r->seconds = (double)r->gpus * r->mbs * r->steps / throughput;

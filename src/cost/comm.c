@@ -3,6 +3,7 @@
 
 #include "cost/cost.h"
 #include "cost/kernel.h"
+#include "cost/nccl.h"
 
 static lk_coll_kind collective_of(unsigned kind) {
 	switch (kind) {
@@ -47,7 +48,13 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
 	double outside = sums ? (n > own ? bytes / own : 0) : bytes * (n - own) / n;
 	double nic = 0.96 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1);
 	double across = outside > 0 && nic > 0 ? outside / nic + 14e-6 : 0;
-	double seconds = fmax(node->intra_rate > 0 ? inside / node->intra_rate : 0, across) + site->constants->kernel_floor_s;
+	double within = node->intra_rate > 0 ? inside / node->intra_rate : 0;
+	if (node->intra == LK_INTRA_PCIE && own > 4) {
+		/* an all-reduce's ring crosses once, an all-to-all half of all */
+		double crossing = sums ? inside : lk_bridge_bytes(own, n, bytes);
+		within = fmax(within, crossing / (lk_host_bridge_rate(node->device) * 1e9));
+	}
+	double seconds = fmax(within, across) + site->constants->kernel_floor_s;
 	return (lk_coll_cost){.seconds = seconds, .algo = LK_ALGO_P2P, .channels = 16, .memory_rate = 2 * (inside + outside) / seconds,
 	                      .intra_rate = inside / seconds, .nic_rate = outside / seconds};
 }
