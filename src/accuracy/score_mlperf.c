@@ -44,13 +44,13 @@ static const char *stack_of(const lk_mlperf_run *r) {
  * Ada): sequences of up to 512 tokens are packed, two of them in 512 on average ("Average sequences/sample 1.99895" in its
  * packed_data/README.md; PACKING_FACTOR=2), masked positions alone reach the head (masked_lm_prob 0.15, --dense_seq_output),
  * layers are fused by hand and replayed from CUDA graphs, on Hopper and Blackwell in 8 bits (--use_transformer_engine2).
- * Others (tinygrad) pad to 512; their loss stays on the device, too. */
+ * tinygrad pads to 512, gathers masked positions as well and has no fused attention; its loss stays on the device, too. */
 static void take_bert(const lk_mlperf_run *r, lk_throughput_run *run) {
 	bool packed = strcmp(stack_of(r), "mlperf bert") == 0;
 	lk_arch arch = run->device->arch;
-	run->seq = packed ? 256 : 512, run->host_ahead = true;
+	run->seq = packed ? 256 : 512, run->host_ahead = true, run->logit_share = 0.15;
+	run->unfused = !packed, run->fused_kernels = packed;
 	if (!packed) return;
-	run->logit_share = 0.15, run->fused_kernels = true;
 	if (arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL) run->dtype = LK_FP8, run->precision = "fp8";
 }
 
