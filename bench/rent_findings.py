@@ -20,7 +20,7 @@ NETWORKS = [("alexnet", 32), ("resnet18", 32), ("mobilenet-v2", 32), ("resnet50"
 
 def step(cluster, gpus, network, batch):
     command = [sys.argv[1], "predict", "--model", network, "--cluster", cluster, "--gpus", str(gpus), "--mbs", str(batch), "--dtype",
-               "fp32", "--stack", "ddp", "--bucket", "0.001", "-o", "json"] + (["--seq", "384"] if network.startswith("bert") else [])
+               "fp32", "--stack", "ddp", "-o", "json"] + (["--seq", "384"] if network.startswith("bert") else [])
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 2:
         sys.exit(done.stderr)

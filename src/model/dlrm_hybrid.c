@@ -4,8 +4,8 @@
  *     communication   indices   sums                       gradients of sums   gradients of MLPs and copies, one bucket
  *     compute         lookups   bottom MLP | interaction, top MLP and back     lookups backward | MLPs' optimizer
  *
- * Indices are those of the next batch. The bottom MLP runs beside the exchange of sums, its backward beside that of their gradients; the gradients of the MLPs
- * are summed beside the lookups' backward, which updates its rows in the same kernel.
+ * Indices are those of the next batch. The bottom MLP runs beside the exchange of sums, its backward beside that of their
+ * gradients; the gradients of the MLPs are summed beside the lookups' backward, which updates its rows in the same kernel.
  */
 #include <math.h>
 
@@ -164,7 +164,7 @@ static double activations(const lk_dlrm *m) {
 static void hold(const hybrid *h, double *resident) {
 	const lk_dlrm *m = h->model;
 	double dense = lk_dlrm_dense_params(m), rows = (lk_dlrm_params(m) - dense) / m->dim / h->job->ranks;
-	resident[LK_OWN_WEIGHTS] = rows * m->dim * FLOAT + dense * FLOAT + (h->element < FLOAT ? dense * h->element : 0);
+	resident[LK_OWN_WEIGHTS] = (rows + h->copied.rows) * m->dim * FLOAT + dense * FLOAT + (h->element < FLOAT ? dense * h->element : 0);
 	resident[LK_OWN_GRADIENTS] = dense * h->element;
 	resident[LK_OWN_OPTIMIZER] = rows * lk_dlrm_row_state(m) + dense * lk_dlrm_dense_state(m);
 	resident[LK_OWN_ACTIVATIONS] = h->local * activations(m) * h->element;
