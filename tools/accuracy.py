@@ -96,8 +96,9 @@ def ask(program, folder, words, plot=None):
 
 
 def words_of(table, cross):
-    """Kind, file, and what is asked of it. --folds belongs to --cross-validate."""
+    """Kind, file, and what is asked of it. --folds belongs to --cross-validate; --plan has no folds."""
     options = table["options"].split()
+    cross = cross and "--plan" not in options
     if not cross and "--folds" in options:
         del options[options.index("--folds"):options.index("--folds") + 2]
     return options + [table["file"]] + (["--cross-validate"] if cross else [])
@@ -178,11 +179,22 @@ def worst_stack(rows):
     return max(errors) if errors else None
 
 
+def remark_share(rows, figure):
+    """The share of layouts that are searched, or that come in among the first three."""
+    places = [re.match(r"(?:MISS: )?rank (\d+) of \d+, (in the space|not)", row["reason"] or "") for row in rows]
+    if not places or not all(places):
+        return None
+    held = [place.group(2) == "in the space" if figure == "in_space" else int(place.group(1)) <= 3 for place in places]
+    return sum(held) / len(held)
+
+
 def figure_of(answer, bar):
     """Value and number of rows; the number is None where the figure is not over rows (ranks, series)."""
     rows, own = chosen(answer, bar["where"]), {}
     if bar["figure"] == "worst_stack_error":
         return worst_stack(rows), len(rows)
+    if bar["figure"] in ("in_space", "in_top3"):
+        return remark_share(rows, bar["figure"]), len(rows)
     own = figures(rows)
     if bar["figure"] in own or bar["where"]:
         return own.get(bar["figure"]), len(rows)

@@ -7,6 +7,7 @@
 #include "accuracy/throughput.h"
 #include "ask/request.h"
 #include "ask/step.h"
+#include "base/stats.h"
 #include "cost/calibration.h"
 
 typedef struct scorer {
@@ -16,6 +17,7 @@ typedef struct scorer {
 	size_t count;
 	double *raw;             /* [count] before the number; NAN */
 	double *ideal;           /* [count] at the peak */
+	double *ratios;          /* [count] scratch */
 	lk_scoring *out;
 } scorer;
 
@@ -30,9 +32,13 @@ lk_status lk_throughput_step(const lk_throughput_run *r, double *seconds, double
 	lk_predict_defaults(&request);
 	request.model = r->model, request.gpu = r->device->name, request.gpus = r->gpus, request.seq = r->seq;
 	request.mbs = r->mbs, request.gbs = r->mbs * r->gpus * r->steps, request.dtype = r->precision;
-	request.stack = "ddp", request.compile = r->fused, request.cuda_graphs = r->fused ? 1 : 0;
-	request.optimizer = r->seq ? "lamb" : "sgd";
+	request.stack = "ddp", request.compile = r->fused || r->compiled, request.cuda_graphs = r->fused ? 1 : 0;
+	request.optimizer = r->optimizer ? r->optimizer : r->seq ? "lamb" : "sgd";
+	if (r->reduces_late) request.overlap_grad_reduce = -1;
+	if (r->unfused) request.attention = "unfused";
 	lk_status status = lk_request_read(&arena, &request, &asked, err);
+	asked.job.logit_share = r->logit_share, asked.job.host_ahead = r->host_ahead, asked.job.fused_kernels = r->fused_kernels;
+	if (r->fused_kernels) asked.job.compile = false;
 	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
 	if (status == LK_OK) {
 		*seconds = step.step_s;
@@ -68,16 +74,16 @@ static bool same_fold(const lk_throughput_run *a, const lk_throughput_run *b) {
 	return strcmp(a->model, b->model) == 0 && a->device == b->device;
 }
 
-/* Middle of measured over predicted of the stack in that precision; with folds, rows of the network on that GPU are left out. */
+/* Median of measured over predicted of the stack in that precision, which makes the mean of |ln| least; with folds, rows of the
+ * network on that GPU are left out. NAN: no other rows. */
 static double scale_of(const scorer *s, const double *predicted, size_t of) {
-	double sum = 0;
-	int rows = 0;
+	size_t rows = 0;
 	for (size_t i = 0; i < s->count; i++) {
 		if (isnan(predicted[i]) || !same_stack(&s->runs[i], &s->runs[of])) continue;
 		if (s->request->cross && same_fold(&s->runs[i], &s->runs[of])) continue;
-		sum += log(s->runs[i].seconds / predicted[i]), rows++;
+		s->ratios[rows++] = log(s->runs[i].seconds / predicted[i]);
 	}
-	return rows ? exp(sum / rows) : NAN;
+	return exp(lk_median(s->ratios, rows));
 }
 
 static int stacks_of(const scorer *s) {
@@ -130,7 +136,8 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_t
 	scorer s = {.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
 	LK_TRY(lk_scoring_rows(arena, count, out, err));
 	s.raw = LK_ARRAY(arena, double, count), s.ideal = LK_ARRAY(arena, double, count);
-	if (!s.raw || !s.ideal) return lk_oom(err);
+	s.ratios = LK_ARRAY(arena, double, count);
+	if (!s.raw || !s.ideal || !s.ratios) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) LK_TRY(fill_row(&s, i, err));
 	LK_TRY(predict_rows(&s, err));
 	out->unit_of_rows = "run";

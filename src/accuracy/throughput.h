@@ -19,6 +19,13 @@ typedef struct lk_throughput_run {
 	int gpus, nodes;         /* nodes 0: not stated */
 	int mbs, steps;          /* samples of a GPU at once; times that before an update */
 	int seq;                 /* 0: images */
+	double logit_share;      /* of the logits, that are computed; 0: all */
+	bool host_ahead;         /* the device never waits for the host */
+	bool reduces_late;       /* gradients are reduced behind the backward pass */
+	bool unfused;            /* attention as separate kernels */
+	bool compiled;           /* element-wise work is fused */
+	const char *optimizer;   /* NULL: lamb of BERT, sgd of images */
+	bool fused_kernels;      /* as of a job */
 	bool fused;              /* compiled: element-wise work is fused, steps are replayed from CUDA graphs */
 	double seconds;          /* of a step of all GPUs */
 	const char *why_not;     /* cannot be predicted, because; NULL */

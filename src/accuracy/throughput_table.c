@@ -19,7 +19,7 @@ static const char *const columns[COLUMNS] = {
 };
 
 /* Sequence length of fine-tuning on SQuAD, where the tables state none (NVIDIA's DeepLearningExamples). */
-enum { SQUAD_SEQ = 384 };
+enum { SQUAD_SEQ = 384, VOCABULARY = 30522 };
 
 /* Networks whose shapes are known, by the end of their path. */
 static const struct {
@@ -111,13 +111,25 @@ static void take_batch(const char *batch, const char *extra, lk_throughput_run *
 	r->mbs = (int)gpu, r->steps = (int)steps;
 }
 
-static void take_sequence(const char *extra, const char *section, lk_throughput_run *r) {
+/* BERT as NVIDIA/DeepLearningExamples runs it (scripts/run_pretraining_lamb_phase2.sh, run_squad.sh): compiled by XLA, whose
+ * attention is several kernels; every step is a blocking call of the session; gradients are reduced when all are there, for they
+ * are accumulated (--allreduce_post_accumulation) or clipped by their common norm first. Of 512 positions at most 80 are predicted, of 128 at most
+ * 20, gathered before the head; SQuAD has two columns for each position instead. */
+static void take_bert(const char *extra, const char *section, lk_throughput_run *r) {
 	char label[80];
 	double seq[2];
 	if (strcmp(r->model, "bert-large") != 0) return;
+	r->compiled = r->unfused = r->reduces_late = true;
+	r->logit_share = 80.0 / 512;
 	if (numbers_of(field(extra, "Sequence length", label, sizeof label), seq)) r->seq = (int)seq[0];
-	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning")) r->seq = SQUAD_SEQ;
+	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning")) r->seq = SQUAD_SEQ, r->logit_share = 2.0 / VOCABULARY, r->optimizer = "adam";
 	else r->why_not = "the sequence length is not stated";
+}
+
+/* In mixed precision TensorFlow joins a batch norm with its activation (grappler's remapper, NHWC and persistent norms:
+ * TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT in NVIDIA/DeepLearningExamples@169b0818, ConvNets/runtime/runner.py). */
+static void take_images(lk_throughput_run *r) {
+	if (strcmp(r->model, "bert-large") != 0) r->compiled = r->dtype == LK_FP16;
 }
 
 static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_throughput_run *r, lk_error *err) {
@@ -136,7 +148,8 @@ static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_
 	r->model = preset ? preset : "";
 	take_precision(lk_csv_field(csv, at[PRECISION]), lk_csv_field(csv, at[BATCH]), r);
 	take_batch(lk_csv_field(csv, at[BATCH]), extra, r);
-	take_sequence(extra, section, r);
+	take_bert(extra, section, r);
+	take_images(r);
 	take_device(r->gpu, section, r);
 	if (!preset) r->why_not = "the network's shapes are not known here";
 	r->seconds = (double)r->gpus * r->mbs * r->steps / throughput;

@@ -101,6 +101,7 @@ void lk_profile_base(const lk_calibration *c, lk_constants *out) {
 
 void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *c) {
 	c->gemm_efficiency *= knobs[LK_KNOB_GEMM];
+	c->vector_products *= knobs[LK_KNOB_GEMM];
 	c->attention_forward *= knobs[LK_KNOB_ATTENTION];
 	c->attention_backward *= knobs[LK_KNOB_ATTENTION];
 	c->memory_efficiency *= knobs[LK_KNOB_MEMORY];
@@ -113,8 +114,9 @@ void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *c) {
 
 /* The base's shares of memory bandwidth are of language models: they stand for passes that their graphs do not have, too. Those of
  * convolution nets have theirs; kernels that stream, measured alone, reach 0.83 to 0.89 (add in data/calibration/memory.csv). */
-static void use_streaming(lk_constants *out) {
+void lk_profile_streaming(lk_constants *out) {
 	out->memory_efficiency = out->norm_efficiency = 0.86;
+	out->stream_issue = 13.9; /* of the H100, the most of all devices measured */
 }
 
 void lk_profile_constants(const lk_job *job, lk_constants *out) {
@@ -123,6 +125,6 @@ void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	double knobs[LK_KNOBS];
 	for (int k = 0; k < LK_KNOBS; k++) knobs[k] = lk_calibration_value(row, lk_knob_name((lk_knob)k), 1);
 	lk_profile_base(c, out);
-	if (job->model.network == LK_NET_CONV) use_streaming(out);
+	if (job->model.network == LK_NET_CONV || job->fused_kernels) lk_profile_streaming(out);
 	lk_profile_apply(knobs, out);
 }

@@ -32,6 +32,8 @@ bool lk_profile_measured(const lk_calibration *c, lk_arch arch);
 
 /* The constants without a profile: family "step". */
 void lk_profile_base(const lk_calibration *c, lk_constants *out);
+/* Shares of bandwidth of kernels measured alone, for graphs that list every pass over memory. */
+void lk_profile_streaming(lk_constants *out);
 /* Lays a profile on top. */
 void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants);
 /* Both, with the calibration in use: what a job is predicted with. */

@@ -12,6 +12,13 @@
 #include "cost/cost.h"
 #include "cost/kernel.h"
 
+/* A row of tiles takes its start c and the keys that it looks at. Causal, those are (n + tile) / 2 on average, of which n / 2
+ * count: n / (n + tile + 2c), the ramp that is found on language models. Without a mask it is n / (n + c). */
+static double ramp(double causal, bool masked) {
+	const double tile = 128;
+	return masked ? causal : fmax(0, causal - tile) / 2;
+}
+
 void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
@@ -20,7 +27,7 @@ void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 	double head = ops->k[op] > 0 ? ops->k[op] : 128;
 	double efficiency = (backward ? c->attention_backward : c->attention_forward) * head / (head + 32) / 0.8;
 	double keys = ops->n[op];
-	efficiency *= keys / (keys + c->attention_ramp);
+	efficiency *= keys / (keys + ramp(c->attention_ramp, (ops->flags[op] & LK_OP_CAUSAL) != 0));
 	double compute = ops->flops[op] / (lk_sustained_flops(device, LK_BF16, c->attention_share[device->arch]) * efficiency);
 	double memory = ops->bytes[op] / (device->memory_rate * c->memory_efficiency);
 	double seconds = fmax(compute, memory) + c->kernel_floor_s;

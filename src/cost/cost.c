@@ -85,6 +85,7 @@ void lk_cost_set(lk_cost *cost, double seconds) {
  * docs/METHOD.md, "Constants"). The form of each comes from its family's file. */
 const lk_constants lk_default_constants = {
 	.gemm_efficiency = 0.70,
+	.vector_products = 1,
 	.gemm_fill_s = 4.5e-6,
 	.attention_forward = 0.38,
 	.attention_backward = 0.31,

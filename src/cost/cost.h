@@ -26,12 +26,14 @@ typedef struct lk_cost {
  * of its software stack. None is per model, run or GPU. Where they come from: docs/METHOD.md, "Constants". */
 typedef struct lk_constants {
 	double gemm_efficiency;      /* of dense peak, large shapes */
+	double vector_products;      /* factor on the measured rates of fp32 products */
 	double gemm_fill_s;          /* first loads and epilogue of a tile */
 	double attention_forward;    /* of dense peak */
 	double attention_backward;
 	double attention_ramp;       /* keys at which a sequence reaches half of that */
 	double memory_efficiency;    /* of memory bandwidth, streaming kernels */
 	double norm_efficiency;      /* the same for norms and other reductions */
+	double stream_issue;         /* both hold up to so many bytes per SM and clock; 0: on every device */
 	double kernel_floor_s;       /* shortest kernel */
 	double launch_s;             /* host time to issue one operation, eager framework */
 	double graph_launch_s;       /* the same inside a CUDA graph */

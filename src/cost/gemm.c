@@ -7,6 +7,15 @@
 #include "cost/cost.h"
 #include "cost/kernel.h"
 
+/* Products in fp32 run on the vector units, for which the power limit leaves the whole clock: their numbers are those of
+ * kernels measured alone on the device or its nearest relative, less the launch that was timed with them. */
+static void take_vector(const lk_constants *c, const lk_device *device, lk_gemm_numbers *numbers) {
+	lk_gemm_numbers alone;
+	if (!lk_gemm_measured(device, LK_FP32, &alone)) return;
+	numbers->efficiency = fmin(alone.efficiency, 1) * c->vector_products;
+	numbers->tiles = alone.tiles, numbers->fill_s = alone.fill_s, numbers->k_extra = alone.k_extra, numbers->k_step = alone.k_step;
+}
+
 static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, double rows, double factor, lk_cost *out) {
 	const lk_ops *ops = &graph->ops;
 	const lk_constants *c = site->constants;
@@ -17,6 +26,7 @@ static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, d
 		.efficiency = c->gemm_efficiency * sustained * factor, .unaligned = 1, .tiles = 1, .fill_s = c->gemm_fill_s,
 		.floor_s = c->kernel_floor_s, .memory = c->memory_efficiency, .blend = INFINITY,
 	};
+	if (dtype == LK_FP32) take_vector(c, device, &numbers);
 	lk_gemm_shape shape = {dtype, ops->batch[op], rows, ops->n[op], ops->k[op]};
 	lk_gemm_detail detail;
 	double seconds = lk_gemm_formula(&numbers, device, &shape, ops->bytes[op], &detail);

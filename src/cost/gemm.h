@@ -62,6 +62,8 @@ double lk_gemm_seconds(const lk_gemm_model *model, const lk_device *device, cons
 /* Numbers of the formula alone: fitted on the device, else on the measured one of its architecture whose data sheet is
  * nearest, else on all. */
 void lk_gemm_numbers_of(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out);
+/* The same without the last: false where none of the architecture was measured in that format. */
+bool lk_gemm_measured(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out);
 
 /* The model in use for a device and format: numbers fitted to it, else to its relatives (its architecture, then all). */
 void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *out);

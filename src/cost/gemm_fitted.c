@@ -112,6 +112,13 @@ void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *ou
 	lk_gemm_get(row, &out->numbers);
 }
 
+bool lk_gemm_measured(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out) {
+	const lk_device *which = NULL;
+	const lk_calibration_row *row = relative(device, dtype, &which);
+	if (row) lk_gemm_get(row, out);
+	return row != NULL;
+}
+
 void lk_gemm_numbers_of(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out) {
 	const lk_device *which = NULL;
 	const lk_calibration_row *row = row_of(device->name, dtype);

@@ -42,6 +42,13 @@ double lk_sustained_flops(const lk_device *device, lk_dtype dtype, double share)
 	return lk_peak_flops(device, dtype) * (share > 0 ? share : 1) * relative_share(device);
 }
 
+/* Kernels keep a number of loads in flight on an SM. Where the memory has more to give than any device that shares were
+ * measured on, a share carries over half as such and half as bytes per SM and clock, as in memory_model.c. */
+static double issued(const lk_device *device, double limit) {
+	double each = device->memory_rate / (fmax(device->sms, 1) * fmax(device->clock_hz, 1e8));
+	return limit > 0 && each > limit ? sqrt(limit / each) : 1;
+}
+
 static bool reduces(unsigned kind) {
 	return kind == LK_OP_NORM || kind == LK_OP_LOSS;
 }
@@ -63,7 +70,8 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	double bytes = graph->ops.bytes[op];
 	double experts = graph->ops.kind[op] == LK_OP_PERMUTE ? c->expert_efficiency : 1;
 	const lk_memory_model model = {
-		.efficiency = (reduces(graph->ops.kind[op]) ? c->norm_efficiency : c->memory_efficiency) * experts,
+		.efficiency = (reduces(graph->ops.kind[op]) ? c->norm_efficiency : c->memory_efficiency) * experts *
+		              issued(device, c->stream_issue),
 		.start_s = c->kernel_floor_s, .cache_gain = 1, .cache_share = 0.5,
 	};
 	double seconds = lk_memory_seconds(&model, device, &(lk_memory_work){.bytes = bytes});

@@ -33,6 +33,7 @@ typedef struct lk_nccl_site {
 	lk_nccl_graph multicast;  /* NVLS and NVLSTree */
 	double wire;              /* inside the node, per GPU and direction */
 	double pair_wire;         /* the same between two GPUs alone */
+	double bridge;            /* between the CPUs that hold half of the GPUs each; 0: nothing has to pass there */
 	double node_nics;         /* all NICs of a node that this group may use, line rate */
 	double nic_efficiency;    /* reached share of it */
 	double nic_latency;
@@ -40,6 +41,10 @@ typedef struct lk_nccl_site {
 } lk_nccl_site;
 
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
+/* GB/s between the two CPUs of a host whose GPUs have nothing but PCIe, each way. */
+double lk_host_bridge_rate(const lk_device *device);
+/* Bytes of an all-to-all of n ranks, `own` of them on a node, that pass from one half of the node to the other. */
+static inline double lk_bridge_bytes(double own, double n, double bytes) { return own / 2 * (own / 2) / n * bytes; }
 
 /* What NCCL's tables say of one (algorithm, protocol), in us. */
 typedef struct lk_nccl_terms {

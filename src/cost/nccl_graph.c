@@ -12,7 +12,14 @@
 enum { most_ranks = 1 << 24 }; /* keeps step counts in an int */
 static const double gb = 1e9;
 static const double line_share = .96; /* NCCL counts 12 GB/s for 100 Gb/s of NIC */
-static const double cpu_rate = 28;    /* of a ring of 8 GPUs through two CPUs, PCIe gen5 (NVIDIA/nccl issue 1639) */
+
+/* Between the two CPUs of a host, each way, by the hosts of a PCIe generation. Gen3 and 4: NCCL's src/graph/topo.h: Broadwell
+ * (QPI; hosts of the GPUs before Volta) 6, Skylake 10, AMD 16. Gen5: a ring of 8 GPUs (NVIDIA/nccl issue 1639). */
+double lk_host_bridge_rate(const lk_device *device) {
+	if (device->pcie_rate >= 40 * gb) return 28;
+	if (device->pcie_rate >= 20 * gb) return 16;
+	return device->arch < LK_ARCH_VOLTA ? 6 : 10;
+}
 
 static lk_nccl_generation generation_of(lk_arch arch) {
 	switch (arch) {
@@ -105,7 +112,8 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 static void wire_node(const lk_node *node, lk_nccl_site *site) {
 	double rate = rate_of(node->intra_rate);
 	site->wire = site->pair_wire = rate;
-	if (node->intra == LK_INTRA_PCIE && site->ppn > 4) site->wire = fmin(rate, cpu_rate);
+	site->bridge = node->intra == LK_INTRA_PCIE && site->ppn > 4 ? lk_host_bridge_rate(node->device) : 0;
+	if (site->bridge > 0) site->wire = fmin(rate, site->bridge);
 	if (node->intra != LK_INTRA_MESH || node->gpus <= 2) return;
 	double peers = node->gpus - 1, links = node->device->links > 0 ? node->device->links : peers;
 	if (site->ppn > 1 && site->ppn - 1 < peers) site->wire = rate * fmax(site->ppn - 1, 1) / peers;

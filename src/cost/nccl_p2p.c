@@ -51,9 +51,12 @@ static double rounds_of(double peers) {
 
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double n = site->n, inside = (site->ppn - 1) / n * bytes, outside = (n - site->ppn) / n * bytes, each = bytes / n;
-	double wire = site->wire * site->fabric->wire;
+	double wire = site->pair_wire * site->fabric->wire;
+	if (site->nvlink) wire = site->wire * site->fabric->wire;
 	double nic = site->node_nics / site->ppn * site->nic_efficiency;
 	double transfer = fmax(inside / (1000 * wire), outside / (1000 * nic));
+	/* behind two CPUs half of a node's GPUs send to the other half through the link between them */
+	if (site->bridge > 0) transfer = fmax(transfer, lk_bridge_bytes(site->ppn, n, bytes) / (1000 * site->bridge));
 	lk_proto proto = protocol(each);
 	double near_rounds = rounds_of(site->ppn - 1), far_rounds = rounds_of(n - site->ppn);
 	double own = latency(site, true, proto, near_rounds) + latency(site, false, proto, far_rounds);

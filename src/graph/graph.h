@@ -122,6 +122,7 @@ enum {
 	LK_OP_CAUSAL = 1,       /* attention: half of the scores */
 	LK_OP_TRANSIENT = 2,    /* alloc is given back at the end of the same operation */
 	LK_OP_CARRIED = 8,      /* of lifted traces: launched before the step and not over when it began */
+	LK_OP_DIRECT = 16,      /* all-to-all or all-reduce by remote reads and writes of the program's own, without NCCL */
 	LK_OP_OVERLAPPED = 4,   /* TP collective pipelined with its GEMM (userbuffers): only the first and last piece shows */
 };
 

@@ -466,6 +466,7 @@ void lk_build_begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error 
 	graph->tokens = job->gbs * sequence;
 	/* frozen weights need no gradient of their own: two products a weight instead of three */
 	graph->model_flops = lk_model_flops(m, (int)sequence) * job->gbs * (b->train_base ? 1 : 2.0 / 3);
+	if (job->logit_share > 0) graph->model_flops -= (1 - job->logit_share) * lk_model_head_flops(m, sequence) * job->gbs;
 	graph->peak_dtype = job->dtype;
 	graph->ranks.stages = (uint32_t)job->pp;
 	set_ranks(graph, job);

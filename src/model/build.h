@@ -83,6 +83,8 @@ double lk_build_kept_bytes(const lk_builder *b, double elements);
 uint32_t lk_build_gemm(lk_builder *b, const char *name, double m, double n, double k);
 uint32_t lk_build_gemm_batch(lk_builder *b, const char *name, double m, double n, double k, double batch);
 void lk_build_quantize(lk_builder *b, double elements);
+void lk_build_quantize_normed(lk_builder *b);
+void lk_build_transpose_narrow(lk_builder *b, double elements);
 uint32_t lk_build_memory(lk_builder *b, unsigned kind, const char *name, double bytes);
 uint32_t lk_build_norm_weight_grad(lk_builder *b, double bytes); /* a norm's own parameters: sums over rows, column by column */
 uint32_t lk_build_collective(lk_builder *b, unsigned kind, unsigned stream, unsigned group, const char *name, double bytes, bool async);

@@ -170,7 +170,8 @@ static void projections_forward(lk_builder *b, lk_widths w, bool cross) {
 	}
 	if (m->attention != LK_ATTN_MLA) {
 		lk_build_gemm(b, "qkv_proj", b->tokens, w.q + w.kv, m->hidden);
-		if (m->qkv_bias) lk_build_memory(b, LK_OP_ELEMENTWISE, "qkv_bias", 2 * b->bytes * b->tokens * (w.q + w.kv));
+		if (m->qkv_bias && !b->job->fused_kernels)
+			lk_build_memory(b, LK_OP_ELEMENTWISE, "qkv_bias", 2 * b->bytes * b->tokens * (w.q + w.kv));
 		return;
 	}
 	if (m->q_lora) {
@@ -205,12 +206,14 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 	lk_build_memory(b, LK_OP_NORM, cross ? "cross_norm" : "input_norm", 2 * row);
 	if (b->phase != LK_PHASE_RECOMPUTE || cross) lk_build_save(b, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
 	lk_build_save(b, norm_out(b), LK_OWN_ACTIVATIONS);
+	lk_build_quantize_normed(b);
 	lk_build_tp_enter(b, "gather_attention_input");
 	projections_forward(b, w, cross);
 	lk_build_save(b, qkv_saved(b, w, cross), LK_OWN_ACTIVATIONS);
 	adapter(b, w.q + w.kv, b->model->hidden, false);
 	if (!cross) positions(b, s, w, false);
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "split_heads", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
+	if (!b->job->fused_kernels)
+		lk_build_memory(b, LK_OP_ELEMENTWISE, "split_heads", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
 	core(b, s, w, false);
 	lk_build_save(b, core_saved(b, s, w), LK_OWN_ACTIVATIONS);
 	lk_build_quantize(b, b->tokens * w.v);
@@ -243,7 +246,8 @@ void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cr
 		adapter(b, b->model->hidden, w.v, true);
 		core(b, s, w, true);
 		lk_build_release(b, core_saved(b, s, w), LK_OWN_ACTIVATIONS);
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "merge_heads_grad", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
+		if (!b->job->fused_kernels)
+			lk_build_memory(b, LK_OP_ELEMENTWISE, "merge_heads_grad", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
 		if (!cross) positions(b, s, w, true);
 		adapter(b, w.q + w.kv, b->model->hidden, true);
 	}

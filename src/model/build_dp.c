@@ -139,7 +139,7 @@ lk_status lk_build_tail_block(lk_builder *b, int stage, uint32_t *block) {
 	lk_rank_params p = lk_sizes_stage(job, stage);
 	double parameters = owned(job, p);
 	/* image classifiers are trained without clipping gradients, and their host runs ahead of the device */
-	bool images = job->model.network == LK_NET_CONV;
+	bool images = job->model.network == LK_NET_CONV, ahead = images || job->host_ahead;
 	b->phase = LK_PHASE_OPTIMIZER;
 	b->pending = lk_build_send_streams();
 	lk_graph_begin_block(b->graph, "step end");
@@ -163,7 +163,7 @@ lk_status lk_build_tail_block(lk_builder *b, int stage, uint32_t *block) {
 				  .name = "step_overhead",
 				  .batch = 1};
 	lk_graph_add(b->graph, &last);
-	if (!images) lk_graph_add(b->graph, &host);
+	if (!ahead) lk_graph_add(b->graph, &host);
 	b->pending = 0;
 	return lk_graph_end_block(b->graph, block, b->err);
 }

@@ -168,7 +168,10 @@ static void head_backward(lk_builder *b) {
  * more for each (DeepSeek-V3 report, section 2.2). */
 lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block) {
 	bool forward = pass == LK_BLOCK_FORWARD;
+	double tokens;
 	lk_build_stack(b, true);
+	tokens = b->tokens;
+	if (b->job->logit_share > 0) b->tokens *= b->job->logit_share;
 	if (!b->head_block[pass]) {
 		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 		b->pending = 0;
@@ -180,6 +183,7 @@ lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block) {
 		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
 		b->head_block[pass] = *block + 1;
 	}
+	b->tokens = tokens;
 	*block = b->head_block[pass] - 1;
 	return LK_OK;
 }

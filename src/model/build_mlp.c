@@ -37,9 +37,10 @@ static double norm_out(const lk_builder *b) {
 static void mlp_products_forward(lk_builder *b, lk_mlp_width w) {
 	double h = b->model->hidden;
 	lk_build_gemm(b, "mlp_up", b->tokens, w.up, h);
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "activation", b->bytes * b->tokens * (w.up + w.inner));
+	if (!b->job->fused_kernels) lk_build_memory(b, LK_OP_ELEMENTWISE, "activation", b->bytes * b->tokens * (w.up + w.inner));
 	lk_build_save(b, mlp_saved(b, w), LK_OWN_ACTIVATIONS);
-	lk_build_quantize(b, b->tokens * w.inner);
+	if (b->job->fused_kernels) lk_build_transpose_narrow(b, b->tokens * w.inner);
+	else lk_build_quantize(b, b->tokens * w.inner);
 	lk_build_gemm(b, "mlp_down", b->tokens, h, w.inner);
 }
 
@@ -55,7 +56,9 @@ static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, boo
 	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_down_bias_grad", b->rows, h);
 	lk_build_row_backward(b, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_grad", b->bytes * b->tokens * (2 * w.up + w.inner));
+		/* fused: the kernel that casts the gradient, or the product's epilogue, reads the activation's input beside it */
+		double passes = b->job->fused_kernels ? w.up : 2 * w.up + w.inner;
+		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_grad", b->bytes * b->tokens * passes);
 		/* the gradients of the output, of what the activation gave and of what it took */
 		lk_build_scratch(b, lk_build_row_bytes(b) + b->bytes * b->tokens * (w.up + w.inner), LK_OWN_WORKSPACE);
 		if (weight || !b->train_base)
@@ -96,6 +99,7 @@ static void norm_backward(lk_builder *b, bool input, bool weight) {
 void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape) {
 	(void)shape;
 	norm_forward(b);
+	lk_build_quantize_normed(b);
 	lk_build_tp_enter(b, "gather_mlp_input");
 	mlp_products_forward(b, mlp_width(b, b->model->ffn));
 	lk_build_tp_leave(b, "reduce_mlp_output");

@@ -68,6 +68,19 @@ void lk_build_quantize(lk_builder *b, double elements) {
 	if (operand < b->bytes) lk_build_memory(b, LK_OP_ELEMENTWISE, "quantize", elements * (b->bytes + 2 * operand));
 }
 
+/* Behind a norm whose result is the residual stream, too (BERT), the cast is a kernel of its own; else the norm writes
+ * the operand itself. */
+void lk_build_quantize_normed(lk_builder *b) {
+	if (b->job->fused_kernels && b->model->network == LK_NET_ENCODER && !b->model->final_norm)
+		lk_build_quantize(b, b->rows * b->model->hidden);
+}
+
+/* What a product wrote in its narrow format is transposed for the weight gradient. */
+void lk_build_transpose_narrow(lk_builder *b, double elements) {
+	double operand = lk_dtype_bytes(b->job->dtype);
+	if (operand < b->bytes) lk_build_memory(b, LK_OP_ELEMENTWISE, "transpose", elements * 2 * operand);
+}
+
 uint32_t lk_build_collective(lk_builder *b, unsigned kind, unsigned stream, unsigned group, const char *name,
 							 double bytes, bool async) {
 	lk_op op = {
@@ -186,5 +199,5 @@ void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, 
 }
 
 void lk_build_bias_grad(lk_builder *b, const char *name, double rows, double columns) {
-	lk_build_memory(b, LK_OP_ELEMENTWISE, name, b->bytes * rows * columns);
+	if (!b->job->fused_kernels) lk_build_memory(b, LK_OP_ELEMENTWISE, name, b->bytes * rows * columns);
 }

@@ -83,7 +83,17 @@ typedef struct lk_dlrm_job {
 	double batch;            /* over all ranks */
 	int ranks;
 	lk_dtype dtype;          /* of products, sums and gradients; tables and states are fp32 */
+	int node_ranks;          /* of them on a node; 0: all */
 } lk_dlrm_job;
+
+/* Rows that every rank keeps (dlrm_copies.c), and the shares of sums and of lookups that still belong to one rank each. */
+typedef struct lk_dlrm_copied {
+	double rows, sums, lookups;
+	double reduced;          /* of the rows, those whose gradients travel in a step */
+} lk_dlrm_copied;
+lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *model, const lk_dlrm_job *job);
+/* Lookups of a row in a batch from which on it is copied, of models with one lookup a table. */
+double lk_dlrm_threshold(const lk_dlrm_job *job);
 
 /* One training step of a rank, all alike (tables evenly dealt out): exchange of indices, lookups of all samples in the rank's
  * tables, exchange of sums beside the bottom MLP, interaction, top MLP, and the way back, with gradients of the MLPs summed

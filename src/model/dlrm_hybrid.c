@@ -1,11 +1,11 @@
 /* dlrm_hybrid.c: the training step of a DLRM over many devices, as TorchRec and HugeCTR run it: model-parallel tables with
- * fused lookups, data-parallel MLPs.
+ * fused lookups, data-parallel MLPs. Rows that are looked up often, or small tables, are copied, too (dlrm_copies.c).
  *
- *     communication   indices            sums                       gradients of sums   gradients of MLPs, one bucket
- *     compute                  lookups   bottom MLP | interaction, top MLP and back     lookups backward | MLPs' optimizer
+ *     communication   indices   sums                       gradients of sums   gradients of MLPs and copies, one bucket
+ *     compute         lookups   bottom MLP | interaction, top MLP and back     lookups backward | MLPs' optimizer
  *
- * The bottom MLP runs beside the exchange of sums, its backward beside that of their gradients; the gradients of the MLPs
- * are summed beside the lookups' backward, which updates its rows in the same kernel.
+ * Indices are those of the next batch. The bottom MLP runs beside the exchange of sums, its backward beside that of their
+ * gradients; the gradients of the MLPs are summed beside the lookups' backward, which updates its rows in the same kernel.
  */
 #include <math.h>
 
@@ -20,6 +20,7 @@ typedef struct hybrid {
 	const lk_dlrm_job *job;
 	double local;            /* samples of a rank */
 	double element;          /* bytes of a sum's number */
+	lk_dlrm_copied copied;
 	uint8_t phase;
 } hybrid;
 
@@ -88,21 +89,43 @@ static void lookup(hybrid *h, const char *name, double join) {
 
 /* ---- communication ---- */
 
-static void communicate(hybrid *h, const char *name, lk_op_kind kind, unsigned stream, double bytes) {
-	if (h->job->ranks < 2) return;
-	add(h, (lk_op){.kind = (uint8_t)kind, .stream = (uint8_t)stream, .group = LK_GROUP_DP, .name = name, .bytes = bytes,
-	               .join = LK_JOIN(LK_STREAM_COMPUTE)});
+/* HugeCTR's models of one lookup a table communicate by code of their own (collectives/ib_comm.cu, ib_comm_ar.cu; peer pointers
+ * inside a node), others through NCCL. */
+static uint8_t exchange_flags(const hybrid *h) {
+	return lk_dlrm_lookups(h->model) == h->model->tables ? LK_OP_DIRECT : 0;
+}
+
+static void communicate(hybrid *h, const char *name, lk_op_kind kind, unsigned stream, unsigned group, double bytes) {
+	if (h->job->ranks < 2 || bytes <= 0) return;
+	add(h, (lk_op){.kind = (uint8_t)kind, .stream = (uint8_t)stream, .group = (uint8_t)group, .name = name, .bytes = bytes,
+	               .join = LK_JOIN(LK_STREAM_COMPUTE), .flags = exchange_flags(h)});
+}
+
+/* Over nodes in two steps: inside the node to the GPU that has the receiver's place, then between GPUs of one place, so that
+ * each sends to as many peers as there are nodes (HugeCTR's hierarchical exchange). */
+static void exchange(hybrid *h, const char *name, double bytes) {
+	int in_node = h->job->node_ranks;
+	if (in_node <= 0 || in_node >= h->job->ranks) {
+		communicate(h, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_DP, bytes);
+		return;
+	}
+	if (in_node > 1) communicate(h, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_TP, bytes);
+	communicate(h, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_CP, bytes);
+}
+
+static double sums_bytes(const hybrid *h) {
+	return h->local * h->model->tables * h->copied.sums * h->model->dim * h->element;
 }
 
 /* ---- the step ---- */
 
 static void forward(hybrid *h) {
 	const lk_dlrm *m = h->model;
-	double sums = h->local * m->tables * m->dim * h->element;
 	h->phase = LK_PHASE_FORWARD;
-	communicate(h, "indices", LK_OP_ALLTOALL, LK_STREAM_EP, h->local * (lk_dlrm_lookups(m) * INDEX + m->tables * LENGTH));
-	lookup(h, "lookups", LK_JOIN(LK_STREAM_EP));
-	communicate(h, "pooled sums", LK_OP_ALLTOALL, LK_STREAM_EP, sums);
+	/* those of the next batch: readers run ahead */
+	exchange(h, "indices", h->local * (lk_dlrm_lookups(m) * h->copied.lookups * INDEX + m->tables * h->copied.sums * LENGTH));
+	lookup(h, "lookups", 0);
+	exchange(h, "pooled sums", sums_bytes(h));
 	mlp(h, "bottom MLP", m->bottom, m->bottom_widths);
 	add(h, (lk_op){.kind = LK_OP_WAIT, .name = "sums are here", .join = LK_JOIN(LK_STREAM_EP)});
 	interact(h);
@@ -112,13 +135,13 @@ static void forward(hybrid *h) {
 
 static void backward(hybrid *h) {
 	const lk_dlrm *m = h->model;
-	double sums = h->local * m->tables * m->dim * h->element;
 	h->phase = LK_PHASE_BACKWARD;
 	mlp_backward(h, "top MLP backward", m->top, m->top_widths, true);
 	interact_backward(h);
-	communicate(h, "gradients of sums", LK_OP_ALLTOALL, LK_STREAM_EP, sums);
+	exchange(h, "gradients of sums", sums_bytes(h));
 	mlp_backward(h, "bottom MLP backward", m->bottom, m->bottom_widths, false);
-	communicate(h, "gradients of MLPs", LK_OP_ALLREDUCE, LK_STREAM_DP, lk_dlrm_dense_params(m) * h->element);
+	communicate(h, "gradients of MLPs and copied rows", LK_OP_ALLREDUCE, LK_STREAM_DP, LK_GROUP_DP,
+	            (lk_dlrm_dense_params(m) + h->copied.reduced * m->dim) * h->element);
 	lookup(h, "lookups backward", LK_JOIN(LK_STREAM_EP));
 }
 
@@ -141,7 +164,7 @@ static double activations(const lk_dlrm *m) {
 static void hold(const hybrid *h, double *resident) {
 	const lk_dlrm *m = h->model;
 	double dense = lk_dlrm_dense_params(m), rows = (lk_dlrm_params(m) - dense) / m->dim / h->job->ranks;
-	resident[LK_OWN_WEIGHTS] = rows * m->dim * FLOAT + dense * FLOAT + (h->element < FLOAT ? dense * h->element : 0);
+	resident[LK_OWN_WEIGHTS] = (rows + h->copied.rows) * m->dim * FLOAT + dense * FLOAT + (h->element < FLOAT ? dense * h->element : 0);
 	resident[LK_OWN_GRADIENTS] = dense * h->element;
 	resident[LK_OWN_OPTIMIZER] = rows * lk_dlrm_row_state(m) + dense * lk_dlrm_dense_state(m);
 	resident[LK_OWN_ACTIVATIONS] = h->local * activations(m) * h->element;
@@ -160,13 +183,19 @@ static lk_status build(hybrid *h, lk_error *err) {
 	g->ranks.world = g->ranks.chains = (uint32_t)h->job->ranks, g->ranks.stages = 1;
 	for (int i = 0; i < LK_GROUPS; i++) g->ranks.group[i].size = g->ranks.group[i].stride = 1;
 	g->ranks.group[LK_GROUP_DP].size = (uint32_t)h->job->ranks;
+	if (h->job->node_ranks > 0 && h->job->node_ranks < h->job->ranks) {
+		uint32_t in_node = (uint32_t)h->job->node_ranks;
+		g->ranks.group[LK_GROUP_TP].size = in_node;
+		g->ranks.group[LK_GROUP_CP].size = (uint32_t)h->job->ranks / in_node, g->ranks.group[LK_GROUP_CP].stride = in_node;
+	}
 	LK_TRY(lk_graph_set_programs(g, 1, 0, err));
 	hold(h, g->programs.at[0].resident);
 	return lk_graph_call(g, 0, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err);
 }
 
 lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out, lk_error *err) {
-	hybrid h = {lk_graph_new(), model, job, job->batch / job->ranks, job->dtype <= LK_TF32 ? 4 : 2, LK_PHASE_OTHER};
+	hybrid h = {.graph = lk_graph_new(), .model = model, .job = job, .local = job->batch / job->ranks,
+	            .element = job->dtype <= LK_TF32 ? 4 : 2, .copied = lk_dlrm_copies(model, job), .phase = LK_PHASE_OTHER};
 	*out = NULL;
 	if (!h.graph) return lk_oom(err);
 	lk_status status = build(&h, err);

@@ -32,6 +32,10 @@ static double head_matrices(const lk_model *m) {
 	return width * m->vocab + project;
 }
 
+double lk_model_head_flops(const lk_model *m, double seq) {
+	return m->network == LK_NET_CONV ? 0 : 6 * seq * head_matrices(m);
+}
+
 static double causal_pairs(double s, double window) {
 	if (window <= 0 || window >= s) return s * s / 2;
 	return s * window - window * window / 2;

@@ -85,6 +85,11 @@ typedef struct lk_job {
 	bool local_layers;          /* Megatron-LM's own layers in place of Transformer Engine's */
 	bool deterministic;         /* Megatron's --deterministic-mode: same bits every time */
 	lk_switch fused_cross_entropy; /* default off */
+	double logit_share;         /* share of all logits (positions x vocabulary) that are computed; default 1. Masked language
+	                             * models can gather the masked positions first, classifiers have a few columns */
+	bool fused_kernels;         /* hand-fused code: products add biases and activations and write what the next product
+	                             * reads, attention takes packed heads; what passes over memory remain are all listed */
+	bool host_ahead;            /* nothing on the device waits for the host at the end of a step: overflow and norm stay on the device */
 	bool attention_mask;        /* the data loader makes a mask, a byte per pair of positions: Megatron-LM's default */
 	bool native_loss_fusion;    /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32 copies; else the
 	                             * logits' gradient is written over them (Transformer Engine, Liger) */

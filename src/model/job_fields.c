@@ -63,7 +63,7 @@ const lk_field lk_job_fields[] = {
 	SWITCH(overlap_grad_reduce), SWITCH(overlap_param_gather), SWITCH(overlap_p2p), SWITCH(tp_overlap),
 	REAL(bucket_bytes),
 	BOOL(offload_optimizer), SWITCH(cuda_graphs), SWITCH(graph_experts), SWITCH(expert_overlap), SWITCH(scatter_messages),
-	 CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy),
+	 CHOICE(attn_kernel, kernels), SWITCH(fused_cross_entropy), REAL(logit_share), BOOL(fused_kernels), BOOL(host_ahead),
 	CHOICE(attn_library, libraries), BOOL(local_layers), BOOL(deterministic), BOOL(attention_mask),
 	BOOL(native_loss_fusion),
 	SWITCH(defer_head_gradient), INT(deferral_limit), BOOL(grouped_gemm), BOOL(narrow_weights),

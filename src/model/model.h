@@ -114,5 +114,7 @@ double lk_model_active_params(const lk_model *model);    /* per token: top-k exp
  * prediction count as Megatron counts them. ENCDEC: both stacks see `seq` tokens. vit: `seq` is the context, patches and
  * the class token. */
 double lk_model_flops(const lk_model *model, int seq);
+/* The part of them that is the product over the vocabulary. */
+double lk_model_head_flops(const lk_model *model, double seq);
 
 #endif

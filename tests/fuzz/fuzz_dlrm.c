@@ -25,7 +25,7 @@ static void try_model(const uint8_t *data, size_t size, const lk_host_terms *hos
 	if (status == LK_OK) {
 		lk_dlrm_time time;
 		lk_graph *graph = NULL;
-		if (lk_dlrm_hybrid(&model, &(lk_dlrm_job){4096, 8, LK_FP16}, &graph, &err) != LK_OK || lk_graph_check(graph, &err) != LK_OK) abort();
+		if (lk_dlrm_hybrid(&model, &(lk_dlrm_job){4096, 8, LK_FP16, 4}, &graph, &err) != LK_OK || lk_graph_check(graph, &err) != LK_OK) abort();
 		lk_graph_free(graph);
 		bool eager = model.interaction != LK_DLRM_CROSS && model.optimizer != LK_DLRM_ADAM;
 		if ((lk_dlrm_predict(&model, 512, lk_device_find("V100"), host, &time, &err) == LK_OK) != eager) abort();

@@ -341,6 +341,39 @@ static void test_flops(void **state) {
 }
 
 /* Full recomputation adds the forward pass of the layers, nothing else. */
+/* Logits that are not computed are no work; a host that runs ahead leaves no operation; passes that fused kernels save are gone
+ * while products stay. */
+static void test_bert_switches(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_error err;
+	assert_int_equal(lk_cluster_parse(&arena, "1 node * 8 h100-sxm", &cluster, &err), LK_OK);
+	lk_job base = {.gpus = 8, .mbs = 4, .gbs = 32, .seq = 512, .dtype = LK_FP8, .dtype_said = true};
+	assert_int_equal(lk_model_preset("bert-large", &base.model, &err), LK_OK);
+	base.model.lm_head = true; /* the preset is the network without it */
+	double flops[4], bytes[4], model[4];
+	int hosts[4];
+	for (int i = 0; i < 4; i++) {
+		lk_job job = base;
+		lk_graph *graph;
+		job.logit_share = i >= 1 ? 0.15 : 0, job.host_ahead = i >= 2, job.fused_kernels = i >= 3;
+		assert_int_equal(lk_job_complete(&job, &cluster, &err), LK_OK);
+		assert_int_equal(lk_build_graph(&job, &graph, &err), LK_OK);
+		assert_int_equal(lk_graph_check(graph, &err), LK_OK);
+		flops[i] = sum_all(graph, graph->ops.flops, NULL), bytes[i] = sum_all(graph, graph->ops.bytes, NULL), model[i] = graph->model_flops, hosts[i] = 0;
+		for (uint32_t op = 0; op < graph->ops.count; op++) hosts[i] += graph->ops.kind[op] == LK_OP_HOST;
+		lk_graph_free(graph);
+	}
+	double head = 3 * 2.0 * 32 * 512 * 1024 * 30522; /* three products over the vocabulary */
+	if (fabs((model[0] - model[1]) / (0.85 * head) - 1) > 1e-9) fail_msg("%g of %g", model[0] - model[1], 0.85 * head);
+	if (fabs((flops[0] - flops[1]) * 8 / (0.85 * head) - 1) > 0.02) fail_msg("%g of %g", (flops[0] - flops[1]) * 8, 0.85 * head);
+	assert_true(flops[1] == flops[2] && flops[2] == flops[3]);
+	assert_true(hosts[0] == 1 && hosts[1] == 1 && hosts[2] == 0 && hosts[3] == 0);
+	assert_true(bytes[1] == bytes[2] && bytes[3] < bytes[2]);
+	lk_arena_free(&arena);
+}
+
 static void test_recompute(void **state) {
 	(void)state;
 	static const char *const names[] = {"llama3-8b",    "gpt2-large", "gemma2-9b",
@@ -408,7 +441,7 @@ static void test_gradients(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_jobs), cmocka_unit_test(test_flops), cmocka_unit_test(test_recompute),
+		cmocka_unit_test(test_random_jobs), cmocka_unit_test(test_flops), cmocka_unit_test(test_recompute), cmocka_unit_test(test_bert_switches),
 		cmocka_unit_test(test_gradients),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

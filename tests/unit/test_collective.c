@@ -322,6 +322,27 @@ static bool measured_node(const char *gpu, const char *fabric, int over, lk_node
 	return true;
 }
 
+/* Of GPUs that have PCIe alone: up to four lie behind one CPU; of more, half sends to the other half between two CPUs. */
+static void test_two_cpus(void **state) {
+	(void)state;
+	lk_nccl_site four, eight;
+	lk_group_shape group = group_of(L40S, 4, 1);
+	lk_nccl_site_of(&group, &four);
+	group = group_of(L40S, 8, 1);
+	lk_nccl_site_of(&group, &eight);
+	assert_true(four.bridge == 0 && four.wire == 24 && eight.bridge == 16 && eight.wire == 16 && eight.pair_wire == 24);
+	assert_true(lk_host_bridge_rate(&v100) == 10 && lk_host_bridge_rate(&h100) == 28);
+	assert_true(lk_bridge_bytes(8, 8, 80) == 160); /* each of four ranks sends ten to each of four */
+	/* an all-to-all is never faster than that link, nor slower with fewer bytes */
+	double last = 0;
+	for (double bytes = 1e5; bytes < 1e9; bytes *= 10) {
+		double time = seconds(LK_COLL_ALLTOALL, L40S, 8, 1, bytes);
+		assert_true(time > last && time >= 2 * bytes / 16e9);
+		last = time;
+	}
+	assert_true(seconds(LK_COLL_ALLREDUCE, L40S, 8, 1, 1e9) > 1.4 * seconds(LK_COLL_ALLREDUCE, L40S, 4, 1, 1e9));
+}
+
 static bin *bin_of(report *r, const char *name) {
 	int i = 0;
 	while (i < r->count && strcmp(r->bins[i].name, name) != 0) i++;
@@ -422,7 +443,7 @@ int main(void) {
 		cmocka_unit_test(test_orderings),
 		cmocka_unit_test(test_sharing),
 		cmocka_unit_test(test_hostile_hardware),
-		cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_channels), cmocka_unit_test(test_two_cpus),
 		cmocka_unit_test(test_names_and_factors),
 		cmocka_unit_test(test_measurements),
 	};

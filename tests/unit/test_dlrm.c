@@ -229,7 +229,7 @@ static void hybrid_steps(void **state) {
 	for (int ranks = 1; ranks <= 64; ranks *= 4) {
 		lk_graph *graph;
 		double flops = 0;
-		assert_int_equal(lk_dlrm_hybrid(&m, &(lk_dlrm_job){65536, ranks, LK_FP16}, &graph, &err), LK_OK);
+		assert_int_equal(lk_dlrm_hybrid(&m, &(lk_dlrm_job){65536, ranks, LK_FP16, 0}, &graph, &err), LK_OK);
 		assert_int_equal(lk_graph_check(graph, &err), LK_OK);
 		for (uint32_t i = 0; i < graph->ops.count; i++) flops += graph->ops.flops[i] * ranks;
 		assert_true(fabs(flops / lk_dlrm_flops(&m, 65536) - 1) < 1e-12);
@@ -243,6 +243,56 @@ static void hybrid_steps(void **state) {
 	assert_int_equal(lk_dlrm_random(&arena, 4, 12, &other, &err), LK_OK);
 	assert_true(a.tables >= 36 && a.tables <= 68 && lk_dlrm_params(&a) == lk_dlrm_params(&b) && lk_dlrm_params(&a) != lk_dlrm_params(&other));
 	assert_true(lk_dlrm_lookups(&a) / a.tables >= 20); /* odd seeds are heavy */
+	lk_arena_free(&arena);
+}
+
+/* Rows that every rank keeps: never more than there are; shares lie between 0 and 1 and fall as more is kept; of several lookups
+ * a table whole tables of at most 8 MiB (15 of 26 of DLRM-DCNv2); one rank keeps nothing. */
+static void copied_rows(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_dlrm one = preset(&arena, "dlrm-criteo"), many = preset(&arena, "dlrm-dcnv2");
+	double rows = (lk_dlrm_params(&one) - lk_dlrm_dense_params(&one)) / one.dim, last = 2;
+	for (double batch = 4096; batch <= 1 << 20; batch *= 4) {
+		lk_dlrm_copied c = lk_dlrm_copies(&one, &(lk_dlrm_job){batch, 64, LK_FP16, 8});
+		assert_true(c.rows > 0 && c.rows < rows && c.reduced == c.rows);
+		assert_true(c.sums > 0 && c.sums < last && c.sums == c.lookups);
+		last = c.sums;
+	}
+	lk_dlrm_copied node = lk_dlrm_copies(&one, &(lk_dlrm_job){55296, 8, LK_FP16, 0});
+	assert_true(node.reduced > 0 && node.reduced < node.rows); /* those alone that a rank's samples touch */
+	/* the formula of HugeCTR, by hand: 8 nodes; one node of 8 with 6912 samples each */
+	assert_true(fabs(lk_dlrm_threshold(&(lk_dlrm_job){71680, 64, LK_FP16, 8}) - 8 * 1.9 / 1.3 * 0.5 * 8 / 7) < 1e-9);
+	assert_true(fabs(lk_dlrm_threshold(&(lk_dlrm_job){55296, 8, LK_FP16, 0}) - 55296 * sqrt(0.02 / (6912. * 6911))) < 1e-9);
+	lk_dlrm_copied tables = lk_dlrm_copies(&many, &(lk_dlrm_job){65536, 8, LK_FP16, 0});
+	assert_true(fabs(tables.sums - 11. / 26) < 1e-12 && tables.rows == tables.reduced && tables.lookups < 1);
+	lk_dlrm_copied alone = lk_dlrm_copies(&one, &(lk_dlrm_job){65536, 1, LK_FP16, 0});
+	assert_true(alone.rows == 0 && alone.sums == 1 && alone.lookups == 1);
+	lk_arena_free(&arena);
+}
+
+/* Over nodes each exchange is one inside the node and one between GPUs of the same place; what leaves a rank stays the same. */
+static void exchanges_in_two_steps(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_error err;
+	lk_dlrm m = preset(&arena, "dlrm-dcnv2");
+	for (int in_node = 0; in_node <= 8; in_node += 4) {
+		lk_graph *graph;
+		int inside = 0, between = 0, whole = 0;
+		assert_int_equal(lk_dlrm_hybrid(&m, &(lk_dlrm_job){65536, 16, LK_FP16, in_node}, &graph, &err), LK_OK);
+		assert_int_equal(lk_graph_check(graph, &err), LK_OK);
+		for (uint32_t i = 0; i < graph->ops.count; i++) {
+			if (graph->ops.kind[i] != LK_OP_ALLTOALL) continue;
+			inside += graph->ops.group[i] == LK_GROUP_TP, between += graph->ops.group[i] == LK_GROUP_CP;
+			whole += graph->ops.group[i] == LK_GROUP_DP;
+		}
+		assert_int_equal(whole, in_node ? 0 : 3);
+		assert_int_equal(inside, in_node ? 3 : 0);
+		assert_int_equal(between, inside);
+		if (in_node) assert_int_equal(graph->ranks.group[LK_GROUP_TP].size * graph->ranks.group[LK_GROUP_CP].size, 16);
+		lk_graph_free(graph);
+	}
 	lk_arena_free(&arena);
 }
 
@@ -402,7 +452,7 @@ int main(void) {
 		cmocka_unit_test(uniform_hits_as_counted),
 		cmocka_unit_test(lookup_properties),
 		cmocka_unit_test(reuse_histograms),
-		cmocka_unit_test(hybrid_steps),
+		cmocka_unit_test(hybrid_steps), cmocka_unit_test(copied_rows), cmocka_unit_test(exchanges_in_two_steps),
 		cmocka_unit_test(terms_are_weighted_and_merged),
 		cmocka_unit_test(bad_terms),
 		cmocka_unit_test(simulation_as_the_walk),

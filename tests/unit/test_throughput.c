@@ -68,6 +68,43 @@ static void what_is_not_stated_is_said(void **state) {
 	}
 }
 
+/* What the code of a table does beside its batches: heads, optimizers, fusion. */
+static void codes_are_told_apart(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_throughput_run squad = read_one(&arena, "TF,x/LanguageModeling/BERT,V100 32GB,8,Batch size / GPU=4,mixed,,500,,SQuAD v1.1,f");
+	lk_throughput_run whole = read_one(&arena, "TF,x/LanguageModeling/BERT,V100 32GB,8,Batch size / GPU=4,mixed,,500,Sequence length=512,s,f");
+	lk_throughput_run wide = read_one(&arena, "TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=8,FP32,,364,,,f");
+	lk_throughput_run narrow = read_one(&arena, "TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=8,mixed,,364,,,f");
+	assert_string_equal(squad.optimizer, "adam");
+	assert_true(squad.logit_share > 0 && squad.logit_share < 1e-4 && !whole.optimizer && whole.logit_share == 80.0 / 512);
+	assert_true(squad.unfused && whole.unfused && whole.compiled && whole.reduces_late);
+	assert_true(!wide.compiled && narrow.compiled && !narrow.unfused && !narrow.reduces_late && narrow.logit_share == 0);
+	lk_arena_free(&arena);
+}
+
+static double step_of(const lk_throughput_run *run) {
+	double seconds, ideal;
+	lk_error err;
+	if (lk_throughput_step(run, &seconds, &ideal, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	assert_true(seconds > ideal && ideal > 0);
+	return seconds;
+}
+
+/* Each saving saves, and a step grows with its batch. */
+static void savings_save(void **state) {
+	(void)state;
+	lk_throughput_run all = {.model = "bert-large", .device = lk_device_find("h100-sxm"), .dtype = LK_FP16, .precision = "fp16", .gpus = 8,
+	                         .mbs = 16, .steps = 1, .seq = 512, .fused = true};
+	lk_throughput_run masked = all, ahead, hand, narrow, unfused = all, late = all, twice = all;
+	masked.logit_share = 0.15, ahead = masked, ahead.host_ahead = true, hand = ahead, hand.fused_kernels = true;
+	narrow = hand, narrow.dtype = LK_FP8, narrow.precision = "fp8";
+	unfused.unfused = true, late.reduces_late = true, twice.mbs *= 2;
+	double plain = step_of(&all), heads = step_of(&masked);
+	assert_true(heads < plain && step_of(&ahead) < heads && step_of(&hand) < step_of(&ahead) && step_of(&narrow) < step_of(&hand));
+	assert_true(step_of(&unfused) > plain && step_of(&late) > plain && step_of(&twice) > plain && step_of(&twice) < 2 * plain);
+}
+
 static void a_step_is_samples_over_throughput(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -81,6 +118,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(batches_by_precision),
 		cmocka_unit_test(what_is_not_stated_is_said),
+		cmocka_unit_test(codes_are_told_apart), cmocka_unit_test(savings_save),
 		cmocka_unit_test(a_step_is_samples_over_throughput),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
