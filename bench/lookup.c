@@ -1,13 +1,14 @@
 /* lookup.c: lookups of embedding tables on this processor: measured, predicted, and the sharding study.
  *
- *     lookup measure > uniform.csv                 tables of all sizes under uniform indices
+ *     lookup measure [SECONDS] > uniform.csv       tables of all sizes under uniform indices
  *     lookup fit uniform.csv [NAME] > lookups.csv  the numbers of the host's model: a row for --calibration
- *     lookup shapes [SEED] > shapes.csv            random shapes under other laws, measured
+ *     lookup shapes [SEED [SECONDS]] > shapes.csv  random shapes under other laws, measured
  *     lookup score lookups.csv shapes.csv          predicted beside measured; errors by law and by size
  *     lookup folds all.csv                         each law, then each size, predicted by a fit of the others (files behind one another)
  *     lookup tasks lookups.csv RANKS FIRST LAST [SEED]   random sharding tasks: each rank's share measured alone
  *
- * Every time is the least of five. Threads: OMP_NUM_THREADS.
+ * Every time is a median of repeats, and of passes over all rows: as many as begin in SECONDS. Every second pass is kept
+ * apart: a row's two medians tell how well times repeat. Threads: OMP_NUM_THREADS.
  */
 #include <math.h>
 #include <omp.h>
@@ -31,7 +32,7 @@ enum { DIMS = sizeof dims / sizeof *dims, SETS = sizeof sets / sizeof *sets, REA
 static work_time measure(const work_shape *shape) {
 	lookup_table t;
 	work_make(shape, &t);
-	work_time time = work_measure(&t, 1);
+	work_time time = work_measure(&t, 1, NULL);
 	work_free(&t);
 	return time;
 }
@@ -55,24 +56,48 @@ static size_t make_cases(fit_case *out) {
 	return count;
 }
 
-static const char header[] = "law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us";
+static const char header[] = "law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us,forward_again_us,backward_again_us";
 
-static void measure_row(const work_shape *s) {
-	work_time m = measure(s);
-	printf("%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f\n", s->law->name, s->rows, s->dim, s->batch, s->pooling, (unsigned long long)s->seed,
-	       omp_get_max_threads(), m.forward_s * 1e6, m.backward_s * 1e6);
-	fflush(stdout);
+enum { PASSES = 64 };
+typedef struct passes {
+	double forward[2][PASSES], backward[2][PASSES];
+} passes;
+
+static void end_row(fit_case *c, passes *p, size_t done) {
+	size_t first = (done + 1) / 2, second = done / 2;
+	c->measured = (work_time){work_median(p->forward[0], first), work_median(p->backward[0], first)};
+	c->again = (work_time){work_median(p->forward[1], second), work_median(p->backward[1], second)};
 }
 
-static int measure_uniform(void) {
-	static fit_case cases[CASES];
-	size_t count = make_cases(cases);
-	puts(header);
-	for (size_t i = 0; i < count; i++) measure_row(&cases[i].shape);
+static void print_row(const fit_case *c) {
+	const work_shape *s = &c->shape;
+	printf("%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f,%.2f,%.2f\n", s->law->name, s->rows, s->dim, s->batch, s->pooling,
+	       (unsigned long long)s->seed, omp_get_max_threads(), c->measured.forward_s * 1e6, c->measured.backward_s * 1e6,
+	       c->again.forward_s * 1e6, c->again.backward_s * 1e6);
+}
+
+/* Passes over all rows, two at least, so that what disturbs a while disturbs no row for good. */
+static int measure_rows(fit_case *cases, size_t count, double seconds) {
+	passes *all = calloc(count, sizeof *all);
+	size_t done = 0;
+	if (!all) return 2;
+	for (double begin = work_now(); done < 2 || (done < 2 * PASSES && work_now() - begin < seconds); done++)
+		for (size_t i = 0; i < count; i++) {
+			work_time m = measure(&cases[i].shape);
+			all[i].forward[done % 2][done / 2] = m.forward_s, all[i].backward[done % 2][done / 2] = m.backward_s;
+		}
+	printf("# %zu passes\n%s\n", done, header);
+	for (size_t i = 0; i < count; i++) end_row(&cases[i], &all[i], done), print_row(&cases[i]);
+	free(all);
 	return 0;
 }
 
-/* Rows that measure_row wrote; -1: not such a file. */
+static int measure_uniform(double seconds) {
+	static fit_case cases[CASES];
+	return measure_rows(cases, make_cases(cases), seconds);
+}
+
+/* Rows that print_row wrote; -1: not such a file. */
 static int read_rows(const char *path, fit_case *out, int most, int *threads) {
 	char line[512], law[64];
 	FILE *in = fopen(path, "r");
@@ -80,9 +105,10 @@ static int read_rows(const char *path, fit_case *out, int most, int *threads) {
 	while (in && count < most && fgets(line, sizeof line, in)) {
 		fit_case *c = &out[count];
 		unsigned long long seed;
-		if (sscanf(line, "%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf", law, &c->shape.rows, &c->shape.dim, &c->shape.batch, &c->shape.pooling, &seed,
-		           threads, &c->measured.forward_s, &c->measured.backward_s) != 9) continue;
+		if (sscanf(line, "%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf,%lf,%lf", law, &c->shape.rows, &c->shape.dim, &c->shape.batch, &c->shape.pooling, &seed,
+		           threads, &c->measured.forward_s, &c->measured.backward_s, &c->again.forward_s, &c->again.backward_s) != 11) continue;
 		c->shape.seed = seed, c->measured.forward_s *= 1e-6, c->measured.backward_s *= 1e-6;
+		c->again.forward_s *= 1e-6, c->again.backward_s *= 1e-6;
 		for (int i = 0; i < work_law_count; i++)
 			if (strcmp(law, work_laws[i].name) == 0) c->shape.law = &work_laws[i];
 		count += c->shape.law != NULL;
@@ -145,14 +171,11 @@ static double percent(double sum, int count) {
 	return 100 * expm1(sum / count);
 }
 
-static int measure_shapes(uint64_t seed) {
+static int measure_shapes(uint64_t seed, double seconds) {
 	enum { SHAPES = 84 };
-	puts(header);
-	for (uint64_t i = 0; i < SHAPES; i++) {
-		work_shape s = draw(seed, i);
-		measure_row(&s);
-	}
-	return 0;
+	static fit_case cases[SHAPES];
+	for (uint64_t i = 0; i < SHAPES; i++) cases[i].shape = draw(seed, i);
+	return measure_rows(cases, SHAPES, seconds);
 }
 
 static void score_row(const lk_host_lookup *h, const fit_case *c, errors *folds) {
@@ -244,8 +267,8 @@ static int read_host(const char *path, lk_host_lookup *out) {
 int main(int argc, char **argv) {
 	lk_host_lookup h;
 	const char *mode = argc > 1 ? argv[1] : "";
-	if (strcmp(mode, "measure") == 0) return measure_uniform();
-	if (strcmp(mode, "shapes") == 0) return measure_shapes(argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
+	if (strcmp(mode, "measure") == 0) return measure_uniform(argc > 2 ? atof(argv[2]) : 0);
+	if (strcmp(mode, "shapes") == 0) return measure_shapes(argc > 2 ? strtoull(argv[2], NULL, 10) : 1, argc > 3 ? atof(argv[3]) : 0);
 	if (argc < 3) return usage();
 	if (strcmp(mode, "fit") == 0) return fit(argv[2], argc > 3 ? argv[3] : "host-cpu");
 	if (strcmp(mode, "folds") == 0) return folds_of(argv[2]);

@@ -39,7 +39,6 @@ work_time lookup_predict(const lk_host_lookup *h, const work_shape *shape) {
 	work_time t = {.forward_s = lk_host_lookup_seconds(h, &l, between)};
 	l.backward = true;
 	t.backward_s = lk_host_lookup_seconds(h, &l, between);
-	t.both_s = t.forward_s + t.backward_s;
 	return t;
 }
 

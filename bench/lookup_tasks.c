@@ -88,7 +88,7 @@ static work_time measure(const task *t, const lk_shard_pieces *pieces) {
 		size_t count = 0;
 		for (size_t i = 0; i < pieces->count; i++)
 			if (pieces->at[i].rank == r) share[count++] = part_of(t, &pieces->at[i]);
-		work_time time = work_measure(share, count);
+		work_time time = work_measure(share, count, NULL);
 		slowest.forward_s = fmax(slowest.forward_s, time.forward_s), slowest.backward_s = fmax(slowest.backward_s, time.backward_s);
 		for (size_t i = 0, k = 0; i < pieces->count; i++) {
 			if (pieces->at[i].rank != r) continue;

@@ -99,23 +99,38 @@ void work_free(lookup_table *t) {
 
 /* ---- measuring ---- */
 
-work_time work_measure(const lookup_table *tables, size_t count) {
-	work_time best = {INFINITY, INFINITY, INFINITY};
+static int rising(const void *a, const void *b) {
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+double work_median(double *values, size_t count) {
+	qsort(values, count, sizeof *values, rising);
+	return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+static work_time run_once(const lookup_table *tables, size_t count, lookup_room *room) {
+	double begin = work_now();
+	for (size_t i = 0; i < count; i++) lookup_forward(&tables[i]);
+	double middle = work_now();
+	for (size_t i = 0; i < count; i++) lookup_backward(&tables[i], room);
+	return (work_time){middle - begin, work_now() - middle};
+}
+
+work_time work_measure(const lookup_table *tables, size_t count, work_time *least) {
+	double forward[MORE_REPEATS], backward[MORE_REPEATS];
 	lookup_room room;
-	size_t most = 1;
+	size_t most = 1, done = 0;
 	for (size_t i = 0; i < count; i++) most = tables[i].lookups > most ? tables[i].lookups : most;
 	if (!lookup_room_new(&room, most)) exit(2);
-	double start = work_now();
-	for (int r = 0; r <= REPEATS || (r < MORE_REPEATS && work_now() - start < 0.03); r++) {
-		double begin = work_now();
-		for (size_t i = 0; i < count; i++) lookup_forward(&tables[i]);
-		double middle = work_now();
-		for (size_t i = 0; i < count; i++) lookup_backward(&tables[i], &room);
-		double end = work_now();
-		if (r == 0) continue; /* pages and caches are warm then */
-		best.forward_s = fmin(best.forward_s, middle - begin), best.backward_s = fmin(best.backward_s, end - middle);
-		best.both_s = fmin(best.both_s, end - begin);
+	run_once(tables, count, &room); /* pages and caches are warm then */
+	if (least) *least = (work_time){INFINITY, INFINITY};
+	for (double start = work_now(); done < REPEATS || (done < MORE_REPEATS && work_now() - start < 0.02); done++) {
+		work_time t = run_once(tables, count, &room);
+		forward[done] = t.forward_s, backward[done] = t.backward_s;
+		if (!least || done >= REPEATS) continue;
+		least->forward_s = fmin(least->forward_s, t.forward_s), least->backward_s = fmin(least->backward_s, t.backward_s);
 	}
 	lookup_room_free(&room, most);
-	return best;
+	return (work_time){work_median(forward, done), work_median(backward, done)};
 }
