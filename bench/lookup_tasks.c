@@ -80,7 +80,7 @@ static lookup_table part_of(const task *t, const lk_shard_piece *piece) {
 	return part;
 }
 
-static work_time measure(const task *t, const lk_shard_pieces *pieces) {
+static work_time measure(const task *t, const lk_shard_pieces *pieces, work_core *core) {
 	work_time slowest = {0};
 	lookup_table *share = calloc(pieces->count + 1, sizeof *share);
 	if (!share) out_of_memory();
@@ -88,7 +88,7 @@ static work_time measure(const task *t, const lk_shard_pieces *pieces) {
 		size_t count = 0;
 		for (size_t i = 0; i < pieces->count; i++)
 			if (pieces->at[i].rank == r) share[count++] = part_of(t, &pieces->at[i]);
-		work_time time = work_measure(share, count, NULL);
+		work_time time = work_measure(share, count, core);
 		slowest.forward_s = fmax(slowest.forward_s, time.forward_s), slowest.backward_s = fmax(slowest.backward_s, time.backward_s);
 		for (size_t i = 0, k = 0; i < pieces->count; i++) {
 			if (pieces->at[i].rank != r) continue;
@@ -125,7 +125,7 @@ static void judge(const double *predicted, const double *measured, tally *sum) {
 	       measured[ours] / measured[fastest]);
 }
 
-static void run_task(const lk_host_lookup *h, int ranks, int number, uint64_t seed, tally *sum) {
+static void run_task(const lk_host_lookup *h, int ranks, int number, uint64_t seed, work_core *core, tally *sum) {
 	lk_arena arena = LK_ARENA_INIT;
 	task t;
 	double predicted[SHARDERS], measured[SHARDERS];
@@ -135,7 +135,7 @@ static void run_task(const lk_host_lookup *h, int ranks, int number, uint64_t se
 		lk_shard_plan plan = {0};
 		lk_error err;
 		if (lk_sharders[i].run(&t.p, &plan, &err) != LK_OK) out_of_memory();
-		work_time time = measure(&t, &plan.pieces);
+		work_time time = measure(&t, &plan.pieces, core);
 		measured[i] = time.forward_s + time.backward_s, predicted[i] = predict(&t, &plan.pieces);
 		printf(",%.2f,%.2f", predicted[i] * 1e3, measured[i] * 1e3);
 		lk_vec_free(&plan.pieces);
@@ -148,10 +148,11 @@ static void run_task(const lk_host_lookup *h, int ranks, int number, uint64_t se
 
 int lookup_tasks(const lk_host_lookup *h, int ranks, int first, int last, uint64_t seed) {
 	tally sum = {0};
+	work_core core = work_core_new();
 	printf("task,ranks,tables,kind");
 	for (int i = 0; i < lk_sharder_count; i++) printf(",%s predicted ms,measured ms", lk_sharders[i].name);
 	printf(",predicted fastest,measured fastest,picked over fastest,search over fastest\n");
-	for (int i = first; i <= last; i++) run_task(h, ranks, i, seed, &sum);
+	for (int i = first; i <= last; i++) run_task(h, ranks, i, seed, &core, &sum);
 	if (!sum.tasks) return 2;
 	printf("# %d tasks on %d ranks: predicted fastest within 2 %% of the measured fastest in %d; search no slower than the best heuristic in %d, "
 	       "within 1 %% in %d; steps predicted with an error of %.1f %%\n", sum.tasks, ranks, sum.chosen, sum.ours, sum.nearly,

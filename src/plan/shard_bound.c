@@ -13,6 +13,8 @@
  * are at least those of its lower corner and W at least what the best of some hundred prices gives at its upper corner. The
  * box whose sum is least is halved until it is small: its sum is the bound.
  *
+ * Pieces are some columns wide, so the rank that sends most has a multiple of their common divisor.
+ *
  * A piece is on some rank, so what is longer than a step allows beside the least of everything else is no way to place
  * a table if the step is to be S or less: the bound is the least S that its own ways do not exceed.
  *
@@ -57,6 +59,7 @@ typedef struct bounder {
 	table_ways *tables;      /* [count] */
 	double exchange[SIZES + 1], reduction[SIZES + 1]; /* least from so many columns or bytes on */
 	double most_columns, most_bytes, narrowest, smallest; /* of all tables; of one: columns, and bytes of a copy */
+	double grain;            /* every piece's columns are a multiple */
 	box *boxes;              /* [BOXES] */
 	double saved[PRICES], column_price[PRICES], byte_price[PRICES]; /* P and its prices */
 } bounder;
@@ -89,6 +92,27 @@ static bool make_ways(bounder *b, lk_arena *arena) {
 		all_ways(b->p, t, w->at);
 	}
 	return b->tables != NULL;
+}
+
+static double common(double a, double b) {
+	while (b > 0) {
+		double rest = fmod(a, b);
+		a = b, b = rest;
+	}
+	return a;
+}
+
+/* Greatest common divisor of the widths of all pieces. */
+static double grain_of(const lk_shard_problem *p) {
+	double grain = 0;
+	for (uint32_t t = 0; t < p->count; t++) {
+		double dim = p->tables[t].dim;
+		int most = lk_shard_most_parts(p, t, LK_SHARD_COLUMN);
+		grain = common(grain, dim);
+		for (int k = 2; most && k; k = lk_shard_more_parts(k, most))
+			for (int i = 0; i < k && grain > 1; i++) grain = common(grain, floor(dim * (i + 1) / k) - floor(dim * i / k));
+	}
+	return fmax(grain, 1);
 }
 
 /* ---- exchange and reduction: the least of so much and of anything more ---- */
@@ -159,7 +183,8 @@ static void make_prices(bounder *b, counted what, longest limit) {
 /* ---- boxes ---- */
 
 static void price_box(const bounder *b, box *x) {
-	double work = 0, from = exchange_from(b, x->columns[0]) + reduction_from(b, x->bytes[0]);
+	double columns = ceil(x->columns[0] / b->grain * (1 - 1e-12)) * b->grain; /* of one rank at least */
+	double work = 0, from = exchange_from(b, columns) + reduction_from(b, x->bytes[0]);
 	for (int i = 0; i < PRICES; i++)
 		work = fmax(work, b->saved[i] - b->column_price[i] * x->columns[1] - b->byte_price[i] * x->bytes[1]);
 	x->least = from + work;
@@ -202,7 +227,7 @@ static double least_of(bounder *b, counted what, longest limit) {
 /* ---- the bound ---- */
 
 static bool begin(bounder *b, lk_arena *arena) {
-	b->narrowest = b->smallest = INFINITY;
+	b->narrowest = b->smallest = INFINITY, b->grain = grain_of(b->p);
 	b->boxes = LK_ARRAY(arena, box, BOXES);
 	if (!b->boxes || !make_ways(b, arena)) return false;
 	for (uint32_t t = 0; t < b->p->count; t++) {
