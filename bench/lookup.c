@@ -7,8 +7,9 @@
  *     lookup folds all.csv                         each law, then each size, predicted by a fit of the others (files behind one another)
  *     lookup tasks lookups.csv RANKS FIRST LAST [SEED]   random sharding tasks: each rank's share measured alone
  *
- * Every time is a median of repeats, and of passes over all rows: as many as begin in SECONDS. Every second pass is kept
- * apart: a row's two medians tell how well times repeat. Threads: OMP_NUM_THREADS.
+ * Every time is the least of passes over all rows: two, and as many as begin in SECONDS; how one is measured: lookup_work.h.
+ * Every second pass is kept apart: a row's two times tell how well they repeat. Files may be put behind one another; of
+ * rows that were measured several times the least counts. Threads: OMP_NUM_THREADS.
  */
 #include <math.h>
 #include <omp.h>
@@ -22,12 +23,7 @@
 
 /* ---- calibrate ---- */
 
-static const double dims[] = {4, 12, 16, 32, 64, 200, 256, 1024};
-static const double sets[] = {16e3, 64e3, 256e3, 1e6, 2e6, 4e6, 16e6, 64e6, 400e6};
-static const double poolings[] = {2, 20};
-static const double reads[] = {0.4e6, 4e6, 50e6}; /* bytes of rows in a batch */
-enum { DIMS = sizeof dims / sizeof *dims, SETS = sizeof sets / sizeof *sets, READS = sizeof reads / sizeof *reads,
-       CASES = 2 * DIMS * SETS * READS };
+enum { CASES = 150 };
 
 static work_time measure(const work_shape *shape, work_core *core) {
 	lookup_table t;
@@ -37,23 +33,18 @@ static work_time measure(const work_shape *shape, work_core *core) {
 	return time;
 }
 
-/* Small batches on small and large tables, usual ones on all, large ones on large tables. */
-static bool of_use(int set, int pooling, int read) {
-	if (read == 0) return set % 3 == 1 && pooling == 0;
-	return read == 1 || (set >= 6 && pooling == 1);
-}
-
+/* Uniform indices into tables of 16 KB to 400 MB, from which 0.2 to 50 MB of rows are read; of lengths that the check below
+ * does not have, but for the shortest and the longest. */
 static size_t make_cases(fit_case *out) {
-	size_t count = 0;
-	for (int d = 0; d < DIMS; d++)
-		for (int s = 0; s < SETS; s++)
-			for (int p = 0; p < 2; p++)
-				for (int r = 0; r < READS; r++) {
-					double rows = floor(sets[s] / (4 * dims[d])), lookups = fmin(fmax(reads[r] / fmax(4 * dims[d], 64), 200), 600000);
-					if (rows < 16 || !of_use(s, p, r)) continue;
-					out[count++].shape = (work_shape){rows, dims[d], floor(lookups / poolings[p]), poolings[p], &work_laws[0], 7 + count};
-				}
-	return count;
+	static const double widths[] = {4, 16, 20, 40, 64, 100, 160, 256, 400, 640, 1024};
+	for (uint64_t i = 0; i < CASES; i++) {
+		double dim = widths[i % (sizeof widths / sizeof *widths)], u[3];
+		for (uint64_t k = 0; k < 3; k++) u[k] = lk_uniform(5, 3 * i + k);
+		double rows = floor(fmax(16e3 * pow(25e3, u[0]) / (4 * dim), 16)), pooling = floor(pow(50, u[2]));
+		double lookups = fmin(fmax(0.2e6 * pow(250, u[1]) / fmax(4 * dim, 64), 200), 600000);
+		out[i].shape = (work_shape){rows, dim, ceil(lookups / pooling), pooling, &work_laws[0], 7 + i};
+	}
+	return CASES;
 }
 
 static const char header[] = "law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us,forward_again_us,backward_again_us";
@@ -98,21 +89,41 @@ static int measure_uniform(double seconds) {
 	return measure_rows(cases, make_cases(cases), seconds);
 }
 
+static work_time least_of(work_time a, work_time b) {
+	return (work_time){fmin(a.forward_s, b.forward_s), fmin(a.backward_s, b.backward_s)};
+}
+
+static bool parse_row(const char *line, fit_case *c, int *threads) {
+	char law[64];
+	unsigned long long seed;
+	work_shape *s = &c->shape;
+	work_time *m = &c->measured, *a = &c->again;
+	*c = (fit_case){0};
+	if (sscanf(line, "%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf,%lf,%lf", law, &s->rows, &s->dim, &s->batch, &s->pooling, &seed, threads,
+	           &m->forward_s, &m->backward_s, &a->forward_s, &a->backward_s) != 11) return false;
+	for (int i = 0; i < work_law_count; i++)
+		if (strcmp(law, work_laws[i].name) == 0) s->law = &work_laws[i];
+	s->seed = seed;
+	m->forward_s *= 1e-6, m->backward_s *= 1e-6, a->forward_s *= 1e-6, a->backward_s *= 1e-6;
+	return s->law != NULL;
+}
+
+static bool same_shape(const work_shape *a, const work_shape *b) {
+	return a->law == b->law && a->seed == b->seed && a->rows == b->rows && a->dim == b->dim && a->batch == b->batch && a->pooling == b->pooling;
+}
+
 /* Rows that print_row wrote; -1: not such a file. */
 static int read_rows(const char *path, fit_case *out, int most, int *threads) {
-	char line[512], law[64];
+	char line[512];
 	FILE *in = fopen(path, "r");
 	int count = 0;
 	while (in && count < most && fgets(line, sizeof line, in)) {
 		fit_case *c = &out[count];
-		unsigned long long seed;
-		if (sscanf(line, "%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf,%lf,%lf", law, &c->shape.rows, &c->shape.dim, &c->shape.batch, &c->shape.pooling, &seed,
-		           threads, &c->measured.forward_s, &c->measured.backward_s, &c->again.forward_s, &c->again.backward_s) != 11) continue;
-		c->shape.seed = seed, c->measured.forward_s *= 1e-6, c->measured.backward_s *= 1e-6;
-		c->again.forward_s *= 1e-6, c->again.backward_s *= 1e-6;
-		for (int i = 0; i < work_law_count; i++)
-			if (strcmp(law, work_laws[i].name) == 0) c->shape.law = &work_laws[i];
-		count += c->shape.law != NULL;
+		int k = 0;
+		if (!parse_row(line, c, threads)) continue;
+		while (k < count && !same_shape(&out[k].shape, &c->shape)) k++;
+		if (k == count) count++;
+		else out[k].measured = least_of(out[k].measured, c->measured), out[k].again = least_of(out[k].again, c->again);
 	}
 	if (!in || !count) fprintf(stderr, "lookup: %s: no measurements in it\n", path);
 	if (in) fclose(in);
@@ -181,11 +192,12 @@ static int measure_shapes(uint64_t seed, double seconds) {
 
 static void score_row(const lk_host_lookup *h, const fit_case *c, errors *folds) {
 	const work_shape *s = &c->shape;
-	work_time p = lookup_predict(h, s), m = c->measured;
+	work_time p = lookup_predict(h, s), m = least_of(c->measured, c->again);
 	double f = log(p.forward_s / m.forward_s), b = log(p.backward_s / m.backward_s);
 	printf("%s,%.0f,%.0f,%.0f,%.1f,%.1f,%.1f,%+.1f%%,%.1f,%.1f,%+.1f%%\n", s->law->name, s->rows, s->dim, s->batch, s->pooling, m.forward_s * 1e6,
 	       p.forward_s * 1e6, 100 * expm1(f), m.backward_s * 1e6, p.backward_s * 1e6, 100 * expm1(b));
 	add_error(folds, "all", fabs(f), fabs(b));
+	add_error(folds, "measured twice", fabs(log(c->measured.forward_s / c->again.forward_s)), fabs(log(c->measured.backward_s / c->again.backward_s)));
 	add_error(folds, s->law->name, fabs(f), fabs(b)), add_error(folds, size_of(s), fabs(f), fabs(b));
 	add_error(folds, s->dim < 64 ? "rows below 64" : s->dim < 256 ? "rows of 64 to 255" : "longer rows", fabs(f), fabs(b));
 }
@@ -231,7 +243,7 @@ static int leave_out(const char *(*fold_of)(const work_shape *), int count, int 
 		if (!lookup_fit(kept, used, threads, &h, &error)) return 2;
 		for (int i = 0; i < count; i++) {
 			if (strcmp(fold_of(&rows[i].shape), names[k]) != 0) continue;
-			work_time p = lookup_predict(&h, &rows[i].shape), m = rows[i].measured;
+			work_time p = lookup_predict(&h, &rows[i].shape), m = least_of(rows[i].measured, rows[i].again);
 			add_error(folds, names[k], fabs(log(p.forward_s / m.forward_s)), fabs(log(p.backward_s / m.backward_s)));
 			add_error(folds, "all", fabs(log(p.forward_s / m.forward_s)), fabs(log(p.backward_s / m.backward_s)));
 		}
