@@ -36,7 +36,7 @@ typedef struct table_ways {
 	int count;
 } table_ways;
 
-enum { COLUMN_PRICES = 28, BYTE_PRICES = 14, PRICES = COLUMN_PRICES * BYTE_PRICES, BOXES = 3000, SIZES = 400, HALVINGS = 7 };
+enum { COLUMN_PRICES = 28, BYTE_PRICES = 14, PRICES = COLUMN_PRICES * BYTE_PRICES, BOXES = 3000, SIZES = 400, HALVINGS = 10 };
 
 /* What a step is taken to be: lookups forward, backward and the exchange, or some of them not at all. */
 typedef struct counted {
@@ -250,7 +250,7 @@ static double without_long_pieces(bounder *b) {
 	const longest any = {INFINITY, INFINITY};
 	double low = least_of(b, all, any), but_forward = least_of(b, backward, any), but_backward = least_of(b, forward, any);
 	double high = least_of(b, all, (longest){low - but_forward, low - but_backward});
-	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-3); i++) {
+	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-4); i++) {
 		double middle = (low + fmin(high, 4 * low)) / 2;
 		if (least_of(b, all, (longest){middle - but_forward, middle - but_backward}) > middle) low = middle;
 		else high = middle;
