@@ -1,13 +1,15 @@
 /* lookup.c: lookups of embedding tables on this processor: measured, predicted, and the sharding study.
  *
- *     lookup measure > uniform.csv                 tables of all sizes under uniform indices
+ *     lookup measure [SECONDS] > uniform.csv       tables of all sizes under uniform indices
  *     lookup fit uniform.csv [NAME] > lookups.csv  the numbers of the host's model: a row for --calibration
- *     lookup shapes [SEED] > shapes.csv            random shapes under other laws, measured
+ *     lookup shapes [SEED [SECONDS]] > shapes.csv  random shapes under other laws, measured
  *     lookup score lookups.csv shapes.csv          predicted beside measured; errors by law and by size
  *     lookup folds all.csv                         each law, then each size, predicted by a fit of the others (files behind one another)
  *     lookup tasks lookups.csv RANKS FIRST LAST [SEED]   random sharding tasks: each rank's share measured alone
  *
- * Every time is the least of five. Threads: OMP_NUM_THREADS.
+ * Every time is the least of passes over all rows: two, and as many as begin in SECONDS; how one is measured: lookup_work.h.
+ * Every second pass is kept apart: a row's two times tell how well they repeat. Files may be put behind one another; of
+ * rows that were measured several times the least counts. Threads: OMP_NUM_THREADS.
  */
 #include <math.h>
 #include <omp.h>
@@ -21,71 +23,107 @@
 
 /* ---- calibrate ---- */
 
-static const double dims[] = {4, 16, 64, 256, 1024};
-static const double sets[] = {64e3, 512e3, 1.5e6, 4e6, 16e6, 64e6, 256e6, 1e9};
-static const double poolings[] = {2, 20};
-static const double reads[] = {0.4e6, 12e6, 160e6}; /* bytes of rows in a batch */
-enum { DIMS = sizeof dims / sizeof *dims, SETS = sizeof sets / sizeof *sets, READS = sizeof reads / sizeof *reads,
-       CASES = 2 * DIMS * SETS * READS };
+enum { CASES = 150 };
 
-static work_time measure(const work_shape *shape) {
+static work_time measure(const work_shape *shape, work_core *core) {
 	lookup_table t;
 	work_make(shape, &t);
-	work_time time = work_measure(&t, 1);
+	work_time time = work_measure(&t, 1, core);
 	work_free(&t);
 	return time;
 }
 
-/* Small batches on small and large tables, usual ones on all, large ones on large tables. */
-static bool of_use(int set, int pooling, int read) {
-	if (read == 0) return set % 3 == 1;
-	return read == 1 || (set >= 4 && pooling == 1);
-}
-
+/* Uniform indices into tables of 16 KB to 400 MB, from which 0.2 to 50 MB of rows are read; of lengths that the check below
+ * does not have, but for the shortest and the longest. */
 static size_t make_cases(fit_case *out) {
-	size_t count = 0;
-	for (int d = 0; d < DIMS; d++)
-		for (int s = 0; s < SETS; s++)
-			for (int p = 0; p < 2; p++)
-				for (int r = 0; r < READS; r++) {
-					double rows = floor(sets[s] / (4 * dims[d])), lookups = fmin(fmax(reads[r] / fmax(4 * dims[d], 64), 200), 600000);
-					if (rows < 32 || !of_use(s, p, r)) continue;
-					out[count++].shape = (work_shape){rows, dims[d], floor(lookups / poolings[p]), poolings[p], &work_laws[0], 7 + count};
-				}
-	return count;
+	static const double widths[] = {4, 16, 20, 40, 64, 100, 160, 256, 400, 640, 1024};
+	for (uint64_t i = 0; i < CASES; i++) {
+		double dim = widths[i % (sizeof widths / sizeof *widths)], u[3];
+		for (uint64_t k = 0; k < 3; k++) u[k] = lk_uniform(5, 3 * i + k);
+		double rows = floor(fmax(16e3 * pow(25e3, u[0]) / (4 * dim), 16)), pooling = floor(pow(50, u[2]));
+		double lookups = fmin(fmax(0.2e6 * pow(250, u[1]) / fmax(4 * dim, 64), 200), 600000);
+		out[i].shape = (work_shape){rows, dim, ceil(lookups / pooling), pooling, &work_laws[0], 7 + i};
+	}
+	return CASES;
 }
 
-static const char header[] = "law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us";
+static const char header[] = "law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us,forward_again_us,backward_again_us";
 
-static void measure_row(const work_shape *s) {
-	work_time m = measure(s);
-	printf("%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f\n", s->law->name, s->rows, s->dim, s->batch, s->pooling, (unsigned long long)s->seed,
-	       omp_get_max_threads(), m.forward_s * 1e6, m.backward_s * 1e6);
-	fflush(stdout);
+enum { PASSES = 64 };
+typedef struct passes {
+	double forward[2][PASSES], backward[2][PASSES];
+} passes;
+
+static void end_row(fit_case *c, passes *p, size_t done) {
+	size_t first = (done + 1) / 2, second = done / 2;
+	c->measured = (work_time){work_least(p->forward[0], first), work_least(p->backward[0], first)};
+	c->again = (work_time){work_least(p->forward[1], second), work_least(p->backward[1], second)};
 }
 
-static int measure_uniform(void) {
-	static fit_case cases[CASES];
-	size_t count = make_cases(cases);
-	puts(header);
-	for (size_t i = 0; i < count; i++) measure_row(&cases[i].shape);
+static void print_row(const fit_case *c) {
+	const work_shape *s = &c->shape;
+	printf("%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f,%.2f,%.2f\n", s->law->name, s->rows, s->dim, s->batch, s->pooling,
+	       (unsigned long long)s->seed, omp_get_max_threads(), c->measured.forward_s * 1e6, c->measured.backward_s * 1e6,
+	       c->again.forward_s * 1e6, c->again.backward_s * 1e6);
+}
+
+/* Passes over all rows, two at least, so that what disturbs a while disturbs no row for good. */
+static int measure_rows(fit_case *cases, size_t count, double seconds) {
+	passes *all = calloc(count, sizeof *all);
+	size_t done = 0;
+	if (!all) return 2;
+	work_core core = work_core_new();
+	for (double begin = work_now(); done < 2 || (done < 2 * PASSES && work_now() - begin < seconds); done++)
+		for (size_t i = 0; i < count; i++) {
+			work_time m = measure(&cases[i].shape, &core);
+			all[i].forward[done % 2][done / 2] = m.forward_s, all[i].backward[done % 2][done / 2] = m.backward_s;
+		}
+	printf("# %zu passes; %.1f %% of slices always disturbed\n%s\n", done, 100.0 * (double)core.disturbed / (double)core.slices, header);
+	for (size_t i = 0; i < count; i++) end_row(&cases[i], &all[i], done), print_row(&cases[i]);
+	free(all);
 	return 0;
 }
 
-/* Rows that measure_row wrote; -1: not such a file. */
+static int measure_uniform(double seconds) {
+	static fit_case cases[CASES];
+	return measure_rows(cases, make_cases(cases), seconds);
+}
+
+static work_time least_of(work_time a, work_time b) {
+	return (work_time){fmin(a.forward_s, b.forward_s), fmin(a.backward_s, b.backward_s)};
+}
+
+static bool parse_row(const char *line, fit_case *c, int *threads) {
+	char law[64];
+	unsigned long long seed;
+	work_shape *s = &c->shape;
+	work_time *m = &c->measured, *a = &c->again;
+	*c = (fit_case){0};
+	if (sscanf(line, "%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf,%lf,%lf", law, &s->rows, &s->dim, &s->batch, &s->pooling, &seed, threads,
+	           &m->forward_s, &m->backward_s, &a->forward_s, &a->backward_s) != 11) return false;
+	for (int i = 0; i < work_law_count; i++)
+		if (strcmp(law, work_laws[i].name) == 0) s->law = &work_laws[i];
+	s->seed = seed;
+	m->forward_s *= 1e-6, m->backward_s *= 1e-6, a->forward_s *= 1e-6, a->backward_s *= 1e-6;
+	return s->law != NULL;
+}
+
+static bool same_shape(const work_shape *a, const work_shape *b) {
+	return a->law == b->law && a->seed == b->seed && a->rows == b->rows && a->dim == b->dim && a->batch == b->batch && a->pooling == b->pooling;
+}
+
+/* Rows that print_row wrote; -1: not such a file. */
 static int read_rows(const char *path, fit_case *out, int most, int *threads) {
-	char line[512], law[64];
+	char line[512];
 	FILE *in = fopen(path, "r");
 	int count = 0;
 	while (in && count < most && fgets(line, sizeof line, in)) {
 		fit_case *c = &out[count];
-		unsigned long long seed;
-		if (sscanf(line, "%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf", law, &c->shape.rows, &c->shape.dim, &c->shape.batch, &c->shape.pooling, &seed,
-		           threads, &c->measured.forward_s, &c->measured.backward_s) != 9) continue;
-		c->shape.seed = seed, c->measured.forward_s *= 1e-6, c->measured.backward_s *= 1e-6;
-		for (int i = 0; i < work_law_count; i++)
-			if (strcmp(law, work_laws[i].name) == 0) c->shape.law = &work_laws[i];
-		count += c->shape.law != NULL;
+		int k = 0;
+		if (!parse_row(line, c, threads)) continue;
+		while (k < count && !same_shape(&out[k].shape, &c->shape)) k++;
+		if (k == count) count++;
+		else out[k].measured = least_of(out[k].measured, c->measured), out[k].again = least_of(out[k].again, c->again);
 	}
 	if (!in || !count) fprintf(stderr, "lookup: %s: no measurements in it\n", path);
 	if (in) fclose(in);
@@ -117,10 +155,10 @@ static work_shape draw(uint64_t seed, uint64_t i) {
 	for (int k = 0; k < 5; k++) u[k] = lk_uniform(seed, 5 * i + (uint64_t)k);
 	work_shape s = {.law = &work_laws[i % (uint64_t)work_law_count], .seed = lk_hash64(seed + i)};
 	s.dim = widths[(int)(u[0] * sizeof widths / sizeof *widths)];
-	s.rows = floor(fmin(pow(10, 2.5 + 4.3 * u[1]), 1.2e9 / (4 * s.dim)));
+	s.rows = floor(fmin(pow(10, 2.5 + 4.3 * u[1]), 400e6 / (4 * s.dim)));
 	s.batch = floor(512 * pow(2, 4 * u[2]));
 	s.pooling = floor(10 * pow(60, u[3])) / 10;
-	double most = 300e6 / (4 * s.dim); /* lookups, for the time's sake */
+	double most = 100e6 / (4 * s.dim); /* lookups, for the time's sake */
 	s.pooling = fmax(fmin(s.pooling, floor(10 * most / s.batch) / 10), 0.5);
 	return s;
 }
@@ -145,23 +183,21 @@ static double percent(double sum, int count) {
 	return 100 * expm1(sum / count);
 }
 
-static int measure_shapes(uint64_t seed) {
+static int measure_shapes(uint64_t seed, double seconds) {
 	enum { SHAPES = 84 };
-	puts(header);
-	for (uint64_t i = 0; i < SHAPES; i++) {
-		work_shape s = draw(seed, i);
-		measure_row(&s);
-	}
-	return 0;
+	static fit_case cases[SHAPES];
+	for (uint64_t i = 0; i < SHAPES; i++) cases[i].shape = draw(seed, i);
+	return measure_rows(cases, SHAPES, seconds);
 }
 
 static void score_row(const lk_host_lookup *h, const fit_case *c, errors *folds) {
 	const work_shape *s = &c->shape;
-	work_time p = lookup_predict(h, s), m = c->measured;
+	work_time p = lookup_predict(h, s), m = least_of(c->measured, c->again);
 	double f = log(p.forward_s / m.forward_s), b = log(p.backward_s / m.backward_s);
 	printf("%s,%.0f,%.0f,%.0f,%.1f,%.1f,%.1f,%+.1f%%,%.1f,%.1f,%+.1f%%\n", s->law->name, s->rows, s->dim, s->batch, s->pooling, m.forward_s * 1e6,
 	       p.forward_s * 1e6, 100 * expm1(f), m.backward_s * 1e6, p.backward_s * 1e6, 100 * expm1(b));
 	add_error(folds, "all", fabs(f), fabs(b));
+	add_error(folds, "measured twice", fabs(log(c->measured.forward_s / c->again.forward_s)), fabs(log(c->measured.backward_s / c->again.backward_s)));
 	add_error(folds, s->law->name, fabs(f), fabs(b)), add_error(folds, size_of(s), fabs(f), fabs(b));
 	add_error(folds, s->dim < 64 ? "rows below 64" : s->dim < 256 ? "rows of 64 to 255" : "longer rows", fabs(f), fabs(b));
 }
@@ -207,7 +243,7 @@ static int leave_out(const char *(*fold_of)(const work_shape *), int count, int 
 		if (!lookup_fit(kept, used, threads, &h, &error)) return 2;
 		for (int i = 0; i < count; i++) {
 			if (strcmp(fold_of(&rows[i].shape), names[k]) != 0) continue;
-			work_time p = lookup_predict(&h, &rows[i].shape), m = rows[i].measured;
+			work_time p = lookup_predict(&h, &rows[i].shape), m = least_of(rows[i].measured, rows[i].again);
 			add_error(folds, names[k], fabs(log(p.forward_s / m.forward_s)), fabs(log(p.backward_s / m.backward_s)));
 			add_error(folds, "all", fabs(log(p.forward_s / m.forward_s)), fabs(log(p.backward_s / m.backward_s)));
 		}
@@ -244,8 +280,8 @@ static int read_host(const char *path, lk_host_lookup *out) {
 int main(int argc, char **argv) {
 	lk_host_lookup h;
 	const char *mode = argc > 1 ? argv[1] : "";
-	if (strcmp(mode, "measure") == 0) return measure_uniform();
-	if (strcmp(mode, "shapes") == 0) return measure_shapes(argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
+	if (strcmp(mode, "measure") == 0) return measure_uniform(argc > 2 ? atof(argv[2]) : 0);
+	if (strcmp(mode, "shapes") == 0) return measure_shapes(argc > 2 ? strtoull(argv[2], NULL, 10) : 1, argc > 3 ? atof(argv[3]) : 0);
 	if (argc < 3) return usage();
 	if (strcmp(mode, "fit") == 0) return fit(argv[2], argc > 3 ? argv[3] : "host-cpu");
 	if (strcmp(mode, "folds") == 0) return folds_of(argv[2]);

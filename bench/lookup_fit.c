@@ -1,6 +1,6 @@
-/* lookup_fit.c: fits the model of src/cost/embedding_host.c. Its times enter linearly: for given sizes of the caches (five
+/* lookup_fit.c: fits the model of src/cost/embedding_host.c. Its times enter linearly: for given sizes of the caches (eight
  * numbers, found by a simplex) they are the non-negative least squares of relative errors; what a time contributes to a
- * case is the model's answer with that time alone. First what forward shows, then what backward adds.
+ * case is the model's answer with that time alone. A case that is far off counts less: somebody may have been there.
  */
 #include "lookup_fit.h"
 
@@ -10,26 +10,41 @@
 
 #include "base/fit.h"
 
-enum { SIZES = 5, TIMES = 20 };
+enum { SIZES = 8, TIMES = 40, ROUNDS = 400 };
 
 static const lk_fit_number sizes[SIZES] = {
-	{"near_bytes", 1e6, 3e5, 6e6, true}, {"last_bytes", 1e8, 1e7, 5e8, true}, {"near_slope", 1.5, 0.7, 6, true},
-	{"last_slope", 3, 0.7, 8, true}, {"span_bytes", 3e8, 3e7, 1e10, true}};
+	{"near_bytes", 1e6, 2e5, 4e6, true}, {"last_bytes", 1e7, 2e6, 3e8, true}, {"near_slope", 2, 0.5, 4, true},
+	{"last_slope", 3, 0.5, 5, true},     {"step_share", 0.7, 0.2, 1.5, true}, {"sum_share", 0.5, 0.2, 1.5, true},
+	{"span_bytes", 7e7, 1e7, 1e10, true}, {"guesses", 2e4, 1e3, 1e6, true}};
 
 #define AT(field) offsetof(lk_host_lookup, field)
+#define WORK(field) AT(field.row_s), AT(field.vector_s), AT(field.tail_s)
+#define READ(field) AT(field.row_s), AT(field.line_s), AT(field.rest_s)
+#define BEYOND(field) AT(field[LK_HOST_LAST]), AT(field[LK_HOST_FAR])
 static const size_t forward_times[] = {
-	AT(row_s[0]), AT(row_s[1]), AT(row_s[2]), AT(line_s[0]), AT(line_s[1]), AT(line_s[2]), AT(sample_s),
-	AT(sample_line_s[0]), AT(sample_line_s[1]), AT(sample_line_s[2]), AT(span_s), AT(shared_s), AT(call_s)};
+	WORK(add), READ(row[LK_HOST_LAST]), READ(row[LK_HOST_FAR]), BEYOND(torn_s), BEYOND(walk_s), AT(sample_s), AT(guess_s),
+	AT(sum_line_s[LK_HOST_NEAR]), BEYOND(sum_line_s), AT(shared_s), AT(call_s)};
 static const size_t backward_times[] = {
-	AT(update_row_s[0]), AT(update_row_s[1]), AT(update_row_s[2]), AT(update_line_s[0]), AT(update_line_s[1]), AT(update_line_s[2]),
-	AT(update_shared_s), AT(sort_s), AT(pass_s), AT(sample_backward_s)};
+	WORK(gradient_add), WORK(change), READ(gradient[LK_HOST_LAST]), READ(gradient[LK_HOST_FAR]), READ(update[LK_HOST_LAST]),
+	READ(update[LK_HOST_FAR]), BEYOND(update_walk_s), AT(update_shared_s), AT(pair_s), AT(pair_sample_s), AT(sort_s[LK_HOST_NEAR]),
+	BEYOND(sort_s), AT(pass_s)};
+enum { FORWARD = sizeof forward_times / sizeof *forward_times, BACKWARD = sizeof backward_times / sizeof *backward_times };
+
+/* A case, worked out as far as the sizes of caches do not enter; and with the sizes that are tried. */
+typedef struct known {
+	lk_lookup lookup;
+	lk_locality locality;
+	lk_host_uses uses;
+	lk_host_found found;
+	double weight[2];        /* forward, backward */
+} known;
 
 typedef struct fitting {
 	const fit_case *cases;
 	size_t count;
+	known *known;            /* [count] */
 	double *features;        /* [count * TIMES] */
 	lk_host_lookup h;
-	bool *trusted;           /* [count] */
 } fitting;
 
 work_time lookup_predict(const lk_host_lookup *h, const work_shape *shape) {
@@ -39,7 +54,6 @@ work_time lookup_predict(const lk_host_lookup *h, const work_shape *shape) {
 	work_time t = {.forward_s = lk_host_lookup_seconds(h, &l, between)};
 	l.backward = true;
 	t.backward_s = lk_host_lookup_seconds(h, &l, between);
-	t.both_s = t.forward_s + t.backward_s;
 	return t;
 }
 
@@ -47,13 +61,13 @@ static double *time_at(lk_host_lookup *h, size_t offset) {
 	return (double *)(void *)((char *)h + offset);
 }
 
-static double answer(const lk_host_lookup *h, const fit_case *c, bool backward) {
-	work_time t = lookup_predict(h, &c->shape);
-	return backward ? t.backward_s : t.forward_s;
+static double answer(const lk_host_lookup *h, known *k, bool backward) {
+	k->lookup.backward = backward;
+	return lk_host_lookup_seconds_of(h, &k->lookup, &k->uses, &k->found);
 }
 
 static double measured(const fit_case *c, bool backward) {
-	return backward ? c->measured.backward_s : c->measured.forward_s;
+	return backward ? fmin(c->measured.backward_s, c->again.backward_s) : fmin(c->measured.forward_s, c->again.forward_s);
 }
 
 /* ---- non-negative least squares: coordinates in turn on the normal equations ---- */
@@ -62,79 +76,85 @@ static void solve(const double *features, const double *wanted, size_t rows, int
 	double square[TIMES][TIMES] = {{0}}, right[TIMES] = {0};
 	for (size_t i = 0; i < rows; i++)
 		for (int j = 0; j < count; j++) {
-			right[j] += features[i * TIMES + j] * wanted[i];
-			for (int k = 0; k < count; k++) square[j][k] += features[i * TIMES + j] * features[i * TIMES + k];
+			right[j] += features[i * TIMES + (size_t)j] * wanted[i];
+			for (int k = 0; k <= j; k++) square[j][k] += features[i * TIMES + (size_t)j] * features[i * TIMES + (size_t)k];
 		}
+	for (int j = 0; j < count; j++) square[j][j] *= 1.0003; /* of two times that no case tells apart, neither is taken alone */
 	memset(x, 0, (size_t)count * sizeof *x);
-	for (int round = 0; round < 3000; round++)
+	for (int round = 0; round < ROUNDS; round++)
 		for (int j = 0; j < count; j++) {
 			double rest = right[j];
-			for (int k = 0; k < count; k++) rest -= k != j ? square[j][k] * x[k] : 0;
+			for (int k = 0; k < count; k++) rest -= k < j ? square[j][k] * x[k] : k > j ? square[k][j] * x[k] : 0;
 			x[j] = square[j][j] > 0 ? fmax(rest / square[j][j], 0) : 0;
 		}
 }
 
-/* The times of a direction, with everything else of f->h as it is; returns the mean square of relative errors. */
+/* The times of a direction, with everything else of f->h as it is; returns the weighed mean square of relative errors. */
 static double fit_times(fitting *f, const size_t *times, int count, bool backward) {
 	double wanted[1024], x[TIMES], sum = 0;
 	lk_host_lookup h = f->h;
 	for (int j = 0; j < count; j++) *time_at(&h, times[j]) = 0;
 	for (size_t i = 0; i < f->count; i++) {
-		double m = measured(&f->cases[i], backward), base = answer(&h, &f->cases[i], backward);
-		wanted[i] = 1 - base / m;
-		/* a case in which somebody else had a core tells nothing */
-		double weight = f->trusted[i] ? 1 : 0;
-		wanted[i] *= weight;
+		known *k = &f->known[i];
+		double m = measured(&f->cases[i], backward), base = answer(&h, k, backward), weight = sqrt(k->weight[backward]);
+		wanted[i] = weight * (1 - base / m);
 		for (int j = 0; j < count; j++) {
-			*time_at(&h, times[j]) = 1e-6;
-			f->features[i * TIMES + (size_t)j] = weight * (answer(&h, &f->cases[i], backward) - base) / m;
+			*time_at(&h, times[j]) = 1e-9;
+			f->features[i * TIMES + (size_t)j] = weight * (answer(&h, k, backward) - base) / m;
 			*time_at(&h, times[j]) = 0;
 		}
 	}
 	solve(f->features, wanted, f->count, count, x);
-	for (int j = 0; j < count; j++) *time_at(&f->h, times[j]) = x[j] * 1e-6;
+	for (int j = 0; j < count; j++) *time_at(&f->h, times[j]) = x[j] * 1e-9;
 	for (size_t i = 0; i < f->count; i++) {
-		double miss = answer(&f->h, &f->cases[i], backward) / measured(&f->cases[i], backward) - 1;
-		sum += f->trusted[i] ? miss * miss : 0;
+		double miss = log(answer(&f->h, &f->known[i], backward) / measured(&f->cases[i], backward));
+		sum += f->known[i].weight[backward] * miss * miss;
 	}
 	return sum / (double)f->count;
 }
 
-enum { FORWARD = sizeof forward_times / sizeof *forward_times, BACKWARD = sizeof backward_times / sizeof *backward_times };
-
 static double with_sizes(const double *x, void *context) {
 	fitting *f = context;
-	f->h.near_bytes = x[0], f->h.last_bytes = x[1], f->h.near_slope = x[2], f->h.last_slope = x[3], f->h.span_bytes = x[4];
+	f->h.near_bytes = x[0], f->h.last_bytes = x[1], f->h.near_slope = x[2], f->h.last_slope = x[3];
+	f->h.step_share = x[4], f->h.sum_share = x[5], f->h.span_bytes = x[6], f->h.guesses = x[7];
+	for (size_t i = 0; i < f->count; i++) lk_host_lookup_find(&f->h, &f->known[i].lookup, &f->known[i].uses, &f->known[i].found);
 	return fit_times(f, forward_times, FORWARD, false) + fit_times(f, backward_times, BACKWARD, true);
 }
 
-/* Twice as long as the model says, or half as long. */
-static void mark_trusted(fitting *f) {
+static double miss_of(fitting *f, size_t i, bool backward) {
+	return fabs(log(answer(&f->h, &f->known[i], backward) / measured(&f->cases[i], backward)));
+}
+
+/* As errors far above the usual ones count less in a fit of the mean absolute error. */
+static void weigh(fitting *f) {
+	for (size_t i = 0; i < f->count; i++)
+		for (int b = 0; b < 2; b++) f->known[i].weight[b] = 0.05 / fmax(miss_of(f, i, b), 0.05);
+}
+
+static void begin(fitting *f) {
 	for (size_t i = 0; i < f->count; i++) {
-		double forward = log(answer(&f->h, &f->cases[i], false) / f->cases[i].measured.forward_s);
-		double backward = log(answer(&f->h, &f->cases[i], true) / f->cases[i].measured.backward_s);
-		f->trusted[i] = fabs(forward) < log(2) && fabs(backward) < log(2);
+		known *k = &f->known[i];
+		k->lookup = work_lookup(&f->cases[i].shape, &k->locality);
+		k->weight[0] = k->weight[1] = 1;
+		lk_host_lookup_uses(&k->lookup, f->h.threads, lk_host_lookup_touched(&k->lookup), &k->uses);
 	}
 }
 
 int lookup_fit(const fit_case *cases, size_t count, int threads, lk_host_lookup *out, double *error) {
-	fitting f = {cases, count, malloc(count * TIMES * sizeof(double)), {.threads = threads}, malloc(count)};
+	fitting f = {cases, count, calloc(count, sizeof *f.known), malloc(count * TIMES * sizeof(double)), {.threads = threads}};
 	double x[LK_FIT_NUMBERS], sum = 0;
-	size_t used = 0;
-	if (!f.features || !f.trusted) return 0;
-	memset(f.trusted, true, count);
-	lk_fit_simplex(sizes, SIZES, 120, with_sizes, &f, x, NULL);
-	with_sizes(x, &f);
-	mark_trusted(&f);
-	lk_fit_simplex(sizes, SIZES, 200, with_sizes, &f, x, NULL);
-	with_sizes(x, &f);
-	for (size_t i = 0; i < count; i++) {
-		if (!f.trusted[i]) continue;
-		used++;
-		sum += fabs(log(answer(&f.h, &cases[i], false) / cases[i].measured.forward_s)) +
-		       fabs(log(answer(&f.h, &cases[i], true) / cases[i].measured.backward_s));
+	lk_fit_number from[SIZES];
+	memcpy(from, sizes, sizeof from);
+	if (!f.features || !f.known || count > 1024) return free(f.features), free(f.known), 0;
+	begin(&f);
+	for (int round = 0; round < 3; round++) {
+		lk_fit_simplex(from, SIZES, 200, with_sizes, &f, x, NULL);
+		with_sizes(x, &f);
+		for (int i = 0; i < SIZES; i++) from[i].start = x[i];
+		weigh(&f);
 	}
-	*error = exp(sum / (2 * fmax((double)used, 1))) - 1, *out = f.h;
-	free(f.features), free(f.trusted);
+	for (size_t i = 0; i < count; i++) sum += miss_of(&f, i, false) + miss_of(&f, i, true);
+	*error = exp(sum / (2 * fmax((double)count, 1))) - 1, *out = f.h;
+	free(f.features), free(f.known);
 	return 1;
 }

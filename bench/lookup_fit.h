@@ -6,7 +6,7 @@
 
 typedef struct fit_case {
 	work_shape shape;
-	work_time measured;
+	work_time measured, again; /* the least of every second pass, and of the others */
 } fit_case;
 
 /* exp(mean |ln(predicted / measured)|) - 1 of the fit goes to *error. 0: no memory. */

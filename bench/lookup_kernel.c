@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <omp.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,10 +46,20 @@ static inline void add_row(float *restrict sum, const float *restrict row, size_
 	for (size_t k = 0; k < dim; k++) sum[k] += row[k];
 }
 
-void lookup_forward(const lookup_table *t) {
+typedef struct range {
+	size_t begin, end;
+} range;
+
+/* Of `count` things, what this thread has to do in this part. */
+static range mine(size_t count, lookup_part part) {
+	size_t thread = (size_t)omp_get_thread_num(), threads = (size_t)omp_get_num_threads();
+	size_t begin = count * thread / threads, all = count * (thread + 1) / threads - begin;
+	return (range){begin + all * part.at / part.of, begin + all * (part.at + 1) / part.of};
+}
+
+static void sum_samples(const lookup_table *t, range r) {
 	size_t dim = t->dim;
-#pragma omp parallel for schedule(static)
-	for (size_t b = 0; b < t->batch; b++) {
+	for (size_t b = r.begin; b < r.end; b++) {
 		float *sum = t->sums + b * dim;
 		memset(sum, 0, dim * sizeof *sum);
 		for (uint32_t i = t->offsets[b]; i < t->offsets[b + 1]; i++) {
@@ -58,37 +69,45 @@ void lookup_forward(const lookup_table *t) {
 	}
 }
 
+void lookup_forward(const lookup_table *t, lookup_part part) {
+#pragma omp parallel
+	sum_samples(t, mine(t->batch, part));
+}
+
 /* ---- backward ---- */
 
 static uint32_t row_of(uint64_t pair) {
 	return (uint32_t)(pair >> 32);
 }
 
-static void make_pairs(const lookup_table *t, uint64_t *out) {
-#pragma omp for schedule(static)
-	for (size_t b = 0; b < t->batch; b++)
+static void make_pairs(const lookup_table *t, uint64_t *out, range r) {
+	for (size_t b = r.begin; b < r.end; b++)
 		for (uint32_t i = t->offsets[b]; i < t->offsets[b + 1]; i++) out[i] = (uint64_t)t->indices[i] << 32 | b;
 }
 
-/* One digit; called by all threads together. */
-static void sort_digit(lookup_room *room, size_t lookups, int shift, const uint64_t *from, uint64_t *to) {
-	int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-	size_t begin = lookups * (size_t)thread / (size_t)threads, end = lookups * (size_t)(thread + 1) / (size_t)threads;
-	uint32_t *mine = room->counts + (size_t)thread * BUCKETS;
-	memset(mine, 0, BUCKETS * sizeof *mine);
-	for (size_t i = begin; i < end; i++) mine[row_of(from[i]) >> shift & (BUCKETS - 1)]++;
-#pragma omp barrier
-#pragma omp single
-	{
-		uint32_t sum = 0;
-		for (int k = 0; k < BUCKETS; k++)
-			for (int p = 0; p < threads; p++) {
-				uint32_t *count = &room->counts[(size_t)p * BUCKETS + (size_t)k], here = *count;
-				*count = sum, sum += here;
-			}
-	}
-	for (size_t i = begin; i < end; i++) to[mine[row_of(from[i]) >> shift & (BUCKETS - 1)]++] = from[i];
-#pragma omp barrier
+static uint32_t *counts_of(const lookup_room *room) {
+	return room->counts + (size_t)omp_get_thread_num() * BUCKETS;
+}
+
+static void count_digit(const lookup_room *room, const uint64_t *from, int shift, bool first, range r) {
+	uint32_t *counts = counts_of(room);
+	if (first) memset(counts, 0, BUCKETS * sizeof *counts);
+	for (size_t i = r.begin; i < r.end; i++) counts[row_of(from[i]) >> shift & (BUCKETS - 1)]++;
+}
+
+/* From counts to the places where each thread's pairs of a digit begin. */
+static void counts_to_places(const lookup_room *room) {
+	uint32_t sum = 0;
+	for (int k = 0; k < BUCKETS; k++)
+		for (int p = 0; p < room->threads; p++) {
+			uint32_t *count = &room->counts[(size_t)p * BUCKETS + (size_t)k], here = *count;
+			*count = sum, sum += here;
+		}
+}
+
+static void place_digit(const lookup_room *room, const uint64_t *from, uint64_t *to, int shift, range r) {
+	uint32_t *places = counts_of(room);
+	for (size_t i = r.begin; i < r.end; i++) to[places[row_of(from[i]) >> shift & (BUCKETS - 1)]++] = from[i];
 }
 
 /* Row-wise Adagrad. */
@@ -111,10 +130,8 @@ static inline void fetch_pair(const lookup_table *t, uint64_t pair) {
 	__builtin_prefetch(t->state + row_of(pair));
 }
 
-static void apply(const lookup_table *t, const uint64_t *pairs) {
-	size_t thread = (size_t)omp_get_thread_num(), threads = (size_t)omp_get_num_threads(), dim = t->dim;
-	size_t i = boundary(pairs, t->lookups * thread / threads, t->lookups);
-	size_t end = boundary(pairs, t->lookups * (thread + 1) / threads, t->lookups);
+static void apply(const lookup_table *t, const uint64_t *pairs, range r) {
+	size_t dim = t->dim, i = boundary(pairs, r.begin, t->lookups), end = boundary(pairs, r.end, t->lookups);
 	float *sum = aligned_alloc(64, (dim * sizeof *sum + 63) / 64 * 64);
 	if (!sum) return;
 	while (i < end) {
@@ -129,18 +146,26 @@ static void apply(const lookup_table *t, const uint64_t *pairs) {
 	free(sum);
 }
 
-void lookup_backward(const lookup_table *t, lookup_room *room) {
+static int digits_of(const lookup_table *t) {
 	int bits = 1;
 	while (bits < 32 && (t->rows - 1) >> bits) bits++;
+	return (bits + DIGIT - 1) / DIGIT;
+}
+
+int lookup_backward_steps(const lookup_table *t) {
+	return 2 + 2 * digits_of(t);
+}
+
+void lookup_backward(const lookup_table *t, lookup_room *room, int step, lookup_part part) {
+	int digit = (step - 1) / 2, digits = digits_of(t), shift = digit * DIGIT;
+	bool placing = step > 0 && (step - 1) % 2;
+	uint64_t *from = digit % 2 ? room->to : room->from, *to = digit % 2 ? room->from : room->to;
+	if (placing && part.at == 0) counts_to_places(room);
 #pragma omp parallel
 	{
-		uint64_t *from = room->from, *to = room->to;
-		make_pairs(t, from);
-		for (int shift = 0; shift < bits; shift += DIGIT) {
-			sort_digit(room, t->lookups, shift, from, to);
-			uint64_t *swap = from;
-			from = to, to = swap;
-		}
-		apply(t, from);
+		if (step == 0) make_pairs(t, room->from, mine(t->batch, part));
+		else if (digit == digits) apply(t, from, mine(t->lookups, part));
+		else if (placing) place_digit(room, from, to, shift, mine(t->lookups, part));
+		else count_digit(room, from, shift, part.at == 0, mine(t->lookups, part));
 	}
 }

@@ -28,7 +28,15 @@ void lookup_unpage(void *pages, size_t bytes);
 int lookup_room_new(lookup_room *room, size_t lookups);
 void lookup_room_free(lookup_room *room, size_t lookups);
 
-void lookup_forward(const lookup_table *t);
-void lookup_backward(const lookup_table *t, lookup_room *room);
+/* The kernels run in parts, so that each can be timed by itself: part `at` of `of`, which is a part of every thread's share.
+ * All parts in turn are the whole. */
+typedef struct lookup_part {
+	size_t at, of;
+} lookup_part;
+
+void lookup_forward(const lookup_table *t, lookup_part part);
+/* Backward: making pairs, counting and placing for each digit, adding up and changing rows: so many steps, in turn. */
+int lookup_backward_steps(const lookup_table *t);
+void lookup_backward(const lookup_table *t, lookup_room *room, int step, lookup_part part);
 
 #endif

@@ -32,11 +32,16 @@ lk_lookup work_lookup(const work_shape *s, lk_locality *room) {
 
 /* ---- making ---- */
 
+static void out_of_memory(void) {
+	fputs("lookup: out of memory\n", stderr);
+	exit(2);
+}
+
 static void *pages(size_t bytes) {
 	void *p = lookup_pages(bytes);
 	if (p) return p;
-	fputs("lookup: out of memory\n", stderr);
-	exit(2);
+	out_of_memory();
+	return NULL;
 }
 
 /* Lengths of samples like a lognormal law, with the mean that is asked for. */
@@ -99,23 +104,127 @@ void work_free(lookup_table *t) {
 
 /* ---- measuring ---- */
 
-work_time work_measure(const lookup_table *tables, size_t count) {
-	work_time best = {INFINITY, INFINITY, INFINITY};
-	lookup_room room;
-	size_t most = 1;
-	for (size_t i = 0; i < count; i++) most = tables[i].lookups > most ? tables[i].lookups : most;
-	if (!lookup_room_new(&room, most)) exit(2);
-	double start = work_now();
-	for (int r = 0; r <= REPEATS || (r < MORE_REPEATS && work_now() - start < 0.03); r++) {
-		double begin = work_now();
-		for (size_t i = 0; i < count; i++) lookup_forward(&tables[i]);
-		double middle = work_now();
-		for (size_t i = 0; i < count; i++) lookup_backward(&tables[i], &room);
-		double end = work_now();
-		if (r == 0) continue; /* pages and caches are warm then */
-		best.forward_s = fmin(best.forward_s, middle - begin), best.backward_s = fmin(best.backward_s, end - middle);
-		best.both_s = fmin(best.both_s, end - begin);
+static int rising(const void *a, const void *b) {
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+double work_median(double *values, size_t count) {
+	qsort(values, count, sizeof *values, rising);
+	return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+double work_least(const double *values, size_t count) {
+	double least = INFINITY;
+	for (size_t i = 0; i < count; i++) least = fmin(least, values[i]);
+	return least;
+}
+
+/* ---- undisturbed ----
+ *
+ * A virtual core is often half of one: while somebody else's thread runs on the other half, everything takes 1.3 to 2 times
+ * as long, some milliseconds at a time. What runs is therefore timed in slices, between which a loop that touches registers
+ * alone tells whether the core is ours; a slice counts when it is before and after.
+ */
+
+enum { CHECK_ROUNDS = 500, REPEATS = 5, MORE_REPEATS = 40 };
+static const double slice_s = 60e-6, enough_s = 0.015, patience_s = 0.3, shorter = 1.15 /* of the shortest check */;
+
+static double check(void) {
+	uint64_t a = 1, b = 2, c = 3, d = 5, e = 7, f = 11;
+	double begin = work_now();
+	for (int i = 0; i < CHECK_ROUNDS; i++) {
+		a += b, c += d, e += f, b ^= a, d ^= c, f ^= e, a += 3, c += 5, e += 7;
+		__asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
 	}
-	lookup_room_free(&room, most);
-	return best;
+	return work_now() - begin;
+}
+
+work_core work_core_new(void) {
+	work_core core = {.shortest = INFINITY};
+	for (double begin = work_now(); work_now() - begin < 0.2;) core.shortest = fmin(core.shortest, check());
+	return core;
+}
+
+typedef struct slice {
+	uint32_t table;
+	int step;                /* -1: forward */
+	lookup_part part;
+	double seconds[MORE_REPEATS]; /* undisturbed ones */
+	double least;            /* of all */
+	int count;
+} slice;
+
+typedef struct slices {
+	const lookup_table *tables;
+	lookup_room room;
+	slice *at;
+	size_t count, room_for;
+	work_core *core;
+} slices;
+
+static double run_part(slices *s, uint32_t table, int step, lookup_part part) {
+	double begin = work_now();
+	if (step < 0) lookup_forward(&s->tables[table], part);
+	else lookup_backward(&s->tables[table], &s->room, step, part);
+	return work_now() - begin;
+}
+
+static void add_slices(slices *s, uint32_t table, int step) {
+	double whole = run_part(s, table, step, (lookup_part){0, 1});
+	size_t of = (size_t)fmax(ceil(whole / slice_s), 1);
+	if (s->count + of > s->room_for) {
+		s->room_for = 2 * (s->count + of);
+		s->at = realloc(s->at, s->room_for * sizeof *s->at);
+		if (!s->at) out_of_memory();
+	}
+	for (size_t i = 0; i < of; i++) s->at[s->count++] = (slice){.table = table, .step = step, .part = {i, of}, .least = INFINITY};
+}
+
+/* Forward of all tables, then backward of all; it warms pages and caches, too. */
+static void make_slices(slices *s, size_t tables) {
+	for (uint32_t t = 0; t < tables; t++) add_slices(s, t, -1);
+	for (uint32_t t = 0; t < tables; t++)
+		for (int step = 0; step < lookup_backward_steps(&s->tables[t]); step++) add_slices(s, t, step);
+}
+
+/* Returns how many slices have not been timed undisturbed REPEATS times. */
+static size_t run_slices(slices *s) {
+	double before = check();
+	size_t lacking = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		slice *x = &s->at[i];
+		double seconds = run_part(s, x->table, x->step, x->part), after = check();
+		s->core->shortest = fmin(s->core->shortest, after), x->least = fmin(x->least, seconds);
+		if (fmax(before, after) < shorter * s->core->shortest && x->count < MORE_REPEATS) x->seconds[x->count++] = seconds;
+		lacking += x->count < REPEATS;
+		before = after;
+	}
+	return lacking;
+}
+
+static void forget(slices *s) {
+	for (size_t i = 0; i < s->count; i++) s->at[i].count = 0, s->at[i].least = INFINITY;
+}
+
+work_time work_measure(const lookup_table *tables, size_t count, work_core *core) {
+	slices s = {.tables = tables, .core = core};
+	work_time sum = {0};
+	size_t most = 1, lacking = 1;
+	for (size_t i = 0; i < count; i++) most = tables[i].lookups > most ? tables[i].lookups : most;
+	if (!lookup_room_new(&s.room, most)) out_of_memory();
+	make_slices(&s, count);
+	run_slices(&s), forget(&s);
+	double begin = work_now();
+	for (int r = 0; r < REPEATS || (r < MORE_REPEATS && work_now() - begin < enough_s) || (lacking && work_now() - begin < patience_s); r++)
+		lacking = run_slices(&s);
+	for (size_t i = 0; i < s.count; i++) {
+		slice *x = &s.at[i];
+		double seconds = x->count ? work_median(x->seconds, (size_t)x->count) : x->least;
+		*(x->step < 0 ? &sum.forward_s : &sum.backward_s) += seconds;
+		core->slices++, core->disturbed += !x->count;
+	}
+	free(s.at);
+	lookup_room_free(&s.room, most);
+	return sum;
 }

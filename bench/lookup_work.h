@@ -5,8 +5,6 @@
 #include "cost/embedding_host.h"
 #include "lookup_kernel.h"
 
-enum { REPEATS = 5, MORE_REPEATS = 50 /* of what takes less than 30 ms in all */ };
-
 /* How indices are drawn: a Zipf law, independently; or with a published histogram of reuse. */
 typedef struct work_law {
 	const char *name;
@@ -33,11 +31,20 @@ void work_make(const work_shape *shape, lookup_table *out);
 void work_free(lookup_table *t);
 
 typedef struct work_time {
-	double forward_s, backward_s; /* of all tables, one after the other; each the least of REPEATS */
-	double both_s;                /* least sum */
+	double forward_s, backward_s; /* of all tables, one after the other */
 } work_time;
 
-work_time work_measure(const lookup_table *tables, size_t count);
+/* What is known of the core: how short the check between slices can be; and how many slices found it never ours alone. */
+typedef struct work_core {
+	double shortest;
+	size_t slices, disturbed;
+} work_core;
+
+work_core work_core_new(void);
+/* Timed in slices, each undisturbed as far as can be told: the sum of their medians. */
+work_time work_measure(const lookup_table *tables, size_t count, work_core *core);
+double work_median(double *values, size_t count); /* sorts them */
+double work_least(const double *values, size_t count);
 double work_now(void);
 
 #endif

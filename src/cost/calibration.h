@@ -14,7 +14,7 @@
 #include "base/stream.h"
 #include "base/vec.h"
 
-enum { LK_CALIBRATION_NUMBERS = 32 };
+enum { LK_CALIBRATION_NUMBERS = 64 };
 
 typedef struct lk_calibration_row {
 	const char *family, *subject, *variant;

@@ -2,22 +2,31 @@
  * the row's last use: that decides which cache still has it.
  *
  *     found beyond a cache of C bytes, after d others:  m(C, d) = 1 / (1 + (C/d)^slope)
- *     a row of l lines:  sum over levels of the share found there * (row + l line), and in large tables the page's address
+ *     a row near:  row + vectors of 64 bytes + an end that is no whole vector
+ *     further:     more, sum over levels of the share found there * (row + lines fetched ahead + a torn line + the others)
+ *
+ * The kernel fetches eight rows ahead, of each as many lines as it has vectors, eight at most: a short row that lies across
+ * two lines has one that nobody fetched (torn); of long rows the processor's own prefetcher has the rest.
  *
  * d of a row that a batch looks up c times in N lookups of a table: the gap between two uses is a geometric time of mean
- * N/c lookups (indices come in no order); in x lookups a thread touches sum_j rows_j (1 - exp(-c_j x / N)) rows. The first
- * use in a batch comes after everything else that a step touches. Threads share the samples of a table, so each has 1/P of
- * every row's uses, and meets it for the first time itself.
+ * N/c lookups (indices come in no order); in x lookups a thread touches sum_j rows_j (1 - exp(-c_j x / N)) rows, and the
+ * sums and indices of as many. The first use in a batch comes after everything else that a step touches. Threads share the
+ * samples of a table, so each has 1/P of every row's uses, and meets it for the first time itself.
  *
- * Backward: lookups are sorted by row, 11 bits in a pass; for each, the gradient of its sample's sum is read again, in no
- * order, and added up; then each different row is changed once, in the order of rows.
+ * Backward: pairs of row and sample are sorted by row, 11 bits in a pass; for each, the gradient of its sample's sum is read
+ * again, in no order, and added up; then each different row is changed once, in the order of rows.
  */
 #include "cost/embedding_host.h"
 
 #include <math.h>
 #include <stddef.h>
 
-static const double line_bytes = 64, single = 4, digit_bits = 11 /* of a pass of radix sort */;
+static const double line_bytes = 64, single = 4, digit_bits = 11 /* of a pass of radix sort */, ahead_lines = 8;
+enum { GAPS = 6 /* equally likely gaps that stand for a geometric time */, PAIR = 16 /* bytes, before and after a pass */ };
+
+static double element_of(const lk_lookup *l) {
+	return l->element > 0 ? l->element : single;
+}
 
 /* Lines that a row of so many bytes lies in, rows packed one behind the other: those of 48 bytes in one or two. */
 static double lines_of(double bytes) {
@@ -29,40 +38,11 @@ static double lines_of(double bytes) {
 	return 1 + (bytes - a) / line_bytes; /* a: greatest common divisor */
 }
 
-/* ---- caches ---- */
+/* ---- how long ago rows were used ---- */
 
-typedef struct levels {
-	double share[LK_HOST_LEVELS];
-} levels;
-
-static double beyond(double cache, double slope, double distance) {
-	return distance > 0 ? 1 / (1 + pow(cache / distance, slope)) : 0;
-}
-
-static levels found(const lk_host_lookup *h, double distance) {
-	double far = beyond(h->last_bytes, h->last_slope, distance), past = fmax(beyond(h->near_bytes, h->near_slope, distance), far);
-	return (levels){{1 - past, past - far, far}};
-}
-
-static double mean_of(const levels *l, const double *seconds) {
+/* Different rows that a thread touches in a share x of its lookups. */
+static double touched(const lk_locality *l, double x) {
 	double sum = 0;
-	for (int i = 0; i < LK_HOST_LEVELS; i++) sum += l->share[i] * seconds[i];
-	return sum;
-}
-
-static double row_seconds(const lk_host_lookup *h, const double *row, const double *line, double lines, double distance) {
-	levels l = found(h, distance);
-	return mean_of(&l, row) + lines * mean_of(&l, line);
-}
-
-/* More for a row's first use: the other cores' caches may hold it, as they used it last. */
-static double from_others(const lk_host_lookup *h, double lines, double distance, double line_s) {
-	return (1 - 1.0 / h->threads) * (1 - beyond(h->near_bytes, h->near_slope, distance)) * lines * line_s;
-}
-
-/* Different rows that a thread touches in so many lookups of a table. */
-static double touched(const lk_locality *l, double lookups, double of_all) {
-	double sum = 0, x = lookups / of_all;
 	for (int i = 0; i < l->count; i++) sum += l->rows[i] * -expm1(-l->times[i] * x);
 	return sum;
 }
@@ -75,69 +55,18 @@ static double footprint(double rows, double row_bytes, double all_rows) {
 }
 
 /* Of a use out of `uses` by all threads: how many are a thread's first. */
-static double firsts_of(const lk_host_lookup *h, double uses) {
-	double firsts = h->threads > 1 ? h->threads * -expm1(uses * log1p(-1.0 / h->threads)) : 1;
+static double firsts_of(int threads, double uses) {
+	double firsts = threads > 1 ? threads * -expm1(uses * log1p(-1.0 / threads)) : 1;
 	return fmin(fmax(firsts, fmin(uses, 1)), uses);
 }
 
-/* ---- forward ---- */
-
-enum { GAPS = 6 }; /* equally likely gaps that stand for a geometric time */
-
-typedef struct table {
-	const lk_host_lookup *h;
-	const lk_locality *locality;
-	double lookups, rows, row_bytes, lines;
-} table;
-
-/* A thread's mean time for a row that is used `times` times in a batch, all uses but the first. */
-static double again_seconds(const table *t, double times) {
-	double sum = 0;
-	for (int g = 0; g < GAPS; g++) {
-		double gap = -log1p(-(g + 0.5) / GAPS) * t->lookups / times;
-		double distance = footprint(touched(t->locality, gap, t->lookups), t->row_bytes, t->rows);
-		sum += row_seconds(t->h, t->h->row_s, t->h->line_s, t->lines, distance) / GAPS;
-	}
-	return sum;
+static double distance_of(int bin) {
+	return line_bytes * pow(2, (bin + 0.5) / 3);
 }
 
-/* All lookups of a table. Classes that are close to one another need not be worked out each. */
-static double gather_seconds(const table *t, double between) {
-	const lk_host_lookup *h = t->h;
-	double first = row_seconds(h, h->row_s, h->line_s, t->lines, between / h->threads), sum = 0, at = 0, later = 0;
-	first += from_others(h, t->lines, between / h->threads, h->shared_s);
-	/* what another thread has had is in the last cache */
-	double shared = row_seconds(h, h->row_s, h->line_s, t->lines, fmin(between / h->threads, 4 * h->near_bytes));
-	for (int i = 0; i < t->locality->count; i++) {
-		double times = t->locality->times[i], firsts = firsts_of(h, times);
-		if (times > firsts && !(fabs(times - at) < 0.1 * at)) at = times, later = again_seconds(t, at);
-		double one = fmin(firsts, 1);
-		sum += t->locality->rows[i] * (one * first + (firsts - one) * shared + (times - firsts) * later);
-	}
-	return sum + t->lookups * h->span_s * beyond(h->span_bytes, 1, t->rows * t->row_bytes);
-}
-
-static double forward_seconds(const table *t, const lk_lookup *l, double between) {
-	const lk_host_lookup *h = t->h;
-	levels sums = found(h, between / h->threads);
-	double sample = h->sample_s + lines_of(single * l->dim) * mean_of(&sums, h->sample_line_s);
-	return (gather_seconds(t, between) + l->batch * sample) / h->threads + h->call_s;
-}
-
-/* ---- backward ---- */
-
-static double backward_seconds(const table *t, const lk_lookup *l, double between) {
-	const lk_host_lookup *h = t->h;
-	double gradient = single * l->dim, lines = lines_of(gradient), firsts = firsts_of(h, l->pooling) / l->pooling;
-	double add = firsts * row_seconds(h, h->row_s, h->line_s, lines, between / h->threads) +
-	             (1 - firsts) * row_seconds(h, h->row_s, h->line_s, lines, l->batch * lines * line_bytes);
-	double passes = 1 + fmax(ceil(log2(fmax(l->rows, 2)) / digit_bits), 1); /* one to make the pairs */
-	double lines_changed = t->lines + (l->state > 0 ? lines_of(l->state) : 0);
-	double update = row_seconds(h, h->update_row_s, h->update_line_s, lines_changed, between / h->threads);
-	update += from_others(h, lines_changed, between / h->threads, h->update_shared_s);
-	update += h->span_s * beyond(h->span_bytes, 1, t->rows * t->row_bytes);
-	double work = t->lookups * (add + passes * h->sort_s) + lk_locality_rows(t->locality) * update + l->batch * h->sample_backward_s;
-	return work / h->threads + h->call_s + passes * h->pass_s;
+static int bin_of(double distance) {
+	int bin = (int)floor(3 * log2(fmax(distance / line_bytes, 1)));
+	return bin < LK_HOST_BINS ? bin : LK_HOST_BINS - 1;
 }
 
 static const lk_locality *locality_of(const lk_lookup *l, lk_locality *room) {
@@ -148,17 +77,127 @@ static const lk_locality *locality_of(const lk_lookup *l, lk_locality *room) {
 	return room;
 }
 
-static double element_of(const lk_lookup *l) {
-	return l->element > 0 ? l->element : single;
+void lk_host_lookup_uses(const lk_lookup *l, int threads, double between, lk_host_uses *out) {
+	lk_locality room;
+	const lk_locality *locality = locality_of(l, &room);
+	double bytes = l->dim * element_of(l), passing = l->batch * single * l->dim; /* sums */
+	int bins[GAPS] = {0};
+	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality), .rows = lk_locality_rows(locality), .between = between};
+	passing += single * out->lookups;
+	double at = 0;
+	for (int i = 0; i < locality->count; i++) {
+		double rows = locality->rows[i], times = locality->times[i], firsts = firsts_of(threads, times), one = fmin(firsts, 1);
+		out->first += rows * one, out->of_others += rows * (firsts - one);
+		/* classes that are close to one another need not be worked out each */
+		for (int g = 0; g < GAPS && times > firsts && !(fabs(times - at) < 0.1 * at); g++) {
+			double gap = -log1p(-(g + 0.5) / GAPS) / times;
+			bins[g] = bin_of(footprint(touched(locality, gap), bytes, l->rows) + gap * passing / threads);
+		}
+		if (times > firsts && !(fabs(times - at) < 0.1 * at)) at = times;
+		for (int g = 0; g < GAPS; g++) out->later[bins[g]] += rows * (times - firsts) / GAPS;
+	}
+}
+
+/* ---- caches ---- */
+
+static double beyond(double cache, double slope, double distance) {
+	return distance > 0 ? 1 / (1 + pow(cache / distance, slope)) : 0;
+}
+
+static void add_found(const lk_host_lookup *h, double distance, double count, double *out) {
+	double far = beyond(h->last_bytes, h->last_slope, distance), past = fmax(beyond(h->near_bytes, h->near_slope, distance), far);
+	out[LK_HOST_NEAR] += count * (1 - past), out[LK_HOST_LAST] += count * (past - far), out[LK_HOST_FAR] += count * far;
+}
+
+void lk_host_lookup_find(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, lk_host_found *out) {
+	double step = h->step_share * uses->between / h->threads;
+	*out = (lk_host_found){{0}, {0}, {0}, {0}, {0}};
+	for (int i = 0; i < LK_HOST_BINS; i++)
+		if (uses->later[i] > 0) add_found(h, distance_of(i), uses->later[i], out->lookups);
+	add_found(h, step, uses->first, out->lookups);
+	add_found(h, fmin(step, 4 * h->near_bytes), uses->of_others, out->lookups); /* another thread has had it: the last cache has it */
+	add_found(h, step, 1, out->step);
+	add_found(h, h->sum_share * uses->between / h->threads, 1, out->sums);
+	add_found(h, l->batch * lines_of(single * l->dim) * line_bytes, 1, out->again);
+	add_found(h, PAIR * uses->lookups / h->threads, 1, out->pairs);
+}
+
+/* ---- rows ---- */
+
+typedef struct row_lines {
+	double vectors, tail, ahead, torn, rest;
+} row_lines;
+
+static row_lines row_lines_of(double bytes) {
+	double lines = lines_of(bytes), vectors = ceil(bytes / line_bytes);
+	bool is_long = vectors >= ahead_lines;
+	return (row_lines){vectors, fmod(bytes, line_bytes) > 0, fmin(fmin(lines, vectors), ahead_lines), is_long ? 0 : fmax(lines - vectors, 0),
+	                   is_long ? lines - ahead_lines : 0};
+}
+
+static double work_of(const lk_host_work *w, const row_lines *r) {
+	return w->row_s + w->vector_s * r->vectors + w->tail_s * r->tail;
+}
+
+static double read_of(const lk_host_lookup *h, const lk_host_read *read, const row_lines *r, const double *found) {
+	double sum = 0;
+	for (int i = LK_HOST_LAST; i < LK_HOST_LEVELS; i++)
+		sum += found[i] * (read[i].row_s + read[i].line_s * r->ahead + h->torn_s[i] * r->torn + read[i].rest_s * r->rest);
+	return sum;
+}
+
+static double mean_of(const double *found, const double *seconds) {
+	double sum = 0;
+	for (int i = 0; i < LK_HOST_LEVELS; i++) sum += found[i] * seconds[i];
+	return sum;
+}
+
+/* More for a row's first use: the other cores' caches may hold it, as they used it last. */
+static double from_others(const lk_host_lookup *h, double lines, const lk_host_found *f, double line_s) {
+	return (1 - 1.0 / h->threads) * f->step[LK_HOST_NEAR] * lines * line_s;
+}
+
+/* ---- forward, backward ---- */
+
+static double forward_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *f) {
+	double bytes = l->dim * element_of(l), walk = beyond(h->span_bytes, 1, l->rows * bytes), batch = l->batch / h->threads;
+	row_lines r = row_lines_of(bytes);
+	double rows = uses->lookups * work_of(&h->add, &r) + read_of(h, h->row, &r, f->lookups) + walk * mean_of(f->lookups, h->walk_s);
+	rows += uses->first * from_others(h, r.ahead + r.torn + r.rest, f, h->shared_s);
+	double sample = h->sample_s + h->guess_s * batch / (batch + h->guesses) + lines_of(single * l->dim) * mean_of(f->sums, h->sum_line_s);
+	return (rows + l->batch * sample) / h->threads + h->call_s;
+}
+
+/* Gradients that threads read for the first time, out of so many lookups. */
+static double first_gradients(const lk_host_lookup *h, const lk_lookup *l, double lookups) {
+	return lookups * firsts_of(h->threads, l->pooling) / l->pooling;
+}
+
+static double backward_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *f) {
+	row_lines g = row_lines_of(single * l->dim), r = row_lines_of(l->dim * element_of(l));
+	double n = uses->lookups, first = first_gradients(h, l, n), found[LK_HOST_LEVELS];
+	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = first * f->step[i] + (n - first) * f->again[i];
+	double add = n * work_of(&h->gradient_add, &g) + read_of(h, h->gradient, &g, found);
+	double passes = fmax(ceil(log2(fmax(l->rows, 2)) / digit_bits), 1);
+	double sort = n * (h->pair_s + passes * mean_of(f->pairs, h->sort_s)) + l->batch * h->pair_sample_s;
+	double walk = beyond(h->span_bytes, 1, l->rows * l->dim * element_of(l)) * mean_of(f->step, h->update_walk_s);
+	double change = work_of(&h->change, &r) + walk + from_others(h, r.ahead + r.torn + r.rest, f, h->update_shared_s);
+	if (l->state > 0) r.ahead += lines_of(l->state);
+	change += read_of(h, h->update, &r, f->step);
+	return (add + sort + uses->rows * change) / h->threads + h->call_s + passes * h->pass_s;
+}
+
+double lk_host_lookup_seconds_of(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *found) {
+	return fmax(l->tables, 1) * (l->backward ? backward_seconds(h, l, uses, found) : forward_seconds(h, l, uses, found));
 }
 
 double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *l, double between) {
-	lk_locality room;
+	lk_host_uses uses;
+	lk_host_found found;
 	if (!(l->batch * l->pooling > 0)) return 0;
-	const lk_locality *locality = locality_of(l, &room);
-	double bytes = l->dim * element_of(l);
-	table t = {h, locality, lk_locality_lookups(locality), l->rows, bytes, lines_of(bytes)};
-	return fmax(l->tables, 1) * (l->backward ? backward_seconds(&t, l, between) : forward_seconds(&t, l, between));
+	lk_host_lookup_uses(l, h->threads, between, &uses);
+	lk_host_lookup_find(h, l, &uses, &found);
+	return lk_host_lookup_seconds_of(h, l, &uses, &found);
 }
 
 double lk_host_lookup_touched(const lk_lookup *l) {
@@ -166,7 +205,7 @@ double lk_host_lookup_touched(const lk_lookup *l) {
 	if (!(l->batch * l->pooling > 0)) return 0;
 	double rows = lk_locality_rows(locality_of(l, &room)), lookups = l->batch * l->pooling;
 	double bytes = footprint(rows, l->dim * element_of(l), l->rows) + footprint(rows, l->state, l->rows) * (l->state > 0);
-	return fmax(l->tables, 1) * (bytes + l->batch * 2 * single * l->dim + lookups * (4 + 2 * 8));
+	return fmax(l->tables, 1) * (bytes + l->batch * 2 * single * l->dim + lookups * (4 + PAIR));
 }
 
 /* ---- calibration ---- */
@@ -178,20 +217,25 @@ typedef struct number {
 } number;
 
 #define AT(field) offsetof(lk_host_lookup, field)
+#define NS(name, field) {name "_ns", AT(field), 1e-9}
+#define WORK(name, field) NS(name, field.row_s), NS(name "_vector", field.vector_s), NS(name "_tail", field.tail_s)
+#define READ(name, field) NS(name, field.row_s), NS(name "_line", field.line_s), NS(name "_rest", field.rest_s)
+#define BEYOND(name, field) NS(name "_last", field[LK_HOST_LAST]), NS(name "_far", field[LK_HOST_FAR])
 static const number numbers[] = {
 	{"near_kib", AT(near_bytes), 1024}, {"last_kib", AT(last_bytes), 1024}, {"near_slope", AT(near_slope), 1},
-	{"last_slope", AT(last_slope), 1},
-	{"row_near_ns", AT(row_s[0]), 1e-9}, {"row_last_ns", AT(row_s[1]), 1e-9}, {"row_far_ns", AT(row_s[2]), 1e-9},
-	{"line_near_ns", AT(line_s[0]), 1e-9}, {"line_last_ns", AT(line_s[1]), 1e-9}, {"line_far_ns", AT(line_s[2]), 1e-9},
-	{"update_near_ns", AT(update_row_s[0]), 1e-9}, {"update_last_ns", AT(update_row_s[1]), 1e-9},
-	{"update_far_ns", AT(update_row_s[2]), 1e-9}, {"update_line_near_ns", AT(update_line_s[0]), 1e-9},
-	{"update_line_last_ns", AT(update_line_s[1]), 1e-9}, {"update_line_far_ns", AT(update_line_s[2]), 1e-9},
-	{"sample_ns", AT(sample_s), 1e-9}, {"sample_line_near_ns", AT(sample_line_s[0]), 1e-9},
-	{"sample_line_last_ns", AT(sample_line_s[1]), 1e-9}, {"sample_line_far_ns", AT(sample_line_s[2]), 1e-9},
-	{"shared_ns", AT(shared_s), 1e-9}, {"update_shared_ns", AT(update_shared_s), 1e-9}, {"span_mib", AT(span_bytes), 0x1p20}, {"span_ns", AT(span_s), 1e-9}, {"sort_ns", AT(sort_s), 1e-9}, {"call_us", AT(call_s), 1e-6},
-	{"pass_us", AT(pass_s), 1e-6}, {"sample_backward_ns", AT(sample_backward_s), 1e-9},
+	{"last_slope", AT(last_slope), 1}, {"step_share", AT(step_share), 1}, {"sum_share", AT(sum_share), 1},
+	{"span_mib", AT(span_bytes), 0x1p20}, {"guesses", AT(guesses), 1},
+	WORK("add", add), WORK("gradient_add", gradient_add), WORK("change", change),
+	READ("row_last", row[LK_HOST_LAST]), READ("row_far", row[LK_HOST_FAR]),
+	READ("gradient_last", gradient[LK_HOST_LAST]), READ("gradient_far", gradient[LK_HOST_FAR]),
+	READ("update_last", update[LK_HOST_LAST]), READ("update_far", update[LK_HOST_FAR]),
+	BEYOND("torn", torn_s), BEYOND("walk", walk_s), BEYOND("update_walk", update_walk_s),
+	NS("sample", sample_s), NS("guess", guess_s), NS("sum_line_near", sum_line_s[LK_HOST_NEAR]), BEYOND("sum_line", sum_line_s),
+	NS("shared", shared_s), NS("update_shared", update_shared_s), NS("pair", pair_s), NS("pair_sample", pair_sample_s),
+	NS("sort_near", sort_s[LK_HOST_NEAR]), BEYOND("sort", sort_s), {"pass_us", AT(pass_s), 1e-6}, {"call_us", AT(call_s), 1e-6},
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
+_Static_assert((int)NUMBERS < (int)LK_CALIBRATION_NUMBERS, "a row has room for threads and all numbers");
 
 bool lk_host_lookup_of(const lk_calibration_row *row, lk_host_lookup *out) {
 	*out = (lk_host_lookup){.threads = (int)lk_calibration_value(row, "threads", 0)};

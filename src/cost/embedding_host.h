@@ -8,18 +8,33 @@
 /* Where a row is found: the core's own caches, the last cache, memory. */
 typedef enum lk_host_level { LK_HOST_NEAR, LK_HOST_LAST, LK_HOST_FAR, LK_HOST_LEVELS } lk_host_level;
 
+/* Adding up or changing a row that is near: the row, each vector of 64 bytes of it, and an end that is no whole vector. */
+typedef struct lk_host_work {
+	double row_s, vector_s, tail_s;
+} lk_host_work;
+
+/* What a row takes more that is not near: the row, its first eight lines, which the kernel fetches ahead, and the others. */
+typedef struct lk_host_read {
+	double row_s, line_s, rest_s;
+} lk_host_read;
+
 /* What was measured on a host with bench/lookup; rows of the family "lookup". Times are of one thread while all run. */
 typedef struct lk_host_lookup {
 	int threads;
 	double near_bytes, last_bytes;      /* that a thread's rows may take before they are found a level further */
 	double near_slope, last_slope;      /* how sharply: share found further = 1 / (1 + (bytes / distance)^slope) */
-	double row_s[LK_HOST_LEVELS], line_s[LK_HOST_LEVELS];     /* a row read and added: the row, and each 64 bytes of it */
-	double update_row_s[LK_HOST_LEVELS], update_line_s[LK_HOST_LEVELS]; /* a row changed, and its state */
-	double sample_s, sample_line_s[LK_HOST_LEVELS];           /* a pooled sum, and each 64 bytes of it */
+	double step_share, sum_share;       /* what a step touches counts so much towards the distance of rows; of sums */
+	double span_bytes;                  /* of tables of so many bytes half the rows wait for page tables */
+	double guesses;                     /* samples whose lengths the processor remembers from step to step: half of so many */
+	lk_host_work add, gradient_add, change;
+	lk_host_read row[LK_HOST_LEVELS], gradient[LK_HOST_LEVELS], update[LK_HOST_LEVELS]; /* nothing of those near */
+	double torn_s[LK_HOST_LEVELS];      /* the second line of a short row that lies across two: not fetched ahead */
+	double walk_s[LK_HOST_LEVELS], update_walk_s[LK_HOST_LEVELS];
+	double sample_s, guess_s;           /* a sample; more if its length comes unexpected */
+	double sum_line_s[LK_HOST_LEVELS];  /* each 64 bytes of a pooled sum */
 	double shared_s, update_shared_s;   /* a line that another core changed or read last, while its caches hold it */
-	double span_bytes, span_s;          /* of tables of so many bytes half the rows take so much longer: page tables */
-	double sort_s, pass_s;              /* backward: a lookup in one pass of sorting by row; the pass itself */
-	double sample_backward_s;           /* a gradient */
+	double pair_s, pair_sample_s;       /* backward: making pairs of row and sample */
+	double sort_s[LK_HOST_LEVELS], pass_s; /* a pair in one pass of sorting by row; the pass itself */
 	double call_s;                      /* a table: start and end of the threads' work */
 } lk_host_lookup;
 
@@ -34,5 +49,24 @@ double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *lookup, 
 /* Bytes that a step's forward and backward touch of a table: rows and states, sums and gradients, indices and what sorts
  * them. */
 double lk_host_lookup_touched(const lk_lookup *lookup);
+
+/* ---- the same in three stages, for fits that ask for many times with few laws ---- */
+
+/* Lookups of one table by the bytes that a thread touched since it used the row last: a third of an octave each. */
+enum { LK_HOST_BINS = 96 };
+typedef struct lk_host_uses {
+	double lookups, rows, between;      /* of all threads; different rows */
+	double first, of_others;            /* uses after a whole step; a thread's first of a row that others have used */
+	double later[LK_HOST_BINS];
+} lk_host_uses;
+
+/* Where things are found: how many lookups on each level, and the shares of what a step touches and of gradients used again. */
+typedef struct lk_host_found {
+	double lookups[LK_HOST_LEVELS], step[LK_HOST_LEVELS], sums[LK_HOST_LEVELS], again[LK_HOST_LEVELS], pairs[LK_HOST_LEVELS];
+} lk_host_found;
+
+void lk_host_lookup_uses(const lk_lookup *lookup, int threads, double between, lk_host_uses *out);
+void lk_host_lookup_find(const lk_host_lookup *h, const lk_lookup *lookup, const lk_host_uses *uses, lk_host_found *out);
+double lk_host_lookup_seconds_of(const lk_host_lookup *h, const lk_lookup *lookup, const lk_host_uses *uses, const lk_host_found *found);
 
 #endif

@@ -201,6 +201,44 @@ static void fits_whenever_anything_fits(void **state) {
 		compare_with_all(seed, 3, 2, ANY, 0.9 + 0.5 * lk_uniform(seed, 78), &feasible, &tried);
 }
 
+/* Of three tables on two ranks, every way and every placement; batches small and large, with the network as it is. */
+static void bound_is_below_every_placement(void **state) {
+	(void)state;
+	double tightest = 0;
+	for (uint64_t seed = 1; seed <= 150; seed++) {
+		static const double batches[] = {1, 64, 2048};
+		lk_arena arena = LK_ARENA_INIT;
+		lk_shard_problem p = random_problem(&arena, 500 + seed, 3, 2, 1e12, seed % 4 ? ANY : WHOLE);
+		p.batch *= batches[seed % 3];
+		exhaustive x = {.p = &p, .best_s = INFINITY, .least_s = INFINITY};
+		split_all(&x, 0);
+		double bound = lk_shard_bound(&p);
+		if (bound > x.least_s * (1 + 1e-9)) fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, bound, x.least_s);
+		tightest = fmax(tightest, bound / x.least_s);
+		lk_vec_free(&x.pieces);
+		lk_arena_free(&arena);
+	}
+	assert_true(tightest > 0.97);
+}
+
+/* Many tables can be balanced: what is left between search and bound is little. */
+static void bound_is_near_where_tables_are_many(void **state) {
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_shard_plan plan = {0};
+		lk_error err;
+		lk_shard_problem p = random_problem(&arena, seed, 120, 4, 1e12, 1u << LK_SHARD_TABLE | 1u << LK_SHARD_COLUMN);
+		p.batch *= 512;
+		assert_int_equal(lk_shard_search(&p, &plan, &err), LK_OK);
+		double step = step_of(&p, &plan.pieces, NULL), bound = lk_shard_bound(&p);
+		if (step > 1.02 * bound) fail_msg("seed %d: step %g, bound %g", (int)seed, step, bound);
+		assert_true(bound <= step * (1 + 1e-9));
+		lk_vec_free(&plan.pieces);
+		lk_arena_free(&arena);
+	}
+}
+
 static void host_memory_takes_the_rest(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -343,6 +381,8 @@ int main(void) {
 		cmocka_unit_test(closed_form_is_the_simulation),
 		cmocka_unit_test(search_is_no_slower_than_heuristics),
 		cmocka_unit_test(fits_whenever_anything_fits),
+		cmocka_unit_test(bound_is_below_every_placement),
+		cmocka_unit_test(bound_is_near_where_tables_are_many),
 		cmocka_unit_test(host_memory_takes_the_rest),
 		cmocka_unit_test(drawn_indices_have_the_classes),
 		cmocka_unit_test(published_locality),
