@@ -88,6 +88,8 @@ lk_status lk_lower_every(lk_sim *sim, lk_error *err);
 /* The engines. `out` has its lane fields set; they fill finish_ps and operations, and sim->events. */
 lk_status lk_run_sweep(const lk_sim *sim, lk_sim_result *out, lk_error *err);
 lk_status lk_run_events(const lk_sim *sim, lk_sim_result *out, lk_error *err);
+/* *ran false: not a case for this engine; `out` is then as it was. */
+lk_status lk_run_lean(const lk_sim *sim, lk_sim_result *out, bool *ran, lk_error *err);
 
 /* "stage 3, call 17 (layer forward): qkv_proj" */
 void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out, size_t size);
