@@ -49,7 +49,7 @@ static const double *find_rates(lk_lean *engine, const lk_lean_rank *rank, uint8
 	}
 	for (int i = 0; i < count; i++) {
 		const lk_lean_act *act = &rank->act[ids[i]];
-		key[i] = act->op * 2 + 1 + (act->state == LK_ACT_HELD);
+		key[i] = act->key;
 		hash = (hash ^ key[i]) * 0x9e3779b97f4a7c15u;
 	}
 	lk_lean_rates *known = &engine->rates[hash >> (64 - LK_LEAN_RATES_LOG2)];
@@ -71,16 +71,23 @@ static void change_rate(lk_lean_act *act, double rate, int64_t time) {
 	if (act->due < act->floor) act->due = act->floor;
 }
 
-/* --- the order of time: a tree of least keys ---------------------------------------------------------------------- */
+/* --- the order of time: ranks in gangs, and the least key of each. No branches: which rank is next cannot be guessed -- */
+
+static int64_t sooner(int64_t a, int64_t b) {
+	return a < b ? a : b;
+}
 
 static void set_key(lk_lean *engine, uint32_t number, int64_t key) {
-	uint32_t at = engine->leaves + number;
-	engine->tree[at] = key;
-	for (at /= 2; at > 0; at /= 2) {
-		int64_t a = engine->tree[2 * at], b = engine->tree[2 * at + 1], least = a < b ? a : b;
-		if (engine->tree[at] == least) return;
-		engine->tree[at] = least;
-	}
+	engine->key[number] = key;
+	const int64_t *k = engine->key + number / LK_GANG * LK_GANG;
+	engine->least[number / LK_GANG] = sooner(sooner(sooner(k[0], k[1]), sooner(k[2], k[3])),
+	                                         sooner(sooner(k[4], k[5]), sooner(k[6], k[7])));
+}
+
+static int64_t next_time(const lk_lean *engine) {
+	int64_t time = engine->least[0];
+	for (uint32_t g = 1; g < engine->gangs; g++) time = sooner(time, engine->least[g]);
+	return time;
 }
 
 /* --- acts --------------------------------------------------------------------------------------------------------- */
@@ -198,14 +205,17 @@ static void share_done(lk_lean *engine, uint32_t number, uint32_t id) {
 		return;
 	}
 	lk_lean_meeting *meeting = &engine->meeting[act->place];
-	lk_lean_member member[LK_LEAN_RANKS];
+	const lk_lean_member *member = engine->member + meeting->first;
 	uint32_t count = act->members;
 	act->state = LK_ACT_HELD;
+	act->key++;
 	act->due = LK_NEVER;
 	note_change(engine, number);
 	if (--meeting->running > 0) return;
-	memcpy(member, engine->member + meeting->first, count * sizeof *member); /* the place may be in use again at once */
-	for (uint32_t i = 0; i < count; i++) complete(engine, member[i].rank, member[i].act);
+	for (uint32_t i = 0; i < count; i++) { /* whoever is through may arrive at the same place anew, but not past the others */
+		lk_lean_member next = member[i];
+		complete(engine, next.rank, next.act);
+	}
 }
 
 /* --- issuing ------------------------------------------------------------------------------------------------------ */
@@ -294,6 +304,7 @@ static void issue_act(lk_lean *engine, uint32_t number, const lk_insn *insn, int
 	act->due = LK_NEVER;
 	act->out = 0;
 	act->op = rank->op;
+	act->key = rank->op * 2 + 1;
 	act->stream = insn->stream;
 	act->state = LK_ACT_WAITING;
 	act->communicates = insn->flags & LK_INSN_COMM;
@@ -375,29 +386,20 @@ static void issue(lk_lean *engine, uint32_t number) {
 /* What the acts of a rank have come to do now. */
 static void advance(lk_lean *engine, uint32_t number) {
 	lk_lean_rank *rank = &engine->rank[number];
+	note_change(engine, number);
 	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
 		unsigned stream = (unsigned)__builtin_ctz(mask);
 		uint8_t id = rank->on[stream];
 		if (!(rank->live >> stream & 1) || rank->act[id].due > engine->now) continue;
-		if (rank->act[id].state == LK_ACT_SCHEDULED) {
-			note_change(engine, number);
-			begin(engine, number, id);
-		} else if (rank->act[id].communicates) {
-			share_done(engine, number, id);
-		} else {
-			complete(engine, number, id);
-		}
+		if (rank->act[id].state == LK_ACT_SCHEDULED) begin(engine, number, id);
+		else if (rank->act[id].communicates) share_done(engine, number, id);
+		else complete(engine, number, id);
 	}
 }
 
-/* All ranks below a node of the tree that act now. */
-static void advance_below(lk_lean *engine, uint32_t node) {
-	if (node >= engine->leaves) {
-		advance(engine, node - engine->leaves);
-		return;
-	}
-	if (engine->tree[2 * node] == engine->now) advance_below(engine, 2 * node);
-	if (engine->tree[2 * node + 1] == engine->now) advance_below(engine, 2 * node + 1);
+static void advance_gang(lk_lean *engine, uint32_t gang) {
+	for (uint32_t i = gang * LK_GANG; i < (gang + 1) * LK_GANG; i++)
+		if (engine->key[i] == engine->now) advance(engine, i);
 }
 
 /* Rates of what runs on a rank from now on, and when it acts next. */
@@ -430,9 +432,10 @@ static void run(lk_lean *engine) {
 	while (!engine->crowded) {
 		while (engine->issuing_count) issue(engine, engine->issuing[--engine->issuing_count]);
 		while (engine->changed_count) settle(engine, engine->changed[--engine->changed_count]);
-		if (engine->tree[1] == LK_NEVER) return;
-		engine->now = engine->tree[1];
-		advance_below(engine, 1);
+		engine->now = next_time(engine);
+		if (engine->now == LK_NEVER) return;
+		for (uint32_t g = 0; g < engine->gangs; g++)
+			if (engine->least[g] == engine->now) advance_gang(engine, g);
 	}
 }
 

@@ -16,7 +16,7 @@ typedef struct lk_lean_act {
 	int64_t arrival, duration, floor, due, last;
 	double left, rate;
 	uint64_t waits, out;      /* acts of its rank: that it waits for, that wait for it */
-	uint32_t op, sets, place, members;
+	uint32_t op, key, sets, place, members; /* key: the operation, and whether it is held */
 	uint8_t stream, state;    /* lk_act_state */
 	bool communicates;
 } lk_lean_act;
@@ -68,8 +68,9 @@ typedef struct lk_lean {
 	const lk_block *blocks;
 	lk_arena arena;
 	lk_lean_rank *rank;
-	uint32_t ranks, leaves;
-	int64_t *tree;            /* [2 * leaves] the least key below each node; leaves are ranks */
+	uint32_t ranks, gangs;    /* gangs of LK_GANG ranks */
+	int64_t *key;             /* [gangs * LK_GANG] when each rank acts next */
+	int64_t *least;           /* [gangs] of its ranks */
 	uint32_t *changed;        /* ranks whose rates are to be set before time goes on */
 	uint32_t changed_count;
 	lk_lean_meeting *meeting;

@@ -31,18 +31,13 @@ static bool block_suits(const lk_sim *sim, const lk_block *block, uint8_t *group
 static lk_status one_stream_each(lk_lean *engine, bool *suits, lk_error *err) {
 	const lk_sim *sim = engine->sim;
 	uint8_t *channel = LK_ARRAY(&engine->arena, uint8_t, sim->graph->channels);
-	uint32_t *seen = LK_ARRAY(&engine->arena, uint32_t, sim->graph->blocks.count); /* 1 + the last stage that called it */
-	if (!channel || !seen) return lk_oom(err);
+	if (!channel) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages && *suits; s++) {
-		const lk_program *program = &sim->graph->programs.at[s];
+		const lk_sim_stage *stage = &sim->stage[s];
 		uint8_t group[LK_GROUPS] = {0};
 		if (sim->graph->channels) memset(channel, 0, sim->graph->channels);
-		for (size_t c = 0; c < program->calls.count && *suits; c++) {
-			uint32_t block = program->calls.at[c].block;
-			if (seen[block] == s + 1) continue;
-			seen[block] = s + 1;
-			*suits = block_suits(sim, &sim->graph->blocks.at[block], group, channel);
-		}
+		for (uint32_t i = 0; i < stage->use_count && *suits; i++)
+			*suits = block_suits(sim, &sim->graph->blocks.at[stage->uses[i].block], group, channel);
 	}
 	return LK_OK;
 }
@@ -111,13 +106,14 @@ static lk_status set_places(lk_lean *engine, lk_error *err) {
 }
 
 static lk_status set_order(lk_lean *engine, lk_error *err) {
-	engine->leaves = 1;
-	while (engine->leaves < engine->ranks) engine->leaves *= 2;
-	engine->tree = LK_ARRAY(&engine->arena, int64_t, 2 * engine->leaves);
+	engine->gangs = (engine->ranks + LK_GANG - 1) / LK_GANG;
+	engine->key = LK_ARRAY(&engine->arena, int64_t, engine->gangs * LK_GANG);
+	engine->least = LK_ARRAY(&engine->arena, int64_t, engine->gangs);
 	engine->changed = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
 	engine->issuing = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
-	if (!engine->tree || !engine->changed || !engine->issuing) return lk_oom(err);
-	for (uint32_t i = 0; i < 2 * engine->leaves; i++) engine->tree[i] = LK_NEVER;
+	if (!engine->key || !engine->least || !engine->changed || !engine->issuing) return lk_oom(err);
+	for (uint32_t i = 0; i < engine->gangs * LK_GANG; i++) engine->key[i] = LK_NEVER;
+	for (uint32_t i = 0; i < engine->gangs; i++) engine->least[i] = LK_NEVER;
 	return LK_OK;
 }
 

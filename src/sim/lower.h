@@ -48,7 +48,16 @@ typedef struct lk_lane_groups {
 	uint32_t *of;           /* [lanes] -> group */
 } lk_lane_groups;
 
+/* A block that a stage's program calls. */
+typedef struct lk_sim_use {
+	uint32_t block;
+	uint16_t most_arg[2];   /* greatest arguments */
+	uint64_t times;         /* repetitions, over all calls */
+} lk_sim_use;
+
 typedef struct lk_sim_stage {
+	lk_sim_use *uses;       /* each block once */
+	uint32_t use_count;
 	uint32_t variant;       /* of all lanes, or LK_MIXED */
 	uint32_t *variants;     /* [lanes] if mixed */
 	double *factor;         /* [lanes] stragglers, NULL: none in this stage */

@@ -144,9 +144,8 @@ static lk_status check_result(const lk_sim *sim, lk_sim_result *out, lk_error *e
 
 /* The lean engine where it can; both give the same times. */
 static lk_status run_contention(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
-	bool ran = false;
-	LK_TRY(lk_run_lean(sim, out, &ran, err));
-	return ran ? LK_OK : lk_run_events(sim, out, err);
+	LK_TRY(lk_run_lean(sim, out, &out->lean, err));
+	return out->lean ? LK_OK : lk_run_events(sim, out, err);
 }
 
 lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options, lk_sim_result *out,
