@@ -164,11 +164,11 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 	(void)state;
 	dice d = {.state = 77};
 	int once = 0, twice = 0;
-	for (int tries = 0; tries < 300; tries++) {
+	for (int tries = 0; tries < 1200; tries++) {
 		problem p;
 		lk_cores_list cores = {0};
 		bool fine = make_problem(&d, true, &p) && !p.asked.job.model.experts && p.asked.job.model.network != LK_NET_ENCDEC;
-		int wide = 1 << roll(&d, 5);
+		int wide = 1 << roll(&d, 9);
 		p.space.base.model.ffn *= wide, p.space.base.model.vocab *= wide; /* layers from small to large */
 		p.space.fixed_switches = false;
 		p.space.bucket.count = 2, p.space.bucket.at[0] = 0, p.space.bucket.at[1] = -4;
