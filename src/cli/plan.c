@@ -2,6 +2,9 @@
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "cli/cli.h"
 #include "lockstep/plan.h"
@@ -87,11 +90,20 @@ static lk_status check_outputs(const lk_plan_request *r, lk_error *err) {
 	return cli_check_places((const char *const[]){r->output, r->html}, 2, err);
 }
 
+/* A search asks for the same few megabytes for each layout: they are not given back to the system in between. */
+static void keep_memory(void) {
+#ifdef __GLIBC__
+	mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_plan_request r;
 	lk_plan *plan = NULL;
 	lk_error err = {0};
 	bar b = {0};
+	keep_memory();
 	lk_plan_defaults(&r);
 	if (lk_args_fill(args, 0, &r, &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
 	r.job.launch = args->rest, r.job.launch_count = args->rest_count;

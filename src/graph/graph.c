@@ -163,8 +163,8 @@ lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t chann
 
 lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err) {
 	lk_program *program = &graph->programs.at[stage];
-	if (!lk_push(&program->calls)) return lk_oom(err);
-	*lk_last(&program->calls) = *call;
+	if (program->calls.count == program->calls.capacity && !lk_reserve(&program->calls, 1)) return lk_oom(err);
+	program->calls.at[program->calls.count++] = *call;
 	return LK_OK;
 }
 

@@ -12,6 +12,13 @@
 enum { FORWARD_IN, FORWARD_OUT, BACKWARD_IN, BACKWARD_OUT, WIRES_PER_CHUNK };
 enum { MOST_CHUNKS = 64 };
 
+enum { PASSES = 4 }; /* of lk_pass */
+
+/* The calls of a pass that was built before on this stage: passes of a chunk differ in their micro-batch alone. */
+typedef struct lk_known_pass {
+	uint32_t begin, end; /* of the program's calls; equal: none yet */
+} lk_known_pass;
+
 typedef struct lk_stage_builder {
 	lk_builder *b;
 	const lk_schedule *schedule;
@@ -22,6 +29,7 @@ typedef struct lk_stage_builder {
 	int64_t run_block;    /* layers being collected into one call: block, -1 none */
 	lk_call run;
 	double bucket_dense, bucket_experts; /* gradients since the last bucket, bytes */
+	lk_known_pass known[MOST_CHUNKS][PASSES];
 } lk_stage_builder;
 
 static uint32_t channel_of(int chunk, int wire) {
@@ -96,6 +104,8 @@ static bool turns_back(const lk_job *job) {
 }
 
 static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *block) {
+	uint32_t channel = channel_of(chunk, wire), *known = &s->wire_block[channel];
+	if (*known) return *block = *known - 1, LK_OK;
 	static const char *const names[] = {"receive forward", "send forward", "receive backward", "send backward"};
 	static const uint8_t streams[2][WIRES_PER_CHUNK] = {
 		{LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_BACKWARD},
@@ -105,26 +115,22 @@ static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *
 	/* DeepSpeed's engine sends a slice from each tensor-parallel rank; the gather behind it, inside the node, is under a
 	 * hundredth of a stage's pass and left out. */
 	bool cut = b->job->scatter_messages == LK_ON && !b->sp;
-	uint32_t channel = channel_of(chunk, wire), *known = &s->wire_block[channel];
-	if (!*known) {
-		bool receive = wire == FORWARD_IN || wire == BACKWARD_IN;
-		lk_op op = {
-			.kind = receive ? LK_OP_RECV : LK_OP_SEND,
-			.stream = streams[turns_back(b->job) && chunk == 1][wire],
-			.phase = LK_PHASE_OTHER,
-			.group = LK_GROUP_PP,
-			.join = receive && overlap_p2p(s) ? 0 : LK_JOIN(LK_STREAM_COMPUTE),
-			.signal = receive,
-			.name = names[wire],
-			.bytes = b->bytes * b->rows * b->model->hidden / (cut ? b->tp : 1),
-			.channel = (int32_t)channel,
-		};
-		lk_graph_begin_block(b->graph, names[wire]);
-		lk_graph_add(b->graph, &op);
-		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
-		*known = *block + 1;
-	}
-	*block = *known - 1;
+	bool receive = wire == FORWARD_IN || wire == BACKWARD_IN;
+	lk_op op = {
+		.kind = receive ? LK_OP_RECV : LK_OP_SEND,
+		.stream = streams[turns_back(b->job) && chunk == 1][wire],
+		.phase = LK_PHASE_OTHER,
+		.group = LK_GROUP_PP,
+		.join = receive && overlap_p2p(s) ? 0 : LK_JOIN(LK_STREAM_COMPUTE),
+		.signal = receive,
+		.name = names[wire],
+		.bytes = b->bytes * b->rows * b->model->hidden / (cut ? b->tp : 1),
+		.channel = (int32_t)channel,
+	};
+	lk_graph_begin_block(b->graph, names[wire]);
+	lk_graph_add(b->graph, &op);
+	LK_TRY(lk_graph_end_block(b->graph, block, b->err));
+	*known = *block + 1;
 	return LK_OK;
 }
 
@@ -319,8 +325,18 @@ static lk_status run_pair(lk_stage_builder *s, const lk_slot *forward, const lk_
 	return flush_run(s);
 }
 
+/* A pass as it was before, for another micro-batch. */
+static lk_status repeat_pass(lk_stage_builder *s, const lk_slot *slot, const lk_known_pass *known) {
+	for (uint32_t i = known->begin; i < known->end; i++) {
+		lk_call again = s->b->graph->programs.at[s->stage].calls.at[i];
+		again.microbatch = slot->microbatch;
+		LK_TRY(call(s, &again));
+	}
+	return LK_OK;
+}
+
 /* One slot of the schedule. `final`: the last pass that adds to this chunk's gradients. */
-static lk_status run_pass(lk_stage_builder *s, const lk_slot *slot, bool final) {
+static lk_status build_pass(lk_stage_builder *s, const lk_slot *slot, bool final) {
 	const lk_job *job = s->b->job;
 	int first, count = lk_job_chunk_layers(job, s->stage, slot->chunk, &first);
 	int place = s->schedule->place(&s->shape, s->stage, slot->chunk);
@@ -342,6 +358,16 @@ static lk_status run_pass(lk_stage_builder *s, const lk_slot *slot, bool final) 
 	}
 	LK_TRY(flush_run(s));
 	return final ? fill_bucket(s, (lk_rank_params){0}, true) : LK_OK;
+}
+
+static lk_status run_pass(lk_stage_builder *s, const lk_slot *slot, bool final) {
+	if (final || slot->chunk >= MOST_CHUNKS || slot->pass >= PASSES) return build_pass(s, slot, final);
+	lk_known_pass *known = &s->known[slot->chunk][slot->pass];
+	if (known->end > known->begin) return repeat_pass(s, slot, known);
+	known->begin = (uint32_t)s->b->graph->programs.at[s->stage].calls.count;
+	LK_TRY(build_pass(s, slot, final));
+	known->end = (uint32_t)s->b->graph->programs.at[s->stage].calls.count;
+	return LK_OK;
 }
 
 /* ---- stages ---- */
@@ -429,6 +455,7 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	};
 	lk_slots slots = {0};
 	lk_status status = s.schedule->order(&s.shape, stage, &slots, b->err);
+	if (status == LK_OK && !lk_reserve(&b->graph->programs.at[stage].calls, 4 * slots.count + 64)) status = lk_oom(b->err);
 	if (status == LK_OK) status = gather_parameters(&s);
 	if (status == LK_OK) status = walk_slots(&s, &slots);
 	lk_vec_free(&slots);

@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "plan/layout.h"
 
-enum { TOP = 5, FIRST_BATCH = 32, LAST_BATCH = 256, KINDS = 3, SHARDINGS = 4 };
+enum { TOP = 5, FIRST_BATCH = 16, LAST_BATCH = 256, KINDS = 3, SHARDINGS = 4 };
 
 int lk_plan_top(const lk_plan_request *request) {
 	return request->top > 0 ? request->top : TOP;

@@ -12,7 +12,7 @@
  *     recompute none, selective, full, and full for quarters of a stage's layers (Megatron-LM,
  *               one chunk per stage)
  *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of parameters on and off, buckets as
- *               usual and four times as large */
+ *               usual and four times as large where that puts more than a layer into one */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "model/job_parts.h"
 #include "model/schedule.h"
+#include "model/sizes.h"
 #include "plan/layout.h"
 
 enum { LEAST_TOKENS = 4096, MOST_SEQUENCES = 64, MOST_TOKENS = 131072, MOST_CHUNKS = 64 };
@@ -438,16 +439,47 @@ static void recompute_ways(const lk_space *s, const lk_job *job, lk_axis *out) {
 		if (most * quarter / 4 > 0 && most * quarter / 4 < most) add(out, 16 + most * quarter / 4);
 }
 
-static lk_status add_layouts(const lk_space *s, lk_layout l, const ways *data, bool buckets, lk_layouts *out,
+/* Whether buckets of the two sizes hold the same gradients: those of one layer, or of one end, which fill either. */
+static bool cuts_alike(const lk_job *job, double small, double large) {
+	double wire = lk_sizes_wire_bytes(job), least = small < large ? large : small;
+	lk_rank_params ends[] = {lk_sizes_head(job), lk_sizes_embedding(job)};
+	for (int i = 0; i < 2; i++) {
+		double bytes = wire * (ends[i].trained_dense + ends[i].trained_experts);
+		if (bytes > 0 && bytes < least) return false;
+	}
+	for (int i = 0; i < job->model.layers + job->model.decoder_layers; i++) {
+		lk_rank_params p = lk_sizes_layer(job, i);
+		if (wire * (p.trained_dense + p.trained_experts) < least) return false;
+	}
+	return true;
+}
+
+static double bucket_bytes(const lk_space *s, const lk_job *job, int i) {
+	int mib = s->bucket.at[i];
+	return mib > 0 ? mib * 1048576.0 : job->bucket_bytes * (mib < 0 ? -mib : 1);
+}
+
+/* The sizes that make a difference, and those that were said. */
+static void bucket_ways(const lk_space *s, const lk_job *job, lk_axis *out) {
+	memset(out, 0, sizeof *out);
+	for (int i = 0; i < s->bucket.count; i++) {
+		bool known = false;
+		for (int k = 0; k < out->count && !known && !s->bucket.said; k++)
+			known = cuts_alike(job, bucket_bytes(s, job, out->at[k]), bucket_bytes(s, job, i));
+		if (!known) add(out, i);
+	}
+}
+
+static lk_status add_layouts(const lk_space *s, lk_layout l, const ways *data, const lk_axis *buckets, lk_layouts *out,
 							 lk_error *err) {
 	for (int d = 0; d < data->count; d++) {
 		l.grads = data->a[d], l.params = data->b[d];
-		int choices = buckets && l.grads && l.sharding < LK_SHARD_ZERO2 ? s->bucket.count : 1;
+		int choices = l.grads && l.sharding < LK_SHARD_ZERO2 ? buckets->count : 1;
 		int homes = s->offload && !s->base.offload_optimizer ? 2 : 1;
 		for (int bucket = 0; bucket < choices; bucket++)
 			for (int offload = 0; offload < homes; offload++) {
 				if (!lk_push(out)) return lk_oom(err);
-				l.bucket = (uint8_t)bucket, l.offload = (uint8_t)(offload || s->base.offload_optimizer);
+				l.bucket = (uint8_t)buckets->at[bucket], l.offload = (uint8_t)(offload || s->base.offload_optimizer);
 				*lk_last(out) = l;
 			}
 	}
@@ -457,8 +489,10 @@ static lk_status add_layouts(const lk_space *s, lk_layout l, const ways *data, b
 lk_status lk_space_switches(const lk_space *s, const lk_core *core, uint32_t number, const lk_job *job, lk_layouts *out,
 							lk_error *err) {
 	ways tensor, data;
-	lk_axis shardings, recompute;
+	lk_axis shardings, recompute, buckets;
 	bool replicas = (int64_t)job->dp * job->cp > 1;
+	bucket_ways(s, job, &buckets);
+	if (!replicas) buckets.count = 1; /* no traffic */
 	tensor_ways(s, job, &tensor);
 	recompute_ways(s, job, &recompute);
 	shardings_of(s, core, &shardings);
@@ -472,7 +506,7 @@ lk_status lk_space_switches(const lk_space *s, const lk_core *core, uint32_t num
 				l.recompute_layers = kind > 16 ? kind - 16 : 0;
 				if (!replicas && z > 0) continue; /* nothing to share */
 				data_ways(s, job, l.sharding, &data);
-				LK_TRY(add_layouts(s, l, &data, replicas, out, err));
+				LK_TRY(add_layouts(s, l, &data, &buckets, out, err));
 			}
 	return LK_OK;
 }

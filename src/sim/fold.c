@@ -63,11 +63,8 @@ static lk_status book(folder *f, const struct lk_fold_span *span, const lk_cost 
 }
 
 static lk_status copy_block(folder *f, uint32_t stage, uint32_t call, uint32_t source, uint32_t *block, lk_error *err) {
+	if (f->copied[source]) return *block = f->copied[source] - 1, LK_OK;
 	const lk_block *from = &f->graph->blocks.at[source];
-	if (f->copied[source]) {
-		*block = f->copied[source] - 1;
-		return LK_OK;
-	}
 	lk_graph_begin_block(f->out->graph, lk_intern_text(f->graph->names, from->name));
 	for (uint32_t i = from->begin; i < from->end; i++) {
 		lk_op op = lk_graph_op(f->graph, i);
@@ -115,26 +112,31 @@ static lk_status open_source_calls(folder *f, lk_error *err) {
 	for (size_t i = 0; i < f->pieces.count; i++) counts[f->pieces.at[i].stage]++;
 	for (uint32_t s = 0; s < stages; s++) {
 		f->out->source_call[s] = LK_ARRAY(&f->out->arena, uint32_t, counts[s]);
-		if (!f->out->source_call[s]) return lk_oom(err);
+		if (!f->out->source_call[s] || !lk_reserve(&f->out->graph->programs.at[s].calls, counts[s])) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
+/* The block that stands for a piece, made when it is first met. */
+static lk_status block_of(folder *f, const lk_fold_piece *piece, uint32_t source, lk_cost *cost, uint32_t *block, lk_error *err) {
+	if (piece->run == UINT32_MAX) return copy_block(f, piece->stage, piece->begin, source, block, err);
+	lk_fold_run *run = &f->runs.at[piece->run];
+	if (run->block == UINT32_MAX) LK_TRY(make_macro(f, run, cost, err));
+	*block = run->block;
+	return LK_OK;
+}
+
+/* There is room for a call of each piece, see open_source_calls. */
 static lk_status fold_programs(folder *f, lk_cost *cost, lk_error *err) {
 	LK_TRY(open_source_calls(f, err));
 	for (size_t i = 0; i < f->pieces.count; i++) {
 		const lk_fold_piece *piece = &f->pieces.at[i];
+		lk_program *to = &f->out->graph->programs.at[piece->stage];
 		lk_call call = f->graph->programs.at[piece->stage].calls.at[piece->begin];
-		if (piece->run == UINT32_MAX) {
-			LK_TRY(copy_block(f, piece->stage, piece->begin, call.block, &call.block, err));
-		} else {
-			lk_fold_run *run = &f->runs.at[piece->run];
-			if (run->block == UINT32_MAX) LK_TRY(make_macro(f, run, cost, err));
-			call.block = run->block;
-			call.repeat = 1;
-		}
-		f->out->source_call[piece->stage][f->out->graph->programs.at[piece->stage].calls.count] = piece->begin;
-		LK_TRY(lk_graph_call(f->out->graph, piece->stage, &call, err));
+		LK_TRY(block_of(f, piece, call.block, cost, &call.block, err));
+		if (piece->run != UINT32_MAX) call.repeat = 1;
+		f->out->source_call[piece->stage][to->calls.count] = piece->begin;
+		to->calls.at[to->calls.count++] = call;
 	}
 	return LK_OK;
 }

@@ -49,26 +49,37 @@ static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t o
 	return op == block->begin || !(ops->join[op] & foreign);
 }
 
-static bool *foldable_blocks(const lk_graph *graph) {
-	bool *foldable = calloc(graph->blocks.count + 1, sizeof *foldable);
+/* What calls of a block ask for again and again. */
+typedef struct block_facts {
+	uint32_t ops;
+	uint32_t run;     /* 1 + the run that last began with it */
+	bool foldable;
+	bool follows;     /* a run may go on with it: it begins without waiting for something foreign */
+} block_facts;
+
+static block_facts *facts_of_blocks(const lk_graph *graph) {
+	block_facts *facts = calloc(graph->blocks.count + 1, sizeof *facts);
 	uint32_t foreign = foreign_streams(graph);
-	for (size_t b = 0; foldable && b < graph->blocks.count; b++) {
+	for (size_t b = 0; facts && b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
-		foldable[b] = block->begin < block->end && !graph->traced;
-		for (uint32_t op = block->begin; op < block->end && foldable[b]; op++)
-			foldable[b] = foldable_op(graph, block, op, foreign);
+		facts[b].ops = block->end - block->begin;
+		facts[b].foldable = block->begin < block->end && !graph->traced;
+		facts[b].follows = facts[b].foldable && !(graph->ops.join[block->begin] & foreign);
+		for (uint32_t op = block->begin; op < block->end && facts[b].foldable; op++)
+			facts[b].foldable = foldable_op(graph, block, op, foreign);
 	}
-	return foldable;
+	return facts;
 }
 
 /* A run may go on with this call: the same work, and nothing foreign to wait for in between. */
-static bool goes_on(const lk_graph *graph, const lk_call *first, const lk_call *next, uint32_t foreign) {
+static bool goes_on(const block_facts *facts, const lk_call *first, const lk_call *next) {
 	if (next->microbatch != first->microbatch || next->pass != first->pass || next->chunk != first->chunk) return false;
-	return !(graph->ops.join[graph->blocks.at[next->block].begin] & foreign);
+	return facts[next->block].follows;
 }
 
 typedef struct finder {
 	const lk_graph *graph;
+	block_facts *facts; /* [blocks] */
 	lk_fold_runs *runs;
 	uint32_t *table; /* 1 + run, by hash */
 	uint64_t mask;
@@ -106,61 +117,60 @@ static bool grow(finder *f) {
 	return true;
 }
 
+static bool is_run(const finder *f, uint32_t run, const lk_call *calls, uint32_t count) {
+	const lk_fold_run *known = &f->runs->at[run];
+	return known->end - known->begin == count &&
+		   equal_calls(calls, &f->graph->programs.at[known->stage].calls.at[known->begin], count);
+}
+
 /* The number of the run that equals calls [begin, end) of a stage; UINT32_MAX when memory is out. */
 static uint32_t find_run(finder *f, uint32_t stage, uint32_t begin, uint32_t end, uint64_t ops) {
 	const lk_call *calls = f->graph->programs.at[stage].calls.at + begin;
+	uint32_t *last = &f->facts[calls->block].run;
+	if (*last && is_run(f, *last - 1, calls, end - begin)) return *last - 1;
 	uint64_t at = hash_calls(calls, end - begin) & f->mask;
-	for (; f->table[at]; at = (at + 1) & f->mask) {
-		const lk_fold_run *run = &f->runs->at[f->table[at] - 1];
-		if (run->end - run->begin != end - begin) continue;
-		if (equal_calls(calls, &f->graph->programs.at[run->stage].calls.at[run->begin], end - begin))
-			return f->table[at] - 1;
-	}
+	for (; f->table[at]; at = (at + 1) & f->mask)
+		if (is_run(f, f->table[at] - 1, calls, end - begin)) return (*last = f->table[at]) - 1;
 	if (!lk_push(f->runs)) return UINT32_MAX;
 	*lk_last(f->runs) = (lk_fold_run){.stage = stage, .begin = begin, .end = end, .block = UINT32_MAX, .ops = ops};
-	f->table[at] = (uint32_t)f->runs->count;
+	*last = f->table[at] = (uint32_t)f->runs->count;
 	if (f->runs->count * 2 > f->mask && !grow(f)) return UINT32_MAX;
 	return (uint32_t)f->runs->count - 1;
 }
 
-static uint64_t ops_of(const lk_graph *graph, const lk_call *call) {
-	return (uint64_t)call->repeat * (graph->blocks.at[call->block].end - graph->blocks.at[call->block].begin);
+/* There is room: a program has no more pieces than calls. */
+static void add_piece(lk_fold_pieces *pieces, uint32_t stage, uint32_t begin, uint32_t end, uint32_t run) {
+	pieces->at[pieces->count++] = (lk_fold_piece){stage, begin, end, run};
 }
 
-static bool add_piece(lk_fold_pieces *pieces, uint32_t stage, uint32_t begin, uint32_t end, uint32_t run) {
-	if (!lk_push(pieces)) return false;
-	*lk_last(pieces) = (lk_fold_piece){stage, begin, end, run};
-	return true;
-}
-
-static bool find_stage(finder *f, uint32_t stage, const bool *foldable, uint32_t foreign, lk_fold_pieces *pieces) {
+static bool find_stage(finder *f, uint32_t stage, lk_fold_pieces *pieces) {
+	const block_facts *facts = f->facts;
 	const lk_call *calls = f->graph->programs.at[stage].calls.at;
 	uint32_t count = (uint32_t)f->graph->programs.at[stage].calls.count;
+	if (!lk_reserve(pieces, count)) return false;
 	for (uint32_t begin = 0, end; begin < count; begin = end) {
 		uint64_t ops = 0;
-		for (end = begin; end < count && foldable[calls[end].block]; end++) {
-			if (end > begin && !goes_on(f->graph, &calls[begin], &calls[end], foreign)) break;
-			ops += ops_of(f->graph, &calls[end]);
+		for (end = begin; end < count && facts[calls[end].block].foldable; end++) {
+			if (end > begin && !goes_on(facts, &calls[begin], &calls[end])) break;
+			ops += (uint64_t)calls[end].repeat * facts[calls[end].block].ops;
 		}
 		if (ops >= LEAST_OPS) {
 			uint32_t run = find_run(f, stage, begin, end, ops);
-			if (run == UINT32_MAX || !add_piece(pieces, stage, begin, end, run)) return false;
+			if (run == UINT32_MAX) return false;
+			add_piece(pieces, stage, begin, end, run);
 			continue;
 		}
 		if (end == begin) end++;
-		for (uint32_t c = begin; c < end; c++)
-			if (!add_piece(pieces, stage, c, c + 1, UINT32_MAX)) return false;
+		for (uint32_t c = begin; c < end; c++) add_piece(pieces, stage, c, c + 1, UINT32_MAX);
 	}
 	return true;
 }
 
 lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces, lk_error *err) {
-	bool *foldable = foldable_blocks(graph);
-	finder f = {.graph = graph, .runs = runs, .table = calloc(64, sizeof *f.table), .mask = 63};
-	uint32_t foreign = foreign_streams(graph);
-	bool ok = foldable && f.table;
-	for (uint32_t s = 0; ok && s < graph->programs.count; s++) ok = find_stage(&f, s, foldable, foreign, pieces);
-	free(foldable);
+	finder f = {.graph = graph, .facts = facts_of_blocks(graph), .runs = runs, .table = calloc(64, sizeof *f.table), .mask = 63};
+	bool ok = f.facts && f.table;
+	for (uint32_t s = 0; ok && s < graph->programs.count; s++) ok = find_stage(&f, s, pieces);
+	free(f.facts);
 	free(f.table);
 	return ok ? LK_OK : lk_oom(err);
 }

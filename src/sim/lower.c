@@ -132,7 +132,41 @@ static lk_status lower_block(scan *s, const lk_block *block, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status lower_blocks(lk_sim *sim, lk_error *err) {
+/* The blocks that programs call, how often and with which arguments: calls are walked once, here. */
+static lk_status find_stage_uses(lk_sim *sim, uint32_t s, uint32_t *seen, uint32_t *place, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	const lk_program *program = &graph->programs.at[s];
+	lk_sim_stage *stage = &sim->stage[s];
+	size_t most = program->calls.count < graph->blocks.count ? program->calls.count : graph->blocks.count;
+	stage->uses = LK_ARRAY(sim->arena, lk_sim_use, most);
+	if (!stage->uses) return lk_oom(err);
+	for (size_t c = 0; c < program->calls.count; c++) {
+		const lk_call *call = &program->calls.at[c];
+		if (call->block >= graph->blocks.count)
+			return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no block %u", s, c, call->block);
+		if (seen[call->block] != s + 1) {
+			seen[call->block] = s + 1;
+			place[call->block] = stage->use_count;
+			stage->uses[stage->use_count++].block = call->block;
+		}
+		lk_sim_use *use = &stage->uses[place[call->block]];
+		use->times += call->repeat;
+		for (int a = 0; a < 2; a++)
+			if (call->arg[a] > use->most_arg[a]) use->most_arg[a] = call->arg[a];
+	}
+	return LK_OK;
+}
+
+/* *called: of each block, whether any program calls it. */
+static lk_status find_uses_of_blocks(lk_sim *sim, uint32_t **called, lk_error *err) {
+	uint32_t *place = LK_ARRAY(sim->arena, uint32_t, sim->graph->blocks.count);
+	*called = LK_ARRAY(sim->arena, uint32_t, sim->graph->blocks.count); /* 1 + the last stage that did */
+	if (!*called || !place) return lk_oom(err);
+	for (uint32_t s = 0; s < sim->stages; s++) LK_TRY(find_stage_uses(sim, s, *called, place, err));
+	return LK_OK;
+}
+
+static lk_status lower_blocks(lk_sim *sim, const uint32_t *called, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	uint32_t n = graph->ops.count;
 	sim->insn = LK_ARRAY(sim->arena, lk_insn, n);
@@ -140,49 +174,48 @@ static lk_status lower_blocks(lk_sim *sim, lk_error *err) {
 	scan s = {.sim = sim, .last = LK_ARRAY(sim->arena, uint32_t, n), .spare = LK_ARRAY(sim->arena, uint16_t, n)};
 	if (!sim->insn || !sim->deps || !s.last || !s.spare) return lk_oom(err);
 	uint32_t begin = 0;
-	for (uint32_t op = 0; op < n; op++) LK_TRY(lower_op(graph, op, &sim->insn[op], err));
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		if (block->begin < begin || block->begin > block->end || block->end > n)
 			return lk_fail(err, LK_ERR_INPUT, "step graph", "block %zu has operations of another or none", b);
 		begin = block->end;
+		if (!called[b]) continue;
+		for (uint32_t op = block->begin; op < block->end; op++) LK_TRY(lower_op(graph, op, &sim->insn[op], err));
 		LK_TRY(lower_block(&s, block, err));
 	}
 	return LK_OK;
 }
 
-/* Whether any operation of a block uses the wait or signal argument `which`, as two bits per block. */
-static uint8_t *args_used(lk_sim *sim) {
-	const lk_graph *graph = sim->graph;
-	uint8_t *used = LK_ARRAY(sim->arena, uint8_t, graph->blocks.count);
-	for (size_t b = 0; used && b < graph->blocks.count; b++) {
-		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++) {
-			if (sim->insn[op].wait) used[b] |= (uint8_t)(1u << (sim->insn[op].wait - 1));
-			if (sim->insn[op].signal) used[b] |= (uint8_t)(1u << (sim->insn[op].signal - 1));
-		}
+/* Which of the arguments of its calls operations of a block use, as two bits. */
+static unsigned args_used(const lk_sim *sim, const lk_block *block) {
+	unsigned used = 0;
+	for (uint32_t op = block->begin; op < block->end; op++) {
+		if (sim->insn[op].wait) used |= 1u << (sim->insn[op].wait - 1);
+		if (sim->insn[op].signal) used |= 1u << (sim->insn[op].signal - 1);
 	}
 	return used;
 }
 
+static lk_status no_event(const lk_sim *sim, uint32_t s, uint32_t block, int a, lk_error *err) {
+	const lk_program *program = &sim->graph->programs.at[s];
+	size_t c = 0;
+	while (program->calls.at[c].block != block || program->calls.at[c].arg[a] < program->events) c++;
+	return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no event %u", s, c, program->calls.at[c].arg[a]);
+}
+
 static lk_status check_programs(lk_sim *sim, lk_error *err) {
-	const lk_graph *graph = sim->graph;
-	uint8_t *used = args_used(sim);
-	if (!used) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages; s++) {
-		const lk_program *program = &graph->programs.at[s];
+		lk_sim_stage *stage = &sim->stage[s];
 		double ops = 0;
-		for (size_t c = 0; c < program->calls.count; c++) {
-			const lk_call *call = &program->calls.at[c];
-			if (call->block >= graph->blocks.count)
-				return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no block %u", s, c, call->block);
-			for (int a = 0; a < 2; a++) {
-				if ((used[call->block] >> a & 1) && call->arg[a] >= program->events)
-					return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no event %u", s, c,
-								   call->arg[a]);
-			}
-			uint64_t count = graph->blocks.at[call->block].end - graph->blocks.at[call->block].begin;
-			sim->stage[s].ops += call->repeat * count;
-			ops += (double)call->repeat * (double)count;
+		for (uint32_t i = 0; i < stage->use_count; i++) {
+			const lk_sim_use *use = &stage->uses[i];
+			const lk_block *block = &sim->graph->blocks.at[use->block];
+			unsigned used = args_used(sim, block);
+			for (int a = 0; a < 2; a++)
+				if ((used >> a & 1) && use->most_arg[a] >= sim->graph->programs.at[s].events)
+					return no_event(sim, s, use->block, a, err);
+			stage->ops += use->times * (block->end - block->begin);
+			ops += (double)use->times * (double)(block->end - block->begin);
 		}
 		if (ops > 1e15) return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u runs %.3g operations", s, ops);
 	}
@@ -227,19 +260,13 @@ static lk_status check_teams(const lk_sim *sim, lk_error *err) {
 /* Every channel that is used leads to a channel that leads back; operations of a team are its members'. */
 static lk_status check_meetings(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
-	uint32_t *seen = LK_ARRAY(sim->arena, uint32_t, graph->blocks.count); /* 1 + the last stage that called it */
-	if (!seen) return lk_oom(err);
 	if (graph->wires.count != (size_t)sim->stages * graph->channels)
 		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu wires for %u stages of %u channels", graph->wires.count,
 		               sim->stages, graph->channels);
 	for (uint32_t s = 0; s < sim->stages; s++) {
-		const lk_program *program = &graph->programs.at[s];
-		for (size_t c = 0; c < program->calls.count; c++) {
-			uint32_t b = program->calls.at[c].block;
-			if (seen[b] == s + 1) continue;
-			seen[b] = s + 1;
-			for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++)
-				LK_TRY(check_meeting(sim, s, op, err));
+		for (uint32_t i = 0; i < sim->stage[s].use_count; i++) {
+			const lk_block *block = &graph->blocks.at[sim->stage[s].uses[i].block];
+			for (uint32_t op = block->begin; op < block->end; op++) LK_TRY(check_meeting(sim, s, op, err));
 		}
 	}
 	return LK_OK;
@@ -247,12 +274,12 @@ static lk_status check_meetings(const lk_sim *sim, lk_error *err) {
 
 /* The longest path visits an operation of a stage's program once at most, so the sum of everything bounds every time.
  */
-static lk_status check_time(const lk_sim *sim, lk_error *err) {
+static lk_status check_time(const lk_sim *sim, const uint32_t *called, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	double *sum = LK_ARRAY(sim->arena, double, graph->blocks.count), total = 0, factor = 1;
 	if (!sum) return lk_oom(err);
 	for (size_t b = 0; b < graph->blocks.count; b++) {
-		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++) {
+		for (uint32_t op = graph->blocks.at[b].begin; called[b] && op < graph->blocks.at[b].end; op++) {
 			double most = 0;
 			for (uint32_t v = 0; v < sim->costs->variants; v++) {
 				const lk_cost *c = lk_costs_get(sim->costs, v, op);
@@ -267,11 +294,9 @@ static lk_status check_time(const lk_sim *sim, lk_error *err) {
 	for (uint32_t i = 0; i < sim->options->straggler_count; i++)
 		factor = fmax(factor, sim->options->stragglers[i].factor);
 	factor *= exp(4 * sim->options->jitter) * (sim->options->contention ? LK_MOST_SLOWDOWN : 1);
-	for (uint32_t s = 0; s < sim->stages; s++) {
-		const lk_program *program = &graph->programs.at[s];
-		for (size_t c = 0; c < program->calls.count; c++)
-			total += sum[program->calls.at[c].block] * program->calls.at[c].repeat;
-	}
+	for (uint32_t s = 0; s < sim->stages; s++)
+		for (uint32_t i = 0; i < sim->stage[s].use_count; i++)
+			total += sum[sim->stage[s].uses[i].block] * (double)sim->stage[s].uses[i].times;
 	if (!(total * factor < MOST_PS)) {
 		lk_fail(err, LK_ERR_INPUT, "step graph", "all operations of a step together may take more than 46 days, beyond what is simulated");
 		return lk_hint(err, "give fewer micro-batches (--gbs), shorter sequences or smaller straggler factors");
@@ -280,12 +305,13 @@ static lk_status check_time(const lk_sim *sim, lk_error *err) {
 }
 
 lk_status lk_lower(lk_sim *sim, lk_error *err) {
-	LK_TRY(lower_blocks(sim, err));
+	uint32_t *called;
+	LK_TRY(find_uses_of_blocks(sim, &called, err));
+	LK_TRY(lower_blocks(sim, called, err));
 	LK_TRY(check_programs(sim, err));
 	LK_TRY(check_teams(sim, err));
 	LK_TRY(check_meetings(sim, err));
-	LK_TRY(check_time(sim, err));
-	return LK_OK;
+	return check_time(sim, called, err);
 }
 
 void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out, size_t size) {

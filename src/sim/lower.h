@@ -48,7 +48,16 @@ typedef struct lk_lane_groups {
 	uint32_t *of;           /* [lanes] -> group */
 } lk_lane_groups;
 
+/* A block that a stage's program calls. */
+typedef struct lk_sim_use {
+	uint32_t block;
+	uint16_t most_arg[2];   /* greatest arguments */
+	uint64_t times;         /* repetitions, over all calls */
+} lk_sim_use;
+
 typedef struct lk_sim_stage {
+	lk_sim_use *uses;       /* each block once */
+	uint32_t use_count;
 	uint32_t variant;       /* of all lanes, or LK_MIXED */
 	uint32_t *variants;     /* [lanes] if mixed */
 	double *factor;         /* [lanes] stragglers, NULL: none in this stage */
@@ -88,6 +97,8 @@ lk_status lk_lower_every(lk_sim *sim, lk_error *err);
 /* The engines. `out` has its lane fields set; they fill finish_ps and operations, and sim->events. */
 lk_status lk_run_sweep(const lk_sim *sim, lk_sim_result *out, lk_error *err);
 lk_status lk_run_events(const lk_sim *sim, lk_sim_result *out, lk_error *err);
+/* *ran false: not a case for this engine; `out` is then as it was. */
+lk_status lk_run_lean(const lk_sim *sim, lk_sim_result *out, bool *ran, lk_error *err);
 
 /* "stage 3, call 17 (layer forward): qkv_proj" */
 void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out, size_t size);

@@ -10,12 +10,14 @@ struct lk_swing {
 	double rise;                  /* highest point above the start, at least 0 */
 	uint32_t at;                  /* operation of the highest point */
 	double risen[LK_OWNERS];      /* change by owner up to it */
+	bool still;                   /* nothing changes */
 };
 
 static lk_swing swing_of(const lk_graph *graph, const lk_block *block) {
 	const lk_ops *ops = &graph->ops;
-	lk_swing s = {.at = block->begin};
+	lk_swing s = {.at = block->begin, .still = true};
 	for (uint32_t i = block->begin; i < block->end; i++) {
+		s.still = s.still && ops->alloc[i] == 0 && ops->release[i] == 0;
 		s.net[ops->alloc_owner[i]] += ops->alloc[i];
 		s.total += ops->alloc[i];
 		if (s.total > s.rise) {
@@ -54,6 +56,7 @@ static lk_memory walk(const lk_graph *graph, uint32_t stage, const lk_swing *swi
 		lk_swing own;
 		if (!swings) own = swing_of(graph, &graph->blocks.at[call->block]);
 		const lk_swing *s = swings ? &swings[call->block] : &own;
+		if (s->still && !after && !highest) continue; /* messages and waits */
 		double times = call->repeat - 1.0, last = total + times * s->total;
 		note_peak(&m, now, total, s, c, 0);
 		if (highest) highest[c] = (last > total ? last : total) + s->rise;

@@ -1,9 +1,10 @@
-/* sim.h: from a step graph and costs to times. Two engines give the same answer where nothing is shared:
+/* sim.h: from a step graph and costs to times. Engines give the same answer where nothing is shared:
  *
  *   sweep.c   precedence only. Programs are walked once, all ranks of a stage side by side as lanes of vectors: a time is
  *             the maximum of what an operation waits for, plus its duration (max-plus algebra).
  *   events.c  contention. Ranks advance in the order of time while something overlaps on them, and run ahead while nothing
  *             does; operations that overlap slow one another (processor sharing, lk_contention_rates).
+ *   lean.c    the same times as events.c with less book-keeping, where nothing is recorded and ranks are few.
  *
  * Lifted traces (lk_graph.traced) run on both: launches are operations, CPU threads are streams that share nothing, and
  * the host times of costs are not looked at.
@@ -53,6 +54,7 @@ typedef struct lk_sim_result {
 	uint32_t *lane_of;       /* [chains] -> lane */
 	uint32_t *lane_ranks;    /* [lanes] how many chains a lane stands for */
 	uint64_t operations;     /* operations run, over all simulated ranks, repetitions counted */
+	bool lean;               /* by the lean engine */
 	lk_sim_events events;    /* in program order per record; free with lk_sim_result_free */
 } lk_sim_result;
 

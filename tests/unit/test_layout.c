@@ -12,6 +12,7 @@
 #include "ask/step.h"
 #include "base/stats.h"
 #include "base/units.h"
+#include "model/build.h"
 #include "model/launch.h"
 #include "plan/layout.h"
 
@@ -118,6 +119,70 @@ static bool random_job(dice *d, const problem *p, lk_core *core, lk_job *job) {
 	lk_vec_free(&cores);
 	lk_vec_free(&layouts);
 	return ok;
+}
+
+/* ---- buckets ---- */
+
+static bool same_programs(const lk_graph *a, const lk_graph *b) {
+	if (a->ops.count != b->ops.count || a->blocks.count != b->blocks.count) return false;
+	bool same = memcmp(a->ops.bytes, b->ops.bytes, a->ops.count * sizeof *a->ops.bytes) == 0;
+	for (size_t s = 0; s < a->programs.count && same; s++) {
+		same = a->programs.at[s].calls.count == b->programs.at[s].calls.count;
+		for (size_t c = 0; same && c < a->programs.at[s].calls.count; c++) {
+			const lk_call *x = &a->programs.at[s].calls.at[c], *y = &b->programs.at[s].calls.at[c];
+			same = x->block == y->block && x->repeat == y->repeat;
+		}
+	}
+	return same;
+}
+
+/* One layout with both sizes of buckets; *listed: how many of them the search looks at. False: not legal. */
+static bool buckets_alike(problem *p, const lk_core *core, bool *alike, int *listed) {
+	lk_layouts layouts = {0};
+	lk_job job;
+	lk_graph *graph[2] = {NULL, NULL};
+	bool legal = lk_space_job(&p->space, core, &job, NULL) == LK_OK &&
+	             lk_space_switches(&p->space, core, 0, &job, &layouts, NULL) == LK_OK && layouts.count > 0 &&
+	             layouts.at[0].grads && layouts.at[0].sharding < LK_SHARD_ZERO2 && job.dp > 1;
+	*listed = 1;
+	for (size_t i = 0; i < layouts.count; i++)
+		if (layouts.at[i].bucket) *listed = 2;
+	for (uint8_t i = 0; i < 2 && legal; i++) {
+		layouts.at[0].bucket = i;
+		lk_error err;
+		legal = lk_layout_job(&p->space, core, &layouts.at[0], &job, NULL) == LK_OK && lk_build_graph(&job, &graph[i], &err) == LK_OK;
+	}
+	if (legal) *alike = same_programs(graph[0], graph[1]);
+	lk_graph_free(graph[0]);
+	lk_graph_free(graph[1]);
+	lk_vec_free(&layouts);
+	return legal;
+}
+
+/* A size that the search leaves out would have been the same step; where it would not have been, it is there. */
+static void buckets_that_cut_alike_are_one_layout(void **state) {
+	(void)state;
+	dice d = {.state = 77};
+	int once = 0, twice = 0;
+	for (int tries = 0; tries < 1200; tries++) {
+		problem p;
+		lk_cores_list cores = {0};
+		bool fine = make_problem(&d, true, &p) && !p.asked.job.model.experts && p.asked.job.model.network != LK_NET_ENCDEC;
+		int wide = 1 << roll(&d, 9);
+		p.space.base.model.ffn *= wide, p.space.base.model.vocab *= wide; /* layers from small to large */
+		p.space.fixed_switches = false;
+		p.space.bucket.count = 2, p.space.bucket.at[0] = 0, p.space.bucket.at[1] = -4;
+		fine = fine && lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0;
+		bool alike = false;
+		int listed;
+		if (fine && buckets_alike(&p, &cores.at[roll(&d, (uint32_t)cores.count)], &alike, &listed)) {
+			if (listed == 1) assert_true(alike);
+			once += listed == 1, twice += listed == 2 && !alike;
+		}
+		lk_vec_free(&cores);
+		lk_arena_free(&p.arena);
+	}
+	assert_true(once > 5 && twice > 5);
 }
 
 typedef struct tally {
@@ -367,6 +432,7 @@ static void threads_do_not_change_the_answer(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(buckets_that_cut_alike_are_one_layout),
 		cmocka_unit_test(bounds_are_never_above_the_prediction),
 		cmocka_unit_test(search_finds_what_asking_everything_finds),
 		cmocka_unit_test(launch_lines_are_read_back),

@@ -225,6 +225,46 @@ static void test_contention_slows(void **state) {
 	assert_true(slower > rounds(600) / 4);
 }
 
+/* Without and with records two engines run, which agree to the picosecond: where operations slow one another, with slow
+ * ranks, with messages, collectives and host work; and find the same deadlocks. */
+static int check_lean(world *w, dice *d) {
+	lk_straggler slow[2];
+	lk_sim_options options = noise(d, w, slow);
+	lk_error err = {0};
+	options.contention = true, options.jitter = 0, options.all_ranks = chance(d, 50);
+	uint32_t *list = every_rank(w);
+	lk_sim_result lean, full;
+	lk_status status = lk_sim_run(w->graph, &w->costs, &options, &lean, &err);
+	options.record = list, options.record_count = w->graph->ranks.stages * w->graph->ranks.chains;
+	assert_int_equal(lk_sim_run(w->graph, &w->costs, &options, &full, &err), status);
+	if (status == LK_OK) {
+		assert_false(full.lean);
+		assert_int_equal(lean.step_ps, full.step_ps);
+		assert_int_equal(lean.operations, full.operations);
+		assert_int_equal(lean.lanes, full.lanes);
+		size_t ranks = (size_t)w->graph->ranks.stages * full.lanes;
+		assert_memory_equal(lean.finish_ps, full.finish_ps, ranks * sizeof *full.finish_ps);
+	}
+	bool ran = status == LK_OK && lean.lean;
+	lk_sim_result_free(&lean);
+	lk_sim_result_free(&full);
+	free(list);
+	return ran;
+}
+
+static void test_lean(void **state) {
+	(void)state;
+	int ran = 0;
+	for (int seed = 0; seed < rounds(600); seed++) {
+		world w;
+		dice d = {(uint64_t)seed};
+		random_world((uint64_t)seed, random_shape((uint64_t)seed), &w);
+		ran += check_lean(&w, &d);
+		free_world(&w);
+	}
+	assert_true(ran > rounds(600) / 3 && ran < rounds(600)); /* some graphs are not for it */
+}
+
 /* What a CPU thread does takes as long as it takes alone, whatever the device does beside it. */
 static void test_threads_share_nothing(void **state) {
 	(void)state;
@@ -560,6 +600,24 @@ static void pair_world(int64_t comm, world *w) {
 	w->costs.at[1] = (lk_cost){.duration_ps = comm, .tail_ps = comm, .memory = 0.6f};
 }
 
+/* Collectives that pile up behind kernels: more than the lean engine has room for go to the other one; the same times. */
+static void test_lean_room(void **state) {
+	(void)state;
+	for (uint32_t repeat = 8; repeat <= 512; repeat *= 4) {
+		world w;
+		pair_world(20000, &w);
+		w.graph->programs.at[0].calls.at[0].repeat = repeat;
+		lk_sim_result r = run(&w, (lk_sim_options){.contention = true}, LK_OK), full;
+		full = run(&w, (lk_sim_options){.contention = true, .record = &(uint32_t){0}, .record_count = 1}, LK_OK);
+		assert_int_equal(r.lean, repeat < 64);
+		assert_int_equal(r.step_ps, full.step_ps);
+		assert_int_equal(r.operations, 2 * repeat);
+		lk_sim_result_free(&r);
+		lk_sim_result_free(&full);
+		free_world(&w);
+	}
+}
+
 /* Both use memory, 1.4 times what there is. They share it until the first one ends; the other one goes on alone. */
 static void test_sharing_by_hand(void **state) {
 	(void)state;
@@ -799,6 +857,8 @@ int main(void) {
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_deadlock),
 		cmocka_unit_test(test_threads_share_nothing),
+		cmocka_unit_test(test_lean),
+		cmocka_unit_test(test_lean_room),
 		cmocka_unit_test(test_traced_unfolded),
 		cmocka_unit_test(test_far_ahead),
 		cmocka_unit_test(test_team_deadlock),

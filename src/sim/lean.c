@@ -1,0 +1,464 @@
+/* lean.c: the engine with contention again, for searches: where nothing is recorded and ranks are few. The rules and the
+ * rounding are those of events.c, to the picosecond; what differs is the book-keeping:
+ *
+ *   - every rank advances in the order of time; none runs ahead;
+ *   - acts of a rank lie in a small pool, so that what waits for what is a mask of bits;
+ *   - a process group, or a channel, is used on one stream of a rank: its operations come one after the other, and a place
+ *     holds one meeting at most;
+ *   - rates are looked up by what runs: few sets of operations ever run side by side.
+ *
+ * Where a graph is of another kind, or waits pile up, or ranks wait for one another forever, `ran` comes back false and
+ * events.c has the word. */
+#include "sim/lean.h"
+
+#include <string.h>
+
+#define LEAST_RATE (1.0 / LK_MOST_SLOWDOWN)
+
+static int64_t later(int64_t a, int64_t b) {
+	return a > b ? a : b;
+}
+
+/* --- rates -------------------------------------------------------------------------------------------------------- */
+
+static void ask_rates(const lk_lean_rank *rank, uint8_t *const ids, int count, double *rate) {
+	lk_cost held[LK_STREAMS];
+	const lk_cost *cost[LK_STREAMS] = {NULL};
+	bool communicates[LK_STREAMS] = {false};
+	for (int i = 0; i < count; i++) {
+		const lk_lean_act *act = &rank->act[ids[i]];
+		cost[i] = &rank->costs[act->op];
+		communicates[i] = act->communicates;
+		if (act->state != LK_ACT_HELD) continue;
+		held[i] = *cost[i];
+		held[i].memory = held[i].intra = held[i].nic = 0;
+		cost[i] = &held[i];
+	}
+	lk_contention_rates(cost, communicates, count, rate);
+	for (int i = 0; i < count; i++)
+		if (rate[i] < LEAST_RATE) rate[i] = LEAST_RATE;
+}
+
+/* The rates of the acts `ids`, in the order of their streams. */
+static const double *find_rates(lk_lean *engine, const lk_lean_rank *rank, uint8_t *const ids, int count, double *own) {
+	uint32_t key[LK_LEAN_TOGETHER] = {0};
+	uint64_t hash = rank->variant;
+	if (count > LK_LEAN_TOGETHER) {
+		ask_rates(rank, ids, count, own);
+		return own;
+	}
+	for (int i = 0; i < count; i++) {
+		const lk_lean_act *act = &rank->act[ids[i]];
+		key[i] = act->key;
+		hash = (hash ^ key[i]) * 0x9e3779b97f4a7c15u;
+	}
+	lk_lean_rates *known = &engine->rates[hash >> (64 - LK_LEAN_RATES_LOG2)];
+	if (known->count == (uint32_t)count && known->variant == rank->variant && memcmp(known->key, key, sizeof key) == 0)
+		return known->rate;
+	known->count = (uint32_t)count, known->variant = rank->variant;
+	memcpy(known->key, key, sizeof key);
+	ask_rates(rank, ids, count, known->rate);
+	return known->rate;
+}
+
+/* What runs goes on at another rate from `time` on. */
+static void change_rate(lk_lean_act *act, double rate, int64_t time) {
+	double done = (double)(time - act->last) * act->rate;
+	act->left = act->left > done ? act->left - done : 0;
+	act->last = time;
+	act->rate = rate;
+	act->due = time + (int64_t)(act->left / rate + 0.5);
+	if (act->due < act->floor) act->due = act->floor;
+}
+
+/* --- the order of time: ranks in gangs, and the least key of each. No branches: which rank is next cannot be guessed -- */
+
+static int64_t sooner(int64_t a, int64_t b) {
+	return a < b ? a : b;
+}
+
+static void set_key(lk_lean *engine, uint32_t number, int64_t key) {
+	engine->key[number] = key;
+	const int64_t *k = engine->key + number / LK_GANG * LK_GANG;
+	engine->least[number / LK_GANG] = sooner(sooner(sooner(k[0], k[1]), sooner(k[2], k[3])),
+	                                         sooner(sooner(k[4], k[5]), sooner(k[6], k[7])));
+}
+
+static int64_t next_time(const lk_lean *engine) {
+	int64_t time = engine->least[0];
+	for (uint32_t g = 1; g < engine->gangs; g++) time = sooner(time, engine->least[g]);
+	return time;
+}
+
+/* --- acts --------------------------------------------------------------------------------------------------------- */
+
+/* Something began or ended on the rank: its rates are to be set before time goes on. */
+static void note_change(lk_lean *engine, uint32_t number) {
+	lk_lean_rank *rank = &engine->rank[number];
+	if (!rank->changed) engine->changed[engine->changed_count++] = number;
+	rank->changed = true;
+}
+
+static void may_issue(lk_lean *engine, uint32_t number) {
+	lk_lean_rank *rank = &engine->rank[number];
+	if (!rank->issues) engine->issuing[engine->issuing_count++] = number;
+	rank->issues = true;
+}
+
+static void complete(lk_lean *engine, uint32_t number, uint32_t id);
+
+/* The act begins now. A kernel lets what is behind it be issued; one that takes no time is over at once. */
+static void begin(lk_lean *engine, uint32_t number, uint32_t id) {
+	lk_lean_rank *rank = &engine->rank[number];
+	lk_lean_act *act = &rank->act[id];
+	act->state = LK_ACT_RUNNING;
+	act->last = engine->now;
+	act->left = (double)act->duration;
+	act->rate = 1;
+	act->due = later(engine->now + act->duration, act->floor);
+	if (rank->unstarted == id) {
+		rank->start = engine->now;
+		rank->unstarted = LK_LEAN_NONE;
+		may_issue(engine, number);
+	}
+	if (act->due == engine->now && !act->communicates) complete(engine, number, id);
+}
+
+/* The act begins at `start`, which is known from here on. */
+static void schedule(lk_lean *engine, uint32_t number, uint32_t id, int64_t start) {
+	lk_lean_rank *rank = &engine->rank[number];
+	lk_lean_act *act = &rank->act[id];
+	rank->on[act->stream] = (uint8_t)id;
+	rank->live |= 1u << act->stream;
+	note_change(engine, number);
+	if (start <= engine->now) {
+		begin(engine, number, id);
+	} else {
+		act->state = LK_ACT_SCHEDULED;
+		act->due = start;
+	}
+}
+
+/* Arrives where its members meet; the last one starts it. */
+static void post(lk_lean *engine, uint32_t number, uint32_t id, int64_t arrival) {
+	lk_lean_act *act = &engine->rank[number].act[id];
+	if (act->members == 1) {
+		schedule(engine, number, id, arrival);
+		return;
+	}
+	lk_lean_meeting *meeting = &engine->meeting[act->place];
+	lk_lean_member *member = engine->member + meeting->first;
+	member[meeting->arrived++] = (lk_lean_member){number, id};
+	if (arrival > meeting->start) meeting->start = arrival;
+	act->state = LK_ACT_POSTED;
+	if (meeting->arrived < act->members) return;
+	meeting->arrived = 0;
+	meeting->running = act->members;
+	for (uint32_t i = 0, count = act->members; i < count; i++)
+		schedule(engine, member[i].rank, member[i].act, meeting->start);
+	meeting->start = 0;
+}
+
+static void arrive(lk_lean *engine, uint32_t number, uint32_t id) {
+	const lk_lean_act *act = &engine->rank[number].act[id];
+	if (act->communicates) post(engine, number, id, act->arrival);
+	else schedule(engine, number, id, act->arrival);
+}
+
+/* Gives the end to the registers that the act promised to fill. */
+static void keep(const lk_lean *engine, lk_lean_rank *rank, uint32_t id, const lk_lean_act *act, int64_t end) {
+	uint16_t slot = engine->sim->insn[act->op].slot;
+	if (rank->pending[act->stream] == id) {
+		rank->pending[act->stream] = LK_LEAN_NONE;
+		rank->pending_mask &= ~(1u << act->stream);
+		rank->end[act->stream] = end;
+	}
+	if (slot != LK_NO_SLOT && rank->slot[slot].pending == id) rank->slot[slot] = (lk_lean_register){end, LK_LEAN_NONE};
+	if (act->sets && rank->event[act->sets - 1].pending == id)
+		rank->event[act->sets - 1] = (lk_lean_register){end, LK_LEAN_NONE};
+	if (end > rank->finish) rank->finish = end;
+}
+
+/* The act is over now. */
+static void complete(lk_lean *engine, uint32_t number, uint32_t id) {
+	lk_lean_rank *rank = &engine->rank[number];
+	lk_lean_act *act = &rank->act[id];
+	keep(engine, rank, id, act, engine->now);
+	note_change(engine, number);
+	rank->live &= ~(1u << act->stream);
+	rank->used &= ~(UINT64_C(1) << id);
+	if (rank->host_waits) may_issue(engine, number);
+	for (uint64_t out = act->out; out; out &= out - 1) {
+		uint32_t to = (uint32_t)__builtin_ctzll(out);
+		lk_lean_act *waits = &rank->act[to];
+		waits->waits &= ~(UINT64_C(1) << id);
+		if (engine->now > waits->arrival) waits->arrival = engine->now;
+		if (!waits->waits) arrive(engine, number, to);
+	}
+}
+
+/* A member has done its share: the last one ends the operation for all. */
+static void share_done(lk_lean *engine, uint32_t number, uint32_t id) {
+	lk_lean_act *act = &engine->rank[number].act[id];
+	if (act->members == 1) {
+		complete(engine, number, id);
+		return;
+	}
+	lk_lean_meeting *meeting = &engine->meeting[act->place];
+	const lk_lean_member *member = engine->member + meeting->first;
+	uint32_t count = act->members;
+	act->state = LK_ACT_HELD;
+	act->key++;
+	act->due = LK_NEVER;
+	note_change(engine, number);
+	if (--meeting->running > 0) return;
+	for (uint32_t i = 0; i < count; i++) { /* whoever is through may arrive at the same place anew, but not past the others */
+		lk_lean_member next = member[i];
+		complete(engine, next.rank, next.act);
+	}
+}
+
+/* --- issuing ------------------------------------------------------------------------------------------------------ */
+
+/* Opens the call that the program counter stands at; calls without operations are passed over. */
+static void open_call(const lk_lean *engine, lk_lean_rank *rank) {
+	for (; rank->call < rank->calls_end; rank->call++) {
+		const lk_block *block = &engine->blocks[rank->call->block];
+		if (!rank->call->repeat || block->begin == block->end) continue;
+		rank->op = block->begin;
+		rank->end_op = block->end;
+		rank->repeats = rank->call->repeat;
+		return;
+	}
+}
+
+static void step(const lk_lean *engine, lk_lean_rank *rank) {
+	rank->ops++;
+	if (++rank->op < rank->end_op) return;
+	if (--rank->repeats > 0) {
+		rank->op = engine->blocks[rank->call->block].begin;
+	} else {
+		rank->call++;
+		open_call(engine, rank);
+	}
+}
+
+static int64_t scaled(const lk_lean_rank *rank, const lk_insn *insn, int64_t duration) {
+	if (insn->flags & LK_INSN_INSTANT) return 0;
+	return rank->factor != 1 && (insn->flags & LK_INSN_SCALED) ? lk_sim_scale(duration, rank->factor) : duration;
+}
+
+/* The latest known end among what an operation waits for; acts that are not over are added to *waits. */
+static int64_t sources(const lk_lean *engine, const lk_lean_rank *rank, const lk_insn *insn, uint64_t *waits) {
+	int64_t ready = insn->flags & LK_INSN_ISSUED ? rank->start : 0;
+	uint64_t mask = 0;
+	for (uint32_t streams = insn->join; streams; streams &= streams - 1) {
+		unsigned stream = (unsigned)__builtin_ctz(streams);
+		ready = later(ready, rank->end[stream]);
+		if (rank->pending_mask >> stream & 1) mask |= UINT64_C(1) << rank->pending[stream];
+	}
+	if (insn->flags & LK_INSN_EXTRA) {
+		for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++) {
+			const lk_lean_register *slot = &rank->slot[engine->sim->deps[d]];
+			ready = later(ready, slot->end);
+			if (slot->pending != LK_LEAN_NONE) mask |= UINT64_C(1) << slot->pending;
+		}
+		if (insn->wait) {
+			const lk_lean_register *event = &rank->event[rank->call->arg[insn->wait - 1]];
+			ready = later(ready, event->end);
+			if (event->pending != LK_LEAN_NONE) mask |= UINT64_C(1) << event->pending;
+		}
+	}
+	*waits = mask;
+	return ready;
+}
+
+/* Books the act as what its stream, slot and event wait for. */
+static void promise(lk_lean_rank *rank, const lk_insn *insn, uint32_t id, uint32_t sets) {
+	rank->pending[insn->stream] = (uint8_t)id;
+	rank->pending_mask |= 1u << insn->stream;
+	if (insn->slot != LK_NO_SLOT) rank->slot[insn->slot].pending = (uint8_t)id;
+	if (sets) rank->event[sets - 1].pending = (uint8_t)id;
+}
+
+static bool is_kernel(const lk_insn *insn) {
+	return insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN);
+}
+
+/* Makes an act of the next operation, which waits for `others` and `ready` too. */
+static void issue_act(lk_lean *engine, uint32_t number, const lk_insn *insn, int64_t others_end, uint64_t others) {
+	lk_lean_rank *rank = &engine->rank[number];
+	if (rank->used == UINT64_MAX) {
+		engine->crowded = true;
+		return;
+	}
+	uint32_t id = (uint32_t)__builtin_ctzll(~rank->used);
+	lk_lean_act *act = &rank->act[id];
+	const lk_cost *cost = &rank->costs[rank->op];
+	int64_t ready = sources(engine, rank, insn, &act->waits);
+	act->waits |= others;
+	act->arrival = later(later(ready, others_end), rank->host + cost->lead_ps);
+	rank->host += cost->host_ps;
+	act->duration = scaled(rank, insn, cost->duration_ps);
+	act->floor = 0;
+	act->due = LK_NEVER;
+	act->out = 0;
+	act->op = rank->op;
+	act->key = rank->op * 2 + 1;
+	act->stream = insn->stream;
+	act->state = LK_ACT_WAITING;
+	act->communicates = insn->flags & LK_INSN_COMM;
+	act->sets = insn->signal ? 1u + rank->call->arg[insn->signal - 1] : 0;
+	if (act->communicates) lk_lean_place(engine, rank, insn, &act->place, &act->members);
+	if (insn->flags & LK_INSN_MAIN) {
+		rank->unstarted = (uint8_t)id;
+		if (is_kernel(insn)) act->floor = rank->host + scaled(rank, insn, cost->tail_ps);
+	}
+	rank->used |= UINT64_C(1) << id;
+	for (uint64_t waits = act->waits; waits; waits &= waits - 1)
+		rank->act[__builtin_ctzll(waits)].out |= UINT64_C(1) << id;
+	promise(rank, insn, id, act->sets);
+	step(engine, rank);
+	if (!act->waits) arrive(engine, number, id);
+}
+
+/* Work of the host thread; false if it has to wait for something that is not over. */
+static bool run_host(lk_lean *engine, lk_lean_rank *rank, const lk_insn *insn) {
+	const lk_cost *cost = &rank->costs[rank->op];
+	uint64_t waits;
+	int64_t ready = sources(engine, rank, insn, &waits);
+	if (waits) return false;
+	rank->host = later(rank->host + cost->host_ps, ready) + scaled(rank, insn, cost->duration_ps);
+	rank->end[insn->stream] = rank->host;
+	if (insn->slot != LK_NO_SLOT) rank->slot[insn->slot] = (lk_lean_register){rank->host, LK_LEAN_NONE};
+	if (insn->signal) rank->event[rank->call->arg[insn->signal - 1]] = (lk_lean_register){rank->host, LK_LEAN_NONE};
+	rank->finish = later(rank->finish, rank->host);
+	step(engine, rank);
+	return true;
+}
+
+/* The operation behind the present one, or NULL. */
+static const lk_insn *insn_behind(const lk_lean *engine, const lk_lean_rank *rank) {
+	const lk_call *next = rank->call + 1;
+	if (rank->op + 1 < rank->end_op) return &engine->sim->insn[rank->op + 1];
+	if (rank->repeats > 1) return &engine->sim->insn[engine->blocks[rank->call->block].begin];
+	if (next == rank->calls_end || !next->repeat || engine->blocks[next->block].begin == engine->blocks[next->block].end) return NULL;
+	return &engine->sim->insn[engine->blocks[next->block].begin];
+}
+
+/* A wait of the compute stream that costs nothing, with a kernel behind it: the kernel can wait in its place. */
+static bool melts(const lk_lean *engine, const lk_lean_rank *rank, const lk_insn *insn) {
+	const lk_cost *cost = &rank->costs[rank->op];
+	if (!(insn->flags & LK_INSN_INSTANT) || !is_kernel(insn) || insn->signal || insn->slot != LK_NO_SLOT) return false;
+	if (cost->host_ps || cost->lead_ps) return false;
+	const lk_insn *behind = insn_behind(engine, rank);
+	return behind && is_kernel(behind);
+}
+
+static void issue_next(lk_lean *engine, uint32_t number, const lk_insn *insn) {
+	lk_lean_rank *rank = &engine->rank[number];
+	int64_t ready = 0;
+	uint64_t waits = 0;
+	if (melts(engine, rank, insn)) {
+		ready = later(sources(engine, rank, insn, &waits), rank->host);
+		step(engine, rank);
+		insn = &engine->sim->insn[rank->op];
+	}
+	issue_act(engine, number, insn, ready, waits);
+}
+
+/* Issues operations up to and including the next one of the compute stream; behind it, when it has started. */
+static void issue(lk_lean *engine, uint32_t number) {
+	lk_lean_rank *rank = &engine->rank[number];
+	rank->issues = rank->host_waits = false;
+	while (rank->unstarted == LK_LEAN_NONE && rank->call < rank->calls_end && !engine->crowded) {
+		const lk_insn *insn = &engine->sim->insn[rank->op];
+		if (insn->what != LK_INSN_HOST) issue_next(engine, number, insn);
+		else if (!run_host(engine, rank, insn)) {
+			rank->host_waits = true;
+			return;
+		}
+	}
+}
+
+/* --- moments ------------------------------------------------------------------------------------------------------ */
+
+/* What the acts of a rank have come to do now. */
+static void advance(lk_lean *engine, uint32_t number) {
+	lk_lean_rank *rank = &engine->rank[number];
+	note_change(engine, number);
+	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
+		unsigned stream = (unsigned)__builtin_ctz(mask);
+		uint8_t id = rank->on[stream];
+		if (!(rank->live >> stream & 1) || rank->act[id].due > engine->now) continue;
+		if (rank->act[id].state == LK_ACT_SCHEDULED) begin(engine, number, id);
+		else if (rank->act[id].communicates) share_done(engine, number, id);
+		else complete(engine, number, id);
+	}
+}
+
+static void advance_gang(lk_lean *engine, uint32_t gang) {
+	for (uint32_t i = gang * LK_GANG; i < (gang + 1) * LK_GANG; i++)
+		if (engine->key[i] == engine->now) advance(engine, i);
+}
+
+/* Rates of what runs on a rank from now on, and when it acts next. */
+static void settle(lk_lean *engine, uint32_t number) {
+	lk_lean_rank *rank = &engine->rank[number];
+	uint8_t ids[LK_STREAMS];
+	double own[LK_STREAMS];
+	int count = 0;
+	int64_t due = LK_NEVER;
+	rank->changed = false;
+	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
+		uint8_t id = rank->on[__builtin_ctz(mask)];
+		const lk_lean_act *act = &rank->act[id];
+		if (act->state != LK_ACT_SCHEDULED) ids[count++] = id;
+		else if (act->due < due) due = act->due;
+	}
+	own[0] = 1;
+	const double *rate = count > 1 ? find_rates(engine, rank, ids, count, own) : own;
+	for (int i = 0; i < count; i++) {
+		lk_lean_act *act = &rank->act[ids[i]];
+		if (act->state == LK_ACT_RUNNING && rate[i] != act->rate) change_rate(act, rate[i], engine->now);
+		if (act->due < due) due = act->due;
+	}
+	set_key(engine, number, due);
+}
+
+/* What happens in one moment may let something else happen in it, on any rank. */
+static void run(lk_lean *engine) {
+	for (uint32_t i = 0; i < engine->ranks; i++) may_issue(engine, i);
+	while (!engine->crowded) {
+		while (engine->issuing_count) issue(engine, engine->issuing[--engine->issuing_count]);
+		while (engine->changed_count) settle(engine, engine->changed[--engine->changed_count]);
+		engine->now = next_time(engine);
+		if (engine->now == LK_NEVER) return;
+		for (uint32_t g = 0; g < engine->gangs; g++)
+			if (engine->least[g] == engine->now) advance_gang(engine, g);
+	}
+}
+
+static bool is_over(const lk_lean *engine) {
+	bool over = !engine->crowded;
+	for (uint32_t i = 0; i < engine->ranks; i++)
+		over = over && engine->rank[i].call == engine->rank[i].calls_end && !engine->rank[i].used;
+	return over;
+}
+
+lk_status lk_run_lean(const lk_sim *sim, lk_sim_result *out, bool *ran, lk_error *err) {
+	lk_lean engine = {.sim = sim, .blocks = sim->graph->blocks.at};
+	bool suits = false;
+	lk_status status = lk_lean_set_up(&engine, &suits, err);
+	if (status == LK_OK && suits) {
+		for (uint32_t i = 0; i < engine.ranks; i++) open_call(&engine, &engine.rank[i]);
+		run(&engine);
+	}
+	*ran = status == LK_OK && suits && is_over(&engine);
+	for (uint32_t i = 0; *ran && i < engine.ranks; i++) {
+		out->finish_ps[i] = later(engine.rank[i].finish, engine.rank[i].host);
+		out->operations += engine.rank[i].ops;
+	}
+	lk_arena_free(&engine.arena);
+	return status;
+}
