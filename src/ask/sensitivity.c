@@ -40,7 +40,7 @@ static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost
 	lk_step_options options = {.bare = true, .constants = &constants};
 	lk_profile_constants(job, &constants);
 	if (cost == COMPUTE) {
-		constants.gemm_efficiency *= factor;
+		constants.gemm_efficiency *= factor, constants.vector_products *= factor;
 		constants.attention_forward *= factor, constants.attention_backward *= factor;
 	}
 	lk_error err = {0};

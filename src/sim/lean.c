@@ -428,8 +428,11 @@ static void settle(lk_lean *engine, uint32_t number) {
 
 /* What happens in one moment may let something else happen in it, on any rank. */
 static void run(lk_lean *engine) {
+	enum { LOOK = 1024 };
 	for (uint32_t i = 0; i < engine->ranks; i++) may_issue(engine, i);
-	while (!engine->crowded) {
+	for (uint32_t moments = 0; !engine->crowded; moments++) {
+		engine->stopped = moments % LOOK == 0 && lk_stop_asked(engine->stop);
+		if (engine->stopped) return;
 		while (engine->issuing_count) issue(engine, engine->issuing[--engine->issuing_count]);
 		while (engine->changed_count) settle(engine, engine->changed[--engine->changed_count]);
 		engine->now = next_time(engine);
@@ -447,7 +450,7 @@ static bool is_over(const lk_lean *engine) {
 }
 
 lk_status lk_run_lean(const lk_sim *sim, lk_sim_result *out, bool *ran, lk_error *err) {
-	lk_lean engine = {.sim = sim, .blocks = sim->graph->blocks.at};
+	lk_lean engine = {.sim = sim, .blocks = sim->graph->blocks.at, .stop = lk_stop_watched()};
 	bool suits = false;
 	lk_status status = lk_lean_set_up(&engine, &suits, err);
 	if (status == LK_OK && suits) {
@@ -460,5 +463,5 @@ lk_status lk_run_lean(const lk_sim *sim, lk_sim_result *out, bool *ran, lk_error
 		out->operations += engine.rank[i].ops;
 	}
 	lk_arena_free(&engine.arena);
-	return status;
+	return engine.stopped ? lk_stop_fail(err) : status;
 }

@@ -81,6 +81,8 @@ typedef struct lk_lean {
 	int64_t now;
 	uint32_t *issuing;        /* ranks that may issue again: a kernel has started, or what their host waits for may be over */
 	uint32_t issuing_count;
+	const lk_stop *stop;      /* watched by this thread; may be NULL */
+	bool stopped;
 	bool crowded;             /* more than LK_LEAN_ACTS */
 } lk_lean;
 
