@@ -1,7 +1,7 @@
 /* shard_balance.c: local search. A step waits for the rank that is slowest forward, the one that is slowest backward, and
  * the one that sends most columns; these may be three. What is made small is a smooth stand-in for their sum,
  *
- *     sum over ranks  F (f/F)^k + B (b/B)^k + 2 E (c/C)^k     k = 32, then 128
+ *     sum over ranks  F (f/F)^32 + B (b/B)^32 + 2 E (c/C)^32
  *
  * with F, B, C the means over ranks and E the exchange's time at the mean: ranks above a mean count much, those below
  * nothing. Pieces of the ranks that count most move to other ranks, or change places with pieces there, always to the
@@ -25,7 +25,6 @@ typedef struct balancer {
 	rank_list *on;             /* [ranks] */
 	double *value;             /* [ranks] their part of the sum */
 	double forward, backward, columns, exchange; /* means */
-	int squarings;             /* k = 2^squarings */
 	size_t trials;
 } balancer;
 
@@ -35,17 +34,15 @@ typedef struct move {
 	int to;
 } move;
 
-enum { STEEP = 5, STEEPEST = 7 };
-
-static double steep(const balancer *b, double x) {
-	for (int i = 0; i < b->squarings; i++) x *= x;
-	return x;
+static double steep(double x) {
+	x *= x, x *= x, x *= x, x *= x;
+	return x * x;
 }
 
 static double value_of(const balancer *b, const lk_shard_cost *c) {
-	double sum = b->forward > 0 ? b->forward * steep(b, c->forward_s / b->forward) : 0;
-	if (b->backward > 0) sum += b->backward * steep(b, c->backward_s / b->backward);
-	if (b->columns > 0) sum += 2 * b->exchange * steep(b, c->columns / b->columns);
+	double sum = b->forward > 0 ? b->forward * steep(c->forward_s / b->forward) : 0;
+	if (b->backward > 0) sum += b->backward * steep(c->backward_s / b->backward);
+	if (b->columns > 0) sum += 2 * b->exchange * steep(c->columns / b->columns);
 	return sum;
 }
 
@@ -91,6 +88,7 @@ static lk_status begin(balancer *b, lk_arena *arena, lk_error *err) {
 		b->columns += b->load[r].columns / p->ranks;
 	}
 	b->exchange = lk_shard_exchange_s(p, b->columns, b->columns, b->columns * p->ranks);
+	for (int r = 0; r < p->ranks; r++) b->value[r] = value_of(b, &b->load[r]);
 	return LK_OK;
 }
 
@@ -169,10 +167,7 @@ lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, s
 	lk_arena arena = LK_ARENA_INIT;
 	balancer b = {.p = p, .pieces = pieces};
 	lk_status status = begin(&b, &arena, err);
-	for (b.squarings = STEEP; b.squarings <= STEEPEST && status == LK_OK; b.squarings += STEEPEST - STEEP) {
-		for (int r = 0; r < p->ranks; r++) b.value[r] = value_of(&b, &b.load[r]);
-		status = improve(&b, *budget, err);
-	}
+	if (status == LK_OK) status = improve(&b, *budget, err);
 	*budget -= b.trials < *budget ? b.trials : *budget;
 	for (int r = 0; b.on && r < p->ranks; r++) lk_vec_free(&b.on[r].pieces);
 	lk_arena_free(&arena);
