@@ -45,10 +45,11 @@ static double frequent(double rows, double lookups, double threshold, double *sh
 
 /* Of the `count` most frequent rows those that a rank with so many lookups touches: sums of 1 - exp(-lookups / (i H)). */
 static double touched(double count, double rows, double lookups) {
-	double mean = lookups / harmonic(rows), sum = 0;
-	for (double from = 1, to; from <= count; from = to) {
-		to = fmin(fmax(floor(from * 1.25), from + 1), count + 1);
+	double mean = lookups / harmonic(rows), sum = 0, from = 1;
+	while (from <= count) {
+		double to = fmin(fmax(floor(from * 1.25), from + 1), count + 1);
 		sum -= (to - from) * expm1(-mean / sqrt(from * (to - 1)));
+		from = to;
 	}
 	return sum;
 }
