@@ -78,6 +78,7 @@ typedef struct lk_range_class_row {
 	int own;                    /* the one that this prediction's range rests on */
 } lk_range_class_row;
 
+/* What pictures of a prediction show beside its figures; asked with lk_predict_request.detail. */
 typedef struct lk_prediction_detail {
 	const lk_detail_span *spans; /* by stage, then start */
 	size_t span_count;

@@ -81,7 +81,8 @@ lk_status lk_args_combinations(const lk_args *args, size_t *count, lk_error *err
  * other fields stay as they are. Texts of swept options are kept in args. LK_ERR_INPUT: a value of the wrong form. */
 lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err);
 
-/* A text that is empty is a variable of a script that was not set: no option means anything by it. An error then. */
+/* A text that is empty is a variable of a script that was not set: no option means anything by it. LK_ERR_INPUT
+ * then. */
 lk_status lk_args_check_empty(const lk_args *args, lk_error *err);
 
 /* Whether the option was given on the command line. */
@@ -98,7 +99,8 @@ void lk_verb_help(const lk_verb *verb, bool colour, FILE *out);
 void lk_verb_man(const lk_verb *verb, const char *version, const char *date, FILE *out);
 lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell, FILE *out, lk_error *err);
 /* The tables as JSON: {verb: {summary, operands, description, options: [{name, letter, kind, sweep, low, high, choices, value,
- * group, help}]}}. Kinds: flag, switch, text, lines, int, real, count, choice. What there is not is null. */
+ * group, help}]}}. Kinds: flag, switch, text, lines, int, real, count, choice. What there is not is null. LK_ERR_IO;
+ * LK_ERR_MEMORY. */
 lk_status lk_verbs_json(const lk_verb *const *verbs, FILE *out, lk_error *err);
 
 #ifdef __cplusplus

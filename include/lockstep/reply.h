@@ -21,6 +21,7 @@
 extern "C" {
 #endif
 
+/* An answer, or the error that stands for it. */
 typedef struct lk_reply lk_reply;
 
 /* Asks a verb: predict, plan, validate, explain, shard, rent, whatif, simulate; also devices and models, whose word is a
@@ -41,6 +42,7 @@ lk_reply *lk_reply_verbs(void);
 /* The others live as long as the reply. */
 void lk_reply_free(lk_reply *reply); /* accepts NULL */
 
+/* LK_OK, or the kind of failure: any lk_status. */
 lk_status lk_reply_status(const lk_reply *reply);
 /* Of a failure: a part of the error, or the line as the program prints it. */
 enum { LK_REPLY_WHERE, LK_REPLY_WHAT, LK_REPLY_HINT, LK_REPLY_LINE };

@@ -26,14 +26,17 @@
 extern "C" {
 #endif
 
+/* In which form a report is written. */
 typedef enum lk_report_form {
 	LK_REPORT_JSON, /* the document */
 	LK_REPORT_HTML, /* a page that shows it: no network, nothing beside it */
 } lk_report_form;
 
-/* The pipeline, kernels and sensitivities are in it where the prediction was asked with `detail`. */
+/* The pipeline, kernels and sensitivities are in it where the prediction was asked with `detail`. This one and the
+ * others: to `path` where it is not NULL, as a whole or not at all, else to `out`. LK_ERR_IO: it cannot be written; LK_ERR_MEMORY. */
 lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form, const char *path, FILE *out, lk_error *err);
 
+/* Reports of the other verbs; as above: LK_ERR_IO, LK_ERR_MEMORY. */
 lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form form, const char *path, FILE *out, lk_error *err);
 lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const char *path, FILE *out, lk_error *err);
 lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *path, FILE *out, lk_error *err);
@@ -42,7 +45,7 @@ lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *p
 lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path, FILE *out, lk_error *err);
 
 /* The parts of a page, for programs that show reports themselves: the style sheet and the script. With both in a page,
- * `lockstepReport(element, document)` shows a document in an element. */
+ * `lockstepReport(element, document)` shows a document in an element. LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_report_style(FILE *out, lk_error *err);
 lk_status lk_report_script(FILE *out, lk_error *err);
 /* "uPlot 1.6.32", the package that draws curves in this build, and its licence; NULL: curves are plain SVG. */

@@ -69,6 +69,7 @@ typedef struct lk_simulated_operation {
 	double duration_s;       /* alone, on the first rank that runs it; NAN where nothing runs it */
 } lk_simulated_operation;
 
+/* A simulated step. Freed with lk_simulate_free. */
 typedef struct lk_simulation {
 	double step_s;           /* when the last operation of the last rank ended */
 	const lk_simulated_program *programs;
@@ -83,16 +84,18 @@ typedef struct lk_simulation {
 	void *memory_owner;
 } lk_simulation;
 
+/* Sets every field to what holds where nothing is said. Call it first, then set fields. */
 void lk_simulate_defaults(lk_simulate_request *request);
-/* Simulates operation by operation. Errors: a file that is no step graph, ranks that wait for one another forever (both with
+/* Simulates operation by operation. LK_ERR_INPUT: a file that is no step graph, ranks that wait for one another forever (both with
  * their place), operations without a time where no hardware is named. */
 lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, lk_error *err);
 void lk_simulate_free(lk_simulation *simulation); /* accepts NULL */
 
-/* Writes the timeline that the request names; nothing without one. */
+/* Writes the timeline that the request names; nothing without one. LK_ERR_INPUT: an ending of the file
+ * that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_simulate_write_files(const lk_simulation *simulation, const lk_simulate_request *request, lk_error *err);
 
-/* As JSON. Keys: step_time_s, ranks, ranks_simulated, operations_run, cluster, programs: [{name, rank, finish_s, peak_bytes,
+/* As JSON; LK_ERR_IO, LK_ERR_MEMORY. Keys: step_time_s, ranks, ranks_simulated, operations_run, cluster, programs: [{name, rank, finish_s, peak_bytes,
  * compute_s, exposed_s, hidden_s}]. */
 lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error *err);
 

@@ -16,9 +16,11 @@
 extern "C" {
 #endif
 
+/* A flag that calls look at while they work. */
 typedef struct lk_stop lk_stop;
 
-lk_stop *lk_stop_new(void); /* NULL when memory is out */
+/* One that nobody has asked yet; NULL when memory is out. */
+lk_stop *lk_stop_new(void);
 void lk_stop_free(lk_stop *stop); /* accepts NULL; nobody may watch it any more */
 
 /* Safe in signal handlers and from any thread. It stays asked. */
