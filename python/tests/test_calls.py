@@ -12,6 +12,9 @@ import unittest
 import lockstep
 from common import JOB
 
+# What was started in the background by a shell without job control ignores it; programs started from here would, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 MINUTES = dict(model="llama3.1-8b", gpu="h100-sxm", gpus=64, tp=[1, 2, 4, 8], pp=[1, 2, 4, 8], mbs=[1, 2, 4, 8, 16],
                gbs=[64, 128, 256, 512, 1024], seq=[2048, 4096, 8192, 16384, 32768], recompute=["none", "full"], zero=[0, 1, 2, 3])
 
