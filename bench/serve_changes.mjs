@@ -15,7 +15,7 @@ const times = await page.evaluate(async (changes) => {
 	const values = {
 		tp: ["4", "8", "2", "1"], pp: ["8", "4", "2", "16"], gbs: ["128", "256", "512", "1024"], gpus: ["64", "128", "256", "1024"],
 		recompute: ["none", "full", "selective"], dtype: ["bf16", "fp8"], seq: ["8192", "4096"], gpu: ["h100-sxm", "h200", "b200", "a100-sxm-80"],
-		model: ["llama3.1-70b", "llama3.1-8b", "mixtral-8x7b", "gpt3-175b"], zero: ["1", "2", "3"], mbs: ["1", "2"],
+		model: ["llama3.1-70b", "llama3.1-8b", "mixtral-8x7b", "gpt-175b"], zero: ["1", "2", "3"], mbs: ["1", "2"],
 	};
 	const names = Object.keys(values), list = [];
 	const frame = () => new Promise((go) => requestAnimationFrame(go));
