@@ -67,7 +67,9 @@ static lk_store_entry *new_entry(lk_store *s, span key) {
 	if (key.size) memcpy(e->key, key.at, key.size);
 	e->key_size = key.size;
 	s->keys++, s->bytes += key.size;
-	return *place_of(s, key.at, key.size) = e;
+	lk_store_entry **place = place_of(s, key.at, key.size);
+	*place = e;
+	return e;
 }
 
 /* Sets a key to a value, or appends to it. NULL: there is no room. */

@@ -225,7 +225,7 @@ static lk_status unknown(const char *verb, lk_error *err) {
 	return near ? lk_hint(err, "did you mean %s?", near) : LK_ERR_INPUT;
 }
 
-static lk_status ask(lk_reply *reply, const char *name, int count, const char *const *words, asked *a, lk_error *err) {
+static lk_status ask(lk_reply *reply, const char *name, int count, const char *const *words, asked a, lk_error *err) {
 	int at = 0;
 	lk_args args;
 	if (strcmp(name, "devices") == 0) return ask_list(reply, lk_devices_print, count, words, err);
@@ -233,10 +233,10 @@ static lk_status ask(lk_reply *reply, const char *name, int count, const char *c
 	while (at < VERBS && strcmp(verbs[at].verb->name, name) != 0) at++;
 	if (at == VERBS) return unknown(name, err);
 	LK_TRY(lk_args_parse(verbs[at].verb, count, words, &args, err));
-	a->args = &args;
+	a.args = &args;
 	lk_status status = lk_args_check_empty(&args, err);
 	if (args.help) status = lk_fail(err, LK_ERR_INPUT, "--help", "is for people: lockstep help %s", name);
-	if (status == LK_OK) status = verbs[at].ask(reply, a, err);
+	if (status == LK_OK) status = verbs[at].ask(reply, &a, err);
 	lk_args_free(&args);
 	return status;
 }
@@ -247,7 +247,7 @@ lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, co
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
 	lk_stop_watch(stop);
-	return lk_reply_end(reply, ask(reply, verb, count, words, &a, &reply->error), stop);
+	return lk_reply_end(reply, ask(reply, verb, count, words, a, &reply->error), stop);
 }
 
 static lk_status write_verbs(const void *what, FILE *out, lk_error *err) {
