@@ -29,7 +29,7 @@ typedef struct lk_shard_request {
 	const char *gpu;
 	int gpus;
 	const char *cluster;     /* instead: as for predict */
-	const char *calibration; /* rows of `lockstep calibrate`, or of bench/lookup for a processor */
+	const char *calibration; /* rows of `lockstep calibrate`, or of bench-lookup for a processor */
 	double batch;            /* samples of a step, all ranks together; 0: 65536 */
 	int optimizer;           /* rowwise-adagrad, adagrad, sgd, adam */
 	int dtype;               /* of the tables: fp32, fp16, bf16 */

@@ -230,14 +230,7 @@ static lk_status check_room(const lk_whatif_base *base, lk_error *err) {
 /* Every operation of a program may be recorded; a file can ask for any number of them. */
 static lk_status check_length(const lk_graph *graph, lk_error *err) {
 	const double most = 5e7; /* largest predicted jobs and traces have a tenth */
-	double ops = 0;
-	for (size_t s = 0; s < graph->programs.count; s++) {
-		const lk_program *program = &graph->programs.at[s];
-		for (size_t c = 0; c < program->calls.count; c++) {
-			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
-			ops += (double)program->calls.at[c].repeat * (block->end - block->begin);
-		}
-	}
+	double ops = lk_graph_length(graph);
 	if (ops <= most) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "step graph", "its programs run %.3g operations: at most %.0e are simulated", ops,
 				   most);

@@ -212,6 +212,18 @@ void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t
 	graph->wires.at[(size_t)t * graph->channels + b] = (lk_wire){s, a};
 }
 
+double lk_graph_length(const lk_graph *graph) {
+	double ops = 0;
+	for (size_t s = 0; s < graph->programs.count; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			ops += (double)program->calls.at[c].repeat * (block->end - block->begin);
+		}
+	}
+	return ops;
+}
+
 uint32_t lk_graph_layer_ops(const lk_graph *graph) {
 	uint32_t forward = 0, backward = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {

@@ -256,6 +256,9 @@ void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t
  * started. Adds WAITs; ids of blocks stay, places of operations change. A lifted trace has its queues already: LK_ERR_INPUT. */
 lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err);
 
+/* Operations that its programs run, repetitions counted, by one rank each. */
+double lk_graph_length(const lk_graph *graph);
+
 /* The most operations of a transformer layer, forward and backward together (blocks named "layer..."). */
 uint32_t lk_graph_layer_ops(const lk_graph *graph);
 

@@ -90,7 +90,7 @@ static lk_status read_device(answer *x, const lk_shard_request *r, lk_error *err
 		return LK_OK;
 	}
 	lk_fail(err, LK_ERR_INPUT, "--cluster", "lookups on \"%.40s\" were not measured", device->name);
-	return lk_hint(err, "measure them with bench/lookup calibrate --name %.40s, and give the file with --calibration", device->name);
+	return lk_hint(err, "measure them (docs/SHARD.md): bench-lookup measure > a.csv; bench-lookup fit a.csv %.40s > b.csv; then --calibration b.csv", device->name);
 }
 
 static lk_status read_kinds(const lk_shard_request *r, unsigned *out, lk_error *err) {

@@ -14,7 +14,7 @@ static const lk_option options[] = {
 	{"gpus", 'n', LK_OPTION_INT, AT(gpus), false, 1, 16777216, NULL, "N", NULL, "number of GPUs, in the device's usual nodes"},
 	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL, "instead: as for predict"},
 	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
-	 "numbers that `lockstep calibrate` wrote, or bench/lookup for a processor"},
+	 "numbers that `lockstep calibrate` wrote, or bench-lookup for a processor"},
 	{"reserve", 0, LK_OPTION_REAL, AT(reserve), false, 0, 0.99, NULL, "SHARE", NULL, "of the device's memory that is not for tables; default 0.15"},
 	{"host-memory", 0, LK_OPTION_REAL, AT(host_gib), false, 0, 1e6, NULL, "GiB", NULL, "host memory for tables, for each GPU; default none"},
 	{"cache", 0, LK_OPTION_REAL, AT(cache), false, 0, 1, NULL, "SHARE", NULL, "of a table in host memory that the device caches; default 0.2"},
