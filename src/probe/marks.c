@@ -5,6 +5,9 @@
  * it are part of it. Events are read only when they are done (cudaEventQuery), in the program's own waits; the device's
  * clock is tied to the host's once a second by an event on a stream of the probe's own.
  *
+ * Between two looks at the host's clock a busy machine may let milliseconds pass. What is sure is that an event was reached
+ * after it was asked for and before it was seen to be done; so each event that would be outside moves the device's clock.
+ *
  * One thread at a time works here; one that comes meanwhile leaves its work without times. Nothing is done while the
  * runtime has an error that the program has not asked for, nor on a stream that is being captured into a graph. */
 #include "probe/gpu.h"
@@ -19,6 +22,7 @@ enum { EVENTS = 4096, PENDING = 1024, LONGEST_BATCH = 256, NON_BLOCKING = 1, PAT
 /* A piece of work that is on its way. */
 typedef struct piece {
 	void *begin, *end;       /* events */
+	int64_t given_ns;        /* when the second one was asked for */
 	uint64_t serial;
 	int64_t bytes;
 	uint32_t stream, count;
@@ -28,9 +32,10 @@ typedef struct piece {
 static struct {
 	uint32_t busy, pid;
 	enum { UNKNOWN, WANTED, UNWANTED } want;
-	bool ready, failed;
+	bool ready, failed, related;
 	int device;
-	void *base, *stream;     /* an event, and where it is recorded */
+	void *base, *other;      /* events, the last one and the next */
+	void *stream;            /* where they are recorded */
 	int64_t base_ns;
 	void *pool[EVENTS];
 	uint32_t pooled, made;
@@ -64,15 +69,25 @@ static bool find_below(void) {
 
 /* ---- clocks ---- */
 
+static int64_t between(int64_t time, int64_t from, int64_t to) { return time < from ? from : time > to ? to : time; }
+
+static int64_t time_of(void *event) {
+	float ms = 0;
+	if (below.elapsed(&ms, marks.base, event) != 0) return below.clear(), -1;
+	return marks.base_ns + (int64_t)((double)ms * 1e6);
+}
+
 /* The stream has no other work: the event is there as soon as it is asked for. Some tries: the first one may find the
  * device asleep. */
 static bool relate(void) {
 	for (int i = 0; i < RELATE_TRIES; i++) {
+		void *event = marks.other;
 		int64_t from = lp_now();
-		if (below.record(marks.base, marks.stream) != 0 || below.synchronize(marks.base) != 0) return false;
-		int64_t took = lp_now() - from;
-		marks.base_ns = from + took / 2;
-		if (took < QUICK_NS) break;
+		if (below.record(event, marks.stream) != 0 || below.synchronize(event) != 0) return false;
+		int64_t to = lp_now();
+		marks.base_ns = marks.related ? between(time_of(event), from, to) : from + (to - from) / 2;
+		marks.other = marks.base, marks.base = event, marks.related = true;
+		if (to - from < QUICK_NS) break;
 	}
 	return true;
 }
@@ -81,7 +96,8 @@ static bool begin_marks(void) {
 	if (marks.ready || marks.failed) return marks.ready;
 	marks.pid = (uint32_t)getpid();
 	marks.ready = find_below() && below.peek() == 0 && below.device(&marks.device) == 0 &&
-	              below.stream_create(&marks.stream, NON_BLOCKING) == 0 && below.create(&marks.base, 0) == 0 && relate();
+	              below.stream_create(&marks.stream, NON_BLOCKING) == 0 && below.create(&marks.base, 0) == 0 &&
+	              below.create(&marks.other, 0) == 0 && relate();
 	marks.failed = !marks.ready;
 	if (marks.failed && below.clear && below.peek) below.clear();
 	return marks.ready;
@@ -121,7 +137,10 @@ static void *mark(void *stream) {
 	return NULL;
 }
 
-static void push(piece p) {
+/* Marks the end of a piece of work. */
+static void push(piece p, void *stream) {
+	p.given_ns = lp_now();
+	p.end = mark(stream);
 	if (p.begin && p.end && marks.tail - marks.head < PENDING) {
 		marks.pending[marks.tail++ % PENDING] = p;
 		return;
@@ -135,8 +154,7 @@ static void push(piece p) {
 static void cut(lp_stream *s, void *handle) {
 	if (!s->open) return;
 	s->open = false;
-	push((piece){.begin = s->begin, .end = mark(handle), .serial = s->serial, .stream = s->number, .count = s->count,
-	             .what = LK_DEVICE_KERNEL});
+	push((piece){.begin = s->begin, .serial = s->serial, .stream = s->number, .count = s->count, .what = LK_DEVICE_KERNEL}, handle);
 }
 
 uint64_t lp_marks_open(lp_stream *s, void *handle) {
@@ -168,8 +186,7 @@ void lp_marks_end(lp_stream *s, void *handle, void *begin, lk_device_what what, 
 	int tries = PATIENCE; /* the begin should not be lost; nobody stays here long */
 	while (__atomic_exchange_n(&marks.busy, 1, __ATOMIC_ACQUIRE))
 		if (tries-- == 0) return;
-	push((piece){.begin = begin, .end = mark(handle), .serial = serial, .bytes = bytes, .stream = s->number, .count = 1,
-	             .what = (uint8_t)what});
+	push((piece){.begin = begin, .serial = serial, .bytes = bytes, .stream = s->number, .count = 1, .what = (uint8_t)what}, handle);
 	bool many = marks.tail - marks.head >= MANY; /* the program may not wait by calls that are seen */
 	leave();
 	if (many) lp_marks_harvest();
@@ -184,16 +201,12 @@ static bool is_done(void *event) {
 	return answer == 0;
 }
 
-static int64_t time_of(void *event) {
-	float ms = 0;
-	if (below.elapsed(&ms, marks.base, event) != 0) return below.clear(), -1;
-	return marks.base_ns + (int64_t)((double)ms * 1e6);
-}
-
 static void tell(const piece *p) {
-	int64_t start = time_of(p->begin), end = time_of(p->end);
+	int64_t start = time_of(p->begin), end = time_of(p->end), moved;
 	lk_record_entry *record = start >= 0 && end >= start ? lp_next() : NULL;
 	if (!record) return;
+	moved = between(end, p->given_ns, lp_now()) - end;
+	marks.base_ns += moved, start += moved, end += moved;
 	record->start_ns = start, record->end_ns = end;
 	record->bytes = p->bytes;
 	record->device.serial = p->serial, record->device.stream = p->stream;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { ARGUMENTS = 64, DEVICES = 8 };
 
@@ -241,10 +242,13 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 	return over ? cudaSuccess : cudaErrorNotReady;
 }
 
+/* STUB_LATE_MS: the host is told late, as on a busy machine. */
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+	const char *late = getenv("STUB_LATE_MS");
 	pthread_mutex_lock(&lock);
 	for (uint64_t until = event->asked; event->done < until;) pthread_cond_wait(&change, &lock);
 	pthread_mutex_unlock(&lock);
+	if (late) usleep(1000u * (unsigned)atoi(late));
 	return cudaSuccess;
 }
 
