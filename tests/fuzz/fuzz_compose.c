@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	memcpy(&head, data, sizeof head);
 	int32_t world = (int32_t)((uint32_t)head.world % MOST_WORLD), rank = head.rank;
 	put(path[0], data, size, rank, world);
-	if (head.pid % 2) put(path[1], data, size, world - 1 - rank, world);
+	if (head.pid % 2) put(path[1], data, size, (int32_t)((uint32_t)world - 1 - (uint32_t)rank), world);
 	lk_compose_defaults(&request);
 	request.folder = folder, request.cluster = head.pid & 2 ? "4 node * 8 h100-sxm" : "4 node * 2 cpu, nic 1*1g";
 	lk_status status = lk_compose(&request, &composed, &err);
