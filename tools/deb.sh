@@ -36,7 +36,7 @@ package_of() {
 	usr/bin/lockstep-mpi | usr/bin/lockstep-mpi-pairs | usr/share/man/man1/lockstep-mpi*) echo lockstep-mpi ;;
 	usr/lib/*/liblockstep.so.*) echo "$library" ;;
 	usr/lib/*/liblockstep.so | usr/lib/*/liblockstep.a | usr/lib/*/pkgconfig/* | usr/include/*) echo liblockstep-dev ;;
-	usr/lib/*/liblockstep-probe*.so | usr/lib/*/libnccl-profiler-lockstep.so | usr/lib/*/lockstep-*) echo lockstep ;;
+	usr/lib/*/lockstep/*) echo lockstep ;;
 	usr/bin/* | usr/share/*) echo lockstep ;;
 	*) fail "no package takes /$1; add a pattern to tools/deb.sh" ;;
 	esac
@@ -73,11 +73,6 @@ documents() {
 		printf 'lockstep (%s) unstable; urgency=medium\n\n  * CHANGELOG.md in the package lockstep says what is new.\n\n -- %s  %s\n' \
 			"$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$work/$package/$doc/changelog.gz"
 	done
-	mkdir -p "$work/lockstep/usr/share/lintian/overrides"
-	cat > "$work/lockstep/usr/share/lintian/overrides/lockstep" <<-OVERRIDES
-		# These are loaded by name into other programs (LD_PRELOAD, NCCL's plugins); nothing is linked with them.
-		lockstep: sharedobject-in-library-directory-missing-soname [usr/lib/*.so]
-	OVERRIDES
 	put CHANGELOG.md lockstep usr/share/doc/lockstep/CHANGELOG.md
 	put README.md lockstep usr/share/doc/lockstep/README.md
 	put docs lockstep usr/share/doc/lockstep/docs

@@ -103,9 +103,10 @@ static bool takes_mpich(const lk_record_request *r) {
 
 /* ---- the probe's file ---- */
 
-/* Beside the program, or where `make install` puts libraries. */
+/* Beside the program, or where `make install` puts them: in a folder of lockstep's own, for nothing is linked with them. */
 static const char *find_probe(const char *name, lk_arena *arena) {
-	static const char *const places[] = {"", "../lib/", "../lib64/", "../lib/x86_64-linux-gnu/", "../lib/aarch64-linux-gnu/"};
+	static const char *const places[] = {"", "../lib/lockstep/", "../lib64/lockstep/", "../lib/x86_64-linux-gnu/lockstep/",
+	                                     "../lib/aarch64-linux-gnu/lockstep/"};
 	char self[PATH_MAX], real[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 	self[length > 0 ? length : 0] = '\0';

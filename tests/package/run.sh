@@ -46,11 +46,24 @@ list() { (cd "$1" && find . ! -type d | sort); }
 installs() {
 	$quiet_make install DESTDIR="$tree" PREFIX=/opt/lockstep || return
 	local file
-	for file in bin/lockstep lib/liblockstep.a lib/liblockstep.so lib/liblockstep.so.$soversion lib/liblockstep-probe.so \
+	for file in bin/lockstep lib/liblockstep.a lib/liblockstep.so lib/liblockstep.so.$soversion lib/lockstep/liblockstep-probe.so \
 		lib/pkgconfig/lockstep.pc include/lockstep/predict.h share/man/man1/lockstep-predict.1; do
 		[ -e "$tree/opt/lockstep/$file" ] || { echo "no $file"; return 1; }
 	done
 	"$tree/opt/lockstep/bin/lockstep" --version
+}
+
+# What is loaded into recorded programs is found where it is installed, and lies in no folder that programs are linked with.
+records() {
+	local found nccl out=$work/recorded
+	"$tree/opt/lockstep/bin/lockstep" record --out "$out" --program cat -- cat README.md > /dev/null 2> "$work/said" || { cat "$work/said"; return 1; }
+	ls "$out"/*.lkrec || return
+	for nccl in shim plugin; do
+		"$tree/opt/lockstep/bin/lockstep" record --out "$out-$nccl" --nccl $nccl -- env > "$out-$nccl.env" 2> "$work/said" || { cat "$work/said"; return 1; }
+		grep -E "^(LD_LIBRARY_PATH|NCCL_PROFILER_PLUGIN)=$tree/opt/lockstep/lib/lockstep/" "$out-$nccl.env" || return
+	done
+	found=$(cd "$tree/opt/lockstep/lib" && ls -- *.so* | grep -v '^liblockstep\.so')
+	[ -z "$found" ] || { echo "among the libraries: $found"; return 1; }
 }
 
 # A page for every verb, a header for every header.
@@ -140,7 +153,7 @@ packs_debs() {
 every_file_once() {
 	local deb
 	for deb in "$debs"/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -t; done | grep -v '/$' | sed 's|^\./|./|; s|\.1\.gz$|.1|' |
-		grep -v '/share/doc/\|/lintian/' | sed 's|/zsh/vendor-completions/|/zsh/site-functions/|' | sort > "$work/packed"
+		grep -v /share/doc/ | sed 's|/zsh/vendor-completions/|/zsh/site-functions/|' | sort > "$work/packed"
 	same <(list "$work/usr") "$work/packed"
 }
 
@@ -180,6 +193,7 @@ lives_in_debian() {
 
 check "install" installs
 check "install: everything that there is" complete
+check "install: record finds its libraries" records
 check "uninstall leaves nothing" uninstalls
 check "symbols of the shared library, sizes of structs" tools/abi.sh "$build/liblockstep.so.$version"
 check "docs/API.md" tools/api_docs.py --check
