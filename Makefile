@@ -26,9 +26,10 @@ DATADIR ?= $(PREFIX)/share
 # -fno-semantic-interposition: position-independent code for the shared library costs the program nothing.
 MODE_release := -O3 -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 MODE_debug := -O0 -g3
-MODE_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-MODE_ubsan := -O1 -fno-omit-frame-pointer -fsanitize=undefined -fno-sanitize-recover=all
-MODE_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
+# Sanitizers name lines; what debuggers read besides makes building half as long again.
+MODE_asan := -g1 -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+MODE_ubsan := -g1 -O1 -fno-omit-frame-pointer -fsanitize=undefined -fno-sanitize-recover=all
+MODE_tsan := -g1 -O1 -fno-omit-frame-pointer -fsanitize=thread
 MODE_cov := -O0 --coverage
 MODE_fuzz := -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 ifndef MODE_$(MODE)
@@ -121,14 +122,14 @@ say = $(if $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),@:,@prin
 endif
 
 # --- compiling -----------------------------------------------------------------------------------------------------
-# Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks).
+# Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks). Several
+# makes may look at them at a time.
 STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAS_MPI)
 STAMP_sources := $(LIB_C) $(CLI_C) $(SERVE_C)
 STAMP_datafiles := $(DATA) charts $(CHARTS)
 $(B)/flags $(B)/sources $(B)/datafiles $(B)/commit: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(STAMP_$(@F)))' > $@.new
-	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
+	@new=$@.$$$$; printf '%s\n' '$(subst ','\'',$(STAMP_$(@F)))' > $$new; cmp -s $$new $@ && rm -f $$new || mv -f $$new $@
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -411,17 +412,21 @@ man: $(PROGRAM) ## man pages and shell completions, from the option tables
 
 # What is installed, by folder: a new file of a folder's kind has its place here, and packages find it (tools/deb.sh).
 INSTALLED_BIN = $(PROGRAM) $(wildcard $(MPI_PAIRS) $(MPI_PROGRAM))
-INSTALLED_LIB = $(STATIC) $(SHARED) $(PROBE_LIBRARIES) $(PROBE_PLUGIN)
+INSTALLED_LIB = $(STATIC) $(SHARED)
+# What `lockstep record` loads into other programs; nothing is linked with it.
+PRIVATE_LIB = $(PROBE_LIBRARIES) $(PROBE_PLUGIN)
+PRIVATEDIR = $(LIBDIR)/lockstep
 COMPLETIONS := bash-completion/completions/lockstep zsh/site-functions/_lockstep fish/vendor_completions.d/lockstep.fish
 
 # Paths below the prefix are written by it, so that pkg-config --define-prefix finds a tree that was moved.
 install: all man ## program, libraries, headers, pkg-config file, man pages, completions
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/lockstep-nccl \
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PRIVATEDIR)/lockstep-nccl \
 		$(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(DATADIR)/man/man1 $(dir $(COMPLETIONS:%=$(DESTDIR)$(DATADIR)/%))
 	install -m 755 $(INSTALLED_BIN) $(DESTDIR)$(BINDIR)/
 	install -m 755 $(filter %.so %.so.$(VERSION),$(INSTALLED_LIB)) $(DESTDIR)$(LIBDIR)/
 	install -m 644 $(filter %.a,$(INSTALLED_LIB)) $(DESTDIR)$(LIBDIR)/
-	install -m 755 $(PROBE_SHIM) $(DESTDIR)$(LIBDIR)/lockstep-nccl/
+	install -m 755 $(PRIVATE_LIB) $(DESTDIR)$(PRIVATEDIR)/
+	install -m 755 $(PROBE_SHIM) $(DESTDIR)$(PRIVATEDIR)/lockstep-nccl/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/liblockstep.so
 	install -m 644 $(PUBLIC_H) $(DESTDIR)$(INCLUDEDIR)/lockstep/
@@ -436,11 +441,10 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 
 uninstall: ## removes what install put there
 	rm -f $(foreach f,lockstep lockstep-mpi lockstep-mpi-pairs,$(DESTDIR)$(BINDIR)/$f)
-	rm -f $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc \
-		$(foreach f,$(PROBE_LIBRARIES) $(PROBE_PLUGIN),$(DESTDIR)$(LIBDIR)/$(notdir $f))
+	rm -f $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
 	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
 	rm -f $(COMPLETIONS:%=$(DESTDIR)$(DATADIR)/%)
-	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(LIBDIR)/lockstep-nccl
+	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(PRIVATEDIR)
 
 # --- packages ------------------------------------------------------------------------------------------------------
 DIST := build/dist

@@ -21,7 +21,7 @@ for source in tests/fuzz/fuzz_*.c; do
 		continue
 	fi
 	mkdir -p "build/fuzz/corpus/$target" build/fuzz/crashes
-	if "$folder/$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
+	if "$folder/$target" -max_total_time="$seconds" -timeout=120 -rss_limit_mb=2048 -print_final_stats=1 \
 		-artifact_prefix="build/fuzz/crashes/$target-" "build/fuzz/corpus/$target" "$seeds" \
 		> "build/fuzz/$target.log" 2>&1; then
 		passed=$((passed + 1))

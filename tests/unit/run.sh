@@ -17,7 +17,7 @@ count() { # KIND LOG
 run_program() {
 	local program=$1 log status p f s
 	log=$(mktemp -p "$work")
-	timeout "${TEST_SECONDS:-300}" "$program" > "$log" 2>&1
+	timeout "${TEST_SECONDS:-1200}" "$program" > "$log" 2>&1
 	status=$?
 	p=$(count PASSED "$log") f=$(count FAILED "$log") s=$(count SKIPPED "$log")
 	# A crash, a time-out or a sanitizer's report ends a program without, or in spite of, its closing lines.

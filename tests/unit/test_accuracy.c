@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/stats.h"
 #include "data.h"
+#include "rounds.h"
 #include "scratch.h"
 
 static const char small[] = "tests/data/runs_small.csv";
@@ -606,6 +607,7 @@ static void test_wrong_questions(void **state) {
 /* The measured runs: nearly all are predicted, each skipped row says why, and no figure is missing. */
 static void test_measured(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	lk_validation *v = validated(need_data("measured/llm_runs.csv"), NULL, 0);
 	const lk_accuracy *s = &v->summary;
 	assert_true(s->skipped * 50 <= s->rows);

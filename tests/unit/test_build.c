@@ -16,6 +16,7 @@
 #include "model/build.h"
 #include "model/schedule.h"
 #include "model/sizes.h"
+#include "rounds.h"
 
 /* ---- random jobs ---- */
 
@@ -234,7 +235,7 @@ static void round_trip(const lk_graph *graph, const char *who) {
 	lk_graph_free(again);
 }
 
-static uint64_t seeds(uint64_t usual) { return getenv("LOCKSTEP_LONG") ? usual * 20 : usual; }
+static uint64_t seeds(int usual) { return (uint64_t)rounds(usual, usual * 20); }
 
 static void test_random_jobs(void **state) {
 	(void)state;

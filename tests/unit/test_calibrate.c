@@ -14,6 +14,7 @@
 #include "cost/calibration.h"
 #include "lockstep/calibrate.h"
 #include "data.h"
+#include "rounds.h"
 
 static lk_calibrated *calibrate(const char *kind, const char *table, const char *name) {
 	lk_calibrate_request request;
@@ -89,6 +90,7 @@ static void check_table(const char *kind, const char *file) {
 
 static void test_collectives(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	check_table("collectives", "measured/collectives.csv");
 }
 

@@ -16,6 +16,7 @@
 #include "base/stats.h"
 #include "trace/kineto.h"
 #include "data.h"
+#include "rounds.h"
 
 static const lk_read_limits with_shapes = {.shapes = true};
 
@@ -409,8 +410,8 @@ static void compare_slowly(const lk_capture *c, const text *t) {
 static void test_random_files(void **state) {
 	(void)state;
 	text *t = calloc(1, sizeof *t);
-	int rounds = getenv("LOCKSTEP_LONG") ? 20000 : 1500;
-	for (uint64_t round = 0; round < (uint64_t)rounds; round++) {
+	uint64_t files = (uint64_t)rounds(1500, 20000);
+	for (uint64_t round = 0; round < files; round++) {
 		uint64_t seed = round << 32;
 		lk_capture *c;
 		lk_error err;

@@ -14,6 +14,7 @@
 #include "base/stream.h"
 #include "lang/program.h"
 #include "lang_text.h"
+#include "rounds.h"
 
 static char *printed(const lc_file *file) {
 	char *text = NULL;
@@ -232,7 +233,7 @@ static size_t grow(lc_program *p, uint64_t *seed) {
 static void test_random(void **state) {
 	(void)state;
 	size_t made = 0;
-	int programs = getenv("LOCKSTEP_LONG") ? 3000 : 300;
+	int programs = rounds(300, 3000);
 	for (uint64_t s = 0; s < (uint64_t)programs; s++) {
 		uint64_t seed = s << 32;
 		lk_error err;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include "lang/run.h"
 #include "lang_random.h"
+#include "rounds.h"
 
 enum { VALUES = 24, STEPS = 5 };
 
@@ -20,7 +21,7 @@ typedef struct tally {
 static int long_count(int usual) {
 	const char *count = getenv("LOCKSTEP_PROGRAMS");
 	if (count) return atoi(count);
-	return getenv("LOCKSTEP_LONG") ? 20 * usual : usual;
+	return rounds(usual, 20 * usual);
 }
 
 static void show(const lc_program *p, const char *title) {

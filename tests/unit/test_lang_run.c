@@ -15,6 +15,7 @@
 #include "lang/run_values.h"
 #include "lang_random.h"
 #include "lockstep/compile.h"
+#include "rounds.h"
 #include "scratch.h"
 
 static lc_file *read_ok(const char *text) {
@@ -106,7 +107,7 @@ static void test_formats(void **state) {
 			assert_true(lc_round(g->dtype, -nextafter(middle, 0)) == -g->number[i - 1]);
 			assert_true(lc_rounding(g->dtype, g->number[i]) * 1.0001 >= (g->number[i] - g->number[i - 1]) / 2);
 		}
-		for (int i = 0; i < 300000; i++) {
+		for (int i = rounds(300000, 3000000); i > 0; i--) {
 			double x = random_double(&seed, g), got = lc_round(g->dtype, x), want = nearest(g, x);
 			if (got != want || signbit(got) != signbit(want))
 				fail_msg("%s of %a: %a, not %a", lc_dtype_name(g->dtype), x, got, want);
@@ -166,7 +167,7 @@ static uint64_t element(uint64_t *seed) {
 static void test_field(void **state) {
 	(void)state;
 	uint64_t seed = 5;
-	for (int i = 0; i < 100000; i++) {
+	for (int i = rounds(100000, 1000000); i > 0; i--) {
 		uint64_t a = element(&seed), b = element(&seed), c = element(&seed);
 		assert_int_equal(lc_field_add(a, b), (uint64_t)(((lc_wide)a + b) % LC_PRIME));
 		assert_int_equal(lc_field_multiply(a, b), (uint64_t)((lc_wide)a * b % LC_PRIME));

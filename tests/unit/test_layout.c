@@ -15,6 +15,7 @@
 #include "model/build.h"
 #include "model/launch.h"
 #include "plan/layout.h"
+#include "rounds.h"
 
 /* ---- random problems ---- */
 
@@ -164,7 +165,7 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 	(void)state;
 	dice d = {.state = 77};
 	int once = 0, twice = 0;
-	for (int tries = 0; tries < 1200; tries++) {
+	for (int tries = rounds(1200, 1200); tries > 0; tries--) {
 		problem p;
 		lk_cores_list cores = {0};
 		bool fine = make_problem(&d, true, &p) && !p.asked.job.model.experts && p.asked.job.model.network != LK_NET_ENCDEC;
@@ -182,7 +183,7 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 		lk_vec_free(&cores);
 		lk_arena_free(&p.arena);
 	}
-	assert_true(once > 5 && twice > 5);
+	assert_true(once > 1 && twice > 1);
 }
 
 typedef struct tally {
@@ -219,19 +220,11 @@ static void check_bound(dice *d, tally *t) {
 	lk_arena_free(&p.arena);
 }
 
-/* The thread sanitizer looks at how threads share the work, which a few problems show; it takes thirty times as long. */
-#if defined __SANITIZE_THREAD__
-enum { PROBLEMS = 20, BOUNDED = 150 };
-#else
-enum { PROBLEMS = 200, BOUNDED = 1500 };
-#endif
-
 static void bounds_are_never_above_the_prediction(void **state) {
 	(void)state;
 	dice d = {.state = 20260};
 	tally t = {0};
-	const char *longer = getenv("LOCKSTEP_LONG");
-	int wanted = longer && *longer ? 30000 : BOUNDED;
+	int wanted = rounds(1500, 30000);
 	for (int tries = 0; t.jobs < wanted && tries < 20 * wanted; tries++) check_bound(&d, &t);
 	print_message("%d jobs, bound / prediction %.3f on average\n", t.jobs, t.tightness / t.jobs);
 	assert_int_equal(t.broken, 0);
@@ -306,8 +299,8 @@ static void search_finds_what_asking_everything_finds(void **state) {
 	(void)state;
 	dice d = {.state = 77};
 	uint64_t simulated = 0, layouts = 0;
-	int done = 0;
-	for (int tries = 0; done < PROBLEMS && tries < 4000; tries++) {
+	int done = 0, problems = rounds(200, 200);
+	for (int tries = 0; done < problems && tries < 4000; tries++) {
 		problem p;
 		lk_cores_list cores = {0};
 		bool some = make_problem(&d, false, &p) && lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0 && cores.count < 60;
@@ -317,7 +310,7 @@ static void search_finds_what_asking_everything_finds(void **state) {
 		lk_arena_free(&p.arena);
 	}
 	print_message("%d problems, %llu layouts, of them %llu simulated\n", done, (unsigned long long)layouts, (unsigned long long)simulated);
-	assert_int_equal(done, PROBLEMS);
+	assert_int_equal(done, problems);
 	assert_true(simulated < layouts);
 }
 

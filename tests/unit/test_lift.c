@@ -16,6 +16,7 @@
 #include "lockstep/replay.h"
 #include "trace/step_times.h"
 #include "data.h"
+#include "rounds.h"
 #include "scratch.h"
 
 static lk_error err;
@@ -335,8 +336,8 @@ static void test_launch_queue(void **state) {
 /* Events at random, overlapping anyhow: the lift must end, the graph be whole, and the simulation run. */
 static void test_random_captures(void **state) {
 	(void)state;
-	int rounds = getenv("LOCKSTEP_LONG") ? 3000 : 300;
-	for (uint64_t seed = 0; seed < (uint64_t)rounds; seed++) {
+	uint64_t captures = (uint64_t)rounds(300, 3000);
+	for (uint64_t seed = 0; seed < captures; seed++) {
 		static const char *const names[] = {"aten::mm", "cudaLaunchKernel", "cudaStreamSynchronize", "cudaStreamWaitEvent",
 		                                    "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "cudaMemcpyAsync", "ProfilerStep#1",
 		                                    "enumerate(DataLoader)#x", "cudaDeviceSynchronize", "cudaEventSynchronize"};
@@ -402,6 +403,7 @@ static lk_replay *replay(const char *name, int hold_out, const char *overheads) 
 /* A step is whole; its parts are what an independent sum over the trace gives. */
 static void test_replay_bars(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	static const struct {
 		const char *file;
 		double most;      /* the bar */

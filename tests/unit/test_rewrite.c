@@ -15,6 +15,7 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/run.h"
 #include "lang_text.h"
+#include "rounds.h"
 
 static lc_file *read_example(const char *name) {
 	char path[512], *text;
@@ -618,7 +619,7 @@ static int move_about(uint64_t seed) {
 /* The last in short runs too: once a bucket, then an overlap side by side, made what could not be read back. */
 static void test_random(void **state) {
 	(void)state;
-	int programs = getenv("LOCKSTEP_LONG") ? 5000 : 250, done = 0;
+	int programs = rounds(250, 5000), done = 0;
 	for (int i = 0; i < programs; i++) done += move_about((uint64_t)i << 32);
 	assert_true(done > programs);
 	assert_true(move_about((uint64_t)360 << 32) > 0);

@@ -13,6 +13,7 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/steps.h"
 #include "lang_random.h"
+#include "rounds.h"
 
 /* ---- the memory ---- */
 
@@ -284,7 +285,7 @@ static void try_sets(lc_program *p, uint64_t *seed) {
 }
 
 static void use_random_sets(lc_program *p, uint64_t seed) {
-	int tries = p->file->programs.at[0]->name[1] ? getenv("LOCKSTEP_LONG") ? 3000 : 200 : 10; /* random ones: "p" */
+	int tries = p->file->programs.at[0]->name[1] ? rounds(200, 3000) : 10; /* random ones: "p" */
 	for (int i = 0; i < tries; i++) try_sets(p, &seed);
 }
 
@@ -318,7 +319,7 @@ static void try_directives(const lc_program *p, uint64_t *seed) {
 
 static void test_random_programs(void **state) {
 	(void)state;
-	int programs = getenv("LOCKSTEP_LONG") ? 5000 : 400;
+	int programs = rounds(400, 5000);
 	accepted = 0;
 	for (int i = 0; i < programs; i++) {
 		uint64_t seed = (uint64_t)(i + 1) << 32;

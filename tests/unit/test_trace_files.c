@@ -18,6 +18,7 @@
 #include "trace/trace_files.h"
 #include "trace/trace_kind.h"
 #include "data.h"
+#include "rounds.h"
 #include "scratch.h"
 
 /* ---- kinds ---- */
@@ -363,6 +364,7 @@ static void check_by_python(const char *dir, uint32_t ranks) {
 
 static void test_chakra(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	char dir[100];
 	lk_replay_request q;
 	lk_error err = {0};

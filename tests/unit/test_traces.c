@@ -18,6 +18,7 @@
 #include "trace/align.h"
 #include "trace/traces.h"
 #include "data.h"
+#include "rounds.h"
 #include "scratch.h"
 
 static lk_error err;
@@ -499,13 +500,14 @@ static void test_large(void **state) {
 static void test_hostile(void **state) {
 	(void)state;
 	lk_capture *captures[20];
+	int events = rounds(3000, 3000);
 	for (int r = 0; r < 20; r++) {
 		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
 		c->rank = r, c->origin_ns = r % 3 ? INT64_MAX : INT64_MIN, c->absolute = r % 2;
-		for (int i = 0; i < 3000; i++) {
+		for (int i = 0; i < events; i++) {
 			uint64_t random = lk_hash64((uint64_t)(r * 10000 + i));
 			char group[32];
-			snprintf(group, sizeof group, "group %d", i % 1500);
+			snprintf(group, sizeof group, "group %d", i % (events / 2));
 			uint32_t event = lk_capture_add(
 				c, &(lk_event){.kind = LK_EVENT_KERNEL,
 							   .lane = lk_capture_lane(c, true, 0, i % 7),
