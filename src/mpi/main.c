@@ -67,9 +67,25 @@ static const char *resume_of(int argc, char **argv) {
 static int usage(int rank) {
 	if (rank == 0)
 		fputs("lockstep: lockstep-mpi divides plan, predict and validate over processes: mpirun -n K lockstep-mpi plan "
-			  "...\n",
+			  "...; see lockstep-mpi --help\n",
 			  stderr);
 	return CLI_WRONG;
+}
+
+static bool asks_for_help(const char *word) {
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+static int help(int rank) {
+	if (rank != 0) return CLI_OK;
+	puts("Usage: mpirun -n K lockstep-mpi VERB [OPTION...]\n\n"
+		 "Divides over K processes what lockstep does with one; the output is the same, byte for byte.\n\nVerbs");
+	for (int i = 0; commands[i]; i++) printf("  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
+	puts("\nOptions are those of the verbs, which lockstep-mpi VERB --help lists, and\n"
+		 "  --resume FILE        keeps finished parts there, and begins with those that it has\n\n"
+		 "First steps\n"
+		 "  mpirun -n 8 lockstep-mpi plan --model llama3.1-70b --gpu h100-sxm --gpus 64,128 --gbs 512 --seq 8192");
+	return CLI_OK;
 }
 
 static int run_verb(int argc, char **argv, int rank) {
@@ -77,6 +93,7 @@ static int run_verb(int argc, char **argv, int rank) {
 	lk_args args;
 	mpi_team team;
 	int which = 0;
+	if (argc > 1 && asks_for_help(argv[1])) return help(rank);
 	while (argc > 1 && commands[which] && strcmp(argv[1], commands[which]->verb->name) != 0) which++;
 	if (argc < 2 || !commands[which]) return usage(rank);
 	const char *resume = resume_of(argc, argv);
