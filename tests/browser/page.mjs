@@ -45,7 +45,7 @@ export async function open(browser, options, allowed) {
 	page.on("pageerror", (e) => page.wrong.push("exception: " + e.message));
 	page.on("request", (r) => { if (!r.url().startsWith(allowed) && !/^(data|blob):/.test(r.url())) page.wrong.push("request: " + r.url()); });
 	page.on("dialog", (d) => { page.wrong.push("dialog: " + d.message()); d.dismiss(); });
-	page.setDefaultTimeout(20000);
+	page.setDefaultTimeout(200000);
 	return page;
 }
 

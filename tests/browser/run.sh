@@ -30,4 +30,4 @@ if [ "${1:-}" = --run ]; then
 	shift
 	exec node "$@"
 fi
-exec timeout "${TEST_SECONDS:-300}" node tests/browser/run.mjs "$@"
+exec timeout "${TEST_SECONDS:-1200}" node tests/browser/run.mjs "$@"

@@ -59,7 +59,7 @@ END {
 
 # Runs the command of $block; the expectations lie in $block/{out,err,status}. Leaves what happened in $block/got.*.
 run_block() {
-	(cd "$scratch" && HOME=$scratch timeout "${TEST_SECONDS:-60}" bash -c "$(cat "$block/command")" \
+	(cd "$scratch" && HOME=$scratch timeout "${TEST_SECONDS:-600}" bash -c "$(cat "$block/command")" \
 		> "$block/got.out.raw" 2> "$block/got.err.raw" < /dev/null)
 	echo $? > "$block/got.status"
 	for stream in out err; do

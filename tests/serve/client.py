@@ -6,9 +6,11 @@ import re
 import signal
 import socket
 import subprocess
+import time
 import urllib.parse
 
 PROGRAM = os.environ.get("LOCKSTEP", "build/release/lockstep")
+LONG = 600  # seconds that nothing takes, however busy the machine is
 
 
 class Server:
@@ -35,10 +37,10 @@ class Server:
         """Ends it; its exit status and what it said on standard error."""
         if self.process.poll() is None:
             self.process.send_signal(how)
-        errors = self.process.communicate(timeout=20)[1]
+        errors = self.process.communicate(timeout=LONG)[1]
         return self.process.returncode, errors
 
-    def connect(self, timeout=20):
+    def connect(self, timeout=LONG):
         return socket.create_connection((self.host, self.port), timeout)
 
     def ask(self, method, path, body=None, headers=None, token=True, connection=None):
@@ -48,7 +50,7 @@ class Server:
             body = json.dumps(body)
             head["Content-Type"] = "application/json"
         head.update(headers or {})
-        own = connection or http.client.HTTPConnection(self.host, self.port, timeout=60)
+        own = connection or http.client.HTTPConnection(self.host, self.port, timeout=LONG)
         own.request(method, path, body, {k: v for k, v in head.items() if v is not None})
         answer = own.getresponse()
         text = answer.read()
@@ -61,7 +63,7 @@ class Server:
         status, _, text = self.ask(method, path, body, **more)
         return status, json.loads(text) if text else None
 
-    def raw(self, bytes_, timeout=20):
+    def raw(self, bytes_, timeout=LONG):
         """What comes back for bytes, until the server closes."""
         with self.connect(timeout) as s:
             try:
@@ -71,9 +73,8 @@ class Server:
                 pass  # it has been shown out already
             return drain(s)
 
-    def job(self, status_and_job, seconds=60):
+    def job(self, status_and_job, seconds=LONG):
         """Waits for a job that was begun."""
-        import time
         status, job = status_and_job
         assert status == 202, (status, job)
         end = time.monotonic() + seconds
@@ -100,6 +101,23 @@ class Server:
     def children(self):
         with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as f:
             return [int(word) for word in f.read().split()]
+
+
+def wait_until(holds):
+    end = time.monotonic() + LONG
+    while not holds():
+        assert time.monotonic() < end, "it does not become so"
+        time.sleep(0.01)
+
+
+def has_ipv6():
+    """Whether the loopback has an address of IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
 
 
 def drain(s):

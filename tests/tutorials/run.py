@@ -164,7 +164,7 @@ def run(document, program, folder):
     try:
         done = subprocess.run(["bash", "-c", "".join(parts)], cwd=home, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                              timeout=float(os.environ.get("TEST_SECONDS", "120")))
+                              timeout=float(os.environ.get("TEST_SECONDS", "900")))
         text = done.stdout
     except subprocess.TimeoutExpired as late:
         text = (late.stdout or b"").decode(errors="replace") + "\nended: it took too long\n"
