@@ -34,12 +34,12 @@ compare() { # PROGRAM SIZES SCHEDULE DUMPS WHAT
 run() { # PROGRAM EXECUTABLE SIZES BACKEND WHAT
 	local dump log schedule
 	dump=$(mktemp -d -p "$dir") log=$(mktemp -p "$dir")
-	if timeout 120 "$2" --sizes "$3" --seed 5 --dump "$dump" --backend "$4" > "$log" 2>&1; then
+	if timeout 900 "$2" --sizes "$3" --seed 5 --dump "$dump" --backend "$4" > "$log" 2>&1; then
 		for schedule in $("$2" --list); do compare "$1" "$3" "$schedule" "$dump" "$5 $4"; done
 		return
 	fi
 	for schedule in $("$2" --list); do
-		if timeout 120 "$2" --sizes "$3" --seed 5 --dump "$dump" --backend "$4" --schedule "$schedule" > "$log" 2>&1; then
+		if timeout 900 "$2" --sizes "$3" --seed 5 --dump "$dump" --backend "$4" --schedule "$schedule" > "$log" 2>&1; then
 			compare "$1" "$3" "$schedule" "$dump" "$5 $4"
 		elif "$lockstep" compile run "$(file_of "$1")" --schedule "$schedule" --sizes "$3" > /dev/null 2>&1; then
 			fail "$5 $4 $1 $3 $schedule: $(grep -m 1 -E 'ERROR|error|WARNING|:' "$log")"
@@ -62,7 +62,7 @@ control() { # EXECUTABLE
 library() { # COMPILER FLAGS
 	"$lockstep" compile emit --target cuda --header "$root/examples/lang/sgd.lk" > "$dir/sgd.h"
 	if "$root/tests/cuda/build.sh" "$dir/sgd.cu" "$dir/library" -DLOCKSTEP_NO_MAIN \
-		-I"$dir" "$@" "$root/tests/cuda/library.cc" 2> "$dir/library.log" && timeout 60 "$dir/library" 2>> "$dir/library.log"
+		-I"$dir" "$@" "$root/tests/cuda/library.cc" 2> "$dir/library.log" && timeout 900 "$dir/library" 2>> "$dir/library.log"
 	then pass "called from another program"
 	else fail "called from another program: $(grep -m 1 -E 'error|ERROR|:' "$dir/library.log")"; fi
 }

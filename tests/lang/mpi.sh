@@ -11,8 +11,8 @@ cd "$(dirname "$0")/../.."
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export ASAN_OPTIONS=detect_leaks=0 # MPI's own
-drawn=8 limit=100
-if [ -n "${LOCKSTEP_LONG:-}" ]; then drawn=200 limit=1500; fi
+drawn=8 limit=900
+if [ -n "${LOCKSTEP_LONG:-}" ]; then drawn=200 limit=3000; fi
 flags=(-std=c11 -Wall -Wextra -Werror)
 
 # "dp, tp" and a number of ranks as --sizes: axes of fixed size keep theirs. Nothing where that is impossible.

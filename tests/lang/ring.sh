@@ -31,7 +31,7 @@ ring() {
 	local ranks=$1 seed=$2
 	shift 2
 	mpicc $flags -D_GNU_SOURCE "$@" -o "$folder/ring" tests/lang/ring.c
-	if timeout 120 $run -np "$ranks" "$folder/ring" 100 "$seed"; then good; else bad "ring on $ranks ranks: $*"; fi
+	if timeout 900 $run -np "$ranks" "$folder/ring" 100 "$seed"; then good; else bad "ring on $ranks ranks: $*"; fi
 }
 
 # FILE PROGRAM SIZES RANKS AND FLAGS: all schedules; @ stands for the ranks, of each of two groups where there is an axis pp.
@@ -46,7 +46,7 @@ hold() {
 	for ranks in "${numbers[@]}"; do
 		sizes=${3//@/$ranks}
 		rm -rf "$dump" && mkdir "$dump"
-		timeout 120 $run -np "$((ranks * groups))" "$folder/p" --sizes "$sizes" --seed 3 --dump "$dump" 2> "$folder/errors" ||
+		timeout 900 $run -np "$((ranks * groups))" "$folder/p" --sizes "$sizes" --seed 3 --dump "$dump" 2> "$folder/errors" ||
 			{ bad "$name on $ranks ranks: $(grep -m1 -E 'ERROR|error|refused' "$folder/errors")"; continue; }
 		for schedule in $(ls "$dump" | sed 's/\.[0-9]*$//' | sort -u); do
 			if "$program" compile run "$file" --program "$name" --schedule "$schedule" --seed 3 --sizes "$sizes" --compare "$dump" > "$folder/said"

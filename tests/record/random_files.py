@@ -53,6 +53,10 @@ def look(path):
     return oct(info.st_mode), info.st_size if not os.path.isdir(path) else 0, os.access(path, os.W_OK)
 
 
+def keep_others_out(path):
+    os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)  # a folder that its owner may not enter is another matter
+
+
 def by_folder(path):
     fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -77,7 +81,7 @@ def where(path):
 
 
 ONE = [write("w"), write("a"), write("x"), change, read, exclusive, unnamed, look, by_folder, inside, where, os.unlink, os.rmdir, os.mkdir,
-       os.makedirs, lambda p: sorted(os.listdir(p)), shutil.rmtree, lambda p: os.truncate(p, 1), lambda p: os.chmod(p, 0o600),
+       os.makedirs, lambda p: sorted(os.listdir(p)), shutil.rmtree, lambda p: os.truncate(p, 1), keep_others_out,
        lambda p: os.readlink(p), os.remove, lambda p: os.utime(p, (1, 2)) or os.stat(p).st_mtime, lambda p: os.mkfifo(p),
        lambda p: sorted(e.name + str(e.is_dir()) + str(e.is_symlink()) for e in os.scandir(p))]
 TWO = [os.rename, os.replace, os.link, os.symlink, shutil.copy2, shutil.copytree, shutil.move]
