@@ -165,7 +165,7 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 	(void)state;
 	dice d = {.state = 77};
 	int once = 0, twice = 0;
-	for (int tries = rounds(1200, 1200); tries > 0; tries--) {
+	for (int tries = 0; tries < 1200; tries++) {
 		problem p;
 		lk_cores_list cores = {0};
 		bool fine = make_problem(&d, true, &p) && !p.asked.job.model.experts && p.asked.job.model.network != LK_NET_ENCDEC;
@@ -183,7 +183,7 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 		lk_vec_free(&cores);
 		lk_arena_free(&p.arena);
 	}
-	assert_true(once > 1 && twice > 1);
+	assert_true(once > 5 && twice > 5);
 }
 
 typedef struct tally {
