@@ -107,7 +107,7 @@ static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain,
 		if (group_ranks(r, kind) <= 1) continue;
 		if (across_stages(kind)) {
 			across_shape(t, chain, kind, s);
-		} else if (r->chains % ((uint64_t)size * stride) == 0) { /* else nothing uses it: the graph's check has looked */
+		} else if (r->chains % ((uint64_t)size * stride) == 0) { /* else nothing uses it: graph_check.c */
 			uint32_t first = chain / (size * stride) * (size * stride) + chain % stride;
 			shape_of(t, rank_at(t, stage, first), size, stride * t->chain_step, s, kind);
 		}

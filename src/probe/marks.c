@@ -154,7 +154,8 @@ static void push(piece p, void *stream) {
 static void cut(lp_stream *s, void *handle) {
 	if (!s->open) return;
 	s->open = false;
-	push((piece){.begin = s->begin, .serial = s->serial, .stream = s->number, .count = s->count, .what = LK_DEVICE_KERNEL}, handle);
+	push((piece){.begin = s->begin, .serial = s->serial, .stream = s->number, .count = s->count, .what = LK_DEVICE_KERNEL},
+	     handle);
 }
 
 uint64_t lp_marks_open(lp_stream *s, void *handle) {
@@ -186,7 +187,8 @@ void lp_marks_end(lp_stream *s, void *handle, void *begin, lk_device_what what, 
 	int tries = PATIENCE; /* the begin should not be lost; nobody stays here long */
 	while (__atomic_exchange_n(&marks.busy, 1, __ATOMIC_ACQUIRE))
 		if (tries-- == 0) return;
-	push((piece){.begin = begin, .serial = serial, .bytes = bytes, .stream = s->number, .count = 1, .what = (uint8_t)what}, handle);
+	push((piece){.begin = begin, .serial = serial, .bytes = bytes, .stream = s->number, .count = 1, .what = (uint8_t)what},
+	     handle);
 	bool many = marks.tail - marks.head >= MANY; /* the program may not wait by calls that are seen */
 	leave();
 	if (many) lp_marks_harvest();
