@@ -48,7 +48,10 @@ static cudaError_t rt_launch_all(
 #define RT_HOST_FUNCTION static
 #define RT_NARROW_FORMATS /* their conversions are the processor's, below */
 
-enum { RT_RANK = 6, RT_RANKS = 16 };
+#define RT_COMM ncclComm_t /* NULL: of one rank */
+#define RT_MEMORY char     /* the device's */
+
+enum { RT_RANKS = 16 };
 
 /* Narrow formats lie in memory as whole numbers of their bits. */
 template <class A, class B> RT_BOTH A rt_same_bits(B b) {

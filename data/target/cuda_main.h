@@ -1,90 +1,9 @@
-/* ---- opening: a mesh, what a rank holds, memory -------------------------------------------------------------- */
-
-static int rt_mesh_open(rt_mesh *m, const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, int rank,
-	int size, char error[RT_ERROR]) {
-	int64_t left[RT_AXES], product = 1;
-	memset(m, 0, sizeof *m);
-	m->rank = rank, m->size = size, m->axes = s->axes;
-	for (int a = 0; p->axis[a].name; a++) {
-		left[a] = sizes->axis[a];
-		if (left[a] < 1 || left[a] > size || (product *= left[a]) > size)
-			return rt_wrong(error, "the mesh has more ranks than are running", NULL);
-		if (p->axis[a].number && p->axis[a].number != left[a])
-			return rt_wrong(error, "this axis has another number of ranks", p->axis[a].name);
-	}
-	if (product != size) return rt_wrong(error, "the mesh has fewer ranks than are running", NULL);
-	for (int a = 0; a < s->axes; a++) {
-		if (!s->ranks[a]) continue;
-		if (left[s->axis[a]] % s->ranks[a])
-			return rt_wrong(error, "groups of ranks do not divide the axis", p->axis[s->axis[a]].name);
-		left[s->axis[a]] /= s->ranks[a];
-	}
-	for (int a = 0; a < s->axes; a++) m->ranks[a] = s->ranks[a] ? s->ranks[a] : (int)left[s->axis[a]];
-	for (int a = s->axes, rest = rank; a-- > 0; rest /= m->ranks[a]) m->at[a] = rest % m->ranks[a];
-	return 0;
-}
-
-/* How far apart ranks are that differ by one along an axis. */
-static int rt_below(const rt_mesh *m, int axis) {
-	int below = 1;
-	for (int b = axis + 1; b < m->axes; b++) below *= m->ranks[b];
-	return below;
-}
+/* ---- opening: communicators, memory -------------------------------------------------------------------------- */
 
 static void rt_communicators(rt_run *run, ncclComm_t all) {
 	rt_mesh *m = &run->mesh;
 	for (int a = 0; a < m->axes; a++)
-		if (m->ranks[a] > 1) RT_NCCL(ncclCommSplit(all, m->rank - m->at[a] * rt_below(m, a), m->at[a], &m->along[a], NULL));
-}
-
-/* The part of this rank of a tensor whose whole extents are known. */
-static int rt_cut(const rt_run *run, const rt_value *v, rt_part *p, char error[RT_ERROR]) {
-	const rt_mesh *m = &run->mesh;
-	int64_t all = rt_bytes[v->format];
-	p->here = true, p->count = 1, p->format = v->format, p->rank = v->rank;
-	for (int d = 0; d < v->rank; d++) {
-		if (p->whole[d] < 1) return rt_wrong(error, "with these sizes a dim is no number of elements", v->name);
-		if (p->whole[d] > INT64_MAX / all) return rt_wrong(error, "with these sizes a tensor is too large", v->name);
-		all *= p->whole[d];
-		p->begin[d] = 0, p->extent[d] = p->whole[d];
-	}
-	if (v->group >= 0) {
-		int64_t at = (v->index >= 0 ? run->sizes->index[v->index] : 0) + v->offset;
-		if (at < 0 || at >= m->ranks[v->group]) return rt_wrong(error, "there is no such group of ranks", v->name);
-		p->here = at == m->at[v->group];
-	}
-	for (int a = 0; a < m->axes; a++) {
-		const rt_layout *l = &v->layout[a];
-		int ranks = m->ranks[a], slice = ((m->at[a] - l->turn) % ranks + ranks) % ranks;
-		if (l->way == RT_ROOT && l->turn >= ranks) return rt_wrong(error, "there is no such rank for the root", v->name);
-		if (l->way == RT_ROOT && l->turn != m->at[a]) p->here = false;
-		if (l->way != RT_S) continue;
-		int64_t left = p->extent[l->dim]; /* by axes before this one */
-		p->begin[l->dim] += rt_slice_begin(left, ranks, slice);
-		p->extent[l->dim] = rt_slice_length(left, ranks, slice);
-	}
-	for (int d = 0; d < v->rank; d++) {
-		if (!p->here) p->extent[d] = 0;
-		p->count *= p->extent[d];
-	}
-	if (!p->here) p->count = 0;
-	return 0;
-}
-
-static int rt_shape_parts(rt_run *run, char error[RT_ERROR]) {
-	const rt_schedule *s = run->schedule;
-	run->part = (rt_part **)calloc((size_t)s->values + 1, sizeof *run->part);
-	if (!run->part) return rt_wrong(error, "memory is out", NULL);
-	for (int i = 0; i < s->values; i++) {
-		int64_t items = rt_items(run, i);
-		run->part[i] = (rt_part *)calloc((size_t)items, sizeof *run->part[i]);
-		if (!run->part[i]) return rt_wrong(error, "memory is out", NULL);
-		for (int64_t item = 0; item < items; item++) {
-			s->shape(run->sizes, &run->mesh, i, item, run->part[i][item].whole);
-			if (rt_cut(run, &s->value[i], &run->part[i][item], error)) return 1;
-		}
-	}
-	return 0;
+		if (m->ranks[a] > 1) RT_NCCL(ncclCommSplit(all, rt_first_along(m, a), m->at[a], &m->along[a], NULL));
 }
 
 static bool rt_is_shared(const rt_run *run, int value) {
@@ -110,16 +29,6 @@ static int rt_own_parts(rt_run *run, char *memory, char error[RT_ERROR]) {
 	}
 	run->bytes = used;
 	return 0;
-}
-
-static void rt_share_parts(rt_run *run) {
-	for (int i = 0; i < run->schedule->values; i++) {
-		const rt_value *v = &run->schedule->value[i];
-		for (int64_t item = 0; item < rt_items(run, i) && (v->kind == RT_SHARED || v->kind == RT_VIEW); item++) {
-			rt_part *p = &run->part[i][item], *of = &run->part[v->of][item];
-			if (p->here && of->here) p->data = of->data + (v->kind == RT_VIEW ? rt_view(p, of) * rt_bytes[p->format] : 0);
-		}
-	}
 }
 
 #ifdef RT_DEVICE_API
@@ -178,7 +87,7 @@ static void rt_close_windows(rt_run *) {}
 
 /* With `lent`, inputs and states get no memory: rt_lend sets it. */
 static int rt_fill(rt_run *run, ncclComm_t all, int rank, int size, char error[RT_ERROR]) {
-	if (rt_mesh_open(&run->mesh, run->program, run->schedule, run->sizes, rank, size, error)) return 1;
+	if (rt_mesh_open(run, rank, size, error)) return 1;
 	const char *condition = run->schedule->wrong(run->sizes, &run->mesh);
 	if (condition) return rt_wrong(error, "with these sizes it does not hold that", condition);
 	if (rt_shape_parts(run, error)) return 1;
@@ -236,16 +145,6 @@ static rt_run *rt_open_lent(const rt_program *p, const rt_schedule *s, const rt_
 		return rt_wrong(error, "this is no communicator", NULL), (rt_run *)NULL;
 	return rt_open(p, s, sizes, NULL, all, rank, size, stream, true, error);
 }
-static void rt_sizes_close(rt_sizes *z) {
-	for (int d = 0; d < RT_DIMS; d++) free(z->each[d]);
-	free(z->scalar);
-}
-static int rt_copy_each(const int64_t *from, int64_t count, int64_t **to) {
-	if (count < 1 || !from) return 1;
-	*to = (int64_t *)malloc((size_t)count * sizeof **to);
-	if (*to) memcpy(*to, from, (size_t)count * sizeof **to);
-	return !*to;
-}
 static int rt_lend(rt_run *run, int value, int64_t item, const void *data) {
 	run->part[value][item].data = (char *)data; /* inputs are only read */
 	return !data && run->part[value][item].count > 0;
@@ -255,14 +154,6 @@ static void rt_return(rt_run *run, int value, int64_t item, void *out) {
 	if (out && p->count && out != p->data)
 		RT_CUDA(cudaMemcpyAsync(
 			out, p->data, (size_t)p->count * (size_t)rt_bytes[p->format], cudaMemcpyDeviceToDevice, run->stream));
-}
-static int64_t rt_describe(
-	const rt_run *run, int value, int64_t item, int64_t begin[RT_RANK], int64_t extent[RT_RANK]) {
-	if (item < 0 || item >= rt_items(run, value)) return -1;
-	const rt_part *p = &run->part[value][item];
-	memcpy(begin, p->begin, sizeof p->begin);
-	memcpy(extent, p->extent, sizeof p->extent);
-	return p->count;
 }
 
 #ifndef LOCKSTEP_NO_MAIN
@@ -323,7 +214,7 @@ static void rt_open_ring(rt_world *w, rt_run *run) {
 	RT_CUDA(cudaStreamSynchronize(run->stream));
 	rt_meet(w->all);
 	for (int a = 0; a < m->axes; a++) {
-		int first = m->rank - m->at[a] * rt_below(m, a);
+		int first = rt_first_along(m, a);
 		for (int p = 0; p < m->ranks[a]; p++) ring->peers[a][p] = w->run[first + p * rt_below(m, a)];
 		if (m->at[a] != 0) ring->team[a] = w->run[first]->ring->team[a];
 	}

@@ -44,49 +44,12 @@ RT_FORMAT(RT_BOOL, uint8_t, int64_t, , (uint8_t))
 	default: function<RT_BOOL>(__VA_ARGS__); break; \
 	}
 
-/* ---- ranks, tensors, errors ---------------------------------------------------------------------------------- */
+/* ---- a run, its errors ---------------------------------------------------------------------------------- */
 
-enum { RT_ERROR = 256 };
 enum { RT_SUM, RT_MAX, RT_MIN, RT_MEAN, RT_NORM };
 
-/* Ranks along each axis, the last axis fastest; where this one stands; a communicator along each, NULL of one rank. */
-typedef struct rt_mesh {
-	int axes, ranks[RT_AXES], at[RT_AXES], rank, size;
-	ncclComm_t along[RT_AXES];
-} rt_mesh;
-
-/* What a rank holds of one tensor, in row-major order, in device memory. */
-typedef struct rt_part {
-	char *data;
-	rt_format format;
-	int rank;
-	bool here;              /* false: another group or root has it */
-	int64_t whole[RT_RANK], begin[RT_RANK], extent[RT_RANK], count;
-} rt_part;
-
-/* A value whose memory kernels reach on the other ranks along an axis. */
-typedef struct rt_reached { int value, axis; } rt_reached;
-
-struct rt_run;
-/* One way to run the program. */
-struct rt_schedule {
-	const char *name;
-	int axes;
-	const int *axis;        /* of each axis: the program's axis that it is part of */
-	const int *ranks;       /* of each axis: how many, 0: what is left of the program's axis */
-	int values;
-	const rt_value *value;
-	/* Extents of a whole tensor; negative ones do not exist. */
-	void (*shape)(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item, int64_t whole[RT_RANK]);
-	const char *(*wrong)(const rt_sizes *sizes, const rt_mesh *mesh); /* a condition that does not hold, or NULL */
-	int64_t (*bound)(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item); /* of drawn whole numbers */
-	void (*run)(struct rt_run *run);
-	const int *results;     /* outputs, then states; -1 ends */
-	const rt_reached *reached; /* value -1 ends */
-};
-
 struct rt_ring;
-typedef struct rt_run {
+struct rt_run {
 	const rt_program *program;
 	const rt_schedule *schedule;
 	const rt_sizes *sizes;
@@ -101,7 +64,7 @@ typedef struct rt_run {
 	struct rt_ring *ring;      /* how kernels reach the memory of others; NULL: they do not */
 	bool library;              /* called from another program: errors are returned, not the end */
 	char error[RT_ERROR];      /* the first one */
-} rt_run;
+};
 
 static void rt_fail(rt_run *run, const char *what, const char *why, int line) {
 	if (run->error[0]) return;
@@ -129,35 +92,10 @@ static void rt_fail(rt_run *run, const char *what, const char *why, int line) {
 	if ((n) > 0) { LK_LAUNCH(kernel, rt_blocks(n), RT_THREADS, 0, run->stream, __VA_ARGS__); } \
 	RT_CUDA(cudaPeekAtLastError()); } while (0)
 
-/* Of n elements over `ranks` slices, the first n % ranks are one longer. */
-RT_BOTH int64_t rt_slice_begin(int64_t n, int64_t ranks, int64_t r) {
-	return n / ranks * r + (r < n % ranks ? r : n % ranks);
-}
-RT_BOTH int64_t rt_slice_length(int64_t n, int64_t ranks, int64_t r) { return n / ranks + (r < n % ranks); }
+/* The slice that an element is in. */
 RT_BOTH int64_t rt_slice_of(int64_t n, int64_t ranks, int64_t i) {
 	int64_t less = n / ranks, more = n % ranks, longer = more * (less + 1);
 	return i < longer ? i / (less + 1) : more + (i - longer) / less;
-}
-static int64_t rt_extents(const int64_t *extent, int from, int to) {
-	int64_t n = 1;
-	for (int d = from; d < to; d++) n *= extent[d];
-	return n;
-}
-/* Where the first element of a slice lies in what holds it. */
-static int64_t rt_view(const rt_part *slice, const rt_part *holder) {
-	int64_t at = 0;
-	for (int d = 0; d < slice->rank; d++) at = at * holder->extent[d] + slice->begin[d] - holder->begin[d];
-	return at;
-}
-/* The index of the first element in the whole tensor. */
-static int64_t rt_place(const rt_part *p) {
-	int64_t at = 0;
-	for (int d = 0; d < p->rank; d++) at = at * p->whole[d] + p->begin[d];
-	return at;
-}
-static int64_t rt_items(const rt_run *run, int value) {
-	int list = run->schedule->value[value].list;
-	return list < 0 ? 1 : run->sizes->items[list];
 }
 /* Blocks of a loop over n elements: enough to fill any device several times over. */
 static int rt_blocks(int64_t n) { int64_t b = (n + RT_THREADS - 1) / RT_THREADS; return (int)(b < 4096 ? b : 4096); }
@@ -187,9 +125,4 @@ static void rt_on(rt_run *run, cudaStream_t stream, bool waits) {
 static void rt_join_streams(rt_run *run) {
 	rt_follow(run, run->side_stream, run->main_stream);
 	run->stream = run->main_stream;
-}
-
-RT_HOST_FUNCTION int rt_wrong(char error[RT_ERROR], const char *what, const char *which) {
-	snprintf(error, RT_ERROR, "%s%s%s", what, which ? ": " : "", which ? which : "");
-	return 1;
 }

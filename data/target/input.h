@@ -1,9 +1,5 @@
 /* ---- input: arguments, sizes, draws; C and C++ ------------------------------------------------------------------- */
 
-#ifndef RT_HOST_FUNCTION
-#define RT_HOST_FUNCTION RT_FUNCTION
-#endif
-
 typedef struct rt_options {
 	const char *sizes, *set, *schedule, *dump;
 	uint64_t seed;

@@ -1,6 +1,6 @@
 /* ---- values of a program: what was open, how each lies over the ranks; the same for all targets ----------------- */
 
-enum { RT_AXES = 4, RT_DIMS = 36 };
+enum { RT_AXES = 4, RT_DIMS = 36, RT_RANK = 6, RT_ERROR = 256 };
 
 /* What was open in the program: numbers of dims, of the tensors of lists, of group indices, of scalars. */
 typedef struct rt_sizes {
@@ -35,7 +35,45 @@ typedef struct rt_value {
 	int group, index, offset; /* lives where the coordinate along axis `group` is index + offset; -1: everywhere, no index */
 } rt_value;
 
-typedef struct rt_schedule rt_schedule; /* one way to run the program: the target's */
+/* Ranks along each axis, the last axis fastest; where this one stands; a communicator along each. */
+typedef struct rt_mesh {
+	int axes, ranks[RT_AXES], at[RT_AXES], rank, size;
+	RT_COMM along[RT_AXES], all;
+} rt_mesh;
+
+/* What a rank holds of one tensor, in row-major order. */
+typedef struct rt_part {
+	RT_MEMORY *data;
+	rt_format format;
+	int rank;
+	bool here;              /* false: another group or root has it */
+	int64_t whole[RT_RANK], begin[RT_RANK], extent[RT_RANK], count;
+} rt_part;
+
+/* A value whose memory kernels reach on the other ranks along an axis. */
+typedef struct rt_reached {
+	int value, axis;
+} rt_reached;
+
+typedef struct rt_run rt_run; /* the target's: with program, schedule, sizes, mesh, and part[values][items] */
+
+/* One way to run the program. */
+typedef struct rt_schedule {
+	const char *name;
+	int axes;
+	const int *axis;        /* of each axis: the program's axis that it is part of */
+	const int *ranks;       /* of each axis: how many, 0: what is left of the program's axis */
+	int values;
+	const rt_value *value;
+	/* Extents of a whole tensor; negative ones do not exist. */
+	void (*shape)(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item, int64_t whole[RT_RANK]);
+	const char *(*wrong)(const rt_sizes *sizes, const rt_mesh *mesh); /* a condition that does not hold, or NULL */
+	int64_t (*bound)(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item); /* of drawn whole numbers */
+	void (*run)(rt_run *run);
+	const int *results;     /* outputs, then states; -1 ends */
+	const int *passes;      /* values that passes over memory read and write, -1 ends; NULL: nobody asks */
+	const rt_reached *reached; /* value -1 ends; NULL: memory of others is not reached */
+} rt_schedule;
 
 typedef struct rt_named {
 	const char *name;

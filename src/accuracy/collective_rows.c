@@ -126,8 +126,9 @@ static const char *short_name(lk_arena *arena, const char *text) {
 }
 
 typedef struct reader {
-	lk_csv *csv;
+	const lk_csv *csv;
 	lk_arena *arena;
+	lk_coll_rows *out;
 } reader;
 
 static const char *field(const reader *r, const char *name) {
@@ -150,7 +151,12 @@ static lk_status read_real(const reader *r, const char *name, double *out, lk_er
 	return *field(r, name) ? lk_parse_real(field(r, name), 0, 1e18, out, where, err) : LK_OK;
 }
 
-static lk_status read_row(const reader *r, lk_coll_row *row, lk_error *err) {
+static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reader *r = context;
+	(void)at;
+	r->csv = csv;
+	if (!lk_push(r->out)) return lk_oom(err);
+	lk_coll_row *row = lk_last(r->out);
 	LK_TRY(read_int(r, "n_gpu", &row->gpus, err));
 	LK_TRY(read_int(r, "nodes", &row->nodes, err));
 	LK_TRY(read_real(r, "size_bytes", &row->bytes, err));
@@ -176,29 +182,11 @@ static lk_status read_row(const reader *r, lk_coll_row *row, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check_columns(const lk_csv *csv, lk_error *err) {
+lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err) {
 	static const char *const needed[] = {"collective", "gpu", "n_gpu", "nodes", "fabric", "size_bytes", "time_us"};
 	enum { NEEDED = sizeof needed / sizeof *needed };
-	int at[NEEDED];
-	return lk_csv_find(csv, needed, NEEDED, NEEDED, "table of collectives", at, err);
-}
-
-lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err) {
-	reader r = {NULL, arena};
-	LK_TRY(lk_csv_open(in, &r.csv, err));
-	lk_status status = check_columns(r.csv, err);
-	for (bool more = true; status == LK_OK;) {
-		status = lk_csv_next(r.csv, &more, err);
-		if (status != LK_OK || !more) break;
-		if (out->count >= ROWS)
-			status = lk_fail(err, LK_ERR_INPUT, lk_csv_where(r.csv), "more than %d rows", ROWS);
-		else if (!lk_push(out))
-			status = lk_oom(err);
-		else
-			status = read_row(&r, lk_last(out), err);
-	}
-	lk_csv_close(r.csv);
-	return status;
+	static const lk_csv_table table = {needed, NEEDED, NEEDED, "table of collectives", ROWS, read_row, NULL};
+	return lk_csv_read(in, &table, &(reader){.arena = arena, .out = out}, err);
 }
 
 lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric) {

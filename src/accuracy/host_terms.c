@@ -64,7 +64,14 @@ static lk_status of_kind(const lk_csv *csv, const int *at, const lk_host_kind *k
 	return LK_OK;
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, const lk_host_kind *kind, lk_host_terms *out, lk_error *err) {
+typedef struct reading {
+	const lk_host_kind *kind;
+	lk_host_terms *out;
+} reading;
+
+static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	const reading *r = context;
+	lk_host_terms *out = r->out;
 	const char *type = lk_csv_field(csv, at[TYPE]);
 	const char *where = lk_csv_where(csv), *count = lk_csv_field(csv, at[COUNT]);
 	char name[sizeof((lk_host_term *)0)->name];
@@ -73,7 +80,7 @@ static lk_status read_row(const lk_csv *csv, const int *at, const lk_host_kind *
 	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) return bad_type(where, type, err);
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[MEAN]), 0, 1e9, &us, where, err));
 	if (*count) LK_TRY(lk_parse_real(count, 0, 1e12, &weight, where, err));
-	LK_TRY(of_kind(csv, at, kind, &wanted, err));
+	LK_TRY(of_kind(csv, at, r->kind, &wanted, err));
 	if (!wanted) return LK_OK;
 	int term = type[1] - '1';
 	plain_name(term == T1 ? "" : lk_csv_field(csv, at[NAME]), name, sizeof name);
@@ -83,24 +90,9 @@ static lk_status read_row(const lk_csv *csv, const int *at, const lk_host_kind *
 	return LK_OK;
 }
 
-static lk_status read_rows(lk_csv *csv, const char *file, const lk_host_kind *kind, lk_host_terms *out, lk_error *err) {
-	int at[COLUMNS];
-	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "table of host overheads", at, err));
-	for (long long rows = 0;; rows++) {
-		bool more;
-		LK_TRY(lk_csv_next(csv, &more, err));
-		if (!more) return LK_OK;
-		if (rows == ROWS) return lk_fail(err, LK_ERR_INPUT, file, "more than %d rows", ROWS);
-		LK_TRY(read_row(csv, at, kind, out, err));
-	}
-}
-
 lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_terms *out, lk_error *err) {
-	lk_csv *csv;
-	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(csv, lk_stream_name(in), kind, out, err);
-	lk_csv_close(csv);
-	return status;
+	static const lk_csv_table table = {columns, COLUMNS, NEEDED, "table of host overheads", ROWS, read_row, NULL};
+	return lk_csv_read(in, &table, &(reading){kind, out}, err);
 }
 
 void lk_host_terms_free(lk_host_terms *terms) {

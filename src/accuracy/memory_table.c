@@ -17,7 +17,8 @@ enum { ROWS = 1 << 20, WORDS = 512, WORLD_MOST = 4096, NODE_GPUS = 8 /* of a tes
 
 typedef struct reader {
 	lk_arena *arena;
-	lk_csv *csv;
+	const lk_csv *csv;
+	lk_memory_runs *out;
 	const char **names; /* [columns] of flags; NULL: no flag */
 	int columns;
 } reader;
@@ -173,7 +174,11 @@ static lk_status read_bytes(reader *r, const char *name, double *out, lk_error *
 	return *text ? lk_parse_real(text, 0, 1e15, out, lk_csv_where(r->csv), err) : LK_OK;
 }
 
-static lk_status read_row(reader *r, lk_memory_run *run, lk_error *err) {
+static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reader *r = context;
+	(void)csv, (void)at;
+	if (!lk_push(r->out)) return lk_oom(err);
+	lk_memory_run *run = lk_last(r->out);
 	char text[900];
 	*run = (lk_memory_run){.refused = "", .suspect = "", .note = "", .class = ""};
 	run->where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
@@ -191,42 +196,26 @@ static lk_status read_row(reader *r, lk_memory_run *run, lk_error *err) {
 	return run->refused ? LK_OK : lk_oom(err);
 }
 
-/* Columns that are flags; a table without those below is of another kind. */
-static lk_status find_columns(reader *r, const char *file, lk_error *err) {
-	static const char *const needed[] = {"model", "test", "env", "mem_alloc_bytes", "mem_max_alloc_bytes"};
-	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-		if (lk_csv_column(r->csv, needed[i]) >= 0) continue;
-		lk_fail(err, LK_ERR_INPUT, file, "there is no column \"%s\"", needed[i]);
-		return lk_hint(
-			err,
-			"a table of memory has model, test, env, flags of Megatron-LM, mem_alloc_bytes and mem_max_alloc_bytes");
-	}
-	r->columns = lk_csv_columns(r->csv);
+/* Columns that are flags. */
+static lk_status find_flags(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reader *r = context;
+	(void)at;
+	r->csv = csv;
+	r->columns = lk_csv_columns(csv);
 	r->names = LK_ARRAY(r->arena, const char *, (size_t)r->columns);
 	if (!r->names) return lk_oom(err);
 	for (int c = 0; c < r->columns; c++) {
-		const char *name = lk_csv_name(r->csv, c);
+		const char *name = lk_csv_name(csv, c);
 		if (lk_launch_has_flag(name)) r->names[c] = name;
 	}
 	return LK_OK;
 }
 
-static lk_status read_rows(reader *r, const char *file, lk_memory_runs *out, lk_error *err) {
-	LK_TRY(find_columns(r, file, err));
-	for (;;) {
-		bool more;
-		LK_TRY(lk_csv_next(r->csv, &more, err));
-		if (!more) return LK_OK;
-		if (out->count >= ROWS) return lk_fail(err, LK_ERR_INPUT, lk_csv_where(r->csv), "over %d rows", ROWS);
-		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(read_row(r, lk_last(out), err));
-	}
-}
-
 lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk_error *err) {
-	reader r = {.arena = arena};
-	LK_TRY(lk_csv_open(in, &r.csv, err));
-	lk_status status = read_rows(&r, lk_stream_name(in), out, err);
-	lk_csv_close(r.csv);
-	return status;
+	static const char *const needed[] = {"model", "test", "env", "mem_alloc_bytes", "mem_max_alloc_bytes"};
+	enum { NEEDED = sizeof needed / sizeof *needed };
+	static const lk_csv_table table = {
+		needed, NEEDED, NEEDED, "table of memory, with flags of Megatron-LM as columns", ROWS, read_row, find_flags,
+	};
+	return lk_csv_read(in, &table, &(reader){.arena = arena, .out = out}, err);
 }

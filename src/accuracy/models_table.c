@@ -82,6 +82,6 @@ static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_err
 }
 
 lk_status lk_models_read(lk_arena *arena, lk_stream *in, lk_model_runs *out, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of whole networks", ROWS, add_row};
+	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of whole networks", ROWS, add_row, NULL};
 	return lk_csv_read(in, &table, &(reading){arena, out}, err);
 }

@@ -60,8 +60,9 @@ enum {
 
 /* The table while it is read. */
 typedef struct reader {
-	lk_csv *csv;
+	const lk_csv *csv;
 	lk_arena *arena;
+	lk_runs *out;
 	int number[NUMBERS], choice[CHOICES]; /* columns, -1 where the table lacks them */
 } reader;
 
@@ -169,7 +170,11 @@ static lk_status read_texts(const reader *r, lk_run *run, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status read_row(const reader *r, lk_run *run, lk_error *err) {
+static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	const reader *r = context;
+	(void)csv, (void)at;
+	if (!lk_push(r->out)) return lk_oom(err);
+	lk_run *run = lk_last(r->out);
 	lk_run_row row = {0};
 	LK_TRY(read_texts(r, run, err));
 	for (int i = 0; i < NUMBERS; i++) LK_TRY(read_number(r, i, &row, err));
@@ -180,37 +185,21 @@ static lk_status read_row(const reader *r, lk_run *run, lk_error *err) {
 	return lk_run_build(r->arena, &row, run, err);
 }
 
-/* The columns without which no row could be predicted or scored. */
-static lk_status find_columns(reader *r, const char *file, lk_error *err) {
-	static const char *const needed[] = {"id", "model", "gpu", "n_gpu", "gbs", "step_s"};
-	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-		if (lk_csv_column(r->csv, needed[i]) >= 0) continue;
-		lk_fail(err, LK_ERR_INPUT, file, "there is no column \"%s\"", needed[i]);
-		return lk_hint(err, "the first row names the columns; a table of runs has id, model, gpu, n_gpu, gbs and step_s");
-	}
-	for (int i = 0; i < NUMBERS; i++) r->number[i] = lk_csv_column(r->csv, numbers[i].name);
-	for (int i = 0; i < CHOICES; i++) r->choice[i] = lk_csv_column(r->csv, choices[i].name);
+static lk_status find_columns(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reader *r = context;
+	(void)at, (void)err;
+	r->csv = csv;
+	for (int i = 0; i < NUMBERS; i++) r->number[i] = lk_csv_column(csv, numbers[i].name);
+	for (int i = 0; i < CHOICES; i++) r->choice[i] = lk_csv_column(csv, choices[i].name);
 	return LK_OK;
 }
 
-static lk_status read_rows(reader *r, const char *file, lk_runs *out, lk_error *err) {
-	LK_TRY(find_columns(r, file, err));
-	for (;;) {
-		bool more;
-		LK_TRY(lk_csv_next(r->csv, &more, err));
-		if (!more) return LK_OK;
-		if (out->count >= ROWS) return lk_fail(err, LK_ERR_INPUT, lk_csv_where(r->csv), "over %d rows", ROWS);
-		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(read_row(r, lk_last(out), err));
-	}
-}
-
 lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *err) {
-	reader r = {.arena = arena};
-	LK_TRY(lk_csv_open(in, &r.csv, err));
-	lk_status status = read_rows(&r, lk_stream_name(in), out, err);
-	lk_csv_close(r.csv);
-	return status;
+	/* Without these no row could be predicted or scored. */
+	static const char *const needed[] = {"id", "model", "gpu", "n_gpu", "gbs", "step_s"};
+	enum { NEEDED = sizeof needed / sizeof *needed };
+	static const lk_csv_table table = {needed, NEEDED, NEEDED, "table of runs", ROWS, read_row, find_columns};
+	return lk_csv_read(in, &table, &(reader){.arena = arena, .out = out}, err);
 }
 
 const char *lk_run_layout(lk_arena *arena, const lk_run *run) {

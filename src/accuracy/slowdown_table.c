@@ -34,13 +34,21 @@ static lk_status read_numbers(const lk_csv *csv, const int *column, double *valu
 	return LK_OK;
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *column, lk_slowdown_row *row, lk_error *err) {
+typedef struct reading {
+	lk_arena *arena;
+	lk_slowdown_table *out;
+} reading;
+
+static lk_status read_row(void *context, const lk_csv *csv, const int *column, lk_error *err) {
+	const reading *r = context;
 	double v[NUMBERS];
 	LK_TRY(read_numbers(csv, column, v, err));
+	if (!lk_push(r->out)) return lk_oom(err);
+	lk_slowdown_row *row = lk_last(r->out);
 	*row = (lk_slowdown_row){
-		.id = lk_arena_strdup(arena, lk_csv_field(csv, column[ID])),
-		.name = lk_arena_strdup(arena, lk_csv_field(csv, column[NAME])),
-		.where = lk_arena_strdup(arena, lk_csv_where(csv)),
+		.id = lk_arena_strdup(r->arena, lk_csv_field(csv, column[ID])),
+		.name = lk_arena_strdup(r->arena, lk_csv_field(csv, column[NAME])),
+		.where = lk_arena_strdup(r->arena, lk_csv_where(csv)),
 		.measured_s = v[BESIDE] * 1e-9,
 		.kernel = {
 			.alone_s = v[ALONE] * 1e-9, .ratio = v[RATIO], .compute = v[COMPUTE] / 100, .memory = v[MEMORY] / 100,
@@ -51,24 +59,9 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *column,
 	return row->id && row->name && row->where ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_rows(lk_arena *arena, lk_csv *csv, lk_slowdown_table *out, lk_error *err) {
-	int column[COLUMNS];
+lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *out, lk_error *err) {
 	const char *names[COLUMNS];
 	for (int c = 0; c < COLUMNS; c++) names[c] = columns[c].name;
-	LK_TRY(lk_csv_find(csv, names, COLUMNS, NUMBERS, "table of overlapped kernels", column, err));
-	for (bool more = true;;) {
-		LK_TRY(lk_csv_next(csv, &more, err));
-		if (!more) return LK_OK;
-		if (out->count == ROWS) return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "more than %d rows", ROWS);
-		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(read_row(arena, csv, column, lk_last(out), err));
-	}
-}
-
-lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *out, lk_error *err) {
-	lk_csv *csv;
-	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(arena, csv, out, err);
-	lk_csv_close(csv);
-	return status;
+	const lk_csv_table table = {names, COLUMNS, NUMBERS, "table of overlapped kernels", ROWS, read_row, NULL};
+	return lk_csv_read(in, &table, &(reading){arena, out}, err);
 }

@@ -167,6 +167,6 @@ static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_err
 }
 
 lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of throughput", ROWS, add_row};
+	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of throughput", ROWS, add_row, NULL};
 	return lk_csv_read(in, &table, &(reading){arena, out}, err);
 }

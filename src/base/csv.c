@@ -262,6 +262,7 @@ static lk_status read_rows(lk_csv *csv, const lk_csv_table *table, void *context
 	int at[LK_CSV_MOST_COLUMNS], rows = 0;
 	if (table->count > LK_CSV_MOST_COLUMNS) return lk_fail(err, LK_ERR_INTERNAL, table->what, "%d columns", table->count);
 	LK_TRY(lk_csv_find(csv, table->columns, table->count, table->needed, table->what, at, err));
+	if (table->head) LK_TRY(table->head(context, csv, at, err));
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) return LK_OK;

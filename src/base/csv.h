@@ -36,6 +36,7 @@ typedef struct lk_csv_table {
 	const char *what;        /* "table of kernel times" */
 	int most;                /* rows */
 	lk_csv_row_fn *row;
+	lk_csv_row_fn *head;     /* before the first row; NULL: nothing else is asked of the header */
 } lk_csv_table;
 /* Reads all rows of `in`, which stays open; the first error ends it. */
 lk_status lk_csv_read(lk_stream *in, const lk_csv_table *table, void *context, lk_error *err);

@@ -13,7 +13,7 @@
 
 /* ---- reading ---- */
 
-enum { FAMILY, SUBJECT, VARIANT, NUMBERS, POINTS, ERROR, DATE, SOURCE, COLUMNS };
+enum { FAMILY, SUBJECT, VARIANT, NUMBERS, POINTS, ERROR, DATE, SOURCE, COLUMNS, ROWS = 1 << 20 };
 static const char *const column_names[COLUMNS] = {"family", "subject", "variant", "numbers",
                                                   "points", "error",   "date",    "source"};
 
@@ -38,7 +38,8 @@ static lk_status read_numbers(lk_arena *arena, const char *text, lk_calibration_
 	return LK_OK;
 }
 
-static lk_status read_row(const lk_csv *csv, const int *column, lk_calibration *into, lk_error *err) {
+static lk_status read_row(void *context, const lk_csv *csv, const int *column, lk_error *err) {
+	lk_calibration *into = context;
 	const char *text[COLUMNS];
 	for (int c = 0; c < COLUMNS; c++) {
 		text[c] = lk_arena_strdup(&into->arena, lk_csv_field(csv, column[c]));
@@ -59,22 +60,11 @@ static lk_status read_row(const lk_csv *csv, const int *column, lk_calibration *
 	return LK_OK;
 }
 
-static lk_status read_rows(lk_csv *csv, lk_calibration *into, lk_error *err) {
-	int column[COLUMNS];
-	LK_TRY(lk_csv_find(csv, column_names, COLUMNS, NUMBERS + 1, "calibration, as `lockstep calibrate` writes it", column, err));
-	for (bool more = true;;) {
-		LK_TRY(lk_csv_next(csv, &more, err));
-		if (!more) return LK_OK;
-		LK_TRY(read_row(csv, column, into, err));
-	}
-}
-
 lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err) {
-	lk_csv *csv;
-	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(csv, into, err);
-	lk_csv_close(csv);
-	return status;
+	static const lk_csv_table table = {
+		column_names, COLUMNS, NUMBERS + 1, "calibration, as `lockstep calibrate` writes it", ROWS, read_row, NULL,
+	};
+	return lk_csv_read(in, &table, into, err);
 }
 
 void lk_calibration_free(lk_calibration *calibration) {

@@ -49,7 +49,7 @@ static lk_status add_rate(void *context, const lk_csv *csv, const int *at, lk_er
 
 static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *out, lk_error *err) {
 	static const char *const columns[] = {"model", "gpus", "batch", "samples_per_s"};
-	const lk_csv_table table = {columns, 4, 4, "table of rates", 1000000, add_rate};
+	const lk_csv_table table = {columns, 4, 4, "table of rates", 1000000, add_rate, NULL};
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_status status = lk_csv_read(in, &table, &(reading){arena, out}, err);

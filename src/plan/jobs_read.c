@@ -109,7 +109,7 @@ static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_err
 }
 
 lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of jobs", LK_JOBS_MOST, add_row};
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of jobs", LK_JOBS_MOST, add_row, NULL};
 	LK_TRY(lk_csv_read(in, &table, &(reading){gpus, arena, out}, err));
 	if (!out->count) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "holds no job");
 	qsort(out->at, out->count, sizeof *out->at, by_submission);

@@ -63,7 +63,7 @@ static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_err
 }
 
 lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of machines", ROWS, add_row};
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of machines", ROWS, add_row, NULL};
 	LK_TRY(lk_csv_read(in, &table, &(reading){arena, out}, err));
 	return lk_offers_check(arena, out, faults, err);
 }

@@ -180,7 +180,7 @@ static lk_status to_offers(rows *all, lk_arena *arena, lk_offers *out, lk_offer_
 
 lk_status lk_offers_skypilot(lk_stream *in, const char *provider, const char *date, lk_arena *arena, lk_offers *out,
                              lk_offer_faults *faults, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, NEEDED, "catalogue of SkyPilot", ROWS, add_row};
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "catalogue of SkyPilot", ROWS, add_row, NULL};
 	rows all = {0};
 	lk_status status = lk_csv_read(in, &table, &(reading){provider, date, arena, &all}, err);
 	if (status == LK_OK) status = to_offers(&all, arena, out, faults, err);

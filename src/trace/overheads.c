@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 
-enum { TERMS = 5, MOST_NAMES = 1 << 22 };
+enum { TERMS = 5, MOST_NAMES = 1 << 22, ROWS = 1 << 24 };
 
 /* What is known of one term of one name: single observations, and means that a table gave. */
 typedef struct entry {
@@ -122,7 +122,8 @@ static lk_status keep_launches(lk_overheads *o, entry *e, const char *launches, 
 	return e->launches ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_row(lk_overheads *o, const lk_csv *csv, const int at[5], lk_error *err) {
+static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	lk_overheads *o = context;
 	const char *type = lk_csv_field(csv, at[0]), *where = lk_csv_where(csv);
 	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) {
 		lk_fail(err, LK_ERR_INPUT, where, "column type: \"%.20s\" is none of t1 to t5", type);
@@ -139,25 +140,13 @@ static lk_status read_row(lk_overheads *o, const lk_csv *csv, const int at[5], l
 	return keep_launches(o, e, lk_csv_field(csv, at[4]), err);
 }
 
-static lk_status read_rows(lk_overheads *o, lk_csv *csv, lk_error *err) {
-	static const char *const columns[5] = {"type", "name", "mean_us", "count", "launches"};
-	int at[5];
-	LK_TRY(lk_csv_find(csv, columns, 5, 3, "table of host overheads", at, err));
-	for (bool more;;) {
-		LK_TRY(lk_csv_next(csv, &more, err));
-		if (!more) return LK_OK;
-		LK_TRY(read_row(o, csv, at, err));
-	}
-}
-
 lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err) {
+	static const char *const columns[] = {"type", "name", "mean_us", "count", "launches"};
+	static const lk_csv_table table = {columns, 5, 3, "table of host overheads", ROWS, read_row, NULL};
 	lk_stream *in;
-	lk_csv *csv = NULL;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_overheads *o = lk_overheads_new();
-	lk_status status = o ? lk_csv_open(in, &csv, err) : lk_oom(err);
-	if (status == LK_OK) status = read_rows(o, csv, err);
-	lk_csv_close(csv);
+	lk_status status = o ? lk_csv_read(in, &table, o, err) : lk_oom(err);
 	lk_stream_close(in);
 	if (status != LK_OK) lk_overheads_free(o);
 	else *out = o;

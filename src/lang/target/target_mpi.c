@@ -7,9 +7,10 @@
 #include "hw/data.h"
 #include "lang/target/target.h"
 
-static const char *const runtime_files[] = {"target/numbers.h", "target/values.h", "target/mpi.h", "target/mpi_collect.h",
-	"target/linear.h", "target/mpi_ring.h", "target/mpi_ring_run.h", "target/mpi_overlap.h", "target/mpi_flow.h"};
-enum { RUNTIME_FILES = sizeof runtime_files / sizeof *runtime_files };
+static const char *const runtime_files[] = {
+	"target/numbers.h", "target/values.h", "target/mpi.h", "target/parts.h", "target/mpi_open.h", "target/mpi_collect.h",
+	"target/linear.h", "target/mpi_ring.h", "target/mpi_ring_run.h", "target/mpi_overlap.h", "target/mpi_flow.h", NULL,
+};
 
 /* ---- steps ---- */
 
@@ -108,14 +109,15 @@ void lc_mpi_program_tables(const lc_program *p, const lc_mpi *c, FILE *out) {
 	fputs("\t{NULL, 0}\n};\n\n", out);
 }
 
-static void put_program(const lc_program *p, const lc_variant *variants, int count, FILE *out) {
+void lc_mpi_program(const lc_program *p, const lc_variant *variants, int count, bool reaches, FILE *out) {
 	fputs("static const rt_schedule schedules[] = {\n", out);
 	for (int i = 0; i < count; i++) {
 		int n = i + 1;
 		fputs("\t{", out);
 		lc_put_string(variants[i].name, out);
-		fprintf(out, ", %d, axes%d, ranks%d, t%d__count, values%d, passes%d, shape%d, wrong%d, bound%d, run%d, results%d},\n",
-		        variants[i].program->axis_count, n, n, n, n, n, n, n, n, n, n);
+		fprintf(out, ", %d, axes%d, ranks%d, t%d__count, values%d, shape%d, wrong%d, bound%d, run%d, results%d, ",
+		        variants[i].program->axis_count, n, n, n, n, n, n, n, n, n);
+		fprintf(out, reaches ? "NULL, reached%d},\n" : "passes%d, NULL},\n", n);
 	}
 	fputs("};\n\nstatic const rt_program program = {", out);
 	lc_put_string(p->name, out);
@@ -159,14 +161,19 @@ lk_status lc_mpi_program_text(const lc_program *p, FILE *out, lk_error *err) {
 	return LK_OK;
 }
 
+void lc_mpi_runtime(const char *const *files, FILE *out) {
+	for (; *files; files++) {
+		const char *text = lk_data_file(*files, NULL);
+		if (text) fputs(text, out), fputc('\n', out);
+	}
+}
+
 static void put_head(FILE *out) {
 	fputs("#ifndef _POSIX_C_SOURCE\n#define _POSIX_C_SOURCE 200809L\n#endif\n"
 	      "#include <errno.h>\n#include <inttypes.h>\n#include <limits.h>\n#include <math.h>\n#include <mpi.h>\n#include <stdbool.h>\n"
-	      "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n", out);
-	for (int i = 0; i < RUNTIME_FILES; i++) {
-		const char *text = lk_data_file(runtime_files[i], NULL);
-		if (text) fputs(text, out), fputc('\n', out);
-	}
+	      "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
+	      "#define RT_COMM MPI_Comm\n#define RT_MEMORY void\n\n", out);
+	lc_mpi_runtime(runtime_files, out);
 }
 
 static lk_status put_variant(lc_mpi *c, const lc_variant *v) {
@@ -183,7 +190,7 @@ static lk_status put_all(const lc_program *original, const lc_variant *variants,
 	put_head(out);
 	for (int i = 0; i < count; i++) LK_TRY(put_variant(&contexts[i], &variants[i]));
 	lc_mpi_program_tables(original, &contexts[0], out);
-	put_program(original, variants, count, out);
+	lc_mpi_program(original, variants, count, false, out);
 	lc_mpi_api_head(original, variants, count, false, out);
 	for (int i = 0; i < count; i++) lc_mpi_api(&contexts[i], &variants[i], false);
 	put_main(out);

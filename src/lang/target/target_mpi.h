@@ -112,5 +112,8 @@ lk_status lc_mpi_find_indices(lc_mpi *c, const lc_program *p);                  
 void lc_mpi_step_comment(const lc_mpi *c, const lc_step *s);
 lk_status lc_mpi_axes(const lc_program *original, const lc_program *p, int number, FILE *out, lk_error *err);
 void lc_mpi_program_tables(const lc_program *p, const lc_mpi *c, FILE *out);
+/* The program's schedules; `reaches`: with what kernels reach on other ranks, else with what passes read and write. */
+void lc_mpi_program(const lc_program *p, const lc_variant *variants, int count, bool reaches, FILE *out);
+void lc_mpi_runtime(const char *const *files, FILE *out); /* files of data/, NULL ends */
 
 #endif
