@@ -57,12 +57,10 @@ static lk_status set_rank(lk_lean *engine, uint32_t number, lk_error *err) {
 	rank->call = program->calls.at;
 	rank->calls_end = program->calls.at + program->calls.count;
 	rank->unstarted = LK_LEAN_NONE;
-	memset(rank->pending, LK_LEAN_NONE, sizeof rank->pending);
+	rank->port_place = engine->port_place + (size_t)rank->stage * sim->graph->channels;
 	rank->slot = LK_ARRAY(&engine->arena, lk_lean_register, sim->slots);
 	rank->event = LK_ARRAY(&engine->arena, lk_lean_register, program->events);
 	if (!rank->slot || !rank->event) return lk_oom(err);
-	for (uint32_t i = 0; i < sim->slots; i++) rank->slot[i].pending = LK_LEAN_NONE;
-	for (uint32_t i = 0; i < program->events; i++) rank->event[i].pending = LK_LEAN_NONE;
 	return LK_OK;
 }
 
@@ -101,7 +99,8 @@ static lk_status set_places(lk_lean *engine, lk_error *err) {
 				first += (g->begin[i + 1] - g->begin[i]) * (across(sim, kind) ? sim->stages : 1);
 			}
 	}
-	for (size_t place = groups; place < count; place++, first += 2) engine->meeting[place].first = first;
+	for (size_t place = groups; place < count; place++, first += 2)
+		engine->meeting[place].first = first, engine->meeting[place].members = 2;
 	return LK_OK;
 }
 
@@ -109,9 +108,7 @@ static lk_status set_order(lk_lean *engine, lk_error *err) {
 	engine->gangs = (engine->ranks + LK_GANG - 1) / LK_GANG;
 	engine->key = LK_ARRAY(&engine->arena, int64_t, engine->gangs * LK_GANG);
 	engine->least = LK_ARRAY(&engine->arena, int64_t, engine->gangs);
-	engine->changed = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
-	engine->issuing = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
-	if (!engine->key || !engine->least || !engine->changed || !engine->issuing) return lk_oom(err);
+	if (!engine->key || !engine->least) return lk_oom(err);
 	for (uint32_t i = 0; i < engine->gangs * LK_GANG; i++) engine->key[i] = LK_NEVER;
 	for (uint32_t i = 0; i < engine->gangs; i++) engine->least[i] = LK_NEVER;
 	return LK_OK;
