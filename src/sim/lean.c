@@ -225,11 +225,6 @@ static void step(const lk_lean *engine, lk_lean_rank *rank) {
 	}
 }
 
-static int64_t scaled(const lk_lean_rank *rank, const lk_insn *insn, int64_t duration) {
-	if (insn->flags & LK_INSN_INSTANT) return 0;
-	return rank->factor != 1 && (insn->flags & LK_INSN_SCALED) ? lk_sim_scale(duration, rank->factor) : duration;
-}
-
 /* The event of the program that argument `wait` or `signal` of the present call means. */
 static lk_lean_register *event_of(const lk_lean_rank *rank, unsigned argument) {
 	return &rank->event[rank->call->arg[argument - 1]];
@@ -289,8 +284,8 @@ static void issue_act(lk_lean *engine, uint32_t number, const lk_insn *insn, int
 	ready = later(ready, sources(engine, rank, insn, &waits));
 	act->arrival = later(ready, rank->host + cost->lead_ps);
 	rank->host += cost->host_ps;
-	act->duration = scaled(rank, insn, cost->duration_ps);
-	act->floor = is_kernel(insn) ? rank->host + scaled(rank, insn, cost->tail_ps) : 0;
+	act->duration = lk_lean_scaled(rank, insn, cost->duration_ps);
+	act->floor = is_kernel(insn) ? rank->host + lk_lean_scaled(rank, insn, cost->tail_ps) : 0;
 	act->due = LK_NEVER;
 	act->waits = waits;
 	act->out = 0;
@@ -299,7 +294,10 @@ static void issue_act(lk_lean *engine, uint32_t number, const lk_insn *insn, int
 	act->state = LK_ACT_WAITING;
 	act->communicates = insn->flags & LK_INSN_COMM;
 	act->meeting = act->communicates ? lk_lean_meets_at(engine, rank, insn) : NULL;
-	if (insn->flags & LK_INSN_MAIN) rank->unstarted = (uint8_t)id;
+	if (insn->flags & LK_INSN_MAIN) {
+		rank->unstarted = (uint8_t)id;
+		rank->ahead -= lk_lean_least(act->duration);
+	}
 	promise(rank, act, insn, id);
 	step(engine, rank);
 	if (!waits) arrive(engine, number, id);
@@ -311,7 +309,7 @@ static bool run_host(lk_lean *engine, lk_lean_rank *rank, const lk_insn *insn) {
 	uint64_t waits = 0;
 	int64_t ready = sources(engine, rank, insn, &waits);
 	if (waits) return false;
-	rank->host = later(rank->host + cost->host_ps, ready) + scaled(rank, insn, cost->duration_ps);
+	rank->host = later(rank->host + cost->host_ps, ready) + lk_lean_scaled(rank, insn, cost->duration_ps);
 	lk_lean_register over = {rank->host, 0};
 	rank->stream[insn->stream] = over;
 	if (insn->slot != LK_NO_SLOT) rank->slot[insn->slot] = over;
@@ -425,13 +423,27 @@ static void settle_all(lk_lean *engine) {
 	}
 }
 
+/* Whether some rank has so much ahead of it that the step cannot be over in time. What is issued may be nearly done. */
+static bool too_late(lk_lean *engine) {
+	int64_t limit = engine->sim->options->give_up_ps;
+	if (limit <= 0) return false;
+	for (uint32_t i = 0; i < engine->ranks; i++) {
+		const lk_lean_rank *rank = &engine->rank[i];
+		if (rank->ahead > 0) engine->least_end = later(engine->least_end, engine->now + rank->ahead + rank->tail);
+	}
+	return engine->least_end > limit;
+}
+
 /* What happens in one moment may let something else happen in it, on any rank. */
 static void run(lk_lean *engine) {
-	enum { LOOK = 1024 };
+	enum { LOOK = 64 };
 	for (uint32_t i = 0; i < engine->ranks; i++) may_issue(engine, i);
 	for (uint32_t moments = 0; !engine->crowded; moments++) {
-		engine->stopped = moments % LOOK == 0 && lk_stop_asked(engine->stop);
-		if (engine->stopped) return;
+		if (moments % LOOK == 0) {
+			engine->stopped = lk_stop_asked(engine->stop);
+			engine->gave_up = too_late(engine);
+			if (engine->stopped || engine->gave_up) return;
+		}
 		while (engine->issuing_count) issue(engine, engine->issuing[--engine->issuing_count]);
 		settle_all(engine);
 		engine->now = next_time(engine);
@@ -456,8 +468,10 @@ lk_status lk_run_lean(const lk_sim *sim, lk_sim_result *out, bool *ran, lk_error
 		for (uint32_t i = 0; i < engine.ranks; i++) open_call(&engine, &engine.rank[i]);
 		run(&engine);
 	}
-	*ran = status == LK_OK && suits && is_over(&engine);
-	for (uint32_t i = 0; *ran && i < engine.ranks; i++) {
+	out->gave_up = engine.gave_up;
+	if (out->gave_up) out->step_ps = engine.least_end;
+	*ran = status == LK_OK && suits && (out->gave_up || is_over(&engine));
+	for (uint32_t i = 0; *ran && !out->gave_up && i < engine.ranks; i++) {
 		out->finish_ps[i] = later(engine.rank[i].finish, engine.rank[i].host);
 		out->operations += engine.rank[i].ops;
 	}

@@ -37,6 +37,7 @@ typedef struct lk_lean_rank {
 	const uint32_t *port_place; /* [channels] of its stage */
 	double factor;            /* of a straggler */
 	int64_t host, start, finish; /* host's clock; start of the last compute operation; end of all so far */
+	int64_t ahead, tail;      /* least times: of compute operations that are not issued, without the last call; of the last call */
 	uint64_t ops, used;       /* issued so far; acts in use */
 	uint32_t live;            /* streams with an act that is scheduled, runs or is held */
 	uint8_t unstarted;        /* compute act that has not started: nothing behind it is issued */
@@ -93,12 +94,28 @@ typedef struct lk_lean {
 	double own[LK_STREAMS];
 	int64_t now;
 	const lk_stop *stop;      /* watched by this thread; may be NULL */
-	bool stopped;
+	bool stopped, gave_up;
+	int64_t least_end;        /* no simulation ends before: known where it was given up */
 	bool crowded;             /* more than LK_LEAN_ACTS */
 } lk_lean;
 
 /* lean_set_up.c: *suits false: the graph is not of the kind that this engine runs. */
 lk_status lk_lean_set_up(lk_lean *engine, bool *suits, lk_error *err);
+
+static inline int64_t lk_lean_scaled(const lk_lean_rank *rank, const lk_insn *insn, int64_t duration) {
+	if (insn->flags & LK_INSN_INSTANT) return 0;
+	return rank->factor != 1 && (insn->flags & LK_INSN_SCALED) ? lk_sim_scale(duration, rank->factor) : duration;
+}
+
+/* How long an operation takes with nothing beside it. */
+static inline int64_t lk_lean_duration(const lk_lean *engine, const lk_lean_rank *rank, uint32_t op) {
+	return lk_lean_scaled(rank, &engine->insn[op], rank->costs[op].duration_ps);
+}
+
+/* Of a duration, what is left whatever runs beside it: only rounding, when rates change, makes it shorter. */
+static inline int64_t lk_lean_least(int64_t duration) {
+	return duration > 0 ? duration - 1 : 0;
+}
 
 /* Where the members of an operation meet, and how many they are; NULL: the rank is the only one. */
 static inline lk_lean_meeting *lk_lean_meets_at(const lk_lean *engine, const lk_lean_rank *rank, const lk_insn *insn) {
