@@ -193,17 +193,17 @@ static lk_status make_wait(lk_stage_builder *s, const lk_slot *slot, lk_known_ca
 	return lk_build_wait_block(s->b, join, out->event, &out->call.block);
 }
 
+static lk_status make_around(lk_stage_builder *s, const lk_slot *slot, lk_around which, lk_known_call *out) {
+	out->known = true;
+	out->call = (lk_call){.layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
+	return which == RECEIVE ? make_receive(s, slot, out) : which == WAIT ? make_wait(s, slot, out) : make_send(s, slot, out);
+}
+
 /* Made once for each chunk and pass: calls of other micro-batches differ in their number, and in which of the two events
  * of a channel they mean. */
 static lk_status put_around(lk_stage_builder *s, const lk_slot *slot, lk_around which) {
-	static lk_status (*const make[AROUND])(lk_stage_builder *, const lk_slot *, lk_known_call *) = {
-		make_receive, make_wait, make_send};
 	lk_known_call *known = &s->around[slot->chunk][slot->pass][which];
-	if (!known->known) {
-		known->call = (lk_call){.layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
-		LK_TRY(make[which](s, slot, known));
-		known->known = true;
-	}
+	if (!known->known) LK_TRY(make_around(s, slot, which, known));
 	if (!known->call.repeat) return LK_OK;
 	known->call.microbatch = slot->microbatch;
 	if (known->event) known->call.arg[0] = (uint16_t)((known->call.arg[0] & ~1u) | (slot->microbatch & 1));

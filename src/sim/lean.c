@@ -296,7 +296,7 @@ static void issue_act(lk_lean *engine, uint32_t number, const lk_insn *insn, int
 	act->meeting = act->communicates ? lk_lean_meets_at(engine, rank, insn) : NULL;
 	if (insn->flags & LK_INSN_MAIN) {
 		rank->unstarted = (uint8_t)id;
-		rank->ahead -= lk_lean_least(act->duration);
+		rank->ahead -= act->duration > 0 ? act->duration - 1 : 0; /* lk_lean_least */
 	}
 	promise(rank, act, insn, id);
 	step(engine, rank);

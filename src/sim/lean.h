@@ -37,7 +37,7 @@ typedef struct lk_lean_rank {
 	const uint32_t *port_place; /* [channels] of its stage */
 	double factor;            /* of a straggler */
 	int64_t host, start, finish; /* host's clock; start of the last compute operation; end of all so far */
-	int64_t ahead, tail;      /* least times: of compute operations that are not issued, without the last call; of the last call */
+	int64_t ahead, tail;      /* least times: of compute operations that are not issued, without the last call; behind them */
 	uint64_t ops, used;       /* issued so far; acts in use */
 	uint32_t live;            /* streams with an act that is scheduled, runs or is held */
 	uint8_t unstarted;        /* compute act that has not started: nothing behind it is issued */
@@ -107,15 +107,14 @@ static inline int64_t lk_lean_scaled(const lk_lean_rank *rank, const lk_insn *in
 	return rank->factor != 1 && (insn->flags & LK_INSN_SCALED) ? lk_sim_scale(duration, rank->factor) : duration;
 }
 
-/* How long an operation takes with nothing beside it. */
-static inline int64_t lk_lean_duration(const lk_lean *engine, const lk_lean_rank *rank, uint32_t op) {
-	return lk_lean_scaled(rank, &engine->insn[op], rank->costs[op].duration_ps);
+/* Of an operation, what is left whatever runs beside it: only rounding, when rates change, makes it shorter than alone. */
+static inline int64_t lk_lean_least(const lk_lean *engine, const lk_lean_rank *rank, uint32_t op) {
+	int64_t alone = lk_lean_scaled(rank, &engine->insn[op], rank->costs[op].duration_ps);
+	return alone > 0 ? alone - 1 : 0;
 }
 
-/* Of a duration, what is left whatever runs beside it: only rounding, when rates change, makes it shorter. */
-static inline int64_t lk_lean_least(int64_t duration) {
-	return duration > 0 ? duration - 1 : 0;
-}
+/* lean_ahead.c: fills `ahead` and `tail` of all ranks. */
+lk_status lk_lean_look_ahead(lk_lean *engine, lk_error *err);
 
 /* Where the members of an operation meet, and how many they are; NULL: the rank is the only one. */
 static inline lk_lean_meeting *lk_lean_meets_at(const lk_lean *engine, const lk_lean_rank *rank, const lk_insn *insn) {

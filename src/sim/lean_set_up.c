@@ -44,48 +44,6 @@ static lk_status one_stream_each(lk_lean *engine, bool *suits, lk_error *err) {
 
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
-/* Compute operations of a block, one after the other. */
-static int64_t least_compute(const lk_lean *engine, const lk_lean_rank *rank, const lk_block *block) {
-	int64_t sum = 0;
-	for (uint32_t op = block->begin; op < block->end; op++)
-		if (engine->insn[op].flags & LK_INSN_MAIN) sum += lk_lean_least(lk_lean_duration(engine, rank, op));
-	return sum;
-}
-
-/* From the end of the compute operations before a block to its end: the longest way through what waits for them. */
-static int64_t least_tail(const lk_lean *engine, const lk_lean_rank *rank, const lk_block *block, int64_t *slot) {
-	const int64_t any = INT64_MIN / 4; /* may be over before */
-	int64_t end[LK_STREAMS], last = 0;
-	for (int i = 0; i < LK_STREAMS; i++) end[i] = i == LK_STREAM_COMPUTE ? 0 : any;
-	for (uint32_t op = block->begin; op < block->end; op++) {
-		const lk_insn *insn = &engine->insn[op];
-		int64_t ready = insn->what == LK_INSN_HOST ? end[LK_STREAM_HOST] : any;
-		for (uint32_t streams = insn->join; streams; streams &= streams - 1)
-			if (end[__builtin_ctz(streams)] > ready) ready = end[__builtin_ctz(streams)];
-		for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
-			if (slot[engine->sim->deps[d]] > ready) ready = slot[engine->sim->deps[d]];
-		end[insn->stream] = ready + lk_lean_least(lk_lean_duration(engine, rank, op));
-		if (insn->slot != LK_NO_SLOT) slot[insn->slot] = end[insn->stream];
-		if (end[insn->stream] > last) last = end[insn->stream];
-	}
-	return last;
-}
-
-/* What a rank has ahead of it at least, for those that may give up. */
-static lk_status set_ahead(lk_lean *engine, lk_lean_rank *rank, lk_error *err) {
-	const lk_sim_stage *stage = &engine->sim->stage[rank->stage];
-	if (rank->call == rank->calls_end) return LK_OK;
-	const lk_call *last = rank->calls_end - 1;
-	int64_t *slot = LK_ARRAY(&engine->arena, int64_t, engine->sim->slots);
-	if (!slot) return lk_oom(err);
-	for (uint32_t i = 0; i < stage->use_count; i++) {
-		uint64_t times = stage->uses[i].times - (stage->uses[i].block == last->block ? last->repeat : 0);
-		rank->ahead += (int64_t)times * least_compute(engine, rank, &engine->blocks[stage->uses[i].block]);
-	}
-	if (last->repeat == 1) rank->tail = least_tail(engine, rank, &engine->blocks[last->block], slot);
-	return LK_OK;
-}
-
 static lk_status set_rank(lk_lean *engine, uint32_t number, lk_error *err) {
 	const lk_sim *sim = engine->sim;
 	lk_lean_rank *rank = &engine->rank[number];
@@ -103,7 +61,7 @@ static lk_status set_rank(lk_lean *engine, uint32_t number, lk_error *err) {
 	rank->slot = LK_ARRAY(&engine->arena, lk_lean_register, sim->slots);
 	rank->event = LK_ARRAY(&engine->arena, lk_lean_register, program->events);
 	if (!rank->slot || !rank->event) return lk_oom(err);
-	return sim->options->give_up_ps > 0 ? set_ahead(engine, rank, err) : LK_OK;
+	return LK_OK;
 }
 
 static bool across(const lk_sim *sim, unsigned kind) {
@@ -168,5 +126,5 @@ lk_status lk_lean_set_up(lk_lean *engine, bool *suits, lk_error *err) {
 	LK_TRY(set_places(engine, err));
 	LK_TRY(set_order(engine, err));
 	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(set_rank(engine, i, err));
-	return LK_OK;
+	return sim->options->give_up_ps > 0 ? lk_lean_look_ahead(engine, err) : LK_OK;
 }
