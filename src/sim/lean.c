@@ -162,7 +162,7 @@ static void complete(lk_lean *engine, uint32_t number, uint32_t id) {
 	lk_lean_rank *rank = &engine->rank[number];
 	lk_lean_act *act = &rank->act[id];
 	int64_t now = engine->now;
-	uint64_t bit = UINT64_C(1) << id;
+	uint64_t bit = UINT64_C(1) << id % LK_LEAN_ACTS;
 	keep(&rank->stream[act->stream], bit, now);
 	if (act->slot) keep(act->slot, bit, now);
 	if (act->event) keep(act->event, bit, now);
