@@ -255,10 +255,6 @@ static int64_t sources(const lk_lean *engine, const lk_lean_rank *rank, const lk
 	return ready;
 }
 
-static bool is_kernel(const lk_insn *insn) {
-	return insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN);
-}
-
 /* Books the act as what its stream, slot and event wait for, and with the acts that it waits for itself. */
 static void promise(lk_lean_rank *rank, lk_lean_act *act, const lk_insn *insn, uint32_t id) {
 	uint64_t bit = UINT64_C(1) << id;
@@ -272,20 +268,20 @@ static void promise(lk_lean_rank *rank, lk_lean_act *act, const lk_insn *insn, u
 }
 
 /* Makes an act of the next operation, which waits for `waits` and `ready` too. */
-static void issue_act(lk_lean *engine, uint32_t number, const lk_insn *insn, int64_t ready, uint64_t waits) {
+static void issue_act(lk_lean *engine, uint32_t number, const lk_lean_op *op, int64_t ready, uint64_t waits) {
 	lk_lean_rank *rank = &engine->rank[number];
 	if (rank->used == UINT64_MAX) {
 		engine->crowded = true;
 		return;
 	}
+	const lk_insn *insn = &op->insn;
 	uint32_t id = (uint32_t)__builtin_ctzll(~rank->used);
 	lk_lean_act *act = &rank->act[id];
-	const lk_cost *cost = &rank->costs[rank->op];
 	ready = later(ready, sources(engine, rank, insn, &waits));
-	act->arrival = later(ready, rank->host + cost->lead_ps);
-	rank->host += cost->host_ps;
-	act->duration = lk_lean_scaled(rank, insn, cost->duration_ps);
-	act->floor = is_kernel(insn) ? rank->host + lk_lean_scaled(rank, insn, cost->tail_ps) : 0;
+	act->arrival = later(ready, rank->host + op->lead);
+	rank->host += op->host;
+	act->duration = op->duration;
+	act->floor = rank->host + op->floor;
 	act->due = LK_NEVER;
 	act->waits = waits;
 	act->out = 0;
@@ -304,50 +300,40 @@ static void issue_act(lk_lean *engine, uint32_t number, const lk_insn *insn, int
 }
 
 /* Work of the host thread; false if it has to wait for something that is not over. */
-static bool run_host(lk_lean *engine, lk_lean_rank *rank, const lk_insn *insn) {
-	const lk_cost *cost = &rank->costs[rank->op];
+static bool run_host(lk_lean *engine, lk_lean_rank *rank, const lk_lean_op *op) {
 	uint64_t waits = 0;
-	int64_t ready = sources(engine, rank, insn, &waits);
+	int64_t ready = sources(engine, rank, &op->insn, &waits);
 	if (waits) return false;
-	rank->host = later(rank->host + cost->host_ps, ready) + lk_lean_scaled(rank, insn, cost->duration_ps);
+	rank->host = later(rank->host + op->host, ready) + op->duration;
 	lk_lean_register over = {rank->host, 0};
-	rank->stream[insn->stream] = over;
-	if (insn->slot != LK_NO_SLOT) rank->slot[insn->slot] = over;
-	if (insn->signal) *event_of(rank, insn->signal) = over;
+	rank->stream[op->insn.stream] = over;
+	if (op->insn.slot != LK_NO_SLOT) rank->slot[op->insn.slot] = over;
+	if (op->insn.signal) *event_of(rank, op->insn.signal) = over;
 	rank->finish = later(rank->finish, rank->host);
 	step(engine, rank);
 	return true;
 }
 
-/* The operation behind the present one, or NULL. */
-static const lk_insn *insn_behind(const lk_lean *engine, const lk_lean_rank *rank) {
+/* Whether a kernel is behind the present operation. */
+static bool kernel_behind(const lk_lean *engine, const lk_lean_rank *rank) {
 	const lk_call *next = rank->call + 1;
-	if (rank->op + 1 < rank->end_op) return &engine->insn[rank->op + 1];
-	if (rank->repeats > 1) return &engine->insn[engine->blocks[rank->call->block].begin];
-	if (next == rank->calls_end || !next->repeat) return NULL;
+	if (rank->op + 1 < rank->end_op) return rank->code[rank->op + 1].kernel;
+	if (rank->repeats > 1) return rank->code[engine->blocks[rank->call->block].begin].kernel;
+	if (next == rank->calls_end || !next->repeat) return false;
 	const lk_block *block = &engine->blocks[next->block];
-	return block->begin < block->end ? &engine->insn[block->begin] : NULL;
+	return block->begin < block->end && rank->code[block->begin].kernel;
 }
 
-/* A wait of the compute stream that costs nothing, with a kernel behind it: the kernel can wait in its place. */
-static bool melts(const lk_lean *engine, const lk_lean_rank *rank, const lk_insn *insn) {
-	if (!(insn->flags & LK_INSN_INSTANT) || !is_kernel(insn) || insn->signal || insn->slot != LK_NO_SLOT) return false;
-	const lk_cost *cost = &rank->costs[rank->op];
-	if (cost->host_ps || cost->lead_ps) return false;
-	const lk_insn *behind = insn_behind(engine, rank);
-	return behind && is_kernel(behind);
-}
-
-static void issue_next(lk_lean *engine, uint32_t number, const lk_insn *insn) {
+static void issue_next(lk_lean *engine, uint32_t number, const lk_lean_op *op) {
 	lk_lean_rank *rank = &engine->rank[number];
 	int64_t ready = 0;
 	uint64_t waits = 0;
-	if (melts(engine, rank, insn)) {
-		ready = later(sources(engine, rank, insn, &waits), rank->host);
+	if (op->melts && kernel_behind(engine, rank)) {
+		ready = later(sources(engine, rank, &op->insn, &waits), rank->host);
 		step(engine, rank);
-		insn = &engine->insn[rank->op];
+		op = &rank->code[rank->op];
 	}
-	issue_act(engine, number, insn, ready, waits);
+	issue_act(engine, number, op, ready, waits);
 }
 
 /* Issues operations up to and including the next one of the compute stream; behind it, when it has started. */
@@ -355,9 +341,9 @@ static void issue(lk_lean *engine, uint32_t number) {
 	lk_lean_rank *rank = &engine->rank[number];
 	rank->issues = rank->host_waits = false;
 	while (rank->unstarted == LK_LEAN_NONE && rank->call < rank->calls_end && !engine->crowded) {
-		const lk_insn *insn = &engine->insn[rank->op];
-		if (insn->what != LK_INSN_HOST) issue_next(engine, number, insn);
-		else if (!run_host(engine, rank, insn)) {
+		const lk_lean_op *op = &rank->code[rank->op];
+		if (op->insn.what != LK_INSN_HOST) issue_next(engine, number, op);
+		else if (!run_host(engine, rank, op)) {
 			rank->host_waits = true;
 			return;
 		}

@@ -12,6 +12,14 @@ enum {
 	LK_LEAN_RATES_LOG2 = 9,
 };
 
+/* What is asked of an operation when it is issued, for the ranks of one variant that are equally fast. */
+typedef struct lk_lean_op {
+	int64_t duration, host, lead, floor; /* floor: from the end of its launch to its own end at least; of kernels */
+	lk_insn insn;
+	bool kernel;              /* of the compute stream, and no communication */
+	bool melts;               /* a wait of the compute stream that costs nothing: a kernel behind it can wait in its place */
+} lk_lean_op;
+
 /* When something ended, and the act, as a bit, that will say so anew. */
 typedef struct lk_lean_register {
 	int64_t end;
@@ -34,6 +42,7 @@ typedef struct lk_lean_rank {
 	uint32_t repeats, op, end_op, variant;
 	uint32_t stage, lane;
 	const lk_cost *costs;
+	const lk_lean_op *code;
 	const uint32_t *port_place; /* [channels] of its stage */
 	double factor;            /* of a straggler */
 	int64_t host, start, finish; /* host's clock; start of the last compute operation; end of all so far */

@@ -44,6 +44,34 @@ static lk_status one_stream_each(lk_lean *engine, bool *suits, lk_error *err) {
 
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
+static lk_lean_op code_of(const lk_lean *engine, const lk_lean_rank *rank, uint32_t op) {
+	const lk_insn *insn = &engine->insn[op];
+	const lk_cost *cost = &rank->costs[op];
+	bool kernel = insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN);
+	bool quiet = !insn->signal && insn->slot == LK_NO_SLOT && !cost->host_ps && !cost->lead_ps;
+	return (lk_lean_op){
+		.duration = lk_lean_scaled(rank, insn, cost->duration_ps),
+		.host = cost->host_ps,
+		.lead = cost->lead_ps,
+		.floor = kernel ? lk_lean_scaled(rank, insn, cost->tail_ps) : INT64_MIN / 2,
+		.insn = *insn,
+		.kernel = kernel,
+		.melts = kernel && quiet && (insn->flags & LK_INSN_INSTANT),
+	};
+}
+
+/* The code of ranks that are like one before is that one's. */
+static lk_status set_code(lk_lean *engine, lk_lean_rank *rank, lk_error *err) {
+	uint32_t ops = engine->sim->graph->ops.count;
+	for (const lk_lean_rank *other = engine->rank; other < rank; other++)
+		if (other->variant == rank->variant && other->factor == rank->factor) return rank->code = other->code, LK_OK;
+	lk_lean_op *code = LK_ARRAY(&engine->arena, lk_lean_op, ops);
+	if (!code) return lk_oom(err);
+	for (uint32_t op = 0; op < ops; op++) code[op] = code_of(engine, rank, op);
+	rank->code = code;
+	return LK_OK;
+}
+
 static lk_status set_rank(lk_lean *engine, uint32_t number, lk_error *err) {
 	const lk_sim *sim = engine->sim;
 	lk_lean_rank *rank = &engine->rank[number];
@@ -61,7 +89,7 @@ static lk_status set_rank(lk_lean *engine, uint32_t number, lk_error *err) {
 	rank->slot = LK_ARRAY(&engine->arena, lk_lean_register, sim->slots);
 	rank->event = LK_ARRAY(&engine->arena, lk_lean_register, program->events);
 	if (!rank->slot || !rank->event) return lk_oom(err);
-	return LK_OK;
+	return set_code(engine, rank, err);
 }
 
 static bool across(const lk_sim *sim, unsigned kind) {
