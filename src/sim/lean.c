@@ -121,7 +121,7 @@ static void begin(lk_lean *engine, uint32_t number, uint32_t id) {
 static void schedule(lk_lean *engine, uint32_t number, uint32_t id, int64_t start) {
 	lk_lean_rank *rank = &engine->rank[number];
 	lk_lean_act *act = &rank->act[id];
-	rank->on[act->stream] = (uint8_t)id;
+	rank->on[act->stream] = act;
 	rank->live |= 1u << act->stream;
 	note_change(engine, number);
 	if (start <= engine->now) {
@@ -286,6 +286,7 @@ static void issue_act(lk_lean *engine, uint32_t number, const lk_lean_op *op, in
 	act->waits = waits;
 	act->out = 0;
 	act->key = rank->op * 2;
+	act->id = (uint8_t)id;
 	act->stream = insn->stream;
 	act->state = LK_ACT_WAITING;
 	act->communicates = insn->flags & LK_INSN_COMM;
@@ -352,17 +353,17 @@ static void issue(lk_lean *engine, uint32_t number) {
 
 /* --- moments ------------------------------------------------------------------------------------------------------ */
 
-/* What the acts of a rank have come to do now. */
+/* What the acts of a rank have come to do now. What one does may end another. */
 static void advance(lk_lean *engine, uint32_t number) {
 	lk_lean_rank *rank = &engine->rank[number];
 	note_change(engine, number);
 	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
 		unsigned stream = (unsigned)__builtin_ctz(mask);
-		uint8_t id = rank->on[stream];
-		if (!(rank->live >> stream & 1) || rank->act[id].due > engine->now) continue;
-		if (rank->act[id].state == LK_ACT_SCHEDULED) begin(engine, number, id);
-		else if (rank->act[id].communicates) share_done(engine, number, id);
-		else complete(engine, number, id);
+		const lk_lean_act *act = rank->on[stream];
+		if (act->due > engine->now || !(rank->live >> stream & 1)) continue;
+		if (act->state == LK_ACT_SCHEDULED) begin(engine, number, act->id);
+		else if (act->communicates) share_done(engine, number, act->id);
+		else complete(engine, number, act->id);
 	}
 }
 
@@ -381,7 +382,7 @@ static void settle(lk_lean *engine, uint32_t number) {
 	engine->own[0] = 1;
 	engine->set = (lk_lean_set){0};
 	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
-		lk_lean_act *act = &rank->act[rank->on[__builtin_ctz(mask)]];
+		lk_lean_act *act = rank->on[__builtin_ctz(mask)];
 		if (act->state == LK_ACT_SCHEDULED) {
 			due = sooner(due, act->due);
 			continue;

@@ -33,7 +33,7 @@ typedef struct lk_lean_act {
 	lk_lean_register *slot, *event; /* that it sets; NULL: none */
 	struct lk_lean_meeting *meeting; /* NULL: no other rank takes part */
 	uint32_t key;             /* the operation, and whether it is held */
-	uint8_t stream, state;    /* lk_act_state */
+	uint8_t id, stream, state; /* id: its place in the pool; lk_act_state */
 	bool communicates;
 } lk_lean_act;
 
@@ -52,7 +52,7 @@ typedef struct lk_lean_rank {
 	uint8_t unstarted;        /* compute act that has not started: nothing behind it is issued */
 	bool issues;              /* in the list of those that may */
 	bool host_waits;          /* the host thread waits for something that is not over */
-	uint8_t on[LK_STREAMS];   /* the live act of each stream */
+	lk_lean_act *on[LK_STREAMS]; /* the live act of each stream */
 	lk_lean_register stream[LK_STREAMS]; /* end of the last operation of each */
 	lk_lean_register *slot, *event;
 	lk_lean_act act[LK_LEAN_ACTS];
