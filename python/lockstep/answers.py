@@ -245,6 +245,7 @@ class PlanCount:
     too_large: int
     too_slow: int
     simulated: int
+    cut_short: int
     walked: int
     nothing: Optional[str]
     choices: List[PlanChoice]

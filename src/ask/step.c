@@ -88,6 +88,7 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 		.straggler_count = options->straggler_count,
 		.record = out->record,
 		.record_count = out->record_count,
+		.give_up_ps = options->bare ? options->give_up_ps : 0,
 	};
 	double start = now_s();
 	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run, &out->sim, err));

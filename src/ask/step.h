@@ -21,6 +21,7 @@ typedef struct lk_step_options {
 	const uint32_t *record;      /* more ranks to record than the first of each stage */
 	uint32_t record_count;
 	bool memory_only;            /* no times: does it fit? */
+	int64_t give_up_ps;          /* bare: a step that takes longer need not be simulated to its end; sim.gave_up says so. 0 none */
 	bool bare;                   /* for searches: no times where it does not fit; no events, no breakdown */
 	lk_cost_cache *cache;        /* NULL: none */
 	const lk_constants *constants; /* NULL: the defaults */

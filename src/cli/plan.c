@@ -61,9 +61,12 @@ static void show_speed(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++) {
 		const lk_plan_count *c = &plan->counts[i];
 		if (c->layouts == 0) continue;
-		fprintf(stderr, "lockstep: %d GPUs: %.0f layouts bounded and %.0f simulated or walked, per second and core\n",
-				c->gpus, c->bound_s > 0 ? (double)c->bounded / c->bound_s : 0,
-				c->simulate_s > 0 ? (double)(c->simulated + c->walked) / c->simulate_s : 0);
+		double tried = (double)(c->simulated + c->cut_short + c->walked);
+		fprintf(stderr,
+				"lockstep: %d GPUs: %.0f layouts bounded and %.0f simulated, cut short or walked, per second and core; %.0f of %.0f simulated to "
+				"the end\n",
+				c->gpus, c->bound_s > 0 ? (double)c->bounded / c->bound_s : 0, c->simulate_s > 0 ? tried / c->simulate_s : 0,
+				(double)c->simulated, tried);
 	}
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
 }

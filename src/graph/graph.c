@@ -161,13 +161,6 @@ lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t chann
 	return LK_OK;
 }
 
-lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err) {
-	lk_program *program = &graph->programs.at[stage];
-	if (program->calls.count == program->calls.capacity && !lk_reserve(&program->calls, 1)) return lk_oom(err);
-	program->calls.at[program->calls.count++] = *call;
-	return LK_OK;
-}
-
 uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages, uint32_t count, uint32_t ranks,
                            bool across) {
 	uint32_t id = graph->failed ? UINT32_MAX : lk_intern_id(graph->names, name);

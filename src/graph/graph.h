@@ -236,7 +236,12 @@ lk_op lk_graph_op(const lk_graph *graph, uint32_t op);
 
 /* Programs: all of them at once, then calls appended to each. */
 lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err);
-lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err);
+static inline lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err) {
+	lk_program *program = &graph->programs.at[stage];
+	if (program->calls.count == program->calls.capacity && !lk_reserve(&program->calls, 1)) return lk_oom(err);
+	program->calls.at[program->calls.count++] = *call;
+	return LK_OK;
+}
 /* A team of the listed stages (ascending); returns its index. Memory errors are kept, as lk_graph_add keeps them. */
 uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages, uint32_t count, uint32_t ranks,
                            bool across);

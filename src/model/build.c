@@ -19,6 +19,16 @@ typedef struct lk_known_pass {
 	uint32_t begin, end; /* of the program's calls; equal: none yet */
 } lk_known_pass;
 
+/* What stands around a pass: its messages, and the wait in front of it. */
+typedef enum lk_around { RECEIVE, WAIT, SEND, AROUND } lk_around;
+
+/* Such a call as it was made for one micro-batch. */
+typedef struct lk_known_call {
+	lk_call call; /* repeat 0: there is none */
+	bool known;
+	bool event;   /* its argument is the event of a receive */
+} lk_known_call;
+
 typedef struct lk_stage_builder {
 	lk_builder *b;
 	const lk_schedule *schedule;
@@ -30,6 +40,7 @@ typedef struct lk_stage_builder {
 	lk_call run;
 	double bucket_dense, bucket_experts; /* gradients since the last bucket, bytes */
 	lk_known_pass known[MOST_CHUNKS][PASSES];
+	lk_known_call around[MOST_CHUNKS][PASSES][AROUND];
 } lk_stage_builder;
 
 static uint32_t channel_of(int chunk, int wire) {
@@ -134,8 +145,9 @@ static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *
 	return LK_OK;
 }
 
-static uint16_t receive_event(int chunk, int wire, int microbatch) {
-	return (uint16_t)(channel_of(chunk, wire) * 2 + (unsigned)(microbatch & 1));
+/* Of even micro-batches; of odd ones the next. */
+static uint16_t receive_event(int chunk, int wire) {
+	return (uint16_t)(channel_of(chunk, wire) * 2);
 }
 
 static bool receives(const lk_stage_builder *s, const lk_slot *slot) {
@@ -147,23 +159,20 @@ static lk_status call(lk_stage_builder *s, const lk_call *c) {
 	return lk_graph_call(s->b->graph, (uint32_t)s->stage, c, s->b->err);
 }
 
-static lk_status post_receive(lk_stage_builder *s, const lk_slot *slot) {
-	if (!receives(s, slot)) return LK_OK;
+static lk_status make_receive(lk_stage_builder *s, const lk_slot *slot, lk_known_call *out) {
 	int wire = slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN;
-	lk_call c = {
-		.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
-	LK_TRY(wire_block(s, slot->chunk, wire, &c.block));
-	c.arg[0] = receive_event(slot->chunk, wire, slot->microbatch);
-	return call(s, &c);
+	if (!receives(s, slot)) return LK_OK;
+	out->event = true;
+	out->call.repeat = 1;
+	out->call.arg[0] = receive_event(slot->chunk, wire);
+	return wire_block(s, slot->chunk, wire, &out->call.block);
 }
 
-static lk_status post_send(lk_stage_builder *s, const lk_slot *slot) {
+static lk_status make_send(lk_stage_builder *s, const lk_slot *slot, lk_known_call *out) {
 	int wire = slot->pass == LK_PASS_F ? FORWARD_OUT : BACKWARD_OUT;
 	if (slot->pass == LK_PASS_W || !wired(s, slot->chunk, wire)) return LK_OK;
-	lk_call c = {
-		.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
-	LK_TRY(wire_block(s, slot->chunk, wire, &c.block));
-	return call(s, &c);
+	out->call.repeat = 1;
+	return wire_block(s, slot->chunk, wire, &out->call.block);
 }
 
 /* Without overlap, GPipe and 1F1B wait for their sends, as Megatron-LM's batched send-receive pairs do. Schedules with
@@ -174,16 +183,31 @@ static bool blocking_sends(const lk_stage_builder *s) {
 }
 
 /* A pass begins when its input is there; with blocking sends also when what was sent before has left. */
-static lk_status begin_pass(lk_stage_builder *s, const lk_slot *slot) {
-	bool event = receives(s, slot);
+static lk_status make_wait(lk_stage_builder *s, const lk_slot *slot, lk_known_call *out) {
 	uint32_t join = blocking_sends(s) ? lk_build_send_streams() : 0;
-	if (s->b->job->pp == 1 || (!event && !join)) return LK_OK;
-	lk_call c = {
-		.repeat = 1, .microbatch = slot->microbatch, .layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
-	LK_TRY(lk_build_wait_block(s->b, join, event, &c.block));
-	if (event)
-		c.arg[0] = receive_event(slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN, slot->microbatch);
-	return call(s, &c);
+	out->event = receives(s, slot);
+	if (s->b->job->pp == 1 || (!out->event && !join)) return LK_OK;
+	out->call.repeat = 1;
+	if (out->event)
+		out->call.arg[0] = receive_event(slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN);
+	return lk_build_wait_block(s->b, join, out->event, &out->call.block);
+}
+
+static lk_status make_around(lk_stage_builder *s, const lk_slot *slot, lk_around which, lk_known_call *out) {
+	out->known = true;
+	out->call = (lk_call){.layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
+	return which == RECEIVE ? make_receive(s, slot, out) : which == WAIT ? make_wait(s, slot, out) : make_send(s, slot, out);
+}
+
+/* Made once for each chunk and pass: calls of other micro-batches differ in their number, and in which of the two events
+ * of a channel they mean. */
+static lk_status put_around(lk_stage_builder *s, const lk_slot *slot, lk_around which) {
+	lk_known_call *known = &s->around[slot->chunk][slot->pass][which];
+	if (!known->known) LK_TRY(make_around(s, slot, which, known));
+	if (!known->call.repeat) return LK_OK;
+	known->call.microbatch = slot->microbatch;
+	if (known->event) known->call.arg[0] = (uint16_t)((known->call.arg[0] & ~1u) | (slot->microbatch & 1));
+	return call(s, &known->call);
 }
 
 /* ---- passes ---- */
@@ -414,30 +438,30 @@ static lk_status walk_slots(lk_stage_builder *s, const lk_slots *slots) {
 			finals[final_count++] = i;
 		else if (final_count >= (size_t)s->shape.chunks)
 			break;
-	if (overlap && slots->count) LK_TRY(post_receive(s, &slots->at[0]));
+	if (overlap && slots->count) LK_TRY(put_around(s, &slots->at[0], RECEIVE));
 	for (size_t i = 0; i < slots->count; i++) {
 		const lk_slot *slot = &slots->at[i];
-		bool final = false;
-		for (size_t f = 0; f < final_count; f++) final |= finals[f] == i;
+		while (final_count > 0 && finals[final_count - 1] < i) final_count--;
+		bool final = final_count > 0 && finals[final_count - 1] == i;
 		if (!overlap)
-			LK_TRY(post_receive(s, slot));
+			LK_TRY(put_around(s, slot, RECEIVE));
 		else if (i + 1 < slots->count)
-			LK_TRY(post_receive(s, &slots->at[i + 1]));
-		LK_TRY(begin_pass(s, slot));
+			LK_TRY(put_around(s, &slots->at[i + 1], RECEIVE));
+		LK_TRY(put_around(s, slot, WAIT));
 		if (slot->pair && i + 1 < slots->count) { /* both inputs first, then both at once */
 			const lk_slot *other = &slots->at[++i];
 			if (!overlap)
-				LK_TRY(post_receive(s, other));
+				LK_TRY(put_around(s, other, RECEIVE));
 			else if (i + 1 < slots->count)
-				LK_TRY(post_receive(s, &slots->at[i + 1]));
-			LK_TRY(begin_pass(s, other));
+				LK_TRY(put_around(s, &slots->at[i + 1], RECEIVE));
+			LK_TRY(put_around(s, other, WAIT));
 			LK_TRY(run_pair(s, slot, other));
-			LK_TRY(post_send(s, slot));
-			LK_TRY(post_send(s, other));
+			LK_TRY(put_around(s, slot, SEND));
+			LK_TRY(put_around(s, other, SEND));
 			continue;
 		}
 		LK_TRY(run_pass(s, slot, final && buckets_overlap(s->b->job)));
-		LK_TRY(post_send(s, slot));
+		LK_TRY(put_around(s, slot, SEND));
 	}
 	return LK_OK;
 }

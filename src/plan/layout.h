@@ -130,7 +130,8 @@ lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *leas
                        lk_error *err);
 
 /* layout_search.c */
-typedef enum lk_outcome { LK_UNKNOWN, LK_ILLEGAL, LK_TOO_LARGE, LK_SIMULATED } lk_outcome;
+/* LK_CUT_SHORT: simulated until it was clear that it takes longer than the limit; step_ps is what it takes at least. */
+typedef enum lk_outcome { LK_UNKNOWN, LK_ILLEGAL, LK_TOO_LARGE, LK_SIMULATED, LK_CUT_SHORT } lk_outcome;
 typedef struct lk_trial {
 	int64_t step_ps;
 	double peak, usable;
@@ -149,12 +150,12 @@ typedef struct lk_hunt {
 	int best_count;
 	lk_ranked closest;       /* with no best: the one nearest to fitting */
 	bool any;                /* there are layouts at all */
-	uint64_t layouts, bounded, too_large, too_slow, simulated, walked;
+	uint64_t layouts, bounded, too_large, too_slow, simulated, cut_short, walked;
 	double bound_s, simulate_s;
 } lk_hunt;
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out, lk_error *err);
-/* One layout by the predictor, as all of them are asked. */
-lk_status lk_layout_try(lk_bounder *b, const lk_core *core, const lk_layout *layout, lk_trial *out, lk_error *err);
+/* One layout by the predictor, as all of them are asked; one that takes longer than `limit_ps` may be cut short (0: none is). */
+lk_status lk_layout_try(lk_bounder *b, const lk_core *core, const lk_layout *layout, int64_t limit_ps, lk_trial *out, lk_error *err);
 /* The tasks, by the team of the request or by threads. */
 lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size, lk_plan_task *task, void *context,
                         void *results, lk_error *err);

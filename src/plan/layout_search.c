@@ -1,9 +1,12 @@
 /* layout_search.c: bounds for all layouts, then simulation in the order of the bounds until no bound is below what was found.
  *
- * Layouts are tried in batches whose sizes do not depend on the number of threads or processes, and what a batch finds is
- * looked at in its order: which layouts are simulated is the same everywhere. A layout is passed over when its bound lies
- * above the slowest of the best that are wanted, or above what was found for the same degrees: one layout of each core,
- * sharding and kind of recomputation is shown. */
+ * One layout of each core, sharding and kind of recomputation is shown: the best of its *group*. A layout is passed over when
+ * its bound lies above the slowest of the best that are wanted, or above what was found for its group; and what it would have
+ * to beat is the limit at which its simulation is cut short.
+ *
+ * Layouts are tried in batches, one of a group at a time, so that each knows what the better ones of its group gave. Sizes
+ * of batches do not depend on the number of threads or processes, and what a batch finds is looked at in its order: which
+ * layouts are simulated, and how far, is the same everywhere. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,13 +17,19 @@
 #include "base/units.h"
 #include "plan/layout.h"
 
-enum { TOP = 5, FIRST_BATCH = 16, LAST_BATCH = 256, KINDS = 3, SHARDINGS = 4 };
+enum { TOP = 5, FIRST_BATCH = 4, LAST_BATCH = 256, KINDS = 3, SHARDINGS = 4 };
 
 int lk_plan_top(const lk_plan_request *request) {
 	return request->top > 0 ? request->top : TOP;
 }
 
 /* ---- workers ---- */
+
+/* The best layout of a group. */
+typedef struct found {
+	uint32_t layout;
+	lk_trial trial;
+} found;
 
 typedef struct hunt {
 	const lk_plan_request *request;
@@ -36,10 +45,14 @@ typedef struct hunt {
 	lk_layouts layouts;      /* by bound */
 	/* the present batch */
 	uint32_t batch[LAST_BATCH];
+	int64_t limit_ps[LAST_BATCH];
 	lk_trial trials[LAST_BATCH];
+	bool *looked_at;       /* [layouts] */
+	uint32_t *batch_of;    /* [groups] the last batch that has a layout of it */
+	uint32_t batches;
 	/* what was found */
 	int64_t *best_ps;      /* [groups] INT64_MAX: nothing */
-	uint32_t *best_layout; /* [groups] */
+	found *best;           /* [groups] */
 	uint32_t *top;         /* [top_count] groups, fastest first */
 	int top_count, top_most;
 } hunt;
@@ -174,19 +187,22 @@ static lk_status bound_all(hunt *h, lk_error *err) {
 
 /* ---- trials ---- */
 
-lk_status lk_layout_try(lk_bounder *b, const lk_core *core, const lk_layout *layout, lk_trial *out, lk_error *err) {
+lk_status lk_layout_try(lk_bounder *b, const lk_core *core, const lk_layout *layout, int64_t limit_ps, lk_trial *out,
+						lk_error *err) {
 	lk_job job;
 	lk_step step;
 	memset(out, 0, sizeof *out);
 	out->outcome = LK_ILLEGAL;
 	if (lk_layout_job(b->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
-	lk_step_options options = {
-		.bare = true, .cache = b->cache, .constants = lk_bounder_constants(b, core->stack, &job)};
+	lk_step_options options = {.bare = true,
+							   .give_up_ps = limit_ps,
+							   .cache = b->cache,
+							   .constants = lk_bounder_constants(b, core->stack, &job)};
 	lk_status status = lk_step_ask(&job, b->space->cluster, &options, &step, err);
 	if (status == LK_OK) {
 		out->peak = step.memory[step.fullest].total, out->usable = step.usable;
 		out->step_ps = step.sim.step_ps;
-		out->outcome = lk_step_fits(&step) ? LK_SIMULATED : LK_TOO_LARGE;
+		out->outcome = !lk_step_fits(&step) ? LK_TOO_LARGE : step.sim.gave_up ? LK_CUT_SHORT : LK_SIMULATED;
 	}
 	lk_step_free(&step);
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
@@ -198,7 +214,7 @@ static lk_status try_one(void *context, size_t i, void *result, lk_error *err) {
 	if (!b) return lk_oom(err);
 	double start = processor_s();
 	const lk_layout *layout = &h->layouts.at[h->batch[i]];
-	lk_status status = lk_layout_try(b, &h->cores.at[layout->core], layout, result, err);
+	lk_status status = lk_layout_try(b, &h->cores.at[layout->core], layout, h->limit_ps[i], result, err);
 	b->try_s += processor_s() - start;
 	give_worker(h, b);
 	return status;
@@ -223,11 +239,21 @@ static void rank_group(hunt *h, uint32_t group) {
 static void note_trial(hunt *h, uint32_t number, const lk_trial *trial) {
 	size_t group = group_of(&h->layouts.at[number]);
 	h->out->simulated += trial->outcome == LK_SIMULATED;
+	h->out->cut_short += trial->outcome == LK_CUT_SHORT;
 	h->out->walked += trial->outcome == LK_TOO_LARGE;
 	if (trial->outcome != LK_SIMULATED || trial->step_ps >= h->best_ps[group]) return;
 	h->best_ps[group] = trial->step_ps;
-	h->best_layout[group] = number;
+	h->best[group] = (found){number, *trial};
 	rank_group(h, (uint32_t)group);
+}
+
+/* The time that a layout of the group has to beat; 0: any. */
+static int64_t limit_of(const hunt *h, size_t group) {
+	if (h->request->exhaustive) return 0;
+	bool full = h->top_count == h->top_most;
+	int64_t worst = full ? h->best_ps[h->top[h->top_count - 1]] : INT64_MAX;
+	int64_t limit = worst < h->best_ps[group] ? worst : h->best_ps[group];
+	return limit < INT64_MAX ? limit : 0;
 }
 
 /* Whether a layout can still change the answer; *last: nor can any behind it. */
@@ -239,20 +265,31 @@ static bool may_matter(const hunt *h, const lk_layout *l, bool *last) {
 	return !*last && least_ps < (double)h->best_ps[group_of(l)];
 }
 
-/* Fills the batch from *at on; the number of layouts in it. */
+/* Takes the layout into the batch, unless another one of its group is there that it may wait for. */
+static bool take(hunt *h, uint32_t number, int *count) {
+	size_t group = group_of(&h->layouts.at[number]);
+	if (h->batch_of[group] == h->batches && !h->request->exhaustive) return false;
+	h->batch_of[group] = h->batches;
+	h->limit_ps[*count] = limit_of(h, group);
+	h->batch[(*count)++] = number;
+	return true;
+}
+
+/* Fills the batch; the number of layouts in it. Those before *at have been looked at. */
 static int next_batch(hunt *h, size_t *at, int most) {
 	int count = 0;
 	bool last = false;
-	for (; *at < h->layouts.count && count < most; ++*at) {
-		if (may_matter(h, &h->layouts.at[*at], &last))
-			h->batch[count++] = (uint32_t)*at;
-		else if (!last)
-			h->out->too_slow++;
-		if (!last) continue;
-		h->out->too_slow += h->layouts.count - *at;
-		*at = h->layouts.count;
-		break;
+	h->batches++;
+	for (size_t i = *at; i < h->layouts.count && count < most && !last; i++) {
+		if (h->looked_at[i]) continue;
+		bool matters = may_matter(h, &h->layouts.at[i], &last);
+		if (last) break;
+		if (!matters) h->out->too_slow++;
+		if (!matters || take(h, (uint32_t)i, &count)) h->looked_at[i] = true;
 	}
+	while (*at < h->layouts.count && h->looked_at[*at]) ++*at;
+	if (count == 0)
+		for (; *at < h->layouts.count; ++*at) h->out->too_slow += !h->looked_at[*at];
 	return count;
 }
 
@@ -263,8 +300,8 @@ static void tell(const hunt *h, size_t at) {
 
 static lk_status try_all(hunt *h, lk_error *err) {
 	size_t at = 0;
-	for (int most = FIRST_BATCH, count; (count = next_batch(h, &at, most)) > 0;
-		 most = most < LAST_BATCH ? 2 * most : most) {
+	int most = h->top_most > FIRST_BATCH ? h->top_most : FIRST_BATCH;
+	for (int count; (count = next_batch(h, &at, most < LAST_BATCH ? most : LAST_BATCH)) > 0; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(lk_plan_share(h->request, (size_t)count, sizeof *h->trials, try_one, h, h->trials, err));
 		for (int i = 0; i < count; i++) note_trial(h, h->batch[i], &h->trials[i]);
 		tell(h, at);
@@ -276,9 +313,11 @@ static lk_status begin_trials(hunt *h, lk_arena *arena, lk_error *err) {
 	size_t groups = h->cores.count * SHARDINGS * KINDS;
 	h->top_most = lk_plan_top(h->request);
 	h->best_ps = malloc((groups + 1) * sizeof *h->best_ps);
-	h->best_layout = calloc(groups + 1, sizeof *h->best_layout);
+	h->best = calloc(groups + 1, sizeof *h->best);
+	h->batch_of = calloc(groups + 1, sizeof *h->batch_of);
+	h->looked_at = calloc(h->layouts.count + 1, sizeof *h->looked_at);
 	h->top = LK_ARRAY(arena, uint32_t, h->top_most + 1);
-	if (!h->best_ps || !h->best_layout || !h->top) return lk_oom(err);
+	if (!h->best_ps || !h->best || !h->batch_of || !h->looked_at || !h->top) return lk_oom(err);
 	for (size_t i = 0; i < groups; i++) h->best_ps[i] = INT64_MAX;
 	return LK_OK;
 }
@@ -287,18 +326,17 @@ static lk_status begin_trials(hunt *h, lk_arena *arena, lk_error *err) {
 
 static lk_status take_best(hunt *h, lk_arena *arena, lk_error *err) {
 	lk_hunt *out = h->out;
-	lk_bounder *b = NULL;
 	out->best = LK_ARRAY(arena, lk_ranked, h->top_count + 1);
-	if (!out->best || !(b = take_worker(h))) return lk_oom(err);
-	lk_status status = LK_OK;
-	for (int i = 0; i < h->top_count && status == LK_OK; i++) {
-		lk_ranked *r = &out->best[out->best_count++];
-		r->layout = h->layouts.at[h->best_layout[h->top[i]]];
-		r->core = h->cores.at[r->layout.core];
-		status = lk_layout_try(b, &r->core, &r->layout, &r->trial, err);
+	if (!out->best) return lk_oom(err);
+	for (int i = 0; i < h->top_count; i++) {
+		const found *best = &h->best[h->top[i]];
+		const lk_layout *layout = &h->layouts.at[best->layout];
+		out->best[out->best_count++] = (lk_ranked){*layout, h->cores.at[layout->core], best->trial};
 	}
-	if (status == LK_OK && !out->best_count && out->any)
-		status = lk_layout_try(b, &out->closest.core, &out->closest.layout, &out->closest.trial, err);
+	if (out->best_count || !out->any) return LK_OK;
+	lk_bounder *b = take_worker(h);
+	if (!b) return lk_oom(err);
+	lk_status status = lk_layout_try(b, &out->closest.core, &out->closest.layout, 0, &out->closest.trial, err);
 	give_worker(h, b);
 	return status;
 }
@@ -326,7 +364,9 @@ lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_
 	lk_vec_free(&h->layouts);
 	free(h->bounded);
 	free(h->best_ps);
-	free(h->best_layout);
+	free(h->best);
+	free(h->batch_of);
+	free(h->looked_at);
 	free(h);
 	return status;
 }

@@ -11,6 +11,7 @@ typedef struct folder {
 	lk_fold *out;
 	lk_fold_runs runs;
 	lk_fold_pieces pieces;
+	size_t *pieces_end;      /* [stages] */
 	lk_fold_pricer pricer;
 	uint32_t *copied;        /* [source blocks] 1 + block of the folded graph */
 	LK_VEC(struct lk_fold_span) spans;
@@ -104,15 +105,15 @@ static lk_status make_macro(folder *f, lk_fold_run *run, lk_cost *cost, lk_error
 	return lk_graph_end_block(f->out->graph, &run->block, err);
 }
 
-/* Room for the first source call of every call that the folded programs will have: one per piece. */
-static lk_status open_source_calls(folder *f, lk_error *err) {
-	uint32_t stages = f->graph->ranks.stages, *counts = LK_ARRAY(&f->out->arena, uint32_t, stages);
+/* Room for the calls of the folded programs, one per piece, and the first source call of each. Pieces lie by stage. */
+static lk_status open_calls(folder *f, lk_error *err) {
+	uint32_t stages = f->graph->ranks.stages;
 	f->out->source_call = LK_ARRAY(&f->out->arena, uint32_t *, stages);
-	if (!counts || !f->out->source_call) return lk_oom(err);
-	for (size_t i = 0; i < f->pieces.count; i++) counts[f->pieces.at[i].stage]++;
+	if (!f->out->source_call) return lk_oom(err);
 	for (uint32_t s = 0; s < stages; s++) {
-		f->out->source_call[s] = LK_ARRAY(&f->out->arena, uint32_t, counts[s]);
-		if (!f->out->source_call[s] || !lk_reserve(&f->out->graph->programs.at[s].calls, counts[s])) return lk_oom(err);
+		size_t count = f->pieces_end[s] - (s ? f->pieces_end[s - 1] : 0);
+		f->out->source_call[s] = LK_ARRAY(&f->out->arena, uint32_t, count);
+		if (!f->out->source_call[s] || !lk_reserve(&f->out->graph->programs.at[s].calls, count)) return lk_oom(err);
 	}
 	return LK_OK;
 }
@@ -126,18 +127,27 @@ static lk_status block_of(folder *f, const lk_fold_piece *piece, uint32_t source
 	return LK_OK;
 }
 
-/* There is room for a call of each piece, see open_source_calls. */
-static lk_status fold_programs(folder *f, lk_cost *cost, lk_error *err) {
-	LK_TRY(open_source_calls(f, err));
-	for (size_t i = 0; i < f->pieces.count; i++) {
-		const lk_fold_piece *piece = &f->pieces.at[i];
-		lk_program *to = &f->out->graph->programs.at[piece->stage];
-		lk_call call = f->graph->programs.at[piece->stage].calls.at[piece->begin];
-		LK_TRY(block_of(f, piece, call.block, cost, &call.block, err));
-		if (piece->run != UINT32_MAX) call.repeat = 1;
-		f->out->source_call[piece->stage][to->calls.count] = piece->begin;
-		to->calls.at[to->calls.count++] = call;
+static lk_status fold_program(folder *f, uint32_t stage, lk_cost *cost, lk_error *err) {
+	size_t first = stage ? f->pieces_end[stage - 1] : 0;
+	if (first == f->pieces_end[stage]) return LK_OK;
+	const lk_fold_piece *piece = f->pieces.at + first, *end = f->pieces.at + f->pieces_end[stage];
+	const lk_call *calls = f->graph->programs.at[stage].calls.at;
+	lk_program *program = &f->out->graph->programs.at[stage];
+	lk_call *to = program->calls.at;
+	uint32_t *source = f->out->source_call[stage];
+	program->calls.count = (size_t)(end - piece);
+	for (; piece < end; piece++, to++) {
+		*to = calls[piece->begin];
+		*source++ = piece->begin;
+		LK_TRY(block_of(f, piece, to->block, cost, &to->block, err));
+		if (piece->run != UINT32_MAX) to->repeat = 1;
 	}
+	return LK_OK;
+}
+
+static lk_status fold_programs(folder *f, lk_cost *cost, lk_error *err) {
+	LK_TRY(open_calls(f, err));
+	for (uint32_t s = 0; s < f->graph->ranks.stages; s++) LK_TRY(fold_program(f, s, cost, err));
 	return LK_OK;
 }
 
@@ -180,10 +190,11 @@ lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool content
 	LK_TRY(check(graph, costs, err));
 	folder f = {.graph = graph, .costs = costs, .out = calloc(1, sizeof *f.out)};
 	f.copied = calloc(graph->blocks.count + 1, sizeof *f.copied);
+	f.pieces_end = calloc(graph->ranks.stages + 1, sizeof *f.pieces_end);
 	lk_cost *cost = calloc(costs->variants, sizeof *cost);
-	lk_status status = f.out && f.copied && cost ? LK_OK : lk_oom(err);
+	lk_status status = f.out && f.copied && f.pieces_end && cost ? LK_OK : lk_oom(err);
 	if (status == LK_OK) status = copy_frame(&f, err);
-	if (status == LK_OK) status = lk_fold_find(graph, &f.runs, &f.pieces, err);
+	if (status == LK_OK) status = lk_fold_find(graph, &f.runs, &f.pieces, f.pieces_end, err);
 	if (status == LK_OK) status = lk_fold_pricer_new(&f.pricer, graph, costs, contention, err);
 	if (status == LK_OK) status = fold_programs(&f, cost, err);
 	if (status == LK_OK) status = take_tables(&f, err);
@@ -193,6 +204,7 @@ lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool content
 	lk_vec_free(&f.spans);
 	lk_vec_free(&f.costs_of);
 	free(f.copied);
+	free(f.pieces_end);
 	free(cost);
 	if (status == LK_OK) *out = f.out;
 	else lk_fold_free(f.out);

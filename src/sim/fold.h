@@ -20,8 +20,8 @@ typedef struct lk_fold_piece {
 typedef LK_VEC(lk_fold_run) lk_fold_runs;
 typedef LK_VEC(lk_fold_piece) lk_fold_pieces;
 
-/* fold_runs.c: the pieces of all programs, in order, and the distinct runs among them. */
-lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces, lk_error *err);
+/* fold_runs.c: the pieces of all programs, in order, with the end of those of each stage, and the distinct runs among them. */
+lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces, size_t *ends, lk_error *err);
 /* The streams that a run's first operation, or any one inside, waits for. */
 uint32_t lk_fold_join(const lk_graph *graph, const lk_fold_run *run);
 

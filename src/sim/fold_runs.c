@@ -138,16 +138,13 @@ static uint32_t find_run(finder *f, uint32_t stage, uint32_t begin, uint32_t end
 	return (uint32_t)f->runs->count - 1;
 }
 
-/* There is room: a program has no more pieces than calls. */
-static void add_piece(lk_fold_pieces *pieces, uint32_t stage, uint32_t begin, uint32_t end, uint32_t run) {
-	pieces->at[pieces->count++] = (lk_fold_piece){stage, begin, end, run};
-}
-
 static bool find_stage(finder *f, uint32_t stage, lk_fold_pieces *pieces) {
 	const block_facts *facts = f->facts;
 	const lk_call *calls = f->graph->programs.at[stage].calls.at;
 	uint32_t count = (uint32_t)f->graph->programs.at[stage].calls.count;
-	if (!lk_reserve(pieces, count)) return false;
+	if (!count) return true;
+	if (!lk_reserve(pieces, count)) return false; /* a program has no more pieces than calls */
+	lk_fold_piece *piece = pieces->at + pieces->count;
 	for (uint32_t begin = 0, end; begin < count; begin = end) {
 		uint64_t ops = 0;
 		for (end = begin; end < count && facts[calls[end].block].foldable; end++) {
@@ -157,19 +154,20 @@ static bool find_stage(finder *f, uint32_t stage, lk_fold_pieces *pieces) {
 		if (ops >= LEAST_OPS) {
 			uint32_t run = find_run(f, stage, begin, end, ops);
 			if (run == UINT32_MAX) return false;
-			add_piece(pieces, stage, begin, end, run);
+			*piece++ = (lk_fold_piece){stage, begin, end, run};
 			continue;
 		}
 		if (end == begin) end++;
-		for (uint32_t c = begin; c < end; c++) add_piece(pieces, stage, c, c + 1, UINT32_MAX);
+		for (uint32_t c = begin; c < end; c++) *piece++ = (lk_fold_piece){stage, c, c + 1, UINT32_MAX};
 	}
+	pieces->count = (size_t)(piece - pieces->at);
 	return true;
 }
 
-lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces, lk_error *err) {
+lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces, size_t *ends, lk_error *err) {
 	finder f = {.graph = graph, .facts = facts_of_blocks(graph), .runs = runs, .table = calloc(64, sizeof *f.table), .mask = 63};
 	bool ok = f.facts && f.table;
-	for (uint32_t s = 0; ok && s < graph->programs.count; s++) ok = find_stage(&f, s, pieces);
+	for (uint32_t s = 0; ok && s < graph->programs.count; s++) ok = find_stage(&f, s, pieces), ends[s] = pieces->count;
 	free(f.facts);
 	free(f.table);
 	return ok ? LK_OK : lk_oom(err);

@@ -21,13 +21,13 @@ static int64_t later(int64_t a, int64_t b) {
 
 /* --- rates -------------------------------------------------------------------------------------------------------- */
 
-static void ask_rates(const lk_lean_rank *rank, uint8_t *const ids, int count, double *rate) {
+static void ask_rates(const lk_lean *engine, const lk_lean_rank *rank, int count, double *rate) {
 	lk_cost held[LK_STREAMS];
 	const lk_cost *cost[LK_STREAMS] = {NULL};
 	bool communicates[LK_STREAMS] = {false};
 	for (int i = 0; i < count; i++) {
-		const lk_lean_act *act = &rank->act[ids[i]];
-		cost[i] = &rank->costs[act->op];
+		const lk_lean_act *act = engine->together[i];
+		cost[i] = &rank->costs[act->key / 2];
 		communicates[i] = act->communicates;
 		if (act->state != LK_ACT_HELD) continue;
 		held[i] = *cost[i];
@@ -39,25 +39,23 @@ static void ask_rates(const lk_lean_rank *rank, uint8_t *const ids, int count, d
 		if (rate[i] < LEAST_RATE) rate[i] = LEAST_RATE;
 }
 
-/* The rates of the acts `ids`, in the order of their streams. */
-static const double *find_rates(lk_lean *engine, const lk_lean_rank *rank, uint8_t *const ids, int count, double *own) {
-	uint32_t key[LK_LEAN_TOGETHER] = {0};
-	uint64_t hash = rank->variant;
+/* The rates of the acts that are `together`, in the order of their streams; their keys stand in `set`. */
+static const double *find_rates(lk_lean *engine, const lk_lean_rank *rank, int count) {
+	enum { WORDS = sizeof engine->set.word / sizeof *engine->set.word };
 	if (count > LK_LEAN_TOGETHER) {
-		ask_rates(rank, ids, count, own);
-		return own;
+		ask_rates(engine, rank, count, engine->own);
+		return engine->own;
 	}
-	for (int i = 0; i < count; i++) {
-		const lk_lean_act *act = &rank->act[ids[i]];
-		key[i] = act->key;
-		hash = (hash ^ key[i]) * 0x9e3779b97f4a7c15u;
-	}
+	lk_lean_set *set = &engine->set;
+	uint64_t hash = 0, differ = 0;
+	set->key[LK_LEAN_TOGETHER] = rank->variant;
+	set->key[LK_LEAN_TOGETHER + 1] = (uint32_t)count;
+	for (int i = 0; i < WORDS; i++) hash = (hash ^ set->word[i]) * 0x9e3779b97f4a7c15u;
 	lk_lean_rates *known = &engine->rates[hash >> (64 - LK_LEAN_RATES_LOG2)];
-	if (known->count == (uint32_t)count && known->variant == rank->variant && memcmp(known->key, key, sizeof key) == 0)
-		return known->rate;
-	known->count = (uint32_t)count, known->variant = rank->variant;
-	memcpy(known->key, key, sizeof key);
-	ask_rates(rank, ids, count, known->rate);
+	for (int i = 0; i < WORDS; i++) differ |= known->set.word[i] ^ set->word[i];
+	if (!differ) return known->rate;
+	known->set = *set;
+	ask_rates(engine, rank, count, known->rate);
 	return known->rate;
 }
 
@@ -77,11 +75,8 @@ static int64_t sooner(int64_t a, int64_t b) {
 	return a < b ? a : b;
 }
 
-static void set_key(lk_lean *engine, uint32_t number, int64_t key) {
-	engine->key[number] = key;
-	const int64_t *k = engine->key + number / LK_GANG * LK_GANG;
-	engine->least[number / LK_GANG] = sooner(sooner(sooner(k[0], k[1]), sooner(k[2], k[3])),
-	                                         sooner(sooner(k[4], k[5]), sooner(k[6], k[7])));
+static int64_t least_of(const int64_t *k) {
+	return sooner(sooner(sooner(k[0], k[1]), sooner(k[2], k[3])), sooner(sooner(k[4], k[5]), sooner(k[6], k[7])));
 }
 
 static int64_t next_time(const lk_lean *engine) {
@@ -94,14 +89,12 @@ static int64_t next_time(const lk_lean *engine) {
 
 /* Something began or ended on the rank: its rates are to be set before time goes on. */
 static void note_change(lk_lean *engine, uint32_t number) {
-	lk_lean_rank *rank = &engine->rank[number];
-	if (!rank->changed) engine->changed[engine->changed_count++] = number;
-	rank->changed = true;
+	engine->changed[number / LK_GANG] |= (uint8_t)(1u << number % LK_GANG);
 }
 
 static void may_issue(lk_lean *engine, uint32_t number) {
 	lk_lean_rank *rank = &engine->rank[number];
-	if (!rank->issues) engine->issuing[engine->issuing_count++] = number;
+	if (!rank->issues) engine->issuing[engine->issuing_count++] = (uint8_t)number;
 	rank->issues = true;
 }
 
@@ -128,7 +121,7 @@ static void begin(lk_lean *engine, uint32_t number, uint32_t id) {
 static void schedule(lk_lean *engine, uint32_t number, uint32_t id, int64_t start) {
 	lk_lean_rank *rank = &engine->rank[number];
 	lk_lean_act *act = &rank->act[id];
-	rank->on[act->stream] = (uint8_t)id;
+	rank->on[act->stream] = act;
 	rank->live |= 1u << act->stream;
 	note_change(engine, number);
 	if (start <= engine->now) {
@@ -140,59 +133,49 @@ static void schedule(lk_lean *engine, uint32_t number, uint32_t id, int64_t star
 }
 
 /* Arrives where its members meet; the last one starts it. */
-static void post(lk_lean *engine, uint32_t number, uint32_t id, int64_t arrival) {
-	lk_lean_act *act = &engine->rank[number].act[id];
-	if (act->members == 1) {
-		schedule(engine, number, id, arrival);
-		return;
-	}
-	lk_lean_meeting *meeting = &engine->meeting[act->place];
+static void post(lk_lean *engine, lk_lean_meeting *meeting, uint32_t number, uint32_t id, lk_lean_act *act) {
 	lk_lean_member *member = engine->member + meeting->first;
 	member[meeting->arrived++] = (lk_lean_member){number, id};
-	if (arrival > meeting->start) meeting->start = arrival;
+	meeting->start = later(meeting->start, act->arrival);
 	act->state = LK_ACT_POSTED;
-	if (meeting->arrived < act->members) return;
+	if (meeting->arrived < meeting->members) return;
+	int64_t start = meeting->start;
 	meeting->arrived = 0;
-	meeting->running = act->members;
-	for (uint32_t i = 0, count = act->members; i < count; i++)
-		schedule(engine, member[i].rank, member[i].act, meeting->start);
 	meeting->start = 0;
+	meeting->running = meeting->members;
+	for (uint32_t i = 0, count = meeting->members; i < count; i++) schedule(engine, member[i].rank, member[i].act, start);
 }
 
 static void arrive(lk_lean *engine, uint32_t number, uint32_t id) {
-	const lk_lean_act *act = &engine->rank[number].act[id];
-	if (act->communicates) post(engine, number, id, act->arrival);
+	lk_lean_act *act = &engine->rank[number].act[id];
+	if (act->meeting) post(engine, act->meeting, number, id, act);
 	else schedule(engine, number, id, act->arrival);
 }
 
-/* Gives the end to the registers that the act promised to fill. */
-static void keep(const lk_lean *engine, lk_lean_rank *rank, uint32_t id, const lk_lean_act *act, int64_t end) {
-	uint16_t slot = engine->sim->insn[act->op].slot;
-	if (rank->pending[act->stream] == id) {
-		rank->pending[act->stream] = LK_LEAN_NONE;
-		rank->pending_mask &= ~(1u << act->stream);
-		rank->end[act->stream] = end;
-	}
-	if (slot != LK_NO_SLOT && rank->slot[slot].pending == id) rank->slot[slot] = (lk_lean_register){end, LK_LEAN_NONE};
-	if (act->sets && rank->event[act->sets - 1].pending == id)
-		rank->event[act->sets - 1] = (lk_lean_register){end, LK_LEAN_NONE};
-	if (end > rank->finish) rank->finish = end;
+/* Gives the end to a register that waits for this act and no later one. */
+static void keep(lk_lean_register *to, uint64_t act, int64_t end) {
+	if (to->pending == act) *to = (lk_lean_register){end, 0};
 }
 
 /* The act is over now. */
 static void complete(lk_lean *engine, uint32_t number, uint32_t id) {
 	lk_lean_rank *rank = &engine->rank[number];
 	lk_lean_act *act = &rank->act[id];
-	keep(engine, rank, id, act, engine->now);
+	int64_t now = engine->now;
+	uint64_t bit = UINT64_C(1) << id % LK_LEAN_ACTS;
+	keep(&rank->stream[act->stream], bit, now);
+	if (act->slot) keep(act->slot, bit, now);
+	if (act->event) keep(act->event, bit, now);
+	rank->finish = later(rank->finish, now);
 	note_change(engine, number);
 	rank->live &= ~(1u << act->stream);
-	rank->used &= ~(UINT64_C(1) << id);
+	rank->used &= ~bit;
 	if (rank->host_waits) may_issue(engine, number);
 	for (uint64_t out = act->out; out; out &= out - 1) {
 		uint32_t to = (uint32_t)__builtin_ctzll(out);
 		lk_lean_act *waits = &rank->act[to];
-		waits->waits &= ~(UINT64_C(1) << id);
-		if (engine->now > waits->arrival) waits->arrival = engine->now;
+		waits->waits &= ~bit;
+		waits->arrival = later(waits->arrival, now);
 		if (!waits->waits) arrive(engine, number, to);
 	}
 }
@@ -200,20 +183,19 @@ static void complete(lk_lean *engine, uint32_t number, uint32_t id) {
 /* A member has done its share: the last one ends the operation for all. */
 static void share_done(lk_lean *engine, uint32_t number, uint32_t id) {
 	lk_lean_act *act = &engine->rank[number].act[id];
-	if (act->members == 1) {
+	lk_lean_meeting *meeting = act->meeting;
+	if (!meeting) {
 		complete(engine, number, id);
 		return;
 	}
-	lk_lean_meeting *meeting = &engine->meeting[act->place];
 	const lk_lean_member *member = engine->member + meeting->first;
-	uint32_t count = act->members;
 	act->state = LK_ACT_HELD;
 	act->key++;
 	act->due = LK_NEVER;
 	note_change(engine, number);
 	if (--meeting->running > 0) return;
-	for (uint32_t i = 0; i < count; i++) { /* whoever is through may arrive at the same place anew, but not past the others */
-		lk_lean_member next = member[i];
+	for (uint32_t i = 0, count = meeting->members; i < count; i++) {
+		lk_lean_member next = member[i]; /* whoever is through may arrive here anew, but not past the others */
 		complete(engine, next.rank, next.act);
 	}
 }
@@ -243,128 +225,116 @@ static void step(const lk_lean *engine, lk_lean_rank *rank) {
 	}
 }
 
-static int64_t scaled(const lk_lean_rank *rank, const lk_insn *insn, int64_t duration) {
-	if (insn->flags & LK_INSN_INSTANT) return 0;
-	return rank->factor != 1 && (insn->flags & LK_INSN_SCALED) ? lk_sim_scale(duration, rank->factor) : duration;
+/* The event of the program that argument `wait` or `signal` of the present call means. */
+static lk_lean_register *event_of(const lk_lean_rank *rank, unsigned argument) {
+	return &rank->event[rank->call->arg[argument - 1]];
 }
 
 /* The latest known end among what an operation waits for; acts that are not over are added to *waits. */
 static int64_t sources(const lk_lean *engine, const lk_lean_rank *rank, const lk_insn *insn, uint64_t *waits) {
 	int64_t ready = insn->flags & LK_INSN_ISSUED ? rank->start : 0;
-	uint64_t mask = 0;
+	uint64_t pending = *waits;
 	for (uint32_t streams = insn->join; streams; streams &= streams - 1) {
-		unsigned stream = (unsigned)__builtin_ctz(streams);
-		ready = later(ready, rank->end[stream]);
-		if (rank->pending_mask >> stream & 1) mask |= UINT64_C(1) << rank->pending[stream];
+		const lk_lean_register *stream = &rank->stream[__builtin_ctz(streams)];
+		ready = later(ready, stream->end);
+		pending |= stream->pending;
 	}
 	if (insn->flags & LK_INSN_EXTRA) {
 		for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++) {
 			const lk_lean_register *slot = &rank->slot[engine->sim->deps[d]];
 			ready = later(ready, slot->end);
-			if (slot->pending != LK_LEAN_NONE) mask |= UINT64_C(1) << slot->pending;
+			pending |= slot->pending;
 		}
 		if (insn->wait) {
-			const lk_lean_register *event = &rank->event[rank->call->arg[insn->wait - 1]];
+			const lk_lean_register *event = event_of(rank, insn->wait);
 			ready = later(ready, event->end);
-			if (event->pending != LK_LEAN_NONE) mask |= UINT64_C(1) << event->pending;
+			pending |= event->pending;
 		}
 	}
-	*waits = mask;
+	*waits = pending;
 	return ready;
 }
 
-/* Books the act as what its stream, slot and event wait for. */
-static void promise(lk_lean_rank *rank, const lk_insn *insn, uint32_t id, uint32_t sets) {
-	rank->pending[insn->stream] = (uint8_t)id;
-	rank->pending_mask |= 1u << insn->stream;
-	if (insn->slot != LK_NO_SLOT) rank->slot[insn->slot].pending = (uint8_t)id;
-	if (sets) rank->event[sets - 1].pending = (uint8_t)id;
+/* Books the act as what its stream, slot and event wait for, and with the acts that it waits for itself. */
+static void promise(lk_lean_rank *rank, lk_lean_act *act, const lk_insn *insn, uint32_t id) {
+	uint64_t bit = UINT64_C(1) << id;
+	act->slot = insn->slot != LK_NO_SLOT ? &rank->slot[insn->slot] : NULL;
+	act->event = insn->signal ? event_of(rank, insn->signal) : NULL;
+	rank->stream[insn->stream].pending = bit;
+	if (act->slot) act->slot->pending = bit;
+	if (act->event) act->event->pending = bit;
+	rank->used |= bit;
+	for (uint64_t waits = act->waits; waits; waits &= waits - 1) rank->act[__builtin_ctzll(waits)].out |= bit;
 }
 
-static bool is_kernel(const lk_insn *insn) {
-	return insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN);
-}
-
-/* Makes an act of the next operation, which waits for `others` and `ready` too. */
-static void issue_act(lk_lean *engine, uint32_t number, const lk_insn *insn, int64_t others_end, uint64_t others) {
+/* Makes an act of the next operation, which waits for `waits` and `ready` too. */
+static void issue_act(lk_lean *engine, uint32_t number, const lk_lean_op *op, int64_t ready, uint64_t waits) {
 	lk_lean_rank *rank = &engine->rank[number];
 	if (rank->used == UINT64_MAX) {
 		engine->crowded = true;
 		return;
 	}
+	const lk_insn *insn = &op->insn;
 	uint32_t id = (uint32_t)__builtin_ctzll(~rank->used);
 	lk_lean_act *act = &rank->act[id];
-	const lk_cost *cost = &rank->costs[rank->op];
-	int64_t ready = sources(engine, rank, insn, &act->waits);
-	act->waits |= others;
-	act->arrival = later(later(ready, others_end), rank->host + cost->lead_ps);
-	rank->host += cost->host_ps;
-	act->duration = scaled(rank, insn, cost->duration_ps);
-	act->floor = 0;
+	ready = later(ready, sources(engine, rank, insn, &waits));
+	act->arrival = later(ready, rank->host + op->lead);
+	rank->host += op->host;
+	act->duration = op->duration;
+	act->floor = rank->host + op->floor;
 	act->due = LK_NEVER;
+	act->waits = waits;
 	act->out = 0;
-	act->op = rank->op;
-	act->key = rank->op * 2 + 1;
+	act->key = rank->op * 2;
+	act->id = (uint8_t)id;
 	act->stream = insn->stream;
 	act->state = LK_ACT_WAITING;
 	act->communicates = insn->flags & LK_INSN_COMM;
-	act->sets = insn->signal ? 1u + rank->call->arg[insn->signal - 1] : 0;
-	if (act->communicates) lk_lean_place(engine, rank, insn, &act->place, &act->members);
+	act->meeting = act->communicates ? lk_lean_meets_at(engine, rank, insn) : NULL;
 	if (insn->flags & LK_INSN_MAIN) {
 		rank->unstarted = (uint8_t)id;
-		if (is_kernel(insn)) act->floor = rank->host + scaled(rank, insn, cost->tail_ps);
+		rank->ahead -= act->duration > 0 ? act->duration - 1 : 0; /* lk_lean_least */
 	}
-	rank->used |= UINT64_C(1) << id;
-	for (uint64_t waits = act->waits; waits; waits &= waits - 1)
-		rank->act[__builtin_ctzll(waits)].out |= UINT64_C(1) << id;
-	promise(rank, insn, id, act->sets);
+	promise(rank, act, insn, id);
 	step(engine, rank);
-	if (!act->waits) arrive(engine, number, id);
+	if (!waits) arrive(engine, number, id);
 }
 
 /* Work of the host thread; false if it has to wait for something that is not over. */
-static bool run_host(lk_lean *engine, lk_lean_rank *rank, const lk_insn *insn) {
-	const lk_cost *cost = &rank->costs[rank->op];
-	uint64_t waits;
-	int64_t ready = sources(engine, rank, insn, &waits);
+static bool run_host(lk_lean *engine, lk_lean_rank *rank, const lk_lean_op *op) {
+	uint64_t waits = 0;
+	int64_t ready = sources(engine, rank, &op->insn, &waits);
 	if (waits) return false;
-	rank->host = later(rank->host + cost->host_ps, ready) + scaled(rank, insn, cost->duration_ps);
-	rank->end[insn->stream] = rank->host;
-	if (insn->slot != LK_NO_SLOT) rank->slot[insn->slot] = (lk_lean_register){rank->host, LK_LEAN_NONE};
-	if (insn->signal) rank->event[rank->call->arg[insn->signal - 1]] = (lk_lean_register){rank->host, LK_LEAN_NONE};
+	rank->host = later(rank->host + op->host, ready) + op->duration;
+	lk_lean_register over = {rank->host, 0};
+	rank->stream[op->insn.stream] = over;
+	if (op->insn.slot != LK_NO_SLOT) rank->slot[op->insn.slot] = over;
+	if (op->insn.signal) *event_of(rank, op->insn.signal) = over;
 	rank->finish = later(rank->finish, rank->host);
 	step(engine, rank);
 	return true;
 }
 
-/* The operation behind the present one, or NULL. */
-static const lk_insn *insn_behind(const lk_lean *engine, const lk_lean_rank *rank) {
+/* Whether a kernel is behind the present operation. */
+static bool kernel_behind(const lk_lean *engine, const lk_lean_rank *rank) {
 	const lk_call *next = rank->call + 1;
-	if (rank->op + 1 < rank->end_op) return &engine->sim->insn[rank->op + 1];
-	if (rank->repeats > 1) return &engine->sim->insn[engine->blocks[rank->call->block].begin];
-	if (next == rank->calls_end || !next->repeat || engine->blocks[next->block].begin == engine->blocks[next->block].end) return NULL;
-	return &engine->sim->insn[engine->blocks[next->block].begin];
+	if (rank->op + 1 < rank->end_op) return rank->code[rank->op + 1].kernel;
+	if (rank->repeats > 1) return rank->code[engine->blocks[rank->call->block].begin].kernel;
+	if (next == rank->calls_end || !next->repeat) return false;
+	const lk_block *block = &engine->blocks[next->block];
+	return block->begin < block->end && rank->code[block->begin].kernel;
 }
 
-/* A wait of the compute stream that costs nothing, with a kernel behind it: the kernel can wait in its place. */
-static bool melts(const lk_lean *engine, const lk_lean_rank *rank, const lk_insn *insn) {
-	const lk_cost *cost = &rank->costs[rank->op];
-	if (!(insn->flags & LK_INSN_INSTANT) || !is_kernel(insn) || insn->signal || insn->slot != LK_NO_SLOT) return false;
-	if (cost->host_ps || cost->lead_ps) return false;
-	const lk_insn *behind = insn_behind(engine, rank);
-	return behind && is_kernel(behind);
-}
-
-static void issue_next(lk_lean *engine, uint32_t number, const lk_insn *insn) {
+static void issue_next(lk_lean *engine, uint32_t number, const lk_lean_op *op) {
 	lk_lean_rank *rank = &engine->rank[number];
 	int64_t ready = 0;
 	uint64_t waits = 0;
-	if (melts(engine, rank, insn)) {
-		ready = later(sources(engine, rank, insn, &waits), rank->host);
+	if (op->melts && kernel_behind(engine, rank)) {
+		ready = later(sources(engine, rank, &op->insn, &waits), rank->host);
 		step(engine, rank);
-		insn = &engine->sim->insn[rank->op];
+		op = &rank->code[rank->op];
 	}
-	issue_act(engine, number, insn, ready, waits);
+	issue_act(engine, number, op, ready, waits);
 }
 
 /* Issues operations up to and including the next one of the compute stream; behind it, when it has started. */
@@ -372,9 +342,9 @@ static void issue(lk_lean *engine, uint32_t number) {
 	lk_lean_rank *rank = &engine->rank[number];
 	rank->issues = rank->host_waits = false;
 	while (rank->unstarted == LK_LEAN_NONE && rank->call < rank->calls_end && !engine->crowded) {
-		const lk_insn *insn = &engine->sim->insn[rank->op];
-		if (insn->what != LK_INSN_HOST) issue_next(engine, number, insn);
-		else if (!run_host(engine, rank, insn)) {
+		const lk_lean_op *op = &rank->code[rank->op];
+		if (op->insn.what != LK_INSN_HOST) issue_next(engine, number, op);
+		else if (!run_host(engine, rank, op)) {
 			rank->host_waits = true;
 			return;
 		}
@@ -383,58 +353,86 @@ static void issue(lk_lean *engine, uint32_t number) {
 
 /* --- moments ------------------------------------------------------------------------------------------------------ */
 
-/* What the acts of a rank have come to do now. */
+/* What the acts of a rank have come to do now. What one does may end another. */
 static void advance(lk_lean *engine, uint32_t number) {
 	lk_lean_rank *rank = &engine->rank[number];
 	note_change(engine, number);
 	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
 		unsigned stream = (unsigned)__builtin_ctz(mask);
-		uint8_t id = rank->on[stream];
-		if (!(rank->live >> stream & 1) || rank->act[id].due > engine->now) continue;
-		if (rank->act[id].state == LK_ACT_SCHEDULED) begin(engine, number, id);
-		else if (rank->act[id].communicates) share_done(engine, number, id);
-		else complete(engine, number, id);
+		const lk_lean_act *act = rank->on[stream];
+		if (act->due > engine->now || !(rank->live >> stream & 1)) continue;
+		if (act->state == LK_ACT_SCHEDULED) begin(engine, number, act->id);
+		else if (act->communicates) share_done(engine, number, act->id);
+		else complete(engine, number, act->id);
 	}
 }
 
 static void advance_gang(lk_lean *engine, uint32_t gang) {
-	for (uint32_t i = gang * LK_GANG; i < (gang + 1) * LK_GANG; i++)
-		if (engine->key[i] == engine->now) advance(engine, i);
+	const int64_t *key = engine->key + gang * LK_GANG;
+	uint32_t due = 0;
+	for (uint32_t i = 0; i < LK_GANG; i++) due |= (uint32_t)(key[i] == engine->now) << i;
+	for (; due; due &= due - 1) advance(engine, gang * LK_GANG + (uint32_t)__builtin_ctz(due));
 }
 
 /* Rates of what runs on a rank from now on, and when it acts next. */
 static void settle(lk_lean *engine, uint32_t number) {
 	lk_lean_rank *rank = &engine->rank[number];
-	uint8_t ids[LK_STREAMS];
-	double own[LK_STREAMS];
 	int count = 0;
 	int64_t due = LK_NEVER;
-	rank->changed = false;
+	engine->own[0] = 1;
+	engine->set = (lk_lean_set){0};
 	for (uint32_t mask = rank->live; mask; mask &= mask - 1) {
-		uint8_t id = rank->on[__builtin_ctz(mask)];
-		const lk_lean_act *act = &rank->act[id];
-		if (act->state != LK_ACT_SCHEDULED) ids[count++] = id;
-		else if (act->due < due) due = act->due;
+		lk_lean_act *act = rank->on[__builtin_ctz(mask)];
+		if (act->state == LK_ACT_SCHEDULED) {
+			due = sooner(due, act->due);
+			continue;
+		}
+		if (count < LK_LEAN_TOGETHER) engine->set.key[count] = act->key;
+		engine->together[count++] = act;
 	}
-	own[0] = 1;
-	const double *rate = count > 1 ? find_rates(engine, rank, ids, count, own) : own;
+	const double *rate = count > 1 ? find_rates(engine, rank, count) : engine->own;
 	for (int i = 0; i < count; i++) {
-		lk_lean_act *act = &rank->act[ids[i]];
+		lk_lean_act *act = engine->together[i];
 		if (act->state == LK_ACT_RUNNING && rate[i] != act->rate) change_rate(act, rate[i], engine->now);
-		if (act->due < due) due = act->due;
+		due = sooner(due, act->due);
 	}
-	set_key(engine, number, due);
+	engine->key[number] = due;
+}
+
+/* Of the ranks on which something changed; then of their gangs the least key. */
+static void settle_all(lk_lean *engine) {
+	for (uint32_t g = 0; g < engine->gangs; g++) {
+		uint32_t changed = engine->changed[g];
+		if (!changed) continue;
+		for (; changed; changed &= changed - 1) settle(engine, g * LK_GANG + (uint32_t)__builtin_ctz(changed));
+		engine->changed[g] = 0;
+		engine->least[g] = least_of(engine->key + g * LK_GANG);
+	}
+}
+
+/* Whether some rank has so much ahead of it that the step cannot be over in time. What is issued may be nearly done. */
+static bool too_late(lk_lean *engine) {
+	int64_t limit = engine->sim->options->give_up_ps;
+	if (limit <= 0) return false;
+	for (uint32_t i = 0; i < engine->ranks; i++) {
+		const lk_lean_rank *rank = &engine->rank[i];
+		if (rank->ahead > 0) engine->least_end = later(engine->least_end, engine->now + rank->ahead + rank->tail);
+	}
+	return engine->least_end > limit;
 }
 
 /* What happens in one moment may let something else happen in it, on any rank. */
 static void run(lk_lean *engine) {
-	enum { LOOK = 1024 };
+	enum { LOOK = 64 };
 	for (uint32_t i = 0; i < engine->ranks; i++) may_issue(engine, i);
 	for (uint32_t moments = 0; !engine->crowded; moments++) {
-		engine->stopped = moments % LOOK == 0 && lk_stop_asked(engine->stop);
-		if (engine->stopped) return;
+		if (moments % LOOK == 0) {
+			engine->stopped = lk_stop_asked(engine->stop);
+			engine->gave_up = too_late(engine);
+			if (engine->stopped || engine->gave_up) return;
+		}
 		while (engine->issuing_count) issue(engine, engine->issuing[--engine->issuing_count]);
-		while (engine->changed_count) settle(engine, engine->changed[--engine->changed_count]);
+		settle_all(engine);
 		engine->now = next_time(engine);
 		if (engine->now == LK_NEVER) return;
 		for (uint32_t g = 0; g < engine->gangs; g++)
@@ -450,15 +448,17 @@ static bool is_over(const lk_lean *engine) {
 }
 
 lk_status lk_run_lean(const lk_sim *sim, lk_sim_result *out, bool *ran, lk_error *err) {
-	lk_lean engine = {.sim = sim, .blocks = sim->graph->blocks.at, .stop = lk_stop_watched()};
+	lk_lean engine = {.sim = sim, .blocks = sim->graph->blocks.at, .insn = sim->insn, .stop = lk_stop_watched()};
 	bool suits = false;
 	lk_status status = lk_lean_set_up(&engine, &suits, err);
 	if (status == LK_OK && suits) {
 		for (uint32_t i = 0; i < engine.ranks; i++) open_call(&engine, &engine.rank[i]);
 		run(&engine);
 	}
-	*ran = status == LK_OK && suits && is_over(&engine);
-	for (uint32_t i = 0; *ran && i < engine.ranks; i++) {
+	out->gave_up = engine.gave_up;
+	if (out->gave_up) out->step_ps = engine.least_end;
+	*ran = status == LK_OK && suits && (out->gave_up || is_over(&engine));
+	for (uint32_t i = 0; *ran && !out->gave_up && i < engine.ranks; i++) {
 		out->finish_ps[i] = later(engine.rank[i].finish, engine.rank[i].host);
 		out->operations += engine.rank[i].ops;
 	}

@@ -44,6 +44,34 @@ static lk_status one_stream_each(lk_lean *engine, bool *suits, lk_error *err) {
 
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
+static lk_lean_op code_of(const lk_lean *engine, const lk_lean_rank *rank, uint32_t op) {
+	const lk_insn *insn = &engine->insn[op];
+	const lk_cost *cost = &rank->costs[op];
+	bool kernel = insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN);
+	bool quiet = !insn->signal && insn->slot == LK_NO_SLOT && !cost->host_ps && !cost->lead_ps;
+	return (lk_lean_op){
+		.duration = lk_lean_scaled(rank, insn, cost->duration_ps),
+		.host = cost->host_ps,
+		.lead = cost->lead_ps,
+		.floor = kernel ? lk_lean_scaled(rank, insn, cost->tail_ps) : INT64_MIN / 2,
+		.insn = *insn,
+		.kernel = kernel,
+		.melts = kernel && quiet && (insn->flags & LK_INSN_INSTANT),
+	};
+}
+
+/* The code of ranks that are like one before is that one's. */
+static lk_status set_code(lk_lean *engine, lk_lean_rank *rank, lk_error *err) {
+	uint32_t ops = engine->sim->graph->ops.count;
+	for (const lk_lean_rank *other = engine->rank; other < rank; other++)
+		if (other->variant == rank->variant && other->factor == rank->factor) return rank->code = other->code, LK_OK;
+	lk_lean_op *code = LK_ARRAY(&engine->arena, lk_lean_op, ops);
+	if (!code) return lk_oom(err);
+	for (uint32_t op = 0; op < ops; op++) code[op] = code_of(engine, rank, op);
+	rank->code = code;
+	return LK_OK;
+}
+
 static lk_status set_rank(lk_lean *engine, uint32_t number, lk_error *err) {
 	const lk_sim *sim = engine->sim;
 	lk_lean_rank *rank = &engine->rank[number];
@@ -57,13 +85,11 @@ static lk_status set_rank(lk_lean *engine, uint32_t number, lk_error *err) {
 	rank->call = program->calls.at;
 	rank->calls_end = program->calls.at + program->calls.count;
 	rank->unstarted = LK_LEAN_NONE;
-	memset(rank->pending, LK_LEAN_NONE, sizeof rank->pending);
+	rank->port_place = engine->port_place + (size_t)rank->stage * sim->graph->channels;
 	rank->slot = LK_ARRAY(&engine->arena, lk_lean_register, sim->slots);
 	rank->event = LK_ARRAY(&engine->arena, lk_lean_register, program->events);
 	if (!rank->slot || !rank->event) return lk_oom(err);
-	for (uint32_t i = 0; i < sim->slots; i++) rank->slot[i].pending = LK_LEAN_NONE;
-	for (uint32_t i = 0; i < program->events; i++) rank->event[i].pending = LK_LEAN_NONE;
-	return LK_OK;
+	return set_code(engine, rank, err);
 }
 
 static bool across(const lk_sim *sim, unsigned kind) {
@@ -101,7 +127,8 @@ static lk_status set_places(lk_lean *engine, lk_error *err) {
 				first += (g->begin[i + 1] - g->begin[i]) * (across(sim, kind) ? sim->stages : 1);
 			}
 	}
-	for (size_t place = groups; place < count; place++, first += 2) engine->meeting[place].first = first;
+	for (size_t place = groups; place < count; place++, first += 2)
+		engine->meeting[place].first = first, engine->meeting[place].members = 2;
 	return LK_OK;
 }
 
@@ -109,9 +136,7 @@ static lk_status set_order(lk_lean *engine, lk_error *err) {
 	engine->gangs = (engine->ranks + LK_GANG - 1) / LK_GANG;
 	engine->key = LK_ARRAY(&engine->arena, int64_t, engine->gangs * LK_GANG);
 	engine->least = LK_ARRAY(&engine->arena, int64_t, engine->gangs);
-	engine->changed = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
-	engine->issuing = LK_ARRAY(&engine->arena, uint32_t, engine->ranks);
-	if (!engine->key || !engine->least || !engine->changed || !engine->issuing) return lk_oom(err);
+	if (!engine->key || !engine->least) return lk_oom(err);
 	for (uint32_t i = 0; i < engine->gangs * LK_GANG; i++) engine->key[i] = LK_NEVER;
 	for (uint32_t i = 0; i < engine->gangs; i++) engine->least[i] = LK_NEVER;
 	return LK_OK;
@@ -129,5 +154,5 @@ lk_status lk_lean_set_up(lk_lean *engine, bool *suits, lk_error *err) {
 	LK_TRY(set_places(engine, err));
 	LK_TRY(set_order(engine, err));
 	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(set_rank(engine, i, err));
-	return LK_OK;
+	return sim->options->give_up_ps > 0 ? lk_lean_look_ahead(engine, err) : LK_OK;
 }

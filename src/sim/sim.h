@@ -33,6 +33,7 @@ typedef struct lk_sim_options {
 	uint32_t straggler_count;
 	const uint32_t *record; /* ranks whose operations are recorded; those of their class stand for them */
 	uint32_t record_count;
+	int64_t give_up_ps;  /* > 0: a step that takes longer than this need not be simulated to its end */
 } lk_sim_options;
 
 /* One operation that ran on a recorded rank. */
@@ -55,6 +56,8 @@ typedef struct lk_sim_result {
 	uint32_t *lane_ranks;    /* [lanes] how many chains a lane stands for */
 	uint64_t operations;     /* operations run, over all simulated ranks, repetitions counted */
 	bool lean;               /* by the lean engine */
+	bool gave_up;            /* the step takes longer than give_up_ps: step_ps is a time that it does not fall below, and there
+	                            are no ends and no count of operations */
 	lk_sim_events events;    /* in program order per record; free with lk_sim_result_free */
 } lk_sim_result;
 

@@ -139,20 +139,20 @@ static lk_status put_search(lk_report *r, const lk_plan *p, lk_error *err) {
 	static const lk_column columns[] = {
 		{"gpus", "GPUs", true, false}, {"layouts", "layouts", true, false}, {"too_large", "too large", true, false},
 		{"too_slow", "too slow", true, false}, {"simulated", "simulated", true, false},
-		{"walked", "walked", true, false}, {"nothing", "", false, false},
+		{"cut_short", "until too slow", true, false}, {"walked", "walked", true, false}, {"nothing", "", false, false},
 	};
 	char text[TEXT];
-	lk_table *t = lk_table_new("search", columns, 7);
+	lk_table *t = lk_table_new("search", columns, 8);
 	for (int i = 0; t && i < p->count; i++) {
 		const lk_plan_count *c = &p->counts[i];
-		const uint64_t numbers[] = {c->layouts, c->too_large, c->too_slow, c->simulated, c->walked};
+		const uint64_t numbers[] = {c->layouts, c->too_large, c->too_slow, c->simulated, c->cut_short, c->walked};
 		lk_table_row(t);
 		lk_table_number(t, c->gpus, NULL);
 		for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
 			lk_table_number(t, (double)numbers[k], lk_format_thousands((double)numbers[k], text, sizeof text));
 		lk_table_text(t, c->nothing);
 	}
-	return lk_report_table(r, "The search", "too large and too slow by their bounds; walked: found too large without a simulation", false, t, 0, err);
+	return lk_report_table(r, "The search", "too large and too slow by their bounds; until too slow: simulated only so far; walked: found too large without a simulation", false, t, 0, err);
 }
 
 static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {

@@ -187,9 +187,26 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 }
 
 typedef struct tally {
-	int jobs, broken;
+	int jobs, broken, given_up;
 	double tightness; /* sum of bound over prediction */
 } tally;
+
+/* A simulation that may be given up close to its end: only where the step takes longer, and with a bound that holds. */
+static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk_step *full, tally *t) {
+	int64_t ps = full->sim.step_ps;
+	lk_step_options options = {.bare = true, .give_up_ps = ps - (ps >> (1 + ps % 16))};
+	lk_step step;
+	if (!lk_step_fits(full)) return;
+	assert_int_equal(lk_step_ask(job, cluster, &options, &step, NULL), LK_OK);
+	if (!step.sim.gave_up) assert_int_equal(step.sim.step_ps, ps);
+	bool wrong = step.sim.gave_up && (step.sim.step_ps <= options.give_up_ps || step.sim.step_ps > ps);
+	if (wrong) {
+		say(job, "given up wrongly");
+		print_message("  at least %lld ps against %lld\n", (long long)step.sim.step_ps, (long long)ps);
+	}
+	t->broken += wrong, t->given_up += step.sim.gave_up;
+	lk_step_free(&step);
+}
 
 static void check_bound(dice *d, tally *t) {
 	problem p;
@@ -212,6 +229,7 @@ static void check_bound(dice *d, tally *t) {
 				print_message("  %.9f s against %.9f s, %.0f bytes against %.0f\n", least_s, step.step_s, least_bytes - usable, excess);
 			}
 			t->broken += broken, t->jobs++;
+			check_give_up(&job, &p.asked.cluster, &step, t);
 			t->tightness += least_s / step.step_s;
 		}
 		lk_step_free(&step);
@@ -226,8 +244,9 @@ static void bounds_are_never_above_the_prediction(void **state) {
 	tally t = {0};
 	int wanted = rounds(1500, 30000);
 	for (int tries = 0; t.jobs < wanted && tries < 20 * wanted; tries++) check_bound(&d, &t);
-	print_message("%d jobs, bound / prediction %.3f on average\n", t.jobs, t.tightness / t.jobs);
+	print_message("%d jobs, bound / prediction %.3f on average; %d given up\n", t.jobs, t.tightness / t.jobs, t.given_up);
 	assert_int_equal(t.broken, 0);
+	assert_true(t.given_up > wanted / 20);
 	assert_int_equal(t.jobs, wanted);
 	assert_true(t.tightness / t.jobs > 0.5); /* a bound of nothing would pass too */
 }
@@ -278,7 +297,7 @@ static size_t ask_everything(const problem *p, found *out, size_t room, uint64_t
 	return count;
 }
 
-static void compare_with_everything(problem *p, int number, uint64_t *simulated, uint64_t *layouts) {
+static void compare_with_everything(problem *p, int number, uint64_t *simulated, uint64_t *cut, uint64_t *layouts) {
 	enum { ROOM = 1 << 14 };
 	static found all[ROOM];
 	lk_hunt hunt;
@@ -292,26 +311,27 @@ static void compare_with_everything(problem *p, int number, uint64_t *simulated,
 			fail_msg("problem %d: choice %zu takes %lld ps, the best %lld ps", number, i, (long long)hunt.best[i].trial.step_ps,
 			         (long long)all[i].ps);
 	assert_int_equal(hunt.layouts, seen);
-	*simulated += hunt.simulated, *layouts += seen;
+	*simulated += hunt.simulated, *cut += hunt.cut_short, *layouts += seen;
 }
 
 static void search_finds_what_asking_everything_finds(void **state) {
 	(void)state;
 	dice d = {.state = 77};
-	uint64_t simulated = 0, layouts = 0;
+	uint64_t simulated = 0, cut = 0, layouts = 0;
 	int done = 0, problems = rounds(200, 200);
 	for (int tries = 0; done < problems && tries < 4000; tries++) {
 		problem p;
 		lk_cores_list cores = {0};
 		bool some = make_problem(&d, false, &p) && lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0 && cores.count < 60;
 		p.request.top = 1 + (int)roll(&d, 4);
-		if (some) compare_with_everything(&p, done++, &simulated, &layouts);
+		if (some) compare_with_everything(&p, done++, &simulated, &cut, &layouts);
 		lk_vec_free(&cores);
 		lk_arena_free(&p.arena);
 	}
-	print_message("%d problems, %llu layouts, of them %llu simulated\n", done, (unsigned long long)layouts, (unsigned long long)simulated);
+	print_message("%d problems, %llu layouts, of them %llu simulated and %llu cut short\n", done, (unsigned long long)layouts,
+	              (unsigned long long)simulated, (unsigned long long)cut);
 	assert_int_equal(done, problems);
-	assert_true(simulated < layouts);
+	assert_true(simulated + cut < layouts && cut > 0);
 }
 
 /* ---- launch lines ---- */
@@ -410,9 +430,10 @@ static void threads_do_not_change_the_answer(void **state) {
 		const lk_plan_count *a = &plans[0]->counts[c], *b = &plans[1]->counts[c];
 		assert_int_equal(a->choice_count, b->choice_count);
 		assert_int_equal(a->simulated, b->simulated);
+		assert_int_equal(a->cut_short, b->cut_short);
 		assert_int_equal(a->walked, b->walked);
 		assert_int_equal(a->too_slow, b->too_slow);
-		assert_int_equal(a->layouts, a->too_large + a->too_slow + a->simulated + a->walked);
+		assert_int_equal(a->layouts, a->too_large + a->too_slow + a->simulated + a->cut_short + a->walked);
 		for (int i = 0; i < a->choice_count; i++) {
 			assert_string_equal(a->choices[i].layout, b->choices[i].layout);
 			assert_true(a->choices[i].step_time_s == b->choices[i].step_time_s);
