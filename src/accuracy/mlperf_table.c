@@ -2,16 +2,27 @@
 #include "accuracy/mlperf_table.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/csv.h"
 #include "base/text.h"
 
-enum { ROWS = 100000, ID = 0, BENCHMARK, GPU, GPUS, BATCH, TIME, NODES, FRAMEWORK, COLUMNS, NEEDED = NODES };
-static const char *const columns[COLUMNS] = {"id", "benchmark", "gpu", "n_gpu", "gbs", "step_s", "nodes", "framework"};
+enum { ROWS = 100000, ID = 0, BENCHMARK, GPU, GPUS, BATCH, TIME, NODES, FRAMEWORK, SOURCE, COLUMNS, NEEDED = NODES };
+static const char *const columns[COLUMNS] = {"id", "benchmark", "gpu", "n_gpu", "gbs", "step_s", "nodes", "framework", "source"};
 
 static lk_status number(const char *text, double low, double high, double *out, const char *where, lk_error *err) {
 	*out = NAN;
 	return *text ? lk_parse_real(text, low, high, out, where, err) : LK_OK;
+}
+
+/* Nodes that a system's name states, "..._n4" or "..._n4_..."; 0: it states none. */
+static int nodes_of(const char *name) {
+	for (const char *at = name; (at = strstr(at, "_n")) != NULL; at++) {
+		size_t digits = strspn(at + 2, "0123456789");
+		if (digits && digits < 6 && (at[2 + digits] == '_' || at[2 + digits] == '\0')) return atoi(at + 2);
+	}
+	return 0;
 }
 
 static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_mlperf_run *r, lk_error *err) {
@@ -27,6 +38,8 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 	LK_TRY(number(lk_csv_field(csv, at[BATCH]), 1, 1e9, &r->batch, r->where, err));
 	LK_TRY(number(lk_csv_field(csv, at[TIME]), 1e-9, 1e6, &r->seconds, r->where, err));
 	r->gpus = isnan(gpus) ? 0 : (int)gpus, r->nodes = isnan(nodes) ? 1 : (int)nodes;
+	int named = nodes_of(lk_csv_field(csv, at[SOURCE]));
+	r->named_nodes = named && !isnan(nodes) && named != r->nodes ? named : 0;
 	return LK_OK;
 }
 

@@ -1,4 +1,5 @@
-/* mlperf_table.h: measured steps of MLPerf submissions: benchmark, gpu, nodes, gpus_per_node, n_gpu, gbs, step_s, framework. */
+/* mlperf_table.h: measured steps of MLPerf submissions: benchmark, gpu, nodes, gpus_per_node, n_gpu, gbs, step_s, framework,
+ * source. */
 #ifndef LK_ACCURACY_MLPERF_TABLE_H
 #define LK_ACCURACY_MLPERF_TABLE_H
 
@@ -9,6 +10,7 @@
 typedef struct lk_mlperf_run {
 	const char *id, *benchmark, *gpu, *framework, *where;
 	int nodes, gpus;
+	int named_nodes;       /* that the system's name states ("..._n4"), where the table says otherwise; 0 */
 	double batch, seconds; /* NAN: not stated */
 } lk_mlperf_run;
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "accuracy/fold_range.h"
 #include "accuracy/mlperf_table.h"
 #include "accuracy/scoring.h"
 #include "accuracy/throughput.h"
@@ -125,6 +126,22 @@ static int stacks_of(const scorer *s) {
 	return count;
 }
 
+static bool one_stack(const void *context, size_t a, size_t b) {
+	const scorer *s = context;
+	return strcmp(s->out->rows[a].stack, s->out->rows[b].stack) == 0;
+}
+
+static bool one_fold(const void *context, size_t a, size_t b) {
+	const scorer *s = context;
+	return same_fold(&s->runs[a], &s->runs[b]);
+}
+
+/* A stack's own, where enough others have run it. */
+static lk_status range_rows(scorer *s, lk_error *err) {
+	LK_TRY(lk_fold_ranges(s->arena, s->out->rows, s->count, one_stack, one_fold, s, err));
+	return lk_fold_ranges(s->arena, s->out->rows, s->count, NULL, one_fold, s, err);
+}
+
 static void predict_rows(scorer *s) {
 	for (size_t i = 0; i < s->count; i++) {
 		lk_validated *row = &s->out->rows[i];
@@ -135,10 +152,10 @@ static void predict_rows(scorer *s) {
 			continue;
 		}
 		const lk_calibration_row *known = lk_calibration_find(lk_calibration_current(), "recommender", row->stack, "fp16");
-		double width = lk_calibration_value(known, "width", 0.37);
-		if (!s->request->cross && known) scale = lk_calibration_value(known, "scale", scale);
+		bool use = !s->request->cross && known;
+		if (use) scale = lk_calibration_value(known, "scale", scale);
 		row->predicted = s->raw[i] * scale;
-		row->low = row->predicted * exp(-width), row->high = row->predicted * exp(width);
+		if (use) row->low = row->predicted * lk_calibration_value(known, "low", NAN), row->high = row->predicted * lk_calibration_value(known, "high", NAN);
 	}
 	s->out->parameters = stacks_of(s), s->out->folds = s->request->cross ? "model and GPU" : "", s->out->unit_of_rows = "run";
 }
@@ -146,13 +163,15 @@ static void predict_rows(scorer *s) {
 static lk_status divide(scorer *s, lk_error *err) {
 	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu"), *model = lk_scoring_divide(s->arena, s->out, "model");
 	lk_score_key *both = lk_scoring_divide(s->arena, s->out, "model and GPU"), *stack = lk_scoring_divide(s->arena, s->out, "stack");
-	if (!gpu || !model || !both || !stack) return lk_oom(err);
+	lk_score_key *entries = lk_scoring_divide(s->arena, s->out, "entries");
+	if (!gpu || !model || !both || !stack || !entries) return lk_oom(err);
 	for (size_t i = 0; i < s->count; i++) {
 		if (s->out->rows[i].reason) continue;
 		stack[i].name = s->out->rows[i].stack;
 		gpu[i].name = s->runs[i].gpu, model[i].name = s->runs[i].benchmark;
 		both[i].name = lk_arena_printf(s->arena, "%s %s", s->runs[i].benchmark, s->runs[i].gpu);
-		if (!both[i].name) return lk_oom(err);
+		entries[i].name = lk_arena_printf(s->arena, "%s%s", s->runs[i].benchmark, s->runs[i].named_nodes ? ", its name tells other nodes" : "");
+		if (!both[i].name || !entries[i].name) return lk_oom(err);
 	}
 	return LK_OK;
 }
@@ -181,6 +200,7 @@ static lk_status score(scorer *s, lk_error *err) {
 	if (!s->raw || !s->ratios) return lk_oom(err);
 	for (size_t i = 0; i < s->count; i++) LK_TRY(fill_row(s, i, err));
 	predict_rows(s);
+	LK_TRY(range_rows(s, err));
 	LK_TRY(divide(s, err));
 	return add_baseline(s, err);
 }

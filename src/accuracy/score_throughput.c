@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "accuracy/fold_range.h"
 #include "accuracy/scoring.h"
 #include "accuracy/throughput.h"
 #include "ask/request.h"
@@ -96,6 +97,16 @@ static int stacks_of(const scorer *s) {
 	return count;
 }
 
+static bool one_stack(const void *context, size_t a, size_t b) {
+	const scorer *s = context;
+	return same_stack(&s->runs[a], &s->runs[b]);
+}
+
+static bool one_fold(const void *context, size_t a, size_t b) {
+	const scorer *s = context;
+	return same_fold(&s->runs[a], &s->runs[b]);
+}
+
 static lk_status predict_rows(scorer *s, lk_error *err) {
 	lk_baseline *mfu = lk_scoring_baseline(s->arena, s->out, "one share of the peak for each stack and precision", stacks_of(s));
 	if (!mfu) return lk_oom(err);
@@ -112,7 +123,8 @@ static lk_status predict_rows(scorer *s, lk_error *err) {
 	}
 	s->out->parameters = stacks_of(s);
 	s->out->folds = s->request->cross ? "network on a GPU" : "";
-	return LK_OK;
+	LK_TRY(lk_fold_ranges(s->arena, s->out->rows, s->count, one_stack, one_fold, s, err));
+	return lk_fold_ranges(s->arena, s->out->rows, s->count, NULL, one_fold, s, err);
 }
 
 static lk_status divide(scorer *s, lk_error *err) {

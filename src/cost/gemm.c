@@ -6,6 +6,7 @@
 
 #include "cost/cost.h"
 #include "cost/kernel.h"
+#include "base/units.h"
 
 /* Products in fp32 run on the vector units, for which the power limit leaves the whole clock: their numbers are those of
  * kernels measured alone on the device or its nearest relative, less the launch that was timed with them. */
@@ -16,17 +17,23 @@ static void take_vector(const lk_constants *c, const lk_device *device, lk_gemm_
 	numbers->tiles = alone.tiles, numbers->fill_s = alone.fill_s, numbers->k_extra = alone.k_extra, numbers->k_step = alone.k_step;
 }
 
-static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, double rows, double factor, lk_cost *out) {
-	const lk_ops *ops = &graph->ops;
+static lk_gemm_numbers numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
 	const lk_constants *c = site->constants;
 	const lk_device *device = site->node->device;
-	lk_dtype dtype = (lk_dtype)ops->dtype[op];
 	double sustained = lk_sustained_flops(device, dtype, c->sustained[device->arch]) / lk_peak_flops(device, dtype);
 	lk_gemm_numbers numbers = {
 		.efficiency = c->gemm_efficiency * sustained * factor, .unaligned = 1, .tiles = 1, .fill_s = c->gemm_fill_s,
 		.floor_s = c->kernel_floor_s, .memory = c->memory_efficiency, .blend = INFINITY,
 	};
 	if (dtype == LK_FP32) take_vector(c, device, &numbers);
+	return numbers;
+}
+
+static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, double rows, double factor, lk_cost *out) {
+	const lk_ops *ops = &graph->ops;
+	const lk_device *device = site->node->device;
+	lk_dtype dtype = (lk_dtype)ops->dtype[op];
+	lk_gemm_numbers numbers = numbers_of(site, dtype, factor);
 	lk_gemm_shape shape = {dtype, ops->batch[op], rows, ops->n[op], ops->k[op]};
 	lk_gemm_detail detail;
 	double seconds = lk_gemm_formula(&numbers, device, &shape, ops->bytes[op], &detail);
@@ -46,7 +53,12 @@ void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site
 	gemm(graph, op, site, graph->ops.m[op], site->constants->expert_efficiency, out);
 }
 
-/* Convolution as the GEMM that cuDNN's implicit kernels run: m output pixels, n filters, k filter elements. */
+/* Convolution as the GEMM that cuDNN's implicit kernels run: m output pixels, n filters, k filter elements; or as fewer
+ * products of transformed tiles, where that is faster. */
 void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	gemm(graph, op, site, graph->ops.m[op], 1, out);
+	const lk_device *device = site->node->device;
+	lk_gemm_numbers numbers = numbers_of(site, (lk_dtype)graph->ops.dtype[op], 1);
+	double fewer = lk_conv_winograd(graph, op, &numbers, device, device->memory_rate * site->constants->memory_efficiency);
+	if (fewer < out->duration_ps / LK_PS_PER_S) lk_cost_set(out, fewer);
 }

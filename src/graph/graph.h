@@ -109,7 +109,8 @@ typedef struct lk_op {
 	double m, n, k, batch;  /* shape, see LK_OP_KINDS */
 	double flops;
 	double bytes;           /* device-memory traffic; of a communication operation: message as nccl-tests count it */
-	double window;          /* ATTENTION: sliding window, 0 none */
+	double window;          /* ATTENTION: sliding window, 0 none. CONV: side of the images where windows are 3 x 3 at stride 1, in
+	                         * k (LK_OP_SUMS_PIXELS: in n); else 0 */
 	int32_t channel;        /* SEND, RECV: peers meet on equal channel numbers of their programs; LK_GROUP_TEAM: the team */
 	int64_t measured_ps;    /* > 0: from a trace; used instead of a model */
 	double alloc, release;  /* bytes taken when it is issued, given back when it has been issued */
@@ -123,6 +124,7 @@ enum {
 	LK_OP_TRANSIENT = 2,    /* alloc is given back at the end of the same operation */
 	LK_OP_CARRIED = 8,      /* of lifted traces: launched before the step and not over when it began */
 	LK_OP_DIRECT = 16,      /* all-to-all or all-reduce by remote reads and writes of the program's own, without NCCL */
+	LK_OP_SUMS_PIXELS = 32, /* convolution: the gradient of the weights, k pixels */
 	LK_OP_OVERLAPPED = 4,   /* TP collective pipelined with its GEMM (userbuffers): only the first and last piece shows */
 };
 

@@ -106,7 +106,7 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	if (o->phase[op] >= LK_PHASES) return "has an unknown phase";
 	if (o->group[op] >= LK_GROUPS) return "has an unknown process group";
 	if (o->dtype[op] >= LK_DTYPES) return "has an unknown number format";
-	if (o->flags[op] & ~(LK_OP_CAUSAL | LK_OP_TRANSIENT | LK_OP_OVERLAPPED | LK_OP_CARRIED | LK_OP_DIRECT)) return "has unknown flags";
+	if (o->flags[op] & ~(LK_OP_CAUSAL | LK_OP_TRANSIENT | LK_OP_OVERLAPPED | LK_OP_CARRIED | LK_OP_DIRECT | LK_OP_SUMS_PIXELS)) return "has unknown flags";
 	if (o->wait[op] > 2 || o->signal[op] > 2) return "uses an argument that calls do not have: there are two";
 	if (o->alloc_owner[op] >= LK_OWNERS || o->release_owner[op] >= LK_OWNERS) return "has an unknown owner of memory";
 	if (o->join[op] >> LK_STREAMS) return "joins a stream that does not exist";

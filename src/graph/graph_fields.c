@@ -29,7 +29,7 @@ static const char *phase_name(unsigned i) { return lk_phase_name((lk_phase)i); }
 static const char *dtype_name(unsigned i) { return lk_dtype_name((lk_dtype)i); }
 static const char *owner_name(unsigned i) { return lk_owner_name((lk_owner)i); }
 static const char *flag_name(unsigned i) {
-	static const char *const names[LK_GRAPH_FLAGS] = {"causal", "transient", "overlapped", "carried", "direct"}; /* by bit */
+	static const char *const names[LK_GRAPH_FLAGS] = {"causal", "transient", "overlapped", "carried", "direct", "sums_pixels"}; /* by bit */
 	return names[i];
 }
 

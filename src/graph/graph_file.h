@@ -24,7 +24,7 @@
 
 enum {
 	LK_GRAPH_VERSION = 1,
-	LK_GRAPH_FLAGS = 5,
+	LK_GRAPH_FLAGS = 6,
 	LK_GRAPH_NAMES = 32,               /* most names of a list */
 	LK_GRAPH_CHANNELS = 1 << 16,       /* most channels of a program that are read, */
 	LK_GRAPH_WIRES = 1 << 24,          /* and of all programs together */

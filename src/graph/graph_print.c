@@ -76,6 +76,7 @@ static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t plac
 	if (o->flags[i] & LK_OP_TRANSIENT) fputs("  transient", out);
 	if (o->flags[i] & LK_OP_OVERLAPPED) fputs("  overlapped", out);
 	if (o->flags[i] & LK_OP_DIRECT) fputs("  direct", out);
+	if (o->flags[i] & LK_OP_SUMS_PIXELS) fputs("  sums_pixels", out);
 	if (o->flags[i] & LK_OP_CARRIED) fputs("  carried", out);
 	print_waits(graph, out, i);
 	print_memory(out, "+", o->alloc[i], o->alloc_owner[i]);

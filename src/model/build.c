@@ -39,6 +39,7 @@ typedef struct lk_stage_builder {
 	int64_t run_block;    /* layers being collected into one call: block, -1 none */
 	lk_call run;
 	double bucket_dense, bucket_experts; /* gradients since the last bucket, bytes */
+	double bucket_tensors;   /* that they are in */
 	lk_known_pass known[MOST_CHUNKS][PASSES];
 	lk_known_call around[MOST_CHUNKS][PASSES][AROUND];
 } lk_stage_builder;
@@ -262,20 +263,27 @@ static uint16_t weights_event(const lk_stage_builder *s) {
 	return (uint16_t)(s->b->graph->channels * 2);
 }
 
+/* Tensors leave one by one where the bucket holds less than one of them; 1: together. */
+static double messages(const lk_stage_builder *s, double bytes) {
+	return s->bucket_tensors > 1 && bytes / s->bucket_tensors >= s->b->job->bucket_bytes ? s->bucket_tensors : 1;
+}
+
 /* Gradients of a layer are complete: they wait in a bucket that leaves when it is full. */
 static lk_status fill_bucket(lk_stage_builder *s, lk_rank_params p, bool last) {
 	const lk_job *job = s->b->job;
 	double wire = lk_sizes_wire_bytes(job);
 	s->bucket_dense += wire * p.trained_dense;
 	s->bucket_experts += wire * p.trained_experts;
+	s->bucket_tensors += p.tensors;
 	double full = s->bucket_dense + s->bucket_experts;
 	if (full <= 0 || (full < job->bucket_bytes && !last)) return LK_OK;
 	LK_TRY(flush_run(s));
-	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
+	double each = messages(s, full);
+	lk_call c = {.repeat = (uint32_t)each, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
 	LK_TRY(lk_build_traffic_block(s->b, "reduce gradients",
 								  job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE : LK_OP_REDUCESCATTER,
-								  s->bucket_dense, s->bucket_experts, &c.block));
-	s->bucket_dense = s->bucket_experts = 0;
+								  s->bucket_dense / each, s->bucket_experts / each, &c.block));
+	s->bucket_dense = s->bucket_experts = s->bucket_tensors = 0;
 	return call(s, &c);
 }
 

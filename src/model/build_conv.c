@@ -34,6 +34,15 @@ static bool is_depthwise(const lk_conv *c) {
 	return c->groups == c->in && c->groups > 1;
 }
 
+static double window(const lk_conv *c) {
+	return c->kernel * c->kernel;
+}
+
+/* Windows of 3 x 3 at stride 1: libraries have faster ways than the product (src/cost/conv.c). */
+static bool filters_minimally(const lk_conv *c) {
+	return c->kernel == 3 && c->groups == 1 && c->side_in == c->side_out;
+}
+
 /* As a product m x n x k in each of the groups. Depthwise ones have no product worth the name: they stream. */
 static void product(lk_builder *b, const lk_conv *c, const char *name, double m, double n, double k) {
 	if (is_depthwise(c)) {
@@ -44,12 +53,21 @@ static void product(lk_builder *b, const lk_conv *c, const char *name, double m,
 	lk_ops *ops = &b->graph->ops;
 	if (!ops->count) return;
 	ops->kind[ops->count - 1] = LK_OP_CONV;
+	if (filters_minimally(c)) ops->window[ops->count - 1] = c->side_out;
 	/* each pixel is read once from memory, not once for each window that it lies in */
 	ops->bytes[ops->count - 1] = b->bytes * (elements_in(b, c) + elements_out(b, c) + c->out * c->in / c->groups * c->kernel * c->kernel);
 }
 
-static double window(const lk_conv *c) {
-	return c->kernel * c->kernel;
+/* The gradient of the input is a convolution with as many windows where the stride is 1. */
+static void input_grad(lk_builder *b, const lk_conv *c) {
+	double in = c->in / c->groups, out = c->out / c->groups, inside = filters_minimally(c) ? window(c) : 1;
+	product(b, c, "conv_input_grad", pixels_out(b, c), in * window(c) / inside, out * inside);
+}
+
+static void weight_grad(lk_builder *b, const lk_conv *c) {
+	product(b, c, "conv_weight_grad", c->out / c->groups, c->in / c->groups * window(c), pixels_out(b, c));
+	lk_ops *ops = &b->graph->ops;
+	if (ops->count && ops->kind[ops->count - 1] == LK_OP_CONV) ops->flags[ops->count - 1] |= LK_OP_SUMS_PIXELS;
 }
 
 static bool activates(const lk_builder *b, const lk_conv *c) {
@@ -78,8 +96,8 @@ static void conv_backward(lk_builder *b, const lk_conv *c, bool input) {
 		stream(b, LK_OP_NORM, "batch_norm_sums", elements_out(b, c), 2);
 		stream(b, LK_OP_ELEMENTWISE, "batch_norm_grad", elements_out(b, c), 3);
 	}
-	if (input) product(b, c, "conv_input_grad", pixels_out(b, c), c->in / c->groups * window(c), c->out / c->groups);
-	product(b, c, "conv_weight_grad", c->out / c->groups, c->in / c->groups * window(c), pixels_out(b, c));
+	if (input) input_grad(b, c);
+	weight_grad(b, c);
 	lk_build_scratch(b, b->bytes * (elements_in(b, c) + elements_out(b, c)), LK_OWN_WORKSPACE);
 	lk_build_release(b, kept(b, c), LK_OWN_ACTIVATIONS);
 }
@@ -119,12 +137,14 @@ static void unit_forward(lk_builder *b, const lk_conv_unit *u) {
 	for (int i = 0; i < u->count; i++) conv_forward(b, &u->conv[i]);
 	squeeze_forward(b, u);
 	if (u->residual) stream(b, LK_OP_ELEMENTWISE, "residual", width_elements(b, u), 3);
+	if (u->copies > 0) stream(b, LK_OP_ELEMENTWISE, "join", width_elements(b, u), u->copies);
 	if (u->pool) stream(b, LK_OP_ELEMENTWISE, "pool", width_elements(b, u), 1.25);
 }
 
 static void unit_backward(lk_builder *b, const lk_conv_unit *u) {
 	if (u->pool) stream(b, LK_OP_ELEMENTWISE, "pool_grad", width_elements(b, u), 2.25);
 	if (u->residual) stream(b, LK_OP_ELEMENTWISE, "residual_grad", width_elements(b, u), 3);
+	if (u->copies > 0) stream(b, LK_OP_ELEMENTWISE, "join_grad", width_elements(b, u), u->copies);
 	squeeze_backward(b, u);
 	for (int i = u->count; i-- > 0;) conv_backward(b, &u->conv[i], true);
 }
@@ -160,17 +180,18 @@ void lk_build_conv_stem(lk_builder *b, bool forward) {
 	lk_build_release(b, b->bytes * elements_in(b, &stem), LK_OWN_ACTIVATIONS);
 }
 
-/* The fully connected layers, of which the last has a column for each class. */
+/* The fully connected layers, of which the last has a column for each class; or a map for each, of which the mean counts. */
 static void classifier(lk_builder *b, bool forward) {
 	const lk_convnet *net = &b->model->conv;
-	double in = lk_convnet_features(b->model);
+	lk_conv top = lk_convnet_top(b->model);
+	double in = lk_convnet_features(b->model), rows = net->class_maps ? pixels_out(b, &top) : images(b);
 	for (int i = 0; i <= net->dense_count; i++) {
 		double out = i < net->dense_count ? net->dense[i] : net->classes;
 		if (forward) {
-			lk_build_gemm(b, "classifier", images(b), out, in);
+			lk_build_gemm(b, "classifier", rows, out, in);
 		} else {
-			lk_build_gemm(b, "classifier_input_grad", images(b), in, out);
-			lk_build_gemm(b, "classifier_weight_grad", out, in, images(b));
+			lk_build_gemm(b, "classifier_input_grad", rows, in, out);
+			lk_build_gemm(b, "classifier_weight_grad", out, in, rows);
 		}
 		in = out;
 	}

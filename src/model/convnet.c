@@ -66,6 +66,27 @@ static void inverted(const lk_conv_stage *s, double in, double side, double stri
 	u->residual = stride == 1 && in == s->width;
 }
 
+/* Where the image is halved, both branches see all channels. */
+static void shuffle(const lk_conv_stage *s, double in, double side, double stride, lk_conv_unit *u) {
+	double half = s->width / 2.0, from = stride > 1 ? in : half;
+	if (stride > 1) {
+		u->conv[u->count++] = conv(in, in, s->kernel, in, side, stride, false);
+		u->conv[u->count++] = conv(in, half, 1, 1, u->side, 1, true);
+	}
+	u->conv[u->count++] = conv(from, half, 1, 1, side, 1, true);
+	u->conv[u->count++] = conv(half, half, s->kernel, half, side, stride, false);
+	u->conv[u->count++] = conv(half, half, 1, 1, u->side, 1, true);
+	u->copies = 4;
+}
+
+static void fire(const lk_conv_stage *s, double in, double side, lk_conv_unit *u) {
+	double half = s->width / 2.0;
+	u->conv[u->count++] = conv(in, s->inner, 1, 1, side, 1, true);
+	u->conv[u->count++] = conv(s->inner, half, 1, 1, side, 1, true);
+	u->conv[u->count++] = conv(s->inner, half, s->kernel, 1, side, 1, true);
+	u->copies = 2;
+}
+
 lk_conv_unit lk_convnet_unit(const lk_model *m, int layer) {
 	int stage = 0, index = layer;
 	while (stage + 1 < m->conv.stages && index >= m->conv.stage[stage].repeat) index -= m->conv.stage[stage++].repeat;
@@ -78,6 +99,8 @@ lk_conv_unit lk_convnet_unit(const lk_model *m, int layer) {
 	case LK_CONV_PLAIN: plain(s, in, side, stride, &u); break;
 	case LK_CONV_BASIC: basic(s, in, side, stride, &u); break;
 	case LK_CONV_BOTTLENECK: bottleneck(s, in, side, stride, &u); break;
+	case LK_CONV_SHUFFLE: shuffle(s, in, side, stride, &u); break;
+	case LK_CONV_FIRE: fire(s, in, side, &u); break;
 	default: inverted(s, in, side, stride, &u);
 	}
 	u.pool = s->pool && index == s->repeat - 1;
@@ -141,6 +164,23 @@ double lk_convnet_head_params(const lk_model *m) {
 	return m->conv.top ? sum + lk_convnet_conv_params(m, &top) + lk_convnet_norm_params(m, &top) : sum;
 }
 
+/* A weight, and a bias or the two of a norm. */
+static double conv_tensors(const lk_model *m) {
+	return m->conv.norm ? 3 : 2;
+}
+
+double lk_convnet_unit_tensors(const lk_model *m, const lk_conv_unit *u) {
+	return u->count * conv_tensors(m) + (u->squeeze > 0 ? 4 : 0);
+}
+
+double lk_convnet_stem_tensors(const lk_model *m) {
+	return conv_tensors(m);
+}
+
+double lk_convnet_head_tensors(const lk_model *m) {
+	return 2 * (m->conv.dense_count + 1) + (m->conv.top ? conv_tensors(m) : 0);
+}
+
 /* ---- work ---- */
 
 static double conv_macs(const lk_conv *c) {
@@ -149,7 +189,8 @@ static double conv_macs(const lk_conv *c) {
 
 double lk_convnet_macs(const lk_model *m) {
 	lk_conv stem = lk_convnet_stem(m), top = lk_convnet_top(m);
-	double sum = conv_macs(&stem) + dense_params(m, false) + (m->conv.top ? conv_macs(&top) : 0);
+	double pixels = m->conv.class_maps ? top.side_out * top.side_out : 1;
+	double sum = conv_macs(&stem) + dense_params(m, false) * pixels + (m->conv.top ? conv_macs(&top) : 0);
 	for (int layer = 0; layer < m->layers; layer++) {
 		lk_conv_unit u = lk_convnet_unit(m, layer);
 		for (int i = 0; i < u.count; i++) sum += conv_macs(&u.conv[i]);

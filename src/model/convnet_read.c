@@ -44,12 +44,27 @@ static lk_status read_stem(const lk_hf_config *config, lk_convnet *net, lk_error
 }
 
 static lk_status read_block(const lk_hf_config *config, const lk_value *object, lk_conv_stage *stage, lk_error *err) {
-	static const char *const names[] = {"plain", "basic", "bottleneck", "inverted"};
+	static const char *const names[] = {"plain", "basic", "bottleneck", "inverted", "shuffle", "fire"};
 	const lk_value *block = lk_json_get(object, "block");
-	for (int i = 0; block && block->kind == LK_JSON_STRING && i < 4; i++)
+	for (int i = 0; block && block->kind == LK_JSON_STRING && i < (int)(sizeof names / sizeof *names); i++)
 		if (strcmp(block->text, names[i]) == 0) return stage->block = i, LK_OK;
 	lk_hf_fail(config, block ? block : object, err, "a stage needs its block");
-	return lk_hint(err, "plain, basic, bottleneck or inverted");
+	return lk_hint(err, "plain, basic, bottleneck, inverted, shuffle or fire");
+}
+
+static bool has_inner(const lk_conv_stage *stage) {
+	return stage->block == LK_CONV_BOTTLENECK || stage->block == LK_CONV_FIRE;
+}
+
+/* Two branches give half of the channels each; a fire keeps the image's size, a shuffle that does keeps its channels. */
+static lk_status check_branches(const lk_hf_config *config, const lk_value *object, int in, const lk_conv_stage *stage, lk_error *err) {
+	bool shuffle = stage->block == LK_CONV_SHUFFLE, fire = stage->block == LK_CONV_FIRE;
+	const char *why = !shuffle && !fire ? NULL : stage->width % 2 ? "two branches need an even width"
+	                  : fire && stage->stride > 1 ? "a fire has no stride"
+	                  : shuffle && stage->stride == 1 && stage->width != in ? "a shuffle without stride has the width that comes in" : NULL;
+	if (!why) return LK_OK;
+	lk_hf_fail(config, object, err, "%s", why);
+	return err->status;
 }
 
 static lk_status read_stage(const lk_hf_config *config, const lk_value *object, int in, lk_conv_stage *stage, lk_error *err) {
@@ -61,13 +76,14 @@ static lk_status read_stage(const lk_hf_config *config, const lk_value *object, 
 	LK_TRY(read_block(config, object, stage, err));
 	LK_TRY(take(config, object, "repeat", 1, REPEAT, true, &stage->repeat, err));
 	LK_TRY(take(config, object, "width", 1, CHANNELS, true, &stage->width, err));
-	LK_TRY(take(config, object, "inner", 1, CHANNELS, stage->block == LK_CONV_BOTTLENECK, &stage->inner, err));
+	LK_TRY(take(config, object, "inner", 1, CHANNELS, has_inner(stage), &stage->inner, err));
 	LK_TRY(take(config, object, "expand", 1, 64, stage->block == LK_CONV_INVERTED, &stage->expand, err));
 	LK_TRY(take(config, object, "kernel", 1, KERNEL, false, &stage->kernel, err));
 	LK_TRY(take(config, object, "stride", 1, KERNEL, false, &stage->stride, err));
 	LK_TRY(take(config, object, "groups", 1, CHANNELS, false, &stage->groups, err));
 	LK_TRY(take(config, object, "squeeze", 0, CHANNELS, false, &stage->squeeze, err));
 	LK_TRY(take_flag(config, object, "pool", &stage->pool, err));
+	LK_TRY(check_branches(config, object, in, stage, err));
 	int within = stage->block == LK_CONV_BOTTLENECK ? stage->inner : stage->width;
 	int before = stage->block == LK_CONV_BOTTLENECK ? stage->inner : in;
 	if (within % stage->groups == 0 && before % stage->groups == 0) return LK_OK;
@@ -119,6 +135,7 @@ lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *e
 	LK_TRY(take(config, config->object, "top", 0, CHANNELS, false, &net->top, err));
 	LK_TRY(take(config, config->object, "pool_side", 1, 64, false, &net->pool_side, err));
 	LK_TRY(take_flag(config, config->object, "norm", &net->norm, err));
+	LK_TRY(take_flag(config, config->object, "class_maps", &net->class_maps, err));
 	LK_TRY(read_stem(config, net, err));
 	LK_TRY(read_stages(config, model, err));
 	return read_dense(config, net, err);

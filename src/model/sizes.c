@@ -29,6 +29,10 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 	};
 	r.trained_dense = lora(job) ? lora_params(job) : r.dense;
 	r.trained_experts = lora(job) ? 0 : r.experts;
+	if (job->model.network == LK_NET_CONV) {
+		lk_conv_unit unit = lk_convnet_unit(&job->model, layer);
+		r.tensors = lk_convnet_unit_tensors(&job->model, &unit);
+	}
 	return r;
 }
 
@@ -38,14 +42,16 @@ static double padded_share(const lk_job *job) {
 
 lk_rank_params lk_sizes_embedding(const lk_job *job) {
 	double dense = lk_model_embedding_params(&job->model) * padded_share(job) / job->tp;
-	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense};
+	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_stem_tensors(&job->model) : 0;
+	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
 }
 
 lk_rank_params lk_sizes_head(const lk_job *job) {
 	double dense = lk_model_head_params(&job->model) * padded_share(job) / job->tp;
 	if (job->model.tied && job->pp > 1 && job->schedule != LK_SCHED_ZB_V) /* whose first rank holds both ends */
 		dense += (double)job->padded_vocab * job->model.hidden / job->tp; /* the last stage's copy of the embedding */
-	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense};
+	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_head_tensors(&job->model) : 0;
+	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
 }
 
 static bool holds_place(const lk_job *job, int stage, int wanted) {
@@ -68,6 +74,7 @@ static void add(lk_rank_params *sum, lk_rank_params part) {
 	sum->experts += part.experts;
 	sum->trained_dense += part.trained_dense;
 	sum->trained_experts += part.trained_experts;
+	sum->tensors += part.tensors;
 }
 
 lk_rank_params lk_sizes_stage(const lk_job *job, int stage) {

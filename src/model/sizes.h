@@ -9,6 +9,7 @@ typedef struct lk_rank_params {
 	double dense;      /* replicated over the data-parallel group (DP x CP) */
 	double experts;    /* replicated over the expert data-parallel group */
 	double trained_dense, trained_experts; /* of them; fewer with LoRA */
+	double tensors;    /* that they are in, of convolution nets; else 0: not counted */
 } lk_rank_params;
 
 /* Of one layer; of the ends of the network; of all that a stage holds. */

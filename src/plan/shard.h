@@ -156,7 +156,9 @@ lk_status lk_shard_no_room(const lk_shard_problem *p, const lk_shard_piece *piec
 lk_status lk_shard_pack(const lk_shard_problem *p, lk_shard_pieces *pieces, uint64_t nodes, bool *placed, lk_error *err);
 /* ---- shard_balance.c ---- */
 
-/* Moves and exchanges pieces between ranks while the step gets shorter, and while *budget, moves looked at, lasts. */
-lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t *budget, lk_error *err);
+/* Moves and exchanges pieces between ranks while the step gets shorter, and while *budget, moves looked at, lasts. What is above a
+ * mean counts with the power 2^steepness. */
+enum { LK_SHARD_STEEP = 5, LK_SHARD_STEEPEST = 9 };
+lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, int steepness, size_t *budget, lk_error *err);
 
 #endif

@@ -1,10 +1,10 @@
 /* shard_balance.c: local search. A step waits for the rank that is slowest forward, the one that is slowest backward, and
  * the one that sends most columns; these may be three. What is made small is a smooth stand-in for their sum,
  *
- *     sum over ranks  F (f/F)^32 + B (b/B)^32 + 2 E (c/C)^32
+ *     sum over ranks  F (f/F)^s + B (b/B)^s + 2 E (c/C)^s
  *
- * with F, B, C the means over ranks and E the exchange's time at the mean: ranks above a mean count much, those below
- * nothing. Pieces of the ranks that count most move to other ranks, or change places with pieces there, always to the
+ * with F, B, C the means over ranks, E the exchange's time at the mean, and s = 2^steepness: ranks above a mean count much, those
+ * below nothing; a larger s sees the slowest alone, and finds no way from a placement that is far from even. Pieces of the ranks that count most move to other ranks, or change places with pieces there, always to the
  * least sum; it ends when nothing improves.
  */
 #include <math.h>
@@ -25,6 +25,7 @@ typedef struct balancer {
 	rank_list *on;             /* [ranks] */
 	double *value;             /* [ranks] their part of the sum */
 	double forward, backward, columns, exchange; /* means */
+	int steepness;
 	size_t trials;
 } balancer;
 
@@ -34,15 +35,15 @@ typedef struct move {
 	int to;
 } move;
 
-static double steep(double x) {
-	x *= x, x *= x, x *= x, x *= x;
-	return x * x;
+static double steep(const balancer *b, double x) {
+	for (int i = 0; i < b->steepness; i++) x *= x;
+	return x;
 }
 
 static double value_of(const balancer *b, const lk_shard_cost *c) {
-	double sum = b->forward > 0 ? b->forward * steep(c->forward_s / b->forward) : 0;
-	if (b->backward > 0) sum += b->backward * steep(c->backward_s / b->backward);
-	if (b->columns > 0) sum += 2 * b->exchange * steep(c->columns / b->columns);
+	double sum = b->forward > 0 ? b->forward * steep(b, c->forward_s / b->forward) : 0;
+	if (b->backward > 0) sum += b->backward * steep(b, c->backward_s / b->backward);
+	if (b->columns > 0) sum += 2 * b->exchange * steep(b, c->columns / b->columns);
 	return sum;
 }
 
@@ -163,9 +164,9 @@ static lk_status improve(balancer *b, size_t limit, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t *budget, lk_error *err) {
+lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, int steepness, size_t *budget, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	balancer b = {.p = p, .pieces = pieces};
+	balancer b = {.p = p, .pieces = pieces, .steepness = steepness};
 	lk_status status = begin(&b, &arena, err);
 	if (status == LK_OK) status = improve(&b, *budget, err);
 	*budget -= b.trials < *budget ? b.trials : *budget;

@@ -2,7 +2,7 @@
  * while they last, then by rows; then takes rows to host memory, where a byte costs least time first. Then pieces are
  * moved and exchanged (shard_balance.c), and the table that the slowest rank waits for is split further while the step
  * gets shorter. The same begins from every published heuristic's placement, and with copies of the tables whose gradients
- * are smaller than their sums; the best by simulated step time wins.
+ * are smaller than their sums; the best by simulated step time wins, and is balanced once more.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 /* Moves that are looked at: from each start, and while the best is refined. About 50 ns each. */
 enum { PACK_NODES = 200000, SPLITS = 20000 /* ways to split, looked at where nothing else fits */, FEW = 16 /* tables */,
        LARGE = 2000 /* tables: one start balances them, and is not refined */,
-       ROUNDS = 200, START_BUDGET = 3000000, REFINE_BUDGET = 60000000 };
+       ROUNDS = 200, START_BUDGET = 3000000, REFINE_BUDGET = 60000000, POLISH_BUDGET = 20000000 };
 
 /* Gaps below are not worth another round. */
 static const double close_enough = 0.002;
@@ -277,7 +277,7 @@ static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, d
 	lk_status status = copy_pieces(&trial, pieces, err);
 	if (status == LK_OK) status = lk_shard_resplit(s->p, &trial, at, kind, parts, pieces->at[at].host, err);
 	if (status == LK_OK) status = longest_first(s->p, &trial, &placed, err);
-	if (status == LK_OK && placed) status = lk_shard_balance(s->p, &trial, &s->budget, err);
+	if (status == LK_OK && placed) status = lk_shard_balance(s->p, &trial, LK_SHARD_STEEP, &s->budget, err);
 	if (status == LK_OK && placed) status = step_of(s->p, &trial, &seconds, err);
 	*better = seconds < *step_s;
 	if (status == LK_OK && *better) status = copy_pieces(pieces, &trial, err), *step_s = seconds;
@@ -333,7 +333,7 @@ static lk_status fill_up(searcher *s, size_t wanted, lk_error *err) {
 		made += (size_t)parts;
 	}
 	if (status == LK_OK) status = longest_first(p, &trial, &placed, err);
-	if (status == LK_OK && placed) status = lk_shard_balance(p, &trial, &s->budget, err);
+	if (status == LK_OK && placed) status = lk_shard_balance(p, &trial, LK_SHARD_STEEP, &s->budget, err);
 	if (status == LK_OK && placed) status = step_of(p, &trial, &seconds, err);
 	if (status == LK_OK && seconds < s->best_s) status = copy_pieces(&s->best, &trial, err), s->best_s = seconds;
 	lk_vec_free(&trial);
@@ -355,6 +355,19 @@ static lk_status refine(searcher *s, lk_shard_pieces *pieces, double *step_s, lk
 	return LK_OK;
 }
 
+/* What is nearly even is balanced once more by its slowest ranks alone. */
+static lk_status polish(searcher *s, lk_error *err) {
+	lk_shard_pieces trial = {0};
+	size_t budget = POLISH_BUDGET;
+	double seconds = INFINITY;
+	lk_status status = copy_pieces(&trial, &s->best, err);
+	if (status == LK_OK) status = lk_shard_balance(s->p, &trial, LK_SHARD_STEEPEST, &budget, err);
+	if (status == LK_OK) status = step_of(s->p, &trial, &seconds, err);
+	if (status == LK_OK && seconds < s->best_s) status = copy_pieces(&s->best, &trial, err), s->best_s = seconds;
+	lk_vec_free(&trial);
+	return status;
+}
+
 /* ---- starts ---- */
 
 static lk_status keep(searcher *s, const lk_shard_pieces *pieces, double step_s, lk_error *err) {
@@ -368,7 +381,7 @@ static lk_status take(searcher *s, lk_shard_pieces *pieces, lk_error *err) {
 	LK_TRY(step_of(s->p, pieces, &step_s, err));
 	LK_TRY(keep(s, pieces, step_s, err));
 	size_t budget = START_BUDGET;
-	LK_TRY(lk_shard_balance(s->p, pieces, &budget, err));
+	LK_TRY(lk_shard_balance(s->p, pieces, LK_SHARD_STEEP, &budget, err));
 	LK_TRY(step_of(s->p, pieces, &step_s, err));
 	return keep(s, pieces, step_s, err);
 }
@@ -506,6 +519,7 @@ lk_status lk_shard_search(const lk_shard_problem *p, lk_shard_plan *out, lk_erro
 	for (size_t per = 1; per <= 16 && s.budget && status == LK_OK && s.best_s > s.bound_s * (1 + close_enough); per *= 2)
 		status = fill_up(&s, per * (size_t)p->ranks, err);
 	if (status == LK_OK) status = refine(&s, &s.best, &s.best_s, err);
+	if (status == LK_OK && p->count <= LARGE && s.best_s > s.bound_s * (1 + close_enough)) status = polish(&s, err);
 	if (status == LK_OK) status = copy_pieces(&out->pieces, &s.best, err);
 	lk_vec_free(&s.best);
 	lk_arena_free(&arena);

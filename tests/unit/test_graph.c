@@ -374,7 +374,7 @@ enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10, MEET = 11 }; /* oper
 	FAULT(phase, g->ops.phase[0] = LK_PHASES, "operation 0 (up)", "phase") \
 	FAULT(group, g->ops.group[2] = LK_GROUPS, "operation 2 (reduce)", "process group") \
 	FAULT(dtype, g->ops.dtype[0] = LK_DTYPES, "operation 0 (up)", "number format") \
-	FAULT(flags, g->ops.flags[0] = 32, "operation 0 (up)", "flags") \
+	FAULT(flags, g->ops.flags[0] = 64, "operation 0 (up)", "flags") \
 	FAULT(name, g->ops.name[0] = 999, "block 0 (compute), operation 0", "name") \
 	FAULT(argument, g->ops.wait[WAIT] = 3, "block 7 (wait), operation 0 (await)", "argument") \
 	FAULT(owner, g->ops.alloc_owner[TAKE] = LK_OWNERS, "operation 0 (taker)", "owner") \

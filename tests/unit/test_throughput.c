@@ -4,6 +4,7 @@
 
 #include "scratch.h"
 
+#include "accuracy/fold_range.h"
 #include "accuracy/throughput.h"
 
 #define HEAD "framework,model_path,gpu,n_gpu,batch_cols,precision,unit,throughput,extra,section,file\n"
@@ -114,8 +115,43 @@ static void a_step_is_samples_over_throughput(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* ---- ranges ---- */
+
+static bool by_id(const void *context, size_t a, size_t b) {
+	const lk_validated *rows = context;
+	return rows[a].id[0] == rows[b].id[0];
+}
+
+static bool by_stack(const void *context, size_t a, size_t b) {
+	const lk_validated *rows = context;
+	return rows[a].stack[0] == rows[b].stack[0];
+}
+
+/* Folds A to D, ten rows each, measured 1, 2, 4 and 8 times the prediction, and a lone row of another stack. Fold A sees three
+ * others: 0.8 (1 + 1/3) of 30 rows are all of them; nothing says anything of its own. */
+static void ranges_are_those_of_other_folds(void **state) {
+	(void)state;
+	enum { EACH = 10, ROWS = 4 * EACH + 1 };
+	static const char *const folds[] = {"A", "B", "C", "D", "E"};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_validated rows[ROWS];
+	lk_error err;
+	for (int i = 0; i < ROWS; i++)
+		rows[i] = (lk_validated){.id = folds[i / EACH], .stack = i / EACH < 4 ? "one" : "other", .predicted = 10, .measured = 10 << i / EACH,
+		                         .low = NAN, .high = NAN};
+	assert_int_equal(lk_fold_ranges(&arena, rows, ROWS, by_stack, by_id, rows, &err), LK_OK);
+	assert_true(fabs(rows[0].low - 20) < 1e-9 && fabs(rows[0].high - 80) < 1e-9);
+	assert_true(fabs(rows[ROWS - 2].low - 10) < 1e-9 && fabs(rows[ROWS - 2].high - 40) < 1e-9);
+	assert_true(isnan(rows[ROWS - 1].low)); /* too few of its stack */
+	assert_int_equal(lk_fold_ranges(&arena, rows, ROWS, NULL, by_id, rows, &err), LK_OK);
+	assert_true(fabs(rows[ROWS - 1].low - 10) < 1e-9 && fabs(rows[ROWS - 1].high - 80) < 1e-9);
+	assert_true(fabs(rows[0].high - 80) < 1e-9); /* what is there stays */
+	lk_arena_free(&arena);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ranges_are_those_of_other_folds),
 		cmocka_unit_test(batches_by_precision),
 		cmocka_unit_test(what_is_not_stated_is_said),
 		cmocka_unit_test(codes_are_told_apart), cmocka_unit_test(savings_save),
