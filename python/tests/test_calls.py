@@ -58,7 +58,7 @@ class Interrupt(unittest.TestCase):
                     timer.start()
                     call()
                 timer.join()
-                for _ in range(500):  # threads that ended may still be listed
+                for _ in range(30000):  # threads that ended may still be listed
                     if self.threads_now() <= before:
                         break
                     time.sleep(0.01)
