@@ -6,6 +6,7 @@
  *     stalls_comm.c      waiting and transfer of the ranks, by who shares a host
  *     stalls_loader.c    preparation, from reads and the own code between them
  *     stalls_cache.c     the page cache: evicting, reading ahead, looking
+ *     stalls_disk.c      how long storage works for a step, and what of that the step does not see
  *     stalls_formulas.c  differences of configurations as parts of the step, with intervals
  *     stalls_buckets.c   time of communication by calls and bytes
  *     stalls_whatif.c    closed forms of the loader's rates
@@ -15,6 +16,7 @@
 #define LK_ASK_STALLS_PARTS_H
 
 #include "base/arena.h"
+#include "base/intervals.h"
 #include "base/vec.h"
 #include "lockstep/stalls.h"
 #include "trace/recorded.h"
@@ -32,6 +34,8 @@ typedef struct lk_stalls_times {
 	double step;
 	double waiting, interconnect, network; /* in calls of communication */
 	double reading, preparation, writing;  /* of the main thread; preparation that is not hidden */
+	/* of all ranks of a host: bytes that came from storage; seconds in which some thread was in a read */
+	double stored, waited;
 } lk_stalls_times;
 
 /* Runs by configuration and round; `step` NAN: there is none. */
@@ -43,6 +47,9 @@ typedef struct lk_stalls_rounds {
 } lk_stalls_rounds;
 /* The parts of the step and what it is: cold if that was run, else hot, else the first run. Texts are constants. */
 void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out);
+struct lk_disk_work;
+/* What the cold rounds tell of storage that gives `rate` bytes a second (NAN: not known); the answer's parts are there. */
+struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const lk_stalls_answer *answer, double rate);
 
 /* ---- stalls_buckets.c ---- */
 
@@ -63,7 +70,9 @@ typedef struct lk_stalls_model {
 	double waiting, interconnect, network, writing;
 	double preparation;      /* work of one loader thread for a step */
 	double workers;          /* loader threads that share it */
-	double bytes, disk, memory, hit; /* bytes / ((1 - hit) / disk + hit / memory) is the time of a step's reading */
+	/* (1 - hit) bytes / disk: storage works so long for a step, `hidden` of it beside other work; bytes / memory: copying,
+	 * which of a loader beside the step is a part of preparation */
+	double bytes, disk, memory, hit, hidden;
 	double cores, busy;      /* of the host; busy ones where nothing is waited for */
 } lk_stalls_model;
 
@@ -73,6 +82,8 @@ typedef struct lk_stalls_machine {
 	double cores, hit;       /* NAN: as they are */
 } lk_stalls_machine;
 lk_stalls_model lk_stalls_on(const lk_stalls_model *model, const lk_stalls_machine *machine);
+double lk_stalls_device_s(const lk_stalls_model *model);  /* storage works */
+/* Of a loader in the step: its reads, what of the device shows included; of one beside it: what a worker waits for the device. */
 double lk_stalls_fetch_s(const lk_stalls_model *model);
 double lk_stalls_compute_s(const lk_stalls_model *model); /* all but preparation and fetch */
 /* The step by the closed forms; *bottleneck (may be NULL) names what it hangs on. */
@@ -84,6 +95,35 @@ double lk_stalls_cache_to_hide(const lk_stalls_model *model);
 lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char name[160], lk_error *err);
 /* The step in the steady state of a simulated timeline: batches are fetched by the device, prepared by the workers, and used. */
 lk_status lk_stalls_simulate(const lk_stalls_model *model, double *step_s, lk_error *err);
+
+/* ---- stalls_disk.c ---- */
+
+/* What a host's ranks read. */
+typedef struct lk_disk_use {
+	char host[64];
+	lk_intervals reads;      /* in which some thread is in a read */
+	double stored;           /* bytes a step that came from storage */
+	int steps;
+} lk_disk_use;
+typedef LK_VEC(lk_disk_use) lk_disk_uses;
+/* Adds a rank's reads in [from, to), which are `steps` steps. */
+lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, int64_t from, int64_t to, int steps, lk_error *err);
+/* A step, mean over hosts; frees `uses`. */
+void lk_disk_sum_up(lk_disk_uses *uses, double *stored, double *waited);
+/* Bytes a second at which evicted files come, read by so many threads at once; NAN: too few bytes to tell. Evict them again. */
+double lk_disk_rate(const char *const *paths, size_t count, int streams);
+
+/* What is known of storage; seconds and bytes a step, of a host. */
+typedef struct lk_disk_work {
+	double stored, rate;     /* bytes from storage, bytes a second; 0 or NAN: not known */
+	double waited;           /* some thread waits for storage in a read */
+	double fetch, step;      /* the stall, the whole step */
+	bool stalls;             /* `fetch` is surely there */
+} lk_disk_work;
+/* How long the device works, at least. */
+double lk_disk_busy(const lk_disk_work *work);
+/* Sets disk and hidden, so that the model's step is the one that was measured. All else of the model is there. */
+void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work);
 
 /* ---- stalls_loader.c ---- */
 
@@ -136,8 +176,11 @@ lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena, 
 
 typedef struct lk_cache_state {
 	double bytes, resident;  /* resident: share of the pages looked at; NAN: none could be */
+	double rate;             /* of storage, bytes a second, measured before a cold run; NAN not known */
 	int files, unreadable;
 } lk_cache_state;
+/* With at most that share in memory files are cold. */
+#define LK_CACHE_COLD 0.05
 /* Evicts the files from the page cache, or reads them into it; then looks. */
 void lk_cache_evict(const char *const *paths, size_t count, lk_cache_state *out);
 void lk_cache_warm(const char *const *paths, size_t count, lk_cache_state *out);
@@ -166,6 +209,7 @@ typedef struct lk_stalls_runner {
 	int one_words;
 	const char *program;     /* of the first run's ranks, where they have MPI: one process can pose as rank 0 of them */
 	int world, per_host;
+	int readers;             /* threads of a host that read at once, about */
 } lk_stalls_runner;
 lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *arena, lk_stalls_runner *out, lk_error *err);
 void lk_stalls_runner_close(lk_stalls_runner *runner); /* removes the private folder, unless it is to be kept */

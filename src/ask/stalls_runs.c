@@ -236,8 +236,14 @@ lk_status lk_stalls_run_first(lk_stalls_runner *r, lk_stalls_run *out, lk_error 
 }
 
 static void set_cache(const lk_stalls_runner *r, lk_stalls_configuration c, lk_cache_state *out) {
-	if (c == LK_STALLS_COLD) lk_cache_evict(r->files.at, r->files.count, out);
-	else lk_cache_warm(r->files.at, r->files.count, out);
+	if (c != LK_STALLS_COLD) {
+		lk_cache_warm(r->files.at, r->files.count, out);
+		return;
+	}
+	lk_cache_evict(r->files.at, r->files.count, out);
+	double rate = out->resident <= LK_CACHE_COLD ? lk_disk_rate(r->files.at, r->files.count, r->readers) : NAN;
+	if (!isnan(rate)) lk_cache_evict(r->files.at, r->files.count, out);
+	out->rate = rate;
 }
 
 /* A command that the caller gives for one process is what it is; otherwise the one process poses as rank 0 of all. */
@@ -254,7 +260,7 @@ lk_status lk_stalls_run_again(lk_stalls_runner *r, lk_stalls_configuration c, in
 	const char *settings[4], *folder = lk_stalls_run_folder(r, c, round);
 	const char *scratch = folder ? lk_arena_printf(r->arena, "%s.scratch", folder) : NULL;
 	const char *output = folder ? lk_arena_printf(r->arena, "%s.output", folder) : NULL;
-	*out = (lk_stalls_run){.cache = {.resident = NAN}};
+	*out = (lk_stalls_run){.cache = {.resident = NAN, .rate = NAN}};
 	if (!scratch || !output) return lk_oom(err);
 	LK_TRY(settings_of(r, ready, settings, err));
 	lk_record_request record = request_of(r, folder, settings);
