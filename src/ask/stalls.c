@@ -257,7 +257,9 @@ static lk_stalls_model model_of(const stalls_work *w) {
 	m.hit = strcmp(x->base, "hot") == 0;
 	if (m.pipelined) model_pipelined(w, hot, &m);
 	else model_blocking(w, hot, &m);
-	lk_disk_work work = lk_stalls_storage_of(&w->rounds, x, w->disk_rate);
+	lk_disk_work work = lk_stalls_storage_of(&w->rounds, x);
+	if (!isnan(p[LK_STALL_FETCH].seconds))
+		work.rate = w->disk_rate, work.steps = w->runner.cold.at, work.count = w->runner.cold.count;
 	lk_stalls_fit_disk(&m, &work);
 	return m;
 }
@@ -360,6 +362,9 @@ static lk_status add_notes(stalls_work *w) {
 	if (x->rows[LK_STALLS_COLD].runs && read > cold->bytes)
 		LK_TRY(note(w, "the steps read %.2g times the bytes of their files: what is read again comes from memory, so that "
 		               "the first pass stalls more than fetch says", read / cold->bytes));
+	bool unknown = false;
+	for (int i = 0; i < x->change_count; i++) unknown |= isnan(x->changes[i].step_s);
+	if (unknown) LK_TRY(note(w, "what storage takes of a step is not known without a cold run, nor what another disk or more cache saves"));
 	for (size_t i = 0; i < w->runner.unguarded.count; i++)
 		LK_TRY(note(w, "not guarded in the further runs: %s", w->runner.unguarded.at[i]));
 	if (x->steps < w->request->steps)
@@ -424,7 +429,7 @@ static lk_status look_at_first(stalls_work *w, const char *folder) {
 static lk_status of_recording(stalls_work *w) {
 	const lk_stalls_request *q = w->request;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) leave_out(w, c, "nothing is run: a recording was given");
-	LK_TRY(lk_stalls_see(q->recording, q->warmup, q->steps, &w->first.seen, w->err));
+	LK_TRY(lk_stalls_see(q->recording, q->warmup, q->steps, &w->first.seen, NULL, w->err));
 	if (!w->first.seen.steps) {
 		lk_fail(w->err, LK_ERR_INPUT, q->recording, "holds no recording with more than %d steps", q->warmup);
 		return lk_hint(w->err, "is it a folder that lockstep record made? --warmup says how many steps do not count");

@@ -28,63 +28,122 @@ enum { MOST_THREADS = 1 << 10 };
 
 typedef struct counter {
 	uint64_t key;            /* process and thread */
-	double before, so_far;   /* bytes: at the first step that counts, at the last one's end */
+	double bytes;            /* so far */
 } counter;
+typedef LK_VEC(counter) counters;
 
-static double stored_between(const lk_recorded_run *run, int64_t from, int64_t to) {
-	LK_VEC(counter) all = {0};
-	double sum = 0;
-	for (size_t i = 0; i < run->storage.count && run->storage.at[i].record.start_ns < to; i++) {
-		const lk_recorded_call *c = &run->storage.at[i];
-		uint64_t key = (uint64_t)c->process << 16 | c->record.thread;
-		size_t k = 0;
-		while (k < all.count && all.at[k].key != key) k++;
-		if (k == all.count && (k == MOST_THREADS || !lk_push(&all))) continue;
-		if (k == all.count - 1 && all.at[k].key != key) all.at[k] = (counter){.key = key};
-		all.at[k].so_far = (double)c->record.bytes;
-		if (c->record.start_ns < from) all.at[k].before = all.at[k].so_far;
+/* What a thread had from storage since it last told; 0 where there are too many threads. */
+static double more_of(counters *all, const lk_recorded_call *c) {
+	uint64_t key = (uint64_t)c->process << 16 | c->record.thread;
+	size_t k = 0;
+	while (k < all->count && all->at[k].key != key) k++;
+	if (k == all->count) {
+		if (k == MOST_THREADS || !lk_push(all)) return 0;
+		all->at[k] = (counter){.key = key};
 	}
-	for (size_t k = 0; k < all.count; k++) sum += fmax(0, all.at[k].so_far - all.at[k].before);
+	double more = fmax(0, (double)c->record.bytes - all->at[k].bytes);
+	all->at[k].bytes = (double)c->record.bytes;
+	return more;
+}
+
+static void add_stored(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin, int steps) {
+	counters all = {0};
+	int step = 0;
+	for (size_t i = 0; i < run->storage.count && run->storage.at[i].record.start_ns < begin[steps]; i++) {
+		const lk_recorded_call *c = &run->storage.at[i];
+		double more = more_of(&all, c);
+		while (c->record.start_ns >= begin[step + 1]) step++;
+		if (c->record.start_ns >= begin[0]) use->steps.at[step].stored += more;
+	}
 	lk_vec_free(&all);
-	return sum;
 }
 
 static lk_disk_use *use_of(lk_disk_uses *uses, const char *host) {
 	for (size_t i = 0; i < uses->count; i++)
 		if (strcmp(uses->at[i].host, host) == 0) return &uses->at[i];
 	if (!lk_push(uses)) return NULL;
-	*lk_last(uses) = (lk_disk_use){.stored = 0};
+	*lk_last(uses) = (lk_disk_use){.ranks = 0};
 	snprintf(lk_last(uses)->host, sizeof lk_last(uses)->host, "%s", host);
 	return lk_last(uses);
 }
 
-lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, int64_t from, int64_t to, int steps, lk_error *err) {
-	lk_disk_use *use = use_of(uses, run->head.host);
+static bool add_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin, int steps) {
 	/* ranks of a host have one clock; a moment that none has is as good as another */
 	const int64_t latest = INT64_C(1) << 61;
 	int64_t moment = run->head.monotonic_ns >= 0 && run->head.monotonic_ns < latest ? run->head.monotonic_ns : 0;
-	if (!use) return lk_oom(err);
+	for (int i = 0; i <= steps && !use->ranks; i++) {
+		if (!lk_push(&use->begin)) return false;
+		*lk_last(&use->begin) = moment + begin[i];
+	}
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *e = &run->calls.at[i].record;
-		if (e->kind != LK_RECORD_READ || e->start_ns < from || e->start_ns >= to) continue;
+		if (e->kind != LK_RECORD_READ || e->start_ns < begin[0] || e->start_ns >= begin[steps]) continue;
 		int64_t all = e->end_ns - e->start_ns, busy = e->io.busy_ns < 0 ? 0 : e->io.busy_ns < all ? e->io.busy_ns : all;
-		if (!lk_intervals_add(&use->reads, moment + e->end_ns - busy, moment + e->end_ns)) return lk_oom(err);
+		if (!lk_intervals_add(&use->reads, moment + e->end_ns - busy, moment + e->end_ns)) return false;
 	}
-	use->stored += stored_between(run, from, to) / steps;
-	use->steps = steps;
+	return true;
+}
+
+lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int64_t *begin, int steps, lk_error *err) {
+	lk_disk_use *use = use_of(uses, run->head.host);
+	if (!use || !add_reads(use, run, begin, steps)) return lk_oom(err);
+	while (use->steps.count < (size_t)steps) {
+		if (!lk_push(&use->steps)) return lk_oom(err);
+		*lk_last(&use->steps) = (lk_disk_step){0};
+	}
+	for (int i = 0; i < steps; i++) use->steps.at[i].seconds += 1e-9 * (double)(begin[i + 1] - begin[i]);
+	add_stored(use, run, begin, steps);
+	use->ranks++;
 	return LK_OK;
 }
 
-void lk_disk_sum_up(lk_disk_uses *uses, double *stored, double *waited) {
-	*stored = *waited = 0;
+/* What is in a step of the first rank is in it; behind its last step is what other ranks read, whose clock is the same. */
+static double wait_by_step(lk_disk_use *use) {
+	size_t step = 0, last = use->begin.count ? use->begin.count - 1 : 0;
+	lk_intervals_sort(&use->reads);
+	for (size_t i = 0; i < use->reads.count && last; i++) {
+		int64_t from = use->reads.at[i].start, end = use->reads.at[i].end;
+		while (from < end) {
+			while (step + 1 < last && from >= use->begin.at[step + 1]) step++;
+			int64_t to = step + 1 < last && end > use->begin.at[step + 1] ? use->begin.at[step + 1] : end;
+			use->steps.at[step].waited += 1e-9 * (double)(to - from);
+			from = to;
+		}
+	}
+	return use->steps.count ? 1e-9 * (double)lk_intervals_length(&use->reads) / (double)use->steps.count : 0;
+}
+
+/* Ranks of a host have equally many steps, or a last one that not all have. */
+static void add_steps(const lk_disk_use *use, size_t steps, double hosts, lk_disk_steps *out) {
+	size_t first = out->count - steps;
+	for (size_t i = 0; i < steps && i < use->steps.count; i++) {
+		out->at[first + i].seconds += use->steps.at[i].seconds / use->ranks / hosts;
+		out->at[first + i].waited += use->steps.at[i].waited / hosts;
+		out->at[first + i].stored += use->steps.at[i].stored / hosts;
+	}
+}
+
+lk_status lk_disk_sum_up(lk_disk_uses *uses, double *waited, lk_disk_steps *out, lk_error *err) {
+	size_t steps = SIZE_MAX;
+	lk_status status = LK_OK;
+	double hosts = (double)uses->count;
+	*waited = 0;
+	for (size_t i = 0; i < uses->count; i++)
+		if (uses->at[i].steps.count < steps) steps = uses->at[i].steps.count;
+	for (size_t i = 0; out && uses->count && status == LK_OK && i < steps; i++) {
+		if (lk_push(out)) *lk_last(out) = (lk_disk_step){0};
+		else status = lk_oom(err);
+	}
 	for (size_t i = 0; i < uses->count; i++) {
 		lk_disk_use *use = &uses->at[i];
-		lk_intervals_sort(&use->reads);
-		*stored += use->stored / (double)uses->count;
-		*waited += 1e-9 * (double)lk_intervals_length(&use->reads) / use->steps / (double)uses->count;
+		*waited += wait_by_step(use) / hosts;
+		if (out && status == LK_OK) add_steps(use, steps, hosts, out);
 		lk_vec_free(&use->reads);
+		lk_vec_free(&use->steps);
+		lk_vec_free(&use->begin);
 	}
 	lk_vec_free(uses);
+	return status;
 }
 
 /* ---- the rate ---- */
@@ -169,10 +228,72 @@ double lk_disk_rate(const char *const *paths, size_t count, int streams) {
 
 /* ---- what it means ---- */
 
+static double stored_a_step(const lk_disk_work *w) {
+	double sum = 0;
+	for (size_t i = 0; i < w->count; i++) sum += w->steps[i].stored;
+	return w->count ? sum / (double)w->count : 0;
+}
+
 double lk_disk_busy(const lk_disk_work *w) {
-	double by_bytes = w->rate > 0 && w->stored > 0 ? w->stored / w->rate : 0;
+	double by_bytes = w->rate > 0 ? stored_a_step(w) / w->rate : 0;
 	double busy = fmax(by_bytes, fmax(w->waited, w->fetch));
 	return fmax(0, fmin(busy, w->step));
+}
+
+/* A step: how long it is, how long storage worked in it, and how long it waited. */
+typedef struct worked {
+	double seconds, device, fetch;
+} worked;
+
+static int by_seconds(const void *a, const void *b) {
+	const worked *x = a, *y = b;
+	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
+}
+
+/* What a step asks for and storage does not do within it, it does in the next one. Means become those that are known. */
+static bool look_at_steps(const lk_disk_work *w, double busy, worked *out) {
+	double left = 0, device = 0, fetch = 0, n = (double)w->count;
+	for (size_t i = 0; i < w->count; i++) {
+		double asked = left + w->steps[i].stored / w->rate;
+		out[i].seconds = w->steps[i].seconds;
+		out[i].device = fmin(asked, out[i].seconds), left = asked - out[i].device;
+		out[i].fetch = fmin(out[i].device, w->steps[i].waited);
+		device += out[i].device / n, fetch += out[i].fetch / n;
+	}
+	if (device <= 0 || (fetch <= 0 && w->fetch > 0)) return false;
+	for (size_t i = 0; i < w->count; i++) {
+		out[i].device *= busy / device;
+		if (fetch > 0) out[i].fetch *= w->fetch / fetch;
+	}
+	return true;
+}
+
+/* By length, an equal share of all steps to each kind: a step may be a part of two. */
+static void sort_into_kinds(lk_stalls_model *m, const worked *steps, size_t count, double busy) {
+	double share = (double)count / LK_STALLS_UNLIKE, all = 0;
+	m->kinds = LK_STALLS_UNLIKE, m->hidden = 0;
+	for (int k = 0; k < m->kinds; k++) {
+		double from = k * share, to = from + share, device = 0, hidden = 0, rest = 0;
+		for (size_t i = (size_t)from; i < count && (double)i < to; i++) {
+			double part = (fmin(to, (double)i + 1) - fmax(from, (double)i)) / share;
+			device += part * steps[i].device, hidden += part * fmax(0, steps[i].device - steps[i].fetch);
+			rest += part * fmax(0, steps[i].seconds - steps[i].fetch);
+		}
+		m->of[k] = (struct lk_stalls_unlike){device / busy, hidden, rest};
+		m->hidden += hidden / m->kinds, all += rest / m->kinds;
+	}
+	for (int k = 0; k < m->kinds; k++) m->of[k].rest = all > 0 ? m->of[k].rest / all : 1;
+}
+
+/* One that reads much now and then is not helped as one that always reads alike. */
+static void fit_kinds(lk_stalls_model *m, const lk_disk_work *w, double busy) {
+	if (!w->count || !(w->rate > 0) || busy <= 0) return;
+	worked *steps = malloc(w->count * sizeof *steps);
+	if (steps && look_at_steps(w, busy, steps)) {
+		qsort(steps, w->count, sizeof *steps, by_seconds);
+		sort_into_kinds(m, steps, w->count, busy);
+	}
+	free(steps);
 }
 
 /* Beside a loader of w workers a step is max(compute, device, (preparation + device - hidden) / w). Where fetching is a stall,
@@ -189,6 +310,7 @@ void lk_stalls_fit_disk(lk_stalls_model *m, const lk_disk_work *w) {
 		m->hidden = fmin(m->preparation, fmax(0, m->preparation + busy - m->workers * w->step));
 	} else {
 		m->hidden = fmax(0, busy - w->fetch);
+		fit_kinds(m, w, busy);
 	}
 	m->disk = m->bytes > 0 && busy > 0 ? m->bytes / busy : INFINITY;
 }

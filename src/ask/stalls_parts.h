@@ -34,8 +34,7 @@ typedef struct lk_stalls_times {
 	double step;
 	double waiting, interconnect, network; /* in calls of communication */
 	double reading, preparation, writing;  /* of the main thread; preparation that is not hidden */
-	/* of all ranks of a host: bytes that came from storage; seconds in which some thread was in a read */
-	double stored, waited;
+	double waited;           /* some thread of a host was in a read */
 } lk_stalls_times;
 
 /* Runs by configuration and round; `step` NAN: there is none. */
@@ -48,8 +47,8 @@ typedef struct lk_stalls_rounds {
 /* The parts of the step and what it is: cold if that was run, else hot, else the first run. Texts are constants. */
 void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out);
 struct lk_disk_work;
-/* What the cold rounds tell of storage that gives `rate` bytes a second (NAN: not known); the answer's parts are there. */
-struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const lk_stalls_answer *answer, double rate);
+/* What the cold rounds tell of storage, but for its rate and the single steps; the answer's parts are there. */
+struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const lk_stalls_answer *answer);
 
 /* ---- stalls_buckets.c ---- */
 
@@ -63,6 +62,7 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 
 /* ---- stalls_whatif.c, stalls_simulate.c ---- */
 
+enum { LK_STALLS_UNLIKE = 16 };
 /* A step of one rank as the loader's model sees it; seconds a step. */
 typedef struct lk_stalls_model {
 	bool pipelined;
@@ -73,6 +73,12 @@ typedef struct lk_stalls_model {
 	/* (1 - hit) bytes / disk: storage works so long for a step, `hidden` of it beside other work; bytes / memory: copying,
 	 * which of a loader beside the step is a part of preparation */
 	double bytes, disk, memory, hit, hidden;
+	/* Of a loader in the step: steps are unlike, as where shards are read now and then; equally many of each kind, the
+	 * device's work and the rest of the step against the means, and what of the device's work is hidden; 0: all are alike. */
+	struct lk_stalls_unlike {
+		double device, hidden, rest;
+	} of[LK_STALLS_UNLIKE];
+	int kinds;
 	double cores, busy;      /* of the host; busy ones where nothing is waited for */
 } lk_stalls_model;
 
@@ -98,24 +104,32 @@ lk_status lk_stalls_simulate(const lk_stalls_model *model, double *step_s, lk_er
 
 /* ---- stalls_disk.c ---- */
 
+typedef struct lk_disk_step {
+	double seconds, waited;  /* how long it is; that some thread of a host is in a read */
+	double stored;           /* bytes of a host that came from storage */
+} lk_disk_step;
+typedef LK_VEC(lk_disk_step) lk_disk_steps;
 /* What a host's ranks read. */
 typedef struct lk_disk_use {
 	char host[64];
 	lk_intervals reads;      /* in which some thread is in a read */
-	double stored;           /* bytes a step that came from storage */
-	int steps;
+	lk_disk_steps steps;     /* seconds: sum over its ranks */
+	LK_VEC(int64_t) begin;   /* of its first rank's steps, and the last one's end */
+	int ranks;
 } lk_disk_use;
 typedef LK_VEC(lk_disk_use) lk_disk_uses;
-/* Adds a rank's reads in [from, to), which are `steps` steps. */
-lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, int64_t from, int64_t to, int steps, lk_error *err);
-/* A step, mean over hosts; frees `uses`. */
-void lk_disk_sum_up(lk_disk_uses *uses, double *stored, double *waited);
+/* Adds a rank's reads in the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
+lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int64_t *begin, int steps, lk_error *err);
+/* A step's seconds in which some thread is in a read, and each step, mean over hosts; frees `uses`. */
+lk_status lk_disk_sum_up(lk_disk_uses *uses, double *waited, lk_disk_steps *out, lk_error *err);
 /* Bytes a second at which evicted files come, read by so many threads at once; NAN: too few bytes to tell. Evict them again. */
 double lk_disk_rate(const char *const *paths, size_t count, int streams);
 
 /* What is known of storage; seconds and bytes a step, of a host. */
 typedef struct lk_disk_work {
-	double stored, rate;     /* bytes from storage, bytes a second; 0 or NAN: not known */
+	const lk_disk_step *steps; /* of all cold runs */
+	size_t count;
+	double rate;             /* bytes a second; NAN: not known */
 	double waited;           /* some thread waits for storage in a read */
 	double fetch, step;      /* the stall, the whole step */
 	bool stalls;             /* `fetch` is surely there */
@@ -165,8 +179,8 @@ typedef struct lk_stalls_seen {
 	bool torch;              /* torch.distributed of Python, among several ranks */
 	bool loader_seen;
 } lk_stalls_seen;
-/* 0 steps in *out: there are none. Communication is left NAN. */
-lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out, lk_error *err);
+/* 0 steps in *out: there are none. Communication is left NAN. The steps are added to `each`, unless it is NULL. */
+lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out, lk_disk_steps *each, lk_error *err);
 typedef LK_VEC(const char *) lk_stalls_files;
 /* Paths of files that were read, or written, in the folder's recordings; read ones without those of steps that do not count. */
 lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena, lk_stalls_files *out, double *bytes,
@@ -203,6 +217,7 @@ typedef struct lk_stalls_runner {
 	bool python;             /* the command's program is Python: loaders can be repeated and mark steps */
 	const char *marker;      /* what begins a step; NULL: the period */
 	lk_stalls_files files;   /* that the job reads */
+	lk_disk_steps cold;      /* steps of all cold runs */
 	lk_stalls_files unguarded; /* what runs again did to the world, in words */
 	double first_wall_s;
 	const char *const *one;  /* the command of one process; NULL: it cannot be told */

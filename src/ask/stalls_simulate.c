@@ -1,8 +1,8 @@
 /* stalls_simulate.c: the loader's model as a step graph, run by the engine that runs every other one.
  *
  * Steps are fetched by the device one after another, prepared by the workers in turn, each work as long as one thread needs,
- * and used by the step. What of the device's work is hidden goes before the rest of it, and waits for nothing but the device; the
- * rest is waited for by the worker. A loader beside the step has AHEAD batches per worker on their way or waiting, beside the
+ * and used by the step. What of the device's work is hidden comes behind what a worker waits for, and nothing but the device
+ * waits for it. A loader beside the step has AHEAD batches per worker on their way or waiting, beside the
  * one in use, as PyTorch's DataLoader has (prefetch_factor); one that the step waits for begins a batch when the step before is
  * over, and its workers share it. */
 #include <math.h>
@@ -44,16 +44,19 @@ static double work_s(const line_up *l, double waited) {
 static void add_steps(line_up *l) {
 	const lk_stalls_model *m = l->m;
 	uint32_t ahead = l->workers * AHEAD + 1;
-	double device = lk_stalls_device_s(m), hidden = fmin(m->hidden, device), work = work_s(l, device - hidden);
+	double mean = lk_stalls_device_s(m), work = work_s(l, mean - fmin(m->hidden, mean));
 	for (uint32_t s = 0; s < STEPS; s++) {
+		const struct lk_stalls_unlike *kind = m->kinds ? &m->of[s % (uint32_t)m->kinds] : NULL;
+		double device = kind ? mean * kind->device : mean, hidden = fmin(kind ? kind->hidden : m->hidden, device);
 		uint32_t room = UINT32_MAX, free = UINT32_MAX;
 		if (!m->pipelined && s > 0) room = l->used[s - 1];
 		if (m->pipelined && s >= ahead) room = l->used[s - ahead];
 		if (m->pipelined && s >= l->workers) free = l->prepared[s - l->workers];
-		add(l, "read ahead", 2, hidden, m->pipelined ? room : UINT32_MAX, UINT32_MAX);
+		double rest = kind ? kind->rest : 1;
 		uint32_t fetched = add(l, "fetch", 2, device - hidden, room, free);
-		l->prepared[s] = add(l, "prepare", FIRST_WORKER + s % l->workers, work, fetched, room);
-		l->used[s] = add(l, "step", LK_STREAM_COMPUTE, lk_stalls_compute_s(m), l->prepared[s], UINT32_MAX);
+		add(l, "read ahead", 2, hidden, fetched, UINT32_MAX);
+		l->prepared[s] = add(l, "prepare", FIRST_WORKER + s % l->workers, rest * work, fetched, room);
+		l->used[s] = add(l, "step", LK_STREAM_COMPUTE, rest * lk_stalls_compute_s(m), l->prepared[s], UINT32_MAX);
 	}
 }
 
@@ -80,8 +83,8 @@ static lk_status run(line_up *l, lk_arena *arena, double *step_s, lk_error *err)
 	LK_TRY(build(l, err));
 	LK_TRY(lk_lifted_costs(arena, l->graph, &costs, err));
 	LK_TRY(lk_sim_run(l->graph, &costs, &options, &result, err));
-	/* rounds of the workers: inside one, batches may come in a bunch */
-	uint32_t measured = MEASURED / l->workers * l->workers;
+	/* rounds of the workers, inside which batches may come in a bunch; or of the kinds of steps */
+	uint32_t round = l->m->kinds ? (uint32_t)l->m->kinds : l->workers, measured = MEASURED / round * round;
 	int64_t from = 0, to = 0;
 	for (size_t i = 0; i < result.events.count; i++) {
 		if (result.events.at[i].op == l->used[SETTLING - 1]) from = result.events.at[i].end_ps;

@@ -14,7 +14,7 @@
  *     c* = ceil((p + max(0, D - h)) / max(1/G, D))             workers that the step does not wait for
  *     x* = 1 - min(a, w a - p + h) / D(0), a = max(1/G, p/w)   share in memory that hides fetching
  *
- * h stays where storage is faster or slower: the processor's time beside which it worked is the same. It is at most all the
+ * Steps may be unlike: D and h are then those of each kind, and what shows is the mean over kinds. h stays where storage is faster or slower: the processor's time beside which it worked is the same. It is at most all the
  * rest of the step, so that no step is shorter than D.
  *
  * `cores` scales workers, and, where the processor is what computes, own code as far as the cores would be fewer than what
@@ -40,7 +40,10 @@ double lk_stalls_fetch_s(const lk_stalls_model *m) {
 	double device = lk_stalls_device_s(m);
 	if (m->pipelined) return fmax(0, device - m->hidden);
 	double copying = m->bytes > 0 ? m->bytes / m->memory : 0, rest = lk_stalls_compute_s(m) + preparation_s(m) + copying;
-	return copying + fmax(0, device - fmin(m->hidden, rest));
+	if (!m->kinds) return copying + fmax(0, device - fmin(m->hidden, rest));
+	double sum = 0;
+	for (int i = 0; i < m->kinds; i++) sum += fmax(0, device * m->of[i].device - fmin(m->of[i].hidden, rest * m->of[i].rest));
+	return copying + sum / m->kinds;
 }
 
 static const char *largest(double compute, double preparation, double fetch) {

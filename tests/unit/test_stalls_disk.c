@@ -19,6 +19,7 @@ typedef struct job {
 	double device, decode, compute;
 	int ahead;               /* chunks that the kernel asks for beyond the one that is read */
 	double saved;            /* seconds of the device that it makes up for at once */
+	int seldom;              /* only each so many steps read, all that the others would have; 0, 1: all do */
 } job;
 
 /* The device: one request after the other. With `saved` it is a limit: what it did not use it lets through later. */
@@ -33,6 +34,7 @@ static double serve(device *d, double asked) {
 
 typedef struct outcome {
 	double step, waited;     /* seconds a step: its length, that some rank waits */
+	lk_disk_step each[COUNTED];
 } outcome;
 
 typedef struct reader {
@@ -46,14 +48,17 @@ static outcome run_job(const job *j, double faster) {
 	device d = {.saved = j->saved, .each = j->device / faster};
 	reader r[MOST_RANKS] = {0};
 	double begin = 0, waited = 0, seen = 0;
+	outcome out = {0};
 	for (int i = 0; i < j->ranks; i++) assert_non_null(r[i].ready = calloc(MOST_AHEAD, sizeof(double)));
 	for (int s = 0; s < SETTLING + COUNTED; s++) {
-		if (s == SETTLING) begin = r[0].now, waited = 0;
-		for (int left = j->ranks * j->chunks; left > 0; left--) {
+		double step_begins = r[0].now, stored = 0, waited_before = waited;
+		if (s == SETTLING) begin = r[0].now, waited = waited_before = 0;
+		int seldom = j->seldom > 1 ? j->seldom : 1, upto = (s / seldom + 1) * seldom * j->chunks;
+		for (int left = s % seldom ? 0 : j->ranks * seldom * j->chunks; left > 0; left--) {
 			reader *first = NULL;
 			for (int i = 0; i < j->ranks; i++)
-				if (r[i].read < (s + 1) * j->chunks && (!first || r[i].now < first->now)) first = &r[i];
-			for (; first->asked <= first->read + j->ahead; first->asked++)
+				if (r[i].read < upto && (!first || r[i].now < first->now)) first = &r[i];
+			for (; first->asked <= first->read + j->ahead; first->asked++, stored++)
 				first->ready[first->asked % MOST_AHEAD] = serve(&d, first->now);
 			double ready = first->ready[first->read++ % MOST_AHEAD];
 			if (ready > first->now) {
@@ -65,9 +70,11 @@ static outcome run_job(const job *j, double faster) {
 		double end = 0;
 		for (int i = 0; i < j->ranks; i++) end = fmax(end, r[i].now + j->compute);
 		for (int i = 0; i < j->ranks; i++) r[i].now = end;
+		if (s >= SETTLING) out.each[s - SETTLING] = (lk_disk_step){end - step_begins, waited - waited_before, stored};
 	}
 	for (int i = 0; i < j->ranks; i++) free(r[i].ready);
-	return (outcome){(r[0].now - begin) / COUNTED, waited / COUNTED};
+	out.step = (r[0].now - begin) / COUNTED, out.waited = waited / COUNTED;
+	return out;
 }
 
 /* Workers fetch and decode batches in turn, `ready` batches each at most; the step takes them in order. */
@@ -99,16 +106,18 @@ static outcome run_loader(const job *j, int workers, double faster) {
 			now = used[s] = fmax(now, got[s]) + j->compute;
 		}
 	}
-	return (outcome){(used[SETTLING + COUNTED - 1] - used[SETTLING - 1]) / COUNTED, waited / COUNTED};
+	outcome out = {.step = (used[SETTLING + COUNTED - 1] - used[SETTLING - 1]) / COUNTED, .waited = waited / COUNTED};
+	for (int s = 0; s < COUNTED; s++) out.each[s] = (lk_disk_step){out.step, out.waited, j->chunks};
+	return out;
 }
 
 /* ---- what lockstep makes of it ---- */
 
-static lk_stalls_model model_of(const job *j, outcome hot, outcome cold, bool counted) {
+static lk_stalls_model model_of(const job *j, const outcome *hot, const outcome *cold, bool counted) {
 	lk_stalls_model m = {.own = j->compute, .preparation = j->chunks * j->decode, .workers = 1, .bytes = j->chunks, .memory = 1e15};
-	lk_disk_work work = {.stored = counted ? j->ranks * j->chunks : 0, .rate = 1 / j->device, .waited = cold.waited,
-	                     .fetch = fmax(0, cold.step - hot.step), .step = cold.step};
-	work.stalls = work.fetch > 0.02 * cold.step;
+	lk_disk_work work = {.steps = cold->each, .count = counted ? COUNTED : 0, .rate = 1 / j->device, .waited = cold->waited,
+	                     .fetch = fmax(0, cold->step - hot->step), .step = cold->step};
+	work.stalls = work.fetch > 0.02 * cold->step;
 	lk_stalls_fit_disk(&m, &work);
 	return m;
 }
@@ -123,7 +132,7 @@ static double predicted(const lk_stalls_model *now, double faster, double step) 
 static void assert_predicts(const job *j, bool counted, double share, double seconds, uint64_t seed) {
 	static const double faster[] = {1, 0.5, 1.5, 2, 4, 16};
 	outcome hot = run_job(j, 1e9), cold = run_job(j, 1);
-	lk_stalls_model m = model_of(j, hot, cold, counted);
+	lk_stalls_model m = model_of(j, &hot, &cold, counted);
 	for (size_t i = 0; i < sizeof faster / sizeof *faster; i++) {
 		double truth = run_job(j, faster[i]).step, said = predicted(&m, faster[i], cold.step);
 		if (fabs(said - truth) > (faster[i] == 1 ? 1e-9 * truth : fmax(share * truth, seconds)))
@@ -182,13 +191,25 @@ static void test_saved(void **state) {
 	}
 }
 
+/* Now and then much is read: twice the rate helps those steps alone, and the others hide none of their reading. */
+static void test_seldom(void **state) {
+	(void)state;
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		job j = {.ranks = 1, .chunks = 50, .seldom = 2 + (int)(seed % 2) * 2, .ahead = seed % 3 ? 1000 : 0,
+		         .device = draw(seed, 0, 2e-3, 1e-2), .compute = draw(seed, 2, 0.05, 0.3)};
+		j.decode = draw(seed, 1, 0, 0.9) * j.device;
+		if (j.ahead) j.ahead = 8;
+		assert_predicts(&j, true, 1e-3, (j.ahead + 1) * j.device / j.seldom, seed);
+	}
+}
+
 /* Half of the stall is not what twice the rate saves: here it is all of it. */
 static void test_half_of_the_stall(void **state) {
 	(void)state;
 	job j = {.ranks = 1, .chunks = 100, .ahead = 1000, .device = 3e-3, .decode = 5e-4, .compute = 0.1};
 	outcome hot = run_job(&j, 1e9), cold = run_job(&j, 1), twice = run_job(&j, 2);
 	assert_true(fabs(cold.step - 0.3) < 1e-3 && fabs(hot.step - 0.15) < 1e-3 && fabs(twice.step - 0.15) < 2e-3);
-	lk_stalls_model m = model_of(&j, hot, cold, true);
+	lk_stalls_model m = model_of(&j, &hot, &cold, true);
 	assert_true(fabs(m.hidden - 0.15) < 1e-3);
 	assert_true(fabs(predicted(&m, 2, cold.step) - twice.step) < 2e-3);
 }
@@ -217,7 +238,7 @@ static void test_workers(void **state) {
 		outcome hot = run_loader(&j, workers, 1e9), cold = run_loader(&j, workers, 1);
 		lk_stalls_model m = {.pipelined = true, .own = j.compute, .preparation = j.chunks * j.decode, .workers = workers,
 		                     .bytes = j.chunks, .memory = 1e15};
-		lk_disk_work work = {.stored = j.chunks, .rate = 1 / j.device, .waited = cold.waited, .step = cold.step,
+		lk_disk_work work = {.steps = cold.each, .count = COUNTED, .rate = 1 / j.device, .waited = cold.waited, .step = cold.step,
 		                     .fetch = fmax(0, cold.step - hot.step)};
 		work.stalls = work.fetch > 0.02 * cold.step;
 		if (work.stalls) stalls++;
@@ -243,13 +264,26 @@ static void test_odd(void **state) {
 		double rest = lk_stalls_closed(&(lk_stalls_model){.pipelined = m.pipelined, .own = m.own, .preparation = m.preparation,
 		                                                  .workers = m.workers, .memory = 1}, NULL);
 		double fetch = seed % 3 ? draw(seed, 2, 0, 2) : 0;
-		lk_disk_work work = {.stored = draw(seed, 3, 0, 1e9), .rate = seed % 11 ? draw(seed, 4, 1e6, 1e10) : NAN,
+		lk_disk_step each[7];
+		for (uint64_t i = 0; i < 7; i++)
+			each[i] = (lk_disk_step){draw(seed, 10 + i, 0, 2) * (rest + fetch), draw(seed, 30 + i, 0, 2) * fetch, seed % 5 ? draw(seed, 20 + i, 0, 2e9) : 0};
+		lk_disk_work work = {.steps = each, .count = seed % 8, .rate = seed % 11 ? draw(seed, 4, 1e6, 1e10) : NAN,
 		                     .waited = draw(seed, 5, 0, 3), .fetch = fetch, .step = rest + fetch, .stalls = fetch > 0};
 		lk_stalls_fit_disk(&m, &work);
 		double closed = lk_stalls_closed(&m, NULL);
 		assert_true(m.hidden >= 0 && isfinite(m.hidden) && m.disk > 0 && isfinite(closed));
 		assert_true(closed >= lk_stalls_device_s(&m) * (1 - 1e-9));
-		if (m.bytes > 0 && !m.pipelined && fabs(closed / work.step - 1) > 1e-4) fail_msg("%.6g for %.6g", closed, work.step);
+		double mean = 0;
+		for (int i = 0; i < m.kinds; i++) {
+			assert_true(m.of[i].device >= 0 && m.of[i].hidden >= 0);
+			mean += m.of[i].device / m.kinds;
+		}
+		if (m.kinds && fabs(mean - 1) > 1e-9) fail_msg("shares of %.9g", mean);
+		double simulated;
+		lk_error err;
+		assert_int_equal(lk_stalls_simulate(&m, &simulated, &err), LK_OK);
+		if (fabs(simulated / closed - 1) > 1e-3) fail_msg("seed %d: %.6g simulated, %.6g closed", (int)seed, simulated, closed);
+		if (m.bytes > 0 && !m.pipelined && !m.kinds && fabs(closed / work.step - 1) > 1e-4) fail_msg("%.6g for %.6g", closed, work.step);
 		assert_true(predicted(&m, 2, 1) <= 1 + 1e-9 && predicted(&m, 0.5, 1) >= 1 - 1e-9);
 	}
 }
@@ -274,7 +308,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_ahead), cmocka_unit_test(test_far_ahead), cmocka_unit_test(test_little_ahead),
 		cmocka_unit_test(test_ranks), cmocka_unit_test(test_saved), cmocka_unit_test(test_half_of_the_stall),
-		cmocka_unit_test(test_cached), cmocka_unit_test(test_workers), cmocka_unit_test(test_odd), cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_cached), cmocka_unit_test(test_seldom), cmocka_unit_test(test_workers), cmocka_unit_test(test_odd), cmocka_unit_test(test_rate),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
