@@ -364,7 +364,9 @@ static lk_status add_notes(stalls_work *w) {
 		               "the first pass stalls more than fetch says", read / cold->bytes));
 	bool unknown = false;
 	for (int i = 0; i < x->change_count; i++) unknown |= isnan(x->changes[i].step_s);
-	if (unknown) LK_TRY(note(w, "what storage takes of a step is not known without a cold run, nor what another disk or more cache saves"));
+	if (unknown)
+		LK_TRY(note(w, "what storage takes of a step is not known without a cold run, nor what another disk or more in "
+		               "memory would save"));
 	for (size_t i = 0; i < w->runner.unguarded.count; i++)
 		LK_TRY(note(w, "not guarded in the further runs: %s", w->runner.unguarded.at[i]));
 	if (x->steps < w->request->steps)

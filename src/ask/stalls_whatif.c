@@ -14,8 +14,9 @@
  *     c* = ceil((p + max(0, D - h)) / max(1/G, D))             workers that the step does not wait for
  *     x* = 1 - min(a, w a - p + h) / D(0), a = max(1/G, p/w)   share in memory that hides fetching
  *
- * Steps may be unlike: D and h are then those of each kind, and what shows is the mean over kinds. h stays where storage is faster or slower: the processor's time beside which it worked is the same. It is at most all the
- * rest of the step, so that no step is shorter than D.
+ * Steps may be unlike: D, h and r are then those of each kind, and what shows is the mean over kinds. h stays where storage
+ * is faster or slower: the processor's time beside which it worked is the same. It is at most all the rest of the step, so
+ * that no step is shorter than D.
  *
  * `cores` scales workers, and, where the processor is what computes, own code as far as the cores would be fewer than what
  * is busy: max(1, busy / cores) / max(1, busy / present cores). `speed` divides own code alone, `network` the transfer

@@ -222,7 +222,8 @@ static lk_stalls_model model_of(uint64_t seed) {
 	                         .interconnect = draw(seed, 2, 0, 0.02), .network = draw(seed, 3, 0, 0.02),
 	                         .writing = draw(seed, 4, 0, 0.01), .preparation = draw(seed, 5, 0, 0.3),
 	                         .workers = seed % 2 ? 1 + floor(draw(seed, 6, 0, 8)) : 1, .bytes = draw(seed, 7, 1e5, 1e8),
-	                         .memory = memory, .disk = memory * draw(seed, 9, 0.01, 1), .hit = lk_uniform(seed, 10), .hidden = seed % 3 ? draw(seed, 13, 0, 0.1) : 0,
+	                         .memory = memory, .disk = memory * draw(seed, 9, 0.01, 1), .hit = lk_uniform(seed, 10),
+	                         .hidden = seed % 3 ? draw(seed, 13, 0, 0.1) : 0,
 	                         .cores = 1 + floor(draw(seed, 11, 0, 8)), .busy = draw(seed, 12, 1, 8)};
 }
 

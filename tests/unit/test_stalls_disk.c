@@ -114,7 +114,8 @@ static outcome run_loader(const job *j, int workers, double faster) {
 /* ---- what lockstep makes of it ---- */
 
 static lk_stalls_model model_of(const job *j, const outcome *hot, const outcome *cold, bool counted) {
-	lk_stalls_model m = {.own = j->compute, .preparation = j->chunks * j->decode, .workers = 1, .bytes = j->chunks, .memory = 1e15};
+	lk_stalls_model m = {.own = j->compute, .preparation = j->chunks * j->decode, .workers = 1, .bytes = j->chunks,
+	                     .memory = 1e15};
 	lk_disk_work work = {.steps = cold->each, .count = counted ? COUNTED : 0, .rate = 1 / j->device, .waited = cold->waited,
 	                     .fetch = fmax(0, cold->step - hot->step), .step = cold->step};
 	work.stalls = work.fetch > 0.02 * cold->step;
@@ -175,7 +176,8 @@ static void test_little_ahead(void **state) {
 static void test_ranks(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		job j = {.ranks = 2 + (int)(seed % 3), .chunks = 200, .device = draw(seed, 0, 1e-3, 4e-3), .compute = draw(seed, 2, 0.05, 1)};
+		job j = {.ranks = 2 + (int)(seed % 3), .chunks = 200, .device = draw(seed, 0, 1e-3, 4e-3),
+		         .compute = draw(seed, 2, 0.05, 1)};
 		j.decode = draw(seed, 1, 0, 0.05) * j.device;
 		assert_predicts(&j, seed % 2, 0.03, 0, seed);
 	}
@@ -266,7 +268,8 @@ static void test_odd(void **state) {
 		double fetch = seed % 3 ? draw(seed, 2, 0, 2) : 0;
 		lk_disk_step each[7];
 		for (uint64_t i = 0; i < 7; i++)
-			each[i] = (lk_disk_step){draw(seed, 10 + i, 0, 2) * (rest + fetch), draw(seed, 30 + i, 0, 2) * fetch, seed % 5 ? draw(seed, 20 + i, 0, 2e9) : 0};
+			each[i] = (lk_disk_step){draw(seed, 10 + i, 0, 2) * (rest + fetch), draw(seed, 30 + i, 0, 2) * fetch,
+			                         seed % 5 ? draw(seed, 20 + i, 0, 2e9) : 0};
 		lk_disk_work work = {.steps = each, .count = seed % 8, .rate = seed % 11 ? draw(seed, 4, 1e6, 1e10) : NAN,
 		                     .waited = draw(seed, 5, 0, 3), .fetch = fetch, .step = rest + fetch, .stalls = fetch > 0};
 		lk_stalls_fit_disk(&m, &work);
@@ -283,7 +286,8 @@ static void test_odd(void **state) {
 		lk_error err;
 		assert_int_equal(lk_stalls_simulate(&m, &simulated, &err), LK_OK);
 		if (fabs(simulated / closed - 1) > 1e-3) fail_msg("seed %d: %.6g simulated, %.6g closed", (int)seed, simulated, closed);
-		if (m.bytes > 0 && !m.pipelined && !m.kinds && fabs(closed / work.step - 1) > 1e-4) fail_msg("%.6g for %.6g", closed, work.step);
+		if (m.bytes > 0 && !m.pipelined && !m.kinds && fabs(closed / work.step - 1) > 1e-4)
+			fail_msg("%.6g for %.6g", closed, work.step);
 		assert_true(predicted(&m, 2, 1) <= 1 + 1e-9 && predicted(&m, 0.5, 1) >= 1 - 1e-9);
 	}
 }
@@ -308,7 +312,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_ahead), cmocka_unit_test(test_far_ahead), cmocka_unit_test(test_little_ahead),
 		cmocka_unit_test(test_ranks), cmocka_unit_test(test_saved), cmocka_unit_test(test_half_of_the_stall),
-		cmocka_unit_test(test_cached), cmocka_unit_test(test_seldom), cmocka_unit_test(test_workers), cmocka_unit_test(test_odd), cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_cached), cmocka_unit_test(test_seldom),
+		cmocka_unit_test(test_workers), cmocka_unit_test(test_odd), cmocka_unit_test(test_rate),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,7 +201,7 @@ static void test_uneven(void **state) {
 /* ---- storage ---- */
 
 /* What ranks of a host have from storage adds up, step by step; reads at the same time are one waiting. The records of storage are
- * no calls: steps and preparation are as they were. */
+ * no calls: steps and preparation stay as they were. */
 static void test_storage(void **state) {
 	(void)state;
 	for (int hosts = 1; hosts <= 2; hosts++) {
