@@ -130,9 +130,9 @@ typedef struct lk_stalls_buckets {
 /* What another machine would make of the step. */
 typedef struct lk_stalls_change {
 	const char *what;        /* "disk x2" */
-	double step_s, factor;   /* predicted; the present step over it */
+	double step_s, factor;   /* predicted; the present step over it; NAN: fetch is not known, on which it hangs */
 	double closed_s;         /* by the closed forms; NAN where a simulated step alone can tell */
-	const char *bottleneck;  /* "compute", "preparation", "fetch" */
+	const char *bottleneck;  /* "compute", "preparation", "fetch", "not known" */
 } lk_stalls_change;
 
 /* Rates of the loader, steps a second, and what would hide it. */
@@ -141,6 +141,7 @@ typedef struct lk_stalls_rates {
 	double ingestion, preparation, fetch; /* G, P, F; INFINITY: no limit was seen */
 	double bytes;            /* read a step and rank */
 	double disk, memory;     /* bytes a second of a rank */
+	double device, hidden;   /* seconds a step that storage works; of them those that the step does not wait for */
 	double hit;              /* share that was in memory in the run that the predictions start from */
 	double workers, cores, busy; /* loader's threads; cores of the host; of them busy in own code */
 	double cores_to_hide, cache_to_hide; /* preparation, fetch; NAN: not by that */
@@ -190,7 +191,7 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
  *
  * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s, step_high_s, base, parts, runs,
  * buckets, what_if (arrays of objects with the columns of csv), communication {group, calls, bytes, per_call_s, per_byte_s,
- * rest_s, error, sizes}, rates {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, hit,
+ * rest_s, error, sizes}, rates {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, device_s, hidden_s, hit,
  * workers, cores, busy, cores_to_hide, cache_to_hide, from}, notes, reason, reproduce. What is not known is null. */
 lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table, bool colour, const char *path, FILE *out,
                           lk_error *err);

@@ -21,6 +21,7 @@ typedef struct stalls_work {
 	lk_stalls_run last[LK_STALLS_CONFIGURATIONS]; /* of the last good round */
 	bool busy_seen;
 	double busy;             /* processors at work in the null run */
+	double disk_rate;        /* the largest that was seen before a cold run; NAN: none was */
 	LK_VEC(const char *) notes;
 	LK_VEC(lk_stalls_change) changes;
 	lk_error *err;
@@ -173,7 +174,7 @@ static const char *fault_of(stalls_work *w, lk_stalls_configuration c, const lk_
 	if (c == LK_STALLS_ONE && fabs(own - bytes) > 0.05 * bytes)
 		return lk_arena_printf(a, "one process does other work: it reads %.4g bytes a step, each of all ranks %.4g", own,
 		                       bytes);
-	if (c == LK_STALLS_COLD && !(run->cache.resident <= 0.05))
+	if (c == LK_STALLS_COLD && !(run->cache.resident <= LK_CACHE_COLD))
 		return isnan(run->cache.resident)
 		           ? "cold not achieved: what is in the page cache cannot be looked at"
 		           : lk_arena_printf(a, "cold not achieved: %.0f %% of the files stayed in memory", 100 * run->cache.resident);
@@ -194,6 +195,7 @@ static lk_status run_one(stalls_work *w, lk_stalls_configuration c, int round) {
 	LK_TRY(see_comm(w, lk_stalls_run_folder(&w->runner, c, round), t, &comm));
 	lk_vec_free(&comm.sizes);
 	if (run.seen.steps < w->result.steps) w->result.steps = run.seen.steps;
+	w->disk_rate = fmax(w->disk_rate, run.cache.rate);
 	if (c == LK_STALLS_NULL && run.wall_s > 0) w->busy = run.cpu_s / run.wall_s, w->busy_seen = true;
 	w->result.rows[c].runs++;
 	w->result.rows[c].resident = run.cache.resident;
@@ -226,12 +228,11 @@ static double rank_busy(const stalls_work *w) {
 /* A loader that the step waits for: its times add up. */
 static void model_blocking(const stalls_work *w, const lk_stalls_seen *hot, lk_stalls_model *m) {
 	const lk_stalls_part *p = w->result.parts;
-	double reading = hot->times.reading, fetch = or_0(p[LK_STALL_FETCH].seconds);
+	double reading = hot->times.reading;
 	m->workers = 1;
 	m->preparation = fmax(0, or_0(p[LK_STALL_PREPARATION].seconds) - reading);
 	if (isnan(p[LK_STALL_PREPARATION].seconds)) m->own = fmax(0, m->own - reading);
 	m->memory = m->bytes > 0 && reading > 0 ? m->bytes / reading : 1e15;
-	m->disk = m->bytes > 0 && fetch > 0 ? m->bytes / (reading + fetch) : m->memory;
 }
 
 /* One beside it: rates of those that the step was seen to hang on, limits of the others from the loader's own threads. */
@@ -242,7 +243,6 @@ static void model_pipelined(const stalls_work *w, const lk_stalls_seen *hot, lk_
 	m->workers = fmax(1, l->threads);
 	m->preparation = p[LK_STALL_PREPARATION].named ? warm * m->workers : fmin(or_0(l->own) + l->busy, warm * m->workers);
 	m->memory = m->bytes > 0 && l->busy > 0 ? m->bytes * m->workers / l->busy : 1e15;
-	m->disk = p[LK_STALL_FETCH].named && m->bytes > 0 ? m->bytes / w->result.step_s : m->memory;
 }
 
 static lk_stalls_model model_of(const stalls_work *w) {
@@ -257,19 +257,26 @@ static lk_stalls_model model_of(const stalls_work *w) {
 	m.hit = strcmp(x->base, "hot") == 0;
 	if (m.pipelined) model_pipelined(w, hot, &m);
 	else model_blocking(w, hot, &m);
+	lk_disk_work work = lk_stalls_storage_of(&w->rounds, x);
+	if (!isnan(p[LK_STALL_FETCH].seconds))
+		work.rate = w->disk_rate, work.steps = w->runner.cold.at, work.count = w->runner.cold.count;
+	lk_stalls_fit_disk(&m, &work);
 	return m;
 }
 
 static lk_status fill_rates(stalls_work *w, const lk_stalls_model *m) {
 	lk_stalls_rates *r = &w->result.rates;
-	double compute = lk_stalls_compute_s(m), preparation = m->preparation / m->workers, fetch = lk_stalls_fetch_s(m);
+	double compute = lk_stalls_compute_s(m), preparation = m->preparation / m->workers, device = lk_stalls_device_s(m);
+	double fetch = m->pipelined ? device : lk_stalls_fetch_s(m);
 	*r = (lk_stalls_rates){.pipelined = m->pipelined, .ingestion = compute > 0 ? 1 / compute : INFINITY,
 	                       .preparation = preparation > 0 ? 1 / preparation : INFINITY,
 	                       .fetch = fetch > 0 ? 1 / fetch : INFINITY, .bytes = m->bytes, .disk = m->disk, .memory = m->memory,
+	                       .device = device, .hidden = fmin(m->hidden, device),
 	                       .hit = m->hit, .workers = m->workers, .cores = m->cores, .busy = m->busy,
 	                       .cores_to_hide = lk_stalls_cores_to_hide(m), .cache_to_hide = lk_stalls_cache_to_hide(m),
 	                       .from = w->result.base};
-	if (isnan(w->result.parts[LK_STALL_FETCH].seconds)) r->disk = r->fetch = r->cache_to_hide = NAN;
+	if (isnan(w->result.parts[LK_STALL_FETCH].seconds))
+		r->disk = r->fetch = r->cache_to_hide = r->device = r->hidden = NAN;
 	return LK_OK;
 }
 
@@ -283,9 +290,14 @@ static lk_status add_change(stalls_work *w, const lk_stalls_model *now, double n
 	if (!lk_push(&w->changes)) return lk_oom(w->err);
 	lk_stalls_change *c = lk_last(&w->changes);
 	c->what = lk_arena_strdup(&w->arena, name);
+	if (!c->what) return lk_oom(w->err);
+	if (isnan(w->result.parts[LK_STALL_FETCH].seconds) && (machine.disk != 1 || !isnan(machine.hit))) {
+		c->step_s = c->factor = c->closed_s = NAN, c->bottleneck = "not known";
+		return LK_OK;
+	}
 	c->factor = now_s / then_s, c->step_s = w->result.step_s / c->factor;
 	c->closed_s = w->result.step_s * lk_stalls_closed(&then, &c->bottleneck) / lk_stalls_closed(now, NULL);
-	return c->what ? LK_OK : lk_oom(w->err);
+	return LK_OK;
 }
 
 static lk_status usual_changes(stalls_work *w, const lk_stalls_model *m, double now_s) {
@@ -350,6 +362,11 @@ static lk_status add_notes(stalls_work *w) {
 	if (x->rows[LK_STALLS_COLD].runs && read > cold->bytes)
 		LK_TRY(note(w, "the steps read %.2g times the bytes of their files: what is read again comes from memory, so that "
 		               "the first pass stalls more than fetch says", read / cold->bytes));
+	bool unknown = false;
+	for (int i = 0; i < x->change_count; i++) unknown |= isnan(x->changes[i].step_s);
+	if (unknown)
+		LK_TRY(note(w, "what storage takes of a step is not known without a cold run, nor what another disk or more in "
+		               "memory would save"));
 	for (size_t i = 0; i < w->runner.unguarded.count; i++)
 		LK_TRY(note(w, "not guarded in the further runs: %s", w->runner.unguarded.at[i]));
 	if (x->steps < w->request->steps)
@@ -414,7 +431,7 @@ static lk_status look_at_first(stalls_work *w, const char *folder) {
 static lk_status of_recording(stalls_work *w) {
 	const lk_stalls_request *q = w->request;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) leave_out(w, c, "nothing is run: a recording was given");
-	LK_TRY(lk_stalls_see(q->recording, q->warmup, q->steps, &w->first.seen, w->err));
+	LK_TRY(lk_stalls_see(q->recording, q->warmup, q->steps, &w->first.seen, NULL, w->err));
 	if (!w->first.seen.steps) {
 		lk_fail(w->err, LK_ERR_INPUT, q->recording, "holds no recording with more than %d steps", q->warmup);
 		return lk_hint(w->err, "is it a folder that lockstep record made? --warmup says how many steps do not count");
@@ -438,6 +455,7 @@ static lk_status of_command(stalls_work *w) {
 		                  "count", w->request->warmup + 1);
 	LK_TRY(look_at_first(w, lk_stalls_run_folder(&w->runner, LK_STALLS_CONFIGURATIONS, 0)));
 	w->runner.per_host = (int)ceil((double)w->first.seen.ranks / fmax(1, w->first_comm.hosts));
+	w->runner.readers = (int)fmin(1024, w->runner.per_host * fmax(1, w->first.seen.loader.threads));
 	LK_TRY(choose(w));
 	LK_TRY(agree(w, &yes));
 	if (yes) LK_TRY(run_rounds(w));
@@ -464,7 +482,7 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	LK_TRY(check(request, err));
 	stalls_work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
-	w->request = request, w->err = err;
+	w->request = request, w->err = err, w->disk_rate = NAN;
 	w->result = (lk_stalls_answer){.reason = "", .kept = "", .base = "first", .memory_owner = w, .step_s = NAN, .first_s = NAN};
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		w->result.rows[c] = (lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};

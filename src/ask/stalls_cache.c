@@ -98,7 +98,7 @@ static void warm(int fd, double bytes) {
 static void with_all(const char *const *paths, size_t count, deed *act, lk_cache_state *out) {
 	looker l = {.out = out};
 	double bytes;
-	*out = (lk_cache_state){.resident = NAN};
+	*out = (lk_cache_state){.resident = NAN, .rate = NAN};
 	for (size_t i = 0; act && i < count; i++) {
 		lk_cache_state ignored = {0};
 		int fd = open_file(paths[i], &bytes, &ignored);

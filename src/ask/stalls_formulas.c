@@ -221,3 +221,12 @@ void lk_stalls_split(const lk_stalls_rounds *r, lk_stalls_answer *out) {
 	split_fetch(r, out);
 	split_compute(r, out);
 }
+
+lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *r, const lk_stalls_answer *x) {
+	const lk_stalls_part *fetch = &x->parts[LK_STALL_FETCH];
+	lk_disk_work work = {.rate = NAN, .step = x->step_s};
+	if (isnan(fetch->seconds) || !has(r, LK_STALLS_COLD)) return work;
+	work.fetch = fetch->seconds, work.stalls = fetch->named;
+	work.waited = fmax(0, mean_of(r, LK_STALLS_COLD, FIELD(waited)).mean - mean_of(r, LK_STALLS_HOT, FIELD(waited)).mean);
+	return work;
+}

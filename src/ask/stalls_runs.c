@@ -143,6 +143,7 @@ void lk_stalls_runner_close(lk_stalls_runner *r) {
 	if (*r->folder && !r->request->out) remove_all(r->folder);
 	*r->folder = '\0';
 	lk_vec_free(&r->files);
+	lk_vec_free(&r->cold);
 	lk_vec_free(&r->unguarded);
 }
 
@@ -211,7 +212,8 @@ static lk_status keep_program(lk_stalls_runner *r, const lk_record_answer *answe
 	return LK_OK;
 }
 
-static lk_status run(lk_stalls_runner *r, const lk_record_request *record, lk_stalls_run *out, lk_error *err) {
+static lk_status run(lk_stalls_runner *r, const lk_record_request *record, lk_disk_steps *each, lk_stalls_run *out,
+                     lk_error *err) {
 	lk_record_answer *answer;
 	double before = children_s();
 	LK_TRY(lk_record(record, &answer, err));
@@ -221,7 +223,7 @@ static lk_status run(lk_stalls_runner *r, const lk_record_request *record, lk_st
 	if (status == LK_OK && !r->program) status = keep_program(r, answer, err);
 	lk_record_free(answer);
 	LK_TRY(status);
-	return lk_stalls_see(record->out, r->request->warmup, r->request->steps, &out->seen, err);
+	return lk_stalls_see(record->out, r->request->warmup, r->request->steps, &out->seen, each, err);
 }
 
 lk_status lk_stalls_run_first(lk_stalls_runner *r, lk_stalls_run *out, lk_error *err) {
@@ -229,15 +231,21 @@ lk_status lk_stalls_run_first(lk_stalls_runner *r, lk_stalls_run *out, lk_error 
 	if (!folder) return lk_oom(err);
 	LK_TRY(settings_of(r, false, settings, err));
 	lk_record_request record = request_of(r, folder, settings);
-	LK_TRY(run(r, &record, out, err));
+	LK_TRY(run(r, &record, NULL, out, err));
 	r->first_wall_s = out->wall_s;
 	double bytes;
 	return lk_stalls_files_of(folder, false, r->arena, &r->files, &bytes, err);
 }
 
 static void set_cache(const lk_stalls_runner *r, lk_stalls_configuration c, lk_cache_state *out) {
-	if (c == LK_STALLS_COLD) lk_cache_evict(r->files.at, r->files.count, out);
-	else lk_cache_warm(r->files.at, r->files.count, out);
+	if (c != LK_STALLS_COLD) {
+		lk_cache_warm(r->files.at, r->files.count, out);
+		return;
+	}
+	lk_cache_evict(r->files.at, r->files.count, out);
+	double rate = out->resident <= LK_CACHE_COLD ? lk_disk_rate(r->files.at, r->files.count, r->readers) : NAN;
+	if (!isnan(rate)) lk_cache_evict(r->files.at, r->files.count, out);
+	out->rate = rate;
 }
 
 /* A command that the caller gives for one process is what it is; otherwise the one process poses as rank 0 of all. */
@@ -254,7 +262,7 @@ lk_status lk_stalls_run_again(lk_stalls_runner *r, lk_stalls_configuration c, in
 	const char *settings[4], *folder = lk_stalls_run_folder(r, c, round);
 	const char *scratch = folder ? lk_arena_printf(r->arena, "%s.scratch", folder) : NULL;
 	const char *output = folder ? lk_arena_printf(r->arena, "%s.output", folder) : NULL;
-	*out = (lk_stalls_run){.cache = {.resident = NAN}};
+	*out = (lk_stalls_run){.cache = {.resident = NAN, .rate = NAN}};
 	if (!scratch || !output) return lk_oom(err);
 	LK_TRY(settings_of(r, ready, settings, err));
 	lk_record_request record = request_of(r, folder, settings);
@@ -264,7 +272,7 @@ lk_status lk_stalls_run_again(lk_stalls_runner *r, lk_stalls_configuration c, in
 	record.scratch = scratch, record.guarded = true, record.output = output;
 	if (mkdir(scratch, 0700) != 0) return lk_fail(err, LK_ERR_IO, scratch, "cannot be made: %s", strerror(errno));
 	set_cache(r, c, &out->cache);
-	lk_status status = run(r, &record, out, err);
+	lk_status status = run(r, &record, c == LK_STALLS_COLD ? &r->cold : NULL, out, err);
 	remove_all(scratch);
 	return status;
 }

@@ -17,6 +17,7 @@
 typedef struct viewer {
 	int warmup, steps;
 	lk_stalls_seen *out;
+	lk_disk_uses disks;
 	/* files */
 	bool written;
 	lk_arena *arena;
@@ -109,6 +110,7 @@ static lk_status see_rank(viewer *v, const char *path, const lk_recorded_run *ru
 	add_main(run, from, to, &reading, &writing, &comms);
 	LK_TRY(lk_stalls_see_loader(run, steps->begin.at + first, count, &l, err));
 	LK_TRY(quick_step(steps, first, count, &quick, err));
+	LK_TRY(lk_disk_see(&v->disks, run, steps->begin.at + first, count, err));
 	s->steps = s->ranks && s->steps < count ? s->steps : count;
 	s->ranks++;
 	s->quick_s += quick;
@@ -140,11 +142,13 @@ static void see_preparation(lk_stalls_seen *s) {
 	}
 }
 
-lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out, lk_error *err) {
+lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out, lk_disk_steps *each, lk_error *err) {
 	viewer v = {.warmup = warmup, .steps = steps, .out = out};
 	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN}};
-	LK_TRY(look_at_all(&v, folder, see_rank, err));
-	if (!out->ranks) return LK_OK;
+	lk_status status = look_at_all(&v, folder, see_rank, err);
+	lk_status summed = lk_disk_sum_up(&v.disks, &out->times.waited, each, err);
+	if (status != LK_OK || !out->ranks) return status;
+	LK_TRY(summed);
 	double n = out->ranks;
 	out->quick_s /= n, out->communications /= n;
 	out->times.step /= n, out->times.reading /= n, out->times.writing /= n;

@@ -1,9 +1,10 @@
 /* stalls_simulate.c: the loader's model as a step graph, run by the engine that runs every other one.
  *
  * Steps are fetched by the device one after another, prepared by the workers in turn, each work as long as one thread needs,
- * and used by the step. A loader beside the step has AHEAD batches per worker on their way or waiting, beside the one in
- * use, as PyTorch's DataLoader has (prefetch_factor); one that the step waits for begins a batch when the step before is over,
- * and its workers share it. */
+ * and used by the step. What of the device's work is hidden comes behind what a worker waits for, and nothing but the device
+ * waits for it. A loader beside the step has AHEAD batches per worker on their way or waiting, beside the
+ * one in use, as PyTorch's DataLoader has (prefetch_factor); one that the step waits for begins a batch when the step before is
+ * over, and its workers share it. */
 #include <math.h>
 
 #include "ask/lifted_run.h"
@@ -16,6 +17,7 @@ typedef struct line_up {
 	const lk_stalls_model *m;
 	lk_graph *graph;
 	uint32_t used[STEPS];    /* the operation that uses a step's batch */
+	uint32_t prepared[STEPS];
 	uint32_t workers;
 } line_up;
 
@@ -31,17 +33,30 @@ static uint32_t add(line_up *l, const char *name, unsigned stream, double second
 	return lk_graph_add(l->graph, &op);
 }
 
+/* A worker's time for a batch behind its fetching: workers that are no whole number are as many that work longer. */
+static double work_s(const line_up *l, double waited) {
+	const lk_stalls_model *m = l->m;
+	double copying = m->bytes > 0 ? m->bytes / m->memory : 0;
+	if (!m->pipelined) return copying + m->preparation / fmax(m->workers, 1);
+	return fmax(0, (m->preparation + waited) * l->workers / fmax(m->workers, 1e-9) - waited);
+}
+
 static void add_steps(line_up *l) {
 	const lk_stalls_model *m = l->m;
 	uint32_t ahead = l->workers * AHEAD + 1;
-	double work = m->pipelined ? m->preparation * l->workers / fmax(m->workers, 1e-9) : m->preparation / fmax(m->workers, 1);
+	double mean = lk_stalls_device_s(m), work = work_s(l, mean - fmin(m->hidden, mean));
 	for (uint32_t s = 0; s < STEPS; s++) {
-		uint32_t room = UINT32_MAX;
+		const struct lk_stalls_unlike *kind = m->kinds ? &m->of[s % (uint32_t)m->kinds] : NULL;
+		double device = kind ? mean * kind->device : mean, hidden = fmin(kind ? kind->hidden : m->hidden, device);
+		uint32_t room = UINT32_MAX, free = UINT32_MAX;
 		if (!m->pipelined && s > 0) room = l->used[s - 1];
 		if (m->pipelined && s >= ahead) room = l->used[s - ahead];
-		uint32_t fetched = add(l, "fetch", 2, lk_stalls_fetch_s(m), room, UINT32_MAX);
-		uint32_t prepared = add(l, "prepare", FIRST_WORKER + s % l->workers, work, fetched, room);
-		l->used[s] = add(l, "step", LK_STREAM_COMPUTE, lk_stalls_compute_s(m), prepared, UINT32_MAX);
+		if (m->pipelined && s >= l->workers) free = l->prepared[s - l->workers];
+		double rest = kind ? kind->rest : 1;
+		uint32_t fetched = add(l, "fetch", 2, device - hidden, room, free);
+		add(l, "read ahead", 2, hidden, fetched, UINT32_MAX);
+		l->prepared[s] = add(l, "prepare", FIRST_WORKER + s % l->workers, rest * work, fetched, room);
+		l->used[s] = add(l, "step", LK_STREAM_COMPUTE, rest * lk_stalls_compute_s(m), l->prepared[s], UINT32_MAX);
 	}
 }
 
@@ -68,8 +83,8 @@ static lk_status run(line_up *l, lk_arena *arena, double *step_s, lk_error *err)
 	LK_TRY(build(l, err));
 	LK_TRY(lk_lifted_costs(arena, l->graph, &costs, err));
 	LK_TRY(lk_sim_run(l->graph, &costs, &options, &result, err));
-	/* rounds of the workers: inside one, batches may come in a bunch */
-	uint32_t measured = MEASURED / l->workers * l->workers;
+	/* rounds of the workers, inside which batches may come in a bunch; or of the kinds of steps */
+	uint32_t round = l->m->kinds ? (uint32_t)l->m->kinds : l->workers, measured = MEASURED / round * round;
 	int64_t from = 0, to = 0;
 	for (size_t i = 0; i < result.events.count; i++) {
 		if (result.events.at[i].op == l->used[SETTLING - 1]) from = result.events.at[i].end_ps;

@@ -4,10 +4,19 @@
  *
  *     G          the step without its loader
  *     P = w / p  preparation: w workers, p seconds of work for a step
- *     F(x) = 1 / (s (x / B_mem + (1 - x) / B_disk))    fetching s bytes of which the share x is in memory
- *     R = min(G, P, F) of a loader that works beside the step; 1 / (1/G + 1/P + 1/F) of one that the step waits for
- *     c* = ceil(w G / P)                                workers that hide preparation
- *     x* = (1/B_disk - 1/(s min(G, P))) / (1/B_disk - 1/B_mem)   share in memory that hides fetching
+ *     D(x) = s (1 - x) / B_disk     seconds that storage works for s bytes of which the share x is in memory
+ *     R = min(G, P, F)              of a loader that works beside the step; 1 / (1/G + 1/P + 1/F) of one that the step waits for
+ *
+ * What differs is fetching, for storage works on while nothing waits for it (stalls_disk.c): h seconds of D are hidden.
+ *
+ *     in the step:   1/F = s / B_mem + max(0, D - min(h, r))   r the rest of the step: 1/G + 1/P + s / B_mem
+ *     beside it:     1/F = D, and a worker that waits for its reads does not prepare: P = w / (p + max(0, D - h))
+ *     c* = ceil((p + max(0, D - h)) / max(1/G, D))             workers that the step does not wait for
+ *     x* = 1 - min(a, w a - p + h) / D(0), a = max(1/G, p/w)   share in memory that hides fetching
+ *
+ * Steps may be unlike: D, h and r are then those of each kind, and what shows is the mean over kinds. h stays where storage
+ * is faster or slower: the processor's time beside which it worked is the same. It is at most all the rest of the step, so
+ * that no step is shorter than D.
  *
  * `cores` scales workers, and, where the processor is what computes, own code as far as the cores would be fewer than what
  * is busy: max(1, busy / cores) / max(1, busy / present cores). `speed` divides own code alone, `network` the transfer
@@ -20,10 +29,7 @@
 #include "ask/stalls_parts.h"
 #include "base/text.h"
 
-double lk_stalls_fetch_s(const lk_stalls_model *m) {
-	if (m->bytes <= 0) return 0;
-	return m->bytes * (m->hit / m->memory + (1 - m->hit) / m->disk);
-}
+double lk_stalls_device_s(const lk_stalls_model *m) { return m->bytes > 0 ? (1 - m->hit) * m->bytes / m->disk : 0; }
 
 double lk_stalls_compute_s(const lk_stalls_model *m) {
 	return m->own + m->waiting + m->interconnect + m->network + m->writing;
@@ -31,26 +37,42 @@ double lk_stalls_compute_s(const lk_stalls_model *m) {
 
 static double preparation_s(const lk_stalls_model *m) { return m->workers > 0 ? m->preparation / m->workers : m->preparation; }
 
+double lk_stalls_fetch_s(const lk_stalls_model *m) {
+	double device = lk_stalls_device_s(m);
+	if (m->pipelined) return fmax(0, device - m->hidden);
+	double copying = m->bytes > 0 ? m->bytes / m->memory : 0, rest = lk_stalls_compute_s(m) + preparation_s(m) + copying;
+	if (!m->kinds) return copying + fmax(0, device - fmin(m->hidden, rest));
+	double sum = 0;
+	for (int i = 0; i < m->kinds; i++) sum += fmax(0, device * m->of[i].device - fmin(m->of[i].hidden, rest * m->of[i].rest));
+	return copying + sum / m->kinds;
+}
+
+static const char *largest(double compute, double preparation, double fetch) {
+	if (preparation > compute && preparation >= fetch) return "preparation";
+	return fetch > compute ? "fetch" : "compute";
+}
+
 double lk_stalls_closed(const lk_stalls_model *m, const char **bottleneck) {
 	double compute = lk_stalls_compute_s(m), preparation = preparation_s(m), fetch = lk_stalls_fetch_s(m);
-	const char *what = "compute";
-	if (preparation > compute && preparation >= fetch) what = "preparation";
-	else if (fetch > compute) what = "fetch";
+	double loading = preparation + (m->workers > 0 ? fetch / m->workers : fetch), device = lk_stalls_device_s(m);
+	const char *what = largest(compute, preparation, fetch);
+	if (m->pipelined && fmax(device, loading) <= compute) what = "compute";
+	else if (m->pipelined) what = device < loading && preparation >= loading - preparation ? "preparation" : "fetch";
 	if (bottleneck) *bottleneck = what;
-	return m->pipelined ? fmax(compute, fmax(preparation, fetch)) : compute + preparation + fetch;
+	return m->pipelined ? fmax(compute, fmax(device, loading)) : compute + preparation + fetch;
 }
 
 double lk_stalls_cores_to_hide(const lk_stalls_model *m) {
-	double compute = lk_stalls_compute_s(m);
-	if (!m->pipelined || m->preparation <= 0 || compute <= 0) return NAN;
-	return fmax(1, ceil(m->preparation / compute - 1e-9));
+	double step = fmax(lk_stalls_compute_s(m), lk_stalls_device_s(m));
+	if (!m->pipelined || m->preparation <= 0 || step <= 0) return NAN;
+	return fmax(1, ceil((m->preparation + lk_stalls_fetch_s(m)) / step - 1e-9));
 }
 
 double lk_stalls_cache_to_hide(const lk_stalls_model *m) {
 	double allowed = fmax(lk_stalls_compute_s(m), preparation_s(m));
-	if (!m->pipelined || m->bytes <= 0 || m->disk >= m->memory) return NAN;
-	double x = (1 / m->disk - allowed / m->bytes) / (1 / m->disk - 1 / m->memory);
-	return fmin(1, fmax(0, x));
+	if (!m->pipelined || m->bytes <= 0 || !isfinite(m->disk)) return NAN;
+	allowed = fmin(allowed, m->workers * allowed - m->preparation + m->hidden);
+	return fmin(1, fmax(0, 1 - allowed * m->disk / m->bytes));
 }
 
 /* ---- another machine ---- */
@@ -60,7 +82,6 @@ static double crowding(double busy, double cores) { return fmax(1, busy / fmax(c
 lk_stalls_model lk_stalls_on(const lk_stalls_model *model, const lk_stalls_machine *machine) {
 	lk_stalls_model m = *model;
 	m.disk *= machine->disk;
-	if (m.disk > m.memory) m.memory = m.disk;
 	m.network /= machine->network;
 	m.own /= machine->speed;
 	if (!isnan(machine->hit)) m.hit = machine->hit;

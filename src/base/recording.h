@@ -26,7 +26,7 @@
 #define LK_GROUP_ENDING ".lkgroup"
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
-	LK_RECORDING_VERSION = 2, /* 2: records of devices */
+	LK_RECORDING_VERSION = 3, /* 2: records of devices; 3: of what came from storage */
 	LK_RECORDING_OLDEST = 1, /* that is read */
 	LK_HEADER_BYTES = 4096,
 	LK_BLOCK_BYTES = 1 << 16,
@@ -57,6 +57,7 @@ typedef enum lk_record_kind {
 	LK_RECORD_DEVICE_CALL, /* a call of a device's runtime on the host */
 	LK_RECORD_DEVICE_WORK, /* work on a stream of a device, whose times are known */
 	LK_RECORD_PROXY,  /* a network transfer of a communication, by one channel; object: device.serial of its work, cut */
+	LK_RECORD_STORAGE, /* bytes: read from storage for this thread so far, reading ahead included, as the kernel counts it */
 	LK_RECORD_KINDS,
 } lk_record_kind;
 

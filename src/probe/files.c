@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,9 +120,28 @@ static bool add_to_last(lk_record_kind kind, uint32_t file, int64_t start, int64
 	return true;
 }
 
+/* The kernel counts what it reads for a thread, what it reads ahead and what a page has beside the bytes that were asked for
+ * included. It is asked now and then, and what is new is recorded. */
+enum { STORAGE_NS = 10000000, STORAGE_BLOCK = 512 };
+
+static void tell_storage(int64_t now) {
+	struct rusage use;
+	int64_t since = now - lp_thread.storage_ns;
+	if (LP_HOT(lp_thread.storage_ns && since >= 0 && since < STORAGE_NS)) return;
+	lp_thread.storage_ns = now;
+	if (getrusage(RUSAGE_THREAD, &use) != 0 || (uint64_t)use.ru_inblock == lp_thread.storage_blocks) return;
+	lk_record_entry *record = lp_next();
+	if (!record) return;
+	lp_thread.storage_blocks = (uint64_t)use.ru_inblock;
+	record->start_ns = record->end_ns = now;
+	record->bytes = (int64_t)use.ru_inblock * STORAGE_BLOCK;
+	lp_publish(record, LK_RECORD_STORAGE);
+}
+
 void lp_io(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes, int64_t offset, bool moved) {
 	if (bytes < 0) bytes = 0;
 	if (offset >= 0) offset += bytes;
+	if (kind == LK_RECORD_READ) tell_storage(end);
 	if (add_to_last(kind, file, start, end, bytes, offset, moved)) return;
 	lk_record_entry *record = lp_next();
 	if (!record) return;

@@ -102,6 +102,7 @@ static void measure_cost(void) {
 	lp_state.recorder.head->cost_ns = (uint32_t)((lk_monotonic_ns() - begin) / SAMPLES);
 	lp_thread.place = own;
 	lp_thread.last = NULL;
+	lp_thread.storage_ns = 0, lp_thread.storage_blocks = 0;
 }
 
 static bool begin_recording(void) {

@@ -54,6 +54,8 @@ typedef struct lp_thread_of {
 	bool busy;               /* the probe works here */
 	lk_record_entry *last;         /* the record that calls like it may be added to */
 	int depth;               /* of MPI calls: what the library calls itself is not the program's */
+	int64_t storage_ns;      /* when the kernel was last asked what this thread had from storage */
+	uint64_t storage_blocks; /* what it said */
 } lp_thread_of;
 extern __thread lp_thread_of lp_thread __attribute__((tls_model("initial-exec")));
 

@@ -24,6 +24,7 @@ typedef struct loader {
 
 void lk_recorded_free(lk_recorded_run *run) {
 	lk_vec_free(&run->calls);
+	lk_vec_free(&run->storage);
 	lk_vec_free(&run->names);
 	lk_vec_free(&run->files);
 	lk_vec_free(&run->groups);
@@ -77,11 +78,12 @@ static lk_status add_call(loader *l, const lk_record_entry *r) {
 	uint64_t most = l->limits && l->limits->events ? l->limits->events : 1000000000;
 	lk_recorded_run *run = l->run;
 	if (!possible(r)) return run->strange++, LK_OK;
-	if (run->calls.count >= most) return lk_fail(l->err, LK_ERR_INPUT, run->path, "holds too many records");
-	if (!lk_push(&run->calls)) return lk_oom(l->err);
-	*lk_last(&run->calls) = (lk_recorded_call){*r, l->process, LK_NONE};
-	lk_last(&run->calls)->record.start_ns += l->shift_ns;
-	lk_last(&run->calls)->record.end_ns += l->shift_ns;
+	lk_recorded_calls *to = r->kind == LK_RECORD_STORAGE ? &run->storage : &run->calls;
+	if (to->count >= most) return lk_fail(l->err, LK_ERR_INPUT, run->path, "holds too many records");
+	if (!lk_push(to)) return lk_oom(l->err);
+	*lk_last(to) = (lk_recorded_call){*r, l->process, LK_NONE};
+	lk_last(to)->record.start_ns += l->shift_ns;
+	lk_last(to)->record.end_ns += l->shift_ns;
 	return LK_OK;
 }
 
@@ -209,6 +211,7 @@ static void sort_names(lk_recorded_names *names) {
 
 static lk_status put_in_order(lk_recorded_run *run, lk_error *err) {
 	if (run->calls.count) qsort(run->calls.at, run->calls.count, sizeof *run->calls.at, by_start);
+	if (run->storage.count) qsort(run->storage.at, run->storage.count, sizeof *run->storage.at, by_start);
 	sort_names(&run->names);
 	sort_names(&run->files);
 	sort_names(&run->groups);

@@ -17,6 +17,7 @@ typedef struct lk_recorded_call {
 	uint32_t process;        /* index of its recording; 0: the one that was asked for */
 	uint32_t done;           /* POST, START: the call that waited for it, LK_NONE; DONE: the call that it waited for */
 } lk_recorded_call;
+typedef LK_VEC(lk_recorded_call) lk_recorded_calls;
 
 /* What a number of a recording stands for. */
 typedef struct lk_recorded_name {
@@ -31,7 +32,8 @@ typedef LK_VEC(lk_recorded_name) lk_recorded_names;
 typedef struct lk_recorded_run {
 	const char *path;
 	lk_recording_head head;  /* of the process that was asked for */
-	LK_VEC(lk_recorded_call) calls;   /* by start */
+	lk_recorded_calls calls; /* by start */
+	lk_recorded_calls storage; /* LK_RECORD_STORAGE, which are no calls; by start */
 	lk_recorded_names names, files, groups, peers; /* by key */
 	uint16_t main_thread;
 	uint64_t strange;        /* records that cannot be */

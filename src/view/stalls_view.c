@@ -221,6 +221,9 @@ static void put_rates(const lk_stalls_answer *x, bool colour, FILE *out) {
 	if (r->bytes > 0 && isfinite(r->disk))
 		fprintf(out, ", storage %s, memory %s", lk_format_rate(r->disk, disk, sizeof disk),
 		        lk_format_rate(r->memory, memory, sizeof memory));
+	if (r->device > 0)
+		fprintf(out, "; storage works %s of a step, %s of it hidden", lk_format_seconds(r->device, disk, sizeof disk),
+		        lk_format_seconds(r->hidden, memory, sizeof memory));
 	fputc('\n', out);
 	if (isfinite(r->cores_to_hide))
 		fprintf(out, "%.0f loader thread%s would hide preparation\n", r->cores_to_hide, r->cores_to_hide == 1 ? "" : "s");
@@ -305,6 +308,8 @@ static void put_json_rates(lk_json_writer *w, const lk_stalls_rates *r) {
 	lk_json_put_number(w, "bytes", r->bytes);
 	lk_json_put_number(w, "disk_bytes_per_s", r->disk);
 	lk_json_put_number(w, "memory_bytes_per_s", r->memory);
+	lk_json_put_number(w, "device_s", r->device);
+	lk_json_put_number(w, "hidden_s", r->hidden);
 	lk_json_put_number(w, "hit", r->hit);
 	lk_json_put_number(w, "workers", r->workers);
 	lk_json_put_number(w, "cores", r->cores);

@@ -223,6 +223,7 @@ static lk_stalls_model model_of(uint64_t seed) {
 	                         .writing = draw(seed, 4, 0, 0.01), .preparation = draw(seed, 5, 0, 0.3),
 	                         .workers = seed % 2 ? 1 + floor(draw(seed, 6, 0, 8)) : 1, .bytes = draw(seed, 7, 1e5, 1e8),
 	                         .memory = memory, .disk = memory * draw(seed, 9, 0.01, 1), .hit = lk_uniform(seed, 10),
+	                         .hidden = seed % 3 ? draw(seed, 13, 0, 0.1) : 0,
 	                         .cores = 1 + floor(draw(seed, 11, 0, 8)), .busy = draw(seed, 12, 1, 8)};
 }
 
@@ -252,23 +253,19 @@ static void test_thresholds(void **state) {
 	(void)state;
 	for (uint64_t seed = 1; seed < 400; seed += 2) {
 		lk_stalls_model m = model_of(seed);
-		double cores = lk_stalls_cores_to_hide(&m), share = lk_stalls_cache_to_hide(&m);
+		double cores = lk_stalls_cores_to_hide(&m), share = lk_stalls_cache_to_hide(&m), least = lk_stalls_compute_s(&m);
 		const char *what;
-		m.bytes = 0, m.workers = cores;
-		lk_stalls_closed(&m, &what);
-		assert_string_equal(what, "compute");
-		if (cores > 1) {
-			m.workers = cores - 1;
-			lk_stalls_closed(&m, &what);
-			assert_string_equal(what, "preparation");
-		}
-		m = model_of(seed);
-		lk_stalls_model hidden = m, shown = m;
-		hidden.hit = fmin(1, share * (1 + 1e-9)), shown.hit = share - 1e-3;
-		lk_stalls_closed(&hidden, &what);
-		if (share < 1) assert_string_not_equal(what, "fetch");
-		lk_stalls_closed(&shown, &what);
-		if (share > 1e-3) assert_string_equal(what, "fetch");
+		lk_stalls_model cached = m, hidden = m, shown = m;
+		m.workers = cores;
+		assert_near(lk_stalls_closed(&m, &what), fmax(least, lk_stalls_device_s(&m)), 1e-9);
+		assert_string_not_equal(what, "preparation");
+		m.workers = cores - 1;
+		if (cores > 1) assert_true(lk_stalls_closed(&m, &what) > least);
+		m.bytes = 0, m.workers = fmax(1, lk_stalls_cores_to_hide(&m) - 1);
+		if (lk_stalls_closed(&m, &what) > least) assert_string_equal(what, "preparation");
+		cached.hit = 1, hidden.hit = fmin(1, share * (1 + 1e-9)), shown.hit = share - 1e-3;
+		assert_near(lk_stalls_closed(&hidden, NULL), lk_stalls_closed(&cached, NULL), 1e-6);
+		if (share > 1e-3) assert_true(lk_stalls_closed(&shown, NULL) > lk_stalls_closed(&cached, NULL));
 	}
 }
 

@@ -60,12 +60,20 @@ static void file(writer *w, lk_record_place *place, lk_record_kind kind, int64_t
 	lk_recorder_publish(&w->r, place, e, kind);
 }
 
+/* Since the thread began. */
+static void stored(writer *w, lk_record_place *place, int64_t bytes) {
+	lk_record_entry *e = next(w, place, 0);
+	e->bytes = bytes;
+	lk_recorder_publish(&w->r, place, e, LK_RECORD_STORAGE);
+}
+
 static int64_t moment_ahead(void) { return lk_monotonic_ns() + 100 * MS; }
 
 /* A step: samples are read and decoded, the model runs, two all-reduces of different sizes; a write after some steps. */
 typedef struct step_times {
 	int64_t read, decode, own, transfer[2], late;
 	int64_t uneven;          /* rank 1 leaves the first all-reduce so much later, and the second one at once with rank 0 */
+	int64_t stored;          /* bytes from storage in the last read of a step, and again so many in rank 1 */
 	int samples, steps;
 	bool write;
 } step_times;
@@ -76,6 +84,7 @@ static void write_rank(const char *folder, const step_times *t, int rank, const 
 	for (int s = 0; s < t->steps; s++) {
 		for (int i = 0; i < t->samples; i++) {
 			file(&w, &w.place, LK_RECORD_READ, 4096, t->read);
+			if (t->stored && i == t->samples - 1) stored(&w, &w.place, (50 + s) * (1 + rank) * t->stored);
 			w.now += t->decode;
 		}
 		w.now += t->own + (rank ? t->late : 0);
@@ -109,7 +118,7 @@ static void test_times(void **state) {
 	lk_stalls_seen s;
 	lk_error err = {0};
 	write_run(folder, &usual, "a", "a");
-	if (lk_stalls_see(folder, 3, 20, &s, &err) != LK_OK) fail_msg("%s", err.what);
+	if (lk_stalls_see(folder, 3, 20, &s, NULL, &err) != LK_OK) fail_msg("%s", err.what);
 	assert_int_equal(s.ranks, 2);
 	assert_int_equal(s.steps, 20);
 	assert_near(s.times.step, 8 * 350e-6 + 5e-3 + 3.2e-3 + 0.7e-3 + 0.2e-3, 2e-6);
@@ -137,13 +146,13 @@ static void test_no_steps(void **state) {
 	lk_error err = {0};
 	step_times few = usual;
 	new_folder(folder);
-	assert_int_equal(lk_stalls_see(folder, 0, 10, &s, &err), LK_OK);
+	assert_int_equal(lk_stalls_see(folder, 0, 10, &s, NULL, &err), LK_OK);
 	assert_int_equal(s.steps, 0);
-	assert_true(lk_stalls_see("/no/such/folder", 0, 10, &s, &err) != LK_OK);
+	assert_true(lk_stalls_see("/no/such/folder", 0, 10, &s, NULL, &err) != LK_OK);
 	few.steps = 4;
 	remove_folder(folder);
 	write_run(folder, &few, "a", "a");
-	assert_int_equal(lk_stalls_see(folder, 50, 10, &s, &err), LK_OK);
+	assert_int_equal(lk_stalls_see(folder, 50, 10, &s, NULL, &err), LK_OK);
 	assert_int_equal(s.steps, 0);
 	remove_folder(folder);
 }
@@ -189,12 +198,45 @@ static void test_uneven(void **state) {
 	remove_folder(folder);
 }
 
+/* ---- storage ---- */
+
+/* What ranks of a host have from storage adds up, step by step; reads at the same time are one waiting. The records of storage are
+ * no calls: steps and preparation stay as they were. */
+static void test_storage(void **state) {
+	(void)state;
+	for (int hosts = 1; hosts <= 2; hosts++) {
+		char folder[64];
+		lk_stalls_seen s, without;
+		lk_disk_steps each = {0};
+		lk_error err = {0};
+		step_times t = usual;
+		write_run(folder, &t, "a", hosts == 2 ? "b" : "a");
+		assert_int_equal(lk_stalls_see(folder, 3, 20, &without, NULL, &err), LK_OK);
+		remove_folder(folder);
+		t.stored = MB;
+		write_run(folder, &t, "a", hosts == 2 ? "b" : "a");
+		for (size_t runs = 1; runs <= 2; runs++) {
+			if (lk_stalls_see(folder, 3, 20, &s, &each, &err) != LK_OK) fail_msg("%s", err.what);
+			assert_int_equal(each.count, 20 * runs);
+		}
+		for (size_t i = 0; i < each.count; i++) {
+			assert_near(each.at[i].stored, 3.0 * MB / hosts, 1e-6);
+			assert_near(each.at[i].seconds, s.times.step, 1e-6);
+		}
+		assert_near(s.times.waited, 8 * 50e-6, 1e-7);
+		assert_near(s.times.preparation, without.times.preparation, 1e-9);
+		assert_near(s.times.step, without.times.step, 1e-9);
+		lk_vec_free(&each);
+		remove_folder(folder);
+	}
+}
+
 /* ---- loaders ---- */
 
 static lk_stalls_seen see(const char *folder) {
 	lk_stalls_seen s;
 	lk_error err = {0};
-	if (lk_stalls_see(folder, 2, 100, &s, &err) != LK_OK) fail_msg("%s", err.what);
+	if (lk_stalls_see(folder, 2, 100, &s, NULL, &err) != LK_OK) fail_msg("%s", err.what);
 	return s;
 }
 
@@ -253,7 +295,7 @@ static void test_answer(void **state) {
 	lk_error err = {0};
 	write_run(folder, &usual, "a", "b");
 	lk_stalls_defaults(&q);
-	q.recording = folder, q.what_ifs = "network=2\nspeed=2,cache=1";
+	q.recording = folder, q.what_ifs = "network=2\nspeed=2\nspeed=2,cache=1\ndisk=2";
 	if (lk_stalls(&q, &x, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	assert_int_equal(x->hosts, 2);
 	assert_near(x->parts[LK_STALL_NETWORK].seconds, 3.2e-3, 1e-5);
@@ -261,10 +303,17 @@ static void test_answer(void **state) {
 	assert_near(x->parts[LK_STALL_COMPUTE].seconds, 5e-3 + 0.35e-3, 2e-5);
 	assert_int_equal(x->parts[LK_STALL_NETWORK].basis, LK_STALLS_ESTIMATED);
 	assert_int_equal(x->parts[LK_STALL_FETCH].basis, LK_STALLS_UNKNOWN);
-	assert_int_equal(x->change_count, 2);
+	assert_int_equal(x->change_count, 4);
 	assert_near(x->changes[0].step_s, x->step_s - 1.6e-3, 1e-5);
 	assert_near(x->changes[1].step_s, x->step_s - 2.675e-3, 1e-5);
 	assert_near(x->changes[0].closed_s, x->changes[0].step_s, 1e-6);
+	/* a recording does not tell what storage takes of its step */
+	for (int i = 2; i < 4; i++) {
+		assert_true(isnan(x->changes[i].step_s) && isnan(x->changes[i].factor) && isnan(x->changes[i].closed_s));
+		assert_string_equal(x->changes[i].bottleneck, "not known");
+	}
+	assert_true(isnan(x->rates.device) && isnan(x->rates.hidden));
+	assert_non_null(strstr(x->notes[x->note_count - 1], "cold run"));
 	assert_near(x->buckets.per_byte_s * (1 << 20) + x->buckets.per_call_s, 3e-3, 5e-6);
 	lk_stalls_free(x);
 	lk_stalls_free(NULL);
@@ -322,7 +371,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_times),   cmocka_unit_test(test_no_steps), cmocka_unit_test(test_comm),     cmocka_unit_test(test_uneven),
 		cmocka_unit_test(test_bursts),  cmocka_unit_test(test_threads),  cmocka_unit_test(test_answer),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_storage), cmocka_unit_test(test_refused), cmocka_unit_test(test_cache),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
