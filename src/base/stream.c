@@ -226,6 +226,15 @@ static lk_status started(lk_stream *s, lk_stream **out, lk_error *err) {
 	return status;
 }
 
+/* /dev/zero and the like never end. A terminal does, and /dev/null at once. */
+static lk_status refuse_device(lk_stream *s, lk_error *err) {
+	struct stat info, null;
+	if (fstat(s->fd, &info) != 0 || !S_ISCHR(info.st_mode) || isatty(s->fd)) return LK_OK;
+	if (stat("/dev/null", &null) == 0 && info.st_rdev == null.st_rdev) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, s->name, "is a device, which may never end");
+	return lk_hint(err, "name a file or a pipe");
+}
+
 lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err) {
 	lk_stream *s;
 	bool standard = strcmp(path, "-") == 0;
@@ -235,7 +244,7 @@ lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err) {
 	lk_status status = s->buffer ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {
 		s->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-		if (s->fd < 0) status = io_error(s, "open", err);
+		status = s->fd < 0 ? io_error(s, "open", err) : refuse_device(s, err);
 	}
 	if (status != LK_OK) {
 		lk_stream_close(s);
