@@ -124,7 +124,7 @@ static double conv_seconds(const char *name, double m, double n, double k, doubl
 }
 
 /* Convolutions of ResNet-50 in fp32 at 32 images, as a profile of it on a V100 has them (facebookresearch/HolisticTraceAnalysis,
- * traces/kineto/v100_resnet_rank0of1): fused 342 us a call; transformed apart 270 to 310 us, weights 280 to 300 us and, of large
+ * traces/kineto/v100_resnet_rank0of1): fused 342 us a call; transformed apart 270 to 330 us, weights 280 to 300 us and, of large
  * images, 400 to 740. As an implicit product each has 7.4 Gflop, 470 us at the peak. */
 static void windows_are_filtered_minimally(void **state) {
 	(void)state;

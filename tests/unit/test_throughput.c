@@ -137,7 +137,7 @@ static void ranges_are_those_of_other_folds(void **state) {
 	lk_validated rows[ROWS];
 	lk_error err;
 	for (int i = 0; i < ROWS; i++)
-		rows[i] = (lk_validated){.id = folds[i / EACH], .stack = i / EACH < 4 ? "one" : "other", .predicted = 10, .measured = 10 << i / EACH,
+		rows[i] = (lk_validated){.id = folds[i / EACH], .stack = i / EACH < 4 ? "one" : "two", .predicted = 10, .measured = 10 << i / EACH,
 		                         .low = NAN, .high = NAN};
 	assert_int_equal(lk_fold_ranges(&arena, rows, ROWS, by_stack, by_id, rows, &err), LK_OK);
 	assert_true(fabs(rows[0].low - 20) < 1e-9 && fabs(rows[0].high - 80) < 1e-9);
