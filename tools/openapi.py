@@ -115,8 +115,11 @@ HEALTH = record({"status": {"enum": ["ok"]}, "version": TEXT, "data_date": TEXT,
 MODEL = record({"name": TEXT, "family": TEXT, "params": NUMBER}, more=True)
 GPU = record({"name": TEXT, "label": TEXT, "arch": TEXT, "memory_bytes": NUMBER}, more=True)
 
-FORM = {"name": "form", "in": "query", "required": False, "schema": {"enum": ["result", "report"]},
-        "description": "result (the default): what -o json prints; report: the document that the page shows"}
+FORM = {"name": "form", "in": "query", "required": False, "schema": {"enum": ["result", "report", "picture"]},
+        "description": "result (the default): what -o json prints; report: the document that the page shows; picture: of a "
+                       "prediction, the report without what takes further predictions (changes that would make it fit, other rates)"}
+PAGE = {"name": "page", "in": "query", "required": False, "schema": {"type": "string", "minLength": 1, "maxLength": 32},
+        "description": "who asks: a newer question of the same page ends this one, which is then answered with 204"}
 ID = {"name": "id", "in": "path", "required": True, "schema": TEXT}
 JOB_EXAMPLE = {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 64, "seq": 4096}
 
@@ -130,7 +133,7 @@ def answers(good, *bad, schema=None):
     out = {}
     for code, text in good.items():
         out[str(code)] = {"description": text}
-        if schema:
+        if schema and code != 204:
             out[str(code)]["content"] = {"application/json": {"schema": schema}}
     for code in bad:
         out[str(code)] = {"description": said[code], "content": {"application/json": {"schema": ref("Error")}}}
@@ -158,9 +161,9 @@ def document(options, version):
         "security": [{"token": []}],
         "paths": {
             "/predict": {"post": {
-                "summary": "Does it fit, how long is a step, where does the time go?", "parameters": [FORM],
+                "summary": "Does it fit, how long is a step, where does the time go?", "parameters": [FORM, PAGE],
                 "requestBody": json_body("PredictRequest", JOB_EXAMPLE),
-                "responses": answers({200: "the prediction; one that does not fit has fits: false"}, 400, 401, 403, 413, 415, 421, 422, 500, 503,
+                "responses": answers({200: "the prediction; one that does not fit has fits: false", 204: "a newer question of the same page came"}, 400, 401, 403, 413, 415, 421, 422, 500, 503,
                                      schema={"anyOf": [ref("Prediction"), ref("Report")]})}},
             "/plan": {"post": {
                 "summary": "Begins the search for the fastest layouts", "parameters": [FORM],

@@ -17,37 +17,65 @@ function say(text, where) {
 
 /* ---- predictions ---- */
 
-/* One question is under way; a change meanwhile is asked for when it is answered, the last one alone. `shown` counts
- * pictures, for those who wait for one. */
-const live = {asked: 0, under: false, shown: 0};
+/* A change is asked for at once, and what is on its way for an older one is ended by the server, which knows the page; but
+ * while changes come faster than answers, one is let through now and then. When the picture of a change stands and no
+ * other comes for a while, the rest of the report is asked for. `shown` counts pictures, for those who wait for one. */
+const STARVED_MS = 150, REST_MS = 120;
+const live = {asked: 0, under: 0, since: 0, shown: 0, timer: 0};
+const PAGE = "&page=" + [...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2, "0")).join("");
 
-function draw(report) {
-	const box = at("prediction");
-	/* The page keeps its place while the panels get their sizes. */
-	box.style.minHeight = box.offsetHeight + "px";
-	box.classList.remove("sv-stale");
-	window.lockstepReport(box, report);
-	document.title = report.title + " \u2013 lockstep";
-	requestAnimationFrame(() => requestAnimationFrame(() => { box.style.minHeight = ""; }));
+/* What will come with the rest has its place from the beginning. */
+function withRoom(report) {
+	const panels = report.panels, pending = (title, wide) => ({kind: "pending", title, wide, text: "being asked \u2026"});
+	if (panels[0].state === "no") panels.splice(1, 0, pending("Changes that would make it fit", true));
+	else panels.splice(panels.findIndex((p) => p.kind === "range"), 0, pending("Rates 10 % lower or higher", false));
+	return report;
 }
 
-async function predict() {
+function draw(report, rest) {
+	const box = at("prediction");
+	box.classList.remove("sv-stale");
+	window.lockstepReport(box, report, rest);
+	document.title = report.title + " \u2013 lockstep";
+}
+
+function refused(error) {
+	at("prediction").classList.add("sv-stale");
+	say(error.message, error.where);
+}
+
+const tell = (name) => document.dispatchEvent(new CustomEvent(name, {detail: live.shown}));
+
+async function rest(mine, request) {
+	let report, wrong;
+	try { report = await post("predict?form=report" + PAGE, request); } catch (error) { wrong = error; }
+	if (mine !== live.asked) return;
+	if (report) draw(report, true);
+	else refused(wrong);
+	tell("lockstep-whole");
+}
+
+async function picture() {
+	const mine = live.under = live.asked, request = fields.request();
+	let report, wrong;
+	try { report = await post("predict?form=picture" + PAGE, request); } catch (error) { wrong = error; }
+	/* An older one; the server ended it where it still ran. */
+	if (mine !== live.under) return;
+	if (report) draw(withRoom(report)), say("");
+	else refused(wrong);
+	live.under = 0;
+	live.shown++;
+	tell("lockstep-shown");
+	if (mine !== live.asked) predict();
+	else if (report) live.timer = setTimeout(() => rest(mine, request), REST_MS);
+}
+
+function predict() {
+	const now = performance.now();
 	live.asked++;
-	if (live.under) return;
-	live.under = true;
-	for (let mine = 0; mine !== live.asked;) {
-		mine = live.asked;
-		try {
-			draw(await post("predict?form=report", fields.request()));
-			say("");
-		} catch (error) {
-			at("prediction").classList.add("sv-stale");
-			say(error.message, error.where);
-		}
-		live.shown++;
-		document.dispatchEvent(new CustomEvent("lockstep-shown", {detail: live.shown}));
-	}
-	live.under = false;
+	clearTimeout(live.timer);
+	if (!live.under) live.since = now;
+	if (!live.under || now - live.since < STARVED_MS) picture();
 }
 
 /* ---- the address ---- */
@@ -58,9 +86,10 @@ function keepState() {
 	if (hash.length <= HASH_LIMIT) history.replaceState(null, "", hash);
 }
 
+/* The question goes first: it does not wait for the address. */
 function changed() {
-	keepState();
 	predict();
+	keepState();
 }
 
 function showState() {

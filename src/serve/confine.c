@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NICE = 5, WRITTEN = 4 << 20 };
+enum { WRITTEN = 4 << 20 };
 
 /* The sanitizers' shadow takes terabytes of addresses. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -50,8 +50,7 @@ void lk_confine_limits(const lk_limits *limits) {
 	limit(RLIMIT_CORE, 0, 0);
 	limit(RLIMIT_FSIZE, WRITTEN, 0);
 	prctl(PR_SET_PDEATHSIG, 9);
-	/* The server itself, which everybody waits for, goes first. */
-	(void)!nice(NICE);
+	(void)!nice(limits->nice);
 }
 
 /* What may still be done below the working folder. */

@@ -7,6 +7,7 @@
 typedef struct lk_limits {
 	double memory_bytes;    /* address space */
 	double cpu_seconds;     /* of all threads together */
+	int nice;               /* how far it gives way to others */
 } lk_limits;
 
 /* For a process with one thread that is about to answer a question, in whose working folder the files of the question

@@ -32,7 +32,8 @@ struct lk_exchange {
 	lk_peer *peer;
 	const struct lk_route *route;
 	const char *rest;       /* of the path, behind the route's: an id */
-	bool report;            /* ?form=report */
+	lk_form form;           /* ?form= */
+	const char *page;       /* ?page=, or NULL */
 	double begin, received; /* bytes of the body */
 	char *body;             /* of a JSON request */
 	size_t size, room;

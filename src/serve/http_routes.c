@@ -9,6 +9,9 @@
 #include "hw/data.h"
 #include "lockstep/catalogue.h"
 
+/* Questions give way to the server itself, which everybody waits for; least of all those whose answer is watched. */
+enum { NICE = 5, NICE_QUICK = 1 };
+
 /* ---- what is known without asking ---- */
 
 static enum MHD_Result get_list(lk_exchange *x, const lk_text *list) {
@@ -85,9 +88,11 @@ lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folde
 	int threads = quick ? 1 : x->server->workers;
 	lk_question question = {
 		.kind = kind, .folder = folder ? folder : own, .body = x->size ? x->body : "{}", .size = x->size ? x->size : 2,
-		.traces = traces, .trace_count = count, .threads = threads, .report = x->report,
-		.limits = {.memory_bytes = r->memory_mib * 1048576, .cpu_seconds = seconds * threads},
+		.traces = traces, .trace_count = count, .threads = threads, .form = x->form,
+		.limits = {.memory_bytes = r->memory_mib * 1048576, .cpu_seconds = seconds * threads,
+			.nice = x->form == LK_FORM_PICTURE ? NICE_QUICK : NICE},
 	};
+	if (x->page && quick) snprintf(question.page, sizeof question.page, "%s", x->page);
 	lk_ask *ask = lk_ask_new(&question, seconds);
 	if (ask) return ask;
 	lk_folder_remove(question.folder);
@@ -103,6 +108,7 @@ static void resume(void *exchange) {
 }
 
 static enum MHD_Result post_predict(lk_exchange *x) {
+	if (x->page) lk_asks_overtake(&x->server->asks, x->page);
 	if (x->server->asks.waiting >= LK_ASKS_WAITING) return busy(x);
 	lk_ask *ask = lk_exchange_ask(x, LK_ASK_PREDICT, NULL, NULL, 0);
 	if (!ask) return MHD_YES;

@@ -23,6 +23,11 @@
 		}
 	};
 
+	/* A panel that will come. */
+	ls.panels.pending = function (panel, box) {
+		box.append(ls.el("p", "ls-note", panel.text));
+	};
+
 	ls.panels.text = function (panel, box) {
 		for (const line of panel.lines || []) box.append(ls.el("p", "", line));
 	};

@@ -92,10 +92,12 @@
 		ls.tableBehind(columns, panel.rows.map((r) => [r.name].concat(r.values.map((v) => [v, v ? format(v) : ""]))), box, frame);
 	}
 
-	/* The numbers of a drawing as a table, folded away. */
+	/* The numbers of a drawing as a table, folded away; its rows are made when there is time, or when it is opened. */
 	ls.tableBehind = function (columns, rows, box, frame) {
-		const made = ls.table(columns, rows), more = ls.el("details", "ls-numbers", ls.el("summary", "", "numbers"));
+		const made = ls.table(columns, rows, true), more = ls.el("details", "ls-numbers", ls.el("summary", "", "numbers"));
 		more.append(made.table);
+		more.addEventListener("toggle", made.fill);
+		ls.later(() => { if (more.isConnected) made.fill(); });
 		frame.tools.append(...made.buttons);
 		box.append(more);
 	};

@@ -95,8 +95,7 @@
 
 	ls.curves = function (panel, room) {
 		let plot = null, last = 0;
-		const again = function () {
-			const width = room.clientWidth;
+		const again = function (width) {
 			if (width <= 0 || width === last) return;
 			last = width;
 			if (plot) plot.destroy();
@@ -107,7 +106,7 @@
 		ls.watch(room, again);
 		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
 			last = 0;
-			if (room.isConnected) again();
+			if (room.isConnected) again(room.clientWidth);
 		});
 		return true;
 	};
