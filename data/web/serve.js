@@ -21,7 +21,7 @@ function say(text, where) {
  * while changes come faster than answers, one is let through now and then. When the picture of a change stands and no
  * other comes for a while, the rest of the report is asked for. `shown` counts pictures, for those who wait for one. */
 const STARVED_MS = 150, REST_MS = 120;
-const live = {asked: 0, under: 0, since: 0, shown: 0, timer: 0};
+const live = {asked: 0, under: 0, since: 0, shown: 0, timer: 0, title: ""};
 const PAGE = "&page=" + [...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2, "0")).join("");
 
 /* What will come with the rest has its place from the beginning. */
@@ -36,7 +36,7 @@ function draw(report, rest) {
 	const box = at("prediction");
 	box.classList.remove("sv-stale");
 	window.lockstepReport(box, report, rest);
-	document.title = report.title + " \u2013 lockstep";
+	live.title = report.title;
 }
 
 function refused(error) {
@@ -67,7 +67,15 @@ async function picture() {
 	live.shown++;
 	tell("lockstep-shown");
 	if (mine !== live.asked) predict();
-	else if (report) live.timer = setTimeout(() => rest(mine, request), REST_MS);
+	else live.timer = setTimeout(() => settled(mine, request, report), REST_MS);
+}
+
+/* No other change has come for a while. The browser takes a few milliseconds for a new address or title. */
+function settled(mine, request, report) {
+	keepState();
+	if (!report) return;
+	document.title = live.title + " \u2013 lockstep";
+	rest(mine, request);
 }
 
 function predict() {
@@ -83,13 +91,7 @@ function predict() {
 function keepState() {
 	const hash = toHash(fields.texts(), view);
 	/* A config that is too large for an address is left out of it. */
-	if (hash.length <= HASH_LIMIT) history.replaceState(null, "", hash);
-}
-
-/* The question goes first: it does not wait for the address. */
-function changed() {
-	predict();
-	keepState();
+	if (hash.length <= HASH_LIMIT && hash !== location.hash) history.replaceState(null, "", hash);
 }
 
 function showState() {
@@ -148,7 +150,7 @@ async function takeFiles(files) {
 		state.set("model", config);
 		fields.show(state);
 		select("predict");
-		changed();
+		predict();
 	} else if (files.length) {
 		select("explain");
 		keepState();
@@ -171,15 +173,19 @@ function makeDrop() {
 async function begin() {
 	const [model, gpu, options] = await Promise.all([get("models"), get("gpus"), get("options")]);
 	at("main-fields").replaceChildren(), at("more-fields").replaceChildren();
-	fields = new Fields(options.predict, {model, gpu}, at("main-fields"), at("more-fields"), changed);
+	fields = new Fields(options.predict, {model, gpu}, at("main-fields"), at("more-fields"), predict);
 	explain = makeExplain(say);
-	makePlan(fields, options.plan, say, (state) => { fields.show(state); select("predict"); changed(); });
+	makePlan(fields, options.plan, say, (state) => { fields.show(state); select("predict"); predict(); });
 	showState();
 }
 
 at("controls").addEventListener("submit", (event) => event.preventDefault());
-at("copy-link").addEventListener("click", () => ls.copy(location.href, at("copy-link")));
-at("reset").addEventListener("click", () => { fields.show(new Map(Object.entries(BEGIN))); select("predict"); changed(); });
+at("copy-link").addEventListener("click", () => {
+	keepState();
+	ls.copy(location.href, at("copy-link"));
+});
+addEventListener("pagehide", () => { if (fields) keepState(); });
+at("reset").addEventListener("click", () => { fields.show(new Map(Object.entries(BEGIN))); select("predict"); predict(); });
 makeTabs();
 makeDrop();
 addEventListener("hashchange", () => {
