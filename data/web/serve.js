@@ -51,7 +51,7 @@ async function rest(mine, request) {
 	try { report = await post("predict?form=report" + PAGE, request); } catch (error) { wrong = error; }
 	if (mine !== live.asked) return;
 	if (report) draw(report, true);
-	else refused(wrong);
+	else if (wrong) refused(wrong);
 	tell("lockstep-whole");
 }
 
@@ -62,7 +62,7 @@ async function picture() {
 	/* An older one; the server ended it where it still ran. */
 	if (mine !== live.under) return;
 	if (report) draw(withRoom(report)), say("");
-	else refused(wrong);
+	else if (wrong) refused(wrong);
 	live.under = 0;
 	live.shown++;
 	tell("lockstep-shown");

@@ -63,6 +63,7 @@ struct lk_server {
 	char folder[LK_FOLDER_SIZE];
 	unsigned long long folders; /* made so far */
 	int uploads;                /* under way */
+	bool resumed;               /* a request goes on that stood still */
 };
 
 /* LK_UPLOADS: explanations at a time, waiting or not, whose traces lie on the disk. */

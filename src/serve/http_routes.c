@@ -103,7 +103,7 @@ lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folde
 /* The answer was made; the request goes on where it stood. */
 static void resume(void *exchange) {
 	lk_exchange *x = exchange;
-	if (x->suspended) MHD_resume_connection(x->connection);
+	if (x->suspended) MHD_resume_connection(x->connection), x->server->resumed = true;
 	x->suspended = false;
 }
 

@@ -12,6 +12,9 @@ static const lk_option options[] = {
 	{"name", 0, LK_OPTION_LINES, AT(names), false, 0, 0, NULL, "HOST", NULL,
 	 "a host name by which browsers may call the server; may be given several times. Addresses always may, and localhost"},
 
+	{"open", 0, LK_OPTION_FLAG, AT(open), false, 0, 0, NULL, NULL, NULL,
+	 "open the page in a browser: a command of $BROWSER, or xdg-open"},
+
 	{"workers", 'j', LK_OPTION_INT, AT(workers), false, 1, 256, NULL, "N", "Limits",
 	 "predictions answered at a time, and as many plans and explanations; default: one per core"},
 	{"memory", 0, LK_OPTION_REAL, AT(memory_mib), false, 64, 1048576, NULL, "MiB", NULL, "of one question; default 4096"},
@@ -26,6 +29,8 @@ static const lk_option options[] = {
 static const char *const examples[] = {
 	"lockstep serve",
 	"the page, for a browser on this machine: open the address that is printed",
+	"lockstep serve --open",
+	"and the browser opens it",
 	"lockstep serve --port 0",
 	"on a port that is free",
 	"lockstep serve --listen 0.0.0.0 --name planner.example.org",

@@ -77,7 +77,7 @@
 		return list;
 	}
 
-	/* ---- places: a section each, and what is to be drawn in it ---- */
+	/* ---- places: a section each, what is to be drawn in it, whether it is in view, whether its panel is still to come ---- */
 
 	const held = new WeakMap();
 
@@ -135,7 +135,7 @@
 	/* The places of the document, in its order; what it lacks goes. */
 	Report.prototype.order = function (list) {
 		const next = new Map();
-		for (const w of list) next.set(w.name, this.places.get(w.name) || {section: null, due: null, seen: false});
+		for (const w of list) next.set(w.name, this.places.get(w.name) || {section: null, due: null, seen: false, pending: false});
 		for (const [name, place] of this.places) {
 			if (next.has(name)) continue;
 			place.due = null;
@@ -147,9 +147,8 @@
 
 	/* What is to be done at a place that had a section before. */
 	function again(place, w, rest) {
-		const section = place.section;
-		if (w.pending) section.classList.add("ls-stale"), place.due = null;
-		else if (!rest || w.whole || section.matches(".ls-stale, .ls-panel-pending")) place.due = w.make;
+		if (w.pending) place.section.classList.add("ls-stale"), place.due = null;
+		else if (!rest || w.whole || place.pending) place.due = w.make;
 	}
 
 	Report.prototype.show = function (report, rest) {
@@ -163,6 +162,7 @@
 				this.put(place, w.room());
 				place.due = w.make, place.seen = i < FIRST;
 			}
+			place.pending = w.pending;
 			if (place.section === at) at = at.nextSibling;
 			else this.grid.insertBefore(place.section, at);
 		}, this);
