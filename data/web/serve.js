@@ -1,4 +1,5 @@
-/* serve.js: the page of lockstep serve: every change of a control becomes a prediction, its state stands in the address. */
+/* serve.js: the page of lockstep serve: every change of a control becomes a prediction, its state stands in the
+ * address. */
 import {get, post, renewToken} from "./serve-api.js";
 import {BEGIN, Fields, fromHash, toHash} from "./serve-fields.js";
 import {makeExplain, makePlan} from "./serve-jobs.js";
@@ -17,16 +18,19 @@ function say(text, where) {
 
 /* ---- predictions ---- */
 
-/* A change is asked for at once, and what is on its way for an older one is ended by the server, which knows the page; but
- * while changes come faster than answers, one is let through now and then. When the picture of a change stands and no
- * other comes for a while, the rest of the report is asked for. `shown` counts pictures, for those who wait for one. */
+/* A change is asked for at once, and what is on its way for an older one is ended by the server, which knows the
+ * page; but while changes come faster than answers, one is let through now and then. When the picture of a change
+ * stands and no other comes for a while, the rest of the report is asked for. `shown` counts pictures, for those who
+ * wait for one. */
 const STARVED_MS = 150, REST_MS = 120;
 const live = {asked: 0, under: 0, since: 0, shown: 0, timer: 0, title: ""};
-const PAGE = "&page=" + [...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2, "0")).join("");
+const PAGE = "&page=" + [...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2,
+	"0")).join("");
 
 /* What will come with the rest has its place from the beginning. */
 function withRoom(report) {
-	const panels = report.panels, pending = (title, wide) => ({kind: "pending", title, wide, text: "being asked \u2026"});
+	const panels = report.panels, pending = (title,
+		wide) => ({kind: "pending", title, wide, text: "being asked \u2026"});
 	if (panels[0].state === "no") panels.splice(1, 0, pending("Changes that would make it fit", true));
 	else panels.splice(panels.findIndex((p) => p.kind === "range"), 0, pending("Rates 10 % lower or higher", false));
 	return report;
@@ -136,7 +140,8 @@ async function asConfig(file) {
 	if (file.size > CONFIG_LIMIT) return null;
 	try {
 		const content = JSON.parse(await file.text());
-		const trace = Array.isArray(content) || typeof content !== "object" || !content || content.traceEvents || content.nodes;
+		const trace = Array.isArray(content) || typeof content !== "object" || !content || content.traceEvents
+			|| content.nodes;
 		return trace ? null : JSON.stringify(content);
 	} catch {
 		return null;
@@ -159,8 +164,11 @@ async function takeFiles(files) {
 }
 
 function makeDrop() {
-	document.addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("sv-over"); });
-	document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) document.body.classList.remove("sv-over"); });
+	document.addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("sv-over");
+		});
+	document.addEventListener("dragleave", (event) => {
+		if (!event.relatedTarget) document.body.classList.remove("sv-over");
+	});
 	document.addEventListener("drop", (event) => {
 		event.preventDefault();
 		document.body.classList.remove("sv-over");
@@ -185,7 +193,8 @@ at("copy-link").addEventListener("click", () => {
 	ls.copy(location.href, at("copy-link"));
 });
 addEventListener("pagehide", () => { if (fields) keepState(); });
-at("reset").addEventListener("click", () => { fields.show(new Map(Object.entries(BEGIN))); select("predict"); predict(); });
+at("reset").addEventListener("click", () => { fields.show(new Map(Object.entries(BEGIN))); select("predict"); predict();
+	});
 makeTabs();
 makeDrop();
 addEventListener("hashchange", () => {

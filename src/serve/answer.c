@@ -101,7 +101,8 @@ static lk_status write_file(const lk_serve_file *file, lk_error *err) {
 		copy_value(&w, NULL, file->value);
 		status = lk_json_finish(&w, err);
 	}
-	if (fclose(out) != 0 && status == LK_OK) status = lk_fail(err, LK_ERR_IO, file->name, "cannot write: %s", strerror(errno));
+	if (fclose(out) != 0 && status == LK_OK)
+		status = lk_fail(err, LK_ERR_IO, file->name, "cannot write: %s", strerror(errno));
 	return status;
 }
 
@@ -110,9 +111,11 @@ static lk_status check_confined(const child *c, bool confined, lk_error *err) {
 	if (confined) return LK_OK;
 	bool names = c->words.launch_count > 0;
 	for (int i = 0; i < c->words.file_count; i++)
-		names |= strcmp(c->words.files[i].name, "script.sh") == 0 || strcmp(c->words.files[i].name, "ds_config.json") == 0;
+		names |= strcmp(c->words.files[i].name, "script.sh") == 0 ||
+			strcmp(c->words.files[i].name, "ds_config.json") == 0;
 	if (!names) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "launch", "launch lines and scripts can name files, and this kernel cannot keep them away");
+	lk_fail(err, LK_ERR_INPUT, "launch",
+			"launch lines and scripts can name files, and this kernel cannot keep them away");
 	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock", c->args.verb->name);
 }
 

@@ -10,8 +10,8 @@
 
 typedef enum lk_question_kind { LK_ASK_PREDICT, LK_ASK_PLAN, LK_ASK_EXPLAIN, LK_ASK_KINDS } lk_question_kind;
 
-/* The answer as -o json prints it; the report that the page shows; of a prediction, the report without what takes further
- * predictions: changes that would make it fit, other rates. */
+/* The answer as -o json prints it; the report that the page shows; of a prediction, the report without what takes
+ * further predictions: changes that would make it fit, other rates. */
 typedef enum lk_form { LK_FORM_RESULT, LK_FORM_REPORT, LK_FORM_PICTURE } lk_form;
 
 enum { LK_PAGE_SIZE = 33 };

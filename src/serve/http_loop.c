@@ -19,7 +19,8 @@
 #include "serve/http.h"
 #include "serve/open.h"
 
-enum { BACKLOG = 512, DESCRIPTORS = 4096, POLLED = 512 + 2, CONNECTION_MEMORY = 32 << 10, SILENT_S = 30, URL_SIZE = 256 };
+enum { BACKLOG = 512, DESCRIPTORS = 4096, POLLED = 512 + 2, CONNECTION_MEMORY = 32 << 10, SILENT_S = 30,
+	URL_SIZE = 256 };
 
 /* ---- the socket ---- */
 
@@ -59,7 +60,8 @@ static lk_status name_place(place *p, lk_error *err) {
 	socklen_t size = sizeof own;
 	char host[64] = "", port[16] = "";
 	if (getsockname(p->socket, (struct sockaddr *)&own, &size) != 0 ||
-		getnameinfo((struct sockaddr *)&own, size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		getnameinfo((struct sockaddr *)&own, size, host, sizeof host, port, sizeof port,
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		return lk_fail(err, LK_ERR_IO, "socket", "has no name: %s", strerror(errno));
 	bool six = own.ss_family == AF_INET6;
 	const struct sockaddr_in *four = (const struct sockaddr_in *)&own;

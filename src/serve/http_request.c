@@ -34,7 +34,8 @@ static enum MHD_Result refuse_origin(lk_exchange *x) {
 static enum MHD_Result refuse_token(lk_exchange *x) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "Authorization", "the token of this run is missing or wrong");
-	lk_hint(&err, "open the address that lockstep serve printed, or send the token in it as \"Authorization: Bearer TOKEN\"");
+	lk_hint(&err, "open the address that lockstep serve printed, or send the token in it as \"Authorization: Bearer "
+				  "TOKEN\"");
 	return lk_respond_with(x, MHD_HTTP_UNAUTHORIZED, &err, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 }
 
@@ -53,8 +54,10 @@ static enum MHD_Result refuse_path(lk_exchange *x, const char *allowed) {
 static enum MHD_Result refuse_size(lk_exchange *x, double limit) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "body", "more than %.0f MiB", limit / 1048576);
-	if (x->route->body == LK_BODY_FORM) lk_hint(&err, "send fewer traces, or start lockstep serve with a larger --upload");
-	else lk_hint(&err, "send less");
+	if (x->route->body == LK_BODY_FORM)
+		lk_hint(&err, "send fewer traces, or start lockstep serve with a larger --upload");
+	else
+		lk_hint(&err, "send less");
 	return lk_respond_error(x, MHD_HTTP_CONTENT_TOO_LARGE, &err);
 }
 
@@ -115,7 +118,8 @@ static enum MHD_Result check(lk_exchange *x, const char *method, const char *url
 	bool open = x->route && x->route->open;
 	/* A link from elsewhere may lead to the page; nothing but the page may use the interface. */
 	if (!open && !lk_guard_origin(NULL, header(x, "Sec-Fetch-Site"), host)) return refuse_origin(x);
-	if (!open && strncmp(url, "/api/", 5) == 0 && !lk_guard_token(&x->server->guard, header(x, MHD_HTTP_HEADER_AUTHORIZATION)))
+	if (!open && strncmp(url, "/api/", 5) == 0 &&
+		!lk_guard_token(&x->server->guard, header(x, MHD_HTTP_HEADER_AUTHORIZATION)))
 		return refuse_token(x);
 	if (!x->route) return refuse_path(x, allowed);
 	if (!take_form(x)) return refuse_form(x);

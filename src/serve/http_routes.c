@@ -23,7 +23,8 @@ static enum MHD_Result get_style(lk_exchange *x) {
 }
 
 static enum MHD_Result get_script(lk_exchange *x) {
-	return lk_respond_static(x, "text/javascript; charset=utf-8", x->server->lists.script.text, x->server->lists.script.size);
+	return lk_respond_static(x, "text/javascript; charset=utf-8", x->server->lists.script.text,
+		x->server->lists.script.size);
 }
 
 static enum MHD_Result get_models(lk_exchange *x) {
@@ -75,7 +76,8 @@ static enum MHD_Result busy(lk_exchange *x) {
 	return lk_respond_with(x, MHD_HTTP_SERVICE_UNAVAILABLE, &err, MHD_HTTP_HEADER_RETRY_AFTER, "2");
 }
 
-lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folder, const char *const *traces, int count) {
+lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folder, const char *const *traces,
+						int count) {
 	const lk_serve_request *r = x->server->request;
 	char own[LK_FOLDER_SIZE];
 	lk_error err = {0};

@@ -58,7 +58,8 @@
 		fresh.push([box, act]);
 	};
 	let fresh = [];
-	/* Draws what was made since the last call and stands in the page now: all widths first, so that they are laid out once. */
+	/* Draws what was made since the last call and stands in the page now: all widths first, so that they are laid
+	 * out once. */
 	ls.drawFresh = function () {
 		const list = fresh.map(([box, act]) => [box.clientWidth, act]);
 		fresh = [];
@@ -141,7 +142,8 @@
 	ls.hold = function () {
 		settled = performance.now() + SETTLE_MS;
 	};
-	/* Calls act when the browser has nothing better to do, in the order of the calls; at the latest before it prints. */
+	/* Calls act when the browser has nothing better to do, in the order of the calls; at the latest before it
+	 * prints. */
 	ls.later = function (act) {
 		waiting.push(act);
 		nextTurn();
@@ -178,7 +180,8 @@
 		tip.hidden = false;
 		place(event);
 	};
-	/* An element that tells about itself: lines() where the pointer is at it, and its name for those who cannot see it. */
+	/* An element that tells about itself: lines() where the pointer is at it, and its name for those who cannot see
+	 * it. */
 	ls.tells = function (element, lines) {
 		const show = (event) => ls.showTip(event, lines());
 		element.addEventListener("pointerenter", show);
@@ -203,7 +206,8 @@
 	/* Copies, and says so on the button for a moment. */
 	ls.copy = function (text, button) {
 		const label = button.textContent;
-		const way = navigator.clipboard && isSecureContext ? navigator.clipboard.writeText(text).catch(() => copyOldWay(text)) : copyOldWay(text);
+		const way = navigator.clipboard && isSecureContext
+			? navigator.clipboard.writeText(text).catch(() => copyOldWay(text)) : copyOldWay(text);
 		return way.then(() => "copied", () => "cannot copy").then(function (said) {
 			button.textContent = said;
 			setTimeout(() => { button.textContent = label; }, 1200);
@@ -213,7 +217,8 @@
 	/* A legend of [{key, label}]. */
 	ls.legend = function (parts) {
 		const list = ls.el("ul", "ls-legend");
-		for (const part of parts) list.append(ls.el("li", "", ls.el("i", "ls-swatch ls-k-" + ls.key(part.key)), part.label));
+		for (const part of parts) list.append(ls.el("li", "", ls.el("i", "ls-swatch ls-k-" + ls.key(part.key)),
+			part.label));
 		return list;
 	};
 	/* A key as part of a class name. */

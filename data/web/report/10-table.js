@@ -3,7 +3,8 @@
 (function (ls) {
 	"use strict";
 
-	const shown = (cell) => cell === null || cell === undefined ? "" : Array.isArray(cell) ? cell[1] : typeof cell === "boolean" ? (cell ? "yes" : "no") : String(cell);
+	const shown = (cell) => cell === null || cell === undefined ? "" : Array.isArray(cell) ? cell[1]
+		: typeof cell === "boolean" ? (cell ? "yes" : "no") : String(cell);
 	const raw = (cell) => Array.isArray(cell) ? cell[0] : cell;
 	const collator = new Intl.Collator("en", {numeric: true, sensitivity: "base"});
 
@@ -72,7 +73,8 @@
 		});
 		table.append(ls.el("thead", "", head), ls.el("tbody"));
 		if (!empty) fill();
-		const md = ls.button("Markdown", "copy the table as Markdown", () => ls.copy(ls.markdown(columns, state.sorted), md));
+		const md = ls.button("Markdown", "copy the table as Markdown",
+			() => ls.copy(ls.markdown(columns, state.sorted), md));
 		const csv = ls.button("CSV", "copy the table as CSV", () => ls.copy(ls.csv(columns, state.sorted), csv));
 		return {table: ls.el("div", "ls-scroll", table), buttons: [md, csv], fill: fill};
 	};
@@ -81,6 +83,7 @@
 		const made = ls.table(panel.columns, panel.rows);
 		frame.tools.append(...made.buttons);
 		box.append(made.table);
-		if (panel.left_out) box.append(ls.el("p", "ls-note", panel.left_out + " more rows were left out of this report"));
+		if (panel.left_out) box.append(ls.el("p", "ls-note",
+			panel.left_out + " more rows were left out of this report"));
 	};
 })(window.lockstep = window.lockstep || {});

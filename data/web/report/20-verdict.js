@@ -3,7 +3,8 @@
 	"use strict";
 
 	ls.panels.verdict = function (panel, box) {
-		const head = ls.el("div", "ls-verdict ls-state-" + ls.key(panel.state || "plain"), ls.el("h2", "", ls.el("span", "ls-verdict-mark"), panel.title));
+		const head = ls.el("div", "ls-verdict ls-state-" + ls.key(panel.state || "plain"),
+			ls.el("h2", "", ls.el("span", "ls-verdict-mark"), panel.title));
 		if (panel.detail) head.append(ls.el("p", "", panel.detail));
 		box.append(head);
 		if (panel.figures && panel.figures.length) {

@@ -1,7 +1,8 @@
-/* report.js: a document in an element. lockstepReport(element, document) may be called again with another document: panels
- * in view are drawn at once, the others when there is time, when they are scrolled to, or before the page is printed; until
- * then they stay as they were. A panel "pending" stands for one of its title that will come: an older one stays, paled. With
- * `rest` it has come: the document is the one that is shown, whole now, and panels that are there already are its own. */
+/* report.js: a document in an element. lockstepReport(element, document) may be called again with another document:
+ * panels in view are drawn at once, the others when there is time, when they are scrolled to, or before the page is
+ * printed; until then they stay as they were. A panel "pending" stands for one of its title that will come: an older
+ * one stays, paled. With `rest` it has come: the document is the one that is shown, whole now, and panels that are
+ * there already are its own. */
 (function (ls) {
 	"use strict";
 
@@ -36,7 +37,8 @@
 	}
 
 	function head(report) {
-		return ls.el("header", "ls-head", ls.el("p", "ls-brand", "lockstep " + report.verb), ls.el("h1", "", report.title));
+		return ls.el("header", "ls-head", ls.el("p", "ls-brand", "lockstep " + report.verb),
+			ls.el("h1", "", report.title));
 	}
 
 	function command(report) {
@@ -54,8 +56,8 @@
 
 	/* ---- what a document asks for ---- */
 
-	/* [{name, room, make, pending, whole}]: in order, each with a name that the same panel of the next document has too;
-	 * `whole`: it shows more when all has come. */
+	/* [{name, room, make, pending, whole}]: in order, each with a name that the same panel of the next document has
+	 * too; `whole`: it shows more when all has come. */
 	function wanted(report) {
 		const list = [], used = new Map();
 		const want = function (name, room, make, pending) {
@@ -67,7 +69,8 @@
 		if (report.warnings && report.warnings.length)
 			plain("warnings", () => texts("Warnings", report.warnings, "ls-warnings ls-wide"));
 		for (const panel of report.panels)
-			want(panel.kind === "verdict" ? "verdict" : "panel " + panel.title, () => roomOf(panel), () => panelOf(panel, report),
+			want(panel.kind === "verdict" ? "verdict" : "panel " + panel.title, () => roomOf(panel),
+				() => panelOf(panel, report),
 				panel.kind === "pending");
 		if (report.assumptions && report.assumptions.length)
 			plain("assumptions", () => texts("Assumptions", report.assumptions, "ls-wide"));
@@ -77,7 +80,7 @@
 		return list;
 	}
 
-	/* ---- places: a section each, what is to be drawn in it, whether it is in view, whether its panel is still to come ---- */
+	/* ---- places: a section each, what is to be drawn in it, whether it is in view and still to come ---- */
 
 	const held = new WeakMap();
 
@@ -101,7 +104,8 @@
 	Report.prototype.put = function (place, section) {
 		if (place.section) {
 			/* Numbers that are open stay open. */
-			const open = place.section.querySelector(".ls-numbers[open]"), next = open && section.querySelector(".ls-numbers");
+			const open = place.section.querySelector(".ls-numbers[open]"),
+				next = open && section.querySelector(".ls-numbers");
 			if (next) next.open = true;
 			this.watch.unobserve(place.section);
 			place.section.replaceWith(section);
@@ -135,7 +139,8 @@
 	/* The places of the document, in its order; what it lacks goes. */
 	Report.prototype.order = function (list) {
 		const next = new Map();
-		for (const w of list) next.set(w.name, this.places.get(w.name) || {section: null, due: null, seen: false, pending: false});
+		for (const w of list) next.set(w.name, this.places.get(w.name)
+			|| {section: null, due: null, seen: false, pending: false});
 		for (const [name, place] of this.places) {
 			if (next.has(name)) continue;
 			place.due = null;
