@@ -133,7 +133,10 @@
 		const self = this;
 		for (const place of this.places.values())
 			if (place.due) ls.later(() => self.draw((other) => other === place));
-		ls.later(() => { self.element.removeAttribute("aria-busy"); });
+		ls.later(function () {
+			self.element.classList.remove("ls-quick");
+			self.element.removeAttribute("aria-busy");
+		});
 	};
 
 	/* The places of the document, in its order; what it lacks goes. */
@@ -184,7 +187,10 @@
 	window.lockstepReport = function (element, report, rest) {
 		ls.untip();
 		if (!held.has(element)) held.set(element, new Report(element));
-		else ls.hold();
+		else {
+			element.classList.add("ls-quick");
+			ls.hold();
+		}
 		held.get(element).show(report, rest);
 	};
 
