@@ -84,16 +84,18 @@ PREDICTION = record({
     "fits": BOOL, "peak_bytes": NUMBER, "usable_bytes": NUMBER, "fullest_stage": NUMBER, "step_time_s": NUMBER,
     "step_time_low_s": MAYBE_NUMBER, "step_time_high_s": MAYBE_NUMBER, "basis": TEXT, "tokens_per_s_per_gpu": NUMBER,
     "samples_per_s": NUMBER, "model_tflops_per_gpu": NUMBER, "mfu": MAYBE_NUMBER, "hfu": MAYBE_NUMBER,
-    "peak_flops": MAYBE_NUMBER, "peak": MAYBE_TEXT, "days": MAYBE_NUMBER, "gpu_hours": MAYBE_NUMBER, "goodput": MAYBE_NUMBER,
+    "peak_flops": MAYBE_NUMBER, "peak": MAYBE_TEXT, "days": MAYBE_NUMBER, "gpu_hours": MAYBE_NUMBER,
+    "goodput": MAYBE_NUMBER,
     "breakdown": {"type": "object", "additionalProperties": PART}, "memory": listed(STAGE), "layout": LAYOUT,
     "assumptions": listed(TEXT), "ignored": listed(TEXT),
     "fixes": listed(record({"change": TEXT, "peak_bytes": NUMBER, "step_time_s": NUMBER, "time_ratio": NUMBER})),
     "operations": NUMBER, "layer_operations": NUMBER, "ranks_simulated": NUMBER, "ranks": NUMBER,
-    "simulation_s": NUMBER, "warning": MAYBE_TEXT, "reproduce": TEXT, "model": TEXT, "cluster": TEXT, "version": TEXT, "data_date": TEXT,
+    "simulation_s": NUMBER, "warning": MAYBE_TEXT, "reproduce": TEXT, "model": TEXT, "cluster": TEXT,
+    "version": TEXT, "data_date": TEXT,
 }, description="What `lockstep predict -o json` prints. Numbers have SI units; null: not asked, or not known.")
 CHOICE = record({"layout": TEXT, "gpus": NUMBER, "tp": NUMBER, "pp": NUMBER, "vp": NUMBER, "cp": NUMBER, "ep": NUMBER,
-                 "dp": NUMBER, "mbs": NUMBER, "zero": NUMBER, "schedule": TEXT, "recompute": TEXT, "step_time_s": NUMBER,
-                 "exact_s": MAYBE_NUMBER,
+                 "dp": NUMBER, "mbs": NUMBER, "zero": NUMBER, "schedule": TEXT, "recompute": TEXT,
+                 "step_time_s": NUMBER, "exact_s": MAYBE_NUMBER,
                  "peak_bytes": NUMBER, "reproduce": TEXT, "why_not": MAYBE_TEXT, "pareto": BOOL}, more=True)
 COUNT = record({"gpus": NUMBER, "layouts": NUMBER, "nothing": MAYBE_TEXT, "choices": listed(CHOICE),
     "sensitivity": listed(OBJECT)}, more=True)
@@ -170,8 +172,8 @@ def document(options, version):
     return {
         "openapi": "3.1.0",
         "info": {"title": "lockstep serve", "version": version, "license": {"name": "see LICENSE"},
-                 "description": "Predicts, plans and explains distributed training. Fields have the names of the options "
-                                "of `lockstep predict`, "
+                 "description": "Predicts, plans and explains distributed training. Fields have the names of the "
+                                "options of `lockstep predict`, "
                                 "`plan` and `explain`, and errors the text that those commands print."},
         "servers": [{"url": "/api/v1"}],
         "security": [{"token": []}],
