@@ -44,7 +44,8 @@ FORMS = {
     "object": OBJECT,
     "content": TEXT,
 }
-CONTENT = {"text_or_object": "; or the content of the JSON file as an object", "object": "; the content of the file as an object",
+CONTENT = {"text_or_object": "; or the content of the JSON file as an object",
+    "object": "; the content of the file as an object",
            "content": "; the content of the file as a text"}
 
 
@@ -67,56 +68,73 @@ def field(option):
 def request(table, launch):
     properties = {o["name"]: field(o) for o in table if o["type"] != "refused"}
     if launch:
-        properties["launch"] = {"type": ["array", "null"], "items": TEXT, "description": "words of a launch line, as they stand behind -- on the command line"}
+        properties["launch"] = {"type": ["array", "null"], "items": TEXT,
+            "description": "words of a launch line, as they stand behind -- on the command line"}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 PART = record({"label": TEXT, "exposed_s": NUMBER, "hidden_s": NUMBER})
 STAGE = record({key: NUMBER for key in (
-    "stage weights_bytes gradients_bytes optimizer_bytes activations_bytes logits_bytes workspace_bytes buffers_bytes allocated_bytes "
-    "reserved_bytes context_bytes nccl_bytes total_bytes").split()}, {"allocated_low_bytes": MAYBE_NUMBER, "allocated_high_bytes": MAYBE_NUMBER,
-                                                                      "moment": TEXT})
+    "stage weights_bytes gradients_bytes optimizer_bytes activations_bytes logits_bytes workspace_bytes buffers_bytes "
+    "allocated_bytes reserved_bytes context_bytes nccl_bytes total_bytes").split()},
+    {"allocated_low_bytes": MAYBE_NUMBER, "allocated_high_bytes": MAYBE_NUMBER, "moment": TEXT})
 LAYOUT = record({**{key: NUMBER for key in "gpus tp pp vp cp ep dp mbs gbs seq microbatches".split()},
                  **{key: TEXT for key in "text recompute dtype schedule".split()}})
 PREDICTION = record({
     "fits": BOOL, "peak_bytes": NUMBER, "usable_bytes": NUMBER, "fullest_stage": NUMBER, "step_time_s": NUMBER,
     "step_time_low_s": MAYBE_NUMBER, "step_time_high_s": MAYBE_NUMBER, "basis": TEXT, "tokens_per_s_per_gpu": NUMBER,
-    "samples_per_s": NUMBER, "model_tflops_per_gpu": NUMBER, "mfu": MAYBE_NUMBER, "hfu": MAYBE_NUMBER, "peak_flops": MAYBE_NUMBER,
-    "peak": MAYBE_TEXT, "days": MAYBE_NUMBER, "gpu_hours": MAYBE_NUMBER, "goodput": MAYBE_NUMBER,
+    "samples_per_s": NUMBER, "model_tflops_per_gpu": NUMBER, "mfu": MAYBE_NUMBER, "hfu": MAYBE_NUMBER,
+    "peak_flops": MAYBE_NUMBER, "peak": MAYBE_TEXT, "days": MAYBE_NUMBER, "gpu_hours": MAYBE_NUMBER,
+    "goodput": MAYBE_NUMBER,
     "breakdown": {"type": "object", "additionalProperties": PART}, "memory": listed(STAGE), "layout": LAYOUT,
     "assumptions": listed(TEXT), "ignored": listed(TEXT),
     "fixes": listed(record({"change": TEXT, "peak_bytes": NUMBER, "step_time_s": NUMBER, "time_ratio": NUMBER})),
-    "operations": NUMBER, "layer_operations": NUMBER, "ranks_simulated": NUMBER, "ranks": NUMBER, "simulation_s": NUMBER,
-    "warning": MAYBE_TEXT, "reproduce": TEXT, "model": TEXT, "cluster": TEXT, "version": TEXT, "data_date": TEXT,
+    "operations": NUMBER, "layer_operations": NUMBER, "ranks_simulated": NUMBER, "ranks": NUMBER,
+    "simulation_s": NUMBER, "warning": MAYBE_TEXT, "reproduce": TEXT, "model": TEXT, "cluster": TEXT,
+    "version": TEXT, "data_date": TEXT,
 }, description="What `lockstep predict -o json` prints. Numbers have SI units; null: not asked, or not known.")
-CHOICE = record({"layout": TEXT, "gpus": NUMBER, "tp": NUMBER, "pp": NUMBER, "vp": NUMBER, "cp": NUMBER, "ep": NUMBER, "dp": NUMBER,
-                 "mbs": NUMBER, "zero": NUMBER, "schedule": TEXT, "recompute": TEXT, "step_time_s": NUMBER, "exact_s": MAYBE_NUMBER,
+CHOICE = record({"layout": TEXT, "gpus": NUMBER, "tp": NUMBER, "pp": NUMBER, "vp": NUMBER, "cp": NUMBER, "ep": NUMBER,
+                 "dp": NUMBER, "mbs": NUMBER, "zero": NUMBER, "schedule": TEXT, "recompute": TEXT,
+                 "step_time_s": NUMBER, "exact_s": MAYBE_NUMBER,
                  "peak_bytes": NUMBER, "reproduce": TEXT, "why_not": MAYBE_TEXT, "pareto": BOOL}, more=True)
-COUNT = record({"gpus": NUMBER, "layouts": NUMBER, "nothing": MAYBE_TEXT, "choices": listed(CHOICE), "sensitivity": listed(OBJECT)}, more=True)
-PLAN = record({"model": TEXT, "cluster": TEXT, "gbs": NUMBER, "seq": NUMBER, "tokens": MAYBE_NUMBER, "counts": listed(COUNT)}, more=True,
+COUNT = record({"gpus": NUMBER, "layouts": NUMBER, "nothing": MAYBE_TEXT, "choices": listed(CHOICE),
+    "sensitivity": listed(OBJECT)}, more=True)
+PLAN = record({"model": TEXT, "cluster": TEXT, "gbs": NUMBER, "seq": NUMBER, "tokens": MAYBE_NUMBER,
+    "counts": listed(COUNT)}, more=True,
               description="What `lockstep plan -o json` prints.")
-EXPLANATION = record({"step_s": MAYBE_NUMBER, "stalls": listed(OBJECT), "breakdown": listed(OBJECT), "warnings": listed(TEXT), "reproduce": TEXT},
+EXPLANATION = record({"step_s": MAYBE_NUMBER, "stalls": listed(OBJECT), "breakdown": listed(OBJECT),
+    "warnings": listed(TEXT), "reproduce": TEXT},
                      more=True, description="What `lockstep explain -o json` prints.")
-REPORT = record({"lockstep": TEXT, "verb": TEXT, "title": TEXT, "panels": listed(record({"kind": TEXT}, more=True)), "assumptions": listed(TEXT),
+REPORT = record({"lockstep": TEXT, "verb": TEXT, "title": TEXT, "panels": listed(record({"kind": TEXT}, more=True)),
+    "assumptions": listed(TEXT),
                  "warnings": listed(TEXT), "result": OBJECT}, more=True,
                 description="The document that the page shows: panels, and in `result` the whole answer.")
 PROGRESS = record({"gpus": NUMBER, "done": NUMBER, "all": NUMBER},
                   description="Of a plan: layouts of the present number of GPUs, decided and in all.")
-JOB = record({"id": TEXT, "verb": {"enum": ["plan", "explain"]}, "state": {"enum": ["waiting", "running", "done", "failed"]},
+JOB = record({"id": TEXT, "verb": {"enum": ["plan", "explain"]},
+    "state": {"enum": ["waiting", "running", "done", "failed"]},
               "progress": {"oneOf": [PROGRESS, {"type": "null"}]}},
-             {"status": {"type": "integer", "description": "of HTTP: what a question that is waited for would have had"},
+             {"status": {"type": "integer",
+                 "description": "of HTTP: what a question that is waited for would have had"},
               "answer": {"anyOf": [ref("Plan"), ref("Explanation"), ref("Report")]}, "error": {**ref("ErrorText")}})
 ERROR_TEXT = record({"where": TEXT, "what": TEXT, "remedy": TEXT, "text": TEXT},
                     description="`text` is the line that the command prints: \"where: what; remedy\".")
-OPTION = record({"name": TEXT, "type": {"enum": ["refused", "boolean", "number", "count", "text", "choice", "text_or_object", "object", "content"]},
+OPTION = record({"name": TEXT, "type": {"enum": ["refused", "boolean", "number", "count", "text", "choice",
+    "text_or_object", "object", "content"]},
                  "integer": BOOL, "value": MAYBE_TEXT, "group": MAYBE_TEXT, "help": TEXT},
                 {"low": NUMBER, "high": NUMBER, "choices": listed(TEXT)})
-HEALTH = record({"status": {"enum": ["ok"]}, "version": TEXT, "data_date": TEXT, "running": NUMBER, "waiting": NUMBER, "upload_bytes": NUMBER})
+HEALTH = record({"status": {"enum": ["ok"]}, "version": TEXT, "data_date": TEXT, "running": NUMBER, "waiting": NUMBER,
+    "upload_bytes": NUMBER})
 MODEL = record({"name": TEXT, "family": TEXT, "params": NUMBER}, more=True)
 GPU = record({"name": TEXT, "label": TEXT, "arch": TEXT, "memory_bytes": NUMBER}, more=True)
 
-FORM = {"name": "form", "in": "query", "required": False, "schema": {"enum": ["result", "report"]},
-        "description": "result (the default): what -o json prints; report: the document that the page shows"}
+FORM = {"name": "form", "in": "query", "required": False, "schema": {"enum": ["result", "report", "picture"]},
+        "description": "result (the default): what -o json prints; report: the document that the page shows; "
+                       "picture: of a "
+                       "prediction, the report without what takes further predictions (changes that would make it fit, "
+                       "other rates)"}
+PAGE = {"name": "page", "in": "query", "required": False, "schema": {"type": "string", "minLength": 1, "maxLength": 32},
+        "description": "who asks: a newer question of the same page ends this one, which is then answered with 204"}
 ID = {"name": "id", "in": "path", "required": True, "schema": TEXT}
 JOB_EXAMPLE = {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 64, "seq": 4096}
 
@@ -125,12 +143,13 @@ def answers(good, *bad, schema=None):
     said = {400: "the request is wrong: a field, a value, a file", 401: "the token is missing or wrong",
             403: "a page of another site asks", 404: "there is no such job", 413: "the body is too large",
             415: "the body has another type", 421: "the server is not known by this name",
-            422: "the question takes more time or memory than a question may", 500: "the process that answers ended without one",
+            422: "the question takes more time or memory than a question may",
+            500: "the process that answers ended without one",
             503: "too many questions wait, or the disk is full"}
     out = {}
     for code, text in good.items():
         out[str(code)] = {"description": text}
-        if schema:
+        if schema and code != 204:
             out[str(code)]["content"] = {"application/json": {"schema": schema}}
     for code in bad:
         out[str(code)] = {"description": said[code], "content": {"application/json": {"schema": ref("Error")}}}
@@ -146,42 +165,50 @@ def listing(summary, schema):
 
 
 def document(options, version):
-    upload = record({"traces": {"type": "array", "items": {"type": "string", "format": "binary"}, "description": "files, one per rank"}},
+    upload = record({"traces": {"type": "array", "items": {"type": "string", "format": "binary"},
+        "description": "files, one per rank"}},
                     {"options": ref("ExplainOptions")}, )
     public = {"security": []}
     return {
         "openapi": "3.1.0",
         "info": {"title": "lockstep serve", "version": version, "license": {"name": "see LICENSE"},
-                 "description": "Predicts, plans and explains distributed training. Fields have the names of the options of `lockstep predict`, "
+                 "description": "Predicts, plans and explains distributed training. Fields have the names of the "
+                                "options of `lockstep predict`, "
                                 "`plan` and `explain`, and errors the text that those commands print."},
         "servers": [{"url": "/api/v1"}],
         "security": [{"token": []}],
         "paths": {
             "/predict": {"post": {
-                "summary": "Does it fit, how long is a step, where does the time go?", "parameters": [FORM],
+                "summary": "Does it fit, how long is a step, where does the time go?", "parameters": [FORM, PAGE],
                 "requestBody": json_body("PredictRequest", JOB_EXAMPLE),
-                "responses": answers({200: "the prediction; one that does not fit has fits: false"}, 400, 401, 403, 413, 415, 421, 422, 500, 503,
+                "responses": answers({200: "the prediction; one that does not fit has fits: false",
+                    204: "a newer question of the same page came"}, 400, 401, 403, 413, 415, 421, 422, 500, 503,
                                      schema={"anyOf": [ref("Prediction"), ref("Report")]})}},
             "/plan": {"post": {
                 "summary": "Begins the search for the fastest layouts", "parameters": [FORM],
                 "requestBody": json_body("PlanRequest", {**JOB_EXAMPLE, "gpus": "8"}),
-                "responses": answers({202: "the job; look at /jobs/{id}"}, 401, 403, 413, 415, 421, 503, schema=ref("Job"))}},
+                "responses": answers({202: "the job; look at /jobs/{id}"}, 401, 403, 413, 415, 421, 503,
+                    schema=ref("Job"))}},
             "/explain": {"post": {
                 "summary": "Begins to explain traces", "parameters": [FORM],
                 "requestBody": {"required": True, "content": {"multipart/form-data": {
                     "schema": upload, "encoding": {"options": {"contentType": "application/json"}}}}},
-                "responses": answers({202: "the job; look at /jobs/{id}"}, 400, 401, 403, 413, 415, 421, 503, schema=ref("Job"))}},
+                "responses": answers({202: "the job; look at /jobs/{id}"}, 400, 401, 403, 413, 415, 421, 503,
+                    schema=ref("Job"))}},
             "/jobs/{id}": {
                 "parameters": [ID],
                 "get": {"summary": "How far a plan or an explanation is, and its answer",
                         "responses": answers({200: "the job"}, 401, 403, 404, 421, schema=ref("Job"))},
-                "delete": {"summary": "Ends a job, or forgets it", "responses": answers({204: "it is gone"}, 401, 403, 404, 421)}},
+                "delete": {"summary": "Ends a job, or forgets it",
+                    "responses": answers({204: "it is gone"}, 401, 403, 404, 421)}},
             "/models": listing("Models by name", listed(ref("Model"))),
             "/gpus": listing("GPUs by name", listed(ref("Gpu"))),
-            "/options": listing("The fields of each question", {"type": "object", "additionalProperties": listed(ref("Option"))}),
+            "/options": listing("The fields of each question",
+                {"type": "object", "additionalProperties": listed(ref("Option"))}),
             "/health": {"get": {"summary": "Whether the server is there, and how busy", **public,
                                 "responses": answers({200: "it is"}, 403, 421, schema=ref("Health"))}},
-            "/openapi.json": {"get": {"summary": "This document", **public, "responses": answers({200: "it"}, 403, 421, schema=OBJECT)}},
+            "/openapi.json": {"get": {"summary": "This document", **public,
+                "responses": answers({200: "it"}, 403, 421, schema=OBJECT)}},
         },
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
@@ -191,7 +218,8 @@ def document(options, version):
                 "PlanRequest": request(options["plan"], True),
                 "ExplainOptions": request(options["explain"], False),
                 "Prediction": PREDICTION, "Plan": PLAN, "Explanation": EXPLANATION, "Report": REPORT, "Job": JOB,
-                "Error": record({"error": ref("ErrorText")}), "ErrorText": ERROR_TEXT, "Option": OPTION, "Health": HEALTH, "Model": MODEL, "Gpu": GPU,
+                "Error": record({"error": ref("ErrorText")}), "ErrorText": ERROR_TEXT, "Option": OPTION,
+                "Health": HEALTH, "Model": MODEL, "Gpu": GPU,
             },
         },
     }
@@ -208,7 +236,8 @@ def main():
         with open(PLACE, encoding="utf-8") as f:
             same = f.read() == text
         if not same:
-            sys.exit("openapi.py: data/web/openapi.json is not what the option tables say; run tools/openapi.py PROGRAM and build again")
+            sys.exit("openapi.py: data/web/openapi.json is not what the option tables say; "
+                     "run tools/openapi.py PROGRAM and build again")
         return
     with open(PLACE, "w", encoding="utf-8") as f:
         f.write(text)

@@ -43,7 +43,8 @@ async function send(method, path, body) {
 	if (body !== undefined) headers["Content-Type"] = "application/json";
 	let answer;
 	try {
-		answer = await fetch("api/v1/" + path, {method, headers, body: body === undefined ? undefined : JSON.stringify(body)});
+		answer = await fetch("api/v1/" + path, {method, headers,
+			body: body === undefined ? undefined : JSON.stringify(body)});
 	} catch {
 		throw new Refusal({text: "lockstep serve does not answer; is it running?", where: "server"}, 0);
 	}

@@ -4,16 +4,21 @@
 const ls = window.lockstep;
 
 /* The controls that are always in sight, in this order. */
-export const MAIN = ["model", "gpu", "gpus", "tp", "pp", "vp", "cp", "ep", "mbs", "gbs", "seq", "dtype", "recompute", "zero", "schedule"];
-const LABELS = {model: "Model", gpu: "GPU", gpus: "GPUs", tp: "Tensor", pp: "Pipeline", vp: "Virtual stages", cp: "Context", ep: "Expert",
-	mbs: "Micro-batch", gbs: "Global batch", seq: "Sequence", dtype: "Number format", recompute: "Recompute", zero: "ZeRO", schedule: "Schedule",
+export const MAIN = ["model", "gpu", "gpus", "tp", "pp", "vp", "cp", "ep", "mbs", "gbs", "seq", "dtype", "recompute",
+	"zero", "schedule"];
+const LABELS = {model: "Model", gpu: "GPU", gpus: "GPUs", tp: "Tensor", pp: "Pipeline", vp: "Virtual stages",
+	cp: "Context", ep: "Expert",
+	mbs: "Micro-batch", gbs: "Global batch", seq: "Sequence", dtype: "Number format", recompute: "Recompute",
+		zero: "ZeRO", schedule: "Schedule",
 	script: "Launch script", launch: "Launch line", deepspeed_config: "DeepSpeed config"};
 /* Numbers that are doubled and halved more often than counted. */
 const DOUBLED = new Set(["gpus", "tp", "pp", "cp", "ep", "mbs", "gbs", "seq"]);
 /* Texts of which the usual ones are known; others are taken too where the server takes them. */
 export const KNOWN = {
-	dtype: ["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"], recompute: ["none", "selective", "full"], zero: ["0", "1", "2", "3"],
-	schedule: ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe"], optimizer: ["adam", "sgd", "lamb", "adafactor"],
+	dtype: ["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"], recompute: ["none", "selective", "full"],
+		zero: ["0", "1", "2", "3"],
+	schedule: ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe"],
+		optimizer: ["adam", "sgd", "lamb", "adafactor"],
 	"state-dtype": ["fp32", "bf16", "fp8"], task: ["pretrain", "sft", "lora"], "cp-kind": ["ring", "all-gather"],
 	attention: ["flash", "unfused"], dispatcher: ["alltoall", "allgather", "node"],
 	stack: ["megatron", "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed"], ranks: ["all"],
@@ -79,7 +84,8 @@ function chooseText(select, text, label) {
 function steps(input, name, low, high, changed) {
 	const move = (factor) => {
 		const now = Number(input.value) || low || 1;
-		input.value = Math.min(high || Infinity, Math.max(low || 1, factor < 1 ? Math.ceil(now * factor) : now * factor));
+		input.value = Math.min(high || Infinity, Math.max(low || 1,
+			factor < 1 ? Math.ceil(now * factor) : now * factor));
 		changed();
 	};
 	const button = (label, title, factor) => {
@@ -116,7 +122,8 @@ function control(option, lists, changed) {
 		input.placeholder = type === "number" || !option.value ? "" : option.value;
 	};
 	if (name === "model" || name === "gpu") {
-		input = choice(lists[name].map((m) => [m.name, m.name]), name === "model" ? "(of a launch line)" : "(of a cluster)");
+		input = choice(lists[name].map((m) => [m.name, m.name]),
+			name === "model" ? "(of a launch line)" : "(of a cluster)");
 	} else if (option.type === "boolean") {
 		input = choice([["on", "on"], ["off", "off"]], "usual");
 	} else if (option.choices || KNOWN[name]) {
@@ -143,7 +150,8 @@ function control(option, lists, changed) {
 		else input.value = text;
 	};
 	if (option.type === "text_or_object" || option.type === "object")
-		box = ls.el("span", "sv-with", input, fileButton(name === "model" ? "config.json\u2026" : "file\u2026", (text) => { set(text); changed(); }));
+		box = ls.el("span", "sv-with", input, fileButton(name === "model" ? "config.json\u2026" : "file\u2026",
+			(text) => { set(text); changed(); }));
 	const label = ls.el("label", "", LABELS[name] || name);
 	label.htmlFor = input.id;
 	label.title = "--" + name + ": " + option.help;
@@ -155,7 +163,8 @@ function control(option, lists, changed) {
 export class Fields {
 	constructor(table, lists, main, more, changed) {
 		this.controls = new Map();
-		const options = [...table.filter((o) => o.type !== "refused"), {name: "launch", type: "words", group: table[0].group,
+		const options = [...table.filter((o) => o.type !== "refused"),
+			{name: "launch", type: "words", group: table[0].group,
 			help: "words of a launch line, as it is typed for Megatron-LM and others"}];
 		for (const name of MAIN) this.add(options.find((o) => o.name === name), lists, main, changed);
 		let group = null, box = null;

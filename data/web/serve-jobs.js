@@ -56,7 +56,8 @@ class Task {
 	follow(job) {
 		if (job.state === "waiting") this.progress(0, 0, "waiting for others");
 		else if (job.progress) this.progress(job.progress.done, job.progress.all,
-			job.progress.done.toLocaleString() + " of " + job.progress.all.toLocaleString() + " layouts for " + job.progress.gpus.toLocaleString() + " GPUs");
+			job.progress.done.toLocaleString() + " of " + job.progress.all.toLocaleString() + " layouts for "
+				+ job.progress.gpus.toLocaleString() + " GPUs");
 		else this.progress(0, 0, "at work");
 	}
 
@@ -72,11 +73,13 @@ class Task {
 
 /* The fields of a plan, from those of the prediction: what plan searches is left out, or held where that is wanted. */
 function planRequest(fields, table) {
-	const searched = new Set(["tp", "pp", "vp", "cp", "ep", "etp", "mbs", "schedule", "zero", "recompute", "bucket", "stack"]);
+	const searched = new Set(["tp", "pp", "vp", "cp", "ep", "etp", "mbs", "schedule", "zero", "recompute", "bucket",
+		"stack"]);
 	const body = {}, asked = fields.request();
 	for (const option of table) {
 		const value = asked[option.name];
-		if (value === undefined || option.type === "refused" || (searched.has(option.name) && !at("plan-fixed").checked)) continue;
+		if (value === undefined || option.type === "refused"
+			|| (searched.has(option.name) && !at("plan-fixed").checked)) continue;
 		body[option.name] = option.type === "text" && typeof value === "number" ? String(value) : value;
 	}
 	if (asked.launch) body.launch = asked.launch;
@@ -89,7 +92,8 @@ function choices(result, take) {
 	const list = [];
 	for (const count of result.counts)
 		for (const choice of count.choices) {
-			const button = ls.el("button", "sv-choice", ls.el("b", "", choice.gpus.toLocaleString() + " GPUs"), " ", choice.layout, " ",
+			const button = ls.el("button", "sv-choice", ls.el("b", "", choice.gpus.toLocaleString() + " GPUs"), " ",
+				choice.layout, " ",
 				ls.el("span", "", choice.step_time_s.toPrecision(3) + " s"));
 			button.type = "button";
 			button.title = "show the prediction of this layout";
@@ -118,7 +122,8 @@ export function makePlan(fields, table, say, take) {
 		at("plan-take").hidden = !found.length;
 		window.lockstepReport(at("plan"), answer);
 	};
-	at("plan-go").addEventListener("click", () => task.run(() => post("plan?form=report", planRequest(fields, table)), show));
+	at("plan-go").addEventListener("click", () => task.run(() => post("plan?form=report", planRequest(fields, table)),
+		show));
 }
 
 /* ---- explain ---- */
@@ -129,10 +134,12 @@ function upload(task, files, options) {
 	form.append("options", JSON.stringify(options));
 	for (const file of files) form.append("traces", file, file.name);
 	return new Promise((resolve, reject) => {
-		const fail = () => reject(new Refusal({text: "the traces could not be sent; are they larger than the server takes?", where: "body"}, 0));
+		const lost = {text: "the traces could not be sent; are they larger than the server takes?", where: "body"};
+		const fail = () => reject(new Refusal(lost, 0));
 		request.open("POST", "api/v1/explain?form=report");
 		request.setRequestHeader("Authorization", authorization());
-		request.upload.addEventListener("progress", (e) => task.progress(e.loaded, e.total, "sending " + (e.loaded / 1048576).toFixed(0) + " MiB"));
+		request.upload.addEventListener("progress",
+			(e) => task.progress(e.loaded, e.total, "sending " + (e.loaded / 1048576).toFixed(0) + " MiB"));
 		request.addEventListener("load", () => {
 			const answer = new Response(request.responseText, {status: request.status});
 			read(answer).then(resolve, reject);

@@ -1,4 +1,5 @@
-/* serve.js: the page of lockstep serve: every change of a control becomes a prediction, its state stands in the address. */
+/* serve.js: the page of lockstep serve: every change of a control becomes a prediction, its state stands in the
+ * address. */
 import {get, post, renewToken} from "./serve-api.js";
 import {BEGIN, Fields, fromHash, toHash} from "./serve-fields.js";
 import {makeExplain, makePlan} from "./serve-jobs.js";
@@ -17,37 +18,76 @@ function say(text, where) {
 
 /* ---- predictions ---- */
 
-/* One question is under way; a change meanwhile is asked for when it is answered, the last one alone. `shown` counts
- * pictures, for those who wait for one. */
-const live = {asked: 0, under: false, shown: 0};
+/* A change is asked for at once, and what is on its way for an older one is ended by the server, which knows the
+ * page; but while changes come faster than answers, one is let through now and then. When the picture of a change
+ * stands and no other comes for a while, the rest of the report is asked for. `shown` counts pictures, for those who
+ * wait for one. */
+const STARVED_MS = 150, REST_MS = 120;
+const live = {asked: 0, under: 0, since: 0, shown: 0, timer: 0, title: ""};
+const PAGE = "&page=" + [...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2,
+	"0")).join("");
 
-function draw(report) {
-	const box = at("prediction");
-	/* The page keeps its place while the panels get their sizes. */
-	box.style.minHeight = box.offsetHeight + "px";
-	box.classList.remove("sv-stale");
-	window.lockstepReport(box, report);
-	document.title = report.title + " \u2013 lockstep";
-	requestAnimationFrame(() => requestAnimationFrame(() => { box.style.minHeight = ""; }));
+/* What will come with the rest has its place from the beginning. */
+function withRoom(report) {
+	const panels = report.panels, pending = (title,
+		wide) => ({kind: "pending", title, wide, text: "being asked \u2026"});
+	if (panels[0].state === "no") panels.splice(1, 0, pending("Changes that would make it fit", true));
+	else panels.splice(panels.findIndex((p) => p.kind === "range"), 0, pending("Rates 10 % lower or higher", false));
+	return report;
 }
 
-async function predict() {
+function draw(report, rest) {
+	const box = at("prediction");
+	box.classList.remove("sv-stale");
+	window.lockstepReport(box, report, rest);
+	live.title = report.title;
+}
+
+function refused(error) {
+	at("prediction").classList.add("sv-stale");
+	say(error.message, error.where);
+}
+
+const tell = (name) => document.dispatchEvent(new CustomEvent(name, {detail: live.shown}));
+
+async function rest(mine, request) {
+	let report, wrong;
+	try { report = await post("predict?form=report" + PAGE, request); } catch (error) { wrong = error; }
+	if (mine !== live.asked) return;
+	if (report) draw(report, true);
+	else if (wrong) refused(wrong);
+	tell("lockstep-whole");
+}
+
+async function picture() {
+	const mine = live.under = live.asked, request = fields.request();
+	let report, wrong;
+	try { report = await post("predict?form=picture" + PAGE, request); } catch (error) { wrong = error; }
+	/* An older one; the server ended it where it still ran. */
+	if (mine !== live.under) return;
+	if (report) draw(withRoom(report)), say("");
+	else if (wrong) refused(wrong);
+	live.under = 0;
+	live.shown++;
+	tell("lockstep-shown");
+	if (mine !== live.asked) predict();
+	else live.timer = setTimeout(() => settled(mine, request, report), REST_MS);
+}
+
+/* No other change has come for a while. The browser takes a few milliseconds for a new address or title. */
+function settled(mine, request, report) {
+	keepState();
+	if (!report) return;
+	document.title = live.title + " \u2013 lockstep";
+	rest(mine, request);
+}
+
+function predict() {
+	const now = performance.now();
 	live.asked++;
-	if (live.under) return;
-	live.under = true;
-	for (let mine = 0; mine !== live.asked;) {
-		mine = live.asked;
-		try {
-			draw(await post("predict?form=report", fields.request()));
-			say("");
-		} catch (error) {
-			at("prediction").classList.add("sv-stale");
-			say(error.message, error.where);
-		}
-		live.shown++;
-		document.dispatchEvent(new CustomEvent("lockstep-shown", {detail: live.shown}));
-	}
-	live.under = false;
+	clearTimeout(live.timer);
+	if (!live.under) live.since = now;
+	if (!live.under || now - live.since < STARVED_MS) picture();
 }
 
 /* ---- the address ---- */
@@ -55,12 +95,7 @@ async function predict() {
 function keepState() {
 	const hash = toHash(fields.texts(), view);
 	/* A config that is too large for an address is left out of it. */
-	if (hash.length <= HASH_LIMIT) history.replaceState(null, "", hash);
-}
-
-function changed() {
-	keepState();
-	predict();
+	if (hash.length <= HASH_LIMIT && hash !== location.hash) history.replaceState(null, "", hash);
 }
 
 function showState() {
@@ -105,7 +140,8 @@ async function asConfig(file) {
 	if (file.size > CONFIG_LIMIT) return null;
 	try {
 		const content = JSON.parse(await file.text());
-		const trace = Array.isArray(content) || typeof content !== "object" || !content || content.traceEvents || content.nodes;
+		const trace = Array.isArray(content) || typeof content !== "object" || !content || content.traceEvents
+			|| content.nodes;
 		return trace ? null : JSON.stringify(content);
 	} catch {
 		return null;
@@ -119,7 +155,7 @@ async function takeFiles(files) {
 		state.set("model", config);
 		fields.show(state);
 		select("predict");
-		changed();
+		predict();
 	} else if (files.length) {
 		select("explain");
 		keepState();
@@ -128,8 +164,11 @@ async function takeFiles(files) {
 }
 
 function makeDrop() {
-	document.addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("sv-over"); });
-	document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) document.body.classList.remove("sv-over"); });
+	document.addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("sv-over");
+		});
+	document.addEventListener("dragleave", (event) => {
+		if (!event.relatedTarget) document.body.classList.remove("sv-over");
+	});
 	document.addEventListener("drop", (event) => {
 		event.preventDefault();
 		document.body.classList.remove("sv-over");
@@ -142,15 +181,20 @@ function makeDrop() {
 async function begin() {
 	const [model, gpu, options] = await Promise.all([get("models"), get("gpus"), get("options")]);
 	at("main-fields").replaceChildren(), at("more-fields").replaceChildren();
-	fields = new Fields(options.predict, {model, gpu}, at("main-fields"), at("more-fields"), changed);
+	fields = new Fields(options.predict, {model, gpu}, at("main-fields"), at("more-fields"), predict);
 	explain = makeExplain(say);
-	makePlan(fields, options.plan, say, (state) => { fields.show(state); select("predict"); changed(); });
+	makePlan(fields, options.plan, say, (state) => { fields.show(state); select("predict"); predict(); });
 	showState();
 }
 
 at("controls").addEventListener("submit", (event) => event.preventDefault());
-at("copy-link").addEventListener("click", () => ls.copy(location.href, at("copy-link")));
-at("reset").addEventListener("click", () => { fields.show(new Map(Object.entries(BEGIN))); select("predict"); changed(); });
+at("copy-link").addEventListener("click", () => {
+	keepState();
+	ls.copy(location.href, at("copy-link"));
+});
+addEventListener("pagehide", () => { if (fields) keepState(); });
+at("reset").addEventListener("click", () => { fields.show(new Map(Object.entries(BEGIN))); select("predict"); predict();
+	});
 makeTabs();
 makeDrop();
 addEventListener("hashchange", () => {

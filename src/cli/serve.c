@@ -4,10 +4,12 @@
 #include "cli/cli.h"
 #include "serve/serve.h"
 
-static void ready(void *context, const char *url) {
-	(void)context;
+static void ready(void *context, const char *url, bool opened) {
+	const lk_serve_request *request = context;
 	printf("lockstep serve: open %s\n", url);
 	fflush(stdout);
+	if (request->open && !opened)
+		fprintf(stderr, "lockstep: --open: no browser can be started; open the address, or name a command in BROWSER\n");
 }
 
 static int run(lk_args *args) {
@@ -15,7 +17,7 @@ static int run(lk_args *args) {
 	lk_error err = {0};
 	lk_serve_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	return lk_serve(&request, ready, NULL, &err) == LK_OK ? CLI_OK : cli_fail(&err);
+	return lk_serve(&request, ready, &request, &err) == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
 const cli_command cli_serve = {&lk_serve_verb, run};

@@ -101,7 +101,8 @@ static lk_status write_file(const lk_serve_file *file, lk_error *err) {
 		copy_value(&w, NULL, file->value);
 		status = lk_json_finish(&w, err);
 	}
-	if (fclose(out) != 0 && status == LK_OK) status = lk_fail(err, LK_ERR_IO, file->name, "cannot write: %s", strerror(errno));
+	if (fclose(out) != 0 && status == LK_OK)
+		status = lk_fail(err, LK_ERR_IO, file->name, "cannot write: %s", strerror(errno));
 	return status;
 }
 
@@ -110,9 +111,11 @@ static lk_status check_confined(const child *c, bool confined, lk_error *err) {
 	if (confined) return LK_OK;
 	bool names = c->words.launch_count > 0;
 	for (int i = 0; i < c->words.file_count; i++)
-		names |= strcmp(c->words.files[i].name, "script.sh") == 0 || strcmp(c->words.files[i].name, "ds_config.json") == 0;
+		names |= strcmp(c->words.files[i].name, "script.sh") == 0 ||
+			strcmp(c->words.files[i].name, "ds_config.json") == 0;
 	if (!names) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "launch", "launch lines and scripts can name files, and this kernel cannot keep them away");
+	lk_fail(err, LK_ERR_INPUT, "launch",
+			"launch lines and scripts can name files, and this kernel cannot keep them away");
 	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock", c->args.verb->name);
 }
 
@@ -130,10 +133,11 @@ static lk_status predict(child *c, lk_error *err) {
 	lk_predict_defaults(&r);
 	LK_TRY(lk_args_fill(&c->args, 0, &r, err));
 	r.launch = c->words.launch, r.launch_count = c->words.launch_count;
-	r.detail = c->question->report;
+	r.detail = c->question->form != LK_FORM_RESULT;
+	if (c->question->form == LK_FORM_PICTURE) r.no_sensitivity = r.no_fixes = true;
 	LK_TRY(lk_predict(&r, &prediction, err));
 	lk_sweep_row row = {prediction, NULL, &r};
-	lk_status status = c->question->report
+	lk_status status = c->question->form != LK_FORM_RESULT
 		? lk_report_predict(prediction, LK_REPORT_JSON, NULL, c->answer, err)
 		: lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
 	lk_predict_free(prediction);
@@ -149,8 +153,9 @@ static lk_status plan(child *c, lk_error *err) {
 	r.threads = c->question->threads;
 	r.progress = tell_progress, r.progress_context = c;
 	LK_TRY(lk_plan_find(&r, &found, err));
-	lk_status status = c->question->report ? lk_report_plan(found, LK_REPORT_JSON, NULL, c->answer, err)
-										   : lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
+	lk_status status = c->question->form != LK_FORM_RESULT
+		? lk_report_plan(found, LK_REPORT_JSON, NULL, c->answer, err)
+		: lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
 	lk_plan_free(found);
 	return status;
 }
@@ -163,8 +168,9 @@ static lk_status explain(child *c, lk_error *err) {
 	r.traces = c->question->traces, r.trace_count = c->question->trace_count;
 	r.threads = c->question->threads;
 	LK_TRY(lk_explain(&r, &found, err));
-	lk_status status = c->question->report ? lk_report_explain(found, LK_REPORT_JSON, NULL, c->answer, err)
-										   : lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, c->answer, err);
+	lk_status status = c->question->form != LK_FORM_RESULT
+		? lk_report_explain(found, LK_REPORT_JSON, NULL, c->answer, err)
+		: lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, c->answer, err);
 	lk_explain_free(found);
 	return status;
 }

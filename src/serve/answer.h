@@ -10,6 +10,12 @@
 
 typedef enum lk_question_kind { LK_ASK_PREDICT, LK_ASK_PLAN, LK_ASK_EXPLAIN, LK_ASK_KINDS } lk_question_kind;
 
+/* The answer as -o json prints it; the report that the page shows; of a prediction, the report without what takes
+ * further predictions: changes that would make it fit, other rates. */
+typedef enum lk_form { LK_FORM_RESULT, LK_FORM_REPORT, LK_FORM_PICTURE } lk_form;
+
+enum { LK_PAGE_SIZE = 33 };
+
 typedef struct lk_question {
 	lk_question_kind kind;
 	const char *folder;         /* private to this question; what was sent lies there */
@@ -18,7 +24,8 @@ typedef struct lk_question {
 	const char *const *traces;  /* names below the folder */
 	int trace_count;
 	int threads;                /* of a plan or an explanation */
-	bool report;                /* the report that the page shows, not the answer alone */
+	lk_form form;
+	char page[LK_PAGE_SIZE];    /* who asks; "" unknown. A newer question of the same page ends this one */
 	lk_limits limits;
 } lk_question;
 

@@ -161,6 +161,13 @@ void lk_asks_cancel(lk_asks *asks, lk_ask *ask) {
 	failed(asks, ask, 409, &err);
 }
 
+void lk_asks_overtake(lk_asks *asks, const char *page) {
+	for (lk_ask *ask = asks->first, *next; ask; ask = next) {
+		next = ask->next;
+		if (strcmp(ask->question.page, page) == 0) done(asks, ask, 204, NULL, 0);
+	}
+}
+
 void lk_ask_free(lk_asks *asks, lk_ask *ask) {
 	if (!ask) return;
 	ask->ended = NULL;

@@ -54,6 +54,9 @@ void lk_asks_submit(lk_asks *asks, lk_ask *ask);
 /* It is done then, with status 409. */
 void lk_asks_cancel(lk_asks *asks, lk_ask *ask);
 
+/* A newer question of this page has come: those before it that wait or run are done, with status 204 and no text. */
+void lk_asks_overtake(lk_asks *asks, const char *page);
+
 /* The descriptors to wait for; at most `room`, the number is returned. */
 int lk_asks_poll(const lk_asks *asks, struct pollfd *fds, int room);
 /* The next time at which something is late; INFINITY never. */

@@ -1,7 +1,8 @@
-/* confine.c: limits of the kernel (setrlimit) and Landlock, which takes rights away from the process that asks for it.
+/* confine.c: limits of the kernel (setrlimit) and Landlock, which takes rights away from the process that asks for
+ * it.
  *
- * Landlock: linux/landlock.h and https://docs.kernel.org/userspace-api/landlock.html. Rights of later versions are named
- * here by number, so that older headers will do. */
+ * Landlock: linux/landlock.h and https://docs.kernel.org/userspace-api/landlock.html. Rights of later versions are
+ * named here by number, so that older headers will do. */
 #include "serve/confine.h"
 
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NICE = 5, WRITTEN = 4 << 20 };
+enum { WRITTEN = 4 << 20 };
 
 /* The sanitizers' shadow takes terabytes of addresses. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -50,8 +51,7 @@ void lk_confine_limits(const lk_limits *limits) {
 	limit(RLIMIT_CORE, 0, 0);
 	limit(RLIMIT_FSIZE, WRITTEN, 0);
 	prctl(PR_SET_PDEATHSIG, 9);
-	/* The server itself, which everybody waits for, goes first. */
-	(void)!nice(NICE);
+	(void)!nice(limits->nice);
 }
 
 /* What may still be done below the working folder. */

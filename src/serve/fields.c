@@ -118,9 +118,11 @@ static lk_status add_field(reader *r, const lk_option *o, const lk_value *value)
 		return add_word(r, o->name, kind == LK_JSON_TRUE ? "true" : "false");
 	if ((form == LK_FIELD_NUMBER || form == LK_FIELD_COUNT) && kind == LK_JSON_NUMBER)
 		return add_word(r, o->name, value->text);
-	if ((form == LK_FIELD_TEXT_OR_FILE || form == LK_FIELD_FILE) && kind == LK_JSON_OBJECT) return add_file(r, o, value);
+	if ((form == LK_FIELD_TEXT_OR_FILE || form == LK_FIELD_FILE) && kind == LK_JSON_OBJECT)
+		return add_file(r, o, value);
 	if (form == LK_FIELD_CONTENT && kind == LK_JSON_STRING) return add_file(r, o, value);
-	bool text = form == LK_FIELD_COUNT || form == LK_FIELD_TEXT || form == LK_FIELD_CHOICE || form == LK_FIELD_TEXT_OR_FILE;
+	bool text = form == LK_FIELD_COUNT || form == LK_FIELD_TEXT || form == LK_FIELD_CHOICE ||
+		form == LK_FIELD_TEXT_OR_FILE;
 	if (!text || kind != LK_JSON_STRING) return wrong_form(r, o, form);
 	LK_TRY(check_text(r, o, form, value->text));
 	return add_word(r, o->name, value->text);

@@ -1,11 +1,10 @@
 /* fields.h: the fields of a JSON request as the words of a command line.
  *
- * A field has the name of an option of the verb, so that one table says what may be asked, and one parser what is wrong
- * with it: errors have the text that the command line gives. Beside options, verbs that take a launch line have the field
- * "launch", an array of its words.
+ * A field has the name of an option of the verb, so that one table says what may be asked, and one parser what is
+ * wrong with it: errors have the text that the command line gives. Beside options, verbs that take a launch line
+ * have the field "launch", an array of its words.
  *
- * Options that name files take the file's content instead (model, cluster, deepspeed_config, script) or are refused.
- */
+ * Options that name files take the file's content instead (model, cluster, deepspeed_config, script) or are refused. */
 #ifndef LK_SERVE_FIELDS_H
 #define LK_SERVE_FIELDS_H
 

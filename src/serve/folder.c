@@ -32,7 +32,8 @@ void lk_folder_remove(const char *path) {
 	DIR *folder = opendir(path);
 	if (!folder) return;
 	for (const struct dirent *entry; (entry = readdir(folder));)
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) unlinkat(dirfd(folder), entry->d_name, 0);
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			unlinkat(dirfd(folder), entry->d_name, 0);
 	closedir(folder);
 	rmdir(path);
 }

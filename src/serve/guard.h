@@ -1,12 +1,10 @@
 /* guard.h: who may ask. Three checks, each on the texts of headers alone.
  *
- * Host: a page of another site whose name was made to lead here (DNS rebinding) sends its own name. An address cannot be
- * rebound, so addresses and localhost pass, and the names that the user gave. On a loopback address only loopback
- * addresses pass.
- * Origin: a browser says which page asks; only our own may.
- * Token: a secret of this run in the header "Authorization: Bearer TOKEN". It is no cookie: a cookie is sent to every port
- * of a host and with requests that other pages start.
- */
+ * Host: a page of another site whose name was made to lead here (DNS rebinding) sends its own name. An address
+ * cannot be rebound, so addresses and localhost pass, and the names that the user gave. On a loopback address only
+ * loopback addresses pass. Origin: a browser says which page asks; only our own may. Token: a secret of this run in
+ * the header "Authorization: Bearer TOKEN". It is no cookie: a cookie is sent to every port of a host and with
+ * requests that other pages start. */
 #ifndef LK_SERVE_GUARD_H
 #define LK_SERVE_GUARD_H
 

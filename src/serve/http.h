@@ -32,7 +32,8 @@ struct lk_exchange {
 	lk_peer *peer;
 	const struct lk_route *route;
 	const char *rest;       /* of the path, behind the route's: an id */
-	bool report;            /* ?form=report */
+	lk_form form;           /* ?form= */
+	const char *page;       /* ?page=, or NULL */
 	double begin, received; /* bytes of the body */
 	char *body;             /* of a JSON request */
 	size_t size, room;
@@ -62,6 +63,7 @@ struct lk_server {
 	char folder[LK_FOLDER_SIZE];
 	unsigned long long folders; /* made so far */
 	int uploads;                /* under way */
+	bool resumed;               /* a request goes on that stood still */
 };
 
 /* LK_UPLOADS: explanations at a time, waiting or not, whose traces lie on the disk. */
@@ -70,7 +72,8 @@ enum { LK_BODY_LIMIT = 1 << 20, LK_PEERS = 512, LK_UPLOADS = 4 };
 /* http_routes.c. *route is NULL where the path is unknown or the method wrong; `allowed` then says which would do. */
 const lk_route *lk_route_find(const char *method, const char *path, const char **rest, const char **allowed);
 /* A question of this kind, with the body, in a folder of its own; NULL: answered with an error. */
-lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folder, const char *const *traces, int count);
+lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folder, const char *const *traces,
+	int count);
 
 /* http_respond.c. All of them queue the answer of the exchange. `text` of lk_respond is copied. */
 enum MHD_Result lk_respond(lk_exchange *x, unsigned status, const char *type, const void *bytes, size_t size);

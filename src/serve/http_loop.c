@@ -17,8 +17,10 @@
 
 #include "lockstep/predict.h"
 #include "serve/http.h"
+#include "serve/open.h"
 
-enum { BACKLOG = 512, DESCRIPTORS = 4096, POLLED = 512 + 2, CONNECTION_MEMORY = 32 << 10, SILENT_S = 30, URL_SIZE = 256 };
+enum { BACKLOG = 512, DESCRIPTORS = 4096, POLLED = 512 + 2, CONNECTION_MEMORY = 32 << 10, SILENT_S = 30,
+	URL_SIZE = 256 };
 
 /* ---- the socket ---- */
 
@@ -58,7 +60,8 @@ static lk_status name_place(place *p, lk_error *err) {
 	socklen_t size = sizeof own;
 	char host[64] = "", port[16] = "";
 	if (getsockname(p->socket, (struct sockaddr *)&own, &size) != 0 ||
-		getnameinfo((struct sockaddr *)&own, size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		getnameinfo((struct sockaddr *)&own, size, host, sizeof host, port, sizeof port,
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		return lk_fail(err, LK_ERR_IO, "socket", "has no name: %s", strerror(errno));
 	bool six = own.ss_family == AF_INET6;
 	const struct sockaddr_in *four = (const struct sockaddr_in *)&own;
@@ -140,7 +143,11 @@ static void loop(lk_server *s, int signals) {
 		if (fds[0].revents & POLLIN) return;
 		lk_asks_step(&s->asks);
 		lk_peers_step(s);
-		MHD_run(s->daemon);
+		/* One request may end another, which then goes on in the next round. */
+		do {
+			s->resumed = false;
+			MHD_run(s->daemon);
+		} while (s->resumed);
 	}
 }
 
@@ -156,21 +163,19 @@ static void finish(lk_server *s) {
 	if (s->folder[0]) lk_folder_remove(s->folder);
 }
 
-static lk_status serve(lk_server *s, const place *p, int signals, void (*ready)(void *, const char *), void *context,
-					   lk_error *err) {
+static lk_status serve(lk_server *s, const place *p, int signals, lk_serve_ready *ready, void *context, lk_error *err) {
 	char url[URL_SIZE + LK_TOKEN_SIZE + 16];
 	LK_TRY(lk_guard_init(&s->guard, p->loopback, s->request->names, err));
 	LK_TRY(lk_lists_make(&s->lists, err));
 	LK_TRY(lk_folder_make(s->folder, err));
 	LK_TRY(start_daemon(s, p->socket, err));
 	snprintf(url, sizeof url, "%s#token=%s", p->url, s->guard.token);
-	ready(context, url);
+	ready(context, url, s->request->open && lk_open_browser(s->folder, url, &s->asks.signals));
 	loop(s, signals);
 	return LK_OK;
 }
 
-lk_status lk_serve(const lk_serve_request *request, void (*ready)(void *context, const char *url), void *context,
-				   lk_error *err) {
+lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void *context, lk_error *err) {
 	lk_server *s = calloc(1, sizeof *s);
 	sigset_t held, before;
 	place p;

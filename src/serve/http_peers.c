@@ -1,5 +1,6 @@
-/* http_peers.c: connections by age. A client has a time for each thing it has to do: for a request to come whole, for the
- * answer to be taken, for the next request to begin. One that dribbles bytes is as late as one that is silent. */
+/* http_peers.c: connections by age. A client has a time for each thing it has to do: for a request to come whole,
+ * for the answer to be taken, for the next request to begin. One that dribbles bytes is as late as one that is
+ * silent. */
 #include "serve/http.h"
 
 #include <math.h>

@@ -34,7 +34,8 @@ static enum MHD_Result refuse_origin(lk_exchange *x) {
 static enum MHD_Result refuse_token(lk_exchange *x) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "Authorization", "the token of this run is missing or wrong");
-	lk_hint(&err, "open the address that lockstep serve printed, or send the token in it as \"Authorization: Bearer TOKEN\"");
+	lk_hint(&err, "open the address that lockstep serve printed, or send the token in it as \"Authorization: Bearer "
+				  "TOKEN\"");
 	return lk_respond_with(x, MHD_HTTP_UNAUTHORIZED, &err, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 }
 
@@ -53,8 +54,10 @@ static enum MHD_Result refuse_path(lk_exchange *x, const char *allowed) {
 static enum MHD_Result refuse_size(lk_exchange *x, double limit) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "body", "more than %.0f MiB", limit / 1048576);
-	if (x->route->body == LK_BODY_FORM) lk_hint(&err, "send fewer traces, or start lockstep serve with a larger --upload");
-	else lk_hint(&err, "send less");
+	if (x->route->body == LK_BODY_FORM)
+		lk_hint(&err, "send fewer traces, or start lockstep serve with a larger --upload");
+	else
+		lk_hint(&err, "send less");
 	return lk_respond_error(x, MHD_HTTP_CONTENT_TOO_LARGE, &err);
 }
 
@@ -67,8 +70,31 @@ static enum MHD_Result refuse_type(lk_exchange *x, const char *type) {
 static enum MHD_Result refuse_form(lk_exchange *x) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "form", "is not known");
-	lk_hint(&err, "give one of result, report");
+	lk_hint(&err, "give one of result, report, picture");
 	return lk_respond_error(x, MHD_HTTP_BAD_REQUEST, &err);
+}
+
+static enum MHD_Result refuse_page(lk_exchange *x) {
+	lk_error err = {0};
+	lk_fail(&err, LK_ERR_INPUT, "page", "has 1 to %d characters", LK_PAGE_SIZE - 1);
+	lk_hint(&err, "choose a shorter one, or leave it out");
+	return lk_respond_error(x, MHD_HTTP_BAD_REQUEST, &err);
+}
+
+static const char *argument(const lk_exchange *x, const char *name) {
+	return MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+static bool take_form(lk_exchange *x) {
+	static const char *const forms[] = {[LK_FORM_RESULT] = "result", [LK_FORM_REPORT] = "report",
+		[LK_FORM_PICTURE] = "picture"};
+	const char *form = argument(x, "form");
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+		if (form && strcmp(form, forms[i]) != 0) continue;
+		x->form = (lk_form)i;
+		return true;
+	}
+	return false;
 }
 
 static double body_limit(const lk_exchange *x) {
@@ -92,12 +118,13 @@ static enum MHD_Result check(lk_exchange *x, const char *method, const char *url
 	bool open = x->route && x->route->open;
 	/* A link from elsewhere may lead to the page; nothing but the page may use the interface. */
 	if (!open && !lk_guard_origin(NULL, header(x, "Sec-Fetch-Site"), host)) return refuse_origin(x);
-	if (!open && strncmp(url, "/api/", 5) == 0 && !lk_guard_token(&x->server->guard, header(x, MHD_HTTP_HEADER_AUTHORIZATION)))
+	if (!open && strncmp(url, "/api/", 5) == 0 &&
+		!lk_guard_token(&x->server->guard, header(x, MHD_HTTP_HEADER_AUTHORIZATION)))
 		return refuse_token(x);
 	if (!x->route) return refuse_path(x, allowed);
-	const char *form = MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, "form");
-	x->report = form && strcmp(form, "report") == 0;
-	if (form && !x->report && strcmp(form, "result") != 0) return refuse_form(x);
+	if (!take_form(x)) return refuse_form(x);
+	x->page = argument(x, "page");
+	if (x->page && (!*x->page || strlen(x->page) >= LK_PAGE_SIZE)) return refuse_page(x);
 	if (x->route->body != LK_BODY_NONE) {
 		const char *length = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
 		if (!has_type(x, types[x->route->body])) return refuse_type(x, types[x->route->body]);
@@ -153,6 +180,7 @@ static enum MHD_Result finish(lk_exchange *x) {
 		lk_ask *ask = x->ask;
 		char *text = ask->text;
 		ask->text = NULL;
+		if (ask->status == MHD_HTTP_NO_CONTENT) return lk_respond(x, MHD_HTTP_NO_CONTENT, "application/json", "", 0);
 		return lk_respond_json(x, (unsigned)ask->status, text, ask->text_size);
 	}
 	if (x->received > body_limit(x)) return refuse_size(x, body_limit(x));

@@ -13,8 +13,8 @@ static const struct {
 	const char *name, *value;
 } headers[] = {
 	{"Content-Security-Policy",
-	 "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
-	 "form-action 'none'; frame-ancestors 'none'"},
+	 "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+	 "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 	{"X-Content-Type-Options", "nosniff"},
 	{"X-Frame-Options", "DENY"},
 	{"Referrer-Policy", "no-referrer"},

@@ -9,6 +9,9 @@
 #include "hw/data.h"
 #include "lockstep/catalogue.h"
 
+/* Questions give way to the server itself, which everybody waits for; least of all those whose answer is watched. */
+enum { NICE = 5, NICE_QUICK = 1 };
+
 /* ---- what is known without asking ---- */
 
 static enum MHD_Result get_list(lk_exchange *x, const lk_text *list) {
@@ -20,7 +23,8 @@ static enum MHD_Result get_style(lk_exchange *x) {
 }
 
 static enum MHD_Result get_script(lk_exchange *x) {
-	return lk_respond_static(x, "text/javascript; charset=utf-8", x->server->lists.script.text, x->server->lists.script.size);
+	return lk_respond_static(x, "text/javascript; charset=utf-8", x->server->lists.script.text,
+		x->server->lists.script.size);
 }
 
 static enum MHD_Result get_models(lk_exchange *x) {
@@ -72,7 +76,8 @@ static enum MHD_Result busy(lk_exchange *x) {
 	return lk_respond_with(x, MHD_HTTP_SERVICE_UNAVAILABLE, &err, MHD_HTTP_HEADER_RETRY_AFTER, "2");
 }
 
-lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folder, const char *const *traces, int count) {
+lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folder, const char *const *traces,
+						int count) {
 	const lk_serve_request *r = x->server->request;
 	char own[LK_FOLDER_SIZE];
 	lk_error err = {0};
@@ -85,9 +90,11 @@ lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folde
 	int threads = quick ? 1 : x->server->workers;
 	lk_question question = {
 		.kind = kind, .folder = folder ? folder : own, .body = x->size ? x->body : "{}", .size = x->size ? x->size : 2,
-		.traces = traces, .trace_count = count, .threads = threads, .report = x->report,
-		.limits = {.memory_bytes = r->memory_mib * 1048576, .cpu_seconds = seconds * threads},
+		.traces = traces, .trace_count = count, .threads = threads, .form = x->form,
+		.limits = {.memory_bytes = r->memory_mib * 1048576, .cpu_seconds = seconds * threads,
+			.nice = x->form == LK_FORM_PICTURE ? NICE_QUICK : NICE},
 	};
+	if (x->page && quick) snprintf(question.page, sizeof question.page, "%s", x->page);
 	lk_ask *ask = lk_ask_new(&question, seconds);
 	if (ask) return ask;
 	lk_folder_remove(question.folder);
@@ -98,11 +105,12 @@ lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folde
 /* The answer was made; the request goes on where it stood. */
 static void resume(void *exchange) {
 	lk_exchange *x = exchange;
-	if (x->suspended) MHD_resume_connection(x->connection);
+	if (x->suspended) MHD_resume_connection(x->connection), x->server->resumed = true;
 	x->suspended = false;
 }
 
 static enum MHD_Result post_predict(lk_exchange *x) {
+	if (x->page) lk_asks_overtake(&x->server->asks, x->page);
 	if (x->server->asks.waiting >= LK_ASKS_WAITING) return busy(x);
 	lk_ask *ask = lk_exchange_ask(x, LK_ASK_PREDICT, NULL, NULL, 0);
 	if (!ask) return MHD_YES;

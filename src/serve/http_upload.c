@@ -1,4 +1,5 @@
-/* http_upload.c: a form with traces, written to the folder of the question as it comes. libmicrohttpd takes it apart. */
+/* http_upload.c: a form with traces, written to the folder of the question as it comes. libmicrohttpd takes it
+ * apart. */
 #include "serve/http.h"
 
 #include <errno.h>
@@ -62,7 +63,8 @@ static void begin_file(lk_upload *u, const char *sent) {
 	if (u->count >= FILES) fail(u, 400, "body", "too many files", "send fewer, or use lockstep explain");
 	if (u->status) return;
 	u->file = create(u, sent, name);
-	if (u->file < 0 || !remember(u, name)) fail(u, 503, "upload", "the file cannot be kept", "look at the disk of the server");
+	if (u->file < 0 || !remember(u, name))
+		fail(u, 503, "upload", "the file cannot be kept", "look at the disk of the server");
 }
 
 static void write_file(lk_upload *u, const char *data, size_t size) {
@@ -92,7 +94,8 @@ static void take_options(lk_upload *u, const char *data, size_t size) {
 }
 
 static enum MHD_Result take_part(void *upload, enum MHD_ValueKind kind, const char *key, const char *filename,
-								 const char *type, const char *encoding, const char *data, uint64_t offset, size_t size) {
+								 const char *type, const char *encoding, const char *data, uint64_t offset,
+								 size_t size) {
 	lk_upload *u = upload;
 	(void)kind, (void)type, (void)encoding;
 	if (filename) {

@@ -23,8 +23,8 @@ const lk_job *lk_job_list_find(const lk_job_list *jobs, const char *id);
 void lk_job_list_remove(lk_job_list *jobs, lk_asks *asks, const lk_job *job);
 void lk_job_list_free(lk_job_list *jobs, lk_asks *asks);
 
-/* {"id", "verb", "state": "waiting" | "running" | "done" | "failed", "progress": {"gpus", "done", "all"} or null, "status",
- * "answer", "error"}. NULL when memory is out. */
+/* {"id", "verb", "state": "waiting" | "running" | "done" | "failed", "progress": {"gpus", "done", "all"} or null,
+ * "status", "answer", "error"}. NULL when memory is out. */
 char *lk_job_json(const lk_job *job, size_t *size);
 
 #endif

@@ -1,5 +1,5 @@
-/* lists.h: what does not change and is made once: what may be asked, as JSON (models, GPUs, the fields of each verb), and
- * style and script of reports. */
+/* lists.h: what does not change and is made once: what may be asked, as JSON (models, GPUs, the fields of each
+ * verb), and style and script of reports. */
 #ifndef LK_SERVE_LISTS_H
 #define LK_SERVE_LISTS_H
 

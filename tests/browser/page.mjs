@@ -73,7 +73,13 @@ export async function shown(page, act) {
 export async function start(page, url) {
 	await page.goto(url);
 	await page.waitForSelector("#prediction .ls-panel");
+	await whole(page);
 }
+/* Until all panels of a report are drawn, and those that come with a second answer too. */
+export const whole = (page, box = ".ls-report") => page.waitForFunction((box) => {
+	const report = document.querySelector(box);
+	return report && !report.hasAttribute("aria-busy") && !report.querySelector(".ls-room, .ls-stale, .ls-panel-pending");
+}, box);
 export const verdict = (page) => page.textContent("#prediction .ls-verdict h2");
 /* Whether nothing stands out of the window to the right. */
 export const narrow = (page) => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);

@@ -1,7 +1,7 @@
 /* serve.mjs: the page of lockstep serve in a real browser. */
 import {readFileSync} from "node:fs";
 import path from "node:path";
-import {check, close, narrow, open, pictures, same, serve, shown, start, test, verdict} from "./page.mjs";
+import {check, close, narrow, open, pictures, same, serve, shown, start, test, verdict, whole} from "./page.mjs";
 
 const picture = (page, name, more) => page.screenshot({path: path.join(pictures, name + ".png"), ...more});
 const origin = (server) => new URL(server.url).origin;
@@ -53,6 +53,7 @@ test("controls change verdict, breakdown, memory, Gantt and address; a link repr
 	await shown(page, () => page.selectOption("#f-recompute", "full"));
 	await shown(page, () => page.click("[title='double GPUs']"));
 	same(await page.inputValue("#f-gpus"), "128");
+	await whole(page);
 	const command = await page.textContent("#prediction .ls-command");
 	for (const part of ["--gpu h200", "--gpus 128", "--tp 8", "--recompute full"]) check(command.includes(part), part + " in " + command);
 	for (const part of ["gpu=h200", "gpus=128", "tp=8", "recompute=full"]) check(page.url().includes(part), part + " in " + page.url());
@@ -61,6 +62,57 @@ test("controls change verdict, breakdown, memory, Gantt and address; a link repr
 	same(await other.inputValue("#f-gpus"), "128");
 	same(await other.textContent("#prediction .ls-command"), command);
 	await other.close();
+}));
+
+test("what is in view comes first, all of it in the end", (browser) => withPage(browser, {}, async (page, server) => {
+	const titles = () => page.$$eval("#prediction .ls-panel h3", (all) => all.map((h) => h.textContent));
+	const kernel = () => page.textContent("#prediction .ls-panel:has(h3:text-is('Kernels')) tbody");
+	await start(page, server.url);
+	const all = await titles(), before = await kernel();
+	const report = await page.evaluate(async () => {
+		const {post} = await import("./serve-api.js");
+		return post("predict?form=report", {model: "llama3.1-70b", gpu: "h100-sxm", gpus: 64, tp: 4, pp: 8, gbs: 128, seq: 8192});
+	});
+	const asked = report.panels.filter((p) => p.kind !== "verdict").map((p) => p.title);
+	same(all.filter((t) => asked.includes(t)), asked, "panels in their order");
+	check(asked.includes("Rates 10 % lower or higher"), "sensitivities come");
+	check(await page.$$eval("#prediction .ls-numbers tbody tr", (rows) => rows.length) > 50, "numbers are there, folded");
+	/* Nobody has looked at the kernels yet: they follow, and at once where the page is printed. */
+	await page.evaluate(() => { window.changed = new Promise((go) => document.addEventListener("lockstep-shown", () => {
+		const text = () => document.querySelector("#prediction .ls-end").closest("main").textContent;
+		const old = text();
+		dispatchEvent(new Event("beforeprint"));
+		go([old, text()]);
+	}, {once: true})); });
+	await page.fill("#f-seq", "4096");
+	const [late, printed] = await page.evaluate(() => window.changed);
+	check(late.includes("--seq 8192") && !late.includes("--seq 4096"), "the command comes later");
+	check(printed.includes("--seq 4096") && !printed.includes("--seq 8192"), "what is printed is complete");
+	await whole(page);
+	check(before !== await kernel(), "kernels follow");
+	await shown(page, () => page.fill("#f-tp", "1"));
+	check((await titles()).includes("Changes that would make it fit"), "a place for changes that make it fit");
+	await whole(page);
+	check(await page.locator("#prediction .ls-panel:has(h3:text-is('Changes that would make it fit')) tbody tr").count() > 0, "changes");
+	check(!(await titles()).includes("Rates 10 % lower or higher"), "no sensitivities of what does not fit");
+	await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+	await shown(page, () => page.fill("#f-tp", "8"));
+	await page.waitForFunction(() => document.querySelector("#prediction .ls-command").textContent.includes("--tp 8"));
+}));
+
+test("of changes that follow one another the last one stands", (browser) => withPage(browser, {}, async (page, server) => {
+	await start(page, server.url);
+	await page.evaluate(() => {
+		const input = document.getElementById("f-gbs");
+		for (let i = 1; i <= 40; i++) {
+			input.value = String(128 * i);
+			input.dispatchEvent(new Event("input", {bubbles: true}));
+		}
+	});
+	await page.waitForFunction(() => document.querySelector("#prediction .ls-command").textContent.includes("--gbs 5120"));
+	await whole(page);
+	check((await page.textContent("#prediction .ls-facts")).includes("2560 micro-batches"), "the layout");
+	check(page.url().includes("gbs=5120"), "the address");
 }));
 
 test("what the lists of usual values hold, the server takes", (browser) => withPage(browser, {}, async (page, server) => {
@@ -98,6 +150,7 @@ test("a config that is dropped is predicted, and travels in the link", (browser)
 	}, [name, text]);
 	await start(page, server.url);
 	await shown(page, () => drop("config.json", readFileSync("tests/data/hf/llama-3-8b.json", "utf8")));
+	await whole(page);
 	check((await page.textContent("#prediction .ls-command")).includes("--model config.json"), "the command");
 	const other = await page.context().newPage();
 	await start(other, page.url());
@@ -147,7 +200,7 @@ test("a plan runs, can be cancelled, and a layout can be taken over", (browser) 
 	await page.fill("#plan-gpus", "64");
 	await page.click("#plan-go");
 	await page.waitForSelector("#plan .ls-panel");
-	await page.waitForTimeout(100);
+	await whole(page, "#plan");
 	await picture(page, "plan", {fullPage: true});
 	await shown(page, () => page.click("#plan-choices button >> nth=0"));
 	check(await page.isVisible("#view-predict"), "the prediction");
@@ -164,6 +217,7 @@ test("traces are explained", (browser) => withPage(browser, {}, async (page, ser
 	await page.setInputFiles("#explain-files", "tests/data/trace_small.json");
 	await page.click("#explain-go");
 	await page.waitForSelector("#explanation .ls-panel");
+	await whole(page, "#explanation");
 	check((await page.textContent("#explanation .ls-command")).includes("lockstep explain trace_small.json"), "the command");
 	await page.waitForTimeout(100);
 	await picture(page, "explain", {fullPage: true});

@@ -1,12 +1,17 @@
 """test_api.py: the JSON interface: good and bad input, the same text as on the command line."""
+import concurrent.futures
 import json
 import os
 import subprocess
+import time
 import unittest
 
 from client import PROGRAM, Server, read_file
 
 JOB = {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 8, "seq": 4096}
+# Simulated rank by rank and operation by operation, this takes minutes and gigabytes.
+HUGE = {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": 16384, "tp": 8, "pp": 16, "gbs": 2048, "seq": 8192, "exact": True,
+        "ranks": "all"}
 
 
 def words(fields):
@@ -157,6 +162,36 @@ class Api(unittest.TestCase):
         self.assertEqual((status, report["verb"]), (200, "predict"))
         self.assertEqual(report["panels"][0]["kind"], "verdict")
         self.assertTrue(report["result"]["fits"])
+        status, picture = self.ask("POST", "/api/v1/predict?form=picture", JOB)
+        late = [p for p in report["panels"] if p["kind"] == "tornado"]
+        self.assertEqual((status, len(late)), (200, 1))
+        self.assertEqual(picture["panels"], [p for p in report["panels"] if p not in late])
+        self.assertEqual(picture["reproduce"], report["reproduce"])
+        wide = {**JOB, "model": "llama3.1-70b", "gpus": 16, "gbs": 16}
+        report, picture = ([p["title"] for p in self.ask("POST", "/api/v1/predict?form=" + form, wide)[1]["panels"]]
+                           for form in ("report", "picture"))
+        self.assertEqual([title for title in report if title not in picture], ["Changes that would make it fit"])
+
+    def begun(self):
+        """Waits for a question that is being answered."""
+        end = time.monotonic() + 10
+        while self.ask("GET", "/api/v1/health")[1]["running"] == 0:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+    def test_page(self):
+        for page in ("", "x" * 33):
+            self.assertEqual(self.ask("POST", "/api/v1/predict?page=" + page, JOB)[0], 400)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            first = pool.submit(self.ask, "POST", "/api/v1/predict?page=a", HUGE)
+            self.begun()
+            self.assertEqual(self.ask("POST", "/api/v1/predict?page=b", JOB)[0], 200)
+            self.assertFalse(first.done(), "another page ended it")
+            second = pool.submit(self.ask, "POST", "/api/v1/predict?page=a", HUGE)
+            self.assertEqual(first.result(), (204, None))
+            self.begun()
+            self.assertEqual(self.ask("POST", "/api/v1/predict?page=a&form=picture", JOB)[0], 200)
+            self.assertEqual(second.result(), (204, None))
 
     # ---- lists
 

@@ -11,11 +11,7 @@ import time
 import unittest
 
 from client import LONG, PROGRAM, Server, drain, has_ipv6, read_file, wait_until
-from test_api import JOB
-
-# Simulated rank by rank and operation by operation, this takes minutes and gigabytes.
-HUGE = {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": 16384, "tp": 8, "pp": 16, "gbs": 2048, "seq": 8192, "exact": True,
-        "ranks": "all"}
+from test_api import HUGE, JOB
 
 
 class Guards(unittest.TestCase):
@@ -296,6 +292,60 @@ class Ending(unittest.TestCase):
         again.terminate()
         self.assertEqual(again.wait(20), 0)
         again.stdout.close()
+
+
+class Opening(unittest.TestCase):
+    """`--open` with a stand-in for the browser, which notes its words, what it has open, and the page that it is given."""
+
+    BROWSER = """#!/bin/sh
+{ printf '%s\\n' "$@"; ls /proc/$$/fd | tr '\\n' ' '; echo; for a; do case $a in file://*) f=${a#file://}; stat -c %a "$f"; cat "$f";; esac; done; } > "$0.new"
+mv "$0.new" "$0.said"
+"""
+
+    def said(self, folder, name):
+        path, end = os.path.join(folder, name + ".said"), time.monotonic() + 10
+        while not os.path.exists(path):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+        with open(path, encoding="utf-8") as f:
+            return f.read().splitlines()
+
+    def test_browser(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "browser")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(self.BROWSER)
+            os.chmod(path, 0o755)
+            for command, words in ((path, []), ("/nowhere/browser:" + path + " --new %s end", ["--new", "end"])):
+                with Server("--open", env={"BROWSER": command}) as server:
+                    lines = self.said(folder, "browser")
+                    page = [line for line in lines if line.startswith("file://")]
+                    self.assertEqual([line for line in lines[:3] if line in ("--new", "end")], words)
+                    text = "\n".join(lines[lines.index(page[0]):])
+                    self.assertIn("url=%s#token=%s" % (server.url, server.token), text)
+                    self.assertIn("600", lines)
+                    self.assertNotIn(server.token, page[0])
+                    status, errors = server.stop()
+                    self.assertEqual((status, errors), (0, ""))
+                self.assertFalse(os.path.exists(page[0][len("file://"):]), "the page with the token goes with the server")
+                os.remove(path + ".said")
+
+    def test_xdg_open(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "xdg-open")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(self.BROWSER)
+            os.chmod(path, 0o755)
+            with Server("--open", env={"BROWSER": "", "PATH": folder + ":" + os.environ["PATH"]}):
+                self.assertTrue(self.said(folder, "xdg-open")[0].startswith("file://"))
+
+    def test_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Server("--open", env={"BROWSER": "/nowhere/browser", "PATH": folder}) as server:
+                self.assertEqual(server.ask("GET", "/api/v1/health")[0], 200)
+                status, errors = server.stop()
+        self.assertEqual(status, 0)
+        self.assertRegex(errors, "^lockstep: --open: no browser can be started; ")
 
 
 if __name__ == "__main__":

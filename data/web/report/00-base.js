@@ -36,7 +36,7 @@
 		return b;
 	};
 
-	/* Calls draw(width), which gives an element, now and whenever the box has another width. */
+	/* Calls draw(width), which gives an element, by ls.drawFresh and whenever the box has another width. */
 	ls.fit = function (box, draw) {
 		let last = 0;
 		const again = function (width) {
@@ -44,17 +44,26 @@
 			last = width;
 			box.replaceChildren(draw(width));
 		};
-		ls.watch(box, () => again(box.clientWidth));
+		ls.watch(box, again);
 		return () => { last = 0; again(box.clientWidth); };
 	};
-	/* Calls act when the box has got a size, and at each other one, until the box is taken out of the page. */
+	/* Calls act(width) by ls.drawFresh, and at each other width, until the box is taken out of the page. */
 	ls.watch = function (box, act) {
 		/* In the next frame: what is drawn may change the size of what is watched. */
 		const observer = new ResizeObserver(function () {
-			if (box.isConnected) requestAnimationFrame(act);
+			if (box.isConnected) requestAnimationFrame(() => act(box.clientWidth));
 			else observer.disconnect();
 		});
 		observer.observe(box);
+		fresh.push([box, act]);
+	};
+	let fresh = [];
+	/* Draws what was made since the last call and stands in the page now: all widths first, so that they are laid
+	 * out once. */
+	ls.drawFresh = function () {
+		const list = fresh.map(([box, act]) => [box.clientWidth, act]);
+		fresh = [];
+		for (const [width, act] of list) if (width > 0) act(width);
 	};
 
 	/* ---- numbers for people ---- */
@@ -109,6 +118,41 @@
 		return texts;
 	};
 
+	/* ---- what can wait ---- */
+
+	const IDLE_MS = 8, SETTLE_MS = 120;
+	let waiting = [], asked = false, settled = 0;
+
+	function oneTurn(idle) {
+		asked = false;
+		if (performance.now() < settled) return nextTurn();
+		const end = performance.now() + Math.max(1, idle ? idle.timeRemaining() : IDLE_MS);
+		while (waiting.length && performance.now() < end) waiting.shift()();
+		if (waiting.length) nextTurn();
+	}
+	function nextTurn() {
+		if (asked) return;
+		asked = true;
+		const left = settled - performance.now();
+		if (left > 0) setTimeout(() => { asked = false; nextTurn(); }, left);
+		else if (window.requestIdleCallback) requestIdleCallback(oneTurn, {timeout: 1000});
+		else setTimeout(oneTurn, IDLE_MS);
+	}
+	/* Something else comes first for a moment: pictures follow one another. */
+	ls.hold = function () {
+		settled = performance.now() + SETTLE_MS;
+	};
+	/* Calls act when the browser has nothing better to do, in the order of the calls; at the latest before it
+	 * prints. */
+	ls.later = function (act) {
+		waiting.push(act);
+		nextTurn();
+	};
+	ls.now = function () {
+		while (waiting.length) waiting.shift()();
+	};
+	addEventListener("beforeprint", ls.now);
+
 	/* ---- what the pointer is at ---- */
 
 	let tip = null;
@@ -136,7 +180,8 @@
 		tip.hidden = false;
 		place(event);
 	};
-	/* An element that tells about itself: lines() where the pointer is at it, and its name for those who cannot see it. */
+	/* An element that tells about itself: lines() where the pointer is at it, and its name for those who cannot see
+	 * it. */
 	ls.tells = function (element, lines) {
 		const show = (event) => ls.showTip(event, lines());
 		element.addEventListener("pointerenter", show);
@@ -161,7 +206,8 @@
 	/* Copies, and says so on the button for a moment. */
 	ls.copy = function (text, button) {
 		const label = button.textContent;
-		const way = navigator.clipboard && isSecureContext ? navigator.clipboard.writeText(text).catch(() => copyOldWay(text)) : copyOldWay(text);
+		const way = navigator.clipboard && isSecureContext
+			? navigator.clipboard.writeText(text).catch(() => copyOldWay(text)) : copyOldWay(text);
 		return way.then(() => "copied", () => "cannot copy").then(function (said) {
 			button.textContent = said;
 			setTimeout(() => { button.textContent = label; }, 1200);
@@ -171,7 +217,8 @@
 	/* A legend of [{key, label}]. */
 	ls.legend = function (parts) {
 		const list = ls.el("ul", "ls-legend");
-		for (const part of parts) list.append(ls.el("li", "", ls.el("i", "ls-swatch ls-k-" + ls.key(part.key)), part.label));
+		for (const part of parts) list.append(ls.el("li", "", ls.el("i", "ls-swatch ls-k-" + ls.key(part.key)),
+			part.label));
 		return list;
 	};
 	/* A key as part of a class name. */

@@ -3,7 +3,8 @@
 (function (ls) {
 	"use strict";
 
-	const shown = (cell) => cell === null || cell === undefined ? "" : Array.isArray(cell) ? cell[1] : typeof cell === "boolean" ? (cell ? "yes" : "no") : String(cell);
+	const shown = (cell) => cell === null || cell === undefined ? "" : Array.isArray(cell) ? cell[1]
+		: typeof cell === "boolean" ? (cell ? "yes" : "no") : String(cell);
 	const raw = (cell) => Array.isArray(cell) ? cell[0] : cell;
 	const collator = new Intl.Collator("en", {numeric: true, sensitivity: "base"});
 
@@ -40,6 +41,7 @@
 		const rows = state.rows.slice();
 		if (state.by >= 0) rows.sort((a, b) => state.down * compare(a[state.by], b[state.by]));
 		state.sorted = rows;
+		state.filled = true;
 		table.tBodies[0].replaceChildren(...rows.map(function (row) {
 			const tr = ls.el("tr");
 			state.columns.forEach((c, i) => tr.append(cellOf(c, shown(row[i]))));
@@ -47,9 +49,12 @@
 		}));
 	}
 
-	/* A table of {columns, rows} with its buttons. */
-	ls.table = function (columns, rows) {
-		const state = {columns: columns, rows: rows, by: -1, down: 1, sorted: rows};
+	/* A table of {columns, rows} with its buttons; `empty`: without its rows, which fill() then makes. */
+	ls.table = function (columns, rows, empty) {
+		const state = {columns: columns, rows: rows, by: -1, down: 1, sorted: rows, filled: false};
+		const fill = function () {
+			if (!state.filled) body(table, state);
+		};
 		const table = ls.el("table", "ls-table"), head = ls.el("tr");
 		columns.forEach(function (c, i) {
 			const button = ls.el("button", "ls-sort", c.title || "\u00a0");
@@ -67,16 +72,18 @@
 			head.append(th);
 		});
 		table.append(ls.el("thead", "", head), ls.el("tbody"));
-		body(table, state);
-		const md = ls.button("Markdown", "copy the table as Markdown", () => ls.copy(ls.markdown(columns, state.sorted), md));
+		if (!empty) fill();
+		const md = ls.button("Markdown", "copy the table as Markdown",
+			() => ls.copy(ls.markdown(columns, state.sorted), md));
 		const csv = ls.button("CSV", "copy the table as CSV", () => ls.copy(ls.csv(columns, state.sorted), csv));
-		return {table: ls.el("div", "ls-scroll", table), buttons: [md, csv]};
+		return {table: ls.el("div", "ls-scroll", table), buttons: [md, csv], fill: fill};
 	};
 
 	ls.panels.table = function (panel, box, frame) {
 		const made = ls.table(panel.columns, panel.rows);
 		frame.tools.append(...made.buttons);
 		box.append(made.table);
-		if (panel.left_out) box.append(ls.el("p", "ls-note", panel.left_out + " more rows were left out of this report"));
+		if (panel.left_out) box.append(ls.el("p", "ls-note",
+			panel.left_out + " more rows were left out of this report"));
 	};
 })(window.lockstep = window.lockstep || {});

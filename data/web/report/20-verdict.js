@@ -3,7 +3,8 @@
 	"use strict";
 
 	ls.panels.verdict = function (panel, box) {
-		const head = ls.el("div", "ls-verdict ls-state-" + ls.key(panel.state || "plain"), ls.el("h2", "", ls.el("span", "ls-verdict-mark"), panel.title));
+		const head = ls.el("div", "ls-verdict ls-state-" + ls.key(panel.state || "plain"),
+			ls.el("h2", "", ls.el("span", "ls-verdict-mark"), panel.title));
 		if (panel.detail) head.append(ls.el("p", "", panel.detail));
 		box.append(head);
 		if (panel.figures && panel.figures.length) {
@@ -21,6 +22,11 @@
 			for (const f of panel.facts) list.append(ls.el("dt", "", f.label), ls.el("dd", "", f.text));
 			box.append(list);
 		}
+	};
+
+	/* A panel that will come. */
+	ls.panels.pending = function (panel, box) {
+		box.append(ls.el("p", "ls-note", panel.text));
 	};
 
 	ls.panels.text = function (panel, box) {

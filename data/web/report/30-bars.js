@@ -1,4 +1,5 @@
-/* bars.js: rows of stacked bars (memory by stage, time by stage or rank), the waterfall, the tornado, the range. All SVG. */
+/* bars.js: rows of stacked bars (memory by stage, time by stage or rank), the waterfall, the tornado, the range. All
+ * SVG. */
 (function (ls) {
 	"use strict";
 
@@ -30,7 +31,8 @@
 	}
 
 	function frame(width, height, name) {
-		return ls.svg("svg", {viewBox: "0 0 " + width + " " + height, width: width, height: height, role: "img", "aria-label": name});
+		return ls.svg("svg", {viewBox: "0 0 " + width + " " + height, width: width, height: height, role: "img",
+			"aria-label": name});
 	}
 
 	/* ---- rows of stacked bars ---- */
@@ -38,34 +40,41 @@
 	/* What a part of a row says of itself. */
 	function partLines(panel, row, k, format) {
 		const part = panel.parts[k], all = row.values.reduce((a, b) => a + b, 0);
-		return [part.label + ": " + format(row.values[k]), row.formulas && row.formulas[k], row.name + ", " + ls.percent(row.values[k] / all) + " of " + format(all),
+		return [part.label + ": " + format(row.values[k]), row.formulas && row.formulas[k],
+			row.name + ", " + ls.percent(row.values[k] / all) + " of " + format(all),
 			row.moment && "fullest moment: " + row.moment];
 	}
 
 	function drawRows(panel, rows, width, format) {
-		const marks = rows.some((r) => r.mark || r.note), left = labelWidth(rows.map((r) => r.name), width), right = marks ? 108 : 64;
+		const marks = rows.some((r) => r.mark || r.note), left = labelWidth(rows.map((r) => r.name), width),
+			right = marks ? 108 : 64;
 		const sums = rows.map((r) => r.values.reduce((a, b) => a + Math.max(0, b), 0));
 		const most = Math.max(panel.limit || 0, ...sums) * 1.02 || 1;
 		const bottom = rows.length * (ROW + GAP) + 6, svg = frame(width, bottom + 26, panel.title);
 		const x = (v) => left + (width - left - right) * v / most;
 		const bytes = panel.unit === "bytes" || panel.limit, text = panel.limit ? "device " + format(panel.limit) : "";
-		axis(svg, x, bytes ? ls.byteTicks(most, width / 110) : ls.ticks(0, most, width / 110), 0, bottom, format, panel.limit && [x(panel.limit) - text.length * 6.4, x(panel.limit)]);
+		axis(svg, x, bytes ? ls.byteTicks(most, width / 110) : ls.ticks(0, most, width / 110), 0, bottom, format,
+			panel.limit && [x(panel.limit) - text.length * 6.4, x(panel.limit)]);
 		rows.forEach(function (row, i) {
 			const y = i * (ROW + GAP) + GAP;
-			svg.append(ls.svg("text", {class: "ls-label" + (row.mark ? " ls-marked" : ""), x: left - 8, y: y + ROW / 2 + 4, "text-anchor": "end"}, cut(row.name, left - 10)));
+			svg.append(ls.svg("text", {class: "ls-label" + (row.mark ? " ls-marked" : ""), x: left - 8,
+				y: y + ROW / 2 + 4, "text-anchor": "end"}, cut(row.name, left - 10)));
 			let sum = 0;
 			row.values.forEach(function (value, k) {
 				if (!(value > 0)) return;
-				const rect = ls.svg("rect", {class: "ls-part ls-k-" + ls.key(panel.parts[k].key), x: x(sum), y: y, width: Math.max(0.5, x(sum + value) - x(sum)), height: ROW});
+				const rect = ls.svg("rect", {class: "ls-part ls-k-" + ls.key(panel.parts[k].key), x: x(sum), y: y,
+					width: Math.max(0.5, x(sum + value) - x(sum)), height: ROW});
 				sum += value;
 				svg.append(ls.tells(rect, () => partLines(panel, row, k, format)));
 			});
 			const over = panel.limit && sum > panel.limit;
-			svg.append(ls.svg("text", {class: "ls-axis" + (over ? " ls-bad" : ""), x: x(sum) + 6, y: y + ROW / 2 + 4}, [format(sum), row.mark, row.note].filter(Boolean).join("  ")));
+			svg.append(ls.svg("text", {class: "ls-axis" + (over ? " ls-bad" : ""), x: x(sum) + 6, y: y + ROW / 2 + 4},
+				[format(sum), row.mark, row.note].filter(Boolean).join("  ")));
 		});
 		if (panel.limit) {
 			svg.append(ls.svg("line", {class: "ls-limit", x1: x(panel.limit), x2: x(panel.limit), y1: 0, y2: bottom}));
-			svg.append(ls.svg("text", {class: "ls-axis ls-limit-text", x: x(panel.limit) - 4, y: bottom + 16, "text-anchor": "end"}, text));
+			svg.append(ls.svg("text", {class: "ls-axis ls-limit-text", x: x(panel.limit) - 4, y: bottom + 16,
+				"text-anchor": "end"}, text));
 		}
 		return svg;
 	}
@@ -87,15 +96,21 @@
 			});
 			box.append(all);
 		}
-		if (panel.left_out) box.append(ls.el("p", "ls-note", panel.left_out + " more rows were left out of this report"));
-		const columns = [{key: "name", title: "row"}].concat(panel.parts.map((p) => ({key: p.key, title: p.label, right: true})));
-		ls.tableBehind(columns, panel.rows.map((r) => [r.name].concat(r.values.map((v) => [v, v ? format(v) : ""]))), box, frame);
+		if (panel.left_out) box.append(ls.el("p", "ls-note",
+			panel.left_out + " more rows were left out of this report"));
+		const columns = [{key: "name", title: "row"}].concat(panel.parts.map((p) => ({key: p.key, title: p.label,
+			right: true})));
+		ls.tableBehind(columns, panel.rows.map((r) => [r.name].concat(r.values.map((v) => [v, v ? format(v) : ""]))),
+			box, frame);
 	}
 
-	/* The numbers of a drawing as a table, folded away. */
+	/* The numbers of a drawing as a table, folded away; its rows are made when there is time, or when it is opened. */
 	ls.tableBehind = function (columns, rows, box, frame) {
-		const made = ls.table(columns, rows), more = ls.el("details", "ls-numbers", ls.el("summary", "", "numbers"));
+		const made = ls.table(columns, rows, true),
+			more = ls.el("details", "ls-numbers", ls.el("summary", "", "numbers"));
 		more.append(made.table);
+		more.addEventListener("toggle", made.fill);
+		ls.later(() => { if (more.isConnected) made.fill(); });
 		frame.tools.append(...made.buttons);
 		box.append(more);
 	};
@@ -106,18 +121,28 @@
 	/* ---- waterfall ---- */
 
 	function drawWaterfall(panel, width) {
-		const steps = panel.steps, narrow = width < 560, most = Math.max(...steps.map((s) => s.end)) * 1.02 || 1, unit = panel.unit || "s";
-		const left = narrow ? 0 : labelWidth(steps.map((s) => s.label), width), right = 112, row = narrow ? 38 : ROW + GAP;
+		const steps = panel.steps, narrow = width < 560, most = Math.max(...steps.map((s) => s.end)) * 1.02 || 1,
+			unit = panel.unit || "s";
+		const left = narrow ? 0 : labelWidth(steps.map((s) => s.label), width), right = 112,
+			row = narrow ? 38 : ROW + GAP;
 		const bottom = steps.length * row + 4, svg = frame(width, bottom + 24, panel.title);
 		const x = (v) => left + (width - left - right) * v / most, total = steps[steps.length - 1].value;
 		axis(svg, x, ls.ticks(0, most, width / 120), 0, bottom, (v, n) => ls.quantity(v, unit, n));
 		steps.forEach(function (s, i) {
-			const y = i * row + (narrow ? 17 : GAP / 2 + 1), from = Math.min(s.begin, s.end), to = Math.max(s.begin, s.end);
-			svg.append(ls.svg("text", {class: "ls-label" + (s.total ? " ls-strong" : ""), x: narrow ? 0 : left - 8, y: narrow ? y - 4 : y + ROW / 2 + 4, "text-anchor": narrow ? "start" : "end"}, cut(s.label, narrow ? width : left - 10)));
-			if (i + 1 < steps.length) svg.append(ls.svg("line", {class: "ls-link", x1: x(s.end), x2: x(s.end), y1: y + ROW, y2: y + row}));
-			const rect = ls.svg("rect", {class: "ls-part ls-k-" + ls.key(s.key), x: x(from), y: y, width: Math.max(1.5, x(to) - x(from)), height: ROW, rx: 2});
-			svg.append(ls.tells(rect, () => [s.label + ": " + ls.quantity(s.value, unit), ls.percent(s.value / total) + " of the step", s.note]));
-			svg.append(ls.svg("text", {class: "ls-axis" + (s.total ? " ls-strong" : ""), x: x(to) + 6, y: y + ROW / 2 + 4}, (s.total ? "" : s.value < 0 ? "\u2212" : "+") + ls.quantity(Math.abs(s.value), unit) + " \u00b7 " + ls.percent(s.value / total)));
+			const y = i * row + (narrow ? 17 : GAP / 2 + 1), from = Math.min(s.begin, s.end),
+				to = Math.max(s.begin, s.end);
+			svg.append(ls.svg("text", {class: "ls-label" + (s.total ? " ls-strong" : ""), x: narrow ? 0 : left - 8,
+				y: narrow ? y - 4 : y + ROW / 2 + 4, "text-anchor": narrow ? "start" : "end"},
+				cut(s.label, narrow ? width : left - 10)));
+			if (i + 1 < steps.length) svg.append(ls.svg("line",
+				{class: "ls-link", x1: x(s.end), x2: x(s.end), y1: y + ROW, y2: y + row}));
+			const rect = ls.svg("rect", {class: "ls-part ls-k-" + ls.key(s.key), x: x(from), y: y,
+				width: Math.max(1.5, x(to) - x(from)), height: ROW, rx: 2});
+			svg.append(ls.tells(rect, () => [s.label + ": " + ls.quantity(s.value, unit),
+				ls.percent(s.value / total) + " of the step", s.note]));
+			svg.append(ls.svg("text", {class: "ls-axis" + (s.total ? " ls-strong" : ""), x: x(to) + 6,
+				y: y + ROW / 2 + 4}, (s.total ? "" : s.value < 0 ? "\u2212" : "+")
+				+ ls.quantity(Math.abs(s.value), unit) + " \u00b7 " + ls.percent(s.value / total)));
 		});
 		return svg;
 	}
@@ -143,23 +168,32 @@
 
 	function drawTornado(panel, rows, width) {
 		const labels = swings(panel);
-		const narrow = width < 420, left = narrow ? 0 : labelWidth(rows.map((r) => r.label), width), right = 12, row = narrow ? 42 : 34, unit = panel.unit || "s";
-		const ends = rows.flatMap((r) => [r.low, r.high, panel.base]).filter((v) => v !== null), least = Math.min(...ends), most = Math.max(...ends);
-		const pad = (most - least) * 0.24 || panel.base * 0.01, bottom = rows.length * row + 4, svg = frame(width, bottom + 24, panel.title);
+		const narrow = width < 420, left = narrow ? 0 : labelWidth(rows.map((r) => r.label), width), right = 12,
+			row = narrow ? 42 : 34, unit = panel.unit || "s";
+		const ends = rows.flatMap((r) => [r.low, r.high, panel.base]).filter((v) => v !== null),
+			least = Math.min(...ends), most = Math.max(...ends);
+		const pad = (most - least) * 0.24 || panel.base * 0.01, bottom = rows.length * row + 4,
+			svg = frame(width, bottom + 24, panel.title);
 		const x = (v) => left + (width - left - right) * (v - least + pad) / (most - least + 2 * pad);
 		axis(svg, x, ls.ticks(least - pad, most + pad, width / 130), 0, bottom, (v, n) => ls.quantity(v, unit, n));
 		const share = (v) => (v >= panel.base ? "+" : "\u2212") + ls.percent(Math.abs(v / panel.base - 1));
 		rows.forEach(function (r, i) {
 			const y = i * row + (narrow ? 18 : 6);
-			svg.append(ls.svg("text", {class: "ls-label", x: narrow ? 0 : left - 8, y: narrow ? y - 4 : y + 15, "text-anchor": narrow ? "start" : "end"}, cut(r.label, narrow ? width : left - 10)));
+			svg.append(ls.svg("text", {class: "ls-label", x: narrow ? 0 : left - 8, y: narrow ? y - 4 : y + 15,
+				"text-anchor": narrow ? "start" : "end"}, cut(r.label, narrow ? width : left - 10)));
 			/* Both on one side of the base: each has half of the row. */
-			const same = r.low !== null && r.high !== null && (r.low - panel.base) * (r.high - panel.base) > 0, high = same ? ROW / 2 : ROW;
+			const same = r.low !== null && r.high !== null && (r.low - panel.base) * (r.high - panel.base) > 0,
+				high = same ? ROW / 2 : ROW;
 			["low", "high"].forEach(function (end, k) {
 				if (r[end] === null || r[end] === undefined) return;
-				const from = Math.min(r[end], panel.base), to = Math.max(r[end], panel.base), out = r[end] > panel.base, top = y + (same ? k * high : 0);
-				const rect = ls.svg("rect", {class: "ls-part ls-k-" + (out ? "worse" : "better"), x: x(from), y: top, width: Math.max(1, x(to) - x(from)), height: high});
-				svg.append(ls.tells(rect, () => [r.label + (labels[k] ? ", " + labels[k] : ""), ls.quantity(r[end], unit) + ", " + share(r[end])]));
-				svg.append(ls.svg("text", {class: "ls-axis", x: out ? x(to) + 5 : x(from) - 5, y: top + high / 2 + 4, "text-anchor": out ? "start" : "end"}, share(r[end])));
+				const from = Math.min(r[end], panel.base), to = Math.max(r[end], panel.base), out = r[end] > panel.base,
+					top = y + (same ? k * high : 0);
+				const rect = ls.svg("rect", {class: "ls-part ls-k-" + (out ? "worse" : "better"), x: x(from), y: top,
+					width: Math.max(1, x(to) - x(from)), height: high});
+				svg.append(ls.tells(rect, () => [r.label + (labels[k] ? ", " + labels[k] : ""),
+					ls.quantity(r[end], unit) + ", " + share(r[end])]));
+				svg.append(ls.svg("text", {class: "ls-axis", x: out ? x(to) + 5 : x(from) - 5, y: top + high / 2 + 4,
+					"text-anchor": out ? "start" : "end"}, share(r[end])));
 			});
 		});
 		svg.append(ls.svg("line", {class: "ls-base", x1: x(panel.base), x2: x(panel.base), y1: 0, y2: bottom}));
@@ -167,31 +201,41 @@
 	}
 
 	ls.panels.tornado = function (panel, box, frame) {
-		const span = (r) => Math.max(...[r.low, r.high].filter((v) => v !== null).map((v) => Math.abs(v - panel.base)), 0);
-		const rows = panel.rows.filter((r) => r.low !== null || r.high !== null).sort((a, b) => span(b) - span(a)), unit = panel.unit || "s";
+		const span = (r) => Math.max(...[r.low, r.high].filter((v) => v !== null).map((v) => Math.abs(v - panel.base)),
+			0);
+		const rows = panel.rows.filter((r) => r.low !== null || r.high !== null).sort((a, b) => span(b) - span(a)),
+			unit = panel.unit || "s";
 		if (!rows.length) return;
 		const room = ls.el("div", "ls-drawing");
 		ls.fit(room, (width) => drawTornado(panel, rows, width));
 		box.append(room);
-		const shown = ["low", "high"].filter((end) => rows.some((r) => r[end] !== null)), cell = (v) => v === null ? null : [v, ls.quantity(v, unit)];
-		ls.tableBehind([{key: "what", title: "what"}].concat(shown.map((end) => ({key: end + "_" + unit, title: swings(panel)[end === "low" ? 0 : 1] || "step", right: true}))),
+		const shown = ["low", "high"].filter((end) => rows.some((r) => r[end] !== null)),
+			cell = (v) => v === null ? null : [v, ls.quantity(v, unit)];
+		ls.tableBehind([{key: "what", title: "what"}].concat(shown.map((end) => ({key: end + "_" + unit,
+			title: swings(panel)[end === "low" ? 0 : 1] || "step", right: true}))),
 			rows.map((r) => [r.label].concat(shown.map((end) => cell(r[end])))), box, frame);
 	};
 
 	/* ---- range ---- */
 
 	function drawRange(panel, rows, width) {
-		const narrow = width < 420, left = narrow ? 0 : labelWidth(rows.map((r) => r.name), width), right = 62, row = narrow ? 34 : 24;
-		const least = Math.min(...rows.map((r) => r.low), 0.98), most = Math.max(...rows.map((r) => r.high), 1.02), pad = (most - least) * 0.04;
+		const narrow = width < 420, left = narrow ? 0 : labelWidth(rows.map((r) => r.name), width), right = 62,
+			row = narrow ? 34 : 24;
+		const least = Math.min(...rows.map((r) => r.low), 0.98), most = Math.max(...rows.map((r) => r.high), 1.02),
+			pad = (most - least) * 0.04;
 		const bottom = rows.length * row + 4, svg = frame(width, bottom + 24, panel.title);
 		const x = (v) => left + (width - left - right) * (v - least + pad) / (most - least + 2 * pad);
 		axis(svg, x, ls.ticks(least, most, width / 110), 0, bottom, (v) => v.toFixed(2));
 		svg.append(ls.svg("line", {class: "ls-base", x1: x(1), x2: x(1), y1: 0, y2: bottom}));
 		rows.forEach(function (r, i) {
 			const y = i * row + (narrow ? 22 : 12);
-			svg.append(ls.svg("text", {class: "ls-label" + (r.own ? " ls-strong" : ""), x: narrow ? 0 : left - 8, y: narrow ? y - 8 : y + 4, "text-anchor": narrow ? "start" : "end"}, cut(r.name, narrow ? width : left - 10)));
-			const line = ls.svg("rect", {class: "ls-part ls-k-" + (r.own ? "own" : "other"), x: x(r.low), y: y - 4, width: x(r.high) - x(r.low), height: 8, rx: 4});
-			svg.append(ls.tells(line, () => [r.name, "measured / predicted of 8 in 10 runs: " + r.low.toFixed(3) + " \u2013 " + r.high.toFixed(3), r.runs + " runs that the fit had not seen"]));
+			svg.append(ls.svg("text", {class: "ls-label" + (r.own ? " ls-strong" : ""), x: narrow ? 0 : left - 8,
+				y: narrow ? y - 8 : y + 4, "text-anchor": narrow ? "start" : "end"},
+				cut(r.name, narrow ? width : left - 10)));
+			const line = ls.svg("rect", {class: "ls-part ls-k-" + (r.own ? "own" : "other"), x: x(r.low), y: y - 4,
+				width: x(r.high) - x(r.low), height: 8, rx: 4});
+			svg.append(ls.tells(line, () => [r.name, "measured / predicted of 8 in 10 runs: " + r.low.toFixed(3)
+				+ " \u2013 " + r.high.toFixed(3), r.runs + " runs that the fit had not seen"]));
 			svg.append(ls.svg("text", {class: "ls-axis", x: width, y: y + 4, "text-anchor": "end"}, r.runs + " runs"));
 		});
 		return svg;
@@ -203,14 +247,17 @@
 		if (panel.low > 0) line.append(", 8 of 10 such runs lie between " + q(panel.low) + " and " + q(panel.high));
 		if (panel.measured > 0) line.append("; measured " + q(panel.measured));
 		box.append(line);
-		const own = (panel.classes || []).filter((r) => r.own), others = (panel.classes || []).filter((r) => !r.own).sort((a, b) => b.runs - a.runs).slice(0, 7);
+		const own = (panel.classes || []).filter((r) => r.own),
+			others = (panel.classes || []).filter((r) => !r.own).sort((a, b) => b.runs - a.runs).slice(0, 7);
 		const rows = own.concat(others);
 		if (!rows.length) return;
-		box.append(ls.el("p", "ls-note", "Measured over predicted step times by class of runs; this prediction's class first."));
+		box.append(ls.el("p", "ls-note",
+			"Measured over predicted step times by class of runs; this prediction's class first."));
 		const room = ls.el("div", "ls-drawing");
 		ls.fit(room, (width) => drawRange(panel, rows, width));
 		box.append(room);
-		ls.tableBehind([{key: "class", title: "class"}, {key: "runs", title: "runs", right: true}, {key: "low", title: "low", right: true}, {key: "high", title: "high", right: true}],
+		ls.tableBehind([{key: "class", title: "class"}, {key: "runs", title: "runs", right: true},
+			{key: "low", title: "low", right: true}, {key: "high", title: "high", right: true}],
 			panel.classes.map((r) => [r.name, r.runs, r.low, r.high]), box, frame);
 	};
 })(window.lockstep = window.lockstep || {});

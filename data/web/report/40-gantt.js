@@ -1,5 +1,6 @@
-/* gantt.js: lanes of spans over time. All spans of a kind on a lane are one path, so that thousands cost little; what the
- * pointer is at is searched. Drag to zoom, Ctrl and wheel too, double click for all of it; a click on a name folds its row. */
+/* gantt.js: lanes of spans over time. All spans of a kind on a lane are one path, so that thousands cost little;
+ * what the pointer is at is searched. Drag to zoom, Ctrl and wheel too, double click for all of it; a click on a
+ * name folds its row. */
 (function (ls) {
 	"use strict";
 
@@ -42,8 +43,11 @@
 		this.again = ls.fit(this.room, (width) => self.draw(width));
 		this.buttons(frame);
 		const left = panel.lanes.filter((l) => l.middle).length;
-		if (left) box.append(ls.el("p", "ls-note", "Long rows are shortened: on " + left + " of them what lies between the first and the last " + panel.lanes[0].start.length / 2 + " passes is one hatched span; --trace FILE writes every one."));
-		box.append(ls.el("p", "ls-note ls-hint", "Drag over the rows to zoom, double click for the whole step, click a name to fold its row."));
+		if (left) box.append(ls.el("p", "ls-note",
+			"Long rows are shortened: on " + left + " of them what lies between the first and the last "
+			+ panel.lanes[0].start.length / 2 + " passes is one hatched span; --trace FILE writes every one."));
+		box.append(ls.el("p", "ls-note ls-hint",
+			"Drag over the rows to zoom, double click for the whole step, click a name to fold its row."));
 	}
 
 	Gantt.prototype.buttons = function (frame) {
@@ -82,10 +86,13 @@
 
 	/* Rectangles of the visible spans by kind; neighbours closer than a third of a pixel become one. */
 	Gantt.prototype.paths = function (lane, y, height) {
-		const parts = this.panel.kinds.map(() => []), ends = this.panel.kinds.map(() => -1), begins = this.panel.kinds.map(() => -1);
-		const close = (k) => { if (ends[k] >= 0) parts[k].push("M" + begins[k].toFixed(2) + " " + y + "H" + ends[k].toFixed(2) + "V" + (y + height) + "H" + begins[k].toFixed(2) + "Z"); };
+		const parts = this.panel.kinds.map(() => []), ends = this.panel.kinds.map(() => -1),
+			begins = this.panel.kinds.map(() => -1);
+		const close = (k) => { if (ends[k] >= 0) parts[k].push("M" + begins[k].toFixed(2) + " " + y + "H"
+			+ ends[k].toFixed(2) + "V" + (y + height) + "H" + begins[k].toFixed(2) + "Z"); };
 		for (let i = Math.max(0, at(lane, this.from)); i < lane.start.length && lane.start[i] < this.to; i++) {
-			const k = lane.kinds[i], a = Math.max(this.x(lane.start[i]), this.left), b = Math.min(this.x(lane.start[i] + lane.length[i]), this.right);
+			const k = lane.kinds[i], a = Math.max(this.x(lane.start[i]), this.left),
+				b = Math.min(this.x(lane.start[i] + lane.length[i]), this.right);
 			if (b < this.left) continue;
 			const wide = Math.max(b, a + 0.4);
 			if (ends[k] >= 0 && a - ends[k] < 0.3 && wide - begins[k] < 2) { ends[k] = wide; continue; }
@@ -100,11 +107,14 @@
 	/* Micro-batches written on spans that have room for them. */
 	Gantt.prototype.numbers = function (lane, y, height, svg) {
 		if (!lane.microbatch || height < HIGH) return;
-		for (let i = Math.max(0, at(lane, this.from)); i < lane.start.length && lane.start[i] < this.to && this.texts < MOST_TEXTS; i++) {
-			const a = Math.max(this.x(lane.start[i]), this.left), b = Math.min(this.x(lane.start[i] + lane.length[i]), this.right), text = String(lane.microbatch[i]);
+		for (let i = Math.max(0, at(lane, this.from));
+			i < lane.start.length && lane.start[i] < this.to && this.texts < MOST_TEXTS; i++) {
+			const a = Math.max(this.x(lane.start[i]), this.left),
+				b = Math.min(this.x(lane.start[i] + lane.length[i]), this.right), text = String(lane.microbatch[i]);
 			if (lane.microbatch[i] < 0 || b - a < text.length * 6.5 + 6) continue;
 			this.texts++;
-			svg.append(ls.svg("text", {class: "ls-on", x: (a + b) / 2, y: y + height / 2 + 3.5, "text-anchor": "middle"}, text));
+			svg.append(ls.svg("text", {class: "ls-on", x: (a + b) / 2, y: y + height / 2 + 3.5,
+				"text-anchor": "middle"}, text));
 		}
 	};
 
@@ -113,13 +123,16 @@
 		if (!m) return;
 		const a = Math.max(this.x(m.start), this.left), b = Math.min(this.x(m.start + m.length), this.right);
 		if (b <= a) return;
-		svg.append(ls.svg("rect", {x: a, y: y, width: b - a, height: height, fill: "url(#" + this.hatch + ")", class: "ls-middle"}));
+		svg.append(ls.svg("rect", {x: a, y: y, width: b - a, height: height, fill: "url(#" + this.hatch + ")",
+			class: "ls-middle"}));
 		const text = m.spans.toLocaleString("en") + " passes, " + Math.round(m.busy * 100) + " % busy";
-		if (height >= HIGH && b - a > text.length * 6.5) svg.append(ls.svg("text", {class: "ls-axis ls-middle-text", x: (a + b) / 2, y: y + height / 2 + 4, "text-anchor": "middle"}, text));
+		if (height >= HIGH && b - a > text.length * 6.5) svg.append(ls.svg("text",
+			{class: "ls-axis ls-middle-text", x: (a + b) / 2, y: y + height / 2 + 4, "text-anchor": "middle"}, text));
 	};
 
 	Gantt.prototype.draw = function (width) {
-		const self = this, lanes = this.panel.lanes, longest = Math.max(...lanes.filter((l) => this.minor || !l.minor).map((l) => l.name.length));
+		const self = this, lanes = this.panel.lanes,
+			longest = Math.max(...lanes.filter((l) => this.minor || !l.minor).map((l) => l.name.length));
 		this.left = Math.min(longest * 6.4 + 12, width * 0.3);
 		this.right = width - 8;
 		this.x = (tick) => self.left + (self.right - self.left) * (tick - self.from) / (self.to - self.from);
@@ -132,9 +145,12 @@
 			self.rows.push({lane: lane, index: i, y: y, height: height});
 			y += height + GAP;
 		});
-		const svg = ls.svg("svg", {viewBox: "0 0 " + width + " " + (y + AXIS), width: width, height: y + AXIS, role: "img", "aria-label": this.panel.title});
-		svg.append(ls.svg("defs", {}, ls.svg("pattern", {id: this.hatch, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"},
-			ls.svg("rect", {width: 7, height: 7, class: "ls-hatch-back"}), ls.svg("rect", {width: 2.4, height: 7, class: "ls-hatch-line"}))));
+		const svg = ls.svg("svg", {viewBox: "0 0 " + width + " " + (y + AXIS), width: width, height: y + AXIS,
+			role: "img", "aria-label": this.panel.title});
+		svg.append(ls.svg("defs", {}, ls.svg("pattern",
+			{id: this.hatch, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"},
+			ls.svg("rect", {width: 7, height: 7, class: "ls-hatch-back"}),
+				ls.svg("rect", {width: 2.4, height: 7, class: "ls-hatch-line"}))));
 		this.drawAxis(svg, y, width);
 		for (const row of this.rows) this.drawRow(svg, row);
 		this.pointer(svg, y);
@@ -143,19 +159,24 @@
 
 	Gantt.prototype.drawAxis = function (svg, bottom, width) {
 		const tick = this.panel.end / this.ticks;
-		const ticks = ls.ticks(this.from * tick, this.to * tick, width / 120), texts = ls.labels(ticks, ls.seconds), self = this;
+		const ticks = ls.ticks(this.from * tick, this.to * tick, width / 120), texts = ls.labels(ticks, ls.seconds),
+			self = this;
 		ticks.forEach(function (t, i) {
 			const x = self.x(t / tick);
 			svg.append(ls.svg("line", {class: "ls-grid", x1: x, x2: x, y1: 0, y2: bottom}));
-			if (x < self.right - 20) svg.append(ls.svg("text", {class: "ls-axis", x: x, y: bottom + 15, "text-anchor": "middle"}, texts[i]));
+			if (x < self.right - 20) svg.append(ls.svg("text",
+				{class: "ls-axis", x: x, y: bottom + 15, "text-anchor": "middle"}, texts[i]));
 		});
 	};
 
 	Gantt.prototype.drawRow = function (svg, row) {
 		const self = this;
-		svg.append(ls.svg("rect", {class: "ls-lane", x: this.left, y: row.y, width: this.right - this.left, height: row.height}));
+		svg.append(ls.svg("rect", {class: "ls-lane", x: this.left, y: row.y, width: this.right - this.left,
+			height: row.height}));
 		if (row.height > THIN || row.index === 0) {
-			const name = ls.svg("text", {class: "ls-label ls-fold" + (row.lane.mark ? " ls-marked" : ""), x: this.left - 8, y: row.y + row.height / 2 + 4, "text-anchor": "end"}, ls.cut(row.lane.name, this.left - 8));
+			const name = ls.svg("text", {class: "ls-label ls-fold" + (row.lane.mark ? " ls-marked" : ""),
+				x: this.left - 8, y: row.y + row.height / 2 + 4, "text-anchor": "end"},
+				ls.cut(row.lane.name, this.left - 8));
 			name.addEventListener("click", function () {
 				if (!self.thin.delete(row.index)) self.thin.add(row.index);
 				self.again();
@@ -163,7 +184,8 @@
 			svg.append(name);
 		}
 		this.paths(row.lane, row.y, row.height).forEach(function (parts, k) {
-			if (parts.length) svg.append(ls.svg("path", {class: "ls-span ls-k-" + ls.key(self.panel.kinds[k].key), d: parts.join("")}));
+			if (parts.length) svg.append(ls.svg("path",
+				{class: "ls-span ls-k-" + ls.key(self.panel.kinds[k].key), d: parts.join("")}));
 		});
 		this.drawMiddle(row.lane, row.y, row.height, svg);
 		this.numbers(row.lane, row.y, row.height, svg);
@@ -174,12 +196,15 @@
 		const lane = row.lane, s = this.panel.end / this.ticks, i = at(lane, tick), m = lane.middle;
 		if (i >= 0 && tick <= lane.start[i] + lane.length[i]) {
 			const parts = [lane.name + ": " + this.panel.kinds[lane.kinds[i]].label];
-			if (lane.microbatch && lane.microbatch[i] >= 0) parts.push("micro-batch " + lane.microbatch[i] + (lane.chunk ? ", chunk " + lane.chunk[i] : ""));
+			if (lane.microbatch && lane.microbatch[i] >= 0) parts.push("micro-batch " + lane.microbatch[i]
+				+ (lane.chunk ? ", chunk " + lane.chunk[i] : ""));
 			if (lane.names) parts.push(lane.names[i]);
 			parts.push(ls.seconds(lane.length[i] * s) + " from " + ls.seconds(lane.start[i] * s));
 			return parts;
 		}
-		if (m && tick >= m.start && tick <= m.start + m.length) return [lane.name + ": " + m.spans.toLocaleString("en") + " passes", Math.round(m.busy * 100) + " % busy, " + ls.seconds(m.length * s) + " from " + ls.seconds(m.start * s)];
+		if (m && tick >= m.start && tick <= m.start + m.length) return [lane.name + ": " + m.spans.toLocaleString("en")
+			+ " passes", Math.round(m.busy * 100) + " % busy, " + ls.seconds(m.length * s) + " from "
+			+ ls.seconds(m.start * s)];
 		return [lane.name + ": nothing", ls.seconds(tick * s)];
 	};
 
@@ -187,7 +212,8 @@
 		const self = this, brush = ls.svg("rect", {class: "ls-brush", y: 0, height: bottom, x: 0, width: 0});
 		let begun = null;
 		const tickAt = function (event) {
-			const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
+			const box = svg.getBoundingClientRect();
+			const x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
 			return self.from + (x - self.left) / (self.right - self.left) * (self.to - self.from);
 		};
 		const rowAt = function (event) {
@@ -198,7 +224,8 @@
 		svg.addEventListener("pointermove", function (event) {
 			const tick = tickAt(event), row = rowAt(event);
 			if (begun !== null) {
-				const a = self.x(Math.max(self.from, Math.min(begun, tick))), b = self.x(Math.min(self.to, Math.max(begun, tick)));
+				const a = self.x(Math.max(self.from, Math.min(begun, tick))),
+					b = self.x(Math.min(self.to, Math.max(begun, tick)));
 				brush.setAttribute("x", a);
 				brush.setAttribute("width", Math.max(0, b - a));
 				return ls.untip();
@@ -217,7 +244,8 @@
 			const first = begun, last = tickAt(event);
 			begun = null;
 			brush.setAttribute("width", 0);
-			if (first !== null && Math.abs(self.x(last) - self.x(first)) > 6) self.show(Math.min(first, last), Math.max(first, last));
+			if (first !== null && Math.abs(self.x(last) - self.x(first)) > 6) self.show(Math.min(first, last),
+				Math.max(first, last));
 		});
 		svg.addEventListener("dblclick", () => self.show(0, self.ticks));
 		svg.addEventListener("wheel", function (event) {

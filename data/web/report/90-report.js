@@ -1,11 +1,19 @@
-/* report.js: a document in an element. lockstepReport(element, document) may be called again with another document; panels
- * that are folded stay folded. */
+/* report.js: a document in an element. lockstepReport(element, document) may be called again with another document:
+ * panels in view are drawn at once, the others when there is time, when they are scrolled to, or before the page is
+ * printed; until then they stay as they were. A panel "pending" stands for one of its title that will come: an older
+ * one stays, paled. With `rest` it has come: the document is the one that is shown, whole now, and panels that are
+ * there already are its own. */
 (function (ls) {
 	"use strict";
 
+	/* Drawn at once where nobody knows yet what is in view. */
+	const FIRST = 4;
+
+	/* ---- sections ---- */
+
 	function panelOf(panel, report) {
-		const frame = {tools: ls.el("div", "ls-tools"), report: report};
-		const body = ls.el("div", "ls-body"), section = ls.el("section", "ls-panel ls-panel-" + ls.key(panel.kind) + (panel.wide ? " ls-wide" : ""));
+		const frame = {tools: ls.el("div", "ls-tools"), report: report}, body = ls.el("div", "ls-body");
+		const section = ls.el("section", "ls-panel ls-panel-" + ls.key(panel.kind) + (panel.wide ? " ls-wide" : ""));
 		if (panel.kind !== "verdict") section.append(ls.el("header", "", ls.el("h3", "", panel.title), frame.tools));
 		if (panel.note) section.append(ls.el("p", "ls-note", panel.note));
 		section.append(body);
@@ -15,40 +23,178 @@
 		return section;
 	}
 
+	/* What stands for a panel that nobody has drawn yet. */
+	function roomOf(panel) {
+		const section = ls.el("section", "ls-panel ls-room" + (panel.wide ? " ls-wide" : ""));
+		section.append(ls.el("header", "", ls.el("h3", "", panel.title)));
+		return section;
+	}
+
 	function texts(title, lines, name) {
-		if (!lines || !lines.length) return null;
 		const list = ls.el("ul", "");
 		for (const line of lines) list.append(ls.el("li", "", line));
 		return ls.el("section", "ls-panel ls-texts " + name, ls.el("header", "", ls.el("h3", "", title)), list);
 	}
 
 	function head(report) {
-		return ls.el("header", "ls-head", ls.el("p", "ls-brand", "lockstep " + report.verb), ls.el("h1", "", report.title));
+		return ls.el("header", "ls-head", ls.el("p", "ls-brand", "lockstep " + report.verb),
+			ls.el("h1", "", report.title));
 	}
 
-	function end(report) {
+	function command(report) {
+		const frame = {tools: ls.el("div", "ls-tools")}, body = ls.el("div", "ls-body");
+		const title = ls.el("header", "", ls.el("h3", "", "To reproduce"), frame.tools);
+		ls.panels.command({command: report.reproduce}, body, frame);
+		return ls.el("section", "ls-panel ls-wide", title, body);
+	}
+
+	function foot(report) {
 		const json = ls.button("Copy", "copy all data as JSON", () => ls.copy(JSON.stringify(report, null, 2), json));
-		const parts = [];
-		if (report.reproduce) {
-			const frame = {tools: ls.el("div", "ls-tools")}, body = ls.el("div", "ls-body");
-			ls.panels.command({command: report.reproduce}, body, frame);
-			parts.push(ls.el("section", "ls-panel ls-wide", ls.el("header", "", ls.el("h3", "", "To reproduce"), frame.tools), body));
-		}
-		parts.push(ls.el("p", "ls-note ls-wide ls-end", "lockstep " + (report.lockstep || "") + (report.data ? ", data of " + report.data : "") + ". All data of this page as JSON: ", json));
-		return parts;
+		const version = "lockstep " + (report.lockstep || "") + (report.data ? ", data of " + report.data : "");
+		return ls.el("p", "ls-note ls-wide ls-end", version + ". All data of this page as JSON: ", json);
 	}
 
-	window.lockstepReport = function (element, report) {
-		const grid = ls.el("main", "ls-grid-panels");
-		ls.untip();
-		grid.append(texts("Warnings", report.warnings, "ls-warnings ls-wide") || "");
-		for (const panel of report.panels) grid.append(panelOf(panel, report));
-		grid.append(texts("Assumptions", report.assumptions, "ls-wide") || "", ...end(report));
+	/* ---- what a document asks for ---- */
+
+	/* [{name, room, make, pending, whole}]: in order, each with a name that the same panel of the next document has
+	 * too; `whole`: it shows more when all has come. */
+	function wanted(report) {
+		const list = [], used = new Map();
+		const want = function (name, room, make, pending) {
+			const count = (used.get(name) || 0) + 1;
+			used.set(name, count);
+			list.push({name: name + "\n" + count, room: room, make: make, pending: pending});
+		};
+		const plain = (name, make) => want(name, make, make);
+		if (report.warnings && report.warnings.length)
+			plain("warnings", () => texts("Warnings", report.warnings, "ls-warnings ls-wide"));
+		for (const panel of report.panels)
+			want(panel.kind === "verdict" ? "verdict" : "panel " + panel.title, () => roomOf(panel),
+				() => panelOf(panel, report),
+				panel.kind === "pending");
+		if (report.assumptions && report.assumptions.length)
+			plain("assumptions", () => texts("Assumptions", report.assumptions, "ls-wide"));
+		if (report.reproduce) plain("command", () => command(report));
+		plain("foot", () => foot(report));
+		list[list.length - 1].whole = true;
+		return list;
+	}
+
+	/* ---- places: a section each, what is to be drawn in it, whether it is in view and still to come ---- */
+
+	const held = new WeakMap();
+
+	function Report(element) {
+		const self = this;
+		this.element = element;
+		this.head = ls.el("header");
+		this.grid = ls.el("main", "ls-grid-panels");
+		this.places = new Map();
+		this.watch = new IntersectionObserver(function (entries) {
+			for (const entry of entries) {
+				const place = entry.target.lsPlace;
+				if (place && place.section === entry.target) place.seen = entry.isIntersecting;
+			}
+			self.draw((place) => place.seen);
+		});
 		element.classList.add("ls-report");
-		element.replaceChildren(head(report), grid);
+		element.replaceChildren(this.head, this.grid);
+	}
+
+	Report.prototype.put = function (place, section) {
+		if (place.section) {
+			/* Numbers that are open stay open. */
+			const open = place.section.querySelector(".ls-numbers[open]"),
+				next = open && section.querySelector(".ls-numbers");
+			if (next) next.open = true;
+			this.watch.unobserve(place.section);
+			place.section.replaceWith(section);
+		}
+		place.section = section;
+		section.lsPlace = place;
+		this.watch.observe(section);
+	};
+
+	/* Draws the places that are due and wanted now. */
+	Report.prototype.draw = function (now) {
+		let some = false;
+		for (const place of this.places.values()) {
+			if (!place.due || !now(place)) continue;
+			const make = place.due;
+			place.due = null;
+			this.put(place, make());
+			some = true;
+		}
+		if (some) ls.drawFresh();
+	};
+
+	/* The rest, a place at a time. */
+	Report.prototype.drawRest = function () {
+		const self = this;
+		for (const place of this.places.values())
+			if (place.due) ls.later(() => self.draw((other) => other === place));
+		ls.later(function () {
+			self.element.classList.remove("ls-quick");
+			self.element.removeAttribute("aria-busy");
+		});
+	};
+
+	/* The places of the document, in its order; what it lacks goes. */
+	Report.prototype.order = function (list) {
+		const next = new Map();
+		for (const w of list) next.set(w.name, this.places.get(w.name)
+			|| {section: null, due: null, seen: false, pending: false});
+		for (const [name, place] of this.places) {
+			if (next.has(name)) continue;
+			place.due = null;
+			this.watch.unobserve(place.section);
+			place.section.remove();
+		}
+		this.places = next;
+	};
+
+	/* What is to be done at a place that had a section before. */
+	function again(place, w, rest) {
+		if (w.pending) place.section.classList.add("ls-stale"), place.due = null;
+		else if (!rest || w.whole || place.pending) place.due = w.make;
+	}
+
+	Report.prototype.show = function (report, rest) {
+		const list = wanted(report);
+		let at = this.grid.firstChild;
+		this.order(list);
+		list.forEach(function (w, i) {
+			const place = this.places.get(w.name);
+			if (place.section) again(place, w, rest);
+			else {
+				this.put(place, w.room());
+				place.due = w.make, place.seen = i < FIRST;
+			}
+			place.pending = w.pending;
+			if (place.section === at) at = at.nextSibling;
+			else this.grid.insertBefore(place.section, at);
+		}, this);
+		if (!rest) {
+			const named = head(report);
+			this.head.replaceWith(named);
+			this.head = named;
+		}
+		this.element.setAttribute("aria-busy", "true");
+		this.draw((place) => place.seen);
+		this.drawRest();
+	};
+
+	window.lockstepReport = function (element, report, rest) {
+		ls.untip();
+		if (!held.has(element)) held.set(element, new Report(element));
+		else {
+			element.classList.add("ls-quick");
+			ls.hold();
+		}
+		held.get(element).show(report, rest);
 	};
 
 	/* A page that holds its document shows it at once. */
-	const held = document.getElementById("document"), place = document.getElementById("lockstep");
-	if (held && place) window.lockstepReport(place, JSON.parse(held.textContent));
+	const document_ = document.getElementById("document"), place = document.getElementById("lockstep");
+	if (document_ && place) window.lockstepReport(place, JSON.parse(document_.textContent));
 })(window.lockstep = window.lockstep || {});
