@@ -28,7 +28,7 @@ enum { CASES = 150 };
 static work_time measure(const work_shape *shape, work_core *core) {
 	lookup_table t;
 	work_make(shape, &t);
-	work_time time = work_measure(&t, 1, core);
+	work_time time = work_measure(&t, 1, core, NULL);
 	work_free(&t);
 	return time;
 }

@@ -88,7 +88,7 @@ static void measure(const task *t, const lk_shard_pieces *pieces, work_core *cor
 		size_t count = 0;
 		for (size_t i = 0; i < pieces->count; i++)
 			if (pieces->at[i].rank == r) share[count++] = part_of(t, &pieces->at[i]);
-		work_time time = work_measure(share, count, core);
+		work_time time = work_measure(share, count, core, NULL);
 		ranks[r].forward_s = fmin(ranks[r].forward_s, time.forward_s), ranks[r].backward_s = fmin(ranks[r].backward_s, time.backward_s);
 		for (size_t i = 0, k = 0; i < pieces->count; i++) {
 			if (pieces->at[i].rank != r) continue;
