@@ -127,12 +127,6 @@ double work_median(double *values, size_t count) {
 	return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-double work_least(const double *values, size_t count) {
-	double least = INFINITY;
-	for (size_t i = 0; i < count; i++) least = fmin(least, values[i]);
-	return least;
-}
-
 /* ---- undisturbed ----
  *
  * A virtual core is often half of one: while somebody else's thread runs on the other half, everything takes 1.3 to 2 times
@@ -220,17 +214,24 @@ static void forget(slices *s) {
 	for (size_t i = 0; i < s->count; i++) s->at[i].count = 0, s->at[i].least = INFINITY;
 }
 
-work_time work_measure(const lookup_table *tables, size_t count, work_core *core, work_time *each) {
+/* Until every slice was undisturbed REPEATS times, within some patience. */
+static void run_thoroughly(slices *s) {
+	size_t lacking = 1;
+	run_slices(s), forget(s);
+	double begin = work_now();
+	for (int r = 0; r < REPEATS || (r < MORE_REPEATS && work_now() - begin < enough_s) || (lacking && work_now() - begin < patience_s); r++)
+		lacking = run_slices(s);
+}
+
+work_time work_measure(const lookup_table *tables, size_t count, int repeats, work_core *core, work_time *each) {
 	slices s = {.tables = tables, .core = core};
 	work_time sum = {0};
-	size_t most = 1, lacking = 1;
+	size_t most = 1;
 	for (size_t i = 0; i < count; i++) most = tables[i].lookups > most ? tables[i].lookups : most;
 	if (!lookup_room_new(&s.room, most)) out_of_memory();
 	make_slices(&s, count);
-	run_slices(&s), forget(&s);
-	double begin = work_now();
-	for (int r = 0; r < REPEATS || (r < MORE_REPEATS && work_now() - begin < enough_s) || (lacking && work_now() - begin < patience_s); r++)
-		lacking = run_slices(&s);
+	if (!repeats) run_thoroughly(&s);
+	for (int r = 0; r < repeats; r++) run_slices(&s);
 	for (size_t i = 0; each && i < count; i++) each[i] = (work_time){0};
 	for (size_t i = 0; i < s.count; i++) {
 		slice *x = &s.at[i];

@@ -77,12 +77,12 @@ static const lk_locality *locality_of(const lk_lookup *l, lk_locality *room) {
 	return room;
 }
 
-void lk_host_lookup_uses(const lk_lookup *l, int threads, double between, lk_host_uses *out) {
+void lk_host_lookup_uses(const lk_lookup *l, int threads, lk_host_uses *out) {
 	lk_locality room;
 	const lk_locality *locality = locality_of(l, &room);
 	double bytes = l->dim * element_of(l), passing = l->batch * single * l->dim; /* sums */
 	int bins[GAPS] = {0};
-	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality), .rows = lk_locality_rows(locality), .between = between};
+	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality), .rows = lk_locality_rows(locality)};
 	passing += single * out->lookups;
 	double at = 0;
 	for (int i = 0; i < locality->count; i++) {
@@ -109,15 +109,16 @@ static void add_found(const lk_host_lookup *h, double distance, double count, do
 	out[LK_HOST_NEAR] += count * (1 - past), out[LK_HOST_LAST] += count * (past - far), out[LK_HOST_FAR] += count * far;
 }
 
-void lk_host_lookup_find(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, lk_host_found *out) {
-	double step = h->step_share * uses->between / h->threads;
-	*out = (lk_host_found){{0}, {0}, {0}, {0}, {0}};
+void lk_host_lookup_find(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_share *share,
+                         lk_host_found *out) {
+	double between = (share->bytes + share->sorted_bytes) / h->threads, step = h->step_share * between, samples = share->samples / h->threads;
+	*out = (lk_host_found){.unexpected = samples / (samples + h->guesses)};
 	for (int i = 0; i < LK_HOST_BINS; i++)
 		if (uses->later[i] > 0) add_found(h, distance_of(i), uses->later[i], out->lookups);
 	add_found(h, step, uses->first, out->lookups);
 	add_found(h, fmin(step, 4 * h->near_bytes), uses->of_others, out->lookups); /* another thread has had it: the last cache has it */
 	add_found(h, step, 1, out->step);
-	add_found(h, h->sum_share * uses->between / h->threads, 1, out->sums);
+	add_found(h, h->sum_share * between, 1, out->sums);
 	add_found(h, l->batch * lines_of(single * l->dim) * line_bytes, 1, out->again);
 	add_found(h, PAIR * uses->lookups / h->threads, 1, out->pairs);
 }
@@ -160,11 +161,11 @@ static double from_others(const lk_host_lookup *h, double lines, const lk_host_f
 /* ---- forward, backward ---- */
 
 static double forward_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *f) {
-	double bytes = l->dim * element_of(l), walk = beyond(h->span_bytes, 1, l->rows * bytes), batch = l->batch / h->threads;
+	double bytes = l->dim * element_of(l), walk = beyond(h->span_bytes, 1, l->rows * bytes);
 	row_lines r = row_lines_of(bytes);
 	double rows = uses->lookups * work_of(&h->add, &r) + read_of(h, h->row, &r, f->lookups) + walk * mean_of(f->lookups, h->walk_s);
 	rows += uses->first * from_others(h, r.ahead + r.torn + r.rest, f, h->shared_s);
-	double sample = h->sample_s + h->guess_s * batch / (batch + h->guesses) + lines_of(single * l->dim) * mean_of(f->sums, h->sum_line_s);
+	double sample = h->sample_s + h->guess_s * f->unexpected + lines_of(single * l->dim) * mean_of(f->sums, h->sum_line_s);
 	return (rows + l->batch * sample) / h->threads + h->call_s;
 }
 
@@ -191,21 +192,30 @@ double lk_host_lookup_seconds_of(const lk_host_lookup *h, const lk_lookup *l, co
 	return fmax(l->tables, 1) * (l->backward ? backward_seconds(h, l, uses, found) : forward_seconds(h, l, uses, found));
 }
 
-double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *l, double between) {
+double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_share *share) {
 	lk_host_uses uses;
 	lk_host_found found;
 	if (!(l->batch * l->pooling > 0)) return 0;
-	lk_host_lookup_uses(l, h->threads, between, &uses);
-	lk_host_lookup_find(h, l, &uses, &found);
+	lk_host_lookup_uses(l, h->threads, &uses);
+	lk_host_lookup_find(h, l, &uses, share, &found);
 	return lk_host_lookup_seconds_of(h, l, &uses, &found);
 }
 
-double lk_host_lookup_touched(const lk_lookup *l) {
+/* ---- shares ---- */
+
+void lk_host_share_add(lk_host_share *share, const lk_lookup *l) {
 	lk_locality room;
-	if (!(l->batch * l->pooling > 0)) return 0;
-	double rows = lk_locality_rows(locality_of(l, &room)), lookups = l->batch * l->pooling;
+	double lookups = l->batch * l->pooling, tables = fmax(l->tables, 1);
+	if (!(lookups > 0)) return;
+	double rows = lk_locality_rows(locality_of(l, &room));
 	double bytes = footprint(rows, l->dim * element_of(l), l->rows) + footprint(rows, l->state, l->rows) * (l->state > 0);
-	return fmax(l->tables, 1) * (bytes + l->batch * 2 * single * l->dim + lookups * (4 + PAIR));
+	share->bytes += tables * (bytes + l->batch * 2 * single * l->dim + lookups * single);
+	share->sorted_bytes = fmax(share->sorted_bytes, lookups * PAIR);
+	share->samples += tables * l->batch;
+}
+
+lk_host_share lk_host_share_of(const lk_host_share *all, int ranks) {
+	return (lk_host_share){all->bytes / ranks, all->sorted_bytes, all->samples / ranks};
 }
 
 /* ---- calibration ---- */
