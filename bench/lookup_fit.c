@@ -22,10 +22,11 @@ static const lk_fit_number sizes[SIZES] = {
 #define READ(field) AT(field.row_s), AT(field.line_s), AT(field.rest_s)
 #define BEYOND(field) AT(field[LK_HOST_LAST]), AT(field[LK_HOST_FAR])
 static const size_t forward_times[] = {
-	WORK(add), READ(row[LK_HOST_LAST]), READ(row[LK_HOST_FAR]), BEYOND(torn_s), BEYOND(walk_s), AT(sample_s), AT(guess_s),
+	WORK(add), READ(row[LK_HOST_LAST]), READ(row[LK_HOST_FAR]), AT(row[LK_HOST_FAR].wait_s), BEYOND(torn_s), BEYOND(walk_s), AT(sample_s), AT(guess_s),
 	AT(sum_line_s[LK_HOST_NEAR]), BEYOND(sum_line_s), AT(shared_s), AT(call_s)};
 static const size_t backward_times[] = {
-	WORK(gradient_add), WORK(change), READ(gradient[LK_HOST_LAST]), READ(gradient[LK_HOST_FAR]), READ(update[LK_HOST_LAST]),
+	WORK(gradient_add), WORK(change), READ(gradient[LK_HOST_LAST]), READ(gradient[LK_HOST_FAR]), AT(gradient[LK_HOST_FAR].wait_s),
+	READ(update[LK_HOST_LAST]), AT(update[LK_HOST_FAR].wait_s),
 	READ(update[LK_HOST_FAR]), BEYOND(update_walk_s), AT(update_shared_s), AT(pair_s), AT(pair_sample_s), AT(sort_s[LK_HOST_NEAR]),
 	BEYOND(sort_s), AT(pass_s)};
 enum { FORWARD = sizeof forward_times / sizeof *forward_times, BACKWARD = sizeof backward_times / sizeof *backward_times };

@@ -13,9 +13,10 @@ typedef struct lk_host_work {
 	double row_s, vector_s, tail_s;
 } lk_host_work;
 
-/* What a row takes more that is not near: the row, its first eight lines, which the kernel fetches ahead, and the others. */
+/* What a row takes more that is not near: the row, its first eight lines, which the kernel fetches ahead, and the others; and
+ * waiting for memory, as far as no other row is waited for meanwhile. */
 typedef struct lk_host_read {
-	double row_s, line_s, rest_s;
+	double row_s, line_s, rest_s, wait_s;
 } lk_host_read;
 
 /* What was measured on a host with bench/lookup; rows of the family "lookup". Times are of one thread while all run. */
@@ -24,7 +25,7 @@ typedef struct lk_host_lookup {
 	double near_bytes, last_bytes;      /* that a thread's rows may take before they are found a level further */
 	double near_slope, last_slope;      /* how sharply: share found further = 1 / (1 + (bytes / distance)^slope) */
 	double step_share, sum_share;       /* what a step touches counts so much towards the distance of rows; of sums */
-	double span_bytes;                  /* of tables of so many bytes half the rows wait for page tables */
+	double span_bytes;                  /* of pages of so many bytes half wait for page tables when they are met again */
 	double guesses;                     /* samples whose lengths the processor remembers from step to step: half of so many */
 	lk_host_work add, gradient_add, change;
 	lk_host_read row[LK_HOST_LEVELS], gradient[LK_HOST_LEVELS], update[LK_HOST_LEVELS]; /* nothing of those near */
@@ -47,6 +48,7 @@ void lk_host_lookup_put(const lk_host_lookup *h, lk_calibration_row *row);
 typedef struct lk_host_share {
 	double bytes;            /* of rows and states, sums and gradients, indices */
 	double sorted_bytes;     /* pairs of the table with most lookups: all are sorted in the same room */
+	double page_bytes;       /* of the pages that rows are on */
 	double samples;          /* whose lengths are met */
 } lk_host_share;
 
@@ -64,6 +66,9 @@ double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *lookup, 
 enum { LK_HOST_BINS = 96 };
 typedef struct lk_host_uses {
 	double lookups, rows;               /* of all threads; different rows */
+	double pages, entries;              /* that they are on; lines of the page table with these pages' entries */
+	double fresh, state_lines;          /* share of a first use's lines that no other row has fetched; lines of their states */
+	double crowd;                       /* share of first uses among the lookups around one */
 	double first, of_others;            /* uses after a whole step; a thread's first of a row that others have used */
 	double later[LK_HOST_BINS];
 } lk_host_uses;
@@ -72,6 +77,7 @@ typedef struct lk_host_uses {
 typedef struct lk_host_found {
 	double lookups[LK_HOST_LEVELS], step[LK_HOST_LEVELS], sums[LK_HOST_LEVELS], again[LK_HOST_LEVELS], pairs[LK_HOST_LEVELS];
 	double unexpected;                  /* share of samples whose lengths the processor does not remember */
+	double lost, lost_again;            /* share of pages not remembered since the last step; since this one's last use */
 } lk_host_found;
 
 void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out);

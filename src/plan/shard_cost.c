@@ -23,7 +23,7 @@ static void scale_rows(const lk_locality *in, double factor, lk_locality *out) {
 static void host_seconds(const lk_shard_problem *p, lk_lookup *l, const lk_host_uses *uses, double times, double *forward, double *backward) {
 	lk_host_share share = p->share;
 	lk_host_found found;
-	share.bytes *= times, share.samples *= times;
+	share.bytes *= times, share.samples *= times, share.page_bytes *= times;
 	lk_host_lookup_find(p->at.host, l, uses, &share, &found);
 	l->backward = false, *forward = lk_host_lookup_seconds_of(p->at.host, l, uses, &found);
 	l->backward = true, *backward = lk_host_lookup_seconds_of(p->at.host, l, uses, &found);

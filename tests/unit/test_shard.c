@@ -254,7 +254,7 @@ static void ranks_that_touch_more_take_longer(void **state) {
 		assert_int_equal(lk_shard_load_of(&arena, &p, &pieces, &load, &err), LK_OK);
 		for (int r = 0; r < 3; r++) {
 			double times = fmin(fmax(share_of_rank(&pieces, r) / p.share.bytes, 0.5), 2), forward = 0, mean = 0;
-			there = p, there.share.bytes *= times, there.share.samples *= times;
+			there = p, there.share.bytes *= times, there.share.samples *= times, there.share.page_bytes *= times;
 			for (uint32_t t = 0; t < p.count; t++)
 				if (pieces.at[t].rank == r)
 					forward += lk_shard_piece_of(&there, t, LK_SHARD_TABLE, 0, 1, false).cost.forward_s, mean += pieces.at[t].cost.forward_s;
