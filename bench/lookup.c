@@ -173,7 +173,7 @@ static int read_host(const char *path, lk_host_lookup *out) {
 	const lk_calibration *c = lk_calibration_current();
 	for (size_t i = c->rows.count; i-- > 0;)
 		if (strcmp(c->rows.at[i].family, "lookup") == 0 && lk_host_lookup_of(&c->rows.at[i], out)) return 1;
-	return fprintf(stderr, "lookup: %s: there is no row of the family lookup\n", path), 0;
+	return fprintf(stderr, "lookup: %s: there is no row of the family lookup with all numbers\n", path), 0;
 }
 
 int main(int argc, char **argv) {

@@ -37,7 +37,7 @@ int lookup_store_open(const char *path, lookup_store *out) {
 		unsigned long long share;
 		work_time t;
 		if (sscanf(line, "%llx,%lf,%lf", &share, &t.forward_s, &t.backward_s) != 3) {
-			fprintf(stderr, "lookup: %s:%d: no share, forward and backward in microseconds\n", path, number);
+			fprintf(stderr, "lookup: %s:%d: no share with microseconds forward and backward\n", path, number);
 			return fclose(in), 0;
 		}
 		note(out, share, (work_time){t.forward_s * 1e-6, t.backward_s * 1e-6});

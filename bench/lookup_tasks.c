@@ -15,7 +15,7 @@
 #include "lookup_work.h"
 #include "plan/shard.h"
 
-enum { BATCH = 512, SHARDERS = 16, ROUNDS = 5, QUICK = 3 /* times in a pass */ };
+enum { BATCH = 512, SHARDERS = 16, ROUNDS = 5, QUICK = 2 /* times in a pass */ };
 
 typedef struct task {
 	lk_shard_problem p;

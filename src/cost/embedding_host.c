@@ -10,11 +10,17 @@
  *
  * d of a row that a batch looks up c times in N lookups of a table: the gap between two uses is a geometric time of mean
  * N/c lookups (indices come in no order); in x lookups a thread touches sum_j rows_j (1 - exp(-c_j x / N)) rows, and the
- * sums and indices of as many. The first use in a batch comes after everything else that a step touches. Threads share the
- * samples of a table, so each has 1/P of every row's uses, and meets it for the first time itself.
+ * sums and indices of as many. The first use in a batch comes after everything else that a step touches, of all tables that
+ * the rank has: two tables that the last cache holds each, but not both, take three to four times as long together. Threads
+ * share the samples of a table, so each has 1/P of every row's uses, and meets it for the first time itself.
+ *
+ * A row in memory is waited for alone where its neighbours are near (most rows of a skewed table), and all at a time where
+ * they are far, too; so it matters how dense first uses are. Short rows share lines, which the first of them fetches. A
+ * page's first use waits for page tables, and their entries are in caches that other tables use: eight pages' share a line.
  *
  * Backward: pairs of row and sample are sorted by row, 11 bits in a pass; for each, the gradient of its sample's sum is read
- * again, in no order, and added up; then each different row is changed once, in the order of rows.
+ * again, in no order, and added up; then each different row is changed once, in the order of rows: rows that lie behind one
+ * another are the prefetcher's.
  */
 #include "cost/embedding_host.h"
 
@@ -306,14 +312,21 @@ static const number numbers[] = {
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 _Static_assert((int)NUMBERS < (int)LK_CALIBRATION_NUMBERS, "a row has room for threads and all numbers");
 
+const char *lk_host_lookup_missing(const lk_calibration_row *row) {
+	if (!(lk_calibration_value(row, "threads", 0) >= 1)) return "threads";
+	for (int i = 0; i < NUMBERS; i++)
+		if (!(lk_calibration_value(row, numbers[i].name, -1) >= 0)) return numbers[i].name;
+	return NULL;
+}
+
 bool lk_host_lookup_of(const lk_calibration_row *row, lk_host_lookup *out) {
+	if (lk_host_lookup_missing(row)) return false;
 	*out = (lk_host_lookup){.threads = (int)lk_calibration_value(row, "threads", 0)};
 	for (int i = 0; i < NUMBERS; i++) {
-		double value = lk_calibration_value(row, numbers[i].name, -1);
-		if (value < 0) return false;
+		double value = lk_calibration_value(row, numbers[i].name, 0);
 		*(double *)(void *)((char *)out + numbers[i].offset) = value * numbers[i].unit;
 	}
-	return out->threads > 0;
+	return true;
 }
 
 void lk_host_lookup_put(const lk_host_lookup *h, lk_calibration_row *row) {

@@ -39,8 +39,10 @@ typedef struct lk_host_lookup {
 	double call_s;                      /* a table: start and end of the threads' work */
 } lk_host_lookup;
 
-/* The numbers of a row of the family "lookup"; false where one is missing. */
+/* The numbers of a row of the family "lookup"; false where one is missing, as in rows of older versions. */
 bool lk_host_lookup_of(const lk_calibration_row *row, lk_host_lookup *out);
+/* The first number that a row lacks; NULL: none. */
+const char *lk_host_lookup_missing(const lk_calibration_row *row);
 void lk_host_lookup_put(const lk_host_lookup *h, lk_calibration_row *row);
 
 /* What a step of a rank touches: forward of all its tables, then backward of all. From one use of a row to its next, in the

@@ -85,12 +85,16 @@ static lk_status read_device(answer *x, const lk_shard_request *r, lk_error *err
 	if (device->arch != LK_ARCH_CPU) return LK_OK;
 	lk_host_lookup *host = LK_NEW(&x->arena, lk_host_lookup);
 	if (!host) return lk_oom(err);
-	if (lk_host_lookup_of(lk_calibration_find(lk_calibration_current(), "lookup", device->name, ""), host)) {
+	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "lookup", device->name, "");
+	if (lk_host_lookup_of(row, host)) {
 		at->host = host, at->floor_s = 0;
 		return LK_OK;
 	}
-	lk_fail(err, LK_ERR_INPUT, "--cluster", "lookups on \"%.40s\" were not measured", device->name);
-	return lk_hint(err, "measure them (docs/SHARD.md): bench-lookup measure > a.csv; bench-lookup fit a.csv %.40s > b.csv; then --calibration b.csv", device->name);
+	if (row)
+		lk_fail(err, LK_ERR_INPUT, "--calibration", "what was measured of lookups on \"%.40s\" is of another version: it has no %s",
+		        device->name, lk_host_lookup_missing(row));
+	else lk_fail(err, LK_ERR_INPUT, "--cluster", "lookups on \"%.40s\" were not measured", device->name);
+	return lk_hint(err, "measure them (docs/SHARD.md): bench-lookup shares > a.csv; bench-lookup fit a.csv %.40s > b.csv; then --calibration b.csv", device->name);
 }
 
 static lk_status read_kinds(const lk_shard_request *r, unsigned *out, lk_error *err) {

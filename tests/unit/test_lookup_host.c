@@ -28,7 +28,7 @@ static double in_share_of(const lk_lookup *l, int tables, bool backward) {
 /* Two tables that the last cache holds each, but not both; two that it holds both; two that it holds neither. */
 static void tables_share_the_caches(void **state) {
 	(void)state;
-	lk_lookup small = lookup_of(500, 50, 4), middle = lookup_of(5000, 500, 8), large = lookup_of(1e6, 20000, 8);
+	lk_lookup small = lookup_of(50, 5, 4), middle = lookup_of(5000, 500, 8), large = lookup_of(1e6, 20000, 8);
 	for (int backward = 0; backward < 2; backward++) {
 		assert_true(in_share_of(&small, 2, backward) < 1.05 * in_share_of(&small, 1, backward));
 		assert_true(in_share_of(&middle, 2, backward) > 1.3 * in_share_of(&middle, 1, backward));
@@ -78,8 +78,11 @@ static void numbers_survive_a_row(void **state) {
 	lk_host_lookup h = lookup_numbers(4), got;
 	assert_non_null(row);
 	assert_false(lk_host_lookup_of(row, &got));
+	assert_string_equal(lk_host_lookup_missing(row), "threads");
+	lk_calibration_put(row, "threads", 4);
+	assert_string_equal(lk_host_lookup_missing(row), "near_kib");
 	lk_host_lookup_put(&h, row);
-	assert_true(lk_host_lookup_of(row, &got));
+	assert_true(lk_host_lookup_of(row, &got) && !lk_host_lookup_missing(row));
 	lk_lookup l = lookup_of(5000, 500, 8);
 	lk_host_share share = {0};
 	lk_host_share_add(&share, &l);
