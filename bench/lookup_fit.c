@@ -22,10 +22,11 @@ static const lk_fit_number sizes[SIZES] = {
 #define READ(field) AT(field.row_s), AT(field.line_s), AT(field.rest_s)
 #define BEYOND(field) AT(field[LK_HOST_LAST]), AT(field[LK_HOST_FAR])
 static const size_t forward_times[] = {
-	WORK(add), READ(row[LK_HOST_LAST]), READ(row[LK_HOST_FAR]), BEYOND(torn_s), BEYOND(walk_s), AT(sample_s), AT(guess_s),
+	WORK(add), READ(row[LK_HOST_LAST]), READ(row[LK_HOST_FAR]), AT(row[LK_HOST_FAR].wait_s), BEYOND(torn_s), BEYOND(walk_s), AT(sample_s), AT(guess_s),
 	AT(sum_line_s[LK_HOST_NEAR]), BEYOND(sum_line_s), AT(shared_s), AT(call_s)};
 static const size_t backward_times[] = {
-	WORK(gradient_add), WORK(change), READ(gradient[LK_HOST_LAST]), READ(gradient[LK_HOST_FAR]), READ(update[LK_HOST_LAST]),
+	WORK(gradient_add), WORK(change), READ(gradient[LK_HOST_LAST]), READ(gradient[LK_HOST_FAR]), AT(gradient[LK_HOST_FAR].wait_s),
+	READ(update[LK_HOST_LAST]), AT(update[LK_HOST_FAR].wait_s),
 	READ(update[LK_HOST_FAR]), BEYOND(update_walk_s), AT(update_shared_s), AT(pair_s), AT(pair_sample_s), AT(sort_s[LK_HOST_NEAR]),
 	BEYOND(sort_s), AT(pass_s)};
 enum { FORWARD = sizeof forward_times / sizeof *forward_times, BACKWARD = sizeof backward_times / sizeof *backward_times };
@@ -34,8 +35,10 @@ enum { FORWARD = sizeof forward_times / sizeof *forward_times, BACKWARD = sizeof
 typedef struct known {
 	lk_lookup lookup;
 	lk_locality locality;
+	lk_host_share share;
 	lk_host_uses uses;
 	lk_host_found found;
+	double used;             /* 1, or 0: left out */
 	double weight[2];        /* forward, backward */
 } known;
 
@@ -43,18 +46,36 @@ typedef struct fitting {
 	const fit_case *cases;
 	size_t count;
 	known *known;            /* [count] */
-	double *features;        /* [count * TIMES] */
+	double *features, *wanted; /* [count * TIMES], [count] */
 	lk_host_lookup h;
 } fitting;
 
-work_time lookup_predict(const lk_host_lookup *h, const work_shape *shape) {
+size_t lookup_step_end(const fit_case *cases, size_t count, size_t first) {
+	size_t end = first;
+	while (end < count && strcmp(cases[end].share, cases[first].share) == 0) end++;
+	return end;
+}
+
+static void predict_step(const lk_host_lookup *h, const fit_case *cases, size_t count, work_time *out) {
+	lk_host_share share = {0};
 	lk_locality room;
-	lk_lookup l = work_lookup(shape, &room);
-	double between = lk_host_lookup_touched(&l);
-	work_time t = {.forward_s = lk_host_lookup_seconds(h, &l, between)};
-	l.backward = true;
-	t.backward_s = lk_host_lookup_seconds(h, &l, between);
-	return t;
+	for (size_t i = 0; i < count; i++) {
+		lk_lookup l = work_lookup(&cases[i].shape, &room);
+		lk_host_share_add(&share, &l);
+	}
+	for (size_t i = 0; i < count; i++) {
+		lk_lookup l = work_lookup(&cases[i].shape, &room);
+		out[i].forward_s = lk_host_lookup_seconds(h, &l, &share);
+		l.backward = true;
+		out[i].backward_s = lk_host_lookup_seconds(h, &l, &share);
+	}
+}
+
+void lookup_predict(const lk_host_lookup *h, const fit_case *cases, size_t count, work_time *out) {
+	for (size_t i = 0, end; i < count; i = end) {
+		end = lookup_step_end(cases, count, i);
+		predict_step(h, &cases[i], end - i, &out[i]);
+	}
 }
 
 static double *time_at(lk_host_lookup *h, size_t offset) {
@@ -91,7 +112,7 @@ static void solve(const double *features, const double *wanted, size_t rows, int
 
 /* The times of a direction, with everything else of f->h as it is; returns the weighed mean square of relative errors. */
 static double fit_times(fitting *f, const size_t *times, int count, bool backward) {
-	double wanted[1024], x[TIMES], sum = 0;
+	double x[TIMES], sum = 0, *wanted = f->wanted;
 	lk_host_lookup h = f->h;
 	for (int j = 0; j < count; j++) *time_at(&h, times[j]) = 0;
 	for (size_t i = 0; i < f->count; i++) {
@@ -117,7 +138,7 @@ static double with_sizes(const double *x, void *context) {
 	fitting *f = context;
 	f->h.near_bytes = x[0], f->h.last_bytes = x[1], f->h.near_slope = x[2], f->h.last_slope = x[3];
 	f->h.step_share = x[4], f->h.sum_share = x[5], f->h.span_bytes = x[6], f->h.guesses = x[7];
-	for (size_t i = 0; i < f->count; i++) lk_host_lookup_find(&f->h, &f->known[i].lookup, &f->known[i].uses, &f->known[i].found);
+	for (size_t i = 0; i < f->count; i++) lk_host_lookup_find(&f->h, &f->known[i].lookup, &f->known[i].uses, &f->known[i].share, &f->known[i].found);
 	return fit_times(f, forward_times, FORWARD, false) + fit_times(f, backward_times, BACKWARD, true);
 }
 
@@ -128,33 +149,41 @@ static double miss_of(fitting *f, size_t i, bool backward) {
 /* As errors far above the usual ones count less in a fit of the mean absolute error. */
 static void weigh(fitting *f) {
 	for (size_t i = 0; i < f->count; i++)
-		for (int b = 0; b < 2; b++) f->known[i].weight[b] = 0.05 / fmax(miss_of(f, i, b), 0.05);
+		for (int b = 0; b < 2; b++) f->known[i].weight[b] = f->known[i].used * 0.05 / fmax(miss_of(f, i, b), 0.05);
 }
 
-static void begin(fitting *f) {
+static void begin(fitting *f, const bool *kept) {
 	for (size_t i = 0; i < f->count; i++) {
 		known *k = &f->known[i];
 		k->lookup = work_lookup(&f->cases[i].shape, &k->locality);
-		k->weight[0] = k->weight[1] = 1;
-		lk_host_lookup_uses(&k->lookup, f->h.threads, lk_host_lookup_touched(&k->lookup), &k->uses);
+		k->lookup.locality = &k->locality;
+		k->weight[0] = k->weight[1] = k->used = !kept || kept[i];
+		lk_host_lookup_uses(&k->lookup, f->h.threads, &k->uses);
+	}
+	for (size_t i = 0, end; i < f->count; i = end) {
+		lk_host_share share = {0};
+		end = lookup_step_end(f->cases, f->count, i);
+		for (size_t k = i; k < end; k++) lk_host_share_add(&share, &f->known[k].lookup);
+		for (size_t k = i; k < end; k++) f->known[k].share = share;
 	}
 }
 
-int lookup_fit(const fit_case *cases, size_t count, int threads, lk_host_lookup *out, double *error) {
-	fitting f = {cases, count, calloc(count, sizeof *f.known), malloc(count * TIMES * sizeof(double)), {.threads = threads}};
-	double x[LK_FIT_NUMBERS], sum = 0;
+int lookup_fit(const fit_case *cases, const bool *kept, size_t count, int threads, lk_host_lookup *out, double *error) {
+	fitting f = {cases, count, calloc(count, sizeof *f.known), malloc(count * TIMES * sizeof(double)), malloc(count * sizeof(double)),
+	             {.threads = threads}};
+	double x[LK_FIT_NUMBERS], sum = 0, used = 0;
 	lk_fit_number from[SIZES];
 	memcpy(from, sizes, sizeof from);
-	if (!f.features || !f.known || count > 1024) return free(f.features), free(f.known), 0;
-	begin(&f);
+	if (!f.features || !f.known || !f.wanted) return free(f.features), free(f.known), free(f.wanted), 0;
+	begin(&f, kept);
 	for (int round = 0; round < 3; round++) {
 		lk_fit_simplex(from, SIZES, 200, with_sizes, &f, x, NULL);
 		with_sizes(x, &f);
 		for (int i = 0; i < SIZES; i++) from[i].start = x[i];
 		weigh(&f);
 	}
-	for (size_t i = 0; i < count; i++) sum += miss_of(&f, i, false) + miss_of(&f, i, true);
-	*error = exp(sum / (2 * fmax((double)count, 1))) - 1, *out = f.h;
-	free(f.features), free(f.known);
+	for (size_t i = 0; i < count; i++) sum += f.known[i].used * (miss_of(&f, i, false) + miss_of(&f, i, true)), used += f.known[i].used;
+	*error = exp(sum / (2 * fmax(used, 1))) - 1, *out = f.h;
+	free(f.features), free(f.known), free(f.wanted);
 	return 1;
 }

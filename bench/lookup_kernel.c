@@ -5,22 +5,33 @@
 #include <math.h>
 #include <omp.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { AHEAD = 8, LINE = 16 /* floats */, FETCHED = 8 /* lines of a row; the processor's own prefetcher has the rest */,
        DIGIT = 11, BUCKETS = 1 << DIGIT };
+static const size_t LARGE = (size_t)2 << 20; /* a large page */
 
+static size_t whole_pages(size_t bytes) {
+	return (bytes / LARGE + 1) * LARGE;
+}
+
+/* What lies before and behind the large pages is given back. */
 void *lookup_pages(size_t bytes) {
-	void *pages = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t size = whole_pages(bytes);
+	char *pages = mmap(NULL, size + LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pages == MAP_FAILED) return NULL;
-	madvise(pages, bytes, MADV_HUGEPAGE);
-	return pages;
+	size_t before = (LARGE - (uintptr_t)pages % LARGE) % LARGE;
+	if (before) munmap(pages, before);
+	if (LARGE - before) munmap(pages + before + size, LARGE - before);
+	madvise(pages + before, size, MADV_HUGEPAGE);
+	return pages + before;
 }
 
 void lookup_unpage(void *pages, size_t bytes) {
-	if (pages) munmap(pages, bytes ? bytes : 1);
+	if (pages) munmap(pages, whole_pages(bytes));
 }
 
 int lookup_room_new(lookup_room *room, size_t lookups) {

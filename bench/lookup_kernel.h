@@ -11,6 +11,8 @@ typedef struct lookup_table {
 	float *weights, *state;      /* [rows * dim], [rows] */
 	float *sums, *gradients;     /* [batch * dim] */
 	uint32_t *indices, *offsets; /* [lookups], [batch + 1] */
+	void *pages;                 /* all of these */
+	size_t bytes;
 } lookup_table;
 
 /* What sorting needs, for tables of up to so many lookups; shared by all tables. */
@@ -20,7 +22,7 @@ typedef struct lookup_room {
 	int threads;
 } lookup_room;
 
-/* Zeroed, in large pages where the system gives them; NULL: there is no memory. */
+/* Zeroed, in whole large pages where the system gives them; NULL: there is no memory. */
 void *lookup_pages(size_t bytes);
 void lookup_unpage(void *pages, size_t bytes);
 

@@ -4,7 +4,15 @@
 
 #include "cost/embedding_host.h"
 
-/* Tasks FIRST to LAST on so many ranks, each sharder's placement predicted and measured; a line each, and a summary. */
-int lookup_tasks(const lk_host_lookup *h, int ranks, int first, int last, uint64_t seed);
+typedef struct lookup_tasks_options {
+	int ranks, first, last;
+	uint64_t seed;
+	const char *store;       /* file of measured shares */
+	double seconds;          /* no task begins to be measured later; 0: only what is in the file is judged */
+	int heuristics;          /* not 0: their shares alone are measured, not the search's */
+} lookup_tasks_options;
+
+/* Tasks `first` to `last`, each sharder's placement predicted and measured; a line each, and a summary. */
+int lookup_tasks(const lk_host_lookup *h, const lookup_tasks_options *options);
 
 #endif

@@ -2,6 +2,7 @@
 #include "lookup_work.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -84,12 +85,27 @@ static void make_indices(const work_shape *s, lookup_table *t) {
 		t->indices[i] = (uint32_t)((uint64_t)zipf_rank(lk_uniform(s->seed + 1, i), s->rows, s->law->skew) * step % rows);
 }
 
+/* One behind the other in the table's pages, from lines on. */
+static void *take(lookup_table *t, size_t *used, size_t bytes) {
+	void *at = (char *)t->pages + *used;
+	*used += (bytes + 63) / 64 * 64;
+	return at;
+}
+
+/* Tables begin anywhere in their first page: else the first rows of all would meet in the same sets of a cache. */
+static void make_room(const work_shape *s, lookup_table *t) {
+	size_t used = lk_hash64(s->seed ^ 0x9a6e) % 511 * 4096, sums = t->batch * t->dim * sizeof(float);
+	t->bytes = used + (t->rows * (t->dim + 1) + t->lookups + t->batch + 1) * sizeof(float) + 2 * sums + 6 * 64;
+	t->pages = pages(t->bytes);
+	t->weights = take(t, &used, t->rows * t->dim * sizeof(float)), t->state = take(t, &used, t->rows * sizeof(float));
+	t->sums = take(t, &used, sums), t->gradients = take(t, &used, sums);
+	t->indices = take(t, &used, t->lookups * sizeof(uint32_t)), t->offsets = take(t, &used, (t->batch + 1) * sizeof(uint32_t));
+}
+
 void work_make(const work_shape *s, lookup_table *t) {
 	*t = (lookup_table){.rows = (size_t)s->rows, .dim = (size_t)s->dim, .batch = (size_t)s->batch,
 	                    .lookups = (size_t)llround(s->batch * s->pooling)};
-	t->weights = pages(t->rows * t->dim * sizeof(float)), t->state = pages(t->rows * sizeof(float));
-	t->sums = pages(t->batch * t->dim * sizeof(float)), t->gradients = pages(t->batch * t->dim * sizeof(float));
-	t->indices = pages(t->lookups * sizeof(uint32_t)), t->offsets = pages((t->batch + 1) * sizeof(uint32_t));
+	make_room(s, t);
 	for (size_t i = 0; i < t->rows * t->dim; i++) t->weights[i] = 1e-3f; /* as training finds them: every page is there */
 	for (size_t i = 0; i < t->batch * t->dim; i++) t->gradients[i] = (float)(i % 13) * 1e-3f - 6e-3f;
 	make_offsets(s, t);
@@ -97,9 +113,7 @@ void work_make(const work_shape *s, lookup_table *t) {
 }
 
 void work_free(lookup_table *t) {
-	lookup_unpage(t->weights, t->rows * t->dim * sizeof(float)), lookup_unpage(t->state, t->rows * sizeof(float));
-	lookup_unpage(t->sums, t->batch * t->dim * sizeof(float)), lookup_unpage(t->gradients, t->batch * t->dim * sizeof(float));
-	lookup_unpage(t->indices, t->lookups * sizeof(uint32_t)), lookup_unpage(t->offsets, (t->batch + 1) * sizeof(uint32_t));
+	lookup_unpage(t->pages, t->bytes);
 }
 
 /* ---- measuring ---- */
@@ -114,12 +128,6 @@ double work_median(double *values, size_t count) {
 	return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-double work_least(const double *values, size_t count) {
-	double least = INFINITY;
-	for (size_t i = 0; i < count; i++) least = fmin(least, values[i]);
-	return least;
-}
-
 /* ---- undisturbed ----
  *
  * A virtual core is often half of one: while somebody else's thread runs on the other half, everything takes 1.3 to 2 times
@@ -128,7 +136,7 @@ double work_least(const double *values, size_t count) {
  */
 
 enum { CHECK_ROUNDS = 500, REPEATS = 5, MORE_REPEATS = 40 };
-static const double slice_s = 60e-6, enough_s = 0.015, patience_s = 0.3, shorter = 1.15 /* of the shortest check */;
+static const double slice_s = 60e-6, enough_s = 0.015, patience_s = 0.3, brief_s = 0.12, shorter = 1.15 /* of the shortest check */;
 
 static double check(void) {
 	uint64_t a = 1, b = 2, c = 3, d = 5, e = 7, f = 11;
@@ -207,21 +215,42 @@ static void forget(slices *s) {
 	for (size_t i = 0; i < s->count; i++) s->at[i].count = 0, s->at[i].least = INFINITY;
 }
 
-work_time work_measure(const lookup_table *tables, size_t count, work_core *core) {
+static bool lacking_once(const slices *s) {
+	for (size_t i = 0; i < s->count; i++)
+		if (!s->at[i].count) return true;
+	return false;
+}
+
+/* Until every slice was undisturbed REPEATS times, within some patience. */
+static void run_thoroughly(slices *s) {
+	size_t lacking = 1;
+	run_slices(s), forget(s);
+	double begin = work_now();
+	for (int r = 0; r < REPEATS || (r < MORE_REPEATS && work_now() - begin < enough_s) || (lacking && work_now() - begin < patience_s); r++)
+		lacking = run_slices(s);
+}
+
+/* So many times, and until every slice was undisturbed once, within less patience. */
+static void run_briefly(slices *s, int repeats) {
+	double begin = work_now();
+	for (int r = 0; r < repeats || (work_now() - begin < brief_s && lacking_once(s)); r++) run_slices(s);
+}
+
+work_time work_measure(const lookup_table *tables, size_t count, int repeats, work_core *core, work_time *each) {
 	slices s = {.tables = tables, .core = core};
 	work_time sum = {0};
-	size_t most = 1, lacking = 1;
+	size_t most = 1;
 	for (size_t i = 0; i < count; i++) most = tables[i].lookups > most ? tables[i].lookups : most;
 	if (!lookup_room_new(&s.room, most)) out_of_memory();
 	make_slices(&s, count);
-	run_slices(&s), forget(&s);
-	double begin = work_now();
-	for (int r = 0; r < REPEATS || (r < MORE_REPEATS && work_now() - begin < enough_s) || (lacking && work_now() - begin < patience_s); r++)
-		lacking = run_slices(&s);
+	if (repeats) run_briefly(&s, repeats);
+	else run_thoroughly(&s);
+	for (size_t i = 0; each && i < count; i++) each[i] = (work_time){0};
 	for (size_t i = 0; i < s.count; i++) {
 		slice *x = &s.at[i];
 		double seconds = x->count ? work_median(x->seconds, (size_t)x->count) : x->least;
 		*(x->step < 0 ? &sum.forward_s : &sum.backward_s) += seconds;
+		if (each) *(x->step < 0 ? &each[x->table].forward_s : &each[x->table].backward_s) += seconds;
 		core->slices++, core->disturbed += !x->count;
 	}
 	free(s.at);

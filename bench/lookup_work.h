@@ -41,10 +41,10 @@ typedef struct work_core {
 } work_core;
 
 work_core work_core_new(void);
-/* Timed in slices, each undisturbed as far as can be told: the sum of their medians. */
-work_time work_measure(const lookup_table *tables, size_t count, work_core *core);
+/* All tables forward, then all backward, timed in slices, each undisturbed as far as can be told: the sum of their medians
+ * over so many repeats or some more, or (0) as many as it takes; that of each table goes to each[count] where it is not NULL. */
+work_time work_measure(const lookup_table *tables, size_t count, int repeats, work_core *core, work_time *each);
 double work_median(double *values, size_t count); /* sorts them */
-double work_least(const double *values, size_t count);
 double work_now(void);
 
 #endif

@@ -13,9 +13,10 @@ typedef struct lk_host_work {
 	double row_s, vector_s, tail_s;
 } lk_host_work;
 
-/* What a row takes more that is not near: the row, its first eight lines, which the kernel fetches ahead, and the others. */
+/* What a row takes more that is not near: the row, its first eight lines, which the kernel fetches ahead, and the others; and
+ * waiting for memory, as far as no other row is waited for meanwhile. */
 typedef struct lk_host_read {
-	double row_s, line_s, rest_s;
+	double row_s, line_s, rest_s, wait_s;
 } lk_host_read;
 
 /* What was measured on a host with bench/lookup; rows of the family "lookup". Times are of one thread while all run. */
@@ -24,7 +25,7 @@ typedef struct lk_host_lookup {
 	double near_bytes, last_bytes;      /* that a thread's rows may take before they are found a level further */
 	double near_slope, last_slope;      /* how sharply: share found further = 1 / (1 + (bytes / distance)^slope) */
 	double step_share, sum_share;       /* what a step touches counts so much towards the distance of rows; of sums */
-	double span_bytes;                  /* of tables of so many bytes half the rows wait for page tables */
+	double span_bytes;                  /* of pages of so many bytes half wait for page tables when they are met again */
 	double guesses;                     /* samples whose lengths the processor remembers from step to step: half of so many */
 	lk_host_work add, gradient_add, change;
 	lk_host_read row[LK_HOST_LEVELS], gradient[LK_HOST_LEVELS], update[LK_HOST_LEVELS]; /* nothing of those near */
@@ -38,24 +39,38 @@ typedef struct lk_host_lookup {
 	double call_s;                      /* a table: start and end of the threads' work */
 } lk_host_lookup;
 
-/* The numbers of a row of the family "lookup"; false where one is missing. */
+/* The numbers of a row of the family "lookup"; false where one is missing, as in rows of older versions. */
 bool lk_host_lookup_of(const lk_calibration_row *row, lk_host_lookup *out);
+/* The first number that a row lacks; NULL: none. */
+const char *lk_host_lookup_missing(const lk_calibration_row *row);
 void lk_host_lookup_put(const lk_host_lookup *h, lk_calibration_row *row);
 
-/* Seconds of the lookups of lookup->tables equal tables, forward or backward. `between`: bytes that all threads touch from
- * one use of the tables to the next. */
-double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *lookup, double between);
+/* What a step of a rank touches: forward of all its tables, then backward of all. From one use of a row to its next, in the
+ * next batch, all of that passes through the caches, whichever table it belongs to. */
+typedef struct lk_host_share {
+	double bytes;            /* of rows and states, sums and gradients, indices */
+	double sorted_bytes;     /* pairs of the table with most lookups: all are sorted in the same room */
+	double page_bytes;       /* of the pages that rows are on */
+	double samples;          /* whose lengths are met */
+} lk_host_share;
 
-/* Bytes that a step's forward and backward touch of a table: rows and states, sums and gradients, indices and what sorts
- * them. */
-double lk_host_lookup_touched(const lk_lookup *lookup);
+/* Adds lookup->tables equal tables to the share. */
+void lk_host_share_add(lk_host_share *share, const lk_lookup *lookup);
+/* The share of one of so many ranks, where each has as much as the others. */
+lk_host_share lk_host_share_of(const lk_host_share *all, int ranks);
+
+/* Seconds of the lookups of lookup->tables equal tables, forward or backward, in a share that they are a part of. */
+double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *lookup, const lk_host_share *share);
 
 /* ---- the same in three stages, for fits that ask for many times with few laws ---- */
 
 /* Lookups of one table by the bytes that a thread touched since it used the row last: a third of an octave each. */
 enum { LK_HOST_BINS = 96 };
 typedef struct lk_host_uses {
-	double lookups, rows, between;      /* of all threads; different rows */
+	double lookups, rows;               /* of all threads; different rows */
+	double pages, entries;              /* that they are on; lines of the page table with these pages' entries */
+	double fresh, state_lines;          /* share of a first use's lines that no other row has fetched; lines of their states */
+	double crowd;                       /* share of first uses among the lookups around one */
 	double first, of_others;            /* uses after a whole step; a thread's first of a row that others have used */
 	double later[LK_HOST_BINS];
 } lk_host_uses;
@@ -63,10 +78,13 @@ typedef struct lk_host_uses {
 /* Where things are found: how many lookups on each level, and the shares of what a step touches and of gradients used again. */
 typedef struct lk_host_found {
 	double lookups[LK_HOST_LEVELS], step[LK_HOST_LEVELS], sums[LK_HOST_LEVELS], again[LK_HOST_LEVELS], pairs[LK_HOST_LEVELS];
+	double unexpected;                  /* share of samples whose lengths the processor does not remember */
+	double lost, lost_again;            /* share of pages not remembered since the last step; since this one's last use */
 } lk_host_found;
 
-void lk_host_lookup_uses(const lk_lookup *lookup, int threads, double between, lk_host_uses *out);
-void lk_host_lookup_find(const lk_host_lookup *h, const lk_lookup *lookup, const lk_host_uses *uses, lk_host_found *out);
+void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out);
+void lk_host_lookup_find(const lk_host_lookup *h, const lk_lookup *lookup, const lk_host_uses *uses, const lk_host_share *share,
+                         lk_host_found *out);
 double lk_host_lookup_seconds_of(const lk_host_lookup *h, const lk_lookup *lookup, const lk_host_uses *uses, const lk_host_found *found);
 
 #endif

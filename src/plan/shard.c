@@ -85,12 +85,16 @@ static lk_status read_device(answer *x, const lk_shard_request *r, lk_error *err
 	if (device->arch != LK_ARCH_CPU) return LK_OK;
 	lk_host_lookup *host = LK_NEW(&x->arena, lk_host_lookup);
 	if (!host) return lk_oom(err);
-	if (lk_host_lookup_of(lk_calibration_find(lk_calibration_current(), "lookup", device->name, ""), host)) {
+	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "lookup", device->name, "");
+	if (lk_host_lookup_of(row, host)) {
 		at->host = host, at->floor_s = 0;
 		return LK_OK;
 	}
-	lk_fail(err, LK_ERR_INPUT, "--cluster", "lookups on \"%.40s\" were not measured", device->name);
-	return lk_hint(err, "measure them (docs/SHARD.md): bench-lookup measure > a.csv; bench-lookup fit a.csv %.40s > b.csv; then --calibration b.csv", device->name);
+	if (row)
+		lk_fail(err, LK_ERR_INPUT, "--calibration", "what was measured of lookups on \"%.40s\" is of another version: it has no %s",
+		        device->name, lk_host_lookup_missing(row));
+	else lk_fail(err, LK_ERR_INPUT, "--cluster", "lookups on \"%.40s\" were not measured", device->name);
+	return lk_hint(err, "measure them (docs/SHARD.md): bench-lookup shares > a.csv; bench-lookup fit a.csv %.40s > b.csv; then --calibration b.csv", device->name);
 }
 
 static lk_status read_kinds(const lk_shard_request *r, unsigned *out, lk_error *err) {
@@ -155,7 +159,7 @@ static lk_status read_request(answer *x, const lk_shard_request *r, lk_error *er
 	LK_TRY(read_device(x, r, err));
 	LK_TRY(read_tables(x, r, err));
 	read_numbers(&x->p, r);
-	lk_shard_touched(&x->p);
+	lk_shard_share(&x->p);
 	return LK_OK;
 }
 
@@ -216,7 +220,8 @@ static lk_status fill(answer *x, const lk_shard_pieces *pieces, const char *grap
 	x->a.index_s = load.index_s, x->a.forward_s = load.forward_s, x->a.exchange_s = load.exchange_s, x->a.dense_s = p->dense_s;
 	x->a.backward_s = load.backward_s, x->a.reduce_s = load.reduce_s;
 	x->a.imbalance = imbalance_of(p, &load);
-	x->a.bound_s = lk_shard_bound(p), x->a.gap = x->a.bound_s > 0 ? x->a.step_s / x->a.bound_s - 1 : 0;
+	/* the step is in whole picoseconds */
+	x->a.bound_s = lk_shard_bound(p), x->a.gap = x->a.bound_s > 0 ? fmax(x->a.step_s / x->a.bound_s - 1, 0) : 0;
 	LK_TRY(fill_pieces(x, pieces, err));
 	LK_TRY(fill_ranks(x, pieces, &load, err));
 	lk_graph *step = NULL;
@@ -292,17 +297,47 @@ static lk_status try_all(answer *x, const lk_shard_request *r, lk_error *err) {
 
 /* ---- what does not fit ---- */
 
-/* The remedy that takes least: GPUs for all bytes, or host memory for what is too much. */
+/* So many ranks, or so much host memory for each. */
+static lk_status has_room(const answer *x, double ranks, double host_gib, bool *fits, lk_error *err) {
+	lk_shard_problem p = x->p;
+	*fits = false;
+	if (ranks > RANKS) return LK_OK;
+	p.ranks = (int)ranks, p.host_capacity = host_gib * 0x1p30;
+	lk_shard_share(&p);
+	return lk_shard_has_room(&p, fits, err);
+}
+
+/* The least whole number from `least` on that suffices, of ranks or of GiB of host memory; 0: none was found. */
+static lk_status least_remedy(const answer *x, double least, bool ranks, double *out, lk_error *err) {
+	double lacking = fmax(least, 1) - 1, enough = fmax(least, 1);
+	bool fits = false;
+	for (int i = 0; i < 12 && !fits; i++) {
+		LK_TRY(has_room(x, ranks ? enough : x->p.ranks, ranks ? x->p.host_capacity / 0x1p30 : enough, &fits, err));
+		if (!fits) lacking = enough, enough = ceil(enough * (i < 4 ? 1.1 : 2));
+	}
+	*out = fits ? enough : 0;
+	while (fits && enough - lacking > 1) {
+		bool here;
+		double middle = floor((lacking + enough) / 2);
+		LK_TRY(has_room(x, ranks ? middle : x->p.ranks, ranks ? x->p.host_capacity / 0x1p30 : middle, &here, err));
+		*(here ? &enough : &lacking) = middle, *out = enough;
+	}
+	return LK_OK;
+}
+
+/* What would do: more GPUs for all bytes, or host memory for what is too much. Both were tried. */
 static lk_status explain_lack(answer *x, lk_error *err) {
 	const lk_shard_problem *p = &x->p;
-	double all = x->a.table_bytes, room = p->capacity * p->ranks;
-	char has[32], host[32];
-	lk_format_bytes(room, has, sizeof has);
-	double each = ceil((all - room) / (1 - p->cache_share + 1e-9) / p->ranks / 0x1p30);
-	lk_format_bytes(all, host, sizeof host);
-	if (all > room)
-		x->a.reason = lk_arena_printf(&x->arena, "tables and optimizer states take %s, %d ranks hold %s; give --gpus %.0f, or --host-memory %.0f",
-		                              host, p->ranks, has, ceil(all / p->capacity * 1.02), fmax(each, 1));
+	double all = x->a.table_bytes, room = p->capacity * p->ranks, ranks, gib;
+	char has[32], host[32], gpus[32] = "", memory[48] = "";
+	if (!(all > room)) return LK_OK;
+	LK_TRY(least_remedy(x, ceil(all / p->capacity), true, &ranks, err));
+	LK_TRY(least_remedy(x, ceil((all - room) / (1 - p->cache_share + 1e-9) / p->ranks / 0x1p30), false, &gib, err));
+	if (ranks > 0) snprintf(gpus, sizeof gpus, "give --gpus %.0f", ranks);
+	if (gib > 0) snprintf(memory, sizeof memory, "%s--host-memory %.0f", ranks > 0 ? ", or " : "give ", gib);
+	lk_format_bytes(room, has, sizeof has), lk_format_bytes(all, host, sizeof host);
+	x->a.reason = lk_arena_printf(&x->arena, "tables and optimizer states take %s, %d ranks hold %s%s%s%s", host, p->ranks, has,
+	                              *gpus || *memory ? "; " : "", gpus, memory);
 	return x->a.reason ? LK_OK : lk_oom(err);
 }
 

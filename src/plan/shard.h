@@ -35,13 +35,21 @@ typedef struct lk_shard_cost {
 	double reduced_bytes;    /* of gradients summed over all ranks: copies only */
 } lk_shard_cost;
 
+/* On a processor: what a piece's lookups take more than in the mean share of a rank if its rank touches half as much, or
+ * twice; the first is not above 0. All 0 on a GPU, where a fused kernel finds no rows of the last step in its caches. */
+typedef struct lk_shard_shared {
+	double bytes;            /* that the piece touches itself */
+	double half_forward_s, half_backward_s, twice_forward_s, twice_backward_s;
+} lk_shard_shared;
+
 typedef struct lk_shard_piece {
 	uint32_t table;
 	uint8_t kind;            /* lk_shard_kind */
 	bool host;               /* rows in host memory, the most frequent ones cached on the device */
 	int part, parts;
 	int rank;                /* -1: all (copies), or not placed yet */
-	lk_shard_cost cost;
+	lk_shard_cost cost;      /* in the mean share of a rank */
+	lk_shard_shared shared;
 } lk_shard_piece;
 
 typedef LK_VEC(lk_shard_piece) lk_shard_pieces;
@@ -69,7 +77,7 @@ typedef struct lk_shard_problem {
 	uint64_t seed;
 	lk_shard_device at;
 	lk_group_shape network;
-	double touched_bytes;    /* of all tables in a step: a rank's share passes through its caches between two uses */
+	lk_host_share share;     /* what a rank touches in a step if all touch the same */
 } lk_shard_problem;
 
 /* A placement: pieces with ranks. The vector is on the heap. */
@@ -99,8 +107,8 @@ lk_status lk_shard_whole(const lk_shard_problem *p, lk_shard_pieces *out, lk_err
 typedef lk_status lk_shard_place_fn(const lk_shard_problem *p, lk_shard_pieces *pieces, double *bytes, lk_error *err);
 lk_status lk_shard_in_turn(const lk_shard_problem *p, lk_shard_place_fn *place, lk_shard_plan *out, lk_error *err);
 
-/* Fills p->touched_bytes. */
-void lk_shard_touched(lk_shard_problem *p);
+/* Fills p->share. */
+void lk_shard_share(lk_shard_problem *p);
 
 /* ---- shard_time.c ---- */
 
@@ -143,6 +151,9 @@ extern const int lk_sharder_search;  /* place of ours in the table */
 
 lk_sharder_run lk_shard_naive, lk_shard_naive_chunk, lk_shard_random, lk_shard_size_greedy, lk_shard_lookup_greedy,
 	lk_shard_norm_lookup_greedy, lk_shard_size_lookup_greedy, lk_shard_search;
+
+/* Whether a placement that fits is found by memory alone: then lk_shard_search finds one, too. */
+lk_status lk_shard_has_room(const lk_shard_problem *p, bool *placed, lk_error *err);
 
 /* Whole tables in falling order of cost, each to the rank with the least sum so far that has room. */
 lk_status lk_shard_greedy(const lk_shard_problem *p, double (*cost)(const lk_shard_table *t), lk_shard_plan *out, lk_error *err);

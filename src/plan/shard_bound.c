@@ -71,7 +71,9 @@ static int all_ways(const lk_shard_problem *p, uint32_t t, way *out) {
 	for (int kind = 0; kind < LK_SHARD_KINDS; kind++) {
 		int most = lk_shard_most_parts(p, t, (lk_shard_kind)kind);
 		for (int k = 1; most && k; k = lk_shard_more_parts(k, most)) {
-			lk_shard_cost c = lk_shard_piece_of(p, t, (lk_shard_kind)kind, 0, k, false).cost;
+			lk_shard_piece piece = lk_shard_piece_of(p, t, (lk_shard_kind)kind, 0, k, false);
+			lk_shard_cost c = piece.cost;
+			c.forward_s += piece.shared.half_forward_s, c.backward_s += piece.shared.half_backward_s; /* its rank may touch little */
 			bool copy = kind == LK_SHARD_DATA;
 			double ranks = copy ? 1 : p->ranks, columns = kind == LK_SHARD_ROW ? k * c.columns : p->tables[t].dim;
 			if (out)

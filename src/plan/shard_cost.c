@@ -19,10 +19,40 @@ static void scale_rows(const lk_locality *in, double factor, lk_locality *out) {
 	for (int i = 0; i < out->count; i++) out->rows[i] *= factor;
 }
 
-static double seconds(const lk_shard_problem *p, const lk_lookup *l) {
+/* In a share that touches so many times what the mean one does. */
+static void host_seconds(const lk_shard_problem *p, lk_lookup *l, const lk_host_uses *uses, double times, double *forward, double *backward) {
+	lk_host_share share = p->share;
+	lk_host_found found;
+	share.bytes *= times, share.samples *= times, share.page_bytes *= times;
+	lk_host_lookup_find(p->at.host, l, uses, &share, &found);
+	l->backward = false, *forward = lk_host_lookup_seconds_of(p->at.host, l, uses, &found);
+	l->backward = true, *backward = lk_host_lookup_seconds_of(p->at.host, l, uses, &found);
+}
+
+static void price_on_host(const lk_shard_problem *p, lk_lookup *l, lk_shard_piece *piece) {
+	lk_shard_shared *shared = &piece->shared;
+	lk_shard_cost *c = &piece->cost;
+	lk_host_share own = {0};
+	lk_host_uses uses;
+	lk_host_share_add(&own, l);
+	lk_host_lookup_uses(l, p->at.host->threads, &uses);
+	host_seconds(p, l, &uses, 1, &c->forward_s, &c->backward_s);
+	host_seconds(p, l, &uses, 0.5, &shared->half_forward_s, &shared->half_backward_s);
+	host_seconds(p, l, &uses, 2, &shared->twice_forward_s, &shared->twice_backward_s);
+	shared->bytes = own.bytes;
+	shared->half_forward_s = fmin(shared->half_forward_s - c->forward_s, 0), shared->twice_forward_s -= c->forward_s;
+	shared->half_backward_s = fmin(shared->half_backward_s - c->backward_s, 0), shared->twice_backward_s -= c->backward_s;
+}
+
+static void price(const lk_shard_problem *p, lk_lookup *l, lk_shard_piece *piece) {
 	const lk_shard_device *at = &p->at;
-	if (at->host) return lk_host_lookup_seconds(at->host, l, p->touched_bytes / p->ranks);
-	return lk_lookup_seconds(l, at->device, at->memory_rate, at->l2_rate);
+	if (!(l->pooling > 0)) return;
+	if (at->host) {
+		price_on_host(p, l, piece);
+		return;
+	}
+	l->backward = false, piece->cost.forward_s = lk_lookup_seconds(l, at->device, at->memory_rate, at->l2_rate);
+	l->backward = true, piece->cost.backward_s = lk_lookup_seconds(l, at->device, at->memory_rate, at->l2_rate);
 }
 
 /* Rows, columns and lookups of the piece. */
@@ -75,9 +105,7 @@ lk_shard_piece lk_shard_piece_of(const lk_shard_problem *p, uint32_t table, lk_s
 	lk_lookup l = lookup_of(p, &piece, &room);
 	lk_shard_cost *c = &piece.cost;
 	c->columns = l.dim, c->device_bytes = table_bytes(p, &l) + batch_bytes(&l);
-	if (l.pooling > 0) c->forward_s = seconds(p, &l);
-	l.backward = true;
-	if (l.pooling > 0) c->backward_s = seconds(p, &l);
+	price(p, &l, &piece);
 	if (kind == LK_SHARD_DATA) make_copy(p, &l, c);
 	else if (host) put_on_host(p, &l, c);
 	return piece;
@@ -122,11 +150,13 @@ lk_status lk_shard_in_turn(const lk_shard_problem *p, lk_shard_place_fn *place, 
 	return status;
 }
 
-void lk_shard_touched(lk_shard_problem *p) {
+void lk_shard_share(lk_shard_problem *p) {
+	lk_host_share all = {0};
 	for (uint32_t t = 0; t < p->count; t++) {
 		const lk_shard_table *table = &p->tables[t];
 		lk_lookup l = {.batch = p->batch, .tables = 1, .rows = table->rows, .dim = table->dim, .pooling = table->pooling,
 		               .locality = table->locality, .element = p->element, .state = p->state * table->dim + p->row_state};
-		p->touched_bytes += lk_host_lookup_touched(&l);
+		lk_host_share_add(&all, &l);
 	}
+	p->share = lk_host_share_of(&all, p->ranks);
 }

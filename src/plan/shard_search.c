@@ -501,6 +501,14 @@ static lk_status from_heuristics(searcher *s, lk_error *err) {
 	return LK_OK;
 }
 
+lk_status lk_shard_has_room(const lk_shard_problem *p, bool *placed, lk_error *err) {
+	lk_shard_pieces pieces = {0};
+	lk_status status = start_pieces(p, NULL, &pieces, err);
+	if (status == LK_OK) status = place(p, &pieces, placed, err);
+	lk_vec_free(&pieces);
+	return status;
+}
+
 static lk_status no_placement(const lk_shard_problem *p, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, NULL, "no placement of the %u tables on %d ranks fits", p->count, p->ranks);
 	return lk_hint(err, "give more GPUs, or --host-memory");

@@ -60,16 +60,33 @@ static void sum_up(const lk_shard_problem *p, lk_shard_load *out) {
 	out->step_s = out->index_s + out->forward_s + 2 * out->exchange_s + p->dense_s + out->backward_s + out->reduce_s;
 }
 
+/* Of ranks that touch half to twice the mean, by the logarithm of what they touch; beyond as at these. */
+static void add_shared(const lk_shard_problem *p, double touched, const lk_shard_shared *s, lk_shard_cost *sum) {
+	double octaves = fmin(fmax(log2(touched / p->share.bytes), -1), 1);
+	sum->forward_s += octaves < 0 ? -octaves * s->half_forward_s : octaves * s->twice_forward_s;
+	sum->backward_s += octaves < 0 ? -octaves * s->half_backward_s : octaves * s->twice_backward_s;
+}
+
+static void ranks_of(const lk_shard_problem *p, const lk_shard_piece *piece, int *first, int *end) {
+	bool copied = piece->kind == LK_SHARD_DATA;
+	*first = copied ? 0 : piece->rank, *end = copied ? p->ranks : piece->rank + 1;
+}
+
 lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *p, const lk_shard_pieces *pieces, lk_shard_load *out,
                            lk_error *err) {
+	double *touched = LK_ARRAY(arena, double, p->ranks);
+	int first, end;
 	*out = (lk_shard_load){.rank = LK_ARRAY(arena, lk_shard_cost, p->ranks)};
-	if (!out->rank) return lk_oom(err);
+	if (!out->rank || !touched) return lk_oom(err);
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
-		if (piece->kind == LK_SHARD_DATA)
-			for (int r = 0; r < p->ranks; r++) add(&out->rank[r], &piece->cost);
-		else if (piece->rank >= 0)
-			add(&out->rank[piece->rank], &piece->cost);
+		ranks_of(p, piece, &first, &end);
+		for (int r = first; r >= 0 && r < end; r++) add(&out->rank[r], &piece->cost), touched[r] += piece->shared.bytes;
+	}
+	for (size_t i = 0; i < pieces->count && p->share.bytes > 0; i++) {
+		ranks_of(p, &pieces->at[i], &first, &end);
+		for (int r = first; r >= 0 && r < end; r++)
+			if (touched[r] > 0) add_shared(p, touched[r], &pieces->at[i].shared, &out->rank[r]);
 	}
 	sum_up(p, out);
 	return LK_OK;

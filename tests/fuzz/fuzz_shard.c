@@ -18,7 +18,7 @@ static void place(lk_arena *arena, const lk_shard_tables *tables) {
 	double step;
 	p.at = (lk_shard_device){.device = device, .memory_rate = 1e12, .l2_rate = 3e12, .host_rate = 2e10, .floor_s = 3e-6};
 	p.network = (lk_group_shape){.node = &node, .ranks = 4, .nodes = 1, .ranks_per_node = 4, .sharing = 1, .oversubscription = 1};
-	lk_shard_touched(&p);
+	lk_shard_share(&p);
 	lk_status status = lk_shard_search(&p, &plan, &err);
 	if (status != LK_OK && !err.what[0]) abort();
 	if (status == LK_OK) {

@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "plan/shard.h"
 #include "data.h"
+#include "lookup_numbers.h"
 
 /* ---- problems ---- */
 
@@ -46,8 +47,17 @@ static lk_shard_problem random_problem(lk_arena *arena, uint64_t seed, uint32_t 
 		tables[i] = (lk_shard_table){.name = "t", .where = "", .rows = rows, .dim = 16 * (1 + (double)(i % 4)), .pooling = pooling,
 		                             .allowed = allowed, .locality = l};
 	}
-	lk_shard_touched(&p);
+	lk_shard_share(&p);
 	return p;
+}
+
+/* The same on a processor, with caches that a rank's tables fill. */
+static void on_a_processor(lk_shard_problem *p) {
+	lk_host_lookup *h = LK_NEW(p->arena, lk_host_lookup);
+	assert_non_null(h);
+	*h = lookup_numbers(1);
+	h->last_bytes = 0.7 * p->share.bytes, h->near_bytes = 0.1 * h->last_bytes;
+	p->at.host = h, p->at.floor_s = 0;
 }
 
 enum { ANY = (1 << LK_SHARD_KINDS) - 1, WHOLE = 1 << LK_SHARD_TABLE };
@@ -210,6 +220,7 @@ static void bound_is_below_every_placement(void **state) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_shard_problem p = random_problem(&arena, 500 + seed, 3, 2, 1e12, seed % 4 ? ANY : WHOLE);
 		p.batch *= batches[seed % 3];
+		if (seed % 5 == 0) on_a_processor(&p);
 		exhaustive x = {.p = &p, .best_s = INFINITY, .least_s = INFINITY};
 		split_all(&x, 0);
 		double bound = lk_shard_bound(&p);
@@ -219,6 +230,43 @@ static void bound_is_below_every_placement(void **state) {
 		lk_arena_free(&arena);
 	}
 	assert_true(tightest > 0.97);
+}
+
+static double share_of_rank(const lk_shard_pieces *pieces, int rank) {
+	double bytes = 0;
+	for (size_t i = 0; i < pieces->count; i++) bytes += pieces->at[i].rank == rank ? pieces->at[i].shared.bytes : 0;
+	return bytes;
+}
+
+/* On a processor a piece takes as long as its rank's share makes it: priced again in that share, the sum is the rank's time. */
+static void ranks_that_touch_more_take_longer(void **state) {
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_shard_pieces pieces = {0};
+		lk_shard_load load;
+		lk_error err;
+		lk_shard_problem p = random_problem(&arena, seed, 12, 3, 1e12, WHOLE), there;
+		on_a_processor(&p);
+		assert_int_equal(lk_shard_whole(&p, &pieces, &err), LK_OK);
+		/* one table alone, about a third, the rest */
+		for (size_t i = 0; i < pieces.count; i++) pieces.at[i].rank = i == 0 ? 0 : i < 5 ? 1 : 2;
+		assert_int_equal(lk_shard_load_of(&arena, &p, &pieces, &load, &err), LK_OK);
+		for (int r = 0; r < 3; r++) {
+			double times = fmin(fmax(share_of_rank(&pieces, r) / p.share.bytes, 0.5), 2), forward = 0, mean = 0;
+			there = p, there.share.bytes *= times, there.share.samples *= times, there.share.page_bytes *= times;
+			for (uint32_t t = 0; t < p.count; t++)
+				if (pieces.at[t].rank == r)
+					forward += lk_shard_piece_of(&there, t, LK_SHARD_TABLE, 0, 1, false).cost.forward_s, mean += pieces.at[t].cost.forward_s;
+			bool ends = times == 0.5 || times == 2;
+			double off = fabs(load.rank[r].forward_s / forward - 1);
+			if (off > (ends ? 1e-9 : 0.15)) fail_msg("seed %d, rank %d: %g of the mean share, off by %g", (int)seed, r, times, off);
+			assert_true(times < 1 ? load.rank[r].forward_s <= mean : load.rank[r].forward_s >= mean);
+		}
+		assert_true(load.rank[2].forward_s + load.rank[2].backward_s > 0);
+		lk_vec_free(&pieces);
+		lk_arena_free(&arena);
+	}
 }
 
 /* Many tables can be balanced: what is left between search and bound is little. */
@@ -382,6 +430,7 @@ int main(void) {
 		cmocka_unit_test(search_is_no_slower_than_heuristics),
 		cmocka_unit_test(fits_whenever_anything_fits),
 		cmocka_unit_test(bound_is_below_every_placement),
+		cmocka_unit_test(ranks_that_touch_more_take_longer),
 		cmocka_unit_test(bound_is_near_where_tables_are_many),
 		cmocka_unit_test(host_memory_takes_the_rest),
 		cmocka_unit_test(drawn_indices_have_the_classes),
