@@ -1,7 +1,8 @@
 # in_order.sh: runs tests side by side, and shows what each wrote in the order in which they were given. Sourced by the runners.
 
 # in_order FOLDER COMMAND ARGUMENT...: COMMAND ARGUMENT for each argument, TEST_JOBS at a time (as many as there are
-# processors). What the n-th writes is in FOLDER/n.log, n from 0; it is shown as soon as all before it are over.
+# processors). What the n-th writes is in FOLDER/n.log, n from 0; it is shown as soon as all before it are over. Open MPI's
+# sessions lie in a folder of each: in one folder, the end of one mpirun takes away what another has just made.
 in_order() {
 	local folder=$1 command=$2 jobs=${TEST_JOBS:-$(nproc)} started=0 shown=0 running=0 argument
 	shift 2
@@ -11,7 +12,11 @@ in_order() {
 			running=$((running - 1))
 			show_finished
 		fi
-		{ ("$command" "$argument") > "$folder/$started.log" 2>&1 || true; : > "$folder/$started.over"; } &
+		{
+			mkdir "$folder/mpi$started"
+			(OMPI_MCA_orte_tmpdir_base=$folder/mpi$started "$command" "$argument") > "$folder/$started.log" 2>&1 || true
+			: > "$folder/$started.over"
+		} &
 		started=$((started + 1)) running=$((running + 1))
 	done
 	while [ $running -gt 0 ]; do

@@ -446,7 +446,7 @@ static void test_hostile(void **state) {
 		const char *text, *where, *what;
 	} cases[] = {
 		{"", "t.csv:1", "no rows"},
-		{"id,model\n", "t.csv", "no column \"gpu\""},
+		{"id,model\n", "t.csv", "the column gpu is missing"},
 		{"id,model,gpu,n_gpu,gbs,step_s\na,b\n", "t.csv:2", "2 fields"},
 		{"id,model,gpu,n_gpu,gbs,step_s,tp\n#\na,b,c,8,8,1,x\n", "t.csv:3: tp", "\"x\""},
 		{"id,model,gpu,n_gpu,gbs,step_s,tp\na,b,c,8,8,1,-1\n", "t.csv:2: tp", "-1 is out of range"},

@@ -212,7 +212,7 @@ static void wrong_tables_name_their_place(void **state) {
 	(void)state;
 	lk_error err = {0};
 	assert_int_equal(read_text("id,step_s\n1,2\n", &err), LK_ERR_INPUT);
-	assert_non_null(strstr(err.what, "no column \"model\""));
+	assert_non_null(strstr(err.what, "the column model is missing"));
 	assert_int_equal(read_text("model,test,env,mem_alloc_bytes,mem_max_alloc_bytes\ngpt,a,b,much,2\n", &err),
 					 LK_ERR_INPUT);
 	assert_non_null(strstr(err.where, "t.csv:2"));

@@ -313,7 +313,9 @@ static void test_answer(void **state) {
 		assert_string_equal(x->changes[i].bottleneck, "not known");
 	}
 	assert_true(isnan(x->rates.device) && isnan(x->rates.hidden));
-	assert_non_null(strstr(x->notes[x->note_count - 1], "cold run"));
+	int told = 0;
+	for (int i = 0; i < x->note_count; i++) told += strstr(x->notes[i], "not known without a cold run") != NULL;
+	assert_int_equal(told, 1);
 	assert_near(x->buckets.per_byte_s * (1 << 20) + x->buckets.per_call_s, 3e-3, 5e-6);
 	lk_stalls_free(x);
 	lk_stalls_free(NULL);
