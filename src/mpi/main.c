@@ -111,6 +111,7 @@ static int run_verb(int argc, char **argv, int rank) {
 	else if (rank == 0)
 		cli_fail(&err);
 	mpi_team_close(&team);
+	signal(SIGTERM, SIG_DFL); /* the work is over: mpirun ends all where the first of them leaves with a status other than 0 */
 	lk_args_free(&args);
 	return result;
 }
