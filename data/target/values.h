@@ -35,7 +35,8 @@ typedef struct rt_value {
 	int group, index, offset; /* lives where the coordinate along axis `group` is index + offset; -1: everywhere, no index */
 } rt_value;
 
-/* Ranks along each axis, the last axis fastest; where this one stands; a communicator along each. */
+/* Ranks along each axis, the last axis fastest; where this one stands; a communicator along each, and of all where
+ * the target keeps it. */
 typedef struct rt_mesh {
 	int axes, ranks[RT_AXES], at[RT_AXES], rank, size;
 	RT_COMM along[RT_AXES], all;

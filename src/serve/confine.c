@@ -1,5 +1,5 @@
-/* confine.c: limits of the kernel (setrlimit) and Landlock, which takes rights away from the process that asks for
- * it.
+/* confine.c: limits of the kernel (setrlimit) and Landlock, which takes rights away from the process that
+ * asks for it.
  *
  * Landlock: linux/landlock.h and https://docs.kernel.org/userspace-api/landlock.html. Rights of later versions are
  * named here by number, so that older headers will do. */

@@ -302,6 +302,13 @@ class Opening(unittest.TestCase):
 mv "$0.new" "$0.said"
 """
 
+    def stand_in(self, folder, name):
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(self.BROWSER)
+        os.chmod(path, 0o755)
+        return path
+
     def said(self, folder, name):
         path, end = os.path.join(folder, name + ".said"), time.monotonic() + 10
         while not os.path.exists(path):
@@ -312,10 +319,7 @@ mv "$0.new" "$0.said"
 
     def test_browser(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "browser")
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(self.BROWSER)
-            os.chmod(path, 0o755)
+            path = self.stand_in(folder, "browser")
             for command, words in ((path, []), ("/nowhere/browser:" + path + " --new %s end", ["--new", "end"])):
                 with Server("--open", env={"BROWSER": command}) as server:
                     lines = self.said(folder, "browser")
@@ -332,10 +336,7 @@ mv "$0.new" "$0.said"
 
     def test_xdg_open(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "xdg-open")
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(self.BROWSER)
-            os.chmod(path, 0o755)
+            self.stand_in(folder, "xdg-open")
             with Server("--open", env={"BROWSER": "", "PATH": folder + ":" + os.environ["PATH"]}):
                 self.assertTrue(self.said(folder, "xdg-open")[0].startswith("file://"))
 
