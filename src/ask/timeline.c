@@ -106,7 +106,7 @@ static lk_status draw_window(lk_drawing *d, const lk_sim_event *e, const lk_call
 							 double scale) {
 	const lk_fold *fold = d->step->fold;
 	const struct lk_fold_span *span = &fold->span[e->op];
-	lk_call call = d->step->graph->programs.at[span->stage].calls.at[w->call];
+	lk_call call = span->part ? *outer : d->step->graph->programs.at[span->stage].calls.at[w->call];
 	call.microbatch = outer->microbatch;
 	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
 		const lk_sim_event *s = &fold->samples.at[i];
@@ -114,7 +114,7 @@ static lk_status draw_window(lk_drawing *d, const lk_sim_event *e, const lk_call
 		int64_t start = e->start_ps + (int64_t)((double)(s->start_ps + w->shift_ps) * scale);
 		int64_t end = e->start_ps + (int64_t)((double)(s->end_ps + w->shift_ps) * scale);
 		if (end > e->end_ps) end = e->end_ps;
-		if (start < end) LK_TRY(add_slice(d, e->record, d->step->graph, s->op, &call, s->repetition, start, end));
+		if (start < end) LK_TRY(add_slice(d, e->record, d->step->graph, s->op, &call, span->part ? e->repetition : s->repetition, start, end));
 	}
 	return LK_OK;
 }

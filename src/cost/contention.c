@@ -60,34 +60,62 @@ static void share_link(const double *demand, int count, double *slow) {
 		if (demand[i] > share) slow[i] = fmax(slow[i], demand[i] / share);
 }
 
+typedef struct links {
+	double intra, nic;
+} links;
+
+static links demand_of(const lk_cost *const *active, const bool *uses, int count) {
+	links sum = {0};
+	for (int i = 0; i < count; i++)
+		if (uses[i]) sum.intra += active[i]->intra, sum.nic += active[i]->nic;
+	return sum;
+}
+
 /* Links asked for more than they have. */
-static void share_links(const lk_cost *const *active, const bool *communicates, int count, bool intra, double *slow) {
+static void share_links(const lk_cost *const *active, const bool *uses, int count, links asked, double *slow) {
 	double demand[LK_CONTENDERS];
-	for (int i = 0; i < count; i++) demand[i] = !communicates[i] ? 0 : intra ? active[i]->intra : active[i]->nic;
-	share_link(demand, count, slow);
+	for (int i = 0; asked.intra > 1 && i < count; i++) demand[i] = uses[i] ? active[i]->intra : 0;
+	if (asked.intra > 1) share_link(demand, count, slow);
+	for (int i = 0; asked.nic > 1 && i < count; i++) demand[i] = uses[i] ? active[i]->nic : 0;
+	if (asked.nic > 1) share_link(demand, count, slow);
+}
+
+/* A folded operation communicates in a part of its time: then what else communicates shares the links with it, and the
+ * times of both follow from how long that part gets. `slow`: with the links that the others share without it. */
+static void share_in_turns(const lk_cost *const *active, const bool *communicates, int count, int folded, double *slow) {
+	bool uses[LK_CONTENDERS];
+	double with[LK_CONTENDERS];
+	for (int i = 0; i < count; i++) uses[i] = communicates[i] || i == folded, with[i] = slow[i];
+	links asked = demand_of(active, uses, count);
+	if (asked.intra <= 1 && asked.nic <= 1) return;
+	with[folded] = 1;
+	share_links(active, uses, count, asked, with);
+	double longer = active[folded]->linked_alone * (with[folded] - 1);
+	double part = fmin(1, (active[folded]->linked + longer) / (slow[folded] + longer));
+	slow[folded] += longer;
+	for (int i = 0; i < count; i++)
+		if (i != folded) slow[i] = 1 / (part / with[i] + (1 - part) / slow[i]);
 }
 
 void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates) {
-	double taken = 0, memory = 0, intra = 0, nic = 0;
+	double taken = 0, memory = 0, slow[LK_CONTENDERS];
+	links asked = demand_of(active, communicates, count);
+	int folded = -1;
 	for (int i = 0; i < count; i++) {
-		if (communicates[i]) {
-			taken += active[i]->sm;
-			intra += active[i]->intra;
-			nic += active[i]->nic;
-		}
+		if (communicates[i]) taken += active[i]->sm;
+		else if (active[i]->linked > 0) folded = i;
 		memory += active[i]->memory;
 	}
 	if (taken > 0.9) taken = 0.9;
-	double slow[LK_CONTENDERS];
 	for (int i = 0; i < count; i++) {
 		slow[i] = 1;
 		if (!communicates[i]) {
 			slow[i] = 1 + active[i]->compute * (sm_slowdown(active[i], taken) - 1);
-			if (intra + nic > 0) slow[i] = fmax(slow[i], 1 + active[i]->exposed);
+			if (asked.intra + asked.nic > 0) slow[i] = fmax(slow[i], 1 + active[i]->exposed);
 		}
 		if (memory > 1 && active[i]->memory > 0) slow[i] = fmax(slow[i], 1 - active[i]->memory + active[i]->memory * memory);
 	}
-	if (intra > 1) share_links(active, communicates, count, true, slow);
-	if (nic > 1) share_links(active, communicates, count, false, slow);
+	share_links(active, communicates, count, asked, slow);
+	if (folded >= 0) share_in_turns(active, communicates, count, folded, slow);
 	for (int i = 0; i < count; i++) rates[i] = 1 / slow[i];
 }

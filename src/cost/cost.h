@@ -16,7 +16,9 @@ typedef struct lk_cost {
 	float sm;            /* SMs occupied: compute kernels up to 1, collectives channels / SMs */
 	float compute;       /* share of the duration that SM count limits; the rest does not slow when SMs are taken */
 	float memory;        /* share of memory bandwidth used */
-	float intra, nic;    /* share of the links used */
+	float intra, nic;    /* share of the links used; of a MACRO, while something in it communicates */
+	float linked;        /* of a MACRO: share of the duration in which something in it communicates */
+	float linked_alone;  /* of a MACRO: the same where nothing in it computes beside */
 	float waves;         /* waves of thread blocks, 0 unknown: for quantisation under contention */
 	float exposed;       /* few blocks that wait for memory: takes so much longer while communication moves data */
 	float spread;        /* of independent jitter: 1, for a MACRO sqrt(sum d^2) / sum d over its operations */

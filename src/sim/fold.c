@@ -1,5 +1,5 @@
-/* fold.c: the folded graph. Blocks of the source that stay are copied when they are first called; every distinct run
- * becomes a block of one MACRO operation. Allocations are left out: memory is asked of the source graph. */
+/* fold.c: the folded graph. Blocks of the source that stay are copied when they are first called, with their parts that
+ * fold as MACRO operations; every distinct run becomes a block of one such operation. Allocations are left out: memory is asked of the source graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +14,12 @@ typedef struct folder {
 	size_t *pieces_end;      /* [stages] */
 	lk_fold_pricer pricer;
 	uint32_t *copied;        /* [source blocks] 1 + block of the folded graph */
+	uint32_t foreign;        /* streams, see lk_fold_foreign */
+	bool parts;              /* blocks that stay fold in parts */
+	int64_t part_ps;         /* see lk_fold_part_most */
+	lk_cost *cost;           /* [variants] of what was priced last */
+	LK_VEC(uint32_t) place;  /* of the block that is copied: operation -> operation of the copy */
+	LK_VEC(uint32_t) deps;   /* of the operation that is copied, in the copy */
 	LK_VEC(struct lk_fold_span) spans;
 	LK_VEC(lk_cost) costs_of; /* variants for each operation of the folded graph */
 } folder;
@@ -63,45 +69,78 @@ static lk_status book(folder *f, const struct lk_fold_span *span, const lk_cost 
 	return LK_OK;
 }
 
-static lk_status copy_block(folder *f, uint32_t stage, uint32_t call, uint32_t source, uint32_t *block, lk_error *err) {
-	if (f->copied[source]) return *block = f->copied[source] - 1, LK_OK;
-	const lk_block *from = &f->graph->blocks.at[source];
-	lk_graph_begin_block(f->out->graph, lk_intern_text(f->graph->names, from->name));
-	for (uint32_t i = from->begin; i < from->end; i++) {
-		lk_op op = lk_graph_op(f->graph, i);
-		op.alloc = op.release = 0; /* memory is asked of the source graph */
-		struct lk_fold_span span = {.stage = stage, .call_begin = call, .call_end = call, .source_op = i};
-		lk_graph_add(f->out->graph, &op);
-		LK_TRY(book(f, &span, lk_costs_get(f->costs, 0, i), f->costs->ops, err));
-	}
-	LK_TRY(lk_graph_end_block(f->out->graph, block, err));
-	f->copied[source] = *block + 1;
-	return LK_OK;
-}
-
-static lk_status make_macro(folder *f, lk_fold_run *run, lk_cost *cost, lk_error *err) {
+/* Adds the operation that stands for a run, or for a part of a call, to the block that is begun. */
+static lk_status add_macro(folder *f, const lk_fold_run *run, lk_error *err) {
 	const lk_call *call = &f->graph->programs.at[run->stage].calls.at[run->begin];
-	const char *name = lk_intern_text(f->graph->names, f->graph->blocks.at[call->block].name);
-	lk_fold_price price = {.cost = cost};
+	lk_fold_price price = {.cost = f->cost};
 	struct lk_fold_span span = {.stage = run->stage,
 								.call_begin = run->begin,
 								.call_end = run->end,
 								.source_op = UINT32_MAX,
+								.part = lk_fold_is_part(run),
 								.sample_begin = (uint32_t)f->out->samples.count};
 	LK_TRY(lk_fold_price_run(&f->pricer, run, &price, &f->out->samples, err));
 	span.sample_end = (uint32_t)f->out->samples.count;
 	span.period_ps = price.period_ps;
-	lk_graph_begin_block(f->out->graph, name);
 	lk_graph_add(f->out->graph, &(lk_op){
 									.kind = LK_OP_MACRO,
 									.stream = LK_STREAM_COMPUTE,
 									.phase = call->pass,
 									.join = lk_fold_join(f->graph, run),
-									.name = name,
+									.name = lk_intern_text(f->graph->names, f->graph->blocks.at[call->block].name),
 									.flops = price.flops,
 									.bytes = price.bytes,
 								});
-	LK_TRY(book(f, &span, cost, 1, err));
+	return book(f, &span, f->cost, 1, err);
+}
+
+/* What waits for an operation inside a part waits for all of the part. */
+static lk_status copy_op(folder *f, const lk_block *from, const struct lk_fold_span *at, lk_error *err) {
+	lk_op op = lk_graph_op(f->graph, at->source_op);
+	f->deps.count = 0;
+	for (uint32_t d = 0; d < op.dep_count; d++) {
+		if (op.deps[d] >= at->source_op - from->begin)
+			return lk_fail(err, LK_ERR_INPUT, "step graph", "operation %u depends on a later operation", at->source_op);
+		if (!lk_push(&f->deps)) return lk_oom(err);
+		*lk_last(&f->deps) = f->place.at[op.deps[d]];
+	}
+	op.deps = f->deps.at;
+	op.alloc = op.release = 0; /* memory is asked of the source graph */
+	lk_graph_add(f->out->graph, &op);
+	return book(f, at, lk_costs_get(f->costs, 0, at->source_op), f->costs->ops, err);
+}
+
+static lk_status copy_ops(folder *f, uint32_t stage, uint32_t call, const lk_block *from, lk_error *err) {
+	uint32_t made = 0;
+	f->place.count = 0;
+	for (uint32_t op = from->begin, end; op < from->end; op = end, made++) {
+		end = !f->parts ? op : lk_fold_part(f->graph, f->costs, from, op, f->foreign, f->part_ps);
+		lk_fold_run part = {.stage = stage, .begin = call, .end = call + 1, .op_begin = op, .op_end = end};
+		if (end > op) LK_TRY(add_macro(f, &part, err));
+		else LK_TRY(copy_op(f, from, &(struct lk_fold_span){.stage = stage, .call_begin = call, .call_end = call, .source_op = op}, err));
+		if (end == op) end++;
+		for (uint32_t i = op; i < end; i++) {
+			if (!lk_push(&f->place)) return lk_oom(err);
+			*lk_last(&f->place) = made;
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status copy_block(folder *f, uint32_t stage, uint32_t call, uint32_t source, uint32_t *block, lk_error *err) {
+	if (f->copied[source]) return *block = f->copied[source] - 1, LK_OK;
+	const lk_block *from = &f->graph->blocks.at[source];
+	lk_graph_begin_block(f->out->graph, lk_intern_text(f->graph->names, from->name));
+	LK_TRY(copy_ops(f, stage, call, from, err));
+	LK_TRY(lk_graph_end_block(f->out->graph, block, err));
+	f->copied[source] = *block + 1;
+	return LK_OK;
+}
+
+static lk_status make_macro(folder *f, lk_fold_run *run, lk_error *err) {
+	const lk_call *call = &f->graph->programs.at[run->stage].calls.at[run->begin];
+	lk_graph_begin_block(f->out->graph, lk_intern_text(f->graph->names, f->graph->blocks.at[call->block].name));
+	LK_TRY(add_macro(f, run, err));
 	return lk_graph_end_block(f->out->graph, &run->block, err);
 }
 
@@ -119,15 +158,15 @@ static lk_status open_calls(folder *f, lk_error *err) {
 }
 
 /* The block that stands for a piece, made when it is first met. */
-static lk_status block_of(folder *f, const lk_fold_piece *piece, uint32_t source, lk_cost *cost, uint32_t *block, lk_error *err) {
+static lk_status block_of(folder *f, const lk_fold_piece *piece, uint32_t source, uint32_t *block, lk_error *err) {
 	if (piece->run == UINT32_MAX) return copy_block(f, piece->stage, piece->begin, source, block, err);
 	lk_fold_run *run = &f->runs.at[piece->run];
-	if (run->block == UINT32_MAX) LK_TRY(make_macro(f, run, cost, err));
+	if (run->block == UINT32_MAX) LK_TRY(make_macro(f, run, err));
 	*block = run->block;
 	return LK_OK;
 }
 
-static lk_status fold_program(folder *f, uint32_t stage, lk_cost *cost, lk_error *err) {
+static lk_status fold_program(folder *f, uint32_t stage, lk_error *err) {
 	size_t first = stage ? f->pieces_end[stage - 1] : 0;
 	if (first == f->pieces_end[stage]) return LK_OK;
 	const lk_fold_piece *piece = f->pieces.at + first, *end = f->pieces.at + f->pieces_end[stage];
@@ -139,15 +178,15 @@ static lk_status fold_program(folder *f, uint32_t stage, lk_cost *cost, lk_error
 	for (; piece < end; piece++, to++) {
 		*to = calls[piece->begin];
 		*source++ = piece->begin;
-		LK_TRY(block_of(f, piece, to->block, cost, &to->block, err));
+		LK_TRY(block_of(f, piece, to->block, &to->block, err));
 		if (piece->run != UINT32_MAX) to->repeat = 1;
 	}
 	return LK_OK;
 }
 
-static lk_status fold_programs(folder *f, lk_cost *cost, lk_error *err) {
+static lk_status fold_programs(folder *f, lk_error *err) {
 	LK_TRY(open_calls(f, err));
-	for (uint32_t s = 0; s < f->graph->ranks.stages; s++) LK_TRY(fold_program(f, s, cost, err));
+	for (uint32_t s = 0; s < f->graph->ranks.stages; s++) LK_TRY(fold_program(f, s, err));
 	return LK_OK;
 }
 
@@ -171,6 +210,18 @@ static lk_status take_tables(folder *f, lk_error *err) {
 	return LK_OK;
 }
 
+/* What takes a few milliseconds as it is stays as it is: a part that is slowed is slowed evenly, which says less of its kernels. */
+static bool worth_parts(const lk_graph *graph) {
+	const double enough = 20000;
+	double ops = 0;
+	for (size_t s = 0; s < graph->programs.count; s++)
+		for (size_t c = 0; c < graph->programs.at[s].calls.count; c++) {
+			const lk_call *call = &graph->programs.at[s].calls.at[c];
+			ops += (double)call->repeat * (graph->blocks.at[call->block].end - graph->blocks.at[call->block].begin);
+		}
+	return !graph->traced && ops > enough;
+}
+
 static lk_status check(const lk_graph *graph, const lk_costs *costs, lk_error *err) {
 	if (graph->programs.count != graph->ranks.stages || !graph->ranks.chains || costs->ops < graph->ops.count ||
 		!costs->variants)
@@ -191,12 +242,15 @@ lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool content
 	folder f = {.graph = graph, .costs = costs, .out = calloc(1, sizeof *f.out)};
 	f.copied = calloc(graph->blocks.count + 1, sizeof *f.copied);
 	f.pieces_end = calloc(graph->ranks.stages + 1, sizeof *f.pieces_end);
-	lk_cost *cost = calloc(costs->variants, sizeof *cost);
-	lk_status status = f.out && f.copied && f.pieces_end && cost ? LK_OK : lk_oom(err);
+	f.cost = calloc(costs->variants, sizeof *f.cost);
+	f.foreign = lk_fold_foreign(graph);
+	f.parts = worth_parts(graph);
+	f.part_ps = lk_fold_part_most(graph, costs);
+	lk_status status = f.out && f.copied && f.pieces_end && f.cost ? LK_OK : lk_oom(err);
 	if (status == LK_OK) status = copy_frame(&f, err);
 	if (status == LK_OK) status = lk_fold_find(graph, &f.runs, &f.pieces, f.pieces_end, err);
 	if (status == LK_OK) status = lk_fold_pricer_new(&f.pricer, graph, costs, contention, err);
-	if (status == LK_OK) status = fold_programs(&f, cost, err);
+	if (status == LK_OK) status = fold_programs(&f, err);
 	if (status == LK_OK) status = take_tables(&f, err);
 	lk_fold_pricer_free(&f.pricer);
 	lk_vec_free(&f.runs);
@@ -205,7 +259,9 @@ lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool content
 	lk_vec_free(&f.costs_of);
 	free(f.copied);
 	free(f.pieces_end);
-	free(cost);
+	free(f.cost);
+	lk_vec_free(&f.place);
+	lk_vec_free(&f.deps);
 	if (status == LK_OK) *out = f.out;
 	else lk_fold_free(f.out);
 	return status;

@@ -8,7 +8,8 @@
  * the duration, and L - (the run's host time) the least time between the end of the host's work and of the run
  * (tail_ps).
  *
- * A call repeated n > 4 times is simulated 4 and 3 times, and the difference, one period, added n - 4 times. */
+ * A call repeated n > 4 times is simulated 4 and 3 times, and the difference, one period, added n - 4 times. A part of a
+ * call is simulated as a block that holds nothing else. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,15 @@ lk_status lk_fold_pricer_new(lk_fold_pricer *p, const lk_graph *graph, const lk_
 		.variant_of = LK_ARRAY(&p->arena, uint16_t, lanes),
 	};
 	lk_wire *wires = LK_ARRAY(&p->arena, lk_wire, graph->channels);
-	if (!p->both.at || !p->both.variant_of || !wires) return lk_oom(err);
+	LK_TRY(lk_fold_beside(graph, costs, &p->arena, &p->beside, err));
+	uint32_t deps = graph->ops.count ? graph->ops.dep_begin[graph->ops.count] : 0;
+	p->blocks = LK_ARRAY(&p->arena, lk_block, graph->blocks.count);
+	p->deps = LK_ARRAY(&p->arena, uint32_t, deps);
+	if (!p->both.at || !p->both.variant_of || !wires || !p->blocks || !p->deps) return lk_oom(err);
+	if (graph->blocks.count) memcpy(p->blocks, graph->blocks.at, graph->blocks.count * sizeof *p->blocks);
+	if (deps) memcpy(p->deps, graph->ops.deps, deps * sizeof *p->deps);
+	p->view.blocks.at = p->blocks;
+	p->view.ops.deps = p->deps;
 	for (uint32_t i = 0; i < lanes; i++) {
 		p->both.variant_of[i] = (uint16_t)i;
 		lk_cost *to = p->both.at + (size_t)i * costs->ops;
@@ -55,6 +64,20 @@ void lk_fold_pricer_free(lk_fold_pricer *p) {
 	lk_arena_free(&p->arena);
 }
 
+/* Cuts the view's block of a part to the part, or makes it whole again. Nothing in a part depends on what is outside. */
+static void cut(lk_fold_pricer *p, const lk_fold_run *run, bool to_part) {
+	uint32_t id = p->graph->programs.at[run->stage].calls.at[run->begin].block;
+	uint32_t shift = run->op_begin - p->graph->blocks.at[id].begin;
+	p->blocks[id] = to_part ? lk_fold_block(p->graph, run, run->begin) : p->graph->blocks.at[id];
+	for (uint32_t d = p->graph->ops.dep_begin[run->op_begin]; d < p->graph->ops.dep_begin[run->op_end]; d++)
+		p->deps[d] = p->graph->ops.deps[d] - (to_part ? shift : 0);
+}
+
+/* How often a call of a run is made each time the run is. */
+static uint32_t times_of(const lk_fold_pricer *p, const lk_fold_run *run, uint32_t call) {
+	return lk_fold_is_part(run) ? 1 : p->graph->programs.at[run->stage].calls.at[call].repeat;
+}
+
 /* Simulates the run with its calls repeated PERIODIC times at most, and call `less` once less. */
 static lk_status simulate(lk_fold_pricer *p, const lk_fold_run *run, uint32_t less, bool record, lk_sim_result *out,
 						  lk_error *err) {
@@ -68,27 +91,32 @@ static lk_status simulate(lk_fold_pricer *p, const lk_fold_run *run, uint32_t le
 		if (!lk_push(&p->program.calls)) return lk_oom(err);
 		lk_call *call = lk_last(&p->program.calls);
 		*call = calls[c];
+		call->repeat = times_of(p, run, c);
 		if (call->repeat > PERIODIC) call->repeat = PERIODIC;
 		if (c == less) call->repeat--;
 	}
-	return lk_sim_run(&p->view, &p->both, &options, out, err);
+	if (!lk_fold_is_part(run)) return lk_sim_run(&p->view, &p->both, &options, out, err);
+	cut(p, run, true);
+	lk_status status = lk_sim_run(&p->view, &p->both, &options, out, err);
+	cut(p, run, false);
+	return status;
 }
 
 /* Times of all lanes with every repetition. */
 static lk_status extrapolate(lk_fold_pricer *p, const lk_fold_run *run, double *lane_ps, double *period_ps,
 							 lk_sim_result *first, lk_error *err) {
-	const lk_call *calls = p->graph->programs.at[run->stage].calls.at;
 	uint32_t lanes = p->both.variants, longest = 0;
 	LK_TRY(simulate(p, run, UINT32_MAX, true, first, err));
 	for (uint32_t i = 0; i < lanes; i++) lane_ps[i] = (double)first->finish_ps[i];
 	for (uint32_t c = run->begin; c < run->end; c++) {
-		if (calls[c].repeat <= PERIODIC) continue;
+		uint32_t times = times_of(p, run, c);
+		if (times <= PERIODIC) continue;
 		lk_sim_result shorter;
 		LK_TRY(simulate(p, run, c, false, &shorter, err));
 		for (uint32_t i = 0; i < lanes; i++)
-			lane_ps[i] += (double)(first->finish_ps[i] - shorter.finish_ps[i]) * (double)(calls[c].repeat - PERIODIC);
-		if (calls[c].repeat > longest) {
-			longest = calls[c].repeat;
+			lane_ps[i] += (double)(first->finish_ps[i] - shorter.finish_ps[i]) * (double)(times - PERIODIC);
+		if (times > longest) {
+			longest = times;
 			*period_ps = (double)(first->finish_ps[DEVICE] - shorter.finish_ps[DEVICE]);
 		}
 		lk_sim_result_free(&shorter);
@@ -98,7 +126,8 @@ static lk_status extrapolate(lk_fold_pricer *p, const lk_fold_run *run, double *
 
 /* Sums over the operations of a run, repetitions counted. */
 typedef struct sums {
-	double host, lead, noisy, noisy_squares, sm, compute, memory, intra, nic, flops, bytes;
+	double host, lead, noisy, noisy_squares, slowed, memory, flops, bytes;
+	double computing, communicating, intra, nic;
 	bool launched;
 } sums;
 
@@ -120,27 +149,30 @@ static void add_op(const lk_fold_pricer *p, uint32_t variant, uint32_t op, doubl
 	if (!s->launched) s->lead += (double)c->lead_ps;
 	s->launched = true;
 	s->host += times * (double)c->host_ps;
-	s->sm += times * d * (double)c->sm;
 	s->memory += times * d * (double)c->memory;
 	s->intra += times * d * (double)c->intra;
 	s->nic += times * d * (double)c->nic;
-	if (!lk_op_is_comm(ops->kind[op])) s->compute += times * d * (double)c->compute;
+	if (lk_op_is_comm(ops->kind[op])) {
+		s->communicating += times * d;
+		return;
+	}
+	s->slowed += times * d * lk_fold_slowed(c, &p->beside);
+	s->computing += times * d;
 }
 
 static sums add_up(const lk_fold_pricer *p, const lk_fold_run *run, uint32_t variant) {
 	sums s = {0};
-	const lk_call *calls = p->graph->programs.at[run->stage].calls.at;
 	for (uint32_t c = run->begin; c < run->end; c++) {
-		const lk_block *block = &p->graph->blocks.at[calls[c].block];
-		for (uint32_t op = block->begin; calls[c].repeat && op < block->end; op++)
-			add_op(p, variant, op, calls[c].repeat, &s);
+		lk_block block = lk_fold_block(p->graph, run, c);
+		uint32_t times = times_of(p, run, c);
+		for (uint32_t op = block.begin; times && op < block.end; op++) add_op(p, variant, op, times, &s);
 	}
 	return s;
 }
 
 static float share(double sum, double duration) {
 	double x = duration > 0 ? sum / duration : 0;
-	return (float)(x < 1 ? x : 1);
+	return (float)(x < 0 ? 0 : x < 1 ? x : 1);
 }
 
 static lk_status price(const lk_fold_pricer *p, const lk_fold_run *run, const double *lane_ps, lk_fold_price *out,
@@ -148,6 +180,7 @@ static lk_status price(const lk_fold_pricer *p, const lk_fold_run *run, const do
 	for (uint32_t v = 0; v < p->costs->variants; v++) {
 		sums s = add_up(p, run, v);
 		double duration = lane_ps[2 * v + DEVICE], tail = lane_ps[2 * v + WITH_HOST] - s.host;
+		double taken = (double)p->beside.sm;
 		if (!(duration < 9e18 && s.host < 9e18))
 			return lk_fail(err, LK_ERR_INPUT, "step graph", "a run of calls takes more than 100 days");
 		out->cost[v] = (lk_cost){
@@ -155,11 +188,13 @@ static lk_status price(const lk_fold_pricer *p, const lk_fold_run *run, const do
 			.host_ps = (int64_t)s.host,
 			.lead_ps = (int64_t)s.lead,
 			.tail_ps = tail > 0 ? (int64_t)(tail + 0.5) : 0,
-			.sm = share(s.sm, duration),
-			.compute = share(s.compute, duration),
+			.sm = 1,
+			.compute = taken > 0 && duration > 0 ? (float)(s.slowed / duration * (1 - taken) / taken) : 0,
 			.memory = share(s.memory, duration),
-			.intra = share(s.intra, duration),
-			.nic = share(s.nic, duration),
+			.intra = share(s.intra, s.communicating),
+			.nic = share(s.nic, s.communicating),
+			.linked = share(s.communicating, duration),
+			.linked_alone = share(fmin(s.communicating, duration - s.computing), duration),
 			.spread = s.noisy > 0 ? (float)(sqrt(s.noisy_squares) / s.noisy) : 0,
 		};
 		if (v == 0) out->flops = s.flops, out->bytes = s.bytes;

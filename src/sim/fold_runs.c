@@ -9,24 +9,6 @@
 
 enum { LEAST_OPS = 4 }; /* shorter runs gain nothing */
 
-/* Gradients and parameters of data parallelism. */
-static bool is_traffic(const lk_graph *graph, uint32_t op) {
-	unsigned group = graph->ops.group[op];
-	return lk_op_is_collective(graph->ops.kind[op]) && group >= LK_GROUP_DP && group <= LK_GROUP_REPLICA;
-}
-
-/* Streams on which a message or gradient traffic may still be under way when a run begins. */
-static uint32_t foreign_streams(const lk_graph *graph) {
-	uint32_t streams = 0;
-	for (uint32_t op = 0; op < graph->ops.count; op++) {
-		unsigned kind = graph->ops.kind[op];
-		bool team = lk_op_is_comm(kind) && graph->ops.group[op] == LK_GROUP_TEAM;
-		if (kind == LK_OP_SEND || kind == LK_OP_RECV || team || is_traffic(graph, op))
-			streams |= LK_JOIN(graph->ops.stream[op]);
-	}
-	return streams & ~(LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST));
-}
-
 /* A kernel behind `op` in its block waits for the stream of `op`. */
 static bool joined_inside(const lk_graph *graph, const lk_block *block, uint32_t op) {
 	for (uint32_t i = op + 1; i < block->end; i++)
@@ -34,19 +16,22 @@ static bool joined_inside(const lk_graph *graph, const lk_block *block, uint32_t
 	return false;
 }
 
-static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t op, uint32_t foreign) {
+bool lk_fold_meets(const lk_graph *graph, uint32_t op) {
 	const lk_ops *ops = &graph->ops;
 	unsigned kind = ops->kind[op], group = ops->group[op];
-	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV || kind == LK_OP_MACRO)
-		return false;
+	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV || kind == LK_OP_MACRO) return true;
 	if (ops->stream[op] == LK_STREAM_HOST &&
 		((ops->join[op] & ~LK_JOIN(LK_STREAM_HOST)) || ops->dep_begin[op + 1] > ops->dep_begin[op]))
-		return false;
-	if (lk_op_is_collective(kind)) {
-		if (group == LK_GROUP_TEAM || group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL) return false;
-		return !is_traffic(graph, op) || joined_inside(graph, block, op);
-	}
-	return op == block->begin || !(ops->join[op] & foreign);
+		return true;
+	bool across = group == LK_GROUP_TEAM || group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
+	return lk_op_is_collective(kind) && across;
+}
+
+static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t op, uint32_t foreign) {
+	if (lk_fold_meets(graph, op)) return false;
+	if (lk_op_is_collective(graph->ops.kind[op]))
+		return !lk_fold_is_traffic(graph, op) || joined_inside(graph, block, op);
+	return op == block->begin || !(graph->ops.join[op] & foreign);
 }
 
 /* What calls of a block ask for again and again. */
@@ -59,7 +44,7 @@ typedef struct block_facts {
 
 static block_facts *facts_of_blocks(const lk_graph *graph) {
 	block_facts *facts = calloc(graph->blocks.count + 1, sizeof *facts);
-	uint32_t foreign = foreign_streams(graph);
+	uint32_t foreign = lk_fold_foreign(graph);
 	for (size_t b = 0; facts && b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		facts[b].ops = block->end - block->begin;
@@ -173,12 +158,17 @@ lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces
 	return ok ? LK_OK : lk_oom(err);
 }
 
+lk_block lk_fold_block(const lk_graph *graph, const lk_fold_run *run, uint32_t call) {
+	lk_block block = graph->blocks.at[graph->programs.at[run->stage].calls.at[call].block];
+	if (lk_fold_is_part(run)) block.begin = run->op_begin, block.end = run->op_end;
+	return block;
+}
+
 uint32_t lk_fold_join(const lk_graph *graph, const lk_fold_run *run) {
-	const lk_call *calls = graph->programs.at[run->stage].calls.at;
 	uint32_t join = 0;
 	for (uint32_t c = run->begin; c < run->end; c++) {
-		const lk_block *block = &graph->blocks.at[calls[c].block];
-		for (uint32_t op = block->begin; op < block->end; op++)
+		lk_block block = lk_fold_block(graph, run, c);
+		for (uint32_t op = block.begin; op < block.end; op++)
 			join |= (uint32_t)(graph->ops.join[op] | LK_JOIN(graph->ops.stream[op]));
 	}
 	return join & ~(LK_JOIN(LK_STREAM_HOST) | LK_JOIN(LK_STREAM_COMPUTE));

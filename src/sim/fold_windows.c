@@ -42,6 +42,6 @@ lk_status lk_fold_windows_of(const lk_graph *source, const lk_fold *fold, uint32
 	}
 	if (out->count == first) return LK_OK;
 	lk_last(out)->end_ps = end;
-	stretch(&source->programs.at[span->stage], out->at + first, out->count - first);
+	if (!span->part) stretch(&source->programs.at[span->stage], out->at + first, out->count - first);
 	return LK_OK;
 }

@@ -72,7 +72,7 @@ lk_status lk_sim_classes(const lk_graph *graph, const lk_costs *costs, const lk_
                          uint32_t *lanes, uint32_t **lane_of, uint32_t **lane_ranks, lk_error *err);
 
 /* A folded graph. Every run of calls without a partner outside its rank class becomes one MACRO operation, simulated alone
- * in its steady state; long repeats are extrapolated from their period. A lifted trace comes back unfolded. */
+ * in its steady state; long repeats are extrapolated from their period. Of other calls, stretches of operations do. A lifted trace comes back unfolded. */
 typedef struct lk_fold {
 	lk_graph *graph;         /* names are its own; ranks, wires and facts as in the source */
 	lk_costs costs;          /* owned by the arena; same variants as the source's */
@@ -82,6 +82,7 @@ typedef struct lk_fold {
 		uint32_t stage, call_begin, call_end; /* call_end == call_begin: an operation copied as it was, from `source_op` */
 		uint32_t source_op;
 		uint32_t sample_begin, sample_end;    /* events of its isolated run, in `samples` */
+		bool part;                            /* a stretch of the operations of one call, met each time that is made */
 		double period_ps;                     /* of one further repetition */
 	} *span;
 	uint32_t **source_call;  /* [stage][call of the folded program] -> first call of the source program that it stands for */
