@@ -347,6 +347,7 @@ static bool is_marker(const lk_recorded_run *run, const lk_recorded_call *call, 
 	return false;
 }
 
+/* The last step ends with the last call, unless the process was stopped: then nobody knows how much of it is missing. */
 static lk_status by_marker(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {
 	int64_t last = 0;
 	for (size_t i = 0; i < run->calls.count; i++) {
@@ -356,7 +357,7 @@ static lk_status by_marker(const lk_recorded_run *run, lk_recorded_steps *out, l
 		if (call->process || call->record.thread != run->main_thread || !is_marker(run, call, run->head.marker)) continue;
 		LK_TRY(add_moment(out, call->record.start_ns, err));
 	}
-	return out->begin.count ? add_moment(out, last, err) : LK_OK;
+	return out->begin.count && run->head.end_ns > 0 ? add_moment(out, last, err) : LK_OK;
 }
 
 lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {
