@@ -1,5 +1,6 @@
 /* fold.c: the folded graph. Blocks of the source that stay are copied when they are first called, with their parts that
- * fold as MACRO operations; every distinct run becomes a block of one such operation. Allocations are left out: memory is asked of the source graph. */
+ * fold as MACRO operations; every distinct run becomes a block of one such operation. Allocations are left out: memory is
+ * asked of the source graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,8 +117,8 @@ static lk_status copy_ops(folder *f, uint32_t stage, uint32_t call, const lk_blo
 	for (uint32_t op = from->begin, end; op < from->end; op = end, made++) {
 		end = !f->parts ? op : lk_fold_part(f->graph, f->costs, from, op, f->foreign, f->part_ps);
 		lk_fold_run part = {.stage = stage, .begin = call, .end = call + 1, .op_begin = op, .op_end = end};
-		if (end > op) LK_TRY(add_macro(f, &part, err));
-		else LK_TRY(copy_op(f, from, &(struct lk_fold_span){.stage = stage, .call_begin = call, .call_end = call, .source_op = op}, err));
+		struct lk_fold_span copied = {.stage = stage, .call_begin = call, .call_end = call, .source_op = op};
+		LK_TRY(end > op ? add_macro(f, &part, err) : copy_op(f, from, &copied, err));
 		if (end == op) end++;
 		for (uint32_t i = op; i < end; i++) {
 			if (!lk_push(&f->place)) return lk_oom(err);
@@ -210,7 +211,8 @@ static lk_status take_tables(folder *f, lk_error *err) {
 	return LK_OK;
 }
 
-/* What takes a few milliseconds as it is stays as it is: a part that is slowed is slowed evenly, which says less of its kernels. */
+/* What takes a few milliseconds as it is stays as it is: a part that is slowed is slowed evenly, which says less of its
+ * kernels. */
 static bool worth_parts(const lk_graph *graph) {
 	const double enough = 20000;
 	double ops = 0;

@@ -232,7 +232,8 @@ static void all_ranks_and_one_of_each_class_agree(void **state)
 }
 
 /* With parameters or gradients sharded, each layer asks for its weights and scatters what it found: the kernels between
- * fold, so the step takes the same without contention (a ten-thousandth) and nearly the same with it, of 60 % of the operations or less. Which kernel of a part was slowed is not known then. */
+ * fold, so the step takes the same without contention (a ten-thousandth) and nearly the same with it, of 60 % of the
+ * operations or less. Which kernel of a part was slowed is not known then. */
 static void sharded_layers_fold_between_their_traffic(void **state)
 {
 	(void)state;
@@ -257,7 +258,7 @@ static void sharded_layers_fold_between_their_traffic(void **state)
 			for (int exact = 0; exact < 2; exact++)
 				ask(&f, &(lk_step_options){.exact = exact, .no_contention = !contention}, &step[exact]);
 			if (step[0].sim.operations * 5 > step[1].sim.operations * 3)
-				fail_msg("job %zu: %llu operations of %llu", j, (unsigned long long)step[0].sim.operations, (unsigned long long)step[1].sim.operations);
+				fail_msg("job %zu: %g operations of %g", j, (double)step[0].sim.operations, (double)step[1].sim.operations);
 			close_to(step[0].step_s, step[1].step_s, contention ? 0.005 : 1e-4);
 			for (int i = 0; i < LK_PART_COUNT; i++)
 				if (fabs(step[0].breakdown.exposed_s[i] - step[1].breakdown.exposed_s[i]) > (contention ? 0.03 : 0.01) * step[1].step_s)
