@@ -149,14 +149,19 @@ static void unit_backward(lk_builder *b, const lk_conv_unit *u) {
 	for (int i = u->count; i-- > 0;) conv_backward(b, &u->conv[i], true);
 }
 
+/* Checkpointed, a layer's input alone stays. It may be more than all that the layer makes: the layer before does not keep it. */
+static void keep_input(lk_builder *b, double input) {
+	if (b->saved >= input) lk_build_release(b, b->saved - input, LK_OWN_ACTIVATIONS);
+	else lk_build_save(b, input - b->saved, LK_OWN_ACTIVATIONS);
+}
+
 void lk_build_conv_layer(lk_builder *b, int layer, lk_block_pass pass) {
 	lk_conv_unit u = lk_convnet_unit(b->model, layer);
 	bool again = pass == LK_BLOCK_BACKWARD_CHECKPOINT;
 	if (again) b->phase = LK_PHASE_RECOMPUTE;
 	if (again || pass == LK_BLOCK_FORWARD || pass == LK_BLOCK_FORWARD_CHECKPOINT) unit_forward(b, &u);
 	if (again) b->phase = LK_PHASE_BACKWARD;
-	/* checkpointed, the input alone stays */
-	if (pass == LK_BLOCK_FORWARD_CHECKPOINT) lk_build_release(b, b->saved - b->bytes * elements_in(b, &u.conv[0]), LK_OWN_ACTIVATIONS);
+	if (pass == LK_BLOCK_FORWARD_CHECKPOINT) keep_input(b, b->bytes * elements_in(b, &u.conv[0]));
 	if (again || pass == LK_BLOCK_BACKWARD) unit_backward(b, &u);
 	if (again) lk_build_release(b, b->bytes * elements_in(b, &u.conv[0]), LK_OWN_ACTIVATIONS);
 }
