@@ -213,15 +213,21 @@ static lk_status take_tables(folder *f, lk_error *err) {
 
 /* What takes a few milliseconds as it is stays as it is: a part that is slowed is slowed evenly, which says less of its
  * kernels. */
-static bool worth_parts(const lk_graph *graph) {
+static bool worth_parts(const lk_graph *graph, const double *times) {
 	const double enough = 20000;
 	double ops = 0;
-	for (size_t s = 0; s < graph->programs.count; s++)
-		for (size_t c = 0; c < graph->programs.at[s].calls.count; c++) {
-			const lk_call *call = &graph->programs.at[s].calls.at[c];
-			ops += (double)call->repeat * (graph->blocks.at[call->block].end - graph->blocks.at[call->block].begin);
-		}
+	for (size_t b = 0; b < graph->blocks.count; b++) ops += times[b] * (graph->blocks.at[b].end - graph->blocks.at[b].begin);
 	return !graph->traced && ops > enough;
+}
+
+/* How often each block is called. */
+static double *count_calls(const lk_graph *graph) {
+	double *times = calloc(graph->blocks.count + 1, sizeof *times);
+	for (size_t s = 0; times && s < graph->programs.count; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		for (size_t c = 0; c < program->calls.count; c++) times[program->calls.at[c].block] += program->calls.at[c].repeat;
+	}
+	return times;
 }
 
 static lk_status check(const lk_graph *graph, const lk_costs *costs, lk_error *err) {
@@ -246,12 +252,13 @@ lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool content
 	f.pieces_end = calloc(graph->ranks.stages + 1, sizeof *f.pieces_end);
 	f.cost = calloc(costs->variants, sizeof *f.cost);
 	f.foreign = lk_fold_foreign(graph);
-	f.parts = worth_parts(graph);
 	f.part_ps = lk_fold_part_most(graph, costs);
-	lk_status status = f.out && f.copied && f.pieces_end && f.cost ? LK_OK : lk_oom(err);
+	double *times = count_calls(graph);
+	lk_status status = f.out && f.copied && f.pieces_end && f.cost && times ? LK_OK : lk_oom(err);
+	f.parts = status == LK_OK && worth_parts(graph, times);
 	if (status == LK_OK) status = copy_frame(&f, err);
 	if (status == LK_OK) status = lk_fold_find(graph, &f.runs, &f.pieces, f.pieces_end, err);
-	if (status == LK_OK) status = lk_fold_pricer_new(&f.pricer, graph, costs, contention, err);
+	if (status == LK_OK) status = lk_fold_pricer_new(&f.pricer, graph, costs, times, contention, err);
 	if (status == LK_OK) status = fold_programs(&f, err);
 	if (status == LK_OK) status = take_tables(&f, err);
 	lk_fold_pricer_free(&f.pricer);
@@ -262,6 +269,7 @@ lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool content
 	free(f.copied);
 	free(f.pieces_end);
 	free(f.cost);
+	free(times);
 	lk_vec_free(&f.place);
 	lk_vec_free(&f.deps);
 	if (status == LK_OK) *out = f.out;

@@ -36,8 +36,8 @@ uint32_t lk_fold_join(const lk_graph *graph, const lk_fold_run *run);
 bool lk_fold_is_traffic(const lk_graph *graph, uint32_t op);
 /* Streams on which a message or such traffic may still be under way when a run begins. */
 uint32_t lk_fold_foreign(const lk_graph *graph);
-/* The mean of messages and traffic, by time; all zero where there are none. */
-lk_status lk_fold_beside(const lk_graph *graph, const lk_costs *costs, lk_arena *arena, lk_cost *out, lk_error *err);
+/* The mean of messages and traffic, by time; all zero where there are none. times[block]: how often each is called. */
+lk_cost lk_fold_beside(const lk_graph *graph, const lk_costs *costs, const double *times);
 /* The share of its time that a kernel takes longer beside that. */
 double lk_fold_slowed(const lk_cost *kernel, const lk_cost *beside);
 
@@ -68,8 +68,9 @@ typedef struct lk_fold_price {
 	double flops, bytes;
 } lk_fold_price;
 
-lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, const lk_costs *costs, bool contention,
-							 lk_error *err);
+/* times[block]: see lk_fold_beside. */
+lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, const lk_costs *costs, const double *times,
+							 bool contention, lk_error *err);
 void lk_fold_pricer_free(lk_fold_pricer *pricer);
 /* Fills `price` and appends the run's events of variant 0 to `samples`. */
 lk_status lk_fold_price_run(lk_fold_pricer *pricer, const lk_fold_run *run, lk_fold_price *price,

@@ -37,22 +37,15 @@ static sums sums_of_block(const lk_graph *graph, const lk_costs *costs, const lk
 	return s;
 }
 
-lk_status lk_fold_beside(const lk_graph *graph, const lk_costs *costs, lk_arena *arena, lk_cost *out, lk_error *err) {
-	double *times = LK_ARRAY(arena, double, graph->blocks.count);
-	if (!times) return lk_oom(err);
-	for (size_t s = 0; s < graph->programs.count; s++) {
-		const lk_program *program = &graph->programs.at[s];
-		for (size_t c = 0; c < program->calls.count; c++) times[program->calls.at[c].block] += program->calls.at[c].repeat;
-	}
+lk_cost lk_fold_beside(const lk_graph *graph, const lk_costs *costs, const double *times) {
 	sums all = {0};
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		if (!(times[b] > 0)) continue;
 		sums one = sums_of_block(graph, costs, &graph->blocks.at[b]);
 		all.time += times[b] * one.time, all.sm += times[b] * one.sm, all.memory += times[b] * one.memory;
 	}
-	*out = (lk_cost){0};
-	if (all.time > 0) *out = (lk_cost){.sm = (float)(all.sm / all.time), .memory = (float)(all.memory / all.time), .nic = 1e-6F};
-	return LK_OK;
+	if (!(all.time > 0)) return (lk_cost){0};
+	return (lk_cost){.sm = (float)(all.sm / all.time), .memory = (float)(all.memory / all.time), .nic = 1e-6F};
 }
 
 double lk_fold_slowed(const lk_cost *kernel, const lk_cost *beside) {

@@ -18,8 +18,8 @@
 
 enum { PERIODIC = 4, DEVICE = 0, WITH_HOST = 1 };
 
-lk_status lk_fold_pricer_new(lk_fold_pricer *p, const lk_graph *graph, const lk_costs *costs, bool contention,
-							 lk_error *err) {
+lk_status lk_fold_pricer_new(lk_fold_pricer *p, const lk_graph *graph, const lk_costs *costs, const double *times,
+							 bool contention, lk_error *err) {
 	uint32_t lanes = costs->variants * 2;
 	*p = (lk_fold_pricer){.graph = graph, .costs = costs, .contention = contention, .view = *graph};
 	if (costs->variants > UINT16_MAX / 2)
@@ -31,7 +31,7 @@ lk_status lk_fold_pricer_new(lk_fold_pricer *p, const lk_graph *graph, const lk_
 		.variant_of = LK_ARRAY(&p->arena, uint16_t, lanes),
 	};
 	lk_wire *wires = LK_ARRAY(&p->arena, lk_wire, graph->channels);
-	LK_TRY(lk_fold_beside(graph, costs, &p->arena, &p->beside, err));
+	p->beside = lk_fold_beside(graph, costs, times);
 	uint32_t deps = graph->ops.count ? graph->ops.dep_begin[graph->ops.count] : 0;
 	p->blocks = LK_ARRAY(&p->arena, lk_block, graph->blocks.count);
 	p->deps = LK_ARRAY(&p->arena, uint32_t, deps);
