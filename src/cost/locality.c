@@ -169,8 +169,18 @@ void lk_locality_bins(const lk_locality *l, double unique[LK_REUSE_BINS], double
 	}
 }
 
-double lk_locality_covered(const lk_locality *l, double held) {
-	double lookups = lk_locality_lookups(l), sum = 0;
+/* Classes in order, most frequent first or last, as they usually are. */
+static double covered_in_order(const lk_locality *l, double held, bool rising) {
+	double sum = 0;
+	for (int i = 0; i < l->count && held > 0; i++) {
+		int k = rising ? l->count - 1 - i : i;
+		sum += fmin(held, l->rows[k]) * l->times[k], held -= l->rows[k];
+	}
+	return sum;
+}
+
+static double covered_in_any_order(const lk_locality *l, double held) {
+	double sum = 0;
 	bool taken[LK_LOCALITY_CLASSES] = {false};
 	while (held > 0) {
 		int most = -1;
@@ -180,6 +190,14 @@ double lk_locality_covered(const lk_locality *l, double held) {
 		taken[most] = true;
 		sum += fmin(held, l->rows[most]) * l->times[most], held -= l->rows[most];
 	}
+	return sum;
+}
+
+double lk_locality_covered(const lk_locality *l, double held) {
+	double lookups = lk_locality_lookups(l);
+	bool rising = true, falling = true;
+	for (int i = 1; i < l->count; i++) rising &= l->times[i] > l->times[i - 1], falling &= l->times[i] < l->times[i - 1];
+	double sum = rising || falling ? covered_in_order(l, held, rising) : covered_in_any_order(l, held);
 	return lookups > 0 ? fmin(sum / lookups, 1) : 0;
 }
 

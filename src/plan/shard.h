@@ -94,6 +94,9 @@ lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_
 /* ---- shard_cost.c ---- */
 
 lk_shard_piece lk_shard_piece_of(const lk_shard_problem *p, uint32_t table, lk_shard_kind kind, int part, int parts, bool host);
+/* All parts of a table, not placed. */
+lk_status lk_shard_add_parts(const lk_shard_problem *p, lk_shard_pieces *pieces, uint32_t table, lk_shard_kind kind, int parts, bool host,
+                             lk_error *err);
 /* The finest split of this kind that makes sense, 1 at least. */
 int lk_shard_most_parts(const lk_shard_problem *p, uint32_t table, lk_shard_kind kind);
 /* The next finer split: twice as many parts, at last the most; 0 behind that. */
@@ -109,6 +112,39 @@ lk_status lk_shard_in_turn(const lk_shard_problem *p, lk_shard_place_fn *place, 
 
 /* Fills p->share. */
 void lk_shard_share(lk_shard_problem *p);
+
+/* ---- shard_ways.c ---- */
+
+/* A way to place a table: over all ranks, divided by their number; and its longest piece. */
+typedef struct lk_shard_way {
+	lk_shard_kind kind;
+	int parts;
+	double forward, backward, columns, bytes;
+	double piece_forward, piece_backward;
+} lk_shard_way;
+
+typedef struct lk_shard_ways {
+	lk_shard_way *at;
+	int count;
+} lk_shard_ways;
+
+/* Of each table; NULL: out of memory. */
+lk_shard_ways *lk_shard_all_ways(lk_arena *arena, const lk_shard_problem *p);
+/* Greatest common divisor of the widths of all pieces: every rank sends a multiple of it. */
+double lk_shard_grain(const lk_shard_problem *p);
+
+/* Pieces' columns, in units of the grain. A rank has an odd number of units only if it has a piece that has, an odd number of
+ * twice as large units only if it has a piece that is no multiple of four, ... */
+enum { LK_SHARD_WIDTHS = 12 };
+typedef struct lk_shard_widths {
+	double grain, columns;   /* columns: of all pieces */
+	double odd[LK_SHARD_WIDTHS]; /* pieces that are no multiple of 2, 4, 8, ... units */
+} lk_shard_widths;
+
+void lk_shard_widths_add(lk_shard_widths *w, double columns, double pieces);
+void lk_shard_widths_of_way(const lk_shard_problem *p, uint32_t table, const lk_shard_way *way, lk_shard_widths *w);
+/* What the rank with most has at least, however they are placed; `spare` as many odd pieces as it takes: 1 or more. */
+double lk_shard_even_columns(const lk_shard_widths *w, double spare, int ranks);
 
 /* ---- shard_time.c ---- */
 
@@ -135,6 +171,16 @@ bool lk_shard_fits(const lk_shard_problem *p, const lk_shard_load *load);
 
 /* No placement of the allowed kinds is faster. */
 double lk_shard_bound(const lk_shard_problem *p);
+
+/* What the bound is made of, and prices at which the cheapest way of each table comes near it. */
+typedef struct lk_shard_prices {
+	double bound_s;
+	double column, byte;     /* seconds for a column that a rank sends on average, for a byte of copies' gradients */
+	double columns, bytes;   /* that the bound has */
+	double forward_s, backward_s; /* longest pieces that the bound allows */
+} lk_shard_prices;
+
+void lk_shard_price(const lk_shard_problem *p, const lk_shard_ways *ways, lk_shard_prices *out);
 
 /* ---- sharders: one file each, a line in lk_sharders (shard_sharders.c) ---- */
 
@@ -167,9 +213,7 @@ lk_status lk_shard_no_room(const lk_shard_problem *p, const lk_shard_piece *piec
 lk_status lk_shard_pack(const lk_shard_problem *p, lk_shard_pieces *pieces, uint64_t nodes, bool *placed, lk_error *err);
 /* ---- shard_balance.c ---- */
 
-/* Moves and exchanges pieces between ranks while the step gets shorter, and while *budget, moves looked at, lasts. What is above a
- * mean counts with the power 2^steepness. */
-enum { LK_SHARD_STEEP = 5, LK_SHARD_STEEPEST = 9 };
-lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, int steepness, size_t *budget, lk_error *err);
+/* Exchanges pieces between ranks while the step gets shorter, and while *budget, exchanges looked at, lasts. */
+lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t *budget, lk_error *err);
 
 #endif

@@ -25,17 +25,6 @@
 
 #include "plan/shard.h"
 
-/* A way to place a table: over all ranks, divided by their number; and its longest piece. */
-typedef struct way {
-	double forward, backward, columns, bytes;
-	double piece_forward, piece_backward;
-} way;
-
-typedef struct table_ways {
-	way *at;
-	int count;
-} table_ways;
-
 enum { COLUMN_PRICES = 28, BYTE_PRICES = 14, PRICES = COLUMN_PRICES * BYTE_PRICES, BOXES = 3000, SIZES = 400, HALVINGS = 10 };
 
 /* What a step is taken to be: lookups forward, backward and the exchange, or some of them not at all. */
@@ -51,71 +40,19 @@ typedef struct longest {
 typedef struct box {
 	double columns[2], bytes[2]; /* from, to */
 	double least;
+	int price;               /* by which it is the least */
 	bool small;
 } box;
 
 typedef struct bounder {
 	const lk_shard_problem *p;
-	table_ways *tables;      /* [count] */
+	const lk_shard_ways *tables; /* [count] */
 	double exchange[SIZES + 1], reduction[SIZES + 1]; /* least from so many columns or bytes on */
 	double most_columns, most_bytes, narrowest, smallest; /* of all tables; of one: columns, and bytes of a copy */
 	double grain;            /* every piece's columns are a multiple */
 	box *boxes;              /* [BOXES] */
 	double saved[PRICES], column_price[PRICES], byte_price[PRICES]; /* P and its prices */
 } bounder;
-
-/* ---- ways ---- */
-
-static int all_ways(const lk_shard_problem *p, uint32_t t, way *out) {
-	int count = 0;
-	for (int kind = 0; kind < LK_SHARD_KINDS; kind++) {
-		int most = lk_shard_most_parts(p, t, (lk_shard_kind)kind);
-		for (int k = 1; most && k; k = lk_shard_more_parts(k, most)) {
-			lk_shard_piece piece = lk_shard_piece_of(p, t, (lk_shard_kind)kind, 0, k, false);
-			lk_shard_cost c = piece.cost;
-			c.forward_s += piece.shared.half_forward_s, c.backward_s += piece.shared.half_backward_s; /* its rank may touch little */
-			bool copy = kind == LK_SHARD_DATA;
-			double ranks = copy ? 1 : p->ranks, columns = kind == LK_SHARD_ROW ? k * c.columns : p->tables[t].dim;
-			if (out)
-				out[count] = (way){k * c.forward_s / ranks, k * c.backward_s / ranks, copy ? 0 : columns / ranks, c.reduced_bytes,
-				                   copy ? 0 : c.forward_s, copy ? 0 : c.backward_s};
-			count++;
-		}
-	}
-	return count;
-}
-
-static bool make_ways(bounder *b, lk_arena *arena) {
-	b->tables = LK_ARRAY(arena, table_ways, b->p->count);
-	for (uint32_t t = 0; b->tables && t < b->p->count; t++) {
-		table_ways *w = &b->tables[t];
-		w->count = all_ways(b->p, t, NULL), w->at = LK_ARRAY(arena, way, w->count);
-		if (!w->at) return false;
-		all_ways(b->p, t, w->at);
-	}
-	return b->tables != NULL;
-}
-
-static double common(double a, double b) {
-	while (b > 0) {
-		double rest = fmod(a, b);
-		a = b, b = rest;
-	}
-	return a;
-}
-
-/* Greatest common divisor of the widths of all pieces. */
-static double grain_of(const lk_shard_problem *p) {
-	double grain = 0;
-	for (uint32_t t = 0; t < p->count; t++) {
-		double dim = p->tables[t].dim;
-		int most = lk_shard_most_parts(p, t, LK_SHARD_COLUMN);
-		grain = common(grain, dim);
-		for (int k = 2; most && k; k = lk_shard_more_parts(k, most))
-			for (int i = 0; i < k && grain > 1; i++) grain = common(grain, floor(dim * (i + 1) / k) - floor(dim * i / k));
-	}
-	return fmax(grain, 1);
-}
 
 /* ---- exchange and reduction: the least of so much and of anything more ---- */
 
@@ -150,20 +87,23 @@ static double reduction_from(const bounder *b, double bytes) {
 
 /* ---- prices ---- */
 
-/* P(m, g); infinite where a table has no way left. */
-static double saved_at(const bounder *b, counted what, longest limit, double m, double g) {
-	double sum = 0;
+/* P(m, g) for all prices; infinite where a table has no way left. */
+static void find_saved(bounder *b, counted what, longest limit) {
+	double least[PRICES];
+	for (int i = 0; i < PRICES; i++) b->saved[i] = 0;
 	for (uint32_t t = 0; t < b->p->count; t++) {
-		double least = INFINITY;
-		for (int i = 0; i < b->tables[t].count; i++) {
-			const way *w = &b->tables[t].at[i];
+		for (int i = 0; i < PRICES; i++) least[i] = INFINITY;
+		for (int k = 0; k < b->tables[t].count; k++) {
+			const lk_shard_way *w = &b->tables[t].at[k];
 			if (w->piece_forward > limit.forward || w->piece_backward > limit.backward) continue;
-			double price = (what.forward ? w->forward : 0) + (what.backward ? w->backward : 0) + m * w->columns + g * w->bytes;
-			least = price < least ? price : least;
+			double work = (what.forward ? w->forward : 0) + (what.backward ? w->backward : 0), columns = w->columns, bytes = w->bytes;
+			for (int i = 0; i < PRICES; i++) {
+				double price = work + b->column_price[i] * columns + b->byte_price[i] * bytes;
+				least[i] = price < least[i] ? price : least[i];
+			}
 		}
-		sum += least;
+		for (int i = 0; i < PRICES; i++) b->saved[i] += least[i];
 	}
-	return sum;
 }
 
 /* Prices about those that the network has, and nothing, and beyond everything. */
@@ -178,8 +118,8 @@ static void make_prices(bounder *b, counted what, longest limit) {
 		for (int k = 0; k < BYTE_PRICES; k++) {
 			int at = i * BYTE_PRICES + k;
 			b->column_price[at] = price_at(i, COLUMN_PRICES, column), b->byte_price[at] = price_at(k, BYTE_PRICES, byte);
-			b->saved[at] = saved_at(b, what, limit, b->column_price[at], b->byte_price[at]);
 		}
+	find_saved(b, what, limit);
 }
 
 /* ---- boxes ---- */
@@ -187,8 +127,10 @@ static void make_prices(bounder *b, counted what, longest limit) {
 static void price_box(const bounder *b, box *x) {
 	double columns = ceil(x->columns[0] / b->grain * (1 - 1e-12)) * b->grain; /* of one rank at least */
 	double work = 0, from = exchange_from(b, columns) + reduction_from(b, x->bytes[0]);
-	for (int i = 0; i < PRICES; i++)
-		work = fmax(work, b->saved[i] - b->column_price[i] * x->columns[1] - b->byte_price[i] * x->bytes[1]);
+	for (int i = 0; i < PRICES; i++) {
+		double at_least = b->saved[i] - b->column_price[i] * x->columns[1] - b->byte_price[i] * x->bytes[1];
+		if (at_least > work) work = at_least, x->price = i;
+	}
 	x->least = from + work;
 	double width = exchange_of(b->p, x->columns[1]) + lk_shard_reduce_s(b->p, x->bytes[1]) - from;
 	x->small = width < 2e-4 * x->least && x->columns[1] < x->columns[0] * 1.001 + 1e-9;
@@ -205,37 +147,41 @@ static void halve(box *low, box *high) {
 
 /* Without copies, with some, with copies alone. */
 static size_t first_boxes(bounder *b) {
-	const box firsts[] = {{{b->narrowest, b->most_columns}, {0, 0}, 0, false},
-	                      {{b->narrowest, b->most_columns}, {b->smallest, b->most_bytes}, 0, false},
-	                      {{0, 0}, {b->smallest, b->most_bytes}, 0, false}};
+	const box firsts[] = {{{b->narrowest, b->most_columns}, {0, 0}, 0, 0, false},
+	                      {{b->narrowest, b->most_columns}, {b->smallest, b->most_bytes}, 0, 0, false},
+	                      {{0, 0}, {b->smallest, b->most_bytes}, 0, 0, false}};
 	size_t from = b->most_columns > 0 ? 0 : 2, to = b->most_bytes > 0 ? 3 : 1, count = 0;
 	for (size_t i = from; i < to; i++) b->boxes[count] = firsts[i], price_box(b, &b->boxes[count++]);
 	return count;
 }
 
-/* The least that lookups, exchange and reduction take. */
-static double least_of(bounder *b, counted what, longest limit) {
+/* The box whose lookups, exchange and reduction take least. */
+static const box *least_box(bounder *b, counted what, longest limit) {
 	make_prices(b, what, limit);
 	for (size_t count = first_boxes(b), best;; count++) {
 		best = 0;
 		for (size_t i = 1; i < count; i++)
 			if (b->boxes[i].least < b->boxes[best].least) best = i;
-		if (b->boxes[best].small || count == BOXES) return b->boxes[best].least;
+		if (b->boxes[best].small || count == BOXES) return &b->boxes[best];
 		halve(&b->boxes[best], &b->boxes[count]);
 		price_box(b, &b->boxes[best]), price_box(b, &b->boxes[count]);
 	}
 }
 
+static double least_of(bounder *b, counted what, longest limit) {
+	return least_box(b, what, limit)->least;
+}
+
 /* ---- the bound ---- */
 
-static bool begin(bounder *b, lk_arena *arena) {
-	b->narrowest = b->smallest = INFINITY, b->grain = grain_of(b->p);
-	b->boxes = LK_ARRAY(arena, box, BOXES);
-	if (!b->boxes || !make_ways(b, arena)) return false;
+static bool begin(bounder *b, const lk_shard_ways *ways, lk_arena *arena) {
+	b->narrowest = b->smallest = INFINITY, b->grain = lk_shard_grain(b->p);
+	b->tables = ways, b->boxes = LK_ARRAY(arena, box, BOXES);
+	if (!b->boxes || !ways) return false;
 	for (uint32_t t = 0; t < b->p->count; t++) {
 		double columns = 0, bytes = 0;
 		for (int i = 0; i < b->tables[t].count; i++) {
-			const way *w = &b->tables[t].at[i];
+			const lk_shard_way *w = &b->tables[t].at[i];
 			columns = fmax(columns, w->columns), bytes = fmax(bytes, w->bytes);
 			if (w->columns > 0) b->narrowest = fmin(b->narrowest, w->columns);
 		}
@@ -247,7 +193,7 @@ static bool begin(bounder *b, lk_arena *arena) {
 }
 
 /* The least S that is not beaten by ways whose pieces leave room in S for the least of the other direction and exchange. */
-static double without_long_pieces(bounder *b) {
+static double without_long_pieces(bounder *b, lk_shard_prices *out) {
 	const counted all = {true, true}, forward = {true, false}, backward = {false, true};
 	const longest any = {INFINITY, INFINITY};
 	double low = least_of(b, all, any), but_forward = least_of(b, backward, any), but_backward = least_of(b, forward, any);
@@ -257,13 +203,26 @@ static double without_long_pieces(bounder *b) {
 		if (least_of(b, all, (longest){middle - but_forward, middle - but_backward}) > middle) low = middle;
 		else high = middle;
 	}
+	const longest limit = {fmin(high, 4 * low) - but_forward, fmin(high, 4 * low) - but_backward};
+	const box *x = least_box(b, all, limit);
+	*out = (lk_shard_prices){.column = b->column_price[x->price], .byte = b->byte_price[x->price], .columns = x->columns[1],
+	                         .bytes = x->bytes[1], .forward_s = limit.forward, .backward_s = limit.backward};
 	return low;
+}
+
+void lk_shard_price(const lk_shard_problem *p, const lk_shard_ways *ways, lk_shard_prices *out) {
+	lk_arena arena = LK_ARENA_INIT;
+	bounder b = {.p = p};
+	*out = (lk_shard_prices){.forward_s = INFINITY, .backward_s = INFINITY};
+	double least = p->count && begin(&b, ways, &arena) ? without_long_pieces(&b, out) : 0; /* no memory: a bound nevertheless */
+	out->bound_s = lk_shard_index_s(p) + p->dense_s + least + (least > 0 ? 2 : 0) * p->at.floor_s;
+	lk_arena_free(&arena);
 }
 
 double lk_shard_bound(const lk_shard_problem *p) {
 	lk_arena arena = LK_ARENA_INIT;
-	bounder b = {.p = p};
-	double least = p->count && begin(&b, &arena) ? without_long_pieces(&b) : 0; /* no memory: a bound nevertheless */
+	lk_shard_prices prices;
+	lk_shard_price(p, lk_shard_all_ways(&arena, p), &prices);
 	lk_arena_free(&arena);
-	return lk_shard_index_s(p) + p->dense_s + least + (least > 0 ? 2 : 0) * p->at.floor_s;
+	return prices.bound_s;
 }

@@ -111,6 +111,20 @@ lk_shard_piece lk_shard_piece_of(const lk_shard_problem *p, uint32_t table, lk_s
 	return piece;
 }
 
+/* Parts that are as wide, or have as many rows, as the one before cost what it does. */
+lk_status lk_shard_add_parts(const lk_shard_problem *p, lk_shard_pieces *pieces, uint32_t table, lk_shard_kind kind, int parts, bool host,
+                             lk_error *err) {
+	double all = kind == LK_SHARD_COLUMN ? p->tables[table].dim : kind == LK_SHARD_ROW ? p->tables[table].rows : parts, before = -1;
+	if (!lk_reserve(pieces, (size_t)parts)) return lk_oom(err);
+	for (int i = 0; i < parts; i++, pieces->count++) {
+		double size = floor(all * (i + 1) / parts) - floor(all * i / parts);
+		if (size != before) pieces->at[pieces->count] = lk_shard_piece_of(p, table, kind, i, parts, host);
+		else pieces->at[pieces->count] = pieces->at[pieces->count - 1], pieces->at[pieces->count].part = i;
+		before = size;
+	}
+	return LK_OK;
+}
+
 int lk_shard_most_parts(const lk_shard_problem *p, uint32_t table, lk_shard_kind kind) {
 	const lk_shard_table *t = &p->tables[table];
 	if (!(t->allowed & 1u << kind)) return 0;
@@ -129,9 +143,7 @@ lk_status lk_shard_resplit(const lk_shard_problem *p, lk_shard_pieces *pieces, s
 	for (size_t i = 0; i < pieces->count; i++)
 		if (pieces->at[i].table != table) pieces->at[kept++] = pieces->at[i];
 	pieces->count = kept;
-	if (!lk_reserve(pieces, (size_t)parts)) return lk_oom(err);
-	for (int i = 0; i < parts; i++) pieces->at[pieces->count++] = lk_shard_piece_of(p, table, kind, i, parts, host);
-	return LK_OK;
+	return lk_shard_add_parts(p, pieces, table, kind, parts, host, err);
 }
 
 lk_status lk_shard_whole(const lk_shard_problem *p, lk_shard_pieces *out, lk_error *err) {

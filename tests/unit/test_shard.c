@@ -287,6 +287,77 @@ static void bound_is_near_where_tables_are_many(void **state) {
 	}
 }
 
+/* Every kind allowed, few tables for each rank: the search splits and copies what the bound does. Twice the same. */
+static void bound_is_near_where_tables_are_split(void **state) {
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_shard_plan plan = {0}, again = {0};
+		lk_error err;
+		lk_shard_problem p = random_problem(&arena, 40 + seed, 80, 16, 1e12, ANY);
+		p.batch *= 512;
+		assert_int_equal(lk_shard_search(&p, &plan, &err), LK_OK);
+		assert_int_equal(lk_shard_search(&p, &again, &err), LK_OK);
+		every_table_is_whole(&p, &plan.pieces);
+		double step = step_of(&p, &plan.pieces, NULL), bound = lk_shard_bound(&p);
+		if (step > 1.02 * bound) fail_msg("seed %d: step %g, bound %g", (int)seed, step, bound);
+		assert_true(bound <= step * (1 + 1e-9));
+		assert_int_equal(plan.pieces.count, again.pieces.count);
+		for (size_t i = 0; i < plan.pieces.count; i++) assert_int_equal(plan.pieces.at[i].rank, again.pieces.at[i].rank);
+		lk_vec_free(&plan.pieces);
+		lk_vec_free(&again.pieces);
+		lk_arena_free(&arena);
+	}
+}
+
+/* From any placement a balance leads to a shorter step, also where ranks share caches; every piece stays, ranks have room. */
+static void balance_shortens_steps(void **state) {
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_shard_plan plan = {0};
+		lk_error err;
+		size_t budget = 300000;
+		lk_shard_problem p = random_problem(&arena, seed, 30, 4, 1e9, WHOLE);
+		if (seed % 2) on_a_processor(&p);
+		double all = 0;
+		for (uint32_t t = 0; t < p.count; t++) all += lk_shard_piece_of(&p, t, LK_SHARD_TABLE, 0, 1, false).cost.device_bytes;
+		p.capacity = all / 3;
+		assert_int_equal(lk_shard_size_greedy(&p, &plan, &err), LK_OK);
+		double before = step_of(&p, &plan.pieces, NULL);
+		bool fits;
+		assert_int_equal(lk_shard_balance(&p, &plan.pieces, &budget, &err), LK_OK);
+		double after = step_of(&p, &plan.pieces, &fits);
+		if (!(after < before)) fail_msg("seed %d: %g before, %g balanced", (int)seed, before, after);
+		assert_true(fits);
+		every_table_is_whole(&p, &plan.pieces);
+		lk_vec_free(&plan.pieces);
+		lk_arena_free(&arena);
+	}
+}
+
+/* What the rank with most columns has at least, against every placement of six pieces on three ranks. */
+static void even_columns_are_below_every_placement(void **state) {
+	(void)state;
+	enum { PIECES = 6, RANKS = 3, WAYS = 729 };
+	int reached = 0;
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		lk_shard_widths widths = {.grain = 8};
+		double width[PIECES], least = INFINITY;
+		for (int i = 0; i < PIECES; i++) width[i] = 8 * (double)(1ull << lk_hash64(seed * PIECES + (uint64_t)i) % 6), lk_shard_widths_add(&widths, width[i], 1);
+		for (int way = 0; way < WAYS; way++) {
+			double sum[RANKS] = {0};
+			for (int i = 0, rest = way; i < PIECES; i++, rest /= RANKS) sum[rest % RANKS] += width[i];
+			least = fmin(least, fmax(sum[0], fmax(sum[1], sum[2])));
+		}
+		double even = lk_shard_even_columns(&widths, 1, RANKS);
+		if (even > least) fail_msg("seed %d: %g, a placement has %g", (int)seed, even, least);
+		assert_true(even >= widths.columns / RANKS);
+		reached += even == least;
+	}
+	assert_true(reached > 20);
+}
+
 static void host_memory_takes_the_rest(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -432,6 +503,9 @@ int main(void) {
 		cmocka_unit_test(bound_is_below_every_placement),
 		cmocka_unit_test(ranks_that_touch_more_take_longer),
 		cmocka_unit_test(bound_is_near_where_tables_are_many),
+		cmocka_unit_test(bound_is_near_where_tables_are_split),
+		cmocka_unit_test(balance_shortens_steps),
+		cmocka_unit_test(even_columns_are_below_every_placement),
 		cmocka_unit_test(host_memory_takes_the_rest),
 		cmocka_unit_test(drawn_indices_have_the_classes),
 		cmocka_unit_test(published_locality),
