@@ -17,11 +17,12 @@ enum { SPLITS = 20000 /* ways to split, looked at where nothing else fits */, SP
 
 /* The step if all ranks were even, `columns` on the one with most. */
 double lk_shard_even_step(const lk_shard_problem *p, const lk_shard_way *sum, double columns) {
-	return lk_shard_index_s(p) + p->dense_s + sum->forward + sum->backward + 2 * p->at.floor_s +
+	return lk_shard_index_s(p) + p->dense_s + sum->forward + sum->backward + ((sum->forward > 0) + (sum->backward > 0)) * p->at.floor_s +
 	       2 * lk_shard_exchange_s(p, columns, columns, columns * p->ranks) + lk_shard_reduce_s(p, sum->bytes);
 }
 
-/* No placement of these pieces is faster. On a processor, ranks that touch little are: there nothing is known. */
+/* No placement of these pieces is faster, where more columns take longer to exchange. On a processor nothing is known: ranks that touch
+ * little are faster than the mean. */
 double lk_shard_even_pieces(const lk_shard_problem *p, const lk_shard_pieces *pieces) {
 	lk_shard_way sum = {.parts = 1};
 	lk_shard_widths widths = {.grain = lk_shard_grain(p)};

@@ -40,7 +40,7 @@ lk_status lk_shard_place(const lk_shard_problem *p, lk_shard_pieces *pieces, boo
 
 /* The step if all ranks were even, `columns` on the one with most. */
 double lk_shard_even_step(const lk_shard_problem *p, const lk_shard_way *sum, double columns);
-/* No placement of these pieces is faster; 0 on a processor, where ranks that touch little are. */
+/* No placement of these pieces is faster, where more columns take longer to exchange; 0 on a processor, where nothing is known. */
 double lk_shard_even_pieces(const lk_shard_problem *p, const lk_shard_pieces *pieces);
 lk_status lk_shard_step_of(const lk_shard_problem *p, const lk_shard_pieces *pieces, double *step_s, lk_error *err);
 lk_status lk_shard_copy(lk_shard_pieces *to, const lk_shard_pieces *from, lk_error *err);
