@@ -45,6 +45,9 @@ typedef struct lk_explain_request {
 	int rank;                  /* only this one; -1 all */
 	int top;                   /* rows of kernels and stalls in texts; 0 all */
 	int threads;               /* to read files with; 0: one per core */
+	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its usual nodes. */
+	const char *gpu, *cluster;
+	bool roofline;             /* shapes are read too, for `shaped`; gpu, cluster, that table and html ask for it as well */
 	/* output, for the program's own use */
 	int format, table;
 	const char *trace, *path, *html;
@@ -137,6 +140,7 @@ typedef struct lk_explain_kernel {
 /* Communication of a kind and process group, over all ranks. */
 typedef struct lk_explain_comm {
 	const char *kind, *group;            /* "all_reduce", "default_pg"; group "" where not said */
+	const char *ranks;                   /* of the group, "[0, 1, 2, 3]", as the trace has them; "" not said */
 	int group_size;                      /* 0 not said */
 	uint64_t count;                      /* kernels */
 	double bytes;                        /* of their messages; NAN not said */
@@ -149,7 +153,31 @@ typedef struct lk_explain_comm {
 	/* GB/s as nccl-tests define it, mean; of the transfer where all were matched, else of whole kernels, and so too low
 	 */
 	double busbw;
+	double model_busbw;                  /* what the model of NCCL gives at the mean size; NAN not known */
 } lk_explain_comm;
+
+/* The model's bus bandwidth over sizes, for a row of communication. */
+typedef struct lk_explain_curve {
+	const char *kind, *group;
+	int ranks, nodes;
+	int comm;                            /* the row */
+	int count;
+	const double *bytes, *busbw;         /* GB/s */
+} lk_explain_curve;
+
+/* What operations of one name and shape asked of the device, over all ranks. Bytes pass through memory once, flops are two for
+ * each multiply-add; the time is that of all kernels that the operation launched. */
+typedef struct lk_explain_shaped {
+	const char *operation, *shapes;      /* "aten::mm", "[[512,13],[13,512]]" */
+	const char *kernel;                  /* the longest of its kernels */
+	const char *kind, *dtype;            /* "gemm", "fp16" */
+	uint64_t count;
+	double total_ns, share;              /* share of the sum of all kernels' durations */
+	double flops, bytes;                 /* of one */
+	double peak_flops;                   /* dense, of the device in this format; 0 not known */
+	double roof;                         /* least time by peak and memory bandwidth, over the time it took; NAN not known */
+	bool memory_bound;                   /* the least time is that of memory */
+} lk_explain_shaped;
 
 /* Who keeps the others waiting. */
 typedef struct lk_explain_straggler {
@@ -213,6 +241,14 @@ typedef struct lk_explanation {
 	int kernel_count;
 	const lk_explain_comm *comm;
 	int comm_count;
+	const lk_explain_curve *curves;
+	int curve_count;
+	const lk_explain_shaped *shaped;     /* by time, the longest first */
+	int shaped_count, shaped_all;        /* those that are kept, 256 at most, of how many */
+	double shaped_share;                 /* of the kernels' durations: that of all work of known shape */
+	const char *held_against;            /* the device, "NVIDIA H100 SXM5 80GB"; NULL not known */
+	double memory_rate;                  /* bytes/s of it */
+	const char *no_roofline, *no_curves; /* why there are none; NULL where there are */
 	const lk_explain_straggler *stragglers;
 	int straggler_count;
 	const lk_explain_stall *stalls;      /* the worst first */
@@ -239,6 +275,7 @@ enum {
 	LK_EXPLAIN_KERNELS,
 	LK_EXPLAIN_QUEUE,
 	LK_EXPLAIN_LAUNCHES,
+	LK_EXPLAIN_ROOFLINE,
 	LK_EXPLAIN_TABLES,
 };
 extern const char *const lk_explain_tables[LK_EXPLAIN_TABLES + 1];

@@ -8,11 +8,16 @@
 
 #include "ask/explain_parts.h"
 #include "base/parallel.h"
+#include "model/launch.h"
 
 enum { WARNINGS = 200 };
 
 void lk_explain_defaults(lk_explain_request *request) {
 	*request = (lk_explain_request){.rank = -1, .top = 10};
+}
+
+bool lk_explain_wants_shapes(const lk_explain_request *r) {
+	return r->roofline || r->gpu || r->cluster || r->html || r->table == LK_EXPLAIN_ROOFLINE;
 }
 
 void lk_explain_free(lk_explanation *explanation) {
@@ -240,6 +245,15 @@ static lk_status explain_rank(void *context, size_t r, lk_error *err) {
 	return LK_OK;
 }
 
+/* Behind the command: what it was held against. */
+static lk_status say_hardware(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
+	const char *text = w->result.reproduce, *option = r->gpu ? "--gpu" : "--cluster", *value = r->gpu ? r->gpu : r->cluster;
+	const char *word = value && text ? lk_shell_quote(&w->arena, value) : NULL;
+	if (value) text = word ? lk_arena_printf(&w->arena, "%s %s %s", text, option, word) : NULL;
+	w->result.reproduce = text;
+	return text ? LK_OK : lk_oom(err);
+}
+
 static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_error *err) {
 	lk_traces *t = w->traces;
 	w->rank = calloc(t->count + 1, sizeof *w->rank);
@@ -254,7 +268,7 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	w->result.top = request->top;
 	w->result.reproduce = lk_traces_command(&w->arena, "explain", request->traces, request->trace_count, request->steps,
 	                                        request->rank);
-	if (!w->result.reproduce) return lk_oom(err);
+	LK_TRY(say_hardware(w, request, err));
 	LK_TRY(join_ranks(w, err));
 	LK_TRY(measure_steps(w, err));
 	LK_TRY(lk_explain_kernels(w, err));
@@ -263,6 +277,7 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	LK_TRY(warn_alone(w, err));
 	LK_TRY(warn_odd_steps(w, err));
 	LK_TRY(lk_explain_stalls(w, err));
+	LK_TRY(lk_explain_hold_against(w, request, err));
 	w->result.warnings = w->warnings.at;
 	w->result.warning_count = (int)w->warnings.count;
 	w->result.stalls = w->stalls.at;
@@ -288,8 +303,8 @@ lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request, 
 }
 
 lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk_error *err) {
-	/* Shapes say nothing here, and are most of the names. */
-	static const lk_read_limits limits = {.shapes = false};
+	/* Shapes are most of the names, and only the roofline looks at them. */
+	const lk_read_limits limits = {.shapes = lk_explain_wants_shapes(request)};
 	lk_traces *traces;
 	LK_TRY(lk_traces_read(request->traces, (uint32_t)request->trace_count, &limits, request->threads, &traces, err));
 	LK_TRY(lk_explain_make(traces, request, out, err));

@@ -103,7 +103,7 @@ typedef struct comm_row {
 
 typedef struct identity {
 	unsigned kind;
-	const char *group;
+	const char *group, *ranks;
 	int size;
 	double bytes;
 } identity;
@@ -118,17 +118,20 @@ static identity identify(const lk_rank_work *w, uint32_t event) {
 	const lk_capture *c = w->c;
 	const lk_comm_note *note = lk_capture_comm(c, event);
 	const lk_match *m = lk_traces_match(w->traces, w->index, event);
-	identity id = {.kind = LK_OP_COUNT, .group = "", .bytes = NAN};
+	identity id = {.kind = LK_OP_COUNT, .group = "", .ranks = "", .bytes = NAN};
 	if (note) {
 		const char *text = lk_capture_text(c, note->group_text);
-		id = (identity){note->kind, *text ? text : lk_capture_text(c, note->group), note->group_size,
-						message_bytes(note)};
+		id = (identity){note->kind, *text ? text : lk_capture_text(c, note->group), lk_capture_text(c, note->ranks),
+						note->group_size, message_bytes(note)};
 	}
 	if (m) {
 		const lk_run_group *g = &w->traces->groups.at[m->group];
 		id.kind = m->kind;
 		if (!*id.group) id.group = g->name;
 		if (!id.size) id.size = g->size;
+		/* all of the run were captured, so that those who take part are the group */
+		if (!id.size && w->traces->world == (int32_t)w->traces->count) id.size = (int)g->count;
+		if (!*id.ranks) id.ranks = g->ranks;
 		if (m->bytes >= 0) id.bytes = (double)m->bytes;
 	}
 	if (id.kind >= LK_OP_COUNT) id.kind = lk_comm_kind(lk_capture_text(c, c->name[event]));
@@ -148,9 +151,9 @@ static comm_row *row_of(comm_sums *sums, const identity *id, lk_arena *arena) {
 	uint32_t number = lk_intern_id(sums->names, key);
 	if (number == UINT32_MAX) return NULL;
 	if (number <= sums->rows.count) return &sums->rows.at[number - 1];
-	const char *group = lk_arena_strdup(arena, id->group);
-	if (!group || !lk_push(&sums->rows)) return NULL;
-	lk_last(&sums->rows)->sum = (lk_explain_comm){.kind = kind, .group = group};
+	const char *group = lk_arena_strdup(arena, id->group), *ranks = lk_arena_strdup(arena, id->ranks);
+	if (!group || !ranks || !lk_push(&sums->rows)) return NULL;
+	lk_last(&sums->rows)->sum = (lk_explain_comm){.kind = kind, .group = group, .ranks = ranks, .model_busbw = NAN};
 	return lk_last(&sums->rows);
 }
 

@@ -3,6 +3,7 @@
 #define LK_ASK_EXPLAIN_PARTS_H
 
 #include "base/intervals.h"
+#include "hw/hw.h"
 #include "lockstep/explain.h"
 #include "trace/traces.h"
 
@@ -160,6 +161,10 @@ typedef struct lk_explain_work {
 lk_status lk_explain_kernels(lk_explain_work *w, lk_error *err);
 lk_status lk_explain_comms(lk_explain_work *w, lk_error *err);
 lk_status lk_explain_stalls(lk_explain_work *w, lk_error *err);
+/* What the hardware allows beside what was measured: explain_roofline.c, explain_curves.c. */
+lk_status lk_explain_hold_against(lk_explain_work *w, const lk_explain_request *request, lk_error *err);
+bool lk_explain_wants_shapes(const lk_explain_request *request);
+lk_status lk_explain_curves(lk_explain_work *w, const lk_cluster *cluster, lk_error *err);
 /* The command that asks again, options of output left out; NULL when memory is out. */
 const char *lk_traces_command(lk_arena *arena, const char *verb, const char *const *files, int count, const char *steps,
                               int rank);

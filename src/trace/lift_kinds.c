@@ -54,7 +54,7 @@ static bool is_comm(const lk_capture *c, uint32_t event) {
 }
 
 /* Gives every operation to the longest of its kernels: `best` by operation. */
-static lk_status find_owners(const lk_capture *c, uint32_t *owner, lk_error *err) {
+static lk_status find_owners(const lk_capture *c, uint32_t *owner, uint32_t *operation, lk_error *err) {
 	shape_memo memo = {.size = 1 << 16};
 	uint32_t *best = malloc((c->count + 1) * sizeof *best);
 	memo.slots = calloc(memo.size, sizeof *memo.slots);
@@ -62,7 +62,7 @@ static lk_status find_owners(const lk_capture *c, uint32_t *owner, lk_error *err
 	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) best[i] = LK_NONE;
 	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) {
 		if (c->kind[i] != LK_EVENT_KERNEL || is_comm(c, i)) continue;
-		uint32_t op = operation_of(&memo, c, i);
+		uint32_t op = operation[i] = operation_of(&memo, c, i);
 		if (op != LK_NONE && (best[op] == LK_NONE || c->dur_ns[i] > c->dur_ns[best[op]])) best[op] = i;
 	}
 	for (uint32_t i = 0; status == LK_OK && i < c->count; i++)
@@ -104,10 +104,11 @@ static lk_status list_unknown(const lk_capture *c, lk_work_kinds *out, lk_error 
 }
 
 lk_status lk_work_kinds_find(const lk_capture *c, lk_work_kinds *out, lk_error *err) {
-	*out = (lk_work_kinds){.owner = malloc((c->count + 1) * sizeof *out->owner)};
-	if (!out->owner) return lk_oom(err);
-	for (uint32_t i = 0; i < c->count; i++) out->owner[i] = LK_NONE;
-	lk_status status = find_owners(c, out->owner, err);
+	size_t size = (c->count + (size_t)1) * sizeof *out->owner;
+	*out = (lk_work_kinds){.owner = malloc(size), .operation = malloc(size)};
+	lk_status status = out->owner && out->operation ? LK_OK : lk_oom(err);
+	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) out->owner[i] = out->operation[i] = LK_NONE;
+	if (status == LK_OK) status = find_owners(c, out->owner, out->operation, err);
 	if (status == LK_OK) status = list_unknown(c, out, err);
 	if (status != LK_OK) lk_work_kinds_free(out);
 	return status;
@@ -115,6 +116,7 @@ lk_status lk_work_kinds_find(const lk_capture *c, lk_work_kinds *out, lk_error *
 
 void lk_work_kinds_free(lk_work_kinds *kinds) {
 	free(kinds->owner);
+	free(kinds->operation);
 	lk_vec_free(&kinds->unknown);
 	*kinds = (lk_work_kinds){0};
 }

@@ -8,6 +8,7 @@
  * the operation computes; the others (a reduction of split sums, a fill) are only streams of bytes. */
 typedef struct lk_work_kinds {
 	uint32_t *owner;         /* [events] of device work: the operation it stands for; LK_NONE */
+	uint32_t *operation;     /* [events] likewise, also of the other pieces that the operation launches */
 	double known_ns, device_ns; /* device time whose shape is known, and all */
 	LK_VEC(struct lk_unknown_work {
 		uint32_t name;

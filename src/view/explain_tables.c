@@ -197,7 +197,7 @@ static lk_table *communication(const lk_explanation *x) {
 		RIGHT("count", "count"),        RIGHT("bytes", "bytes"),          RIGHT("kernel_ns", "time"),
 		RIGHT("exposed_ns", "exposed"), RIGHT("hidden_pctg", "hidden %"), RIGHT("matched", "matched"),
 		RIGHT("wait_ns", "waiting"),    RIGHT("transfer_ns", "transfer"), RIGHT("exposed_wait_ns", "exposed waiting"),
-		RIGHT("busbw_GBps", "busbw GB/s"),
+		RIGHT("busbw_GBps", "busbw GB/s"), RIGHT("model_busbw_GBps", "model GB/s"),
 	};
 	lk_table *t = TABLE("communication", columns);
 	for (int i = 0; t && i < x->comm_count; i++) {
@@ -211,7 +211,7 @@ static lk_table *communication(const lk_explanation *x) {
 		put_plain(t, (double)c->matched);
 		lk_put_ns(t, c->matched ? (double)c->wait_ns : NAN), lk_put_ns(t, c->matched ? (double)c->transfer_ns : NAN);
 		lk_put_ns(t, c->matched ? (double)c->exposed_wait_ns : NAN);
-		put_real(t, c->busbw);
+		put_real(t, c->busbw), put_real(t, c->model_busbw);
 	}
 	if (t) lk_table_hide_empty(t);
 	return t;
@@ -324,6 +324,35 @@ static lk_table *queue(const lk_explanation *x) {
 	return t;
 }
 
+static void put_rate(lk_table *t, double rate, double unit) {
+	char text[32];
+	lk_table_number(t, rate > 0 ? rate : NAN, rate > 0 ? lk_fixed(rate / unit, rate < 10 * unit ? 2 : 1, text, sizeof text) : NULL);
+}
+
+static lk_table *roofline(const lk_explanation *x, int top, bool people) {
+	static const lk_column columns[] = {
+		RIGHT("time_pctg", "Time (%)"), RIGHT("total_time_ns", "Total Time"), RIGHT("instances", "Instances"), RIGHT("avg_ns", "Avg"),
+		RIGHT("roof_pctg", "of roof %"), LEFT("limit", "limit"), RIGHT("flops_per_s", "TFLOP/s"), RIGHT("bytes_per_s", "GB/s"),
+		RIGHT("flops_per_byte", "FLOP/B"), LEFT("dtype", "format"), LEFT("kind", "kind"), LEFT("operation", "operation"),
+		LEFT("shapes", "shapes"), HIDDEN("flops"), HIDDEN("bytes"), HIDDEN("peak_flops"), LEFT("kernel", "longest kernel"),
+	};
+	lk_table *t = TABLE("roofline", columns);
+	for (int i = 0; t && i < rows_of(x->shaped_count, top); i++) {
+		const lk_explain_shaped *s = &x->shaped[i];
+		double each = s->count && s->total_ns > 0 ? s->total_ns / (double)s->count : NAN, per = each * 1e-9;
+		lk_table_row(t);
+		lk_put_pctg(t, s->share, 1), lk_put_ns(t, s->total_ns), lk_put_count(t, (double)s->count), lk_put_ns(t, each);
+		lk_put_pctg(t, s->roof, 1), lk_table_text(t, isnan(s->roof) ? NULL : s->memory_bound ? "memory" : "peak");
+		put_rate(t, s->flops / per, 1e12), put_rate(t, s->bytes / per, 1e9);
+		put_real(t, s->flops > 0 && s->bytes > 0 ? s->flops / s->bytes : NAN);
+		lk_table_text(t, s->dtype), lk_table_text(t, s->kind), lk_table_text(t, s->operation), lk_put_name(t, s->shapes, people);
+		lk_table_number(t, s->flops, NULL), lk_table_number(t, s->bytes, NULL);
+		lk_table_number(t, s->peak_flops > 0 ? s->peak_flops : NAN, NULL), lk_put_name(t, s->kernel, people);
+	}
+	if (t && people) lk_table_hide_empty(t);
+	return t;
+}
+
 static void launch_row(lk_table *t, const lk_explain_launch *l, const char *what, const lk_explain_stats *s) {
 	lk_table_row(t);
 	put_plain(t, l->rank), lk_table_text(t, what), lk_put_count(t, (double)s->count);
@@ -369,6 +398,7 @@ lk_table *lk_explain_table(const lk_explanation *x, int which, bool people) {
 	case LK_EXPLAIN_KERNELS: return kernels(x, top, people);
 	case LK_EXPLAIN_QUEUE: return queue(x);
 	case LK_EXPLAIN_LAUNCHES: return launches(x);
+	case LK_EXPLAIN_ROOFLINE: return roofline(x, top, people);
 	default: return breakdown(x);
 	}
 }

@@ -172,6 +172,22 @@ static lk_status put_kernels(const lk_explanation *x, bool colour, FILE *out, lk
 	return LK_OK;
 }
 
+/* Of what was asked for with a GPU; or why there is none. */
+static lk_status put_roofline(const lk_explanation *x, bool colour, FILE *out, lk_error *err) {
+	char heading[200], known[32];
+	if (x->no_roofline) {
+		fputs("\nno roofline: ", out);
+		LK_TRY(lk_put_safe(x->no_roofline, out, err));
+		putc('\n', out);
+	}
+	if (!x->shaped_count) return LK_OK;
+	snprintf(heading, sizeof heading, "operations of known shape (%s of kernel time)%s%.100s", lk_percent(x->shaped_share, known, sizeof known),
+	         x->held_against ? " against " : "", x->held_against ? x->held_against : "");
+	LK_TRY(put_table(x, LK_EXPLAIN_ROOFLINE, heading, colour, out, err));
+	if (x->top > 0 && x->top < x->shaped_count) fprintf(out, "and %d more (--top 0)\n", x->shaped_all - x->top);
+	return LK_OK;
+}
+
 static lk_status put_warnings(const lk_explanation *x, FILE *out, lk_error *err) {
 	if (x->warning_count) fputc('\n', out);
 	for (int i = 0; i < x->warning_count; i++) {
@@ -193,6 +209,7 @@ lk_status lk_explain_report(const lk_explanation *x, bool colour, FILE *out, lk_
 		LK_TRY(put_table(x, LK_EXPLAIN_COMMUNICATION, "communication, all ranks and steps", colour, out, err));
 	if (x->straggler_count) LK_TRY(put_table(x, LK_EXPLAIN_STRAGGLERS, "who comes last", colour, out, err));
 	LK_TRY(put_kernels(x, colour, out, err));
+	LK_TRY(put_roofline(x, colour, out, err));
 	LK_TRY(put_warnings(x, out, err));
 	fputs("\nreproduce: ", out);
 	LK_TRY(lk_put_safe(x->reproduce, out, err));

@@ -220,6 +220,40 @@ static void put_rows(lk_report *r, const lk_table *t, int rows) {
 	lk_json_array_end(r);
 }
 
+static int column_of(const lk_table *t, const char *key) {
+	int i = 0;
+	while (i < t->count && strcmp(lk_table_key(t, i), key) != 0) i++;
+	return i < t->count ? i : -1;
+}
+
+void lk_report_hide(lk_table *t, const char *key) {
+	int column = t && t->status == LK_OK ? column_of(t, key) : -1;
+	if (column >= 0) t->columns[column].hidden = true;
+}
+
+static bool same_throughout(const lk_table *t, int column) {
+	char a[LK_DIGITS], b[LK_DIGITS];
+	int row = 1;
+	while (row < t->rows && strcmp(lk_cell_shown(lk_table_cell(t, 0, column), a), lk_cell_shown(lk_table_cell(t, row, column), b)) == 0) row++;
+	return row > 1 && row == t->rows;
+}
+
+char *lk_report_same(lk_table *t, const char *const *keys, char *out, size_t size) {
+	size_t used = 0;
+	*out = '\0';
+	for (; t && t->status == LK_OK && *keys; keys++) {
+		char digits[LK_DIGITS];
+		int column = column_of(t, *keys);
+		if (column < 0 || t->columns[column].hidden || !same_throughout(t, column)) continue;
+		const char *shown = lk_cell_shown(lk_table_cell(t, 0, column), digits);
+		t->columns[column].hidden = true;
+		if (!*shown || used >= size) continue;
+		int length = snprintf(out + used, size - used, "%s%s %.60s", used ? ", " : "", t->columns[column].title, shown);
+		used += length > 0 ? (size_t)length : 0;
+	}
+	return out;
+}
+
 lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err) {
 	if (!table || table->status != LK_OK) {
 		lk_table_free(table);

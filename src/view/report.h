@@ -66,4 +66,10 @@ void lk_report_swing(lk_report *r, const char *label, double low, double high);
  * NULL (memory is out) is an error. */
 lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err);
 
+/* What a table leaves to other parts of the page: a column by its key is hidden. */
+void lk_report_hide(lk_table *table, const char *key);
+/* Hides those of the columns (keys, the last NULL) that say the same in every row of a table of two or more, and writes what they
+ * say to `out`: "zero 1, recompute none". Returns `out`. */
+char *lk_report_same(lk_table *table, const char *const *keys, char *out, size_t size);
+
 #endif

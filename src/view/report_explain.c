@@ -9,7 +9,7 @@
 #include "view/explain_view.h"
 #include "view/report.h"
 
-enum { TEXT = 64, LINE = 320, MOST_RANKS = 512, MOST_STEPS = 200, MOST_KERNELS = 200, MOST_ROWS = 500 };
+enum { TEXT = 64, LINE = 320, MOST_RANKS = 512, MOST_STEPS = 200, MOST_KERNELS = 200, MOST_POINTS = 80, MOST_SHAPED = 100, MOST_ROWS = 500 };
 
 /* What the device of a rank does with its time. */
 typedef struct part {
@@ -130,7 +130,7 @@ static lk_status put_ranks(lk_report *r, const lk_explanation *x, lk_error *err)
 static void put_steps(lk_report *r, const lk_explanation *x) {
 	char name[TEXT];
 	int shown = x->step_rows < MOST_STEPS ? x->step_rows : MOST_STEPS;
-	if (x->step_rows < 2) return;
+	if (x->step_rows <= x->rank_count) return; /* the ranks' bars say it */
 	lk_report_panel(r, "bars", "Step by step", "by rank, then time", false);
 	lk_json_put_text(r, "unit", "s");
 	lk_json_array(r, "parts");
@@ -142,7 +142,7 @@ static void put_steps(lk_report *r, const lk_explanation *x) {
 		const lk_explain_step *s = &x->steps[i];
 		const double values[] = {(double)s->compute_ns * 1e-9, (double)s->exposed_communication_ns * 1e-9, (double)s->exposed_memory_ns * 1e-9,
 		                         (double)s->idle_ns * 1e-9};
-		if (x->rank_count > 1) snprintf(name, sizeof name, "rank %d, %lld", s->rank, (long long)s->number);
+		if (x->rank_count > 1) snprintf(name, sizeof name, "rank %d, step %lld", s->rank, (long long)s->number);
 		else snprintf(name, sizeof name, "step %lld", (long long)s->number);
 		lk_report_row(r, name, NULL, values, 4);
 	}
@@ -155,25 +155,138 @@ static void put_steps(lk_report *r, const lk_explanation *x) {
 
 static bool has_rate(const lk_explain_comm *c) { return c->busbw > 0 && c->bytes > 0 && c->count > 0; }
 
+/* A colour for each row: its points and the model's curve have it. */
+static char *comm_key(int row, char out[TEXT]) {
+	enum { COLOURS = 8 };
+	snprintf(out, TEXT, "c%d", row % COLOURS);
+	return out;
+}
+
+static void put_measured(lk_report *r, const lk_explanation *x, int row) {
+	const lk_explain_comm *c = &x->comm[row];
+	char name[LINE], text[LINE], key[TEXT];
+	if (!has_rate(c)) return;
+	snprintf(name, sizeof name, "%.60s%s%.80s", c->kind, *c->group ? ", " : "", c->group);
+	snprintf(text, sizeof text, "%.200s: %llu%s", name, (unsigned long long)c->count, c->matched == c->count ? "" : ", waiting counted too");
+	lk_report_series(r, name, comm_key(row, key), false);
+	lk_report_point(r, c->bytes / (double)c->count, c->busbw * 1e9, text, NULL);
+	lk_report_series_end(r);
+}
+
+/* The part of a curve near the messages that were sent: a hundredth of their size to a hundred times. */
+static void put_curve(lk_report *r, const lk_explanation *x, const lk_explain_curve *curve) {
+	const double far = 128;
+	const lk_explain_comm *c = &x->comm[curve->comm];
+	double sent = c->bytes / (double)c->count;
+	char name[LINE], key[TEXT];
+	if (!has_rate(c)) return;
+	snprintf(name, sizeof name, "model: %.60s of %d on %d node%s", curve->kind, curve->ranks, curve->nodes, curve->nodes == 1 ? "" : "s");
+	lk_report_series(r, name, comm_key(curve->comm, key), true);
+	for (int k = 0; k < curve->count; k++)
+		if (curve->busbw[k] > 0 && curve->bytes[k] > sent / far && curve->bytes[k] < sent * far)
+			lk_report_point(r, curve->bytes[k], curve->busbw[k] * 1e9, NULL, NULL);
+	lk_report_series_end(r);
+}
+
 static void put_collectives(lk_report *r, const lk_explanation *x) {
-	char name[LINE], text[LINE];
+	char note[2 * LINE];
 	int any = 0;
 	for (int i = 0; i < x->comm_count; i++) any += has_rate(&x->comm[i]);
 	if (!any) return;
-	lk_report_panel(r, "scatter", "Collectives: bus bandwidth over size", "measured, a point for each kind and group: mean size, mean rate", false);
+	snprintf(note, sizeof note, "points: measured, mean size and mean rate of each kind and group; %s%.300s", x->curve_count ? "lines: the model on " : "no curves of the model: ",
+	         x->curve_count ? x->held_against : x->no_curves ? x->no_curves : "");
+	lk_report_panel(r, "scatter", "Collectives: bus bandwidth over size", note, false);
 	lk_json_put_text(r, "role", "collectives");
 	lk_report_axis(r, "x", "mean size of a message", "B", true);
 	lk_report_axis(r, "y", "bus bandwidth, as nccl-tests define it", "B/s", true);
 	lk_json_array(r, "series");
-	for (int i = 0; i < x->comm_count; i++) {
-		const lk_explain_comm *c = &x->comm[i];
-		if (!has_rate(c)) continue;
-		snprintf(name, sizeof name, "%.60s%s%.80s", c->kind, *c->group ? ", " : "", c->group);
-		snprintf(text, sizeof text, "%.200s: %llu%s", name, (unsigned long long)c->count, c->matched == c->count ? "" : ", waiting counted too");
-		lk_report_series(r, name, "measured-by-kind", false);
-		lk_report_point(r, c->bytes / (double)c->count, c->busbw * 1e9, text, NULL);
-		lk_report_series_end(r);
+	for (int i = 0; i < x->curve_count; i++) put_curve(r, x, &x->curves[i]);
+	for (int i = 0; i < x->comm_count; i++) put_measured(r, x, i);
+	lk_json_array_end(r);
+	lk_report_panel_end(r);
+}
+
+/* ---- kernels under their roof ---- */
+
+static double each_s(const lk_explain_shaped *s) { return s->total_ns * 1e-9 / (double)s->count; }
+
+/* What has a place under the roof: operations that multiply. The table has the others. */
+static bool on_roofline(const lk_explain_shaped *s) {
+	return s->count && s->flops > 0 && s->bytes > 0 && s->total_ns > 0 && s->peak_flops > 0;
+}
+
+/* How many of the costliest are drawn, and between which intensities. */
+static int few_shaped(const lk_explanation *x, double *low, double *high) {
+	int drawn = 0, end = 0;
+	*low = INFINITY, *high = 0;
+	for (; end < x->shaped_count && drawn < MOST_POINTS; end++) {
+		const lk_explain_shaped *s = &x->shaped[end];
+		if (!on_roofline(s)) continue;
+		*low = fmin(*low, s->flops / s->bytes), *high = fmax(*high, s->flops / s->bytes);
+		drawn++;
 	}
+	return drawn ? end : 0;
+}
+
+static bool seen_before(const lk_explanation *x, int i, bool by_peak) {
+	for (int k = 0; k < i; k++) {
+		const lk_explain_shaped *a = &x->shaped[k], *b = &x->shaped[i];
+		if (on_roofline(a) && (by_peak ? a->peak_flops == b->peak_flops : strcmp(a->kind, b->kind) == 0)) return true;
+	}
+	return false;
+}
+
+/* Memory bandwidth up to the peak of a number format; formats with the same peak have one roof. */
+static void put_roof(lk_report *r, const lk_explanation *x, const lk_explain_shaped *s, double low, double high) {
+	double ridge = s->peak_flops / x->memory_rate;
+	char name[LINE];
+	snprintf(name, sizeof name, "roof: memory bandwidth, then %.20s peak", s->dtype);
+	lk_report_series(r, name, "roof", true);
+	if (low < ridge) lk_report_point(r, low, low * x->memory_rate, NULL, NULL);
+	lk_report_point(r, fmax(ridge, low), s->peak_flops, NULL, NULL);
+	if (high > ridge) lk_report_point(r, high, s->peak_flops, NULL, NULL);
+	lk_report_series_end(r);
+}
+
+static void put_shaped(lk_report *r, const lk_explanation *x, const char *kind, int end) {
+	char text[2 * LINE], each[TEXT], all[TEXT];
+	lk_report_series(r, kind, kind, false);
+	for (int i = 0; i < end; i++) {
+		const lk_explain_shaped *s = &x->shaped[i];
+		if (!on_roofline(s) || strcmp(s->kind, kind) != 0) continue;
+		snprintf(text, sizeof text, "%.60s %.120s %.20s: %s each, %llu, %s together, %.0f %% of the roof", s->operation, s->shapes, s->dtype,
+		         lk_format_seconds(each_s(s), each, sizeof each), (unsigned long long)s->count,
+		         lk_format_seconds(s->total_ns * 1e-9, all, sizeof all), 100 * s->roof);
+		lk_report_point(r, s->flops / s->bytes, s->flops / each_s(s), text, NULL);
+	}
+	lk_report_series_end(r);
+}
+
+static void put_roofline(lk_report *r, const lk_explanation *x) {
+	double low, high;
+	int end = few_shaped(x, &low, &high);
+	char note[2 * LINE], share[TEXT];
+	const char *why = x->no_roofline ? x->no_roofline : x->shaped_count && !end ? "no operation of known shape multiplies matrices" : NULL;
+	if (why) {
+		lk_report_panel(r, "text", "Kernels under their roof", NULL, false);
+		lk_json_array(r, "lines");
+		snprintf(note, sizeof note, "There is no roofline: %.400s.", why);
+		lk_report_text(r, note);
+		lk_json_array_end(r);
+		lk_report_panel_end(r);
+	}
+	if (why || !end) return;
+	snprintf(note, sizeof note, "the costliest operations of known shape against %.100s; %s of all kernel time has a known shape", x->held_against,
+	         lk_percent(x->shaped_share, share, sizeof share));
+	lk_report_panel(r, "scatter", "Kernels under their roof", note, false);
+	lk_json_put_text(r, "role", "roofline");
+	lk_report_axis(r, "x", "arithmetic intensity", "FLOP/B", true);
+	lk_report_axis(r, "y", "rate", "FLOP/s", true);
+	lk_json_array(r, "series");
+	for (int i = 0; i < end; i++)
+		if (on_roofline(&x->shaped[i]) && !seen_before(x, i, true)) put_roof(r, x, &x->shaped[i], low / 4, high * 2);
+	for (int i = 0; i < end; i++)
+		if (on_roofline(&x->shaped[i]) && !seen_before(x, i, false)) put_shaped(r, x, x->shaped[i].kind, end);
 	lk_json_array_end(r);
 	lk_report_panel_end(r);
 }
@@ -197,6 +310,7 @@ static void put_critical(lk_report *r, const lk_explanation *x) {
 static lk_status put_table(lk_report *r, const lk_explanation *x, int which, const char *title, bool wide, int most, lk_error *err) {
 	lk_table *t = lk_explain_table(x, which, false);
 	if (t) lk_table_hide_empty(t);
+	if (which == LK_EXPLAIN_ROOFLINE) lk_report_hide(t, "kernel"); /* the table of kernels has long names enough */
 	return lk_report_table(r, title, NULL, wide, t, most, err);
 }
 
@@ -208,10 +322,12 @@ static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
 	LK_TRY(put_ranks(r, x, err));
 	put_critical(r, x);
 	put_collectives(r, x);
+	put_roofline(r, x);
 	put_steps(r, x);
 	if (x->rank_count > 1) LK_TRY(put_table(r, x, LK_EXPLAIN_STRAGGLERS, "Who keeps the others waiting", true, MOST_ROWS, err));
 	LK_TRY(put_table(r, x, LK_EXPLAIN_COMMUNICATION, "Communication", true, MOST_ROWS, err));
 	LK_TRY(put_table(r, x, LK_EXPLAIN_KERNELS, "Kernels", true, MOST_KERNELS, err));
+	LK_TRY(put_table(r, x, LK_EXPLAIN_ROOFLINE, "Operations of known shape", true, MOST_SHAPED, err));
 	LK_TRY(put_table(r, x, LK_EXPLAIN_STRETCHES, "Idle stretches", true, MOST_KERNELS, err));
 	LK_TRY(put_table(r, x, LK_EXPLAIN_OVERLAP, "Overlap of communication", false, MOST_ROWS, err));
 	LK_TRY(put_table(r, x, LK_EXPLAIN_IDLE, "Idle streams", true, MOST_ROWS, err));

@@ -76,7 +76,7 @@ static void put_front(lk_report *r, const lk_plan *p) {
 	                "click a point for its launch line; on the front nothing is faster for fewer GPU-hours", true);
 	lk_json_put_text(r, "role", "pareto");
 	lk_report_axis(r, "x", days ? "GPU-hours of the training" : "GPU-seconds of a step", "", false);
-	lk_report_axis(r, "y", days ? "days of the training" : "step time", days ? "days" : "s", false);
+	lk_report_axis(r, "y", days ? "time of the training" : "step time", days ? "days" : "s", false);
 	lk_json_array(r, "series");
 	put_front_series(r, p, "the front", "front", true);
 	put_front_series(r, p, "other layouts", "other", false);
@@ -155,6 +155,15 @@ static lk_status put_search(lk_report *r, const lk_plan *p, lk_error *err) {
 	return lk_report_table(r, "The search", "too large and too slow by their bounds; until too slow: simulated only so far; walked: found too large without a simulation", false, t, 0, err);
 }
 
+static lk_status put_layouts(lk_report *r, const lk_plan *p, lk_error *err) {
+	static const char *const keys[] = {"vp", "cp", "ep", "mbs", "zero", "recompute", "schedule", "stack", NULL};
+	char same[LINE], note[2 * LINE];
+	lk_table *t = lk_plan_table(p);
+	lk_report_same(t, keys, same, sizeof same);
+	snprintf(note, sizeof note, "the fastest of each set of degrees; why not: against the first of the same GPUs%s%s", *same ? "; all have " : "", same);
+	return lk_report_table(r, "Layouts", note, true, t, 0, err);
+}
+
 static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
 	const lk_plan *p = answer;
 	put_verdict(r, p);
@@ -162,7 +171,7 @@ static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
 		put_front(r, p);
 		put_times(r, &p->counts[p->best]);
 	}
-	LK_TRY(lk_report_table(r, "Layouts", "the fastest of each set of degrees; why not: against the first of the same GPUs", true, lk_plan_table(p), 0, err));
+	LK_TRY(put_layouts(r, p, err));
 	if (best_of(p)) put_tornado(r, &p->counts[p->best]);
 	return put_search(r, p, err);
 }

@@ -84,8 +84,8 @@ static void put_front(lk_report *r, const lk_rent *rent) {
 	if (!rent->count) return;
 	lk_report_panel(r, "scatter", "Cost against time", "click a point for the command that predicts it; on the front nobody is both cheaper and faster", true);
 	lk_json_put_text(r, "role", "pareto");
-	lk_report_axis(r, "x", "hours of the training", "h", true);
-	lk_report_axis(r, "y", "dollars", "$", true);
+	lk_report_axis(r, "x", "time of the training", "h", true);
+	lk_report_axis(r, "y", "cost", "$", true);
 	lk_json_array(r, "series");
 	put_series(r, rent, "the front", "front", true);
 	put_series(r, rent, "other choices", "other", false);

@@ -31,7 +31,7 @@ static void put_verdict(lk_report *r, const lk_whatif *w) {
 	lk_report_figures(r);
 	lk_report_figure(r, "base step", lk_format_seconds(base->step_s, text, sizeof text), NULL, NULL);
 	if (best) {
-		snprintf(note, sizeof note, "+-%s %%, an expected error", lk_fixed(100 * c->uncertainty, 1, change, sizeof change));
+		snprintf(note, sizeof note, "\xc2\xb1 %s %%, an expected error", lk_fixed(100 * c->uncertainty, 1, change, sizeof change));
 		lk_report_figure(r, "shortest step", lk_format_seconds(c->step_s, text, sizeof text), NULL, note);
 	}
 	snprintf(text, sizeof text, "%d", base->ranks);

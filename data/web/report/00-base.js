@@ -85,7 +85,7 @@
 		if (size >= 120) return ls.digits(s / 60, count) + " min";
 		if (size >= 0.9995) return ls.digits(s, count) + " s";
 		if (size >= 0.9995e-3) return ls.digits(s * 1e3, count) + " ms";
-		if (size >= 0.9995e-6) return ls.digits(s * 1e6, count) + " \u00b5s";
+		if (size >= 0.9995e-6) return ls.digits(s * 1e6, count) + " us";
 		return ls.digits(s * 1e9, count) + " ns";
 	};
 	ls.bytes = function (b, count) {

@@ -34,28 +34,64 @@
 			rows.map((row) => columns.map((c, i) => field(row[i])).join(",") + "\n").join("");
 	};
 
-	/* Long texts wrap, short ones do not. */
-	const cellOf = (column, text) => ls.el("td", column.right ? "ls-right" : text.length > 28 ? "ls-long" : "", text);
+	/* From how many characters a text wraps; makes cards of its rows on narrow screens; takes more room; is shown by its
+	 * begin until it is clicked. */
+	const LONG = 28, WORDY = 48, LONGER = 90, CLAMPED = 260;
+	/* Rows that are made at once, and how many make a table scroll in itself. */
+	const MOST = 300, TALL = 16;
+
+	function cellOf(column, text) {
+		const td = ls.el("td", column.right ? "ls-right" : text.length > LONGER ? "ls-long ls-longer"
+			: text.length > LONG ? "ls-long" : "");
+		/* Where a row is a card, each cell says what it is. */
+		if (text) td.dataset.title = column.title || "";
+		if (column.right || text.length <= CLAMPED) return add(td, text);
+		const part = ls.el("div", "ls-clamped", text);
+		part.title = "click for all of it";
+		part.addEventListener("click", () => part.classList.toggle("ls-clamped"));
+		return add(td, part);
+	}
+	function add(td, child) {
+		td.append(child);
+		return td;
+	}
 
 	function body(table, state) {
 		const rows = state.rows.slice();
 		if (state.by >= 0) rows.sort((a, b) => state.down * compare(a[state.by], b[state.by]));
 		state.sorted = rows;
 		state.filled = true;
-		table.tBodies[0].replaceChildren(...rows.map(function (row) {
+		table.tBodies[0].replaceChildren(...rows.slice(0, state.most).map(function (row) {
 			const tr = ls.el("tr");
 			state.columns.forEach((c, i) => tr.append(cellOf(c, shown(row[i]))));
+			if (state.pick) state.pick(tr, row);
 			return tr;
 		}));
 	}
 
-	/* A table of {columns, rows} with its buttons; `empty`: without its rows, which fill() then makes. */
-	ls.table = function (columns, rows, empty) {
-		const state = {columns: columns, rows: rows, by: -1, down: 1, sorted: rows, filled: false};
+	/* Says how many rows of a long table stand there, and makes the others when it is asked to. */
+	function moreOf(table, state) {
+		const line = ls.el("p", "ls-note ls-more", state.most + " of " + state.rows.length + " rows "),
+			all = ls.button("all rows", "show every row", function () {
+				state.most = Infinity;
+				line.remove();
+				body(table, state);
+			});
+		line.append(all);
+		return line;
+	}
+
+	/* A table of {columns, rows} with its buttons; `empty`: without its rows, which fill() then makes. pick(tr, row), if
+	 * given, is called for each row that is made. */
+	ls.table = function (columns, rows, empty, pick) {
+		const state = {columns: columns, rows: rows, by: -1, down: 1, sorted: rows, filled: false, pick: pick,
+			most: rows.length > MOST ? MOST : Infinity};
 		const fill = function () {
 			if (!state.filled) body(table, state);
 		};
-		const table = ls.el("table", "ls-table"), head = ls.el("tr");
+		/* Rows with long texts would be as tall as those, with most of them out of view, on narrow screens. */
+		const wordy = columns.some((c, i) => !c.right && rows.slice(0, MOST).some((row) => shown(row[i]).length > WORDY));
+		const table = ls.el("table", "ls-table" + (wordy ? " ls-cards" : "")), head = ls.el("tr");
 		columns.forEach(function (c, i) {
 			const button = ls.el("button", "ls-sort", c.title || "\u00a0");
 			button.type = "button";
@@ -76,7 +112,11 @@
 		const md = ls.button("Markdown", "copy the table as Markdown",
 			() => ls.copy(ls.markdown(columns, state.sorted), md));
 		const csv = ls.button("CSV", "copy the table as CSV", () => ls.copy(ls.csv(columns, state.sorted), csv));
-		return {table: ls.el("div", "ls-scroll", table), buttons: [md, csv], fill: fill};
+		const box = ls.el("div", "ls-scroll" + (rows.length > TALL || wordy && rows.length > TALL / 2 ? " ls-tall" : ""),
+			table);
+		box.tabIndex = 0;
+		return {table: state.most < Infinity ? ls.el("div", "", box, moreOf(table, state)) : box, buttons: [md, csv],
+			fill: fill};
 	};
 
 	ls.panels.table = function (panel, box, frame) {

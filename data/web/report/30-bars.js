@@ -46,30 +46,33 @@
 	}
 
 	function drawRows(panel, rows, width, format) {
-		const marks = rows.some((r) => r.mark || r.note), left = labelWidth(rows.map((r) => r.name), width),
-			right = marks ? 108 : 64;
+		const names = rows.map((r) => r.name), marks = rows.some((r) => r.mark || r.note), right = marks ? 108 : 64;
+		/* Names that would be cut stand above their bars where there is little room. */
+		const above = width < 560 && names.some((name) => cut(name, labelWidth(names, width) - 10) !== name),
+			left = above ? 0 : labelWidth(names, width), lead = above ? 17 : 0, row = ROW + GAP + lead;
 		const sums = rows.map((r) => r.values.reduce((a, b) => a + Math.max(0, b), 0));
 		const most = Math.max(panel.limit || 0, ...sums) * 1.02 || 1;
-		const bottom = rows.length * (ROW + GAP) + 6, svg = frame(width, bottom + 26, panel.title);
+		const bottom = rows.length * row + 6, svg = frame(width, bottom + 26, panel.title);
 		const x = (v) => left + (width - left - right) * v / most;
 		const bytes = panel.unit === "bytes" || panel.limit, text = panel.limit ? "device " + format(panel.limit) : "";
 		axis(svg, x, bytes ? ls.byteTicks(most, width / 110) : ls.ticks(0, most, width / 110), 0, bottom, format,
 			panel.limit && [x(panel.limit) - text.length * 6.4, x(panel.limit)]);
-		rows.forEach(function (row, i) {
-			const y = i * (ROW + GAP) + GAP;
-			svg.append(ls.svg("text", {class: "ls-label" + (row.mark ? " ls-marked" : ""), x: left - 8,
-				y: y + ROW / 2 + 4, "text-anchor": "end"}, cut(row.name, left - 10)));
+		rows.forEach(function (r, i) {
+			const y = i * row + GAP + lead;
+			svg.append(ls.svg("text", {class: "ls-label" + (r.mark ? " ls-marked" : ""), x: above ? 0 : left - 8,
+				y: above ? y - 5 : y + ROW / 2 + 4, "text-anchor": above ? "start" : "end"},
+				cut(r.name, above ? width : left - 10)));
 			let sum = 0;
-			row.values.forEach(function (value, k) {
+			r.values.forEach(function (value, k) {
 				if (!(value > 0)) return;
 				const rect = ls.svg("rect", {class: "ls-part ls-k-" + ls.key(panel.parts[k].key), x: x(sum), y: y,
 					width: Math.max(0.5, x(sum + value) - x(sum)), height: ROW});
 				sum += value;
-				svg.append(ls.tells(rect, () => partLines(panel, row, k, format)));
+				svg.append(ls.tells(rect, () => partLines(panel, r, k, format)));
 			});
 			const over = panel.limit && sum > panel.limit;
 			svg.append(ls.svg("text", {class: "ls-axis" + (over ? " ls-bad" : ""), x: x(sum) + 6, y: y + ROW / 2 + 4},
-				[format(sum), row.mark, row.note].filter(Boolean).join("  ")));
+				[format(sum), r.mark, r.note].filter(Boolean).join("  ")));
 		});
 		if (panel.limit) {
 			svg.append(ls.svg("line", {class: "ls-limit", x1: x(panel.limit), x2: x(panel.limit), y1: 0, y2: bottom}));
@@ -124,12 +127,12 @@
 		const steps = panel.steps, narrow = width < 560, most = Math.max(...steps.map((s) => s.end)) * 1.02 || 1,
 			unit = panel.unit || "s";
 		const left = narrow ? 0 : labelWidth(steps.map((s) => s.label), width), right = 112,
-			row = narrow ? 38 : ROW + GAP;
+			row = narrow ? 43 : ROW + GAP;
 		const bottom = steps.length * row + 4, svg = frame(width, bottom + 24, panel.title);
 		const x = (v) => left + (width - left - right) * v / most, total = steps[steps.length - 1].value;
 		axis(svg, x, ls.ticks(0, most, width / 120), 0, bottom, (v, n) => ls.quantity(v, unit, n));
 		steps.forEach(function (s, i) {
-			const y = i * row + (narrow ? 17 : GAP / 2 + 1), from = Math.min(s.begin, s.end),
+			const y = i * row + (narrow ? 19 : GAP / 2 + 1), from = Math.min(s.begin, s.end),
 				to = Math.max(s.begin, s.end);
 			svg.append(ls.svg("text", {class: "ls-label" + (s.total ? " ls-strong" : ""), x: narrow ? 0 : left - 8,
 				y: narrow ? y - 4 : y + ROW / 2 + 4, "text-anchor": narrow ? "start" : "end"},
@@ -176,18 +179,21 @@
 			svg = frame(width, bottom + 24, panel.title);
 		const x = (v) => left + (width - left - right) * (v - least + pad) / (most - least + 2 * pad);
 		axis(svg, x, ls.ticks(least - pad, most + pad, width / 130), 0, bottom, (v, n) => ls.quantity(v, unit, n));
-		const share = (v) => (v >= panel.base ? "+" : "\u2212") + ls.percent(Math.abs(v / panel.base - 1));
+		const share = function (v) {
+			const off = v / panel.base - 1, text = ls.percent(Math.abs(off));
+			return (text === ls.percent(0) ? "" : off > 0 ? "+" : "\u2212") + text;
+		};
 		rows.forEach(function (r, i) {
 			const y = i * row + (narrow ? 18 : 6);
 			svg.append(ls.svg("text", {class: "ls-label", x: narrow ? 0 : left - 8, y: narrow ? y - 4 : y + 15,
 				"text-anchor": narrow ? "start" : "end"}, cut(r.label, narrow ? width : left - 10)));
 			/* Both on one side of the base: each has half of the row. */
 			const same = r.low !== null && r.high !== null && (r.low - panel.base) * (r.high - panel.base) > 0,
-				high = same ? ROW / 2 : ROW;
+				high = same ? ROW / 2 + 1 : ROW;
 			["low", "high"].forEach(function (end, k) {
 				if (r[end] === null || r[end] === undefined) return;
 				const from = Math.min(r[end], panel.base), to = Math.max(r[end], panel.base), out = r[end] > panel.base,
-					top = y + (same ? k * high : 0);
+					top = y + (same ? k * (high + 2) - 2 : 0);
 				const rect = ls.svg("rect", {class: "ls-part ls-k-" + (out ? "worse" : "better"), x: x(from), y: top,
 					width: Math.max(1, x(to) - x(from)), height: high});
 				svg.append(ls.tells(rect, () => [r.label + (labels[k] ? ", " + labels[k] : ""),

@@ -56,10 +56,16 @@
 
 	/* ---- what a document asks for ---- */
 
-	/* [{name, room, make, pending, whole}]: in order, each with a name that the same panel of the next document has
-	 * too; `whole`: it shows more when all has come. */
+	/* Of an odd number of panels that take half the width, the last takes all of it: beside the others no room stays. */
+	function loneOf(panels) {
+		const narrow = panels.filter((panel) => !panel.wide);
+		return narrow.length % 2 ? narrow[narrow.length - 1] : null;
+	}
+
+	/* [{name, room, make, pending, whole, lone}]: in order, each with a name that the same panel of the next document
+	 * has too; `whole`: it shows more when all has come. */
 	function wanted(report) {
-		const list = [], used = new Map();
+		const list = [], used = new Map(), lone = loneOf(report.panels);
 		const want = function (name, room, make, pending) {
 			const count = (used.get(name) || 0) + 1;
 			used.set(name, count);
@@ -68,10 +74,12 @@
 		const plain = (name, make) => want(name, make, make);
 		if (report.warnings && report.warnings.length)
 			plain("warnings", () => texts("Warnings", report.warnings, "ls-warnings ls-wide"));
-		for (const panel of report.panels)
+		for (const panel of report.panels) {
 			want(panel.kind === "verdict" ? "verdict" : "panel " + panel.title, () => roomOf(panel),
 				() => panelOf(panel, report),
 				panel.kind === "pending");
+			list[list.length - 1].lone = panel === lone;
+		}
 		if (report.assumptions && report.assumptions.length)
 			plain("assumptions", () => texts("Assumptions", report.assumptions, "ls-wide"));
 		if (report.reproduce) plain("command", () => command(report));
@@ -111,6 +119,7 @@
 			place.section.replaceWith(section);
 		}
 		place.section = section;
+		section.classList.toggle("ls-lone", Boolean(place.lone));
 		section.lsPlace = place;
 		this.watch.observe(section);
 	};
@@ -165,7 +174,11 @@
 		this.order(list);
 		list.forEach(function (w, i) {
 			const place = this.places.get(w.name);
-			if (place.section) again(place, w, rest);
+			place.lone = w.lone;
+			if (place.section) {
+				place.section.classList.toggle("ls-lone", Boolean(w.lone));
+				again(place, w, rest);
+			}
 			else {
 				this.put(place, w.room());
 				place.due = w.make, place.seen = i < FIRST;
