@@ -258,6 +258,7 @@ typedef struct lk_explanation {
 	int warning_count;
 	int top;                             /* of the request */
 	const char *reproduce;               /* the command that asks again */
+	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_explanation;
 

@@ -55,6 +55,12 @@ typedef struct lk_verb {
 	bool rest;               /* words after "--" are passed on, as launch lines are */
 } lk_verb;
 
+/* The files that an answer was made from, as they were named; those of a folder one by one. */
+typedef struct lk_inputs {
+	const char *const *paths;
+	int count;
+} lk_inputs;
+
 /* A parsed command line. Texts are borrowed from argv. */
 typedef struct lk_args {
 	const lk_verb *verb;

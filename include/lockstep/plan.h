@@ -136,6 +136,7 @@ typedef struct lk_plan {
 	int threads;
 	const char *const *notes; /* what was assumed */
 	int note_count;
+	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_plan;
 

@@ -155,6 +155,7 @@ typedef struct lk_prediction {
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;
 	const lk_prediction_detail *detail; /* NULL: not asked for */
+	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_prediction;
 

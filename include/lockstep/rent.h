@@ -97,6 +97,7 @@ typedef struct lk_rent {
 	const char *model;
 	const char *const *notes;
 	int note_count;
+	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_rent;
 

@@ -97,6 +97,7 @@ typedef struct lk_shard_answer {
 	double batch;
 	int tables;
 	const char *cluster, *basis, *reproduce;
+	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_shard_answer;
 

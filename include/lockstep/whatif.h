@@ -75,6 +75,7 @@ typedef struct lk_whatif {
 	const char *reproduce;
 	const char *const *notes; /* what the numbers rest on */
 	int note_count;
+	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_whatif;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ask/explain_parts.h"
+#include "ask/traced_step.h"
 #include "base/parallel.h"
 #include "model/launch.h"
 
@@ -269,6 +270,7 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	w->result.reproduce = lk_traces_command(&w->arena, "explain", request->traces, request->trace_count, request->steps,
 	                                        request->rank);
 	LK_TRY(say_hardware(w, request, err));
+	LK_TRY(lk_traces_inputs(&w->arena, &lk_explain_verb, request, request->traces, request->trace_count, &w->result.inputs, err));
 	LK_TRY(join_ranks(w, err));
 	LK_TRY(measure_steps(w, err));
 	LK_TRY(lk_explain_kernels(w, err));

@@ -14,6 +14,7 @@
 #include "ask/range.h"
 #include "ask/request.h"
 #include "ask/step.h"
+#include "base/inputs.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cost/calibration.h"
@@ -264,6 +265,7 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	lk_status status = answer(request, a, err);
+	if (status == LK_OK) status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
 	if (status != LK_OK) {
 		answer_free(a);
 		return status;

@@ -48,6 +48,7 @@ lk_status lk_predict_pack(const lk_prediction *x, void **bytes, size_t *size, lk
 	put(&p, x->fixes, (size_t)x->fix_count * sizeof *x->fixes);
 	for (int i = 0; i < x->assumption_count; i++) put_text(&p, x->assumptions[i]);
 	for (int i = 0; i < x->ignored_count; i++) put_text(&p, x->ignored[i]);
+	for (int i = 0; i < x->inputs.count; i++) put_text(&p, x->inputs.paths[i]);
 	*bytes = p.out.at, *size = p.out.count;
 	if (!p.failed) return LK_OK;
 	lk_vec_free(&p.out);
@@ -127,6 +128,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		x->fixes = take_copy(&u, (size_t)x->fix_count, sizeof *x->fixes);
 		x->assumptions = take_texts(&u, x->assumption_count);
 		x->ignored = take_texts(&u, x->ignored_count);
+		x->inputs.paths = take_texts(&u, x->inputs.count);
 	}
 	if (!u.failed) {
 		*out = x;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ask/stalls_parts.h"
+#include "ask/traced_step.h"
 #include "base/parallel.h"
 #include "base/text.h"
 
@@ -487,6 +488,7 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		w->result.rows[c] = (lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};
 	lk_status status = request->recording ? of_recording(w) : of_command(w);
+	if (status == LK_OK) status = lk_traces_inputs(&w->arena, &lk_stalls_verb, request, &request->recording, request->recording ? 1 : 0, &w->result.inputs, err);
 	if (status != LK_OK) lk_stalls_free(&w->result);
 	else *out = &w->result;
 	return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/stream.h"
+#include "trace/trace_files.h"
 
 bool lk_is_graph_file(const char *path) {
 	enum { HEAD = 4096 };
@@ -81,6 +82,14 @@ lk_status lk_traced_usual_step(const lk_traces *t, int64_t number, uint32_t *pla
 	free(all);
 	lk_vec_free(&steps);
 	return status;
+}
+
+lk_status lk_traces_inputs(lk_arena *arena, const lk_verb *verb, const void *request, const char *const *paths, int count,
+                           lk_inputs *out, lk_error *err) {
+	const char *const *files = NULL;
+	uint32_t found = 0;
+	if (count > 0) LK_TRY(lk_trace_files_list(arena, paths, (uint32_t)count, &files, &found, err));
+	return lk_inputs_find(arena, verb, request, files, (int)found, out, err);
 }
 
 const lk_device *lk_traced_device(const lk_traces *t) {

@@ -2,6 +2,7 @@
 #ifndef LK_ASK_TRACED_STEP_H
 #define LK_ASK_TRACED_STEP_H
 
+#include "base/inputs.h"
 #include "sim/sim.h"
 #include "trace/lift.h"
 
@@ -15,6 +16,10 @@ lk_status lk_traced_common_steps(const lk_traces *traces, uint32_t *count, lk_er
 /* The step that stands for the run: of those that every capture has, the one of median length on the first rank; or the one of
  * `number`, if that is not negative. Its place among the captures' steps. */
 lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t *place, lk_error *err);
+
+/* lk_inputs_find with folders of traces listed. */
+lk_status lk_traces_inputs(lk_arena *arena, const lk_verb *verb, const void *request, const char *const *paths, int count,
+                           lk_inputs *out, lk_error *err);
 
 /* The device that the first capture names, or NULL. */
 const lk_device *lk_traced_device(const lk_traces *traces);

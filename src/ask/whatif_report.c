@@ -323,6 +323,7 @@ static lk_status answer_all(answer *a, const lk_whatif_request *r, lk_error *err
 	if (!a->w.source) return lk_oom(err);
 	LK_TRY(ask_all(a, singles, combinations, err));
 	LK_TRY(add_notes(a, err));
+	LK_TRY(lk_traces_inputs(&a->arena, &lk_whatif_verb, r, r->paths, r->path_count, &a->w.inputs, err));
 	return reproduce(a, r, err);
 }
 

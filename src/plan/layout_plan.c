@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "ask/notes.h"
+#include "base/inputs.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cost/calibration.h"
@@ -156,6 +157,7 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 	if (!w) return lk_oom(err);
 	w->plan.memory_owner = w;
 	lk_status status = answer(request, w, err);
+	if (status == LK_OK) status = lk_inputs_find(&w->arena, &lk_plan_verb, request, NULL, 0, &w->plan.inputs, err);
 	if (status == LK_OK)
 		*out = &w->plan;
 	else

@@ -1,6 +1,7 @@
 /* rent.c: `lockstep rent`: machines, how fast the job is on them, what that costs. */
 #include <stdlib.h>
 
+#include "base/inputs.h"
 #include "plan/rent_parts.h"
 
 typedef struct answer {
@@ -94,6 +95,7 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 	if (!a) return lk_oom(err);
 	a->public.memory_owner = a;
 	lk_status status = make(request, &a->arena, &offers, &faults, &rates, &a->public, err);
+	if (status == LK_OK) status = lk_inputs_find(&a->arena, &lk_rent_verb, request, NULL, 0, &a->public.inputs, err);
 	lk_vec_free(&offers), lk_vec_free(&faults), lk_vec_free(&rates);
 	if (status == LK_OK) *out = &a->public;
 	else lk_rent_free(&a->public);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "ask/profile.h"
+#include "base/inputs.h"
 #include "base/text.h"
 #include "cost/calibration.h"
 #include "model/launch.h"
@@ -399,6 +400,7 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 	if (!x) return lk_oom(err);
 	x->a.memory_owner = x;
 	lk_status status = ask(x, request, err);
+	if (status == LK_OK) status = lk_inputs_find(&x->arena, &lk_shard_verb, request, &request->tables, request->tables ? 1 : 0, &x->a.inputs, err);
 	if (status == LK_OK) *out = &x->a;
 	else lk_shard_free(&x->a);
 	return status;

@@ -106,6 +106,19 @@ static lk_status list_files(const char *const *paths, uint32_t count, names *out
 	return out->count ? LK_OK : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
 }
 
+lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count, const char *const **out, uint32_t *found,
+                              lk_error *err) {
+	names all = {0};
+	lk_status status = list_files(paths, count, &all, err);
+	const char **list = status == LK_OK ? LK_ARRAY(arena, const char *, all.count) : NULL;
+	for (size_t i = 0; list && i < all.count && status == LK_OK; i++)
+		if (!(list[i] = lk_arena_strdup(arena, all.at[i]))) status = lk_oom(err);
+	if (status == LK_OK && !list) status = lk_oom(err);
+	*out = list, *found = (uint32_t)all.count;
+	free_names(&all);
+	return status;
+}
+
 /* ---- reading ---- */
 
 typedef struct reading {

@@ -19,6 +19,9 @@ typedef struct lk_trace_files {
 /* As lk_traces_read reads files and folders. `out` is to be freed when it is LK_OK. */
 lk_status lk_trace_files_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
                               lk_trace_files *out, lk_error *err);
+/* The names alone, folders listed, in the arena. */
+lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count, const char *const **out, uint32_t *found,
+                              lk_error *err);
 void lk_trace_files_free(lk_trace_files *files);
 /* One run: captures learn from the execution trace of their rank (link.h), then they are matched. The captures are the
  * run's from then on, or are freed when it fails; the execution traces stay. */

@@ -39,6 +39,7 @@ static lk_status write_document(const void *what, bool colour, FILE *out, lk_err
 	lk_json_put_text(&r, "verb", job->verb);
 	lk_json_put_text(&r, "title", job->title);
 	lk_json_put_text(&r, "reproduce", job->reproduce);
+	lk_report_inputs(&r, job->inputs);
 	lk_json_array(&r, "panels");
 	LK_TRY(job->panels(job->answer, &r, err));
 	lk_json_array_end(&r);

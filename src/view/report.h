@@ -4,6 +4,7 @@
 #define LK_VIEW_REPORT_H
 
 #include "base/json.h"
+#include "lockstep/options.h"
 #include "lockstep/report.h"
 #include "view/output.h"
 
@@ -15,6 +16,7 @@ typedef lk_json_writer lk_report;
 typedef struct lk_report_job {
 	const char *verb, *title, *reproduce;
 	const void *answer;
+	const lk_inputs *inputs;
 	/* The panels; errors of memory are to be returned. */
 	lk_status (*panels)(const void *answer, lk_report *r, lk_error *err);
 	/* Assumptions and warnings. */
@@ -25,6 +27,9 @@ typedef struct lk_report_job {
 } lk_report_job;
 
 lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out, lk_error *err);
+
+/* "inputs": path, size and hash of each file. */
+void lk_report_inputs(lk_report *r, const lk_inputs *inputs);
 
 /* ---- panels ---- */
 

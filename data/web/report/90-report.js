@@ -41,11 +41,30 @@
 			ls.el("h1", "", report.title));
 	}
 
+	/* Where the command is not the question of the page. */
+	const commands = {plan: "To predict the fastest layout", rent: "To predict the cheapest choice", sweep: "To predict the best one"};
+
 	function command(report) {
 		const frame = {tools: ls.el("div", "ls-tools")}, body = ls.el("div", "ls-body");
-		const title = ls.el("header", "", ls.el("h3", "", "To reproduce"), frame.tools);
+		const title = ls.el("header", "", ls.el("h3", "", commands[report.verb] || "To reproduce"), frame.tools);
 		ls.panels.command({command: report.reproduce}, body, frame);
 		return ls.el("section", "ls-panel ls-wide", title, body);
+	}
+
+	/* The files behind the answer by their content; of large ones the hash is of their size and both ends. */
+	function inputs(report) {
+		const frame = {tools: ls.el("div", "ls-tools")}, whole = report.inputs.every((i) => !i.sha256_ends);
+		const section = ls.el("section", "ls-panel ls-wide ls-inputs", ls.el("header", "", ls.el("h3", "", "Files that were read"),
+			frame.tools));
+		section.append(ls.el("p", "ls-note", whole ? "as they were when this report was written"
+			: "as they were when this report was written; ends: the hash of size, first and last MiB"));
+		const body = ls.el("div", "ls-body");
+		ls.panels.table({columns: [{key: "path", title: "file"}, {key: "bytes", title: "size", right: true},
+			{key: "sha256", title: "SHA-256"}, {key: "of", title: whole ? "" : "of"}],
+			rows: report.inputs.map((i) => [i.path, i.bytes === null ? null : [i.bytes, ls.bytes(i.bytes)],
+				i.sha256 || i.sha256_ends || "", i.sha256_ends ? "ends" : null]), left_out: report.inputs_left_out}, body, frame);
+		section.append(body);
+		return section;
 	}
 
 	function foot(report) {
@@ -83,6 +102,7 @@
 		if (report.assumptions && report.assumptions.length)
 			plain("assumptions", () => texts("Assumptions", report.assumptions, "ls-wide"));
 		if (report.reproduce) plain("command", () => command(report));
+		if (report.inputs && report.inputs.length) plain("inputs", () => inputs(report));
 		plain("foot", () => foot(report));
 		list[list.length - 1].whole = true;
 		return list;
