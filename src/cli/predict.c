@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "lockstep/predict.h"
+#include "lockstep/report.h"
 #include "lockstep/view.h"
 
 typedef struct sweep {
@@ -15,6 +16,7 @@ typedef struct sweep {
 	lk_error *refusals;
 	lk_prediction **predictions;
 	size_t count;
+	const char *html; /* of a sweep: one report of all of them */
 	struct timespec start;
 	bool progress;  /* something stands on the line of the terminal */
 } sweep;
@@ -65,6 +67,9 @@ static lk_status fill_requests(sweep *s, lk_args *args, lk_error *err) {
 		lk_predict_defaults(&s->requests[i]);
 		LK_TRY(lk_args_fill(args, i, &s->requests[i], err));
 		s->requests[i].launch = args->rest, s->requests[i].launch_count = args->rest_count;
+		if (s->count == 1) continue;
+		s->html = s->requests[i].html; /* its details are asked for one prediction alone */
+		s->requests[i].html = NULL;
 	}
 	return LK_OK;
 }
@@ -89,7 +94,7 @@ static lk_status check_outputs(const lk_predict_request *r, size_t count, bool t
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	const char *single = r->trace ? "--trace" : r->graph ? "--graph" : r->chakra ? "--chakra" : r->html ? "--html" : NULL;
+	const char *single = r->trace ? "--trace" : r->graph ? "--graph" : r->chakra ? "--chakra" : NULL;
 	if (single && count > 1) {
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");
@@ -215,6 +220,7 @@ static int answer(const sweep *s, lk_error *err) {
 	}
 	if (refused == s->count) return all_refused(s);
 	if (s->count == 1 && lk_predict_write_files(s->predictions[0], r, err) != LK_OK) return cli_fail(err);
+	if (s->html && lk_report_sweep(s->rows, s->count, LK_REPORT_HTML, s->html, NULL, err) != LK_OK) return cli_fail(err);
 	lk_status status = lk_sweep_print(s->rows, s->count, r->format, r->verbose, cli_colour(), r->output, stdout, err);
 	if (status != LK_OK) return cli_fail(err);
 	return fit ? CLI_OK : CLI_NO;

@@ -71,8 +71,8 @@ static const spec fixed[] = {
 
 static const spec results[] = {
 	{.key = "step_time_s", .title = "step", .kind = REAL, .offset = AT(step_time_s), .shown = lk_format_seconds},
-	{.key = "step_time_low_s", .kind = REAL, .offset = AT(step_time_low_s), .show = NEVER},
-	{.key = "step_time_high_s", .kind = REAL, .offset = AT(step_time_high_s), .show = NEVER},
+	{.key = "step_time_low_s", .title = "low", .kind = REAL, .offset = AT(step_time_low_s), .show = NEVER, .shown = lk_format_seconds},
+	{.key = "step_time_high_s", .title = "high", .kind = REAL, .offset = AT(step_time_high_s), .show = NEVER, .shown = lk_format_seconds},
 	{.key = "basis", .kind = TEXT, .offset = AT(basis), .show = NEVER},
 	{.key = "tokens_per_s_per_gpu", .title = "tokens/s/GPU", .kind = REAL_OR_NONE,
 	 .offset = AT(tokens_per_s_per_gpu), .show = PRESENT, .shown = lk_format_thousands},

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "lockstep/catalogue.h"
 #include "view/report_page.h"
 #include "view/table_internal.h"
@@ -16,6 +17,7 @@ enum { MOST_RESULT = 4 << 20 }; /* bytes of the answer that are embedded */
 static lk_status put_result(lk_report *r, const lk_report_job *job, bool *left_out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
+	if (!job->result) return lk_json_put_null(r, "result"), LK_OK;
 	FILE *file = open_memstream(&text, &size);
 	if (!file) return lk_oom(err);
 	lk_status status = job->result(job->answer, false, file, err);
@@ -39,6 +41,7 @@ static lk_status write_document(const void *what, bool colour, FILE *out, lk_err
 	lk_json_put_text(&r, "verb", job->verb);
 	lk_json_put_text(&r, "title", job->title);
 	lk_json_put_text(&r, "reproduce", job->reproduce);
+	if (job->reproduces) lk_json_put_text(&r, "reproduces", job->reproduces);
 	lk_report_inputs(&r, job->inputs);
 	lk_json_array(&r, "panels");
 	LK_TRY(job->panels(job->answer, &r, err));
@@ -182,13 +185,20 @@ void lk_report_swing(lk_report *r, const char *label, double low, double high) {
 
 /* ---- tables ---- */
 
+/* Whether people are shown the number itself. */
+static bool says_number(const lk_cell *cell) {
+	char digits[LK_DIGITS];
+	const lk_cell bare = {LK_CELL_NUMBER, NULL, cell->number};
+	return !cell->text || strcmp(cell->text, lk_cell_shown(&bare, digits)) == 0;
+}
+
 /* A text, a number, or a number with what people are shown of it. */
 static void put_cell(lk_report *r, const lk_cell *cell) {
 	char digits[LK_DIGITS];
 	if (cell->kind == LK_CELL_EMPTY) lk_json_put_null(r, NULL);
 	else if (cell->kind == LK_CELL_BOOL) lk_json_put_bool(r, NULL, cell->number != 0);
 	else if (cell->kind == LK_CELL_TEXT) lk_json_put_text(r, NULL, cell->text);
-	else if (!cell->text) lk_json_put_number(r, NULL, cell->number);
+	else if (says_number(cell)) lk_json_put_number(r, NULL, cell->number);
 	else {
 		lk_json_array(r, NULL);
 		lk_json_put_number(r, NULL, cell->number);
@@ -232,6 +242,22 @@ void lk_report_hide(lk_table *t, const char *key) {
 	if (column >= 0) t->columns[column].hidden = true;
 }
 
+void lk_report_reveal(lk_table *t, const char *key) {
+	int column = t && t->status == LK_OK ? column_of(t, key) : -1;
+	if (column >= 0) t->columns[column].hidden = false;
+}
+
+void lk_report_round(lk_table *t, int digits) {
+	char text[LK_DIGITS];
+	for (size_t i = 0; t && i < t->cells.count; i++) {
+		lk_cell *cell = &t->cells.at[i];
+		const char *end;
+		if (cell->kind != LK_CELL_NUMBER || !cell->text) continue;
+		snprintf(text, sizeof text, "%.*g", digits, cell->number);
+		cell->number = lk_read_real(text, &end);
+	}
+}
+
 static bool same_throughout(const lk_table *t, int column) {
 	char a[LK_DIGITS], b[LK_DIGITS];
 	int row = 1;
@@ -255,7 +281,9 @@ char *lk_report_same(lk_table *t, const char *const *keys, char *out, size_t siz
 	return out;
 }
 
-lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err) {
+lk_status lk_report_table_with(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most,
+                               lk_report_more *more, const void *context, lk_error *err) {
+	lk_status status = LK_OK;
 	if (!table || table->status != LK_OK) {
 		lk_table_free(table);
 		return lk_oom(err);
@@ -266,8 +294,13 @@ lk_status lk_report_table(lk_report *r, const char *title, const char *note, boo
 		put_columns(r, table);
 		put_rows(r, table, rows);
 		if (rows < table->rows) lk_json_put_integer(r, "left_out", table->rows - rows);
+		if (more) status = more(r, context, err);
 		lk_report_panel_end(r);
 	}
 	lk_table_free(table);
-	return LK_OK;
+	return status;
+}
+
+lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err) {
+	return lk_report_table_with(r, title, note, wide, table, most, NULL, NULL, err);
 }

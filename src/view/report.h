@@ -23,7 +23,8 @@ typedef struct lk_report_job {
 	void (*assumptions)(const void *answer, lk_report *r);
 	void (*warnings)(const void *answer, lk_report *r);
 	/* The answer as JSON, as -o json writes it. */
-	lk_writer *result;
+	lk_writer *result; /* NULL: the panels say all of it */
+	const char *reproduces; /* what the command is of, where it is not the whole question; NULL */
 } lk_report_job;
 
 lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out, lk_error *err);
@@ -71,8 +72,17 @@ void lk_report_swing(lk_report *r, const char *label, double low, double high);
  * NULL (memory is out) is an error. */
 lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err);
 
+/* The same with `more`, which adds to the panel's object. */
+typedef lk_status lk_report_more(lk_report *r, const void *context, lk_error *err);
+lk_status lk_report_table_with(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most,
+                               lk_report_more *more, const void *context, lk_error *err);
+
 /* What a table leaves to other parts of the page: a column by its key is hidden. */
 void lk_report_hide(lk_table *table, const char *key);
+/* The other way round. */
+void lk_report_reveal(lk_table *table, const char *key);
+/* Numbers of a long table with so many digits. */
+void lk_report_round(lk_table *table, int digits);
 /* Hides those of the columns (keys, the last NULL) that say the same in every row of a table of two or more, and writes what they
  * say to `out`: "zero 1, recompute none". Returns `out`. */
 char *lk_report_same(lk_table *table, const char *const *keys, char *out, size_t size);

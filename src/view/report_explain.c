@@ -347,6 +347,6 @@ static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error
 lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form form, const char *path, FILE *out, lk_error *err) {
 	char title[LINE];
 	snprintf(title, sizeof title, "Why a step of %d rank%s takes its time", explanation->rank_count, explanation->rank_count == 1 ? "" : "s");
-	lk_report_job job = {"explain", title, explanation->reproduce, explanation, &explanation->inputs, put_panels, NULL, put_warnings, put_result};
+	lk_report_job job = {"explain", title, explanation->reproduce, explanation, &explanation->inputs, put_panels, NULL, put_warnings, put_result, NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

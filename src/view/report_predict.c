@@ -243,6 +243,6 @@ lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form
 	char title[LINE];
 	const char *model = prediction->model ? prediction->model : "a training step";
 	snprintf(title, sizeof title, "%.*s on %d GPUs", (int)strcspn(model, ":,"), model, prediction->gpus);
-	lk_report_job job = {"predict", title, prediction->reproduce, prediction, &prediction->inputs, put_panels, put_assumptions, put_warnings, put_result};
+	lk_report_job job = {"predict", title, prediction->reproduce, prediction, &prediction->inputs, put_panels, put_assumptions, put_warnings, put_result, NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

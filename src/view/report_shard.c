@@ -128,6 +128,6 @@ static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error
 lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, const char *path, FILE *out, lk_error *err) {
 	char title[LINE];
 	snprintf(title, sizeof title, "%d embedding tables on %d ranks", answer->tables, answer->rank_count);
-	lk_report_job job = {"shard", title, answer->reproduce, answer, &answer->inputs, put_panels, NULL, NULL, put_result};
+	lk_report_job job = {"shard", title, answer->reproduce, answer, &answer->inputs, put_panels, NULL, NULL, put_result, NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -123,6 +123,6 @@ static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error
 lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path, FILE *out, lk_error *err) {
 	char title[LINE];
 	snprintf(title, sizeof title, "What stalls a step of %d rank%s", answer->ranks, answer->ranks == 1 ? "" : "s");
-	lk_report_job job = {"stalls", title, answer->reproduce, answer, &answer->inputs, put_panels, put_assumptions, NULL, put_result};
+	lk_report_job job = {"stalls", title, answer->reproduce, answer, &answer->inputs, put_panels, put_assumptions, NULL, put_result, NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

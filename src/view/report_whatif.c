@@ -117,6 +117,6 @@ lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const c
 	char title[LINE];
 	const char *slash = strrchr(whatif->source, '/');
 	snprintf(title, sizeof title, "Changes to %s", slash && slash[1] ? slash + 1 : whatif->source);
-	lk_report_job job = {"whatif", title, whatif->reproduce, whatif, &whatif->inputs, put_panels, put_assumptions, put_warnings, put_result};
+	lk_report_job job = {"whatif", title, whatif->reproduce, whatif, &whatif->inputs, put_panels, put_assumptions, put_warnings, put_result, NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -119,10 +119,44 @@
 			fill: fill};
 	};
 
+	/* Of a table whose rows have commands: a click on a row shows its own; the best row stands out. */
+	function commandsOf(panel, chosen) {
+		const place = new Map(panel.rows.map((row, i) => [row, i])), best = panel.columns.findIndex((c) => c.key === "best");
+		const {before, between, after} = panel.commands, middles = [];
+		/* A word that is not there is that of the command before, where both have as many. */
+		let last = [];
+		between.forEach(function (text, i) {
+			if (text === null) return;
+			const words = text.split(" ");
+			if (words.length === last.length) words.forEach((word, k) => { if (!word) words[k] = last[k]; });
+			last = words;
+			middles[i] = words.join(" ");
+		});
+		const act = function (tr, row) {
+			for (const other of tr.parentNode.children) other.removeAttribute("aria-selected");
+			tr.setAttribute("aria-selected", "true");
+			const text = before + middles[place.get(row)] + after, button = ls.button("Copy", "copy the command",
+				() => ls.copy(text, button));
+			chosen.replaceChildren(ls.el("div", "ls-chosen-head", ls.el("span", "", "To predict this row"), button),
+				ls.el("pre", "ls-command", text));
+		};
+		return function (tr, row) {
+			if (best >= 0 && raw(row[best]) === 1) tr.classList.add("ls-best");
+			if (middles[place.get(row)] === undefined) return;
+			tr.classList.add("ls-pick");
+			tr.tabIndex = 0;
+			tr.addEventListener("click", () => act(tr, row));
+			tr.addEventListener("keydown", (event) => { if (event.key === "Enter") act(tr, row); });
+		};
+	}
+
 	ls.panels.table = function (panel, box, frame) {
-		const made = ls.table(panel.columns, panel.rows);
+		const chosen = ls.el("div", "ls-chosen"), made = ls.table(panel.columns, panel.rows, false,
+			panel.commands && commandsOf(panel, chosen));
 		frame.tools.append(...made.buttons);
+		chosen.setAttribute("aria-live", "polite");
 		box.append(made.table);
+		if (panel.commands) box.append(chosen);
 		if (panel.left_out) box.append(ls.el("p", "ls-note",
 			panel.left_out + " more rows were left out of this report"));
 	};

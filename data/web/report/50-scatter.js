@@ -45,6 +45,14 @@
 	};
 
 	function ticksOf(axis, range, most) {
+		if (axis.ticks) {
+			const own = [...new Set(axis.ticks)].sort((a, b) => a - b);
+			if (own.length <= Math.max(most, 6)) return own;
+		}
+		if (axis.unit === "B" && !axis.log) {
+			const unit = Math.pow(1024, Math.floor(Math.log2(Math.max(range[1], 1)) / 10));
+			return ls.ticks(range[0] / unit, range[1] / unit, most).map((x) => x * unit);
+		}
 		return axis.log ? ls.logTicks(range[0], range[1], axis.unit, most) : ls.ticks(range[0], range[1], most);
 	}
 
@@ -114,7 +122,10 @@
 	function legend(panel) {
 		const list = ls.el("ul", "ls-legend");
 		panel.series.forEach(function (s, i) {
-			if (s.points.length) list.append(ls.el("li", "", swatch(s, i), s.name));
+			/* points on a line have its colour */
+			const marks = s.style !== "line" && panel.role === "sweep"
+				&& panel.series.some((o) => o.style === "line" && o.key === s.key);
+			if (s.points.length && !marks) list.append(ls.el("li", "", swatch(s, i), s.name));
 		});
 		return list;
 	}
@@ -132,7 +143,9 @@
 		panel.series.forEach((s, i) => { s.dash = s.style === "line"
 			? panel.series.slice(0, i).filter((o) => o.style === "line" && o.key === s.key).length % 4 : 0; });
 		box.append(legend(panel), room);
-		if (!(ls.curves && panel.series.some((s) => s.style === "line") && ls.curves(panel, room))) ls.fit(room,
+		/* what can be clicked is SVG */
+		const curves = ls.curves && panel.series.some((s) => s.style === "line") && !panel.series.some((s) => s.points.some((p) => p[3]));
+		if (!(curves && ls.curves(panel, room))) ls.fit(room,
 			(width) => draw(panel, width, pick));
 		box.append(chosen);
 		const rows = panel.series.flatMap((s) => s.points.map((p) => [s.name, [p[0], ls.axisText(p[0], panel.x.unit)],

@@ -41,12 +41,9 @@
 			ls.el("h1", "", report.title));
 	}
 
-	/* Where the command is not the question of the page. */
-	const commands = {plan: "To predict the fastest layout", rent: "To predict the cheapest choice", sweep: "To predict the best one"};
-
 	function command(report) {
 		const frame = {tools: ls.el("div", "ls-tools")}, body = ls.el("div", "ls-body");
-		const title = ls.el("header", "", ls.el("h3", "", commands[report.verb] || "To reproduce"), frame.tools);
+		const title = ls.el("header", "", ls.el("h3", "", report.reproduces ? "To predict " + report.reproduces : "To reproduce"), frame.tools);
 		ls.panels.command({command: report.reproduce}, body, frame);
 		return ls.el("section", "ls-panel ls-wide", title, body);
 	}
