@@ -173,7 +173,7 @@ typedef struct lk_explain_shaped {
 	const char *kind, *dtype;            /* "gemm", "fp16" */
 	uint64_t count;
 	double total_ns, share;              /* share of the sum of all kernels' durations */
-	double flops, bytes;                 /* of one */
+	double flops, bytes;                 /* of one; bytes 0: shapes do not tell */
 	double peak_flops;                   /* dense, of the device in this format; 0 not known */
 	double roof;                         /* least time by peak and memory bandwidth, over the time it took; NAN not known */
 	bool memory_bound;                   /* the least time is that of memory */

@@ -14,6 +14,7 @@
 #include "trace/lift_kinds.h"
 #include "trace/op_shapes.h"
 
+/* Of lists of tensors profilers keep no shapes: a few bytes are not what was moved. */
 enum { SCALARS = 64, MOST_ROWS = 256 };
 
 /* ---- adding up ---- */
@@ -49,7 +50,7 @@ static shaped_row *row_of(shaped_sums *s, const lk_capture *c, uint32_t op) {
 	                  lk_capture_text(c, c->outputs[op]), &asked);
 	*row = (shaped_row){.c = c, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
 	row->sum = (lk_explain_shaped){.kind = lk_op_kind_name((lk_op_kind)asked.kind), .dtype = lk_dtype_name((lk_dtype)asked.dtype),
-	                               .flops = asked.flops, .bytes = asked.bytes, .roof = NAN};
+	                               .flops = asked.flops, .bytes = asked.bytes > SCALARS ? asked.bytes : 0, .roof = NAN};
 	return row;
 }
 
@@ -90,8 +91,7 @@ static void hold_against(lk_explain_shaped *s, lk_dtype format, const lk_device 
 	s->peak_flops = lk_peak_flops(device, format);
 	double compute = s->flops / s->peak_flops, memory = s->bytes / device->memory_rate;
 	s->memory_bound = memory > compute;
-	/* Of lists of tensors profilers keep no shapes: a few bytes are not what was moved. */
-	if (s->bytes > SCALARS) s->roof = fmax(compute, memory) * (double)s->count / (s->total_ns * 1e-9);
+	if (s->flops > 0 || s->bytes > 0) s->roof = fmax(compute, memory) * (double)s->count / (s->total_ns * 1e-9);
 }
 
 /* Shapes do not tell whether products of fp32 numbers may run in TF32; names of kernels do, as CUTLASS and cuBLAS build them:

@@ -167,6 +167,7 @@ static lk_status explain(child *c, lk_error *err) {
 	LK_TRY(lk_args_fill(&c->args, 0, &r, err));
 	r.traces = c->question->traces, r.trace_count = c->question->trace_count;
 	r.threads = c->question->threads;
+	r.roofline = c->question->form != LK_FORM_RESULT;
 	LK_TRY(lk_explain(&r, &found, err));
 	lk_status status = c->question->form != LK_FORM_RESULT
 		? lk_report_explain(found, LK_REPORT_JSON, NULL, c->answer, err)

@@ -247,6 +247,11 @@ void lk_report_reveal(lk_table *t, const char *key) {
 	if (column >= 0) t->columns[column].hidden = false;
 }
 
+void lk_report_rename(lk_table *t, const char *key, const char *title) {
+	int column = t && t->status == LK_OK ? column_of(t, key) : -1;
+	if (column >= 0) t->columns[column].title = title;
+}
+
 void lk_report_round(lk_table *t, int digits) {
 	char text[LK_DIGITS];
 	for (size_t i = 0; t && i < t->cells.count; i++) {

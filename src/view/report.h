@@ -81,6 +81,8 @@ lk_status lk_report_table_with(lk_report *r, const char *title, const char *note
 void lk_report_hide(lk_table *table, const char *key);
 /* The other way round. */
 void lk_report_reveal(lk_table *table, const char *key);
+/* Names a column of which a terminal shows by its place what it is; `title` is a literal. */
+void lk_report_rename(lk_table *table, const char *key, const char *title);
 /* Numbers of a long table with so many digits. */
 void lk_report_round(lk_table *table, int digits);
 /* Hides those of the columns (keys, the last NULL) that say the same in every row of a table of two or more, and writes what they

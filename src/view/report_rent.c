@@ -97,7 +97,11 @@ static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
 	const lk_rent *rent = answer;
 	put_verdict(r, rent);
 	put_front(r, rent);
-	return lk_report_table(r, "Choices", "list prices in US dollars of the day and source beside them", true, lk_rent_table(rent, true), 200, err);
+	lk_table *t = lk_rent_table(rent, true);
+	lk_report_rename(t, "provider", "provider");
+	lk_report_rename(t, "hours_range", "hours, 80 % range"), lk_report_rename(t, "cost_range", "dollars, 80 % range");
+	lk_report_rename(t, "stall_share", "share of the step");
+	return lk_report_table(r, "Choices", "list prices in US dollars of the day and source beside them", true, t, 200, err);
 }
 
 static void put_assumptions(const void *answer, lk_report *r) {

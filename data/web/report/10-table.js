@@ -36,7 +36,7 @@
 
 	/* From how many characters a text wraps; makes cards of its rows on narrow screens; takes more room; is shown by its
 	 * begin until it is clicked. */
-	const LONG = 28, WORDY = 48, LONGER = 90, CLAMPED = 260;
+	const LONG = 28, WORDY = 40, LONGER = 90, CLAMPED = 260;
 	/* Rows that are made at once, and how many make a table scroll in itself. */
 	const MOST = 300, TALL = 16;
 
