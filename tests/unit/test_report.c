@@ -134,15 +134,21 @@ static void check_verdict(const lk_value *panel) {
 static void check_range(const lk_value *panel) { get(panel, "value"), get(panel, "classes"); }
 
 /* Every panel is one that pages know, and of its form; returns how many. */
+static void check_text(const lk_value *panel) {
+	assert_true(get(panel, "lines")->count > 0);
+}
+
 static size_t check_form(const lk_value *document, const char *verb) {
 	static const struct { const char *kind; void (*check)(const lk_value *); } kinds[] = {
 		{"verdict", check_verdict}, {"waterfall", check_waterfall}, {"memory", check_memory}, {"gantt", check_gantt},
 		{"bars", check_rows}, {"scatter", check_scatter}, {"tornado", check_tornado}, {"table", check_table}, {"range", check_range},
+		{"text", check_text},
 	};
 	const lk_value *panels = get(document, "panels");
 	assert_string_equal(get(document, "verb")->text, verb);
 	assert_int_equal(get(document, "lockstep")->kind, LK_JSON_STRING);
 	assert_int_equal(get(document, "title")->kind, LK_JSON_STRING);
+	assert_int_equal(get(document, "inputs")->kind, LK_JSON_ARRAY);
 	get(document, "reproduce"), get(document, "assumptions"), get(document, "warnings"), get(document, "result");
 	for (size_t i = 0; i < panels->count; i++) {
 		size_t k = 0;
@@ -306,12 +312,22 @@ static lk_explanation explanation(void) {
 	};
 	static const lk_explain_kernel kernels[] = {{.name = HOSTILE, .share = 1, .time = {.count = 1, .total_ns = 600}}};
 	static const lk_explain_comm comm[] = {{.kind = HOSTILE, .group = HOSTILE, .count = 2, .bytes = 1e6, .busbw = 12, .kernel_ns = 100}};
+	static const double sizes[] = {5e5, 1e6}, rates[] = {10, 15};
+	static const lk_explain_curve curves[] = {{.kind = HOSTILE, .group = HOSTILE, .ranks = 2, .nodes = 1, .count = 2, .bytes = sizes, .busbw = rates}};
+	static const lk_explain_shaped shaped[] = {
+		{.operation = HOSTILE, .shapes = HOSTILE, .kernel = HOSTILE, .kind = "gemm", .dtype = "fp16", .count = 2, .total_ns = 200, .share = 0.5,
+		 .flops = 1e9, .bytes = 1e6, .peak_flops = 1e15, .roof = 0.1},
+		{.operation = "aten::relu", .shapes = "", .kernel = "relu", .kind = "elementwise", .dtype = "fp16", .count = 1, .total_ns = 100, .share = 0.5,
+		 .bytes = 1e6, .peak_flops = 1e15, .roof = NAN},
+	};
 	static const lk_explain_stall stalls[] = {{.kind = "straggler", .what = HOSTILE, .subject = 1, .lost_s = 1e-7, .share = 0.1,
 	                                           .evidence = HOSTILE, .remedy = HOSTILE, .gain_s = NAN}};
 	static const char *const warnings[] = {HOSTILE};
 	return (lk_explanation){.step_count = 1, .step_s = 1e-6, .step_deviation_s = NAN, .ranks = ranks, .rank_count = 2, .kernel = kernels,
 	                        .kernel_count = 1, .comm = comm, .comm_count = 1, .stalls = stalls, .stall_count = 1, .warnings = warnings,
-	                        .warning_count = 1, .reproduce = HOSTILE};
+	                        .warning_count = 1, .reproduce = HOSTILE, .curves = curves, .curve_count = 1, .shaped = shaped, .shaped_count = 2,
+	                        .shaped_all = 2, .shaped_share = 0.5, .held_against = HOSTILE, .memory_rate = 1e12,
+	                        .inputs = {warnings, 1}};
 }
 
 /* The script elements of a page are those of its template, and its document is read back with the text in it. */
@@ -372,6 +388,8 @@ static void test_hostile(void **state) {
 	                .tie_count = 1, .settle = HOSTILE};
 	CHECK_HOSTILE(predict, &p);
 	CHECK_HOSTILE(explain, &x);
+	x.shaped_count = x.curve_count = 0, x.no_roofline = x.no_curves = HOSTILE;
+	CHECK_HOSTILE(explain, &x);
 	CHECK_HOSTILE(whatif, &w);
 	CHECK_HOSTILE(shard, &a);
 	CHECK_HOSTILE(rent, &rent);
@@ -398,6 +416,61 @@ static void test_hostile_plan(void **state) {
 	lk_plan nothing = {.model = HOSTILE, .cluster = HOSTILE, .notes = texts, .note_count = 1, .best = -1, .count = 1,
 	                   .counts = &(lk_plan_count){.gpus = 8, .layouts = 1, .nothing = HOSTILE}};
 	CHECK_HOSTILE(plan, &nothing);
+	lk_arena_free(&arena);
+}
+
+/* ---- sweeps ---- */
+
+/* Texts of users, combinations that were refused, ranges, and a word that all commands share at both ends. */
+static void test_hostile_sweep(void **state) {
+	(void)state;
+	lk_predict_request requests[3];
+	lk_error refusal = {0};
+	lk_prediction p = {.fits = true, .model = HOSTILE, .cluster = HOSTILE, .layout = HOSTILE, .step_time_s = 1, .samples_per_s = 8, .gpus = 8,
+	                   .peak_bytes = 1e9, .reproduce = HOSTILE "a" HOSTILE, .recompute = HOSTILE, .dtype = HOSTILE, .schedule = HOSTILE};
+	lk_prediction q = p;
+	q.fits = false, q.reproduce = HOSTILE HOSTILE;
+	lk_fail(&refusal, LK_ERR_INPUT, HOSTILE, "%s", HOSTILE);
+	const lk_sweep_row rows[] = {{&p, NULL, &requests[0]}, {&q, NULL, &requests[1]}, {NULL, &refusal, &requests[2]}};
+	for (int i = 0; i < 3; i++) lk_predict_defaults(&requests[i]);
+	requests[0].model = HOSTILE, requests[1].model = requests[2].model = HOSTILE "2", requests[2].tp = 3;
+	page out;
+	lk_error err = {0};
+	assert_int_equal(lk_report_sweep(rows, 3, LK_REPORT_HTML, NULL, begin(&out), &err), LK_OK);
+	end(&out);
+	check_page(out.text, "predict");
+	free(out.text);
+	assert_int_equal(lk_report_sweep(rows + 2, 1, LK_REPORT_HTML, NULL, begin(&out), &err), LK_OK); /* nothing was predicted */
+	end(&out);
+	check_page(out.text, "predict");
+	free(out.text);
+}
+
+/* The operations of a roofline stand where flops, bytes and time put them; what does not multiply is not drawn. */
+static void test_roofline(void **state) {
+	(void)state;
+	lk_explanation x = explanation();
+	lk_arena arena = LK_ARENA_INIT;
+	lk_error err = {0};
+	page out;
+	assert_int_equal(lk_report_explain(&x, LK_REPORT_JSON, NULL, begin(&out), &err), LK_OK);
+	end(&out);
+	const lk_value *panels = get(read_json(&arena, out.text, out.size), "panels"), *roofline = NULL, *collectives = NULL;
+	for (size_t i = 0; i < panels->count; i++) {
+		const char *role = strcmp(get(&panels->items[i], "kind")->text, "scatter") == 0 ? get(&panels->items[i], "role")->text : "";
+		if (strcmp(role, "roofline") == 0) roofline = get(&panels->items[i], "series");
+		if (strcmp(role, "collectives") == 0) collectives = get(&panels->items[i], "series");
+	}
+	assert_non_null(roofline);
+	assert_int_equal(roofline->count, 2); /* the roof, the products */
+	const lk_value *point = &get(&roofline->items[1], "points")->items[0];
+	assert_int_equal(get(&roofline->items[1], "points")->count, 1);
+	assert_float_equal(point->items[0].number, 1000, 1e-9);
+	assert_float_equal(point->items[1].number, 1e16, 1);
+	assert_non_null(collectives);
+	assert_string_equal(get(&collectives->items[0], "style")->text, "line");
+	assert_string_equal(get(&collectives->items[0], "key")->text, get(&collectives->items[1], "key")->text);
+	free(out.text);
 	lk_arena_free(&arena);
 }
 
@@ -454,7 +527,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_predict), cmocka_unit_test(test_long_pipeline), cmocka_unit_test(test_detail),
 		cmocka_unit_test(test_sensitivity), cmocka_unit_test(test_hostile), cmocka_unit_test(test_hostile_stalls),
-		cmocka_unit_test(test_hostile_plan), cmocka_unit_test(test_files), cmocka_unit_test(test_sha256),
+		cmocka_unit_test(test_hostile_plan), cmocka_unit_test(test_hostile_sweep), cmocka_unit_test(test_roofline), cmocka_unit_test(test_files), cmocka_unit_test(test_sha256),
 		cmocka_unit_test(test_document_in_document),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
