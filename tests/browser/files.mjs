@@ -44,10 +44,19 @@ async function look(browser, file, name, options, more) {
 
 test("files of reports: light and dark, wide and narrow, on paper", (browser) => withFolder(async (folder) => {
 	const job = ["predict", "--model", "llama3.1-70b", "--gpu", "h100-sxm", "--gpus", "1024", "--tp", "4", "--pp", "8", "--gbs", "512", "--seq", "8192"];
+	const tables = path.join(folder, "tables.csv"), graph = path.join(folder, "graph.json");
+	writeFileSync(tables, "name,rows,dim,pooling\na,100000,64,2\nb,5000,32,1\n");
+	execFileSync(program, ["predict", "--model", "llama3.1-8b", "--gpu", "h100-sxm", "--gpus", "8", "--tp", "2", "--gbs", "16", "--graph", graph],
+		{stdio: "ignore"});
 	const files = {
 		predict: report(folder, "predict", job),
 		plan: report(folder, "plan", ["plan", "--model", "llama3.1-8b", "--gpu", "h100-sxm", "--gpus", "8,16", "--gbs", "64", "--seq", "4096"]),
 		explain: report(folder, "explain", ["explain", "tests/data/trace_small.json"]),
+		before: report(folder, "before", ["explain", "tests/data/trace_before.json", "--gpu", "a100-sxm-80"]),
+		sweep: report(folder, "sweep", ["predict", "--model", "llama3.1-8b", "--gpu", "h100-sxm", "--gpus", "8,16", "--tp", "1,2,3", "--gbs", "64"]),
+		rent: report(folder, "rent", ["rent", "--model", "llama3.1-8b", "--gbs", "64", "--tokens", "1G", "--provider", "aws"]),
+		shard: report(folder, "shard", ["shard", tables, "--gpu", "a100-sxm-80", "--gpus", "2"]),
+		whatif: report(folder, "whatif", ["whatif", graph, "--gpu", "h100-sxm", "--set", "nic=2x,4x", "--set", "gpu=b200"]),
 	};
 	check(readFileSync(files.predict).length < 1e6, "more than 1 MB");
 	for (const [name, file] of Object.entries(files)) {
@@ -55,6 +64,29 @@ test("files of reports: light and dark, wide and narrow, on paper", (browser) =>
 		await look(browser, file, "file-" + name + "-400-dark", {viewport: {width: 400, height: 900}, colorScheme: "dark"});
 	}
 	await look(browser, files.predict, "file-predict-paper", {}, (page) => page.emulateMedia({media: "print"}));
+}));
+
+test("a row of a sweep shows its command; rows with long texts are cards on narrow screens", (browser) => withFolder(async (folder) => {
+	const file = report(folder, "sweep", ["predict", "--model", "llama3.1-8b", "--gpu", "h100-sxm", "--gpus", "8", "--tp", "1,2,3,4", "--gbs", "64"]);
+	await look(browser, file, "file-sweep-row", {}, async (page) => {
+		const rows = await page.$$(".ls-panel-table tbody tr");
+		same(rows.length, 4, "rows");
+		same(await page.$$eval(".ls-panel-table .ls-best", (all) => all.length), 1, "best rows");
+		for (const [row, tp] of [[1, "2"], [3, "4"], [0, "1"]]) {
+			await rows[row].click();
+			const text = await page.textContent(".ls-panel-table .ls-command");
+			check(text.startsWith("lockstep predict") && text.includes(" --tp " + tp + " "), "the command of tp " + tp + ": " + text);
+		}
+		await rows[2].click(); /* refused: it has none */
+		check((await page.textContent(".ls-panel-table .ls-command")).includes(" --tp 1 "), "a refused row has a command");
+		await page.click(".ls-panel-scatter .ls-pick");
+		check((await page.textContent(".ls-panel-scatter .ls-command")).startsWith("lockstep predict"), "a point shows its command");
+	});
+	await look(browser, file, "file-sweep-cards", {viewport: {width: 400, height: 900}}, async (page) => {
+		const scrolls = await page.$$eval(".ls-cards", (all) => all.map((t) => t.tBodies[0].scrollWidth > t.parentNode.clientWidth));
+		check(scrolls.length > 0, "no table of cards");
+		check(!scrolls.includes(true), "cards are wider than their table");
+	});
 }));
 
 test("names in traces run no script", (browser) => withFolder(async (folder) => {
