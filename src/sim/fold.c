@@ -213,21 +213,25 @@ static lk_status take_tables(folder *f, lk_error *err) {
 
 /* What takes a few milliseconds as it is stays as it is: a part that is slowed is slowed evenly, which says less of its
  * kernels. */
-static bool worth_parts(const lk_graph *graph, const double *times) {
+static bool worth_parts(const lk_graph *graph, const lk_fold_times *times) {
 	const double enough = 20000;
 	double ops = 0;
-	for (size_t b = 0; b < graph->blocks.count; b++) ops += times[b] * (graph->blocks.at[b].end - graph->blocks.at[b].begin);
+	for (size_t b = 0; b < graph->blocks.count; b++) ops += times->all[b] * (graph->blocks.at[b].end - graph->blocks.at[b].begin);
 	return !graph->traced && ops > enough;
 }
 
-/* How often each block is called. */
-static double *count_calls(const lk_graph *graph) {
-	double *times = calloc(graph->blocks.count + 1, sizeof *times);
-	for (size_t s = 0; times && s < graph->programs.count; s++) {
+static bool count_calls(const lk_graph *graph, lk_fold_times *out) {
+	out->all = calloc(2 * graph->blocks.count + 1, sizeof *out->all);
+	out->passes = out->all ? out->all + graph->blocks.count : NULL;
+	for (size_t s = 0; out->all && s < graph->programs.count; s++) {
 		const lk_program *program = &graph->programs.at[s];
-		for (size_t c = 0; c < program->calls.count; c++) times[program->calls.at[c].block] += program->calls.at[c].repeat;
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_call *call = &program->calls.at[c];
+			out->all[call->block] += call->repeat;
+			if (call->microbatch >= 0) out->passes[call->block] += call->repeat;
+		}
 	}
-	return times;
+	return out->all != NULL;
 }
 
 static lk_status check(const lk_graph *graph, const lk_costs *costs, lk_error *err) {
@@ -253,12 +257,13 @@ lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool content
 	f.cost = calloc(costs->variants, sizeof *f.cost);
 	f.foreign = lk_fold_foreign(graph);
 	f.part_ps = lk_fold_part_most(graph, costs);
-	double *times = count_calls(graph);
-	lk_status status = f.out && f.copied && f.pieces_end && f.cost && times ? LK_OK : lk_oom(err);
-	f.parts = status == LK_OK && worth_parts(graph, times);
+	lk_fold_times times;
+	bool counted = count_calls(graph, &times);
+	lk_status status = f.out && f.copied && f.pieces_end && f.cost && counted ? LK_OK : lk_oom(err);
+	f.parts = status == LK_OK && worth_parts(graph, &times);
 	if (status == LK_OK) status = copy_frame(&f, err);
 	if (status == LK_OK) status = lk_fold_find(graph, &f.runs, &f.pieces, f.pieces_end, err);
-	if (status == LK_OK) status = lk_fold_pricer_new(&f.pricer, graph, costs, times, contention, err);
+	if (status == LK_OK) status = lk_fold_pricer_new(&f.pricer, graph, costs, &times, contention, err);
 	if (status == LK_OK) status = fold_programs(&f, err);
 	if (status == LK_OK) status = take_tables(&f, err);
 	lk_fold_pricer_free(&f.pricer);
@@ -269,7 +274,7 @@ lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool content
 	free(f.copied);
 	free(f.pieces_end);
 	free(f.cost);
-	free(times);
+	free(times.all);
 	lk_vec_free(&f.place);
 	lk_vec_free(&f.deps);
 	if (status == LK_OK) *out = f.out;

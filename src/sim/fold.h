@@ -36,8 +36,14 @@ uint32_t lk_fold_join(const lk_graph *graph, const lk_fold_run *run);
 bool lk_fold_is_traffic(const lk_graph *graph, uint32_t op);
 /* Streams on which a message or such traffic may still be under way when a run begins. */
 uint32_t lk_fold_foreign(const lk_graph *graph);
-/* The mean of messages and traffic, by time; all zero where there are none. times[block]: how often each is called. */
-lk_cost lk_fold_beside(const lk_graph *graph, const lk_costs *costs, const double *times);
+/* How often each block is called: in all, and for a micro-batch. */
+typedef struct lk_fold_times {
+	double *all, *passes;
+} lk_fold_times;
+
+/* The mean of the messages and the traffic of passes, by time, so that it does not depend on how many micro-batches there are;
+ * of all where passes have none; all zero where there is none at all. */
+lk_cost lk_fold_beside(const lk_graph *graph, const lk_costs *costs, const lk_fold_times *times);
 /* The share of its time that a kernel takes longer beside that. */
 double lk_fold_slowed(const lk_cost *kernel, const lk_cost *beside);
 
@@ -68,9 +74,8 @@ typedef struct lk_fold_price {
 	double flops, bytes;
 } lk_fold_price;
 
-/* times[block]: see lk_fold_beside. */
-lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, const lk_costs *costs, const double *times,
-							 bool contention, lk_error *err);
+lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, const lk_costs *costs,
+							 const lk_fold_times *times, bool contention, lk_error *err);
 void lk_fold_pricer_free(lk_fold_pricer *pricer);
 /* Fills `price` and appends the run's events of variant 0 to `samples`. */
 lk_status lk_fold_price_run(lk_fold_pricer *pricer, const lk_fold_run *run, lk_fold_price *price,

@@ -37,7 +37,7 @@ static sums sums_of_block(const lk_graph *graph, const lk_costs *costs, const lk
 	return s;
 }
 
-lk_cost lk_fold_beside(const lk_graph *graph, const lk_costs *costs, const double *times) {
+static lk_cost mean_of(const lk_graph *graph, const lk_costs *costs, const double *times) {
 	sums all = {0};
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		if (!(times[b] > 0)) continue;
@@ -46,6 +46,11 @@ lk_cost lk_fold_beside(const lk_graph *graph, const lk_costs *costs, const doubl
 	}
 	if (!(all.time > 0)) return (lk_cost){0};
 	return (lk_cost){.sm = (float)(all.sm / all.time), .memory = (float)(all.memory / all.time), .nic = 1e-6F};
+}
+
+lk_cost lk_fold_beside(const lk_graph *graph, const lk_costs *costs, const lk_fold_times *times) {
+	lk_cost mean = mean_of(graph, costs, times->passes);
+	return mean.nic > 0 ? mean : mean_of(graph, costs, times->all);
 }
 
 double lk_fold_slowed(const lk_cost *kernel, const lk_cost *beside) {

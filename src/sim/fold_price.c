@@ -18,7 +18,7 @@
 
 enum { PERIODIC = 4, DEVICE = 0, WITH_HOST = 1 };
 
-lk_status lk_fold_pricer_new(lk_fold_pricer *p, const lk_graph *graph, const lk_costs *costs, const double *times,
+lk_status lk_fold_pricer_new(lk_fold_pricer *p, const lk_graph *graph, const lk_costs *costs, const lk_fold_times *times,
 							 bool contention, lk_error *err) {
 	uint32_t lanes = costs->variants * 2;
 	*p = (lk_fold_pricer){.graph = graph, .costs = costs, .contention = contention, .view = *graph};
