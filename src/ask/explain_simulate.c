@@ -112,8 +112,10 @@ static lk_status add_gains(lk_explanation *x, const lk_lifted *lifted, lk_error 
 		double seconds;
 		if (!change) continue;
 		lk_status asked = lk_whatif_worth(base, change, &seconds, err);
-		if (asked == LK_OK) lk_explain_set_gain(x, i, seconds);
-		else if (asked != LK_ERR_INPUT) status = asked;
+		if (asked != LK_OK && asked != LK_ERR_INPUT) status = asked;
+		/* Without marked steps the graph begins with the host's first work, the step with the first kernel: more than all of
+		 * it cannot be gained. */
+		if (asked == LK_OK && seconds < x->step_s) lk_explain_set_gain(x, i, seconds);
 	}
 	lk_whatif_end(base);
 	lk_arena_free(&arena);
