@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "serve/folder.h"
 
-enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3, LEAVING = 200 };
+enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3 };
 
 double lk_serve_now(void) {
 	struct timespec now;
@@ -137,12 +137,8 @@ static void too_late(lk_asks *asks, lk_ask *ask) {
 /* The pipe ended before an answer came. */
 static void broken(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
-	int how = 0;
-	/* It is about to leave, and its status is wanted; one that stays is ended. */
-	pid_t gone = 0;
-	for (int i = 0; i < LEAVING && (gone = waitpid(ask->child, &how, WNOHANG)) == 0; i++)
-		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-	if (gone > 0) ask->child = 0;
+	/* What ends a process that is about to leave comes too late to change its status; one that stays is ended. */
+	int how = reap(ask);
 	if (WIFSIGNALED(how) && (WTERMSIG(how) == SIGXCPU || WTERMSIG(how) == SIGKILL)) {
 		too_late(asks, ask);
 		return;
