@@ -3,15 +3,16 @@ import concurrent.futures
 import json
 import os
 import subprocess
-import time
 import unittest
 
-from client import PROGRAM, Server, read_file
+from client import LONG, PROGRAM, Server, read_file, wait_until
 
 JOB = {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 8, "seq": 4096}
-# Simulated rank by rank and operation by operation, this takes minutes and gigabytes.
-HUGE = {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": 16384, "tp": 8, "pp": 16, "gbs": 2048, "seq": 8192, "exact": True,
+# Simulated rank by rank and operation by operation, this takes minutes; so does a plan for so many ranks.
+HUGE = {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": 16384, "tp": 8, "pp": 16, "gbs": 131072, "seq": 8192, "exact": True,
         "ranks": "all"}
+LONG_PLAN = {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "2048,4096,6144,8192,10240,12288,14336,16384", "gbs": 16384,
+             "seq": 8192, "exhaustive": True}
 
 
 def words(fields):
@@ -21,7 +22,7 @@ def words(fields):
 class Api(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--workers", "2")
+        cls.server = Server("--workers", "2", "--seconds", str(LONG))
         cls.ask = cls.server.json
 
     @classmethod
@@ -174,10 +175,7 @@ class Api(unittest.TestCase):
 
     def begun(self):
         """Waits for a question that is being answered."""
-        end = time.monotonic() + 10
-        while self.ask("GET", "/api/v1/health")[1]["running"] == 0:
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.01)
+        wait_until(lambda: self.ask("GET", "/api/v1/health")[1]["running"] > 0)
 
     def test_page(self):
         for page in ("", "x" * 33):
@@ -229,8 +227,7 @@ class Api(unittest.TestCase):
         self.assertEqual(job["error"]["where"], "--gpus")
 
     def test_plan_is_cancelled(self):
-        status, job = self.ask("POST", "/api/v1/plan", {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "4096,8192,16384",
-                                                       "gbs": 2048, "seq": 8192, "exhaustive": True})
+        status, job = self.ask("POST", "/api/v1/plan", LONG_PLAN)
         self.assertEqual((status, job["state"]), (202, "running"))
         self.assertEqual(self.ask("DELETE", "/api/v1/jobs/" + job["id"])[0], 204)
         self.assertEqual(self.ask("GET", "/api/v1/jobs/" + job["id"])[0], 404)

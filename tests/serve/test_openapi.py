@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from client import PROGRAM, Server, read_file
+from client import LONG, PROGRAM, Server, read_file
 
 WRONG = {"string": 5, "number": "x", "integer": "x", "boolean": "yes", "object": 5, "array": "x"}
 GOOD = {"boolean": False, "integer": 1, "number": 1, "object": {}, "array": []}
@@ -59,7 +59,7 @@ def validate(value, schema, root, place="answer"):
 class Description(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--seconds", "5")
+        cls.server = Server("--seconds", str(LONG))
         cls.doc = cls.server.json("GET", "/api/v1/openapi.json", token=False)[1]
 
     @classmethod

@@ -10,8 +10,8 @@ import tempfile
 import time
 import unittest
 
-from client import LONG, PROGRAM, Server, drain, has_ipv6, read_file, wait_until
-from test_api import HUGE, JOB
+from client import LONG, PROGRAM, Server, drain, has_ipv6, is_there, read_file, wait_until
+from test_api import HUGE, JOB, LONG_PLAN
 
 
 class Guards(unittest.TestCase):
@@ -84,10 +84,10 @@ class Limits(unittest.TestCase):
         with Server("--seconds", "0.3", "--long-seconds", "0.3") as server:
             status, answer = server.json("POST", "/api/v1/predict", HUGE)
             self.assertEqual((status, answer["error"]["where"]), (422, "time"), answer)
-            job = server.job(server.json("POST", "/api/v1/plan", {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "8192,16384",
-                                                                 "gbs": 2048, "seq": 8192, "exhaustive": True}))
+            job = server.job(server.json("POST", "/api/v1/plan", LONG_PLAN))
             self.assertEqual((job["state"], job["status"], job["error"]["where"]), ("failed", 422, "time"))
-            self.assertEqual(server.json("POST", "/api/v1/predict", JOB)[0], 200)
+            # On a busy machine a short question may be late too.
+            wait_until(lambda: server.json("POST", "/api/v1/predict", JOB)[0] == 200)
 
     def test_memory(self):
         events = ",".join('{"ph":"X","cat":"kernel","name":"k%d","pid":0,"tid":7,"ts":%d,"dur":1,"args":{"stream":7}}' % (i % 5, 2 * i)
@@ -100,11 +100,10 @@ class Limits(unittest.TestCase):
 
     def test_a_crash_is_one_question(self):
         with Server() as server:
-            status, job = server.json("POST", "/api/v1/plan", {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "8192,16384",
-                                                              "gbs": 2048, "seq": 8192, "exhaustive": True})
+            status, job = server.json("POST", "/api/v1/plan", LONG_PLAN)
             self.assertEqual(status, 202)
-            for child in server.children():
-                os.kill(child, signal.SIGSEGV)
+            (child,) = server.children()
+            os.kill(child[0], signal.SIGSEGV)
             job = server.job((202, job))
             self.assertEqual((job["state"], job["status"]), ("failed", 500))
             self.assertIn("signal 11", job["error"]["what"])
@@ -142,8 +141,7 @@ class Limits(unittest.TestCase):
 
     def test_questions_that_wait_are_counted(self):
         with Server("--workers", "1") as server:
-            plan = {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "8192,16384", "gbs": 2048, "seq": 8192, "exhaustive": True}
-            jobs = [server.json("POST", "/api/v1/plan", plan) for _ in range(65)]
+            jobs = [server.json("POST", "/api/v1/plan", LONG_PLAN) for _ in range(65)]
             self.assertEqual([status for status, _ in jobs], [202] * 64 + [503])
             self.assertEqual(jobs[1][1]["state"], "waiting")
             # Predictions do not wait for plans.
@@ -156,7 +154,7 @@ class Clients(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--workers", "2")
+        cls.server = Server("--workers", "2", "--seconds", str(LONG))
         # Those that dribble, from now on; looked at in test_z.
         cls.slow = [cls.server.connect() for _ in range(40)]
         for i, s in enumerate(cls.slow):
@@ -255,13 +253,11 @@ class Clients(unittest.TestCase):
 class Ending(unittest.TestCase):
     def test_signals(self):
         for how in (signal.SIGINT, signal.SIGTERM):
-            server = Server()
+            server = Server("--seconds", str(LONG))
             idle = server.connect()
             held = server.connect()
             held.sendall(b"POST /api/v1/predict HTTP/1.1\r\n")
-            status, job = server.json("POST", "/api/v1/plan", {"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": "8192,16384",
-                                                              "gbs": 2048, "seq": 8192, "exhaustive": True})
-            self.assertEqual(status, 202)
+            self.assertEqual(server.json("POST", "/api/v1/plan", LONG_PLAN)[0], 202)
             wait_until(lambda: len(server.children()) == 1)
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 waiting = pool.submit(self.ask_huge, server)
@@ -269,8 +265,7 @@ class Ending(unittest.TestCase):
                 children = server.children()
                 self.assertEqual(server.stop(how), (0, ""))
                 waiting.result()
-            for child in children:
-                self.assertFalse(os.path.exists("/proc/%d" % child))
+            self.assertEqual([child for child in children if is_there(child)], [])
             idle.close()
             held.close()
 
@@ -283,15 +278,19 @@ class Ending(unittest.TestCase):
             return None
 
     def test_port_is_free_again(self):
-        server = Server()
-        port = server.port
-        server.ask("GET", "/")
-        server.stop()
-        again = subprocess.Popen([PROGRAM, "serve", "--port", str(port)], stdout=subprocess.PIPE, text=True)
-        self.assertIn(":%d/" % port, again.stdout.readline())
-        again.terminate()
-        self.assertEqual(again.wait(20), 0)
-        again.stdout.close()
+        for _ in range(20):  # another process may take the port meanwhile
+            server = Server()
+            port = server.port
+            server.ask("GET", "/")
+            server.stop()
+            again = subprocess.Popen([PROGRAM, "serve", "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            said = again.stdout.readline()
+            again.terminate()
+            errors = again.communicate(timeout=LONG)[1]
+            if "Address already in use" not in errors:
+                break
+        self.assertIn(":%d/" % port, said)
+        self.assertEqual((again.returncode, errors), (0, ""))
 
 
 class Opening(unittest.TestCase):
@@ -310,10 +309,8 @@ mv "$0.new" "$0.said"
         return path
 
     def said(self, folder, name):
-        path, end = os.path.join(folder, name + ".said"), time.monotonic() + 10
-        while not os.path.exists(path):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.01)
+        path = os.path.join(folder, name + ".said")
+        wait_until(lambda: os.path.exists(path))
         with open(path, encoding="utf-8") as f:
             return f.read().splitlines()
 
