@@ -188,8 +188,14 @@ _gate = _Gate()
 # ---- calls ----
 
 
+# After so long at most Ctrl-C is heard.
+_HEARD_S = 0.1
+
+
 class _Call:
     """One call of the library, here or on a thread of its own."""
+
+    _stop: int | None = None  # also of one that a signal ended before it was made
 
     def __init__(self, work: Callable[[int], int | None], calibration: str | None) -> None:
         self._work, self._calibration = work, calibration
@@ -233,7 +239,9 @@ class _Call:
         try:
             _thread.start_new_thread(work, ())
             started = True
-            done.acquire()
+            # A signal that comes just before the wait does not end it: handlers have their turn at its end.
+            while not done.acquire(timeout=_HEARD_S):
+                pass
         except BaseException:
             _c.lk_stop_ask(self._stop)
             if started:
