@@ -13,9 +13,12 @@ export const program = path.resolve(process.env.LOCKSTEP || path.join(root, "bui
 export const pictures = path.join(root, "build/browser/pictures");
 mkdirSync(pictures, {recursive: true});
 
+/* Milliseconds that nothing takes, however busy the machine is. */
+const LONG = 400000;
+
 /* `lockstep serve --port 0`: {url, stop()}. */
 export function serve(...options) {
-	const child = spawn(program, ["serve", "--port", "0", ...options], {cwd: root, stdio: ["ignore", "pipe", "inherit"]});
+	const child = spawn(program, ["serve", "--port", "0", "--seconds", "600", ...options], {cwd: root, stdio: ["ignore", "pipe", "inherit"]});
 	return new Promise((resolve, reject) => {
 		let said = "";
 		child.on("exit", (code) => reject(new Error("lockstep serve ended: " + code)));
@@ -33,7 +36,7 @@ export function serve(...options) {
 
 export function launch() {
 	/* As root, as in containers, Chromium runs without its sandbox alone; it opens pages of ours. */
-	return chromium.launch({executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"]});
+	return chromium.launch({executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"], timeout: LONG});
 }
 
 /* A page with a list of what went wrong on it: errors on the console, exceptions, requests to anywhere but `allowed`. */
@@ -45,7 +48,7 @@ export async function open(browser, options, allowed) {
 	page.on("pageerror", (e) => page.wrong.push("exception: " + e.message));
 	page.on("request", (r) => { if (!r.url().startsWith(allowed) && !/^(data|blob):/.test(r.url())) page.wrong.push("request: " + r.url()); });
 	page.on("dialog", (d) => { page.wrong.push("dialog: " + d.message()); d.dismiss(); });
-	page.setDefaultTimeout(200000);
+	page.setDefaultTimeout(LONG);
 	return page;
 }
 
@@ -80,6 +83,8 @@ export const whole = (page, box = ".ls-report") => page.waitForFunction((box) =>
 	const report = document.querySelector(box);
 	return report && !report.hasAttribute("aria-busy") && !report.querySelector(".ls-room, .ls-stale, .ls-panel-pending");
 }, box);
-export const verdict = (page) => page.textContent("#prediction .ls-verdict h2");
+/* Until the verdict is this one: between two events of one change a slow machine may show a picture, and then another. */
+export const says = (page, verdict) => page.waitForFunction((verdict) =>
+	document.querySelector("#prediction .ls-verdict h2").textContent === verdict, verdict);
 /* Whether nothing stands out of the window to the right. */
 export const narrow = (page) => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);
