@@ -203,27 +203,48 @@ static int64_t check_killed(const char *path) {
 	return reads;
 }
 
+static int64_t has_record(const char *path) {
+	static lk_recorded got;
+	lk_recording r;
+	lk_error err = {0};
+	if (lk_recording_open(path, &r, &err) != LK_OK) return 0;
+	bool has = lk_recording_next(&r, &got);
+	lk_recording_close(&r);
+	return has;
+}
+
+/* The sum of what is told of each recording in a folder. */
+static int64_t in_folder(const char *folder, int64_t (*tell)(const char *path)) {
+	char path[PATH_MAX];
+	int64_t sum = 0;
+	DIR *dir = opendir(folder);
+	assert_non_null(dir);
+	for (struct dirent *e; (e = readdir(dir));) {
+		if (e->d_name[0] == '.') continue;
+		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+		sum += tell(path);
+	}
+	closedir(dir);
+	return sum;
+}
+
+/* A process is killed at any moment of its first milliseconds; every fourth one when it has written, however long it takes. */
 static void test_killed(void **state) {
 	(void)state;
 	int64_t all = 0;
 	uint64_t random = 88172645463325252u;
 	for (int i = 0; i < 100; i++) {
-		char folder[64], path[PATH_MAX], own[64];
+		char folder[64], own[64];
 		strcpy(own, scratch);
 		strcpy(scratch, new_folder(folder));
 		pid_t child = fork();
 		if (child == 0) write_forever();
 		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+		for (int wait = 0; i % 4 == 0 && wait < 600000 && !in_folder(folder, has_record); wait++) usleep(1000);
 		usleep((useconds_t)(random % 4000));
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, NULL, 0), child);
-		DIR *dir = opendir(folder);
-		for (struct dirent *e; (e = readdir(dir));) {
-			if (e->d_name[0] == '.') continue;
-			snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-			all += check_killed(path);
-		}
-		closedir(dir);
+		all += in_folder(folder, check_killed);
 		remove_folder(folder);
 		strcpy(scratch, own);
 	}
