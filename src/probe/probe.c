@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { DEFAULT_MB = 64, SAMPLES = LK_BLOCK_RECORDS };
+enum { DEFAULT_MB = 64, SAMPLES = LK_BLOCK_RECORDS / 2 };
 
 lp_state_of lp_state;
 __thread lp_thread_of lp_thread __attribute__((tls_model("initial-exec")));
@@ -89,7 +89,8 @@ static bool begin_thread(void) {
 	return true;
 }
 
-/* What one record costs here, two looks at the clock included: some are written into a block that nobody reads. */
+/* What one record costs here, two looks at the clock included: some are written into a block that nobody reads,
+ * which has room for as many of what the kernel read meanwhile. */
 static void measure_cost(void) {
 	static lk_record_block scratch;
 	lk_record_place own = lp_thread.place;
