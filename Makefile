@@ -193,9 +193,11 @@ $(B)/commit.o: $(B)/commit.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# Moved into its place: it may be running, and it is linked anew with each commit.
 $(PROGRAM): $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(B)/sources
 	$(call say,LINK)
-	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(SERVE_LIBS) $(LDLIBS)
+	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@.new $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(SERVE_LIBS) $(LDLIBS)
+	$(Q)mv -f $@.new $@
 
 # --- the probe -----------------------------------------------------------------------------------------------------
 # It runs in other people's programs: no sanitizers, and nothing seen of it but what it wraps.
