@@ -37,7 +37,7 @@ typedef enum lk_report_form {
 lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form, const char *path, FILE *out, lk_error *err);
 
 /* Many predictions as one report: the best one, the front, the step over what was swept, a table with the command of each row.
- * As above. */
+ * LK_ERR_IO: it cannot be written; LK_ERR_MEMORY. */
 lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form form, const char *path, FILE *out, lk_error *err);
 
 /* Reports of the other verbs; as above: LK_ERR_IO, LK_ERR_MEMORY. */

@@ -379,6 +379,7 @@ class Explanation:
     kernels: Table
     queue: Table
     launches: Table
+    roofline: Table
     critical_path: List[CriticalPart]
     warnings: List[str]
     reproduce: str

@@ -129,8 +129,9 @@ static identity identify(const lk_rank_work *w, uint32_t event) {
 		id.kind = m->kind;
 		if (!*id.group) id.group = g->name;
 		if (!id.size) id.size = g->size;
-		/* all of the run were captured, so that those who take part are the group */
-		if (!id.size && w->traces->world == (int32_t)w->traces->count) id.size = (int)g->count;
+		/* all of the run were captured, so that those who take part are the group; of a run that seems to have one rank,
+		 * nobody knows that */
+		if (!id.size && g->count > 1 && w->traces->world == (int32_t)w->traces->count) id.size = (int)g->count;
 		if (!*id.ranks) id.ranks = g->ranks;
 		if (m->bytes >= 0) id.bytes = (double)m->bytes;
 	}
