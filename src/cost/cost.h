@@ -14,7 +14,8 @@ typedef struct lk_cost {
 	int64_t lead_ps;     /* host time until its first kernel is issued: host_ps, but for a MACRO only the first launch */
 	int64_t tail_ps;     /* runs at least so long after the host is done with it: duration_ps, for a MACRO its last kernel */
 	float sm;            /* SMs occupied: compute kernels up to 1, collectives channels / SMs */
-	float compute;       /* share of the duration that SM count limits; the rest does not slow when SMs are taken */
+	float compute;       /* share of the duration that SM count limits; the rest does not slow when SMs are taken. Of a MACRO
+	                        such that it is slowed as its kernels are (sim/fold_beside.c), over 1 where they wait for memory */
 	float memory;        /* share of memory bandwidth used */
 	float intra, nic;    /* share of the links used; of a MACRO, while something in it communicates */
 	float linked;        /* of a MACRO: share of the duration in which something in it communicates */

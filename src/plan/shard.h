@@ -201,6 +201,12 @@ lk_sharder_run lk_shard_naive, lk_shard_naive_chunk, lk_shard_random, lk_shard_s
 /* Whether a placement that fits is found by memory alone: then lk_shard_search finds one, too. */
 lk_status lk_shard_has_room(const lk_shard_problem *p, bool *placed, lk_error *err);
 
+/* A piece to be placed: the costliest comes first, of equal ones the first. For qsort. */
+typedef struct lk_shard_weighed {
+	double cost;
+	size_t piece;
+} lk_shard_weighed;
+int lk_shard_costliest_first(const void *a, const void *b);
 /* Whole tables in falling order of cost, each to the rank with the least sum so far that has room. */
 lk_status lk_shard_greedy(const lk_shard_problem *p, double (*cost)(const lk_shard_table *t), lk_shard_plan *out, lk_error *err);
 /* "does not fit" of a heuristic, with the table that found no room. */

@@ -42,17 +42,6 @@ double lk_shard_work(const lk_shard_piece *piece) {
 	return piece->cost.forward_s + piece->cost.backward_s;
 }
 
-typedef struct weighed {
-	double work;
-	size_t piece;
-} weighed;
-
-static int falling(const void *a, const void *b) {
-	const weighed *x = a, *y = b;
-	if (x->work != y->work) return x->work > y->work ? -1 : 1;
-	return x->piece < y->piece ? -1 : x->piece > y->piece;
-}
-
 /* The rank that has room and where the most of the measures is least. */
 static int least_loaded(const lk_shard_problem *p, const lk_shard_cost *mean, const lk_shard_cost *load, const lk_shard_cost *more) {
 	int best = -1;
@@ -60,7 +49,10 @@ static int least_loaded(const lk_shard_problem *p, const lk_shard_cost *mean, co
 	for (int r = 0; r < p->ranks; r++) {
 		if (load[r].device_bytes + more->device_bytes > p->capacity || load[r].host_bytes + more->host_bytes > p->host_capacity) continue;
 		double most = 0;
-		for (int m = 0; m < MEASURES; m++) if (lk_shard_measure(mean, m) > 0) most = fmax(most, (lk_shard_measure(&load[r], m) + lk_shard_measure(more, m)) / lk_shard_measure(mean, m));
+		for (int m = 0; m < MEASURES; m++) {
+			double all = lk_shard_measure(&load[r], m) + lk_shard_measure(more, m);
+			if (lk_shard_measure(mean, m) > 0) most = fmax(most, all / lk_shard_measure(mean, m));
+		}
 		if (most < least) best = r, least = most;
 	}
 	return best;
@@ -75,7 +67,7 @@ static void load_with(lk_shard_cost *load, const lk_shard_cost *c) {
 lk_status lk_shard_longest_first(const lk_shard_problem *p, lk_shard_pieces *pieces, bool *placed, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_cost *load = LK_ARRAY(&arena, lk_shard_cost, p->ranks), mean = {0};
-	weighed *order = LK_ARRAY(&arena, weighed, pieces->count);
+	lk_shard_weighed *order = LK_ARRAY(&arena, lk_shard_weighed, pieces->count);
 	size_t count = 0;
 	*placed = true;
 	if (!load || !order) return lk_arena_free(&arena), lk_oom(err);
@@ -83,15 +75,18 @@ lk_status lk_shard_longest_first(const lk_shard_problem *p, lk_shard_pieces *pie
 		const lk_shard_piece *piece = &pieces->at[i];
 		for (int r = 0; r < p->ranks; r++)
 			if (piece->kind == LK_SHARD_DATA || piece->rank == r) load_with(&load[r], &piece->cost);
-		if (piece->kind != LK_SHARD_DATA && piece->rank < 0) order[count++] = (weighed){0, i};
+		if (piece->kind != LK_SHARD_DATA && piece->rank < 0) order[count++] = (lk_shard_weighed){0, i};
 		lk_shard_cost part = piece->cost;
 		part.forward_s /= p->ranks, part.backward_s /= p->ranks, part.columns /= p->ranks;
 		load_with(&mean, &part);
 	}
 	for (size_t i = 0; i < count; i++)
-		for (int m = 0; m < MEASURES; m++) if (lk_shard_measure(&mean, m) > 0) order[i].work = fmax(order[i].work, lk_shard_measure(&pieces->at[order[i].piece].cost, m) / lk_shard_measure(&mean, m));
+		for (int m = 0; m < MEASURES; m++) {
+			double own = lk_shard_measure(&pieces->at[order[i].piece].cost, m);
+			if (lk_shard_measure(&mean, m) > 0) order[i].cost = fmax(order[i].cost, own / lk_shard_measure(&mean, m));
+		}
 	for (int r = 0; r < p->ranks; r++) *placed &= load[r].device_bytes <= p->capacity;
-	qsort(order, count, sizeof *order, falling);
+	qsort(order, count, sizeof *order, lk_shard_costliest_first);
 	for (size_t i = 0; i < count; i++) {
 		lk_shard_piece *piece = &pieces->at[order[i].piece];
 		piece->rank = least_loaded(p, &mean, load, &piece->cost);

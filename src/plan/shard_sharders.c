@@ -27,13 +27,8 @@ lk_status lk_shard_no_room(const lk_shard_problem *p, const lk_shard_piece *piec
 	return lk_hint(err, "give more GPUs, or let tables be split");
 }
 
-typedef struct weighed {
-	double cost;
-	size_t piece;
-} weighed;
-
-static int falling(const void *a, const void *b) {
-	const weighed *x = a, *y = b;
+int lk_shard_costliest_first(const void *a, const void *b) {
+	const lk_shard_weighed *x = a, *y = b;
 	if (x->cost != y->cost) return x->cost > y->cost ? -1 : 1;
 	return x->piece < y->piece ? -1 : x->piece > y->piece;
 }
@@ -45,7 +40,7 @@ static int least_loaded(const lk_shard_problem *p, const double *cost, const dou
 	return best;
 }
 
-static lk_status place_in_order(const lk_shard_problem *p, const weighed *order, lk_shard_pieces *pieces, double *cost,
+static lk_status place_in_order(const lk_shard_problem *p, const lk_shard_weighed *order, lk_shard_pieces *pieces, double *cost,
                                 double *bytes, lk_error *err) {
 	for (size_t i = 0; i < pieces->count; i++) {
 		lk_shard_piece *piece = &pieces->at[order[i].piece];
@@ -59,12 +54,12 @@ static lk_status place_in_order(const lk_shard_problem *p, const weighed *order,
 
 lk_status lk_shard_greedy(const lk_shard_problem *p, double (*cost)(const lk_shard_table *t), lk_shard_plan *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	weighed *order = LK_ARRAY(&arena, weighed, p->count);
+	lk_shard_weighed *order = LK_ARRAY(&arena, lk_shard_weighed, p->count);
 	double *sums = LK_ARRAY(&arena, double, p->ranks), *bytes = LK_ARRAY(&arena, double, p->ranks);
 	lk_status status = order && sums && bytes ? lk_shard_whole(p, &out->pieces, err) : lk_oom(err);
 	if (status == LK_OK) {
-		for (uint32_t t = 0; t < p->count; t++) order[t] = (weighed){cost(&p->tables[t]), t};
-		qsort(order, p->count, sizeof *order, falling);
+		for (uint32_t t = 0; t < p->count; t++) order[t] = (lk_shard_weighed){cost(&p->tables[t]), t};
+		qsort(order, p->count, sizeof *order, lk_shard_costliest_first);
 		status = place_in_order(p, order, &out->pieces, sums, bytes, err);
 	}
 	lk_arena_free(&arena);

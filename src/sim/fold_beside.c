@@ -45,6 +45,7 @@ static lk_cost mean_of(const lk_graph *graph, const lk_costs *costs, const doubl
 		all.time += times[b] * one.time, all.sm += times[b] * one.sm, all.memory += times[b] * one.memory;
 	}
 	if (!(all.time > 0)) return (lk_cost){0};
+	/* a trace of a link: data moves, which slows kernels that wait for memory; links are shared elsewhere */
 	return (lk_cost){.sm = (float)(all.sm / all.time), .memory = (float)(all.memory / all.time), .nic = 1e-6F};
 }
 

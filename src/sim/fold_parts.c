@@ -15,7 +15,7 @@ static bool inside(const lk_graph *graph, const lk_block *block, uint32_t begin,
 	return true;
 }
 
-/* Traffic should meet about the kernels that it would meet, not the mean of a layer: parts are a quarter as long. */
+/* Traffic should meet about the kernels that it would meet, not the mean of a layer: parts are a quarter as long as the shortest of it. */
 int64_t lk_fold_part_most(const lk_graph *graph, const lk_costs *costs) {
 	int64_t least = 0;
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
