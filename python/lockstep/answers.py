@@ -244,6 +244,7 @@ class PlanCount:
     bounded: int
     too_large: int
     too_slow: int
+    schedules: int
     simulated: int
     cut_short: int
     walked: int

@@ -56,6 +56,10 @@ static int emit(const lk_plan *plan, const lk_plan_request *r) {
 	return CLI_OK;
 }
 
+static double rate(double count, double seconds) {
+	return seconds > 0 ? count / seconds : 0;
+}
+
 /* Times differ from run to run: they stand on standard error. */
 static void show_speed(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++) {
@@ -63,9 +67,9 @@ static void show_speed(const lk_plan *plan) {
 		if (c->layouts == 0) continue;
 		double tried = (double)(c->simulated + c->cut_short + c->walked);
 		fprintf(stderr,
-				"lockstep: %d GPUs: %.0f layouts bounded and %.0f simulated, cut short or walked, per second and core; %.0f of %.0f simulated to "
-				"the end\n",
-				c->gpus, c->bound_s > 0 ? (double)c->bounded / c->bound_s : 0, c->simulate_s > 0 ? tried / c->simulate_s : 0,
+				"lockstep: %d GPUs: %.0f layouts bounded, %.0f schedules walked and %.0f layouts simulated, cut short or found too large, per "
+				"second and core; %.0f of %.0f simulated to the end\n",
+				c->gpus, rate((double)c->bounded, c->bound_s), rate((double)c->schedules, c->schedule_s), rate(tried, c->simulate_s),
 				(double)c->simulated, tried);
 	}
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);

@@ -51,13 +51,18 @@ typedef struct lk_schedule {
 const lk_schedule *lk_schedule_get(lk_schedule_kind kind);
 const lk_schedule *lk_schedule_find(const char *name); /* NULL if unknown */
 
-/* The makespan of a whole schedule with given pass times and no communication, by executing the orders with their
- * dependencies (F needs the F of the place before; B the B of the place behind; W its B). For tests and quick looks;
- * times are per micro-batch and whole rank-stage, so a chunk takes 1/chunks of them (DualPipe: all of them, as a
- * micro-batch passes a rank in one direction only). f forward, b input gradient, w weight gradient; a combined
- * backward takes b + w. `pair_time`: an overlapped pair, 0 = sum. Fails with LK_ERR_INTERNAL on deadlock. `in_flight`
- * (may be NULL, [stages]) gets the peak of forwards not yet undone. */
-lk_status lk_schedule_makespan(const lk_schedule *schedule, const lk_schedule_shape *shape, double f, double b,
-                               double w, double pair_time, double *makespan, int *in_flight, lk_error *err);
+/* How long passes take, in any unit. */
+typedef struct lk_pass_times {
+	const double *pass[4];   /* by lk_pass: [places of the chain]; those that the schedule does not have may be NULL */
+	double pair;             /* two passes side by side; 0: their sum */
+	double message;          /* from rank to rank; those of a rank leave in turn where places go round the ranks */
+	bool waits;              /* a message begins when the rank that receives it has nothing else to do, and it waits */
+} lk_pass_times;
+
+/* Walks a whole schedule pass by pass: F needs the F of the place before, B the B of the place behind, W its B. Nothing
+ * else delays a pass. ends[stages]: when the last pass of each rank ends. LK_ERR_INPUT: this shape cannot run;
+ * LK_ERR_INTERNAL: the orders wait for one another. */
+lk_status lk_schedule_walk(const lk_schedule *schedule, const lk_schedule_shape *shape, const lk_pass_times *times,
+                           double *ends, lk_error *err);
 
 #endif

@@ -81,6 +81,7 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *job);
 typedef struct lk_layer_part {
 	double forward_s, backward_s; /* from compute operation to compute operation, what blocks them included */
 	double compute_forward_s, compute_backward_s; /* compute operations alone: all that is left beside another pass */
+	double weight_s;         /* of the backward: weight gradients, where they are a pass of their own */
 	double host_s;           /* launches of both */
 	double traffic_s;        /* of both, on the stream of data parallelism */
 	double saved;            /* bytes that the forward leaves to the backward */
@@ -101,13 +102,13 @@ typedef struct lk_bounder {
 	lk_constants constants[LK_STACKS];
 	bool known[LK_STACKS];
 	uint64_t tried;
-	double bound_s, try_s;   /* processor time */
+	double bound_s, walk_s, try_s; /* processor time */
 } lk_bounder;
 void lk_bounder_begin(lk_bounder *b, const lk_space *space, lk_cost_cache *cache);
 const lk_constants *lk_bounder_constants(lk_bounder *b, int stack, const lk_job *job);
 
-/* `job` completed. */
-lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err);
+/* `job` completed. `contended`: forward and backward of layers with what their operations take from one another. */
+lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, bool contended, lk_arena *arena, lk_parts *out, lk_error *err);
 /* The end of the step on the first and on the last stage, seconds: `before` what is left to reduce, `after` from the gradient
  * norm's all-reduce on, for which all stages wait; with the optimizer on the host all of it is `before`. */
 typedef struct lk_tail {
@@ -128,6 +129,11 @@ lk_status lk_bound_cores(lk_bounder *b, const lk_core *cores, uint32_t first, in
 /* Bounds of one job. */
 lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, double *least_bytes, double *usable,
                        lk_error *err);
+
+/* Closer, and some hundred times as long to find: the job's schedule, walked pass by pass. Never less than lk_bound_job says. */
+lk_status lk_walk_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, lk_error *err);
+/* The same for a layout, rounded down; never less than its present bound. */
+lk_status lk_walk_layout(lk_bounder *b, const lk_core *core, const lk_layout *layout, float *least_s, lk_error *err);
 
 /* layout_search.c */
 /* LK_CUT_SHORT: simulated until it was clear that it takes longer than the limit; step_ps is what it takes at least. */
@@ -150,8 +156,8 @@ typedef struct lk_hunt {
 	int best_count;
 	lk_ranked closest;       /* with no best: the one nearest to fitting */
 	bool any;                /* there are layouts at all */
-	uint64_t layouts, bounded, too_large, too_slow, simulated, cut_short, walked;
-	double bound_s, simulate_s;
+	uint64_t layouts, bounded, too_large, too_slow, schedules, simulated, cut_short, walked;
+	double bound_s, schedule_s, simulate_s;
 } lk_hunt;
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out, lk_error *err);
 /* One layout by the predictor, as all of them are asked; one that takes longer than `limit_ps` may be cut short (0: none is). */

@@ -229,8 +229,8 @@ static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_coun
 	out->gpus = space->gpus;
 	out->layouts = hunt->layouts, out->bounded = hunt->bounded, out->too_large = hunt->too_large,
 	out->too_slow = hunt->too_slow;
-	out->simulated = hunt->simulated, out->cut_short = hunt->cut_short, out->walked = hunt->walked;
-	out->bound_s = hunt->bound_s, out->simulate_s = hunt->simulate_s;
+	out->schedules = hunt->schedules, out->simulated = hunt->simulated, out->cut_short = hunt->cut_short, out->walked = hunt->walked;
+	out->bound_s = hunt->bound_s, out->schedule_s = hunt->schedule_s, out->simulate_s = hunt->simulate_s;
 }
 
 static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out, lk_arena *arena, lk_error *err) {

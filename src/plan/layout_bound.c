@@ -1,4 +1,4 @@
-/* layout_bound.c: a time and a size that no simulation of a layout falls below (docs/METHOD.md, "Plans").
+/* layout_bound.c: times and a size that no simulation of a layout falls below (docs/METHOD.md, "Plans").
  *
  * Stage s computes everything of its own, one thing after another; it cannot begin before the first micro-batch has come
  * through the stages in front of it, and where its last pass is the backward of its first chunk, the gradients still have
@@ -83,7 +83,7 @@ static lk_status count_ahead(lie *l, int which, lk_arena *arena, lk_error *err) 
 	return LK_OK;
 }
 
-static lk_status find_lie(const lk_job *job, lk_arena *arena, lie *out, lk_error *err) {
+static lk_status find_places(const lk_job *job, lk_arena *arena, lie *out, lk_error *err) {
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	*out = (lie){.job = *job, .places = lk_job_places(job), .chunks = job->vp};
@@ -97,7 +97,13 @@ static lk_status find_lie(const lk_job *job, lk_arena *arena, lie *out, lk_error
 			out->place[s * job->vp + c] = place;
 			out->count[place] = lk_job_chunk_layers(job, s, c, &out->first[place]);
 		}
+	return LK_OK;
+}
+
+/* With what bounds of memory need besides. */
+static lk_status find_lie(const lk_job *job, lk_arena *arena, lie *out, lk_error *err) {
 	const int stages[SEEN] = {0, job->pp > 1 ? 1 : 0, job->pp - 1};
+	LK_TRY(find_places(job, arena, out, err));
 	for (int i = 0; i < SEEN; i++) {
 		out->stage[i] = stages[i];
 		LK_TRY(count_ahead(out, i, arena, err));
@@ -110,6 +116,7 @@ static lk_status find_lie(const lk_job *job, lk_arena *arena, lie *out, lk_error
 static void add_layers(lk_layer_part *sum, const lk_layer_part *prefix, int from, int to) {
 	const lk_layer_part *a = &prefix[from], *b = &prefix[to];
 	sum->forward_s += b->forward_s - a->forward_s, sum->backward_s += b->backward_s - a->backward_s;
+	sum->weight_s += b->weight_s - a->weight_s;
 	sum->compute_forward_s += b->compute_forward_s - a->compute_forward_s;
 	sum->compute_backward_s += b->compute_backward_s - a->compute_backward_s;
 	sum->host_s += b->host_s - a->host_s, sum->traffic_s += b->traffic_s - a->traffic_s,
@@ -118,6 +125,7 @@ static void add_layers(lk_layer_part *sum, const lk_layer_part *prefix, int from
 
 static void add_end(lk_layer_part *sum, const lk_layer_part *end, double times) {
 	sum->forward_s += times * end->forward_s, sum->backward_s += times * end->backward_s;
+	sum->weight_s += times * end->weight_s;
 	sum->compute_forward_s += times * end->compute_forward_s,
 		sum->compute_backward_s += times * end->compute_backward_s;
 	sum->host_s += times * end->host_s, sum->traffic_s += times * end->traffic_s;
@@ -200,7 +208,7 @@ static lk_status find_body(const lie *l, const lk_parts *parts, const lk_job *jo
 		out->floor_s = fmax(out->floor_s, times * fmax(host, traffic));
 	}
 	for (int i = 0; i < SEEN; i++)
-		for (int c = 0; c < l->chunks; c++)
+		for (int c = 0; l->ahead[i] && c < l->chunks; c++)
 			out->held[i] += l->ahead[i][c] * at[l->place[l->stage[i] * l->chunks + c]].saved;
 	if (drains(job)) out->end_s[0] = out->s; /* what goes back ends there */
 	out->known = true;
@@ -236,6 +244,11 @@ static double combine(const body *b, const lk_tail *tail) {
 	return fmax(fmax(b->s, ends), b->floor_s) + fmax(tail->after[0], tail->after[1]);
 }
 
+/* Below what the simulation gives by more than rounding to picoseconds and to `float`. */
+static float rounded_down(double seconds) {
+	return nextafterf((float)(seconds * (1 - 1e-7)), 0);
+}
+
 /* ---- single jobs ---- */
 
 static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, double *least_s,
@@ -246,7 +259,7 @@ static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena
 	body one = {0};
 	double resident[SEEN], excess = -INFINITY;
 	LK_TRY(find_lie(job, arena, &l, err));
-	LK_TRY(lk_parts_find(b, stack, job, arena, &parts, err));
+	LK_TRY(lk_parts_find(b, stack, job, false, arena, &parts, err));
 	LK_TRY(lk_tail_find(b, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
 	find_resident(&l, job, resident);
@@ -268,6 +281,61 @@ lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *leas
 	lk_status status = bound_job(b, stack, job, &arena, least_s, least_bytes, usable, err);
 	lk_arena_free(&arena);
 	return status;
+}
+
+/* ---- a closer bound: the schedule, walked ----
+ *
+ * Layers take what their own operations leave one another, and every pass begins as soon as what it needs is there. What the
+ * simulation adds is what messages and traffic take from passes, and passes from them. */
+
+static lk_status walk_body(const lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, body *out, lk_error *err) {
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	lk_pass_times times = {.message = parts->message_s, .waits = waits_s(l, job, 1, 1) > 0};
+	double *pass[4], *ends = LK_ARRAY(arena, double, job->pp);
+	for (int i = 0; i < 4; i++)
+		if (!(times.pass[i] = pass[i] = LK_ARRAY(arena, double, l->places))) return lk_oom(err);
+	if (!ends) return lk_oom(err);
+	for (int k = 0; k < l->places; k++) {
+		lk_layer_part at = at_place(l, parts, job, k);
+		pass[LK_PASS_F][k] = forward_s(job, &at), pass[LK_PASS_B][k] = backward_s(job, &at);
+		pass[LK_PASS_BI][k] = at.backward_s - at.weight_s, pass[LK_PASS_W][k] = at.weight_s;
+	}
+	LK_TRY(lk_schedule_walk(lk_schedule_get(job->schedule), &shape, &times, ends, err));
+	for (int s = 0; s < job->pp; s++) out->s = fmax(out->s, ends[s]);
+	out->end_s[0] = fmax(out->end_s[0], ends[0]), out->end_s[1] = fmax(out->end_s[1], ends[job->pp - 1]);
+	return LK_OK;
+}
+
+static lk_status walk_job(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, double *least_s, lk_error *err) {
+	lie l;
+	lk_parts parts;
+	lk_tail tail;
+	body one = {0};
+	LK_TRY(find_places(job, arena, &l, err));
+	LK_TRY(lk_parts_find(b, stack, job, true, arena, &parts, err));
+	LK_TRY(lk_tail_find(b, stack, job, &tail, err));
+	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
+	/* DualPipe's passes are split here and there, so that the time of one alone is not known */
+	if (job->schedule != LK_SCHED_DUALPIPE) LK_TRY(walk_body(&l, &parts, job, arena, &one, err));
+	*least_s = combine(&one, &tail);
+	return LK_OK;
+}
+
+lk_status lk_walk_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_status status = walk_job(b, stack, job, &arena, least_s, err);
+	lk_arena_free(&arena);
+	return status;
+}
+
+lk_status lk_walk_layout(lk_bounder *b, const lk_core *core, const lk_layout *layout, float *least_s, lk_error *err) {
+	lk_job job;
+	double walked_s = 0;
+	*least_s = layout->least_s;
+	if (lk_layout_job(b->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
+	LK_TRY(lk_walk_job(b, core->stack, &job, &walked_s, err));
+	*least_s = fmaxf(layout->least_s, rounded_down(walked_s));
+	return LK_OK;
 }
 
 /* ---- all layouts of a core ---- */
@@ -298,7 +366,7 @@ static lk_status body_of(core_work *w, family *f, const lk_layout *l, const body
 		return LK_OK;
 	}
 	alike *a = &f->at[split][l->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules][l->sp][l->tp_overlap][class];
-	if (!a->known) LK_TRY(lk_parts_find(w->b, w->core->stack, &job, w->arena, &a->parts, err));
+	if (!a->known) LK_TRY(lk_parts_find(w->b, w->core->stack, &job, false, w->arena, &a->parts, err));
 	a->known = true;
 	return find_body(&w->lie, &a->parts, &job, w->arena, known, err);
 }
@@ -333,11 +401,6 @@ static double memory_of(core_work *w, const lk_layout *l, const body *b, const l
 		excess = bytes - room, most = bytes, *usable = room;
 	}
 	return most;
-}
-
-/* Below what the simulation gives by more than rounding to picoseconds and to `float`. */
-static float rounded_down(double seconds) {
-	return nextafterf((float)(seconds * (1 - 1e-7)), 0);
 }
 
 static void note_closest(lk_bounded *out, const lk_layout *l, double bytes, double usable) {

@@ -14,6 +14,7 @@
 #include "model/schedule.h"
 #include "model/sizes.h"
 #include "plan/layout.h"
+#include "sim/sim.h"
 
 void lk_bounder_begin(lk_bounder *b, const lk_space *space, lk_cost_cache *cache) {
 	*b = (lk_bounder){.space = space, .cache = cache};
@@ -31,6 +32,7 @@ typedef struct pricer {
 	lk_graph *graph;
 	const lk_cost_sites *sites;
 	lk_cost_cache *cache;
+	bool contended;          /* layers: with what their operations take from one another */
 } pricer;
 
 static lk_status begin(lk_bounder *b, int stack, const lk_job *job, pricer *p, lk_error *err) {
@@ -101,6 +103,70 @@ static double kept_by(const pricer *p, uint32_t block) {
 	return kept > 0 ? kept : 0;
 }
 
+/* ---- side by side ----
+ *
+ * Of a layer that is repeated, with what its own operations take from one another: the engine runs it several times over, as
+ * it does for a run of layers that folds (sim/fold_price.c). */
+
+enum { REPEATS = 4 };
+
+/* An operation that other blocks know of, so that the block cannot be run alone. */
+static bool stands_alone(const pricer *p, uint32_t block) {
+	const lk_ops *ops = &p->graph->ops;
+	for (uint32_t op = p->graph->blocks.at[block].begin; op < p->graph->blocks.at[block].end; op++)
+		if (ops->wait[op] || ops->signal[op] || ops->stream[op] == LK_STREAM_DP) return false;
+	return true;
+}
+
+/* The costs of a block for every kind of place, with a host that is far ahead. */
+static lk_status costs_of(const pricer *p, uint32_t block, lk_arena *arena, lk_costs *out, lk_error *err) {
+	uint32_t kinds = p->sites->count, ops = (uint32_t)p->graph->ops.count;
+	*out = (lk_costs){.variants = kinds, .ops = ops, .at = LK_ARRAY(arena, lk_cost, (size_t)kinds * ops),
+					  .variant_of = LK_ARRAY(arena, uint16_t, kinds)};
+	if (!out->at || !out->variant_of) return lk_oom(err);
+	for (uint32_t v = 0; v < kinds; v++) {
+		out->variant_of[v] = (uint16_t)v;
+		for (uint32_t op = p->graph->blocks.at[block].begin; op < p->graph->blocks.at[block].end; op++) {
+			lk_cost *cost = &out->at[(size_t)v * ops + op];
+			*cost = lk_cost_cached(p->cache, p->graph, op, &p->sites->at[v]);
+			cost->host_ps = cost->lead_ps = 0;
+		}
+	}
+	return LK_OK;
+}
+
+/* `ends` [kinds of places]: when the last of so many repetitions ends. */
+static lk_status run_block(const pricer *p, const lk_costs *costs, uint32_t block, uint32_t times, double *ends, lk_error *err) {
+	lk_call call = {.block = block, .repeat = times, .microbatch = -1, .layer = -1};
+	lk_program program = {.calls = {.at = &call, .count = 1, .capacity = 1}};
+	lk_sim_options options = {.contention = true, .all_ranks = true};
+	lk_sim_result result;
+	lk_graph view = *p->graph;
+	view.programs.at = &program, view.programs.count = view.programs.capacity = 1;
+	view.ranks = (lk_ranks){.world = costs->variants, .stages = 1, .chains = costs->variants};
+	view.channels = 0, view.wires.count = view.teams.count = view.team_stages.count = 0;
+	LK_TRY(lk_sim_run(&view, costs, &options, &result, err));
+	for (uint32_t v = 0; v < costs->variants; v++) ends[v] = (double)result.finish_ps[v] / LK_PS_PER_S;
+	lk_sim_result_free(&result);
+	return LK_OK;
+}
+
+/* What one more repetition of a block takes, on the kind of place where that is least. */
+static lk_status repeated_s(const pricer *p, uint32_t block, double *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_costs costs;
+	lk_status status = costs_of(p, block, &arena, &costs, err);
+	double *longer = LK_ARRAY(&arena, double, p->sites->count), *shorter = LK_ARRAY(&arena, double, p->sites->count), least = INFINITY;
+	if (status == LK_OK && (!longer || !shorter)) status = lk_oom(err);
+	if (status == LK_OK) status = run_block(p, &costs, block, REPEATS, longer, err);
+	if (status == LK_OK) status = run_block(p, &costs, block, REPEATS - 1, shorter, err);
+	for (uint32_t v = 0; status == LK_OK && v < costs.variants; v++)
+		least = fmin(least, fmin(longer[v] - shorter[v], longer[v] / REPEATS));
+	if (status == LK_OK) *out = fmax(*out, least);
+	lk_arena_free(&arena);
+	return status;
+}
+
 /* ---- layers and ends ---- */
 
 static void take_forward(const pricer *p, uint32_t block, lk_layer_part *out) {
@@ -120,22 +186,39 @@ static bool splits_backward(const lk_job *job) {
 	return job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_V;
 }
 
+/* The block of a layer, and how much longer than its longest chain it takes side by side. */
+static lk_status layer_block(pricer *p, int layer, lk_block_pass pass, uint32_t *block, double *more_s, lk_error *err) {
+	double chain_s;
+	LK_TRY(lk_build_layer(&p->builder, layer, pass, block));
+	*more_s = 0;
+	if (!p->contended || !stands_alone(p, *block)) return LK_OK;
+	*more_s = chain_s = block_span(p, *block).chain_s;
+	LK_TRY(repeated_s(p, *block, more_s, err));
+	*more_s -= chain_s;
+	return LK_OK;
+}
+
 static lk_status layer_part(pricer *p, int layer, bool again, lk_layer_part *out, lk_error *err) {
-	lk_builder *b = &p->builder;
+	static const lk_block_pass passes[2][4] = {
+		{LK_BLOCK_FORWARD, LK_BLOCK_BACKWARD, LK_BLOCK_INPUT_GRADIENT, LK_BLOCK_WEIGHT_GRADIENT},
+		{LK_BLOCK_FORWARD_CHECKPOINT, LK_BLOCK_BACKWARD_CHECKPOINT, LK_BLOCK_INPUT_GRADIENT_CHECKPOINT, LK_BLOCK_WEIGHT_GRADIENT},
+	};
+	bool split = splits_backward(p->builder.job);
 	uint32_t block;
-	(void)err;
+	double more_s;
 	memset(out, 0, sizeof *out);
-	LK_TRY(lk_build_layer(b, layer, again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD, &block));
+	LK_TRY(layer_block(p, layer, passes[again][0], &block, &more_s, err));
 	take_forward(p, block, out);
-	if (!splits_backward(b->job)) {
-		LK_TRY(lk_build_layer(b, layer, again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD, &block));
-		take_backward(p, block, out);
-		return LK_OK;
-	}
-	LK_TRY(lk_build_layer(b, layer, again ? LK_BLOCK_INPUT_GRADIENT_CHECKPOINT : LK_BLOCK_INPUT_GRADIENT, &block));
+	out->forward_s += more_s;
+	LK_TRY(layer_block(p, layer, passes[again][split ? 2 : 1], &block, &more_s, err));
 	take_backward(p, block, out);
-	LK_TRY(lk_build_layer(b, layer, LK_BLOCK_WEIGHT_GRADIENT, &block));
+	out->backward_s += more_s;
+	if (!split) return LK_OK;
+	double input_s = out->backward_s;
+	LK_TRY(layer_block(p, layer, passes[again][3], &block, &more_s, err));
 	take_backward(p, block, out);
+	out->backward_s += more_s;
+	out->weight_s = out->backward_s - input_s;
 	return LK_OK;
 }
 
@@ -151,7 +234,7 @@ static lk_status end_part(pricer *p, bool head, lk_layer_part *out) {
 }
 
 static void add_part(lk_layer_part *sum, const lk_layer_part *part) {
-	sum->forward_s += part->forward_s, sum->backward_s += part->backward_s;
+	sum->forward_s += part->forward_s, sum->backward_s += part->backward_s, sum->weight_s += part->weight_s;
 	sum->compute_forward_s += part->compute_forward_s, sum->compute_backward_s += part->compute_backward_s;
 	sum->host_s += part->host_s, sum->traffic_s += part->traffic_s, sum->saved += part->saved;
 }
@@ -167,11 +250,14 @@ static bool like_before(const lk_model *m, int layer) {
 static lk_status sum_layers(pricer *p, lk_parts *out, lk_arena *arena, lk_error *err) {
 	const lk_model *m = p->builder.model;
 	out->layers = lk_job_layers(p->builder.job);
+	const lk_job *job = p->builder.job;
+	bool full = job->recompute == LK_RECOMPUTE_FULL;
+	const bool wanted[2] = {!p->contended || !full || job->recompute_layers > 0, !p->contended || full};
 	for (int again = 0; again < 2; again++) {
 		lk_layer_part part = {0}, *sum = LK_ARRAY(arena, lk_layer_part, out->layers + 1);
 		if (!sum) return lk_oom(err);
 		for (int i = 0; i < out->layers; i++) {
-			if (!like_before(m, i)) LK_TRY(layer_part(p, i, again, &part, err));
+			if (wanted[again] && !like_before(m, i)) LK_TRY(layer_part(p, i, again, &part, err));
 			sum[i + 1] = sum[i];
 			add_part(&sum[i + 1], &part);
 		}
@@ -215,8 +301,8 @@ static lk_status find(pricer *p, const lk_job *job, lk_arena *arena, lk_parts *o
 	return status;
 }
 
-lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err) {
-	pricer p = {0};
+lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, bool contended, lk_arena *arena, lk_parts *out, lk_error *err) {
+	pricer p = {.contended = contended};
 	memset(out, 0, sizeof *out);
 	lk_status status = begin(b, stack, job, &p, err);
 	if (status == LK_OK) status = find(&p, job, arena, out, err);

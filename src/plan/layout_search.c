@@ -1,4 +1,5 @@
 /* layout_search.c: bounds for all layouts, then simulation in the order of the bounds until no bound is below what was found.
+ * Before a layout is simulated its schedule is walked, which gives it a closer bound and so its final place in that order.
  *
  * One layout of each core, sharding and kind of recomputation is shown: the best of its *group*. A layout is passed over when
  * its bound lies above the slowest of the best that are wanted, or above what was found for its group; and what it would have
@@ -47,7 +48,9 @@ typedef struct hunt {
 	uint32_t batch[LAST_BATCH];
 	int64_t limit_ps[LAST_BATCH];
 	lk_trial trials[LAST_BATCH];
-	bool *looked_at;       /* [layouts] */
+	uint32_t *heap;        /* layouts that may still matter, the least bound on top */
+	size_t waiting;        /* of them */
+	bool *walked;          /* [layouts] */
 	uint32_t *batch_of;    /* [groups] the last batch that has a layout of it */
 	uint32_t batches;
 	/* what was found */
@@ -93,6 +96,7 @@ static void free_workers(hunt *h) {
 		lk_bounder *b = h->idle;
 		h->idle = b->next;
 		h->out->bound_s += b->bound_s;
+		h->out->schedule_s += b->walk_s;
 		h->out->simulate_s += b->try_s;
 		lk_cost_cache_free(b->cache);
 		free(b);
@@ -256,7 +260,7 @@ static int64_t limit_of(const hunt *h, size_t group) {
 	return limit < INT64_MAX ? limit : 0;
 }
 
-/* Whether a layout can still change the answer; *last: nor can any behind it. */
+/* Whether a layout can still change the answer; *last: it cannot, nor can any behind it. */
 static bool may_matter(const hunt *h, const lk_layout *l, bool *last) {
 	double least_ps = l->least_s * LK_PS_PER_S;
 	if (h->request->exhaustive) return true;
@@ -265,32 +269,98 @@ static bool may_matter(const hunt *h, const lk_layout *l, bool *last) {
 	return !*last && least_ps < (double)h->best_ps[group_of(l)];
 }
 
-/* Takes the layout into the batch, unless another one of its group is there that it may wait for. */
-static bool take(hunt *h, uint32_t number, int *count) {
-	size_t group = group_of(&h->layouts.at[number]);
-	if (h->batch_of[group] == h->batches && !h->request->exhaustive) return false;
-	h->batch_of[group] = h->batches;
-	h->limit_ps[*count] = limit_of(h, group);
-	h->batch[(*count)++] = number;
+/* ---- the order ---- */
+
+/* Those with the same bound in the order in which bounds were first sorted, so that it is the same everywhere. */
+static bool before(const hunt *h, uint32_t a, uint32_t b) {
+	float x = h->layouts.at[a].least_s, y = h->layouts.at[b].least_s;
+	return x < y || (x == y && a < b);
+}
+
+static void put(hunt *h, uint32_t number) {
+	size_t at = h->waiting++;
+	for (; at > 0 && before(h, number, h->heap[(at - 1) / 2]); at = (at - 1) / 2) h->heap[at] = h->heap[(at - 1) / 2];
+	h->heap[at] = number;
+}
+
+static uint32_t take_first(hunt *h) {
+	uint32_t first = h->heap[0], last = h->heap[--h->waiting];
+	size_t at = 0;
+	for (size_t next; (next = 2 * at + 1) < h->waiting; at = next) {
+		if (next + 1 < h->waiting && before(h, h->heap[next + 1], h->heap[next])) next++;
+		if (!before(h, h->heap[next], last)) break;
+		h->heap[at] = h->heap[next];
+	}
+	if (h->waiting > 0) h->heap[at] = last;
+	return first;
+}
+
+/* Takes up to `most` layouts with the least bounds that may matter, one of each group; others of their groups wait. */
+static int take_batch(hunt *h, int most) {
+	uint32_t behind[4 * LAST_BATCH];
+	int count = 0, set_aside = 0;
+	h->batches++;
+	while (h->waiting > 0 && count < most && set_aside < 4 * LAST_BATCH) {
+		const lk_layout *l = &h->layouts.at[h->heap[0]];
+		size_t group = group_of(l);
+		bool last = false, matters = may_matter(h, l, &last);
+		if (last) break;
+		uint32_t number = take_first(h);
+		if (!matters) {
+			h->out->too_slow++;
+		} else if (h->batch_of[group] == h->batches && !h->request->exhaustive) {
+			behind[set_aside++] = number;
+		} else {
+			h->batch_of[group] = h->batches;
+			h->limit_ps[count] = limit_of(h, group);
+			h->batch[count++] = number;
+		}
+	}
+	while (set_aside > 0) put(h, behind[--set_aside]);
+	return count;
+}
+
+static lk_status walk_one(void *context, size_t i, void *result, lk_error *err) {
+	hunt *h = context;
+	uint32_t number = h->batch[i];
+	const lk_layout *layout = &h->layouts.at[number];
+	*(float *)result = layout->least_s;
+	if (h->walked[number]) return LK_OK;
+	lk_bounder *b = take_worker(h);
+	if (!b) return lk_oom(err);
+	double start = processor_s();
+	lk_status status = lk_walk_layout(b, &h->cores.at[layout->core], layout, result, err);
+	b->walk_s += processor_s() - start;
+	give_worker(h, b);
+	return status;
+}
+
+/* Walks the schedules of the batch that were not walked yet, and puts all of it back. */
+static lk_status walk_batch(hunt *h, int count, lk_error *err) {
+	float least_s[LAST_BATCH];
+	LK_TRY(lk_plan_share(h->request, (size_t)count, sizeof *least_s, walk_one, h, least_s, err));
+	for (int i = 0; i < count; i++) {
+		uint32_t number = h->batch[i];
+		h->out->schedules += !h->walked[number];
+		h->walked[number] = true;
+		h->layouts.at[number].least_s = least_s[i];
+		put(h, number);
+	}
+	return LK_OK;
+}
+
+static bool all_walked(const hunt *h, int count) {
+	for (int i = 0; i < count; i++)
+		if (!h->walked[h->batch[i]]) return false;
 	return true;
 }
 
-/* Fills the batch; the number of layouts in it. Those before *at have been looked at. */
-static int next_batch(hunt *h, size_t *at, int most) {
-	int count = 0;
-	bool last = false;
-	h->batches++;
-	for (size_t i = *at; i < h->layouts.count && count < most && !last; i++) {
-		if (h->looked_at[i]) continue;
-		bool matters = may_matter(h, &h->layouts.at[i], &last);
-		if (last) break;
-		if (!matters) h->out->too_slow++;
-		if (!matters || take(h, (uint32_t)i, &count)) h->looked_at[i] = true;
-	}
-	while (*at < h->layouts.count && h->looked_at[*at]) ++*at;
-	if (count == 0)
-		for (; *at < h->layouts.count; ++*at) h->out->too_slow += !h->looked_at[*at];
-	return count;
+/* Fills the batch with layouts whose schedules were walked; 0: none is left. */
+static lk_status next_batch(hunt *h, int most, int *count, lk_error *err) {
+	while ((*count = take_batch(h, most)) > 0 && !h->request->exhaustive && !all_walked(h, *count))
+		LK_TRY(walk_batch(h, *count, err));
+	if (*count == 0) h->out->too_slow += h->waiting, h->waiting = 0;
+	return LK_OK;
 }
 
 static void tell(const hunt *h, size_t at) {
@@ -299,14 +369,14 @@ static void tell(const hunt *h, size_t at) {
 }
 
 static lk_status try_all(hunt *h, lk_error *err) {
-	size_t at = 0;
 	int most = h->top_most > FIRST_BATCH ? h->top_most : FIRST_BATCH;
-	for (int count; (count = next_batch(h, &at, most < LAST_BATCH ? most : LAST_BATCH)) > 0; most += most < LAST_BATCH ? most : 0) {
+	for (int count; ; most += most < LAST_BATCH ? most : 0) {
+		LK_TRY(next_batch(h, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
+		if (count == 0) return LK_OK;
 		LK_TRY(lk_plan_share(h->request, (size_t)count, sizeof *h->trials, try_one, h, h->trials, err));
 		for (int i = 0; i < count; i++) note_trial(h, h->batch[i], &h->trials[i]);
-		tell(h, at);
+		tell(h, h->layouts.count - h->waiting);
 	}
-	return LK_OK;
 }
 
 static lk_status begin_trials(hunt *h, lk_arena *arena, lk_error *err) {
@@ -315,10 +385,12 @@ static lk_status begin_trials(hunt *h, lk_arena *arena, lk_error *err) {
 	h->best_ps = malloc((groups + 1) * sizeof *h->best_ps);
 	h->best = calloc(groups + 1, sizeof *h->best);
 	h->batch_of = calloc(groups + 1, sizeof *h->batch_of);
-	h->looked_at = calloc(h->layouts.count + 1, sizeof *h->looked_at);
+	h->walked = calloc(h->layouts.count + 1, sizeof *h->walked);
+	h->heap = malloc((h->layouts.count + 1) * sizeof *h->heap);
 	h->top = LK_ARRAY(arena, uint32_t, h->top_most + 1);
-	if (!h->best_ps || !h->best || !h->batch_of || !h->looked_at || !h->top) return lk_oom(err);
+	if (!h->best_ps || !h->best || !h->batch_of || !h->walked || !h->heap || !h->top) return lk_oom(err);
 	for (size_t i = 0; i < groups; i++) h->best_ps[i] = INT64_MAX;
+	for (uint32_t i = 0; i < h->layouts.count; i++) h->heap[h->waiting++] = i; /* sorted, so a heap */
 	return LK_OK;
 }
 
@@ -366,7 +438,8 @@ lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_
 	free(h->best_ps);
 	free(h->best);
 	free(h->batch_of);
-	free(h->looked_at);
+	free(h->walked);
+	free(h->heap);
 	free(h);
 	return status;
 }

@@ -69,14 +69,15 @@ static void put_sensitivity(const lk_plan_count *count, FILE *out) {
 }
 
 static void put_search(const lk_plan_count *count, FILE *out) {
-	char n[6][32];
+	char n[7][32];
 	fprintf(
 		out,
-		"\n%s layouts: by their bounds %s too large and %s too slow; %s simulated, %s until they were too slow, %s walked and found "
-		"too large\n",
+		"\n%s layouts: by their bounds %s too large and %s too slow, the schedules of %s walked; %s simulated, %s until they were too "
+		"slow, %s found too large\n",
 		lk_format_thousands((double)count->layouts, n[0], 32), lk_format_thousands((double)count->too_large, n[1], 32),
-		lk_format_thousands((double)count->too_slow, n[2], 32), lk_format_thousands((double)count->simulated, n[3], 32),
-		lk_format_thousands((double)count->cut_short, n[5], 32), lk_format_thousands((double)count->walked, n[4], 32));
+		lk_format_thousands((double)count->too_slow, n[2], 32), lk_format_thousands((double)count->schedules, n[3], 32),
+		lk_format_thousands((double)count->simulated, n[4], 32), lk_format_thousands((double)count->cut_short, n[5], 32),
+		lk_format_thousands((double)count->walked, n[6], 32));
 }
 
 static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose, bool colour, FILE *out,
@@ -206,6 +207,7 @@ static void json_count(lk_json_writer *w, const lk_plan_count *count) {
 	lk_json_put_integer(w, "bounded", (long long)count->bounded);
 	lk_json_put_integer(w, "too_large", (long long)count->too_large);
 	lk_json_put_integer(w, "too_slow", (long long)count->too_slow);
+	lk_json_put_integer(w, "schedules", (long long)count->schedules);
 	lk_json_put_integer(w, "simulated", (long long)count->simulated);
 	lk_json_put_integer(w, "cut_short", (long long)count->cut_short);
 	lk_json_put_integer(w, "walked", (long long)count->walked);
