@@ -130,6 +130,7 @@ typedef struct lk_plan {
 	const lk_plan_count *counts;
 	int count;
 	const char *model, *cluster; /* one line each */
+	const char *reproduce;  /* the command that asks all of it again */
 	int gbs, seq;
 	double tokens;
 	int best;               /* the count with the fastest first choice; -1: nothing fits */
@@ -153,7 +154,7 @@ void lk_plan_free(lk_plan *plan);
  * plan. LK_ERR_INPUT where the framework cannot run it. */
 lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_plan_emit emit, const char **out, lk_error *err);
 
-/* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of the JSON object: model, cluster, gbs, seq, tokens, counts:
+/* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of the JSON object: model, cluster, gbs, seq, tokens, reproduce, counts:
  * [{gpus, layouts, bounded, too_large, too_slow, schedules, simulated, cut_short, walked, nothing, choices: [{layout, gpus, tp, ...,
  * step_time_s, exact_s, peak_bytes, days, gpu_hours, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s, best}]}]. */
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);

@@ -95,6 +95,7 @@ typedef struct lk_rent {
 	double deadline_h, budget;
 	double samples;          /* of the whole training: sequences, images */
 	const char *model;
+	const char *reproduce;   /* the command that asks all of it again */
 	const char *const *notes;
 	int note_count;
 	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
@@ -113,7 +114,7 @@ void lk_rent_free(lk_rent *rent);
  * LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, deadline_h, budget_usd,
  * considered, choices: [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, hours, hours_low,
  * hours_high, price_usd_h, cost_usd, cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput,
- * pareto, in_time, in_budget, reproduce}], cheapest, fastest, ties, settle, nothing, notes}. */
+ * pareto, in_time, in_budget, reproduce}], cheapest, fastest, ties, settle, nothing, reproduce, notes}. */
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
 
 /* Sets every field to what holds where nothing is said. */

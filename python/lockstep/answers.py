@@ -262,6 +262,7 @@ class Plan:
     gbs: int
     seq: int
     tokens: Optional[float]
+    reproduce: str
     counts: List[PlanCount]
     version: str
     launch: Optional[str] = field(default=None, metadata={"json": False})
@@ -478,6 +479,7 @@ class Rent:
     ties: List[int]
     settle: Optional[str]
     nothing: Optional[str]
+    reproduce: str
     notes: List[str]
 
     def _repr_html_(self) -> str:

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "accuracy/calibrate.h"
-#include "model/launch.h"
+#include "ask/command.h"
 
 #define AT(field) offsetof(lk_calibrate_request, field)
 
@@ -69,20 +69,9 @@ void lk_calibrate_defaults(lk_calibrate_request *request) {
 	request->format = LK_CALIBRATE_AUTO;
 }
 
-/* " --option 'value'" behind the text so far; NULL stays NULL. */
-static const char *add(lk_arena *arena, const char *text, const char *option, const char *value) {
-	const char *quoted = text && value ? lk_shell_quote(arena, value) : "";
-	if (!text || !quoted) return NULL;
-	return value ? lk_arena_printf(arena, "%s %s%s", text, option, quoted) : text;
-}
-
 const char *lk_calibrate_command(lk_arena *arena, const lk_calibrate_request *r) {
-	const char *text = lk_arena_printf(arena, "lockstep calibrate %s", r->kind);
-	text = add(arena, text, "", r->table);
-	text = add(arena, text, "--source ", r->source);
-	text = add(arena, text, "--date ", r->date);
-	text = add(arena, text, "--name ", r->name);
-	text = add(arena, text, "--disk ", r->disk);
-	text = add(arena, text, "--mpi ", r->mpi);
-	return text && r->seconds > 0 ? lk_arena_printf(arena, "%s --seconds %g", text, r->seconds) : text;
+	static const char *const but[] = {"output", "file", NULL};
+	const char *const operands[] = {r->kind, r->table};
+	return lk_command(arena, &(lk_question){
+		.verb = &lk_calibrate_verb, .request = r, .but = but, .operands = operands, .operand_count = r->table ? 2 : 1});
 }

@@ -1,6 +1,6 @@
 /* validate_options.c: the options of `lockstep validate`, as one table, and the command that they spell. */
 #include "accuracy/validate_parts.h"
-#include "model/launch.h"
+#include "ask/command.h"
 
 #define AT(field) offsetof(lk_validate_request, field)
 
@@ -86,22 +86,7 @@ const lk_verb lk_validate_verb = {
 };
 
 const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
-	const char *file = lk_shell_quote(arena, r->table), *stack = r->stack ? lk_shell_quote(arena, r->stack) : "";
-	const char *calibration = r->calibration ? lk_shell_quote(arena, r->calibration) : "";
-	const char *kind = r->ops           ? " --ops"
-	                   : r->collectives ? " --collectives"
-	                   : r->memory      ? " --memory"
-	                   : r->slowdown    ? " --slowdown"
-	                   : r->models      ? " --models"
-	                   : r->plan        ? " --plan"
-	                   : r->dlrm        ? " --dlrm"
-	                   : r->scaling     ? " --scaling"
-	                   : r->mlperf      ? " --mlperf"
-	                                    : "";
-	const char *overheads = r->overheads ? lk_shell_quote(arena, r->overheads) : "";
-	if (!file || !stack || !calibration || !overheads) return NULL;
-	return lk_arena_printf(arena, "lockstep validate%s %s%s%s%s%s%s%s%s%s%s%s%s", kind, file, r->cross ? " --cross-validate" : "",
-	                       r->folds ? " --folds " : "", r->folds ? folds[r->folds] : "",
-	                       r->calibration ? " --calibration " : "", calibration, r->stack ? " --stack " : "", stack,
-	                       r->sort == 1 ? " --sort error" : "", r->rows ? " --rows" : "", r->overheads ? " --overheads " : "", overheads);
+	static const char *const but[] = {"resume", "output", "file", "plot", NULL};
+	return lk_command(arena, &(lk_question){
+		.verb = &lk_validate_verb, .request = r, .but = but, .operands = &r->table, .operand_count = 1});
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/command.h"
 #include "ask/explain_parts.h"
 #include "base/arena.h"
 #include "base/intern.h"
@@ -246,7 +247,11 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 	LK_TRY(lk_diff_make(before, after, request->top, out, err));
 	const char *const files[] = {request->before, request->after};
 	work *w = (*out)->memory_owner;
-	w->result.reproduce = lk_traces_command(&w->arena, "diff", files, 2, request->steps, request->rank);
+	static const char *const but[] = {"threads", "output", "table", "top", "file", NULL};
+	lk_diff_request usual;
+	lk_diff_defaults(&usual);
+	w->result.reproduce = lk_command(&w->arena, &(lk_question){
+		.verb = &lk_diff_verb, .request = request, .usual = &usual, .but = but, .operands = files, .operand_count = 2});
 	if (w->result.reproduce) return LK_OK;
 	lk_diff_free(*out);
 	return lk_oom(err);

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/command.h"
 #include "ask/explain_parts.h"
 #include "ask/traced_step.h"
 #include "base/parallel.h"
-#include "model/launch.h"
 
 enum { WARNINGS = 200 };
 
@@ -246,13 +246,13 @@ static lk_status explain_rank(void *context, size_t r, lk_error *err) {
 	return LK_OK;
 }
 
-/* Behind the command: what it was held against. */
-static lk_status say_hardware(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
-	const char *text = w->result.reproduce, *option = r->gpu ? "--gpu" : "--cluster", *value = r->gpu ? r->gpu : r->cluster;
-	const char *word = value && text ? lk_shell_quote(&w->arena, value) : NULL;
-	if (value) text = word ? lk_arena_printf(&w->arena, "%s %s %s", text, option, word) : NULL;
-	w->result.reproduce = text;
-	return text ? LK_OK : lk_oom(err);
+static lk_status reproduce(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
+	static const char *const but[] = {"threads", "output", "table", "top", "file", "trace", "html", NULL};
+	lk_explain_request usual;
+	lk_explain_defaults(&usual);
+	w->result.reproduce = lk_command(&w->arena, &(lk_question){
+		.verb = &lk_explain_verb, .request = r, .usual = &usual, .but = but, .operands = r->traces, .operand_count = r->trace_count});
+	return w->result.reproduce ? LK_OK : lk_oom(err);
 }
 
 static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_error *err) {
@@ -267,9 +267,7 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	w->result.anchors = t->anchors;
 	w->result.residual_max_s = t->residual_max_ns * 1e-9;
 	w->result.top = request->top;
-	w->result.reproduce = lk_traces_command(&w->arena, "explain", request->traces, request->trace_count, request->steps,
-	                                        request->rank);
-	LK_TRY(say_hardware(w, request, err));
+	LK_TRY(reproduce(w, request, err));
 	LK_TRY(lk_traces_inputs(&w->arena, &lk_explain_verb, request, request->traces, request->trace_count, &w->result.inputs, err));
 	LK_TRY(join_ranks(w, err));
 	LK_TRY(measure_steps(w, err));

@@ -165,9 +165,6 @@ lk_status lk_explain_stalls(lk_explain_work *w, lk_error *err);
 lk_status lk_explain_hold_against(lk_explain_work *w, const lk_explain_request *request, lk_error *err);
 bool lk_explain_wants_shapes(const lk_explain_request *request);
 lk_status lk_explain_curves(lk_explain_work *w, const lk_cluster *cluster, lk_error *err);
-/* The command that asks again, options of output left out; NULL when memory is out. */
-const char *lk_traces_command(lk_arena *arena, const char *verb, const char *const *files, int count, const char *steps,
-                              int rank);
 lk_status lk_explain_warn(lk_explain_work *w, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/command.h"
 #include "ask/stalls_parts.h"
 #include "ask/traced_step.h"
 #include "base/parallel.h"
@@ -388,36 +389,14 @@ static lk_status answer(stalls_work *w) {
 	return add_notes(w);
 }
 
-static bool plain(const char *word) {
-	return *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%")];
-}
-
-static const char *quoted(lk_arena *a, const char *word) {
-	if (plain(word)) return word;
-	char *text = lk_arena_alloc(a, 4 * strlen(word) + 3), *to = text;
-	if (!text) return "";
-	*to++ = '\'';
-	for (; *word; word++) {
-		if (*word == '\'') to = memcpy(to, "'\\''", 4), to += 4;
-		else *to++ = *word;
-	}
-	*to = '\'';
-	return text;
-}
-
 static lk_status reproduce(stalls_work *w) {
-	const lk_stalls_request *q = w->request;
-	lk_arena *a = &w->arena;
-	const char *text = lk_arena_printf(a, "lockstep stalls --steps %d --warmup %d --repeats %d", q->steps, q->warmup, q->repeats);
-	const struct { const char *option, *value; } said[] = {
-		{"configurations", q->configurations}, {"one", q->one}, {"step-marker", q->step_marker}, {"program", q->program},
-		{"recording", q->recording}};
-	for (size_t i = 0; text && i < sizeof said / sizeof *said; i++)
-		if (said[i].value) text = lk_arena_printf(a, "%s --%s %s", text, said[i].option, quoted(a, said[i].value));
-	if (text && q->words) text = lk_arena_printf(a, "%s --", text);
-	for (int i = 0; text && i < q->words; i++) text = lk_arena_printf(a, "%s %s", text, quoted(a, q->command[i]));
-	w->result.reproduce = text;
-	return text ? LK_OK : lk_oom(w->err);
+	static const char *const but[] = {"yes", "out", "output", "table", "file", "timeline", "folded", "html", NULL};
+	lk_stalls_request usual;
+	lk_stalls_defaults(&usual);
+	w->result.reproduce = lk_command(&w->arena, &(lk_question){
+		.verb = &lk_stalls_verb, .request = w->request, .usual = &usual, .but = but, .rest = w->request->command,
+		.rest_count = w->request->words});
+	return w->result.reproduce ? LK_OK : lk_oom(w->err);
 }
 
 /* ---- the question ---- */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/command.h"
 #include "ask/replay.h"
 #include "ask/request.h"
 #include "ask/traced_step.h"
@@ -12,7 +13,6 @@
 #include "ask/whatif_files.h"
 #include "base/text.h"
 #include "cost/calibration.h"
-#include "model/launch.h"
 
 enum { MOST_COLUMNS = 1000, MOST_GROUPS = 64 };
 
@@ -289,29 +289,11 @@ static lk_status add_notes(answer *a, lk_error *err) {
 	return notes[count - 1] ? LK_OK : lk_oom(err);
 }
 
-static const char *spell(answer *a, const char *so_far, const char *option, const char *value) {
-	const char *quoted = value && so_far ? lk_shell_quote(&a->arena, value) : NULL;
-	if (!value || !so_far) return so_far;
-	return quoted ? lk_arena_printf(&a->arena, "%s%s%s", so_far, option, quoted) : NULL;
-}
-
 static lk_status reproduce(answer *a, const lk_whatif_request *r, lk_error *err) {
-	const char *text = "lockstep whatif";
-	for (int i = 0; i < r->path_count; i++) text = spell(a, text, " ", r->paths[i]);
-	text = spell(a, text, " --step ", r->step);
-	text = spell(a, text, " --gpu ", r->gpu);
-	text = spell(a, text, " --cluster ", r->cluster);
-	text = spell(a, text, " --stack ", r->stack);
-	text = spell(a, text, " --release ", r->release);
-	text = spell(a, text, " --data-parallel ", r->data_parallel);
-	text = spell(a, text, " --calibration ", r->calibration);
-	if (text && r->cuda_graphs) text = lk_arena_printf(&a->arena, "%s --cuda-graphs", text);
-	if (text && r->compile) text = lk_arena_printf(&a->arena, "%s --compile", text);
-	if (text && r->no_contention) text = lk_arena_printf(&a->arena, "%s --no-contention", text);
-	char *copy = r->sets ? lk_arena_strdup(&a->arena, r->sets) : NULL, *line;
-	while (text && (line = strsep(&copy, "\n"))) text = spell(a, text, " --set ", line);
-	a->w.reproduce = text;
-	return text ? LK_OK : lk_oom(err);
+	static const char *const but[] = {"graph", "trace", "html", "output", "file", "verbose", NULL};
+	a->w.reproduce = lk_command(&a->arena, &(lk_question){
+		.verb = &lk_whatif_verb, .request = r, .but = but, .operands = r->paths, .operand_count = r->path_count});
+	return a->w.reproduce ? LK_OK : lk_oom(err);
 }
 
 static lk_status answer_all(answer *a, const lk_whatif_request *r, lk_error *err) {

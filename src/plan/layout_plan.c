@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ask/command.h"
 #include "ask/notes.h"
 #include "base/inputs.h"
 #include "base/parallel.h"
@@ -150,6 +151,12 @@ static lk_status answer(const lk_plan_request *r, work *w, lk_error *err) {
 	return LK_OK;
 }
 
+static const char *reproduce(lk_arena *arena, const lk_plan_request *r) {
+	static const char *const but[] = {"threads", "resume", "emit", "output", "file", "html", "verbose", NULL};
+	return lk_command(arena, &(lk_question){
+		.verb = &lk_plan_verb, .request = r, .but = but, .rest = r->job.launch, .rest_count = r->job.launch_count});
+}
+
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err) {
 	*out = NULL;
 	if (request->job.calibration) LK_TRY(lk_calibration_use(request->job.calibration, err));
@@ -158,6 +165,7 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 	w->plan.memory_owner = w;
 	lk_status status = answer(request, w, err);
 	if (status == LK_OK) status = lk_inputs_find(&w->arena, &lk_plan_verb, request, NULL, 0, &w->plan.inputs, err);
+	if (status == LK_OK && !(w->plan.reproduce = reproduce(&w->arena, request))) status = lk_oom(err);
 	if (status == LK_OK)
 		*out = &w->plan;
 	else

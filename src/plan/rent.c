@@ -1,6 +1,7 @@
 /* rent.c: `lockstep rent`: machines, how fast the job is on them, what that costs. */
 #include <stdlib.h>
 
+#include "ask/command.h"
 #include "base/inputs.h"
 #include "plan/rent_parts.h"
 
@@ -86,6 +87,13 @@ static lk_status make(const lk_rent_request *r, lk_arena *arena, lk_offers *offe
 	return take_notes(r, offers, faults, arena, out, err);
 }
 
+static const char *reproduce(lk_arena *arena, const lk_rent_request *r) {
+	static const char *const but[] = {"output", "file", "html", "verbose", NULL};
+	lk_rent_request usual;
+	lk_rent_defaults(&usual);
+	return lk_command(arena, &(lk_question){.verb = &lk_rent_verb, .request = r, .usual = &usual, .but = but});
+}
+
 lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err) {
 	lk_offers offers = {0};
 	lk_offer_faults faults = {0};
@@ -96,6 +104,7 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 	a->public.memory_owner = a;
 	lk_status status = make(request, &a->arena, &offers, &faults, &rates, &a->public, err);
 	if (status == LK_OK) status = lk_inputs_find(&a->arena, &lk_rent_verb, request, NULL, 0, &a->public.inputs, err);
+	if (status == LK_OK && !(a->public.reproduce = reproduce(&a->arena, request))) status = lk_oom(err);
 	lk_vec_free(&offers), lk_vec_free(&faults), lk_vec_free(&rates);
 	if (status == LK_OK) *out = &a->public;
 	else lk_rent_free(&a->public);

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "ask/command.h"
 #include "ask/profile.h"
 #include "base/inputs.h"
 #include "base/text.h"
 #include "cost/calibration.h"
-#include "model/launch.h"
 #include "plan/shard.h"
 
 enum { RANKS = 4096 };
@@ -352,27 +352,11 @@ static double all_tables(const lk_shard_problem *p) {
 /* ---- the command ---- */
 
 static const char *reproduce(lk_arena *arena, const lk_shard_request *r) {
-	static const char *const optimizers[] = {"rowwise-adagrad", "adagrad", "sgd", "adam"}, *const types[] = {"fp32", "fp16", "bf16"};
-	const struct { const char *name, *text; } texts[] = {
-		{"gpu", r->gpu}, {"cluster", r->cluster}, {"calibration", r->calibration}, {"kinds", r->kinds}, {"sharder", r->sharder}};
-	const struct { const char *name; double value, usual; } numbers[] = {
-		{"gpus", r->gpus, 0}, {"batch", r->batch, 0}, {"reserve", r->reserve, 0.15}, {"host-memory", r->host_gib, 0},
-		{"cache", r->cache, 0.2}, {"dense-ms", r->dense_ms, 0}, {"seed", r->seed, 0}};
-	const char *file = lk_shell_quote(arena, r->tables);
-	const char *line = file ? lk_arena_printf(arena, "lockstep shard %s", file) : NULL;
-	for (size_t i = 0; line && i < sizeof texts / sizeof *texts; i++) {
-		if (!texts[i].text) continue;
-		const char *quoted = lk_shell_quote(arena, texts[i].text);
-		line = quoted ? lk_arena_printf(arena, "%s --%s %s", line, texts[i].name, quoted) : NULL;
-	}
-	for (size_t i = 0; line && i < sizeof numbers / sizeof *numbers; i++) {
-		char text[32];
-		if (numbers[i].value == numbers[i].usual) continue;
-		line = lk_arena_printf(arena, "%s --%s %s", line, numbers[i].name, lk_format_shortest(numbers[i].value, text, sizeof text));
-	}
-	if (line && r->optimizer) line = lk_arena_printf(arena, "%s --optimizer %s", line, optimizers[r->optimizer]);
-	if (line && r->dtype) line = lk_arena_printf(arena, "%s --dtype %s", line, types[r->dtype]);
-	return line;
+	static const char *const but[] = {"plan", "graph", "table", "output", "file", "html", NULL};
+	lk_shard_request usual;
+	lk_shard_defaults(&usual);
+	return lk_command(arena, &(lk_question){
+		.verb = &lk_shard_verb, .request = r, .usual = &usual, .but = but, .operands = &r->tables, .operand_count = 1});
 }
 
 static lk_status describe(answer *x, const lk_shard_request *r, lk_error *err) {

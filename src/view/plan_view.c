@@ -240,6 +240,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_put_integer(&w, "gbs", t->plan->gbs);
 	lk_json_put_integer(&w, "seq", t->plan->seq);
 	json_known(&w, "tokens", t->plan->tokens);
+	lk_json_put_text(&w, "reproduce", t->plan->reproduce);
 	lk_json_array(&w, "counts");
 	for (int i = 0; i < t->plan->count; i++) json_count(&w, &t->plan->counts[i]);
 	lk_json_array_end(&w);

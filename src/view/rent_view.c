@@ -323,6 +323,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "settle", rent->settle);
 	lk_json_put_text(&w, "nothing", rent->nothing);
+	lk_json_put_text(&w, "reproduce", rent->reproduce);
 	lk_json_array(&w, "notes");
 	for (int i = 0; i < rent->note_count; i++) lk_json_put_text(&w, NULL, rent->notes[i]);
 	lk_json_array_end(&w);

@@ -187,10 +187,8 @@ static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error
 }
 
 lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *path, FILE *out, lk_error *err) {
-	const lk_plan_choice *best = best_of(plan);
 	char title[LINE];
 	snprintf(title, sizeof title, "Layouts for %.*s", (int)strcspn(plan->model, ":,"), plan->model);
-	lk_report_job job = {"plan", title, best ? best->reproduce : NULL, plan, &plan->inputs, put_panels, put_assumptions, NULL, put_result,
-	                     "the fastest layout"};
+	lk_report_job job = {"plan", title, plan->reproduce, plan, &plan->inputs, put_panels, put_assumptions, NULL, put_result, NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -127,7 +127,6 @@ lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *p
 	char title[LINE];
 	const char *model = rent->model ? rent->model : "a training";
 	snprintf(title, sizeof title, "Machines for %.*s", (int)strcspn(model, ":,"), model);
-	lk_report_job job = {"rent", title, rent->cheapest >= 0 ? rent->choices[rent->cheapest].reproduce : NULL, rent,
-	                     &rent->inputs, put_panels, put_assumptions, put_warnings, put_result, "the cheapest choice"};
+	lk_report_job job = {"rent", title, rent->reproduce, rent, &rent->inputs, put_panels, put_assumptions, put_warnings, put_result, NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

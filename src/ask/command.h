@@ -1,0 +1,23 @@
+/* command.h: a question as the command that asks it again. */
+#ifndef LK_ASK_COMMAND_H
+#define LK_ASK_COMMAND_H
+
+#include "base/arena.h"
+#include "lockstep/options.h"
+
+typedef struct lk_question {
+	const lk_verb *verb;
+	const void *request;     /* of verb->request_size */
+	const void *usual;       /* what is as here need not be said; NULL: zeros */
+	const char *const *but;  /* options that are left out, those of output say; ends with NULL; may be NULL */
+	const char *const *operands, *const *rest; /* before the options; behind -- */
+	int operand_count, rest_count;
+} lk_question;
+
+/* " --name value" of all options that are to be said, in the order of the verb's own table, so that none is forgotten; words
+ * as a shell reads them. NULL when memory is out, here and below. */
+const char *lk_command_options(lk_arena *arena, const lk_question *question);
+/* "lockstep VERB OPERANDS OPTIONS -- REST". */
+const char *lk_command(lk_arena *arena, const lk_question *question);
+
+#endif
