@@ -30,6 +30,7 @@ static lk_status too_large(lk_error *err) {
 
 static lk_status reduce(lc_term *t, lk_error *err) {
 	if (t->number == INT64_MIN || t->divisor == INT64_MIN) return too_large(err);
+	if (t->divisor == 1) return LK_OK;
 	int64_t common = common_divisor(t->number, t->divisor);
 	if (common > 1) t->number /= common, t->divisor /= common;
 	return LK_OK;
@@ -152,10 +153,22 @@ bool lc_dim_known(const lc_program *p, lc_dim d, int64_t *value) {
 	return true;
 }
 
+/* Is no symbol from s to s + 7 in the term? Most terms have one or two: interpreters ask for sizes without end. */
+static bool eight_absent(const lc_term *t, int s) {
+	uint64_t powers;
+	_Static_assert(LC_SYMBOLS % sizeof powers == 0, "eight symbols are looked at together");
+	memcpy(&powers, &t->power[s], sizeof powers);
+	return powers == 0;
+}
+
 /* number / divisor of one term, whole symbols taken into account; divisors are applied last. */
 static lk_status term_value(const lc_term *t, const int64_t *size, lc_term *out, lk_error *err) {
-	*out = (lc_term){.number = t->number, .divisor = t->divisor};
+	out->number = t->number, out->divisor = t->divisor;
 	for (int s = 0; s < LC_SYMBOLS; s++) {
+		if (s % 8 == 0 && eight_absent(t, s)) {
+			s += 7;
+			continue;
+		}
 		for (int i = 0; i < t->power[s]; i++) {
 			if (__builtin_mul_overflow(out->number, size[s], &out->number)) return too_large(err);
 			LK_TRY(reduce(out, err));
@@ -169,8 +182,9 @@ static lk_status term_value(const lc_term *t, const int64_t *size, lc_term *out,
 }
 
 lk_status lc_dim_value(const lc_program *p, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err) {
-	lc_term sum = {.number = 0, .divisor = 1}, one;
+	lc_term sum, one;
 	char text[128];
+	sum.number = 0, sum.divisor = 1;
 	for (int i = 0; i < p->dims.at[d].count; i++) {
 		LK_TRY(term_value(&p->dims.at[d].terms[i], size, &one, err));
 		LK_TRY(join(&sum, &one, err));
