@@ -94,7 +94,7 @@ const lk_calibration_row *lk_calibration_find(const lk_calibration *c, const cha
                                               const char *variant) {
 	for (size_t i = c->rows.count; i-- > 0;) {
 		const lk_calibration_row *row = &c->rows.at[i];
-		if (strcmp(row->family, family) == 0 && lk_same_name(row->subject, subject) && lk_same_name(row->variant, variant))
+		if (*row->family == *family && strcmp(row->family, family) == 0 && lk_same_name(row->subject, subject) && lk_same_name(row->variant, variant))
 			return row;
 	}
 	return NULL;
