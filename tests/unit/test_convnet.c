@@ -46,7 +46,7 @@ static lk_step ask(const char *name, int batch, lk_recompute recompute, lk_arena
 	lk_step_options options = {.exact = true};
 	lk_cluster cluster;
 	lk_error err;
-	lk_step step;
+	lk_step step = {0};
 	assert_int_equal(lk_cluster_parse(arena, "1 v100-sxm-32", &cluster, &err), LK_OK);
 	if (lk_job_complete(&job, &cluster, &err) != LK_OK || lk_step_ask(&job, &cluster, &options, &step, &err) != LK_OK)
 		fail_msg("%s: %s: %s", name, err.where, err.what);

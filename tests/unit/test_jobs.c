@@ -40,8 +40,10 @@ static void is_as_good_as_exhaustive_search(void **state) {
 		bool possible;
 		for (int j = 0; j < count; j++) {
 			jobs[j] = (lk_allocation_job){options[j], 1 + (int)(lk_uniform(1, draw++) * MOST_OPTIONS)};
-			for (int o = 0; o < jobs[j].count; o++)
-				options[j][o] = (lk_allocation_option){(int)(lk_uniform(1, draw++) * 9), lk_normal(2, draw++)};
+			for (int o = 0; o < jobs[j].count; o++) {
+				options[j][o].gpus = (int)(lk_uniform(1, draw++) * 9);
+				options[j][o].value = lk_normal(2, draw++);
+			}
 		}
 		double best = exhaustive(jobs, count, gpus);
 		assert_int_equal(lk_allocate(&allocator, jobs, count, gpus, choice, &possible, &err), LK_OK);
