@@ -6,6 +6,7 @@
 #include "ask/profile.h"
 #include "ask/step.h"
 #include "base/parallel.h"
+#include "base/units.h"
 
 enum { COMPUTE, MEMORY, NETWORK, LINKS };
 const char *const lk_sensitive_costs[LK_SENSITIVE_COSTS] = {"compute", "memory bandwidth", "network", "links inside a node"};
@@ -32,12 +33,12 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 }
 
 /* `cost` LK_SENSITIVE_COSTS: nothing is changed. */
-static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost, double factor) {
+static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost, double factor, double limit_s) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster changed;
 	lk_step step = {0};
 	lk_constants constants;
-	lk_step_options options = {.bare = true, .constants = &constants};
+	lk_step_options options = {.bare = true, .constants = &constants, .give_up_ps = limit_s > 0 ? (int64_t)ceil(limit_s * LK_PS_PER_S) : 0};
 	lk_profile_constants(job, &constants);
 	if (cost == COMPUTE) {
 		constants.gemm_efficiency *= factor, constants.vector_products *= factor;
@@ -46,14 +47,14 @@ static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost
 	lk_error err = {0};
 	lk_status status = changed_cluster(&arena, cluster, cost, factor, &changed, &err);
 	if (status == LK_OK) status = lk_step_ask(job, &changed, &options, &step, &err);
-	double seconds = status == LK_OK ? step.step_s : NAN;
+	double seconds = status != LK_OK ? NAN : step.sim.gave_up ? INFINITY : step.step_s;
 	lk_step_free(&step);
 	lk_arena_free(&arena);
 	return seconds;
 }
 
-double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way) {
-	return ask_changed(job, cluster, cost, lk_sensitive_factors[way]);
+double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way, double limit_s) {
+	return ask_changed(job, cluster, cost, lk_sensitive_factors[way], limit_s);
 }
 
 /* ---- all at once ---- */
@@ -73,8 +74,8 @@ static lk_status try_change(void *context, size_t i, lk_error *err) {
 	int cost = (int)change / LK_SENSITIVE_WAYS;
 	double factor = change < CHANGES ? lk_sensitive_factors[change % LK_SENSITIVE_WAYS] : 1;
 	(void)err;
-	if (i % 2 == 0) t->few_s[change] = ask_changed(&t->few, t->cluster, cost, factor);
-	else if (t->shortened) t->twice_s[change] = ask_changed(&t->twice, t->cluster, cost, factor);
+	if (i % 2 == 0) t->few_s[change] = ask_changed(&t->few, t->cluster, cost, factor, 0);
+	else if (t->shortened) t->twice_s[change] = ask_changed(&t->twice, t->cluster, cost, factor, 0);
 	return LK_OK;
 }
 

@@ -159,7 +159,7 @@ enum { COSTS = LK_SENSITIVE_COSTS, WAYS = LK_SENSITIVE_WAYS };
 typedef struct retrial {
 	const lk_space *space;
 	const lk_plan_choice *choices;
-	int count;
+	const double *limit_s;   /* [changes] 0: none */
 } retrial;
 
 static lk_status try_exactly(void *context, size_t i, void *result, lk_error *err) {
@@ -177,28 +177,31 @@ static lk_status try_changed(void *context, size_t i, void *result, lk_error *er
 	const retrial *r = context;
 	(void)err;
 	int cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
-	*(double *)result = lk_sensitivity_ask(r->choices[i / (COSTS * WAYS)].job, r->space->cluster, cost, way);
+	double limit_s = r->limit_s ? r->limit_s[i % (COSTS * WAYS)] : 0;
+	*(double *)result = lk_sensitivity_ask(r->choices[i / (COSTS * WAYS)].job, r->space->cluster, cost, way, limit_s);
 	return LK_OK;
 }
 
 static lk_status ask_exact(const lk_plan_request *request, const lk_space *space, lk_plan_choice *choices, int count,
 						   lk_arena *arena, lk_error *err) {
 	double *seconds = LK_ARRAY(arena, double, count);
-	retrial r = {space, choices, count};
+	retrial r = {space, choices, NULL};
 	if (!seconds) return lk_oom(err);
 	LK_TRY(lk_plan_share(request, (size_t)count, sizeof *seconds, try_exactly, &r, seconds, err));
 	for (int i = 0; i < count; i++) choices[i].exact_s = seconds[i];
 	return LK_OK;
 }
 
+/* The first choice with each change; the others only until it is clear that they are slower with it. */
 static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space *space, lk_plan_count *out,
 								 lk_arena *arena, lk_error *err) {
 	size_t each = COSTS * WAYS, tasks = (size_t)out->choice_count * each;
 	double *seconds = LK_ARRAY(arena, double, tasks);
 	lk_plan_sensitivity *rows = LK_ARRAY(arena, lk_plan_sensitivity, each);
-	retrial r = {space, out->choices, out->choice_count};
 	if (!seconds || !rows) return lk_oom(err);
-	LK_TRY(lk_plan_share(request, tasks, sizeof *seconds, try_changed, &r, seconds, err));
+	retrial first = {space, out->choices, NULL}, others = {space, out->choices + 1, seconds};
+	LK_TRY(lk_plan_share(request, each, sizeof *seconds, try_changed, &first, seconds, err));
+	LK_TRY(lk_plan_share(request, tasks - each, sizeof *seconds, try_changed, &others, seconds + each, err));
 	for (size_t i = 0; i < each; i++) {
 		rows[i] =
 			(lk_plan_sensitivity){.cost = lk_sensitive_costs[i / WAYS], .factor = lk_sensitive_factors[i % WAYS], .step_time_s = seconds[i]};

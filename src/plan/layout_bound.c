@@ -332,10 +332,10 @@ lk_status lk_walk_layout(lk_bounder *b, const lk_core *core, const lk_layout *la
 	lk_job job;
 	double walked_s = 0;
 	*least_s = layout->least_s;
-	if (lk_layout_job(b->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
-	LK_TRY(lk_walk_job(b, core->stack, &job, &walked_s, err));
+	if (lk_layout_job(b->space, core, layout, &job, NULL) != LK_OK) return LK_OK; /* refused when it is tried */
+	lk_status status = lk_walk_job(b, core->stack, &job, &walked_s, err);
 	*least_s = fmaxf(layout->least_s, rounded_down(walked_s));
-	return LK_OK;
+	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
 }
 
 /* ---- all layouts of a core ---- */

@@ -162,7 +162,7 @@ static lk_status repeated_s(const pricer *p, uint32_t block, double *out, lk_err
 	if (status == LK_OK) status = run_block(p, &costs, block, REPEATS - 1, shorter, err);
 	for (uint32_t v = 0; status == LK_OK && v < costs.variants; v++)
 		least = fmin(least, fmin(longer[v] - shorter[v], longer[v] / REPEATS));
-	if (status == LK_OK) *out = fmax(*out, least);
+	if (status == LK_OK) *out = least;
 	lk_arena_free(&arena);
 	return status;
 }
@@ -188,13 +188,12 @@ static bool splits_backward(const lk_job *job) {
 
 /* The block of a layer, and how much longer than its longest chain it takes side by side. */
 static lk_status layer_block(pricer *p, int layer, lk_block_pass pass, uint32_t *block, double *more_s, lk_error *err) {
-	double chain_s;
-	LK_TRY(lk_build_layer(&p->builder, layer, pass, block));
 	*more_s = 0;
+	LK_TRY(lk_build_layer(&p->builder, layer, pass, block));
 	if (!p->contended || !stands_alone(p, *block)) return LK_OK;
-	*more_s = chain_s = block_span(p, *block).chain_s;
-	LK_TRY(repeated_s(p, *block, more_s, err));
-	*more_s -= chain_s;
+	double alone_s = 0;
+	LK_TRY(repeated_s(p, *block, &alone_s, err));
+	*more_s = fmax(alone_s - block_span(p, *block).chain_s, 0);
 	return LK_OK;
 }
 
@@ -249,9 +248,10 @@ static bool like_before(const lk_model *m, int layer) {
 
 static lk_status sum_layers(pricer *p, lk_parts *out, lk_arena *arena, lk_error *err) {
 	const lk_model *m = p->builder.model;
-	out->layers = lk_job_layers(p->builder.job);
 	const lk_job *job = p->builder.job;
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
+	out->layers = lk_job_layers(job);
+	/* running layers takes longer than adding them up: only those that the job has */
 	const bool wanted[2] = {!p->contended || !full || job->recompute_layers > 0, !p->contended || full};
 	for (int again = 0; again < 2; again++) {
 		lk_layer_part part = {0}, *sum = LK_ARRAY(arena, lk_layer_part, out->layers + 1);

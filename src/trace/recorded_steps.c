@@ -9,9 +9,9 @@
  *     files that the main thread opens, reads and writes; calls that are all alike are steps by the pauses between them
  *
  * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly as much
- * as that of any other; then every place where the tokens of one period occur in order is a step. A step begins where the
- * call before its first one ended. That stretch's first call is the first one of the program's loop, so that all ranks of
- * a run begin alike. */
+ * as that of any other; then every place where the tokens of one period occur in order is a step. Of messages, which
+ * threads send, those of the step behind may come in another order. A step begins where the call before its first one
+ * ended. That stretch's first call is the first one of the program's loop, so that all ranks of a run begin alike. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,21 +130,56 @@ static size_t longest(const uint64_t *token, size_t count, size_t period, size_t
 	return best ? best + period : 0;
 }
 
-static size_t find_period(const uint64_t *token, size_t count, size_t *where) {
-	size_t best = 0, unused, most = count / REPEATS;
+/* What tokens [0, i) add up to, so that stretches of the same tokens in any order have the same sum. */
+static uint64_t *sums_of(const uint64_t *token, size_t count) {
+	uint64_t *sum = malloc((count + 1) * sizeof *sum);
+	if (sum) sum[0] = 0;
+	for (size_t i = 0; sum && i < count; i++) sum[i + 1] = sum[i] + lk_hash64(token[i]);
+	return sum;
+}
+
+/* The same where the tokens of a period come in any order; `after`: room for count periods that follow one that is like them. */
+static size_t longest_unordered(const uint64_t *sum, size_t count, size_t period, uint32_t *after, size_t *where) {
+	uint32_t best = 0;
+	for (size_t i = count - 2 * period + 1; i-- > 0;) {
+		bool follows = sum[i + period] - sum[i] == sum[i + 2 * period] - sum[i + period];
+		after[i] = !follows ? 0 : i + 3 * period <= count ? after[i + period] + 1 : 1;
+		if (after[i] >= best && after[i]) best = after[i], *where = i;
+	}
+	return best ? (best + 1) * period : 0;
+}
+
+typedef struct repetition {
+	size_t period, where, covered; /* period 0: there is none */
+} repetition;
+
+/* The shortest period whose longest stretch covers nearly as much as that of any other; `sum` NULL: in order. */
+static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t count, repetition *out, lk_error *err) {
+	size_t best = 0, most = count / REPEATS;
 	if (most > LONGEST_PERIOD) most = LONGEST_PERIOD;
-	size_t *covered = calloc(most + 1, sizeof *covered);
-	size_t period = 0;
-	for (size_t p = 1; covered && p <= most; p++) {
-		covered[p] = longest(token, count, p, &unused);
+	size_t *covered = calloc(most + 1, sizeof *covered), *where = calloc(most + 1, sizeof *where);
+	uint32_t *after = calloc(count + 1, sizeof *after);
+	*out = (repetition){0, 0, 0};
+	lk_status status = covered && where && after ? LK_OK : lk_oom(err);
+	for (size_t p = 1; status == LK_OK && p <= most; p++) {
+		covered[p] = sum ? longest_unordered(sum, count, p, after, &where[p]) : longest(token, count, p, &where[p]);
 		if (covered[p] < p * REPEATS) covered[p] = 0;
 		if (covered[p] > best) best = covered[p];
 	}
-	for (size_t p = 1; covered && best && p <= most && !period; p++)
-		if ((double)covered[p] >= NEARLY * (double)best) period = p;
-	free(covered);
-	if (period) longest(token, count, period, where);
-	return period;
+	for (size_t p = 1; status == LK_OK && best && p <= most && !out->period; p++)
+		if ((double)covered[p] >= NEARLY * (double)best) *out = (repetition){p, where[p], covered[p]};
+	free(covered), free(where), free(after);
+	return status;
+}
+
+/* Messages of several buckets overtake one another on a busy machine: where too much is out of order, order does not count. */
+static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, size_t count, repetition *out, lk_error *err) {
+	static const double ORDERLY = 0.75;
+	repetition unordered = {0, 0, 0};
+	LK_TRY(find_period(token, NULL, count, out, err));
+	if (sum && (double)out->covered < ORDERLY * (double)count) LK_TRY(find_period(token, sum, count, &unordered, err));
+	if (unordered.covered > out->covered) *out = unordered;
+	return LK_OK;
 }
 
 /* ---- where steps begin ---- */
@@ -191,14 +226,16 @@ static lk_status add_moment(lk_recorded_steps *out, int64_t ns, lk_error *err) {
 	return LK_OK;
 }
 
-/* Occurrences of the period that begins at `model`; where one is broken off (a checkpoint, an evaluation), the next one
- * begins anew, and what lies between belongs to the step before. */
-static lk_status mark(const lk_recorded_run *run, const tokens *t, size_t model, size_t period, lk_recorded_steps *out,
+/* Occurrences of the period; where one is broken off (a checkpoint, an evaluation), the next one begins anew, and what lies
+ * between belongs to the step before. With `sum`, what follows a step may be in another order. */
+static lk_status mark(const lk_recorded_run *run, const tokens *t, const uint64_t *sum, const repetition *found, lk_recorded_steps *out,
                       lk_error *err) {
-	const uint64_t *word = t->token.at + model;
-	size_t last = 0;
+	const uint64_t *word = t->token.at + found->where;
+	size_t last = SIZE_MAX, period = found->period;
 	for (size_t at = 0; at + period <= t->token.count;) {
-		if (memcmp(t->token.at + at, word, period * sizeof *word) != 0) {
+		bool same = sum && (at == last || at == found->where) &&
+		            sum[at + period] - sum[at] == sum[found->where + period] - sum[found->where];
+		if (!same && memcmp(t->token.at + at, word, period * sizeof *word) != 0) {
 			at++;
 			continue;
 		}
@@ -295,18 +332,22 @@ static void keep_alike(tokens *t, uint64_t token) {
 
 static lk_status try_tokens(collector *c, tokenizer tokenize, bool files, lk_recorded_steps *out, lk_error *err) {
 	tokens *t = c->tokens;
-	size_t where = 0, period = 0;
+	repetition found = {0, 0, 0};
 	out->begin.count = 0;
 	LK_TRY(collect(c, tokenize, err));
 	size_t looked = t->token.count < LOOKED_AT ? t->token.count : LOOKED_AT;
-	if (looked) period = find_period(t->token.at, looked, &where);
-	if (!period) return LK_OK;
-	if (files && period == 1) {
-		keep_alike(t, t->token.at[where]);
-		return by_pauses(c->run, t, out, err);
+	uint64_t *sum = tokenize == message ? sums_of(t->token.at, t->token.count) : NULL;
+	lk_status status = tokenize != message || sum ? LK_OK : lk_oom(err);
+	if (looked && status == LK_OK) status = find_repetition(t->token.at, sum, looked, &found, err);
+	if (found.period == 1 && files) {
+		keep_alike(t, t->token.at[found.where]);
+		status = by_pauses(c->run, t, out, err);
+	} else if (found.period && status == LK_OK) {
+		if (!files) out->calls = (uint32_t)found.period;
+		status = mark(c->run, t, sum, &found, out, err);
 	}
-	if (!files) out->calls = (uint32_t)period;
-	return mark(c->run, t, where, period, out, err);
+	free(sum);
+	return status;
 }
 
 static lk_status by_period(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {

@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "base/recording.h"
+#include "base/stats.h"
 #include "scratch.h"
 #include "trace/recorded.h"
 
@@ -184,6 +185,27 @@ static void test_messages(void **state) {
 	}
 }
 
+/* Messages of several buckets that overtake one another: in some steps, or in all. */
+static void test_messages_overtake(void **state) {
+	(void)state;
+	enum { MESSAGES = 6, STEPS = 20 };
+	for (int seed = 0; seed < 60; seed++) {
+		writer w = begin(0, 2, "");
+		text(&w, LK_RECORD_PEER, 1, 0, "10.0.0.2:5 from 10.0.0.1:6");
+		for (int s = 0; s < STEPS; s++) {
+			int size[MESSAGES];
+			for (int m = 0; m < MESSAGES; m++) size[m] = 100000 * (1 + m / 2 + m % 2); /* two sizes each of two buckets */
+			bool orderly = seed % 3 == 0 ? s % 3 != 1 : seed % 3 == 1 && s % 5 != 1;
+			for (int m = MESSAGES - 1; m > 0 && !orderly; m--) {
+				int other = (int)(lk_hash64((uint64_t)(seed * 1000 + s * 10 + m)) % (uint64_t)(m + 1)), kept = size[m];
+				size[m] = size[other], size[other] = kept;
+			}
+			for (int m = 0; m < MESSAGES; m++) socket_call(&w, LK_RECORD_SENT, 1, size[m], size[m], false, 20 * US);
+		}
+		assert_int_equal(count_steps(&w), STEPS);
+	}
+}
+
 /* Reads that are all alike, in batches of equal number; some are joined in one record; pauses vary by a half. */
 static void test_pauses(void **state) {
 	(void)state;
@@ -345,6 +367,7 @@ static void test_strange(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_period),   cmocka_unit_test(test_no_period), cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_messages_overtake),
 		cmocka_unit_test(test_pauses),   cmocka_unit_test(test_pipe),      cmocka_unit_test(test_sockets_shown),
 		cmocka_unit_test(test_marker),   cmocka_unit_test(test_requests),  cmocka_unit_test(test_adds_up),
 		cmocka_unit_test(test_strange),

@@ -294,7 +294,10 @@ static void test_sensitivity(void **state) {
 		assert_int_equal(lk_step_ask(&asked.job, &asked.cluster, &options, &step, &err), LK_OK);
 		assert_int_equal(lk_sensitivity_all(&asked.job, &asked.cluster, step.step_s, seconds, &err), LK_OK);
 		for (int i = 0; i < LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS; i++) {
-			double whole = lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS, i % LK_SENSITIVE_WAYS);
+			double whole = lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS, i % LK_SENSITIVE_WAYS, 0);
+			double cut = lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS, i % LK_SENSITIVE_WAYS, 0.5 * whole);
+			double longer = lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS, i % LK_SENSITIVE_WAYS, whole);
+			assert_true(longer == whole && (cut == whole || isinf(cut)));
 			assert_float_equal(seconds[i] / whole, 1, 1e-3);
 		}
 		lk_step_free(&step);
