@@ -7,6 +7,9 @@
  * s = 2^steepness: ranks above a mean count much, those below nothing. A larger s sees the slowest alone, and finds no way
  * from a placement that is far from even, so s grows.
  *
+ * On a processor, what a rank touches changes what its lookups take. That is left out here: ranks that were made even by it took
+ * longer, measured, than ranks that are even in the mean share's times (docs/SHARD.md).
+ *
  * Bundles of pieces of the ranks that count most change places with bundles of other ranks, always to the least sum: bundles of one
  * piece or none, and where these improve nothing, of two. It ends when nothing improves. A rank's bundles are kept in the order
  * of their time forward: those that another bundle can be exchanged for stand together.
@@ -19,21 +22,19 @@
 
 /* Of one rank at most about so many exchanges are looked at: then bundles are left out by turns. Ranks of many pieces have no pairs. */
 enum { WORST = 8, TRIALS = 200000, PAIRED = 64, LEVELS = 2, NONE = -1,
-       STAMPED = 1024 /* ranks */, SHARED = 8 /* how much longer an exchange takes to look at where ranks share caches */,
-       FIRST = 7, LAST = 9 /* steepness */ };
+       STAMPED = 1024 /* ranks */, FIRST = 7, LAST = 9 /* steepness */ };
 
-/* On a processor ranks are summed up by more: what they touch, and what their lookups take more if that is half or twice the mean. */
-enum { FORWARD, BACKWARD, COLUMNS, MEASURES, TOUCHED = MEASURES, HALF_FORWARD, HALF_BACKWARD, TWICE_FORWARD, TWICE_BACKWARD, SUMS };
+enum { FORWARD, BACKWARD, COLUMNS, MEASURES };
 
 /* Of a rank: at most level + 1 pieces. */
 typedef struct bundle {
-	double at[SUMS];         /* times what is aimed at */
+	double at[MEASURES];     /* times what is aimed at */
 	double device, host;     /* bytes */
 	int piece[LEVELS];       /* places in the rank's list */
 } bundle;
 
 typedef struct rank_load {
-	double at[SUMS], device, host;
+	double at[MEASURES], device, host;
 	double value;            /* its part of the sum */
 	LK_VEC(uint32_t) pieces;
 	LK_VEC(bundle) bundles[LEVELS];
@@ -47,7 +48,6 @@ typedef struct balancer {
 	rank_load *rank;         /* [ranks] */
 	double aim[MEASURES], weight[MEASURES];
 	uint32_t *looked[LEVELS]; /* [ranks * ranks] in this turn nothing was found from rank to rank; NULL: too many ranks */
-	int sums;                /* that count: MEASURES on a GPU */
 	int steepness;
 	double root;             /* 2^-steepness */
 	uint32_t turn;
@@ -65,17 +65,10 @@ static double steep(const balancer *b, double x) {
 	return x;
 }
 
-/* As shard_time.c has it: by the logarithm of what the rank touches, between half and twice the mean. */
-static void share_caches(const double *at, double *forward, double *backward) {
-	double octaves = at[TOUCHED] > 0 ? fmin(fmax(log2(at[TOUCHED]), -1), 1) : 0;
-	*forward += octaves < 0 ? -octaves * at[HALF_FORWARD] : octaves * at[TWICE_FORWARD];
-	*backward += octaves < 0 ? -octaves * at[HALF_BACKWARD] : octaves * at[TWICE_BACKWARD];
-}
-
 static double value_of(const balancer *b, const double *at) {
-	double forward = at[FORWARD], backward = at[BACKWARD];
-	if (b->sums > MEASURES) share_caches(at, &forward, &backward);
-	return b->weight[FORWARD] * steep(b, forward) + b->weight[BACKWARD] * steep(b, backward) + b->weight[COLUMNS] * steep(b, at[COLUMNS]);
+	double value = 0;
+	for (int m = 0; m < MEASURES; m++) value += b->weight[m] * steep(b, at[m]);
+	return value;
 }
 
 /* ---- start ---- */
@@ -101,17 +94,11 @@ static bundle bundle_of(const balancer *b, uint32_t index) {
 	const double cost[MEASURES] = {c->forward_s, c->backward_s, c->columns};
 	bundle out = {.device = c->device_bytes, .host = c->host_bytes, .piece = {NONE, NONE}};
 	for (int m = 0; m < MEASURES; m++) out.at[m] = b->aim[m] > 0 ? cost[m] / b->aim[m] : 0;
-	if (b->sums == MEASURES) return out;
-	const lk_shard_shared *s = &b->pieces->at[index].shared;
-	const double forward = b->aim[FORWARD] > 0 ? 1 / b->aim[FORWARD] : 0, backward = b->aim[BACKWARD] > 0 ? 1 / b->aim[BACKWARD] : 0;
-	out.at[TOUCHED] = s->bytes / b->p->share.bytes;
-	out.at[HALF_FORWARD] = s->half_forward_s * forward, out.at[HALF_BACKWARD] = s->half_backward_s * backward;
-	out.at[TWICE_FORWARD] = s->twice_forward_s * forward, out.at[TWICE_BACKWARD] = s->twice_backward_s * backward;
 	return out;
 }
 
 static void change(rank_load *r, const bundle *x, double sign) {
-	for (int m = 0; m < SUMS; m++) r->at[m] += sign * x->at[m];
+	for (int m = 0; m < MEASURES; m++) r->at[m] += sign * x->at[m];
 	r->device += sign * x->device, r->host += sign * x->host;
 }
 
@@ -142,9 +129,9 @@ static int rising(const void *a, const void *b) {
 	return x->piece[0] != y->piece[0] ? x->piece[0] - y->piece[0] : x->piece[1] - y->piece[1];
 }
 
-static bundle both(int sums, const bundle *x, const bundle *y) {
+static bundle both(const bundle *x, const bundle *y) {
 	bundle sum = {.device = x->device + y->device, .host = x->host + y->host, .piece = {x->piece[0], y->piece[0]}};
-	for (int m = 0; m < sums; m++) sum.at[m] = x->at[m] + y->at[m];
+	for (int m = 0; m < MEASURES; m++) sum.at[m] = x->at[m] + y->at[m];
 	return sum;
 }
 
@@ -157,7 +144,7 @@ static lk_status find_bundles(balancer *b, rank_load *r, int level, lk_error *er
 	out[0] = (bundle){.piece = {NONE, NONE}};
 	for (size_t i = 0; i < n; i++) single[i] = bundle_of(b, r->pieces.at[i]), single[i].piece[0] = (int)i;
 	for (size_t i = 0; i < n && pairs; i++)
-		for (size_t k = i + 1; k < n; k++) *next++ = both(b->sums, &single[i], &single[k]);
+		for (size_t k = i + 1; k < n; k++) *next++ = both(&single[i], &single[k]);
 	r->bundles[level].count = 1 + n + pairs;
 	qsort(out, r->bundles[level].count, sizeof *out, rising);
 	b->trials += 1 + n + pairs;
@@ -168,11 +155,11 @@ static lk_status find_bundles(balancer *b, rank_load *r, int level, lk_error *er
 
 static void consider(const balancer *b, const rank_load *here, const bundle *out, int to, const bundle *back, const double *limit, move *best) {
 	const rank_load *there = &b->rank[to];
-	double left[SUMS], right[SUMS];
-	for (int m = 0; m < b->sums; m++) {
+	double left[MEASURES], right[MEASURES];
+	for (int m = 0; m < MEASURES; m++) {
 		double more = out->at[m] - back->at[m];
 		left[m] = here->at[m] - more, right[m] = there->at[m] + more;
-		if (m < MEASURES && (left[m] > limit[m] || right[m] > limit[m])) return;
+		if (left[m] > limit[m] || right[m] > limit[m]) return;
 	}
 	double device = out->device - back->device, host = out->host - back->host;
 	if (there->device + device > b->p->capacity || there->host + host > b->p->host_capacity) return;
@@ -182,11 +169,10 @@ static void consider(const balancer *b, const rank_load *here, const bundle *out
 }
 
 /* Loads that neither of two ranks may have if they are to count less together, by more than the best gain: of each measure what is
- * left to it if the others were even; none where ranks share caches. False: they count least already. */
+ * left to it if the others were even. False: they count least already. */
 static bool find_limits(const balancer *b, const rank_load *here, const rank_load *there, double gain, double *limit) {
 	double even[MEASURES], left = here->value + there->value - gain;
 	for (int m = 0; m < MEASURES; m++) even[m] = 2 * b->weight[m] * steep(b, (here->at[m] + there->at[m]) / 2), left -= even[m];
-	if (b->sums > MEASURES) return limit[FORWARD] = limit[BACKWARD] = limit[COLUMNS] = INFINITY, true;
 	if (!(left > 0)) return false;
 	for (int m = 0; m < MEASURES; m++)
 		limit[m] = b->weight[m] > 0 ? pow((left + even[m]) / b->weight[m], b->root) * (1 + 1e-12) : INFINITY;
@@ -207,7 +193,7 @@ static void consider_rank(balancer *b, int from, int to, int level, size_t begin
 		while (first < count && back[first].at[FORWARD] < least) first++;
 		size_t k = first;
 		for (; k < count && back[k].at[FORWARD] <= most; k++) consider(b, here, out, to, &back[k], limit, best);
-		b->trials += (1 + k - first) * (b->sums > MEASURES ? SHARED : 1);
+		b->trials += 1 + k - first;
 	}
 }
 
@@ -312,7 +298,7 @@ static void end(balancer *b) {
 
 lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t *budget, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	balancer b = {.p = p, .pieces = pieces, .turn = 1, .sums = p->share.bytes > 0 && p->at.host ? SUMS : MEASURES};
+	balancer b = {.p = p, .pieces = pieces, .turn = 1};
 	lk_status status = begin(&b, &arena, err);
 	for (b.steepness = FIRST; b.steepness <= LAST && status == LK_OK; b.steepness += 2) status = improve(&b, *budget, err);
 	*budget -= b.trials < *budget ? b.trials : *budget;
