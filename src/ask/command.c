@@ -1,7 +1,6 @@
 /* command.c: a question as the command that asks it again, from the verb's own table. */
 #include "ask/command.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -13,6 +12,7 @@ static bool in(const char *name, const char *const *names) {
 	return false;
 }
 
+/* A word, as a shell reads it, behind the text so far and a name that may be empty; NULL stays NULL. */
 static const char *with_word(lk_arena *arena, const char *so_far, const char *before, const char *name, const char *word) {
 	const char *quoted = so_far && word ? lk_shell_quote(arena, word) : NULL;
 	return quoted ? lk_arena_printf(arena, "%s%s%s %s", so_far, before, name, quoted) : NULL;

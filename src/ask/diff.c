@@ -245,9 +245,9 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 		return status;
 	}
 	LK_TRY(lk_diff_make(before, after, request->top, out, err));
+	static const char *const but[] = {"threads", "output", "table", "top", "file", NULL};
 	const char *const files[] = {request->before, request->after};
 	work *w = (*out)->memory_owner;
-	static const char *const but[] = {"threads", "output", "table", "top", "file", NULL};
 	lk_diff_request usual;
 	lk_diff_defaults(&usual);
 	w->result.reproduce = lk_command(&w->arena, &(lk_question){

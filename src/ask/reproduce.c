@@ -1,6 +1,5 @@
 /* reproduce.c: a request as the command that asks it again. What was left open and decided is written out (degrees, batch,
- * format, schedule); every other option stands as it was given, walked in the verb's own table, so that none is
- * forgotten. */
+ * format, schedule); every other option stands as it was given (command.c). */
 #include "ask/command.h"
 #include "ask/notes.h"
 #include "model/launch.h"
