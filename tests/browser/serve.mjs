@@ -193,11 +193,17 @@ test("a plan runs, can be cancelled, and a layout can be taken over", (browser) 
 	await page.focus("#tab-predict");
 	await page.keyboard.press("ArrowRight");
 	check(await page.isVisible("#view-plan"), "the view by keyboard");
-	await shown(page, () => page.fill("#f-gbs", "2048"));
-	await page.fill("#plan-gpus", "2048,4096,6144,8192,10240,12288,14336,16384");
+	/* Enough to search that it runs for long, and cancelled in the moment in which it is seen at work: between the two
+	   it could end. */
+	await shown(page, () => page.fill("#f-gbs", "16384"));
+	await page.fill("#plan-gpus", Array.from({length: 64}, (_, i) => 1024 * (i + 1)).join());
+	await page.evaluate(() => new MutationObserver((_, seen) => {
+		if (!/layouts/.test(document.getElementById("plan-said").textContent)) return;
+		seen.disconnect();
+		document.getElementById("plan-cancel").click();
+	}).observe(document.getElementById("plan-said"), {subtree: true, childList: true, characterData: true}));
 	await page.click("#plan-go");
-	await page.waitForFunction(() => /layouts/.test(document.getElementById("plan-said").textContent));
-	await page.click("#plan-cancel");
+	await page.waitForFunction(() => document.getElementById("message").textContent);
 	await page.waitForFunction(() => document.getElementById("plan-progress").hidden);
 	same(await page.textContent("#message"), "cancelled");
 	await shown(page, () => page.fill("#f-gbs", "128"));
