@@ -64,6 +64,7 @@ struct lk_server {
 	unsigned long long folders; /* made so far */
 	int uploads;                /* under way */
 	bool resumed;               /* a request goes on that stood still */
+	bool ending;                /* takes no more questions */
 };
 
 /* LK_UPLOADS: explanations at a time, waiting or not, whose traces lie on the disk. */

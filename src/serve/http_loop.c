@@ -151,8 +151,9 @@ static void loop(lk_server *s, int signals) {
 	}
 }
 
-/* Questions first: the library may not be stopped while requests stand still. */
+/* Questions first: the library may not be stopped while requests stand still, and those that come now may not either. */
 static void finish(lk_server *s) {
+	s->ending = true;
 	while (s->asks.first) lk_asks_cancel(&s->asks, s->asks.first);
 	if (s->daemon) {
 		MHD_run(s->daemon);

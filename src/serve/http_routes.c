@@ -71,7 +71,7 @@ static enum MHD_Result get_asset(lk_exchange *x) {
 
 static enum MHD_Result busy(lk_exchange *x) {
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_IO, "server", "too many questions wait");
+	lk_fail(&err, LK_ERR_IO, "server", x->server->ending ? "it is ending" : "too many questions wait");
 	lk_hint(&err, "ask again in a few seconds");
 	return lk_respond_with(x, MHD_HTTP_SERVICE_UNAVAILABLE, &err, MHD_HTTP_HEADER_RETRY_AFTER, "2");
 }
@@ -82,6 +82,10 @@ lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folde
 	char own[LK_FOLDER_SIZE];
 	lk_error err = {0};
 	bool quick = kind == LK_ASK_PREDICT;
+	if (x->server->ending) {
+		busy(x);
+		return NULL;
+	}
 	if (!folder && lk_folder_below(x->server->folder, ++x->server->folders, own, &err) != LK_OK) {
 		lk_respond_error(x, MHD_HTTP_SERVICE_UNAVAILABLE, &err);
 		return NULL;

@@ -122,6 +122,13 @@ def is_there(child):
     return state is not None and state[19] == child[1]
 
 
+def pending(process, how):
+    """Whether a signal was sent to a process that has not taken it."""
+    with open("/proc/%d/status" % process, encoding="utf-8") as f:
+        sent = re.search(r"^ShdPnd:\s*(\w+)$", f.read(), re.M)
+    return bool(int(sent[1], 16) >> (how - 1) & 1)
+
+
 def wait_until(holds):
     end = time.monotonic() + LONG
     while not holds():

@@ -2,6 +2,7 @@
 import concurrent.futures
 import gzip
 import http.client
+import json
 import os
 import signal
 import socket
@@ -10,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from client import LONG, PROGRAM, Server, drain, has_ipv6, is_there, read_file, wait_until
+from client import LONG, PROGRAM, Server, drain, has_ipv6, is_there, pending, read_file, wait_until
 from test_api import HUGE, JOB, LONG_PLAN
 
 
@@ -268,6 +269,21 @@ class Ending(unittest.TestCase):
             self.assertEqual([child for child in children if is_there(child)], [])
             idle.close()
             held.close()
+
+    def test_questions_that_come_with_the_signal(self):
+        server = Server("--seconds", str(LONG))
+        with concurrent.futures.ThreadPoolExecutor(1) as pool, server.connect() as s:
+            s.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            s.recv(1 << 16)
+            server.process.send_signal(signal.SIGSTOP)
+            body = json.dumps(JOB)
+            s.sendall(("POST /api/v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n"
+                       "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+                       % (server.token, len(body), body)).encode())
+            ended = pool.submit(server.stop)
+            wait_until(lambda: pending(server.process.pid, signal.SIGTERM))
+            server.process.send_signal(signal.SIGCONT)
+            self.assertEqual(ended.result(), (0, ""))
 
     @staticmethod
     def ask_huge(server):
