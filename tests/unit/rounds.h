@@ -20,17 +20,28 @@ enum { FEWER = 4 };
 enum { FEWER = 1 };
 #endif
 
-static inline int rounds(int usual, int longer) {
+static inline bool takes_long(void) {
 	const char *said = getenv("LOCKSTEP_LONG");
-	if (said && *said) return longer;
+	return said && *said;
+}
+
+static inline int rounds(int usual, int longer) {
+	if (takes_long()) return longer;
 	return usual > FEWER ? usual / FEWER : 1;
 }
+
+static inline int trials(int usual) { return rounds(usual, 20 * usual); }
 
 /* Whether a test of a large file is left to other runs: the thread sanitizer takes ten times as long, and smaller tests start
  * the same threads. */
 static inline bool only_elsewhere(void) {
-	const char *said = getenv("LOCKSTEP_LONG");
-	return FEWER == 10 && !(said && *said);
+	return FEWER == 10 && !takes_long();
+}
+
+/* Whether answers are compared with another program's, or large fits are made, by other builds alone: a sanitizer looks at how
+ * an answer is made, and it is the same in all of them. */
+static inline bool judged_elsewhere(void) {
+	return FEWER > 1 && !takes_long();
 }
 
 #endif

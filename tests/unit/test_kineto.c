@@ -108,14 +108,15 @@ static void compare_file(const char *path) {
 	char line[1024], command[1024], mine[2048], theirs[2048];
 	if (lk_capture_read(path, NULL, &c, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
 	print_capture(c, mine, sizeof mine);
+	assert_int_equal(c->warnings.count, 0);
+	lk_capture_free(c);
+	if (judged_elsewhere()) return;
 	snprintf(command, sizeof command, "python3 tests/unit/kineto_oracle.py '%s'", path);
 	FILE *file = popen(command, "r");
 	assert_non_null(file);
 	theirs[fread(theirs, 1, sizeof theirs - 1, file)] = '\0';
 	assert_int_equal(pclose(file), 0);
 	if (strcmp(mine, theirs) != 0) fail_msg("%s:\nread\n%sbut python says\n%s", path, mine, theirs);
-	assert_int_equal(c->warnings.count, 0);
-	lk_capture_free(c);
 }
 
 static int compare_folder(const char *folder) {
@@ -443,7 +444,7 @@ static void assert_prefix(const lk_capture *part, const lk_capture *whole) {
 static void test_truncation(void **state) {
 	(void)state;
 	text *t = calloc(1, sizeof *t);
-	for (uint64_t round = 0; round < 4; round++) {
+	for (uint64_t round = 0; round < (uint64_t)rounds(4, 40); round++) {
 		uint64_t seed = 77000 + round * 1000000;
 		lk_capture *whole, *part;
 		lk_error err;

@@ -16,6 +16,7 @@
 #include "trace/op_shapes.h"
 #include "trace/overheads.h"
 #include "data.h"
+#include "rounds.h"
 #include "works_read.h"
 
 static lk_works *works_of(const char *text) {
@@ -37,17 +38,19 @@ static uint32_t compare_with_python(const char *path) {
 	char *line = NULL, *wanted = NULL;
 	size_t room = 0, size = 0;
 	lk_works *w = read_works(path);
-	FILE *python = works_by_python(path);
+	FILE *python = judged_elsewhere() ? NULL : works_by_python(path);
 	for (uint32_t i = 0; i < w->count; i++) {
 		FILE *out = open_memstream(&wanted, &size);
 		print_work(w, i, out);
 		fclose(out);
-		if (getline(&line, &room, python) < 0) fail_msg("%s: python has %u nodes", path, i);
-		if (strcmp(line, wanted) != 0) fail_msg("%s: read   %.600s python %.600s", path, wanted, line);
+		if (python && getline(&line, &room, python) < 0) fail_msg("%s: python has %u nodes", path, i);
+		if (python && strcmp(line, wanted) != 0) fail_msg("%s: read   %.600s python %.600s", path, wanted, line);
 		free(wanted);
 	}
-	assert_true(getline(&line, &room, python) < 0);
-	assert_int_equal(pclose(python), 0);
+	if (python) {
+		assert_true(getline(&line, &room, python) < 0);
+		assert_int_equal(pclose(python), 0);
+	}
 	assert_int_equal(w->warnings.count, 0);
 	uint32_t count = w->count;
 	free(line);
