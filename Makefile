@@ -24,9 +24,9 @@ DATADIR ?= $(PREFIX)/share
 # --- flags ---------------------------------------------------------------------------------------------------------
 # -ffp-contract=off: the same figures from every compiler and processor.
 # -fno-semantic-interposition: position-independent code for the shared library costs the program nothing.
-MODE_release := -O3 -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+MODE_release := -g1 -O3 -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 MODE_debug := -O0 -g3
-# Sanitizers name lines; what debuggers read besides makes building half as long again.
+# -g1: functions and lines, for profilers and sanitizers; what debuggers read besides makes building up to half as long again.
 MODE_asan := -g1 -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 MODE_ubsan := -g1 -O1 -fno-omit-frame-pointer -fsanitize=undefined -fno-sanitize-recover=all
 MODE_tsan := -g1 -O1 -fno-omit-frame-pointer -fsanitize=thread

@@ -97,7 +97,7 @@ program() { # PROGRAM SIZES...
 		refused "$dir/$name" --sizes dp=2,N=9 --backend none
 		refused "$dir/$name" --nothing ;;
 	adam | tp_out | chunks)
-		"$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name.tsan" -O1 -g1 -fsanitize=thread 2> "$dir/$name.log" ||
+		CXX=$compiler "$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name.tsan" -O1 -g1 -fsanitize=thread 2> "$dir/$name.log" ||
 			{ fail "build $name, thread sanitizer: $(grep -m 1 error "$dir/$name.log")"; return; }
 		for backend in host pointers; do run "$name" "$dir/$name.tsan" "${@: -1}" $backend thread; done ;;
 	esac

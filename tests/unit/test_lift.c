@@ -62,6 +62,7 @@ static void check_tiles(const lk_capture *c, uint32_t lane, int64_t from, int64_
 
 static void test_pieces_tile_time(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	for (int f = 0; f < FILES; f++) {
 		lk_traces *t = read_traces(files[f]);
 		for (uint32_t r = 0; r < t->count; r++) {
@@ -428,6 +429,7 @@ static void test_replay_bars(void **state) {
 
 static void test_shared_overheads(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	static const char rec[] = "traces/kineto/a100_rec_rank3of8.json.gz";
 	static const char args[] = "traces/kineto/a100_nccl_args_rank0of2.json.gz";
 	for (int turn = 0; turn < 2; turn++) {

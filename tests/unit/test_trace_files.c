@@ -285,6 +285,7 @@ static const char *host_times(double factor) {
  * overhead. A step that is bound by the host grows with its times, and with nothing else to speak of. */
 static void test_alone(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	const char *path = need_data("traces/dlrm8/et");
 	lk_replay_request q;
 	lk_error err = {0};
