@@ -6,13 +6,14 @@
  *     lookup fit all.csv [NAME] > lookups.csv      the numbers of the host's model: a row for --calibration
  *     lookup score lookups.csv all.csv             predicted beside measured; errors by law and by size
  *     lookup folds all.csv                         each law, then each size, predicted by a fit of the others
- *     lookup tasks lookups.csv RANKS FIRST LAST SEED STORE [SECONDS [heuristics]]
+ *     lookup tasks lookups.csv RANKS FIRST LAST SEED STORE [SECONDS [PASSES [heuristics]]]
  *                                                  random sharding tasks: each rank's share measured alone, and kept in STORE
  *
- * Every time is the least of passes over all rows: two, and as many as begin in SECONDS; how one is measured: lookup_work.h.
+ * Every time is the sum of its slices, of each the least of passes over all rows (lookup_work.c): two passes, and as many as
+ * begin in SECONDS.
  * Every second pass is kept apart: a row's two times tell how well they repeat. Files may be put behind one another; of
- * rows that were measured several times the least counts. Tasks begin to be measured for SECONDS; those that STORE knows
- * are not measured again. Threads: OMP_NUM_THREADS.
+ * rows that were measured several times the least counts. Tasks begin to be measured for SECONDS; shares that
+ * STORE knows from PASSES (5) are not measured again. Threads: OMP_NUM_THREADS.
  */
 #include <math.h>
 #include <stdio.h>
@@ -191,6 +192,6 @@ int main(int argc, char **argv) {
 	if (strcmp(mode, "tasks") == 0 && argc >= 8)
 		return lookup_tasks(&h, &(lookup_tasks_options){.ranks = atoi(argv[3]), .first = atoi(argv[4]), .last = atoi(argv[5]),
 		                        .seed = strtoull(argv[6], NULL, 10), .store = argv[7], .seconds = argc > 8 ? atof(argv[8]) : 0,
-		                        .heuristics = argc > 9 && strcmp(argv[9], "heuristics") == 0});
+		                        .passes = argc > 9 ? atoi(argv[9]) : 5, .heuristics = argc > 10 && strcmp(argv[10], "heuristics") == 0});
 	return usage();
 }

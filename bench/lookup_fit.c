@@ -27,7 +27,7 @@ static const size_t forward_times[] = {
 static const size_t backward_times[] = {
 	WORK(gradient_add), WORK(change), READ(gradient[LK_HOST_LAST]), READ(gradient[LK_HOST_FAR]), AT(gradient[LK_HOST_FAR].wait_s),
 	READ(update[LK_HOST_LAST]), AT(update[LK_HOST_FAR].wait_s),
-	READ(update[LK_HOST_FAR]), BEYOND(update_walk_s), AT(update_shared_s), AT(pair_s), AT(pair_sample_s), AT(sort_s[LK_HOST_NEAR]),
+	READ(update[LK_HOST_FAR]), BEYOND(state_s), BEYOND(update_walk_s), AT(update_shared_s), AT(pair_s), AT(pair_sample_s), AT(sort_s[LK_HOST_NEAR]),
 	BEYOND(sort_s), AT(pass_s)};
 enum { FORWARD = sizeof forward_times / sizeof *forward_times, BACKWARD = sizeof backward_times / sizeof *backward_times };
 

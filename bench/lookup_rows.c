@@ -68,10 +68,6 @@ size_t lookup_shares(uint64_t seed, fit_case *out) {
 
 static const char header[] = "step,law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us,forward_again_us,backward_again_us";
 
-static work_time least_of(work_time a, work_time b) {
-	return (work_time){fmin(a.forward_s, b.forward_s), fmin(a.backward_s, b.backward_s)};
-}
-
 static void print_row(const fit_case *c) {
 	const work_shape *s = &c->shape;
 	printf("%s,%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f,%.2f,%.2f\n", c->share, s->law->name, s->rows, s->dim, s->batch, s->pooling,
@@ -79,34 +75,39 @@ static void print_row(const fit_case *c) {
 	       c->again.forward_s * 1e6, c->again.backward_s * 1e6);
 }
 
-/* One step, into the even or the odd passes' least. */
-static void measure_step(fit_case *cases, size_t count, bool odd, work_core *core) {
+enum { REPEATS = 5 /* in a pass */ };
+
+/* One step, into the least of the even or the odd passes. */
+static void measure_step(const fit_case *cases, size_t count, work_slices *least) {
 	lookup_table tables[MOST_TABLES] = {{0}};
-	work_time each[MOST_TABLES];
 	for (size_t i = 0; i < count; i++) work_make(&cases[i].shape, &tables[i]);
-	work_measure(tables, count, 0, core, each);
-	for (size_t i = 0; i < count; i++) {
-		work_time *least = odd ? &cases[i].again : &cases[i].measured;
-		*least = least_of(*least, each[i]);
-		work_free(&tables[i]);
-	}
+	work_measure(tables, count, REPEATS, least);
+	for (size_t i = 0; i < count; i++) work_free(&tables[i]);
 }
 
 void lookup_measure(fit_case *cases, size_t count, double seconds) {
-	static const work_time never = {INFINITY, INFINITY};
-	work_core core = work_core_new();
+	static work_slices least[LOOKUP_ROWS][2]; /* of the step that begins there */
 	int done = 0;
-	for (size_t i = 0; i < count; i++) cases[i].measured = cases[i].again = never;
 	for (double begin = work_now(); done < 2 || work_now() - begin < seconds; done++)
 		for (size_t i = 0, end; i < count; i = end) {
 			end = lookup_step_end(cases, count, i);
-			measure_step(&cases[i], end - i, done % 2, &core);
+			measure_step(&cases[i], end - i, &least[i][done % 2]);
 		}
-	printf("# %d passes; %.1f %% of slices always disturbed\n%s\n", done, 100.0 * (double)core.disturbed / (double)core.slices, header);
+	for (size_t i = 0, end; i < count; i = end) {
+		end = lookup_step_end(cases, count, i);
+		for (size_t k = i; k < end; k++)
+			cases[k].measured = work_sum(&least[i][0], NULL, k - i), cases[k].again = work_sum(&least[i][1], NULL, k - i);
+		for (int k = 0; k < 2; k++) work_slices_free(&least[i][k]);
+	}
+	printf("# %d passes\n%s\n", done, header);
 	for (size_t i = 0; i < count; i++) print_row(&cases[i]);
 }
 
 /* ---- reading ---- */
+
+static work_time least_of(work_time a, work_time b) {
+	return (work_time){fmin(a.forward_s, b.forward_s), fmin(a.backward_s, b.backward_s)};
+}
 
 static bool parse_row(const char *line, fit_case *c, int *threads) {
 	char law[64];

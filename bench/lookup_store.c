@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const work_time never = {INFINITY, INFINITY};
+static void out_of_memory(void) {
+	fputs("lookup: out of memory\n", stderr);
+	exit(2);
+}
 
 static lookup_known *entry_of(lookup_store *s, uint64_t share) {
 	for (size_t i = 0; i < s->count; i++)
@@ -15,38 +18,63 @@ static lookup_known *entry_of(lookup_store *s, uint64_t share) {
 	if (s->count == s->room) {
 		s->room = 2 * s->room + 64;
 		s->at = realloc(s->at, s->room * sizeof *s->at);
-		if (!s->at) fputs("lookup: out of memory\n", stderr), exit(2);
+		if (!s->at) out_of_memory();
 	}
-	s->at[s->count] = (lookup_known){.share = share, .least = never, .again = never};
+	s->at[s->count] = (lookup_known){.share = share};
 	return &s->at[s->count++];
 }
 
-static void note(lookup_store *s, uint64_t share, work_time t) {
+/* 0: these are not the slices of the passes before. */
+static int note(lookup_store *s, uint64_t share, work_slices *pass) {
 	lookup_known *k = entry_of(s, share);
-	work_time *least = k->passes++ % 2 ? &k->again : &k->least;
-	*least = (work_time){fmin(least->forward_s, t.forward_s), fmin(least->backward_s, t.backward_s)};
+	work_slices *least = &k->least[k->passes++ % 2];
+	if (!least->count) {
+		*least = *pass, *pass = (work_slices){0};
+		return 1;
+	}
+	int same = least->count == pass->count && least->forward == pass->forward;
+	for (size_t i = 0; same && i < pass->count; i++) least->us[i] = fminf(least->us[i], pass->us[i]);
+	work_slices_free(pass);
+	return same;
+}
+
+/* "share,forward,us us us ...". 0: it is none. */
+static int parse_pass(char *line, uint64_t *share, work_slices *out) {
+	char *at, *end, digit = 0;
+	size_t most = strlen(line) / 2 + 1;
+	*share = strtoull(line, &at, 16);
+	if (at == line || *at++ != ',') return 0;
+	*out = (work_slices){.forward = strtoull(at, &end, 10), .us = malloc(most * sizeof *out->us)};
+	if (!out->us) out_of_memory();
+	digit = *end++;
+	for (at = end; digit == ',' && (out->us[out->count] = strtof(at, &end)) >= 0 && end != at && out->count + 1 < most; at = end) out->count++;
+	if (out->count && out->forward <= out->count && *at == '\n') return 1;
+	work_slices_free(out);
+	return 0;
 }
 
 int lookup_store_open(const char *path, lookup_store *out) {
-	char line[128];
+	char *line = NULL;
+	size_t room = 0;
 	FILE *in = fopen(path, "r");
 	*out = (lookup_store){.path = path};
 	if (!in && errno == ENOENT) return 1;
 	if (!in) return fprintf(stderr, "lookup: %s: %s\n", path, strerror(errno)), 0;
-	for (int number = 1; fgets(line, sizeof line, in); number++) {
-		unsigned long long share;
-		work_time t;
-		if (sscanf(line, "%llx,%lf,%lf", &share, &t.forward_s, &t.backward_s) != 3) {
-			fprintf(stderr, "lookup: %s:%d: no share with microseconds forward and backward\n", path, number);
-			return fclose(in), 0;
-		}
-		note(out, share, (work_time){t.forward_s * 1e-6, t.backward_s * 1e-6});
+	int number = 1, good = 1;
+	for (; good && getline(&line, &room, in) > 0; number++) {
+		uint64_t share;
+		work_slices pass;
+		good = parse_pass(line, &share, &pass) && note(out, share, &pass);
 	}
+	if (!good) fprintf(stderr, "lookup: %s:%d: no share with its slices in microseconds\n", path, number - 1);
+	free(line);
 	fclose(in);
-	return 1;
+	return good;
 }
 
 void lookup_store_close(lookup_store *s) {
+	for (size_t i = 0; i < s->count; i++)
+		for (int k = 0; k < 2; k++) work_slices_free(&s->at[i].least[k]);
 	free(s->at);
 	*s = (lookup_store){0};
 }
@@ -55,9 +83,13 @@ const lookup_known *lookup_store_find(lookup_store *s, uint64_t share) {
 	return entry_of(s, share);
 }
 
-int lookup_store_add(lookup_store *s, uint64_t share, work_time t) {
+int lookup_store_add(lookup_store *s, uint64_t share, work_slices *pass) {
 	FILE *out = fopen(s->path, "a");
-	note(s, share, t);
-	if (out && fprintf(out, "%llx,%.2f,%.2f\n", (unsigned long long)share, t.forward_s * 1e6, t.backward_s * 1e6) > 0 && !fclose(out)) return 1;
+	if (out) {
+		fprintf(out, "%llx,%zu,", (unsigned long long)share, pass->forward);
+		for (size_t i = 0; i < pass->count; i++) fprintf(out, "%.2f%c", pass->us[i], i + 1 < pass->count ? ' ' : '\n');
+	}
+	note(s, share, pass);
+	if (out && !fclose(out)) return 1;
 	return fprintf(stderr, "lookup: %s: %s\n", s->path, strerror(errno)), 0;
 }

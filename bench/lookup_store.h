@@ -1,4 +1,5 @@
-/* lookup_store.h: what was measured of ranks' shares, kept in a CSV file that grows: a line for each share and pass. */
+/* lookup_store.h: what was measured of ranks' shares, kept in a file that grows: a line for each share and pass, with the share,
+ * how many slices are forward, and the microseconds of all. */
 #ifndef BENCH_LOOKUP_STORE_H
 #define BENCH_LOOKUP_STORE_H
 
@@ -7,7 +8,7 @@
 typedef struct lookup_known {
 	uint64_t share;          /* what its tables and pieces are, as a number */
 	int passes;
-	work_time least, again;  /* of the first, third, ... pass; of the others */
+	work_slices least[2];    /* of the first, third, ... pass; of the others */
 } lookup_known;
 
 typedef struct lookup_store {
@@ -21,7 +22,7 @@ int lookup_store_open(const char *path, lookup_store *out);
 void lookup_store_close(lookup_store *s);
 /* Never NULL: a share that is not known has no passes. */
 const lookup_known *lookup_store_find(lookup_store *s, uint64_t share);
-/* Adds a pass, here and in the file. 0: the file cannot be written, which it says. */
-int lookup_store_add(lookup_store *s, uint64_t share, work_time time);
+/* Adds a pass, here and in the file, and takes it over. 0: the file cannot be written, which it says. */
+int lookup_store_add(lookup_store *s, uint64_t share, work_slices *pass);
 
 #endif

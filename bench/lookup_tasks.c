@@ -15,7 +15,7 @@
 #include "lookup_work.h"
 #include "plan/shard.h"
 
-enum { BATCH = 512, SHARDERS = 16, ROUNDS = 5, QUICK = 2 /* times in a pass */ };
+enum { BATCH = 512, SHARDERS = 16, REPEATS = 2 /* in a pass */ };
 
 typedef struct task {
 	lk_shard_problem p;
@@ -36,7 +36,7 @@ typedef struct study {
 	uint64_t seed;
 	lookup_store *store;
 	bool measures, measures_search;
-	work_core core;
+	int passes;
 	tally sum;
 } study;
 
@@ -116,17 +116,19 @@ static lookup_table part_of(const task *t, const lk_shard_piece *piece) {
 static bool measure(study *y, const task *t, const share *s) {
 	lookup_table tables[256];
 	for (int i = 0; i < s->count; i++) tables[i] = part_of(t, s->pieces[i]);
-	work_time time = work_measure(tables, (size_t)s->count, QUICK, &y->core, NULL);
+	work_slices pass = {0};
+	work_measure(tables, (size_t)s->count, REPEATS, &pass);
 	for (int i = 0; i < s->count; i++)
 		if (s->pieces[i]->parts > 1) work_free(&tables[i]);
-	return lookup_store_add(y->store, s->key, time);
+	return lookup_store_add(y->store, s->key, &pass);
 }
 
-/* Every share that was not yet measured ROUNDS times, in turn: what disturbs a while disturbs none alone. */
+/* Every share that was not yet measured so many times, in turn, the sharders' behind one another: what disturbs a while disturbs
+ * all of them. */
 static bool measure_all(study *y, const task *t, const lk_shard_plan *plans) {
-	for (int round = 1; round <= ROUNDS; round++)
-		for (int i = 0; i < lk_sharder_count; i++)
-			for (int r = 0; r < y->ranks; r++) {
+	for (int round = 1; round <= y->passes; round++)
+		for (int r = 0; r < y->ranks; r++)
+			for (int i = 0; i < lk_sharder_count; i++) {
 				share s = share_of(t, &plans[i].pieces, r);
 				if (i == lk_sharder_search && !y->measures_search) continue;
 				if (s.count && lookup_store_find(y->store, s.key)->passes < round && !measure(y, t, &s)) return false;
@@ -143,8 +145,7 @@ static double measured_step(study *y, const task *t, const lk_shard_plan *plan, 
 		if (!s.count) continue;
 		const lookup_known *k = lookup_store_find(y->store, s.key);
 		if (k->passes < 2) return NAN;
-		work_time m = which == 1 ? k->least : which == 2 ? k->again
-		                         : (work_time){fmin(k->least.forward_s, k->again.forward_s), fmin(k->least.backward_s, k->again.backward_s)};
+		work_time m = work_sum(&k->least[which == 2], which ? NULL : &k->least[1], WORK_ALL);
 		slowest.forward_s = fmax(slowest.forward_s, m.forward_s), slowest.backward_s = fmax(slowest.backward_s, m.backward_s);
 	}
 	return slowest.forward_s + slowest.backward_s;
@@ -216,9 +217,8 @@ static void print_header(void) {
 
 int lookup_tasks(const lk_host_lookup *h, const lookup_tasks_options *o) {
 	lookup_store store;
-	study y = {.h = h, .ranks = o->ranks, .seed = o->seed, .store = &store, .measures = o->seconds > 0, .measures_search = !o->heuristics};
+	study y = {.h = h, .ranks = o->ranks, .seed = o->seed, .store = &store, .measures = o->seconds > 0, .measures_search = !o->heuristics, .passes = o->passes};
 	if (y.ranks < 1 || y.ranks > 64 || !lookup_store_open(o->store, &store)) return 2;
-	if (y.measures) y.core = work_core_new();
 	print_header();
 	double begin = work_now();
 	for (int i = o->first; i <= o->last; i++) {

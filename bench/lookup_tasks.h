@@ -9,6 +9,7 @@ typedef struct lookup_tasks_options {
 	uint64_t seed;
 	const char *store;       /* file of measured shares */
 	double seconds;          /* no task begins to be measured later; 0: only what is in the file is judged */
+	int passes;              /* that each share is measured at least, those of the file included */
 	int heuristics;          /* not 0: their shares alone are measured, not the search's */
 } lookup_tasks_options;
 

@@ -64,25 +64,15 @@ static double zipf_rank(double u, double rows, double skew) {
 	return fmin(fmax(floor(x + 0.5), 1), rows) - 1;
 }
 
-static uint64_t common(uint64_t a, uint64_t b) {
-	while (b) {
-		uint64_t t = a % b;
-		a = b, b = t;
-	}
-	return a;
-}
-
 static void make_indices(const work_shape *s, lookup_table *t) {
 	lk_locality room;
-	uint64_t rows = t->rows, step = rows / 2 + lk_hash64(s->seed) % (rows / 2 + 1) + 1;
-	while (common(rows, step) != 1) step++;
 	if (s->law->reuse) {
 		work_lookup(s, &room);
-		lk_locality_draw(&room, rows, s->seed, t->lookups, t->indices);
+		lk_locality_draw(&room, t->rows, s->seed, t->lookups, t->indices);
 		return;
 	}
 	for (size_t i = 0; i < t->lookups; i++)
-		t->indices[i] = (uint32_t)((uint64_t)zipf_rank(lk_uniform(s->seed + 1, i), s->rows, s->law->skew) * step % rows);
+		t->indices[i] = (uint32_t)lk_locality_row((uint64_t)zipf_rank(lk_uniform(s->seed + 1, i), s->rows, s->law->skew), t->rows, s->seed);
 }
 
 /* One behind the other in the table's pages, from lines on. */
@@ -118,142 +108,75 @@ void work_free(lookup_table *t) {
 
 /* ---- measuring ---- */
 
-static int rising(const void *a, const void *b) {
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
-double work_median(double *values, size_t count) {
-	qsort(values, count, sizeof *values, rising);
-	return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
-/* ---- undisturbed ----
- *
- * A virtual core is often half of one: while somebody else's thread runs on the other half, everything takes 1.3 to 2 times
- * as long, some milliseconds at a time. What runs is therefore timed in slices, between which a loop that touches registers
- * alone tells whether the core is ours; a slice counts when it is before and after.
+/* A virtual core is often half of one, and others take of the last cache and of the memory's rate what they need, for milliseconds
+ * or minutes: a step of 30 ms is hardly ever left alone. What runs is therefore timed in slices, in every pass the same ones, and
+ * of each slice the least time of all passes counts.
  */
 
-enum { CHECK_ROUNDS = 500, REPEATS = 5, MORE_REPEATS = 40 };
-static const double slice_s = 60e-6, enough_s = 0.015, patience_s = 0.3, brief_s = 0.12, shorter = 1.15 /* of the shortest check */;
+static const double slice_s = 60e-6, line_s = 5e-9, pair_s = 2e-9; /* about */
 
-static double check(void) {
-	uint64_t a = 1, b = 2, c = 3, d = 5, e = 7, f = 11;
+/* How many slices a step of backward, or forward (-1), is cut into: by what there is to do, so that it is always the same. */
+static size_t slices_of(const lookup_table *t, int step) {
+	double lines = (double)t->lookups * ceil((double)t->dim / 16), pairs = (double)t->lookups;
+	bool pairs_alone = step >= 0 && step < lookup_backward_steps(t) - 1;
+	return (size_t)fmax(ceil((pairs_alone ? pairs * pair_s : lines * line_s) / slice_s), 1);
+}
+
+static void make_slices(const lookup_table *tables, size_t count, work_slices *s) {
+	size_t slices = 0;
+	for (size_t t = 0; t < count; t++)
+		for (int step = -1; step < lookup_backward_steps(&tables[t]); step++) slices += slices_of(&tables[t], step);
+	*s = (work_slices){.count = slices, .us = malloc(slices * sizeof *s->us), .table = malloc(slices * sizeof *s->table)};
+	if (!s->us || !s->table) out_of_memory();
+	for (size_t i = 0; i < slices; i++) s->us[i] = INFINITY;
+}
+
+static float run_slice(const lookup_table *t, lookup_room *room, int step, lookup_part part) {
 	double begin = work_now();
-	for (int i = 0; i < CHECK_ROUNDS; i++) {
-		a += b, c += d, e += f, b ^= a, d ^= c, f ^= e, a += 3, c += 5, e += 7;
-		__asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
-	}
-	return work_now() - begin;
+	if (step < 0) lookup_forward(t, part);
+	else lookup_backward(t, room, step, part);
+	return (float)((work_now() - begin) * 1e6);
 }
 
-work_core work_core_new(void) {
-	work_core core = {.shortest = INFINITY};
-	for (double begin = work_now(); work_now() - begin < 0.2;) core.shortest = fmin(core.shortest, check());
-	return core;
+static size_t run_step(const lookup_table *t, lookup_room *room, int step, float *us) {
+	size_t of = slices_of(t, step);
+	for (size_t i = 0; i < of; i++) us[i] = fminf(us[i], run_slice(t, room, step, (lookup_part){i, of}));
+	return of;
 }
 
-typedef struct slice {
-	uint32_t table;
-	int step;                /* -1: forward */
-	lookup_part part;
-	double seconds[MORE_REPEATS]; /* undisturbed ones */
-	double least;            /* of all */
-	int count;
-} slice;
+/* Forward of all tables, then backward of all. */
+static void run_pass(const lookup_table *tables, size_t count, lookup_room *room, work_slices *s) {
+	size_t at = 0;
+	for (size_t t = 0; t < count; t++)
+		for (size_t end = at + run_step(&tables[t], room, -1, s->us + at); at < end; at++) s->table[at] = (uint32_t)t;
+	s->forward = at;
+	for (size_t t = 0; t < count; t++)
+		for (int step = 0; step < lookup_backward_steps(&tables[t]); step++)
+			for (size_t end = at + run_step(&tables[t], room, step, s->us + at); at < end; at++) s->table[at] = (uint32_t)t;
+}
 
-typedef struct slices {
-	const lookup_table *tables;
+void work_measure(const lookup_table *tables, size_t count, int passes, work_slices *least) {
 	lookup_room room;
-	slice *at;
-	size_t count, room_for;
-	work_core *core;
-} slices;
-
-static double run_part(slices *s, uint32_t table, int step, lookup_part part) {
-	double begin = work_now();
-	if (step < 0) lookup_forward(&s->tables[table], part);
-	else lookup_backward(&s->tables[table], &s->room, step, part);
-	return work_now() - begin;
-}
-
-static void add_slices(slices *s, uint32_t table, int step) {
-	double whole = run_part(s, table, step, (lookup_part){0, 1});
-	size_t of = (size_t)fmax(ceil(whole / slice_s), 1);
-	if (s->count + of > s->room_for) {
-		s->room_for = 2 * (s->count + of);
-		s->at = realloc(s->at, s->room_for * sizeof *s->at);
-		if (!s->at) out_of_memory();
-	}
-	for (size_t i = 0; i < of; i++) s->at[s->count++] = (slice){.table = table, .step = step, .part = {i, of}, .least = INFINITY};
-}
-
-/* Forward of all tables, then backward of all; it warms pages and caches, too. */
-static void make_slices(slices *s, size_t tables) {
-	for (uint32_t t = 0; t < tables; t++) add_slices(s, t, -1);
-	for (uint32_t t = 0; t < tables; t++)
-		for (int step = 0; step < lookup_backward_steps(&s->tables[t]); step++) add_slices(s, t, step);
-}
-
-/* Returns how many slices have not been timed undisturbed REPEATS times. */
-static size_t run_slices(slices *s) {
-	double before = check();
-	size_t lacking = 0;
-	for (size_t i = 0; i < s->count; i++) {
-		slice *x = &s->at[i];
-		double seconds = run_part(s, x->table, x->step, x->part), after = check();
-		s->core->shortest = fmin(s->core->shortest, after), x->least = fmin(x->least, seconds);
-		if (fmax(before, after) < shorter * s->core->shortest && x->count < MORE_REPEATS) x->seconds[x->count++] = seconds;
-		lacking += x->count < REPEATS;
-		before = after;
-	}
-	return lacking;
-}
-
-static void forget(slices *s) {
-	for (size_t i = 0; i < s->count; i++) s->at[i].count = 0, s->at[i].least = INFINITY;
-}
-
-static bool lacking_once(const slices *s) {
-	for (size_t i = 0; i < s->count; i++)
-		if (!s->at[i].count) return true;
-	return false;
-}
-
-/* Until every slice was undisturbed REPEATS times, within some patience. */
-static void run_thoroughly(slices *s) {
-	size_t lacking = 1;
-	run_slices(s), forget(s);
-	double begin = work_now();
-	for (int r = 0; r < REPEATS || (r < MORE_REPEATS && work_now() - begin < enough_s) || (lacking && work_now() - begin < patience_s); r++)
-		lacking = run_slices(s);
-}
-
-/* So many times, and until every slice was undisturbed once, within less patience. */
-static void run_briefly(slices *s, int repeats) {
-	double begin = work_now();
-	for (int r = 0; r < repeats || (work_now() - begin < brief_s && lacking_once(s)); r++) run_slices(s);
-}
-
-work_time work_measure(const lookup_table *tables, size_t count, int repeats, work_core *core, work_time *each) {
-	slices s = {.tables = tables, .core = core};
-	work_time sum = {0};
+	work_slices warm;
 	size_t most = 1;
 	for (size_t i = 0; i < count; i++) most = tables[i].lookups > most ? tables[i].lookups : most;
-	if (!lookup_room_new(&s.room, most)) out_of_memory();
-	make_slices(&s, count);
-	if (repeats) run_briefly(&s, repeats);
-	else run_thoroughly(&s);
-	for (size_t i = 0; each && i < count; i++) each[i] = (work_time){0};
-	for (size_t i = 0; i < s.count; i++) {
-		slice *x = &s.at[i];
-		double seconds = x->count ? work_median(x->seconds, (size_t)x->count) : x->least;
-		*(x->step < 0 ? &sum.forward_s : &sum.backward_s) += seconds;
-		if (each) *(x->step < 0 ? &each[x->table].forward_s : &each[x->table].backward_s) += seconds;
-		core->slices++, core->disturbed += !x->count;
-	}
-	free(s.at);
-	lookup_room_free(&s.room, most);
-	return sum;
+	if (!lookup_room_new(&room, most)) out_of_memory();
+	make_slices(tables, count, &warm);
+	run_pass(tables, count, &room, &warm);
+	work_slices_free(&warm);
+	if (!least->count) make_slices(tables, count, least);
+	for (int i = 0; i < passes; i++) run_pass(tables, count, &room, least);
+	lookup_room_free(&room, most);
+}
+
+work_time work_sum(const work_slices *s, const work_slices *other, size_t table) {
+	double sum[2] = {0};
+	for (size_t i = 0; i < s->count; i++)
+		if (table == WORK_ALL || s->table[i] == table) sum[i >= s->forward] += other ? fminf(s->us[i], other->us[i]) : s->us[i];
+	return (work_time){sum[0] * 1e-6, sum[1] * 1e-6};
+}
+
+void work_slices_free(work_slices *s) {
+	free(s->us), free(s->table);
+	*s = (work_slices){0};
 }

@@ -34,17 +34,19 @@ typedef struct work_time {
 	double forward_s, backward_s; /* of all tables, one after the other */
 } work_time;
 
-/* What is known of the core: how short the check between slices can be; and how many slices found it never ours alone. */
-typedef struct work_core {
-	double shortest;
-	size_t slices, disturbed;
-} work_core;
+/* A step's slices of about 60 us, in the order in which they run, and the least time of each in microseconds. */
+typedef struct work_slices {
+	size_t forward, count;   /* the first ones are forward */
+	float *us;               /* [count] */
+	uint32_t *table;         /* [count] whose they are; NULL: not known */
+} work_slices;
 
-work_core work_core_new(void);
-/* All tables forward, then all backward, timed in slices, each undisturbed as far as can be told: the sum of their medians
- * over so many repeats or some more, or (0) as many as it takes; that of each table goes to each[count] where it is not NULL. */
-work_time work_measure(const lookup_table *tables, size_t count, int repeats, work_core *core, work_time *each);
-double work_median(double *values, size_t count); /* sorts them */
+/* Warms up, then so many passes: all tables forward, then all backward; into `least`, which is empty or the same tables'. */
+void work_measure(const lookup_table *tables, size_t count, int passes, work_slices *least);
+/* Of all tables, or one; `other`: of the same slices in other passes, of which the lesser count, or NULL. */
+#define WORK_ALL SIZE_MAX
+work_time work_sum(const work_slices *s, const work_slices *other, size_t table);
+void work_slices_free(work_slices *s);
 double work_now(void);
 
 #endif

@@ -118,10 +118,10 @@ typedef struct lk_plan_count {
 	uint64_t bounded;       /* of them, those whose bounds were computed: all, but for --exhaustive */
 	uint64_t too_large;     /* of them, discarded by the bound on memory */
 	uint64_t too_slow;      /* of them, discarded by the bounds on time */
-	uint64_t schedules;     /* walked pass by pass, for a closer bound on time before anything is simulated */
+	uint64_t schedules_walked; /* pass by pass, for a closer bound on time before anything is simulated */
 	uint64_t simulated;     /* memory and time by the predictor */
 	uint64_t cut_short;     /* simulated only until it was clear that they are slower than what was found */
-	uint64_t walked;        /* memory by the predictor: it does not fit, so no time */
+	uint64_t found_too_large; /* by the predictor's memory, so that no time was asked for */
 	double bound_s, schedule_s, simulate_s; /* seconds, summed over threads */
 } lk_plan_count;
 
@@ -155,8 +155,8 @@ void lk_plan_free(lk_plan *plan);
 lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_plan_emit emit, const char **out, lk_error *err);
 
 /* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of the JSON object: model, cluster, gbs, seq, tokens, reproduce, counts:
- * [{gpus, layouts, bounded, too_large, too_slow, schedules, simulated, cut_short, walked, nothing, choices: [{layout, gpus, tp, ...,
- * step_time_s, exact_s, peak_bytes, days, gpu_hours, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s, best}]}]. */
+ * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short, found_too_large, nothing, choices: [{layout,
+ * gpus, tp, ..., step_time_s, exact_s, peak_bytes, days, gpu_hours, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s, best}]}]. */
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */

@@ -244,10 +244,10 @@ class PlanCount:
     bounded: int
     too_large: int
     too_slow: int
-    schedules: int
+    schedules_walked: int
     simulated: int
     cut_short: int
-    walked: int
+    found_too_large: int
     nothing: Optional[str]
     choices: List[PlanChoice]
     sensitivity: List[Sensitivity]

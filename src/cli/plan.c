@@ -65,11 +65,11 @@ static void show_speed(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++) {
 		const lk_plan_count *c = &plan->counts[i];
 		if (c->layouts == 0) continue;
-		double tried = (double)(c->simulated + c->cut_short + c->walked);
+		double tried = (double)(c->simulated + c->cut_short + c->found_too_large);
 		fprintf(stderr,
 				"lockstep: %d GPUs: %.0f layouts bounded, %.0f schedules walked and %.0f layouts simulated, cut short or found too large, per "
 				"second and core; %.0f of %.0f simulated to the end\n",
-				c->gpus, rate((double)c->bounded, c->bound_s), rate((double)c->schedules, c->schedule_s), rate(tried, c->simulate_s),
+				c->gpus, rate((double)c->bounded, c->bound_s), rate((double)c->schedules_walked, c->schedule_s), rate(tried, c->simulate_s),
 				(double)c->simulated, tried);
 	}
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);

@@ -146,6 +146,8 @@ static const struct limit {
 	{"lookup", NULL, "update_far_line_ns", 0, 1e9},
 	{"lookup", NULL, "update_far_rest_ns", 0, 1e9},
 	{"lookup", NULL, "update_wait_ns", 0, 1e9},
+	{"lookup", NULL, "state_last_ns", 0, 1e9},
+	{"lookup", NULL, "state_far_ns", 0, 1e9},
 	{"lookup", NULL, "torn_last_ns", 0, 1e9},
 	{"lookup", NULL, "torn_far_ns", 0, 1e9},
 	{"lookup", NULL, "walk_last_ns", 0, 1e9},

@@ -234,9 +234,10 @@ static double change_seconds(const lk_host_lookup *h, const lk_lookup *l, const 
 	double each = work_of(&h->change, &numbers) + from_others(h, r.ahead + r.torn + r.rest, f, h->update_shared_s), found[LK_HOST_LEVELS];
 	double dense = uses->rows / l->rows; /* rows behind one another: the processor's prefetcher has them */
 	r.rest += r.ahead * uses->fresh * dense;
-	r.ahead = r.ahead * uses->fresh * (1 - dense) + uses->state_lines / uses->rows, r.torn *= uses->fresh;
+	r.ahead = r.ahead * uses->fresh * (1 - dense), r.torn *= uses->fresh;
 	double far = uses->entries * f->lost * f->step[LK_HOST_FAR];
 	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = uses->rows * f->step[i];
+	each += uses->state_lines / uses->rows * mean_of(f->step, h->state_s);
 	return uses->rows * each + read_of(h, h->update, &r, found, uses->rows / uses->lookups) +
 	       h->update_walk_s[LK_HOST_FAR] * far + h->update_walk_s[LK_HOST_LAST] * (uses->pages * f->lost - far);
 }
@@ -304,7 +305,7 @@ static const number numbers[] = {
 	READ("gradient_last", gradient[LK_HOST_LAST]), READ("gradient_far", gradient[LK_HOST_FAR]),
 	NS("gradient_wait", gradient[LK_HOST_FAR].wait_s),
 	READ("update_last", update[LK_HOST_LAST]), READ("update_far", update[LK_HOST_FAR]), NS("update_wait", update[LK_HOST_FAR].wait_s),
-	BEYOND("torn", torn_s), BEYOND("walk", walk_s), BEYOND("update_walk", update_walk_s),
+	BEYOND("state", state_s), BEYOND("torn", torn_s), BEYOND("walk", walk_s), BEYOND("update_walk", update_walk_s),
 	NS("sample", sample_s), NS("guess", guess_s), NS("sum_line_near", sum_line_s[LK_HOST_NEAR]), BEYOND("sum_line", sum_line_s),
 	NS("shared", shared_s), NS("update_shared", update_shared_s), NS("pair", pair_s), NS("pair_sample", pair_sample_s),
 	NS("sort_near", sort_s[LK_HOST_NEAR]), BEYOND("sort", sort_s), {"pass_us", AT(pass_s), 1e-6}, {"call_us", AT(call_s), 1e-6},

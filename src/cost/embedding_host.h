@@ -29,6 +29,7 @@ typedef struct lk_host_lookup {
 	double guesses;                     /* samples whose lengths the processor remembers from step to step: half of so many */
 	lk_host_work add, gradient_add, change;
 	lk_host_read row[LK_HOST_LEVELS], gradient[LK_HOST_LEVELS], update[LK_HOST_LEVELS]; /* nothing of those near */
+	double state_s[LK_HOST_LEVELS];     /* a line of the optimizer's states, which lie apart from their rows */
 	double torn_s[LK_HOST_LEVELS];      /* the second line of a short row that lies across two: not fetched ahead */
 	double walk_s[LK_HOST_LEVELS], update_walk_s[LK_HOST_LEVELS];
 	double sample_s, guess_s;           /* a sample; more if its length comes unexpected */

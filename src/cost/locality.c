@@ -203,14 +203,21 @@ double lk_locality_covered(const lk_locality *l, double held) {
 
 /* ---- drawing ---- */
 
-/* A step through 0 .. rows-1 that meets each once: rows that are looked up often lie anywhere. */
-static uint64_t step_of(uint64_t rows, uint64_t seed) {
-	uint64_t step = rows > 2 ? 1 + lk_hash64(seed ^ 0x5851f42d) % (rows - 1) : 1;
-	for (;; step = step % rows + 1) {
-		uint64_t a = rows, b = step;
-		while (b) { uint64_t t = a % b; a = b, b = t; }
-		if (a == 1) return step;
-	}
+/* Four rounds of a Feistel network on the next even number of bits, as often as it takes to be below `rows`: no two places
+ * come to the same row. Steps of one length would leave gaps of three lengths between rows, which no table of users has. */
+uint64_t lk_locality_row(uint64_t place, uint64_t rows, uint64_t seed) {
+	int half = 1;
+	while (half < 32 && (rows - 1) >> (2 * half)) half++;
+	uint64_t mask = ((uint64_t)1 << half) - 1;
+	do {
+		uint64_t left = place >> half, right = place & mask;
+		for (uint64_t round = 0; round < 4; round++) {
+			uint64_t next = left ^ (lk_hash64(seed * 4 + round + (right << 32)) & mask);
+			left = right, right = next;
+		}
+		place = left << half | right;
+	} while (place >= rows);
+	return place;
 }
 
 static uint64_t whole_by_chance(double x, uint64_t seed, uint64_t counter) {
@@ -229,7 +236,7 @@ static void shuffle(uint32_t *at, size_t count, uint64_t seed) {
 void lk_locality_draw(const lk_locality *l, uint64_t rows, uint64_t seed, size_t count, uint32_t *out) {
 	double lookups = lk_locality_lookups(l);
 	size_t used = 0;
-	uint64_t place = 0, step = step_of(rows, seed), begin = lk_hash64(seed) % rows;
+	uint64_t place = 0;
 	double owed = 0; /* lookups of rows that a class has only in part: the next classes get them */
 	for (int i = 0; i < l->count && lookups > 0; i++) {
 		owed += l->rows[i] * l->times[i] * (double)count / lookups;
@@ -237,12 +244,12 @@ void lk_locality_draw(const lk_locality *l, uint64_t rows, uint64_t seed, size_t
 		owed -= (double)here * l->times[i];
 		for (uint64_t r = 0; r < here && used < count; r++, place++) {
 			uint64_t times = whole_by_chance(l->times[i], seed ^ 0xabcdef, place);
-			uint32_t id = (uint32_t)((begin + place % rows * step) % rows);
+			uint32_t id = (uint32_t)lk_locality_row(place % rows, rows, seed);
 			for (uint64_t t = 0; t < times && used < count; t++) out[used++] = id;
 		}
 	}
 	/* what rounding left: rows that were met, by how often they were */
 	size_t drawn = used;
-	for (; used < count; used++) out[used] = drawn ? out[lk_hash64(seed ^ (used + 1)) % drawn] : (uint32_t)begin;
+	for (; used < count; used++) out[used] = drawn ? out[lk_hash64(seed ^ (used + 1)) % drawn] : (uint32_t)lk_locality_row(0, rows, seed);
 	shuffle(out, count, lk_hash64(seed ^ 0x77));
 }

@@ -32,6 +32,9 @@ void lk_locality_bins(const lk_locality *l, double unique[LK_REUSE_BINS], double
 /* Share of lookups that fall on the `held` rows that are looked up most often. */
 double lk_locality_covered(const lk_locality *l, double held);
 
+/* The row of 0 .. rows-1 that stands in a place of the same: a permutation in no order, so that rows that are looked up often
+ * lie anywhere. */
+uint64_t lk_locality_row(uint64_t place, uint64_t rows, uint64_t seed);
 /* Draws `count` indices below `rows` in random order, with the reuse of the classes, scaled to that many; deterministic. */
 void lk_locality_draw(const lk_locality *l, uint64_t rows, uint64_t seed, size_t count, uint32_t *out);
 

@@ -156,7 +156,7 @@ typedef struct lk_hunt {
 	int best_count;
 	lk_ranked closest;       /* with no best: the one nearest to fitting */
 	bool any;                /* there are layouts at all */
-	uint64_t layouts, bounded, too_large, too_slow, schedules, simulated, cut_short, walked;
+	uint64_t layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short, found_too_large;
 	double bound_s, schedule_s, simulate_s;
 } lk_hunt;
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out, lk_error *err);

@@ -232,7 +232,8 @@ static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_coun
 	out->gpus = space->gpus;
 	out->layouts = hunt->layouts, out->bounded = hunt->bounded, out->too_large = hunt->too_large,
 	out->too_slow = hunt->too_slow;
-	out->schedules = hunt->schedules, out->simulated = hunt->simulated, out->cut_short = hunt->cut_short, out->walked = hunt->walked;
+	out->schedules_walked = hunt->schedules_walked, out->simulated = hunt->simulated, out->cut_short = hunt->cut_short;
+	out->found_too_large = hunt->found_too_large;
 	out->bound_s = hunt->bound_s, out->schedule_s = hunt->schedule_s, out->simulate_s = hunt->simulate_s;
 }
 

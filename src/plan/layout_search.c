@@ -244,7 +244,7 @@ static void note_trial(hunt *h, uint32_t number, const lk_trial *trial) {
 	size_t group = group_of(&h->layouts.at[number]);
 	h->out->simulated += trial->outcome == LK_SIMULATED;
 	h->out->cut_short += trial->outcome == LK_CUT_SHORT;
-	h->out->walked += trial->outcome == LK_TOO_LARGE;
+	h->out->found_too_large += trial->outcome == LK_TOO_LARGE;
 	if (trial->outcome != LK_SIMULATED || trial->step_ps >= h->best_ps[group]) return;
 	h->best_ps[group] = trial->step_ps;
 	h->best[group] = (found){number, *trial};
@@ -341,7 +341,7 @@ static lk_status walk_batch(hunt *h, int count, lk_error *err) {
 	LK_TRY(lk_plan_share(h->request, (size_t)count, sizeof *least_s, walk_one, h, least_s, err));
 	for (int i = 0; i < count; i++) {
 		uint32_t number = h->batch[i];
-		h->out->schedules += !h->walked[number];
+		h->out->schedules_walked += !h->walked[number];
 		h->walked[number] = true;
 		h->layouts.at[number].least_s = least_s[i];
 		put(h, number);

@@ -75,9 +75,9 @@ static void put_search(const lk_plan_count *count, FILE *out) {
 		"\n%s layouts: by their bounds %s too large and %s too slow, the schedules of %s walked; %s simulated, %s until they were too "
 		"slow, %s found too large\n",
 		lk_format_thousands((double)count->layouts, n[0], 32), lk_format_thousands((double)count->too_large, n[1], 32),
-		lk_format_thousands((double)count->too_slow, n[2], 32), lk_format_thousands((double)count->schedules, n[3], 32),
+		lk_format_thousands((double)count->too_slow, n[2], 32), lk_format_thousands((double)count->schedules_walked, n[3], 32),
 		lk_format_thousands((double)count->simulated, n[4], 32), lk_format_thousands((double)count->cut_short, n[5], 32),
-		lk_format_thousands((double)count->walked, n[6], 32));
+		lk_format_thousands((double)count->found_too_large, n[6], 32));
 }
 
 static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose, bool colour, FILE *out,
@@ -207,10 +207,10 @@ static void json_count(lk_json_writer *w, const lk_plan_count *count) {
 	lk_json_put_integer(w, "bounded", (long long)count->bounded);
 	lk_json_put_integer(w, "too_large", (long long)count->too_large);
 	lk_json_put_integer(w, "too_slow", (long long)count->too_slow);
-	lk_json_put_integer(w, "schedules", (long long)count->schedules);
+	lk_json_put_integer(w, "schedules_walked", (long long)count->schedules_walked);
 	lk_json_put_integer(w, "simulated", (long long)count->simulated);
 	lk_json_put_integer(w, "cut_short", (long long)count->cut_short);
-	lk_json_put_integer(w, "walked", (long long)count->walked);
+	lk_json_put_integer(w, "found_too_large", (long long)count->found_too_large);
 	lk_json_put_text(w, "nothing", count->nothing);
 	lk_json_array(w, "choices");
 	for (int i = 0; i < count->choice_count; i++) json_choice(w, &count->choices[i]);

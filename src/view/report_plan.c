@@ -138,28 +138,30 @@ static void put_tornado(lk_report *r, const lk_plan_count *count) {
 static lk_status put_search(lk_report *r, const lk_plan *p, lk_error *err) {
 	static const lk_column columns[] = {
 		{"gpus", "GPUs", true, false}, {"layouts", "layouts", true, false}, {"too_large", "too large", true, false},
-		{"too_slow", "too slow", true, false}, {"schedules", "schedules walked", true, false}, {"simulated", "simulated", true, false},
-		{"cut_short", "until too slow", true, false}, {"walked", "found too large", true, false}, {"nothing", "", false, false},
+		{"too_slow", "too slow", true, false}, {"schedules_walked", "schedules walked", true, false}, {"simulated", "simulated", true, false},
+		{"cut_short", "until too slow", true, false}, {"found_too_large", "found too large", true, false}, {"nothing", "", false, false},
 	};
 	char text[TEXT];
 	lk_table *t = lk_table_new("search", columns, 9);
 	for (int i = 0; t && i < p->count; i++) {
 		const lk_plan_count *c = &p->counts[i];
-		const uint64_t numbers[] = {c->layouts, c->too_large, c->too_slow, c->schedules, c->simulated, c->cut_short, c->walked};
+		const uint64_t numbers[] = {c->layouts, c->too_large, c->too_slow, c->schedules_walked, c->simulated, c->cut_short, c->found_too_large};
 		lk_table_row(t);
 		lk_table_number(t, c->gpus, NULL);
 		for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
 			lk_table_number(t, (double)numbers[k], lk_format_thousands((double)numbers[k], text, sizeof text));
 		lk_table_text(t, c->nothing);
 	}
+	if (t) lk_table_hide_empty(t);
 	return lk_report_table(r, "The search", "too large and too slow by their bounds, closer ones once a schedule was walked; until too slow: simulated only so far; found too large: "
-	                       "with their memory walked, so not simulated", false, t, 0, err);
+	                       "with their memory walked, so not simulated", true, t, 0, err);
 }
 
 static lk_status put_layouts(lk_report *r, const lk_plan *p, lk_error *err) {
 	static const char *const keys[] = {"vp", "cp", "ep", "mbs", "zero", "recompute", "schedule", "stack", NULL};
 	char same[LINE], note[2 * LINE];
 	lk_table *t = lk_plan_table(p);
+	if (t) lk_table_hide_empty(t);
 	lk_report_same(t, keys, same, sizeof same);
 	snprintf(note, sizeof note, "the fastest of each set of degrees; why not: against the first of the same GPUs%s%s", *same ? "; all have " : "", same);
 	return lk_report_table(r, "Layouts", note, true, t, 0, err);

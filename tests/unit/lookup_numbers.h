@@ -13,7 +13,7 @@ static lk_host_lookup lookup_numbers(int threads) {
 	for (int i = LK_HOST_LAST; i < LK_HOST_LEVELS; i++) {
 		double more = i == LK_HOST_LAST ? 1 : 8;
 		h.row[i] = h.gradient[i] = h.update[i] = (lk_host_read){1e-9 * more, 1e-9 * more, 2e-9 * more, i == LK_HOST_FAR ? 4e-8 : 0};
-		h.torn_s[i] = h.walk_s[i] = h.update_walk_s[i] = h.sum_line_s[i] = h.sort_s[i] = 1e-9 * more;
+		h.torn_s[i] = h.state_s[i] = h.walk_s[i] = h.update_walk_s[i] = h.sum_line_s[i] = h.sort_s[i] = 1e-9 * more;
 	}
 	return h;
 }

@@ -409,6 +409,25 @@ static void drawn_indices_have_the_classes(void **state) {
 	free(indices), free(times);
 }
 
+/* Every row once; the first of them lie as if thrown: in as many lines of four rows as that would leave. */
+static void rows_lie_anywhere(void **state) {
+	(void)state;
+	static const uint64_t counts[] = {1, 2, 3, 5, 64, 1023, 40000};
+	for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+		for (uint64_t seed = 1; seed <= 5; seed++) {
+			uint64_t rows = counts[c], lines = rows / 4, met = 0;
+			uint8_t *row = calloc(rows, 1), *line = calloc(lines + 1, 1);
+			assert_true(row && line);
+			for (uint64_t place = 0; place < rows; place++) {
+				uint64_t at = lk_locality_row(place, rows, seed);
+				assert_true(at < rows && !row[at]++);
+				if (place < lines) met += !line[at / 4]++;
+			}
+			if (lines > 1000) assert_true(fabs((double)met / ((double)lines * (1 - 0.316)) - 1) < 0.03); /* (3/4)^4 = 0.316 */
+			free(row), free(line);
+		}
+}
+
 /* One published file, a 400th of it: both histograms of what is drawn, and its mean reuse. */
 static void check_published(const lk_csv *csv, double *worst) {
 	enum { PART = 400 };
@@ -507,7 +526,7 @@ int main(void) {
 		cmocka_unit_test(balance_shortens_steps),
 		cmocka_unit_test(even_columns_are_below_every_placement),
 		cmocka_unit_test(host_memory_takes_the_rest),
-		cmocka_unit_test(drawn_indices_have_the_classes),
+		cmocka_unit_test(drawn_indices_have_the_classes), cmocka_unit_test(rows_lie_anywhere),
 		cmocka_unit_test(published_locality),
 		cmocka_unit_test(wrong_tables_name_row_and_column),
 	};
