@@ -232,12 +232,12 @@ static double change_seconds(const lk_host_lookup *h, const lk_lookup *l, const 
 	row_lines r = row_lines_of(l->dim * element_of(l));
 	row_lines numbers = {.vectors = l->dim * element_of(l) / line_bytes, .tail = r.tail}; /* the squares' sum takes them one by one */
 	double each = work_of(&h->change, &numbers) + from_others(h, r.ahead + r.torn + r.rest, f, h->update_shared_s), found[LK_HOST_LEVELS];
+	each += uses->state_lines / uses->rows * mean_of(f->step, h->state_s);
 	double dense = uses->rows / l->rows; /* rows behind one another: the processor's prefetcher has them */
 	r.rest += r.ahead * uses->fresh * dense;
 	r.ahead = r.ahead * uses->fresh * (1 - dense), r.torn *= uses->fresh;
 	double far = uses->entries * f->lost * f->step[LK_HOST_FAR];
 	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = uses->rows * f->step[i];
-	each += uses->state_lines / uses->rows * mean_of(f->step, h->state_s);
 	return uses->rows * each + read_of(h, h->update, &r, found, uses->rows / uses->lookups) +
 	       h->update_walk_s[LK_HOST_FAR] * far + h->update_walk_s[LK_HOST_LAST] * (uses->pages * f->lost - far);
 }

@@ -151,7 +151,7 @@ static void loop(lk_server *s, int signals) {
 	}
 }
 
-/* Questions first: the library may not be stopped while requests stand still, and those that come now may not either. */
+/* Questions first: the library may not be stopped while requests stand still, and one that comes now would. */
 static void finish(lk_server *s) {
 	s->ending = true;
 	while (s->asks.first) lk_asks_cancel(&s->asks, s->asks.first);

@@ -71,8 +71,9 @@ static enum MHD_Result get_asset(lk_exchange *x) {
 
 static enum MHD_Result busy(lk_exchange *x) {
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_IO, "server", x->server->ending ? "it is ending" : "too many questions wait");
-	lk_hint(&err, "ask again in a few seconds");
+	bool ending = x->server->ending;
+	lk_fail(&err, LK_ERR_IO, "server", ending ? "it is ending" : "too many questions wait");
+	lk_hint(&err, ending ? "start lockstep serve again" : "ask again in a few seconds");
 	return lk_respond_with(x, MHD_HTTP_SERVICE_UNAVAILABLE, &err, MHD_HTTP_HEADER_RETRY_AFTER, "2");
 }
 
