@@ -82,6 +82,8 @@ typedef struct lk_capture {
 	bool processor;          /* a program without a device, whose processor stands for it (recorded.h) */
 	int64_t origin_ns;       /* time 0 */
 	bool absolute;           /* origin_ns counts from 1970, so that hosts can be compared */
+	bool whole;              /* holds every communication from the program's first on, as recordings do; a profiler's file begins
+	                            anywhere */
 	lk_intern *names;
 	lk_arena arena;          /* texts of this struct */
 

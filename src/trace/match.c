@@ -40,7 +40,7 @@ typedef struct matcher {
 static lk_status add_span(matcher *m, uint32_t group, uint32_t capture, const lk_comm_call *at, size_t count) {
 	spans *s = &m->of.at[group];
 	if (!lk_push(s)) return lk_oom(m->err);
-	*lk_last(s) = (span){.capture = capture, .calls = {at, (uint32_t)count}};
+	*lk_last(s) = (span){.capture = capture, .calls = {at, (uint32_t)count, m->t->capture[capture]->whole}};
 	return LK_OK;
 }
 

@@ -39,6 +39,7 @@ lk_status lk_calls_match(lk_traces *traces, lk_run_calls *calls, lk_error *err);
 typedef struct lk_call_list {
 	const lk_comm_call *at;
 	uint32_t count;
+	bool whole;              /* the first of them is the first that the group ever saw: lk_capture.whole */
 } lk_call_list;
 
 typedef enum lk_difference { LK_CALL_MISSING, LK_CALL_EXTRA, LK_CALL_OTHER_KIND, LK_CALL_OTHER_SIZE } lk_difference;
@@ -56,7 +57,8 @@ typedef LK_VEC(lk_order_note) lk_order_notes;
 #define LK_NO_PLACE INT64_MIN
 
 /* Finds the place of every call of `b` among the calls of `a` (before and behind them too: negative, or >= a.count), so
- * that kinds and sizes agree, and where several ways agree, so that the distance of the two clocks is steady.
+ * that kinds and sizes agree, and where several ways agree, so that the distance of the two clocks is steady. Where both
+ * are whole, first call is first call, however late a rank of a busy machine leaves it.
  * `jitter_ns`: median change of that distance from call to call, NAN where less than two calls are common. */
 lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_order_notes *notes, double *jitter_ns,
                         lk_error *err);

@@ -218,7 +218,8 @@ lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_orde
 	trial trials[OFFSETS + 2];
 	trials[0] = try_offset(&w, 0);
 	*jitter_ns = trials[0].jitter;
-	if (trials[0].edits == 0 && a.count == b.count && !(trials[0].jitter > STEADY_NS)) return LK_OK;
+	bool steady = a.count == b.count && !(trials[0].jitter > STEADY_NS);
+	if (trials[0].edits == 0 && (steady || (a.whole && b.whole))) return LK_OK;
 	offsets o = {0};
 	find_opening(&o, a, b, 1);
 	find_opening(&o, b, a, -1);

@@ -305,6 +305,7 @@ static lk_status show(lk_shower *s) {
 	c->world = run->head.world > 0 && run->head.world < 1 << 30 ? run->head.world : 0;
 	c->origin_ns = run->head.realtime_ns > 0 && run->head.realtime_ns < INT64_MAX / 2 ? run->head.realtime_ns : 0;
 	c->absolute = c->origin_ns > 0;
+	c->whole = !run->dropped;
 	if (run->head.seen & LK_RECORDED_MPI) LK_TRY(lk_show_name(s, "mpi", &c->backend));
 	if (run->head.seen & LK_RECORDED_NCCL) LK_TRY(lk_show_name(s, "nccl", &c->backend));
 	LK_TRY(lk_show_name(s, "own code", &s->own_code));
