@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "lookup_counts.h"
 
 /* ---- drawing ---- */
 
@@ -75,28 +76,26 @@ static void print_row(const fit_case *c) {
 	       c->again.forward_s * 1e6, c->again.backward_s * 1e6);
 }
 
-enum { REPEATS = 5 /* in a pass */ };
-
 /* One step, into the least of the even or the odd passes. */
 static void measure_step(const fit_case *cases, size_t count, work_slices *least) {
 	lookup_table tables[MOST_TABLES] = {{0}};
 	for (size_t i = 0; i < count; i++) work_make(&cases[i].shape, &tables[i]);
-	work_measure(tables, count, REPEATS, least);
+	work_measure(tables, count, least);
 	for (size_t i = 0; i < count; i++) work_free(&tables[i]);
 }
 
 void lookup_measure(fit_case *cases, size_t count, double seconds) {
 	static work_slices least[LOOKUP_ROWS][2]; /* of the step that begins there */
-	int done = 0;
-	for (double begin = work_now(); done < 2 || work_now() - begin < seconds; done++)
+	int done = 0, halves = lookup_counts() ? 1 : 2;
+	for (double begin = work_now(); done < halves || work_now() - begin < seconds; done++)
 		for (size_t i = 0, end; i < count; i = end) {
 			end = lookup_step_end(cases, count, i);
-			measure_step(&cases[i], end - i, &least[i][done % 2]);
+			measure_step(&cases[i], end - i, &least[i][done % halves]);
 		}
 	for (size_t i = 0, end; i < count; i = end) {
 		end = lookup_step_end(cases, count, i);
 		for (size_t k = i; k < end; k++)
-			cases[k].measured = work_sum(&least[i][0], NULL, k - i), cases[k].again = work_sum(&least[i][1], NULL, k - i);
+			cases[k].measured = work_sum(&least[i][0], NULL, k - i), cases[k].again = work_sum(&least[i][halves - 1], NULL, k - i);
 		for (int k = 0; k < 2; k++) work_slices_free(&least[i][k]);
 	}
 	printf("# %d passes\n%s\n", done, header);

@@ -11,11 +11,12 @@
 #include <stdlib.h>
 
 #include "base/stats.h"
+#include "lookup_counts.h"
 #include "lookup_store.h"
 #include "lookup_work.h"
 #include "plan/shard.h"
 
-enum { BATCH = 512, SHARDERS = 16, REPEATS = 2 /* in a pass */ };
+enum { BATCH = 512, SHARDERS = 16 };
 
 typedef struct task {
 	lk_shard_problem p;
@@ -117,7 +118,7 @@ static bool measure(study *y, const task *t, const share *s) {
 	lookup_table tables[256];
 	for (int i = 0; i < s->count; i++) tables[i] = part_of(t, s->pieces[i]);
 	work_slices pass = {0};
-	work_measure(tables, (size_t)s->count, REPEATS, &pass);
+	work_measure(tables, (size_t)s->count, &pass);
 	for (int i = 0; i < s->count; i++)
 		if (s->pieces[i]->parts > 1) work_free(&tables[i]);
 	return lookup_store_add(y->store, s->key, &pass);
@@ -144,8 +145,9 @@ static double measured_step(study *y, const task *t, const lk_shard_plan *plan, 
 		share s = share_of(t, &plan->pieces, r);
 		if (!s.count) continue;
 		const lookup_known *k = lookup_store_find(y->store, s.key);
-		if (k->passes < 2) return NAN;
-		work_time m = work_sum(&k->least[which == 2], which ? NULL : &k->least[1], WORK_ALL);
+		if (k->passes < 1) return NAN;
+		const work_slices *second = &k->least[k->passes > 1];
+		work_time m = work_sum(which == 2 ? second : &k->least[0], which ? NULL : second, WORK_ALL);
 		slowest.forward_s = fmax(slowest.forward_s, m.forward_s), slowest.backward_s = fmax(slowest.backward_s, m.backward_s);
 	}
 	return slowest.forward_s + slowest.backward_s;
@@ -160,6 +162,54 @@ static double predicted_step(const task *t, const lk_shard_pieces *pieces) {
 	return load.forward_s + load.backward_s;
 }
 
+/* ---- what need not be counted ---- */
+
+static bool count_share(study *y, const task *t, const lk_shard_plan *plan, int rank, work_time *slowest) {
+	share s = share_of(t, &plan->pieces, rank);
+	if (!s.count) return true;
+	if (!lookup_store_find(y->store, s.key)->passes && !measure(y, t, &s)) return false;
+	work_time m = work_sum(&lookup_store_find(y->store, s.key)->least[0], NULL, WORK_ALL);
+	slowest->forward_s = fmax(slowest->forward_s, m.forward_s), slowest->backward_s = fmax(slowest->backward_s, m.backward_s);
+	return true;
+}
+
+/* The ranks in turn, from the one that is predicted to be slowest, until the step is longer than `best`, which only grows with more
+ * ranks; a shorter one becomes the best. */
+static bool count_ranks(study *y, const task *t, const lk_shard_plan *plan, double *best) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_shard_load load;
+	lk_error err;
+	work_time slowest = {0};
+	bool counted[64] = {0}, done = true;
+	if (lk_shard_load_of(&arena, &t->p, &plan->pieces, &load, &err) != LK_OK) out_of_memory();
+	for (int i = 0; i < y->ranks && done && slowest.forward_s + slowest.backward_s <= *best; i++) {
+		int next = -1;
+		for (int r = 0; r < y->ranks; r++)
+			if (!counted[r] && (next < 0 || load.rank[r].forward_s + load.rank[r].backward_s > load.rank[next].forward_s + load.rank[next].backward_s)) next = r;
+		counted[next] = true;
+		done = count_share(y, t, plan, next, &slowest);
+	}
+	*best = fmin(*best, slowest.forward_s + slowest.backward_s);
+	lk_arena_free(&arena);
+	return done;
+}
+
+/* Counts do not change, but take a hundred times as long as the lookups: the search, the heuristic that is predicted to be fastest, and
+ * of the others as much as shows that they are slower. */
+static bool count_all(study *y, const task *t, const lk_shard_plan *plans) {
+	double best = INFINITY, ours = INFINITY, predicted[SHARDERS];
+	int first = -1;
+	for (int i = 0; i < lk_sharder_count; i++) {
+		predicted[i] = predicted_step(t, &plans[i].pieces);
+		if (i != lk_sharder_search && (first < 0 || predicted[i] < predicted[first])) first = i;
+	}
+	if (y->measures_search && !count_ranks(y, t, &plans[lk_sharder_search], &ours)) return false;
+	if (!count_ranks(y, t, &plans[first], &best)) return false;
+	for (int i = 0; i < lk_sharder_count; i++)
+		if (i != first && i != lk_sharder_search && !count_ranks(y, t, &plans[i], &best)) return false;
+	return true;
+}
+
 /* ---- the study ---- */
 
 static void judge(study *y, const task *t, const lk_shard_plan *plans, int number) {
@@ -169,8 +219,9 @@ static void judge(study *y, const task *t, const lk_shard_plan *plans, int numbe
 	printf("%d,%d,%u,%s", number, y->ranks, t->p.count, number % 2 ? "heavy" : "any");
 	for (int i = 0; i < lk_sharder_count; i++) {
 		predicted[i] = predicted_step(t, &plans[i].pieces), measured[i] = measured_step(y, t, &plans[i], 0);
-		printf(",%.2f,%.2f", predicted[i] * 1e3, measured[i] * 1e3);
-		if (!(measured[i] > 0)) continue;
+		printf(",%.2f,", predicted[i] * 1e3);
+		if (!(measured[i] > 0)) continue; /* not measured, or as far as to know that it is slower */
+		printf("%.2f", measured[i] * 1e3);
 		sum->error += fabs(log(predicted[i] / measured[i])), sum->measured++;
 		sum->noise += fabs(log(measured_step(y, t, &plans[i], 1) / measured_step(y, t, &plans[i], 2)));
 		if (i == ours) continue;
@@ -199,7 +250,7 @@ static bool run_task(study *y, int number) {
 	bool done = true;
 	if (y->measures) {
 		for (uint32_t i = 0; i < t.p.count; i++) work_make(&t.shapes[i], &t.tables[i]);
-		done = measure_all(y, &t, plans);
+		done = lookup_counts() ? count_all(y, &t, plans) : measure_all(y, &t, plans);
 		for (uint32_t i = 0; i < t.p.count; i++) work_free(&t.tables[i]);
 	}
 	judge(y, &t, plans, number);

@@ -41,8 +41,9 @@ typedef struct work_slices {
 	uint32_t *table;         /* [count] whose they are; NULL: not known */
 } work_slices;
 
-/* Warms up, then so many passes: all tables forward, then all backward; into `least`, which is empty or the same tables'. */
-void work_measure(const lookup_table *tables, size_t count, int passes, work_slices *least);
+/* The step, all tables forward, then all backward, again and again until caches have settled, then five times; into `least`, which is
+ * empty or the same tables'. */
+void work_measure(const lookup_table *tables, size_t count, work_slices *least);
 /* Of all tables, or one; `other`: of the same slices in other passes, of which the lesser count, or NULL. */
 #define WORK_ALL SIZE_MAX
 work_time work_sum(const work_slices *s, const work_slices *other, size_t table);

@@ -35,11 +35,14 @@ typedef struct lk_shard_cost {
 	double reduced_bytes;    /* of gradients summed over all ranks: copies only */
 } lk_shard_cost;
 
-/* On a processor: what a piece's lookups take more than in the mean share of a rank if its rank touches half as much, or
- * twice; the first is not above 0. All 0 on a GPU, where a fused kernel finds no rows of the last step in its caches. */
+/* Ranks that touch half to twice what the mean one does, by the logarithm: in quarters of an octave, the mean in the middle. */
+enum { LK_SHARD_OCTAVE = 4, LK_SHARD_SIZES = 2 * LK_SHARD_OCTAVE + 1 };
+
+/* On a processor: what a piece's lookups take more than in the mean share of a rank if its rank touches more, or less, then not above
+ * 0. All 0 on a GPU, where a fused kernel finds no rows of the last step in its caches. */
 typedef struct lk_shard_shared {
 	double bytes;            /* that the piece touches itself */
-	double half_forward_s, half_backward_s, twice_forward_s, twice_backward_s;
+	double forward_s[LK_SHARD_SIZES], backward_s[LK_SHARD_SIZES];
 } lk_shard_shared;
 
 typedef struct lk_shard_piece {

@@ -37,11 +37,14 @@ static void price_on_host(const lk_shard_problem *p, lk_lookup *l, lk_shard_piec
 	lk_host_share_add(&own, l);
 	lk_host_lookup_uses(l, p->at.host->threads, &uses);
 	host_seconds(p, l, &uses, 1, &c->forward_s, &c->backward_s);
-	host_seconds(p, l, &uses, 0.5, &shared->half_forward_s, &shared->half_backward_s);
-	host_seconds(p, l, &uses, 2, &shared->twice_forward_s, &shared->twice_backward_s);
 	shared->bytes = own.bytes;
-	shared->half_forward_s = fmin(shared->half_forward_s - c->forward_s, 0), shared->twice_forward_s -= c->forward_s;
-	shared->half_backward_s = fmin(shared->half_backward_s - c->backward_s, 0), shared->twice_backward_s -= c->backward_s;
+	for (int i = 0; i < LK_SHARD_SIZES; i++) {
+		double forward_s, backward_s, octaves = (double)i / LK_SHARD_OCTAVE - 1;
+		if (i == LK_SHARD_OCTAVE) continue;
+		host_seconds(p, l, &uses, exp2(octaves), &forward_s, &backward_s);
+		shared->forward_s[i] = octaves < 0 ? fmin(forward_s - c->forward_s, 0) : forward_s - c->forward_s;
+		shared->backward_s[i] = octaves < 0 ? fmin(backward_s - c->backward_s, 0) : backward_s - c->backward_s;
+	}
 }
 
 static void price(const lk_shard_problem *p, lk_lookup *l, lk_shard_piece *piece) {

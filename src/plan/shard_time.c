@@ -60,11 +60,12 @@ static void sum_up(const lk_shard_problem *p, lk_shard_load *out) {
 	out->step_s = out->index_s + out->forward_s + 2 * out->exchange_s + p->dense_s + out->backward_s + out->reduce_s;
 }
 
-/* Of ranks that touch half to twice the mean, by the logarithm of what they touch; beyond as at these. */
+/* Straight between the sizes that are known; beyond as at the last. */
 static void add_shared(const lk_shard_problem *p, double touched, const lk_shard_shared *s, lk_shard_cost *sum) {
-	double octaves = fmin(fmax(log2(touched / p->share.bytes), -1), 1);
-	sum->forward_s += octaves < 0 ? -octaves * s->half_forward_s : octaves * s->twice_forward_s;
-	sum->backward_s += octaves < 0 ? -octaves * s->half_backward_s : octaves * s->twice_backward_s;
+	double at = (fmin(fmax(log2(touched / p->share.bytes), -1), 1) + 1) * LK_SHARD_OCTAVE;
+	int i = (int)fmin(floor(at), LK_SHARD_SIZES - 2);
+	sum->forward_s += s->forward_s[i] + (at - i) * (s->forward_s[i + 1] - s->forward_s[i]);
+	sum->backward_s += s->backward_s[i] + (at - i) * (s->backward_s[i + 1] - s->backward_s[i]);
 }
 
 static void ranks_of(const lk_shard_problem *p, const lk_shard_piece *piece, int *first, int *end) {

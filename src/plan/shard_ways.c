@@ -8,7 +8,7 @@ static lk_shard_way way_of(const lk_shard_problem *p, uint32_t t, lk_shard_kind 
 	lk_shard_cost c = piece.cost;
 	bool copy = kind == LK_SHARD_DATA;
 	double ranks = copy ? 1 : p->ranks, columns = kind == LK_SHARD_ROW ? k * c.columns : p->tables[t].dim;
-	c.forward_s += piece.shared.half_forward_s, c.backward_s += piece.shared.half_backward_s; /* its rank may touch little */
+	c.forward_s += piece.shared.forward_s[0], c.backward_s += piece.shared.backward_s[0]; /* its rank may touch little */
 	return (lk_shard_way){.kind = kind, .parts = k, .forward = k * c.forward_s / ranks, .backward = k * c.backward_s / ranks,
 	                      .columns = copy ? 0 : columns / ranks, .bytes = c.reduced_bytes, .piece_forward = copy ? 0 : c.forward_s,
 	                      .piece_backward = copy ? 0 : c.backward_s};

@@ -260,7 +260,7 @@ static void ranks_that_touch_more_take_longer(void **state) {
 					forward += lk_shard_piece_of(&there, t, LK_SHARD_TABLE, 0, 1, false).cost.forward_s, mean += pieces.at[t].cost.forward_s;
 			bool ends = times == 0.5 || times == 2;
 			double off = fabs(load.rank[r].forward_s / forward - 1);
-			if (off > (ends ? 1e-9 : 0.15)) fail_msg("seed %d, rank %d: %g of the mean share, off by %g", (int)seed, r, times, off);
+			if (off > (ends ? 1e-9 : 0.01)) fail_msg("seed %d, rank %d: %g of the mean share, off by %g", (int)seed, r, times, off);
 			assert_true(times < 1 ? load.rank[r].forward_s <= mean : load.rank[r].forward_s >= mean);
 		}
 		assert_true(load.rank[2].forward_s + load.rank[2].backward_s > 0);
