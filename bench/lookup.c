@@ -13,7 +13,8 @@
  * begin in SECONDS.
  * Every second pass is kept apart: a row's two times tell how well they repeat. Files may be put behind one another; of
  * rows that were measured several times the least counts. Tasks begin to be measured for SECONDS; shares that
- * STORE knows from PASSES (5) are not measured again. Threads: OMP_NUM_THREADS.
+ * STORE knows from PASSES (5) are not measured again. Threads: OMP_NUM_THREADS. Under callgrind (lookup_counted.sh) cycles are
+ * counted in place of times, in one pass.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "lookup_counts.h"
 #include "lookup_rows.h"
 #include "lookup_tasks.h"
 
@@ -180,6 +182,8 @@ static int read_host(const char *path, lk_host_lookup *out) {
 int main(int argc, char **argv) {
 	lk_host_lookup h;
 	const char *mode = argc > 1 ? argv[1] : "";
+	if (getenv("LOOKUP_COUNTS") && !lookup_counts())
+		return fputs("lookup: LOOKUP_COUNTS is set, but this is not callgrind, or the program was built without valgrind's headers\n", stderr), 2;
 	if (strcmp(mode, "measure") == 0) return measure(lookup_uniform(rows), argc > 2 ? atof(argv[2]) : 0);
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	if (strcmp(mode, "shapes") == 0) return measure(lookup_shapes(seed, rows), argc > 3 ? atof(argv[3]) : 0);
