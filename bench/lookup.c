@@ -183,7 +183,8 @@ int main(int argc, char **argv) {
 	lk_host_lookup h;
 	const char *mode = argc > 1 ? argv[1] : "";
 	if (getenv("LOOKUP_COUNTS") && !lookup_counts())
-		return fputs("lookup: LOOKUP_COUNTS is set, but this is not callgrind, or the program was built without valgrind's headers\n", stderr), 2;
+		return fputs("lookup: LOOKUP_COUNTS is set, but this is not callgrind, or the program was built without valgrind's headers; "
+		             "install valgrind, make bench-lookup-counted, and run it by bench/lookup_counted.sh\n", stderr), 2;
 	if (strcmp(mode, "measure") == 0) return measure(lookup_uniform(rows), argc > 2 ? atof(argv[2]) : 0);
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	if (strcmp(mode, "shapes") == 0) return measure(lookup_shapes(seed, rows), argc > 3 ? atof(argv[3]) : 0);

@@ -43,7 +43,7 @@ double lookup_counts_cycles(void) {
 		if (strncmp(line, "events: ", 8) == 0) strcpy(events, line + 8);
 		if (strncmp(line, "totals: ", 8) == 0) strcpy(totals, line + 8);
 	}
-	if (!*events || !*totals) exit((fprintf(stderr, "lookup: %s: no counts of callgrind\n", path), 2));
+	if (!*events || !*totals) exit((fprintf(stderr, "lookup: %s: no counts of callgrind; run the program by bench/lookup_counted.sh\n", path), 2));
 	fclose(in);
 	remove(path);
 	return cycles_of(events, totals);

@@ -7,18 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void out_of_memory(void) {
-	fputs("lookup: out of memory\n", stderr);
-	exit(2);
-}
-
 static lookup_known *entry_of(lookup_store *s, uint64_t share) {
 	for (size_t i = 0; i < s->count; i++)
 		if (s->at[i].share == share) return &s->at[i];
 	if (s->count == s->room) {
 		s->room = 2 * s->room + 64;
 		s->at = realloc(s->at, s->room * sizeof *s->at);
-		if (!s->at) out_of_memory();
+		if (!s->at) work_out_of_memory();
 	}
 	s->at[s->count] = (lookup_known){.share = share};
 	return &s->at[s->count++];
@@ -45,7 +40,7 @@ static int parse_pass(char *line, uint64_t *share, work_slices *out) {
 	*share = strtoull(line, &at, 16);
 	if (at == line || *at++ != ',') return 0;
 	*out = (work_slices){.forward = strtoull(at, &end, 10), .us = malloc(most * sizeof *out->us)};
-	if (!out->us) out_of_memory();
+	if (!out->us) work_out_of_memory();
 	digit = *end++;
 	for (at = end; digit == ',' && (out->us[out->count] = strtof(at, &end)) >= 0 && end != at && out->count + 1 < most; at = end) out->count++;
 	if (out->count && out->forward <= out->count && *at == '\n') return 1;

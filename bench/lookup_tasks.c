@@ -41,11 +41,6 @@ typedef struct study {
 	tally sum;
 } study;
 
-static void out_of_memory(void) {
-	fputs("lookup: out of memory\n", stderr);
-	exit(2);
-}
-
 /* ---- a task ---- */
 
 static work_shape draw_table(uint64_t seed, uint64_t i, bool heavy) {
@@ -66,13 +61,13 @@ static void make(task *t, lk_arena *arena, const lk_host_lookup *h, int ranks, u
 	uint32_t count = (uint32_t)lround(13 * ranks * (0.7 + 0.6 * lk_uniform(seed, 999)));
 	lk_shard_table *tables = LK_ARRAY(arena, lk_shard_table, count);
 	t->shapes = LK_ARRAY(arena, work_shape, count), t->tables = LK_ARRAY(arena, lookup_table, count);
-	if (!tables || !t->shapes || !t->tables) out_of_memory();
+	if (!tables || !t->shapes || !t->tables) work_out_of_memory();
 	t->p = (lk_shard_problem){.arena = arena, .tables = tables, .count = count, .ranks = ranks, .batch = BATCH, .element = 4, .row_state = 4,
 	                          .capacity = 1e15, .seed = seed, .at = {.device = &device, .host = h, .memory_rate = 1, .l2_rate = 1, .host_rate = 1},
 	                          .network = {.node = &node, .ranks = 1, .nodes = 1, .ranks_per_node = 1, .sharing = 1, .oversubscription = 1}};
 	for (uint32_t i = 0; i < count; i++) {
 		lk_locality *room = LK_NEW(arena, lk_locality);
-		if (!room) out_of_memory();
+		if (!room) work_out_of_memory();
 		t->shapes[i] = draw_table(seed, i, heavy);
 		lk_lookup l = work_lookup(&t->shapes[i], room);
 		tables[i] = (lk_shard_table){.name = "t", .where = "", .rows = l.rows, .dim = l.dim, .pooling = l.pooling, .locality = room,
@@ -157,7 +152,7 @@ static double predicted_step(const task *t, const lk_shard_pieces *pieces) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_load load;
 	lk_error err;
-	if (lk_shard_load_of(&arena, &t->p, pieces, &load, &err) != LK_OK) out_of_memory();
+	if (lk_shard_load_of(&arena, &t->p, pieces, &load, &err) != LK_OK) work_out_of_memory();
 	lk_arena_free(&arena);
 	return load.forward_s + load.backward_s;
 }
@@ -173,6 +168,10 @@ static bool count_share(study *y, const task *t, const lk_shard_plan *plan, int 
 	return true;
 }
 
+static double seconds_of(const lk_shard_cost *c) {
+	return c->forward_s + c->backward_s;
+}
+
 /* The ranks in turn, from the one that is predicted to be slowest, until the step is longer than `best`, which only grows with more
  * ranks; a shorter one becomes the best. */
 static bool count_ranks(study *y, const task *t, const lk_shard_plan *plan, double *best) {
@@ -181,11 +180,11 @@ static bool count_ranks(study *y, const task *t, const lk_shard_plan *plan, doub
 	lk_error err;
 	work_time slowest = {0};
 	bool counted[64] = {0}, done = true;
-	if (lk_shard_load_of(&arena, &t->p, &plan->pieces, &load, &err) != LK_OK) out_of_memory();
+	if (lk_shard_load_of(&arena, &t->p, &plan->pieces, &load, &err) != LK_OK) work_out_of_memory();
 	for (int i = 0; i < y->ranks && done && slowest.forward_s + slowest.backward_s <= *best; i++) {
 		int next = -1;
 		for (int r = 0; r < y->ranks; r++)
-			if (!counted[r] && (next < 0 || load.rank[r].forward_s + load.rank[r].backward_s > load.rank[next].forward_s + load.rank[next].backward_s)) next = r;
+			if (!counted[r] && (next < 0 || seconds_of(&load.rank[r]) > seconds_of(&load.rank[next]))) next = r;
 		counted[next] = true;
 		done = count_share(y, t, plan, next, &slowest);
 	}
@@ -245,7 +244,7 @@ static bool run_task(study *y, int number) {
 	make(&t, &arena, y->h, y->ranks, lk_hash64(y->seed * 1000 + (uint64_t)number), number % 2);
 	for (int i = 0; i < lk_sharder_count; i++) {
 		lk_error err;
-		if (lk_sharders[i].run(&t.p, &plans[i], &err) != LK_OK) out_of_memory();
+		if (lk_sharders[i].run(&t.p, &plans[i], &err) != LK_OK) work_out_of_memory();
 	}
 	bool done = true;
 	if (y->measures) {

@@ -34,16 +34,15 @@ lk_lookup work_lookup(const work_shape *s, lk_locality *room) {
 
 /* ---- making ---- */
 
-static void out_of_memory(void) {
+void work_out_of_memory(void) {
 	fputs("lookup: out of memory\n", stderr);
 	exit(2);
 }
 
 static void *pages(size_t bytes) {
 	void *p = lookup_pages(bytes);
-	if (p) return p;
-	out_of_memory();
-	return NULL;
+	if (!p) work_out_of_memory();
+	return p;
 }
 
 /* Lengths of samples like a lognormal law, with the mean that is asked for. */
@@ -134,7 +133,7 @@ static void make_slices(const lookup_table *tables, size_t count, work_slices *s
 	for (size_t t = 0; t < count; t++)
 		for (int step = -1; step < lookup_backward_steps(&tables[t]); step++) slices += slices_of(&tables[t], step);
 	*s = (work_slices){.count = slices, .us = malloc(slices * sizeof *s->us), .table = malloc(slices * sizeof *s->table)};
-	if (!s->us || !s->table) out_of_memory();
+	if (!s->us || !s->table) work_out_of_memory();
 	for (size_t i = 0; i < slices; i++) s->us[i] = INFINITY;
 }
 
@@ -165,15 +164,17 @@ static void run_pass(const lookup_table *tables, size_t count, lookup_room *room
 void work_measure(const lookup_table *tables, size_t count, work_slices *least) {
 	lookup_room room;
 	work_slices warm;
+	bool counted = lookup_counts(); /* simulated caches have settled after one step, and counts repeat */
+	int settling = counted ? 1 : SETTLING, repeats = counted ? 1 : REPEATS;
 	size_t most = 1;
 	for (size_t i = 0; i < count; i++) most = tables[i].lookups > most ? tables[i].lookups : most;
-	if (!lookup_room_new(&room, most)) out_of_memory();
+	if (!lookup_room_new(&room, most)) work_out_of_memory();
 	if (!least->count) make_slices(tables, count, least);
 	make_slices(tables, count, &warm);
-	if (lookup_counts()) lookup_counts_begin();
-	for (int i = lookup_counts() ? SETTLING - 1 : 0; i < SETTLING; i++) run_pass(tables, count, &room, &warm);
-	for (int i = lookup_counts() ? REPEATS - 1 : 0; i < REPEATS; i++) run_pass(tables, count, &room, least);
-	if (lookup_counts()) lookup_counts_end();
+	if (counted) lookup_counts_begin();
+	for (int i = 0; i < settling; i++) run_pass(tables, count, &room, &warm);
+	for (int i = 0; i < repeats; i++) run_pass(tables, count, &room, least);
+	if (counted) lookup_counts_end();
 	work_slices_free(&warm);
 	lookup_room_free(&room, most);
 }

@@ -26,6 +26,9 @@ typedef struct work_shape {
 /* What the model is told of it: the law, not the indices. */
 lk_lookup work_lookup(const work_shape *shape, lk_locality *room);
 
+/* Says so and ends the program. */
+_Noreturn void work_out_of_memory(void);
+
 /* Ends the program where there is no memory. */
 void work_make(const work_shape *shape, lookup_table *out);
 void work_free(lookup_table *t);
