@@ -41,7 +41,9 @@ ifneq ($(findstring clang,$(CC)),)
 WARN += -Wno-pass-failed
 endif
 INCLUDES := -Iinclude -Isrc
-ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(CPPFLAGS)
+# Every build but the one for users states its invariants aloud: base/check.h.
+ASSERTS := $(if $(filter-out release,$(MODE)),-DLK_ASSERTS)
+ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(ASSERTS) $(CPPFLAGS)
 ALL_CFLAGS := -std=c11 -g $(MODE_$(MODE)) -ffp-contract=off -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS)
 ALL_LDFLAGS := $(filter -fsanitize=% --coverage -fno-sanitize%,$(MODE_$(MODE))) $(CFLAGS) $(LDFLAGS)
 LDLIBS := -lz -lzstd -lsqlite3 -lexpat -lm -lpthread -ldl
@@ -63,9 +65,10 @@ SERVE_ABSENT := $(wildcard src/serve/http*.c)
 endif
 
 # --- files ---------------------------------------------------------------------------------------------------------
-LIB_DIRS := base hw graph model trace lang lang/rewrite lang/target measure cost sim ask plan accuracy view
+# Folders of src/ that are programs or libraries of their own; all others make up liblockstep.
+APART_DIRS := cli mpi recorder serve
 PUBLIC_H := $(sort $(wildcard include/lockstep/*.h))
-LIB_C := $(sort $(wildcard $(LIB_DIRS:%=src/%/*.c)))
+LIB_C := $(sort $(filter-out $(APART_DIRS:%=src/%/%),$(wildcard src/*/*.c src/*/*/*.c)))
 CLI_C := $(sort $(wildcard src/cli/*.c))
 SERVE_C := $(filter-out $(SERVE_ABSENT),$(sort $(wildcard src/serve/*.c)))
 UNIT_C := $(sort $(wildcard tests/unit/test_*.c))
@@ -89,19 +92,19 @@ REPLAY := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/replay/%)
 FUZZERS := $(FUZZ_C:tests/fuzz/fuzz_%.c=$(B)/fuzzers/%)
 
 # The preload library of `lockstep record`: libc alone; its calls of MPI once for each binary interface.
-PROBE_LIBRARIES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
-# One that NCCL loads itself: the probe's code without its wrappers.
-PROBE_PLUGIN := $(B)/libnccl-profiler-lockstep.so
-# One that stands in for libnccl.so.2 where a program loads it by dlopen.
-PROBE_SHIM := $(B)/lockstep-nccl/libnccl.so.2
-PROBES := $(PROBE_LIBRARIES) $(PROBE_SHIM) $(PROBE_PLUGIN)
-PROBE_C := $(filter-out src/probe/nccl_shim.c src/probe/plugin.c,$(sort $(wildcard src/probe/*.c)))
-# once for each binary form of MPI
-PROBE_ABI_C := $(filter $(patsubst %,src/probe/%.c,mpi below stand null delay) src/probe/posed%,$(PROBE_C))
-PROBE_MPI := $(basename $(notdir $(PROBE_ABI_C))) mpi_wrappers
-PROBE_GPU := cuda_wrappers nccl_wrappers
-PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o \
-	$(PROBE_GPU:%=$(B)/probe/%.o)
+RECORDER_LIBRARIES := $(B)/liblockstep-probe.so $(B)/liblockstep-probe-mpich.so
+# One that NCCL loads itself: the recorder's code without its wrappers.
+RECORDER_PLUGIN := $(B)/libnccl-profiler-lockstep.so
+# One that takes the place of libnccl.so.2 where a program loads it by dlopen.
+RECORDER_SHIM := $(B)/lockstep-nccl/libnccl.so.2
+RECORDERS := $(RECORDER_LIBRARIES) $(RECORDER_SHIM) $(RECORDER_PLUGIN)
+# Compiled once for each binary interface of MPI.
+RECORDER_MPI_C := $(sort $(wildcard src/recorder/mpi/*.c src/recorder/emulate/*.c))
+RECORDER_APART_C := $(addprefix src/recorder/gpu/,nccl_shim.c plugin.c plugin_none.c)
+RECORDER_BASE_C := $(filter-out $(RECORDER_MPI_C) $(RECORDER_APART_C),$(sort $(wildcard src/recorder/*.c src/recorder/*/*.c)))
+RECORDER_C := $(RECORDER_BASE_C) $(RECORDER_MPI_C) $(RECORDER_APART_C)
+RECORDER_BASE_O := $(RECORDER_BASE_C:src/%.c=$(B)/%.o) $(addprefix $(B)/recorder/,recording.o cuda_wrappers.o nccl_wrappers.o)
+RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fuzz
 .PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
@@ -113,7 +116,7 @@ LONG_PARTS := release asan ubsan tsan clang lang lint packages fuzz
 MPICC ?= mpicc
 HAS_MPI := $(if $(shell command -v $(MPICC) 2>/dev/null),$(B)/lockstep-mpi)
 
-all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so $(PROBES) $(HAS_MPI) ## the program, the static and the shared library, the probe, lockstep-mpi
+all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so $(RECORDERS) $(HAS_MPI) ## the program, the static and the shared library, the recorder, lockstep-mpi
 
 # A line per file instead of the command; with make -s not even that.
 ifndef V
@@ -146,7 +149,7 @@ charts: ## fetches the package that draws curves in HTML reports, where the firs
 	@$(MAKE) --no-print-directory build/charts.stamp
 
 # What a build has that the library itself does not use.
-$(B)/src/view/version.o: ALL_CPPFLAGS += $(if $(HAS_MPI),-DLK_MPI)
+$(B)/src/view/reply/version.o: ALL_CPPFLAGS += $(if $(HAS_MPI),-DLK_MPI)
 
 $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 	@mkdir -p $(@D)
@@ -199,58 +202,69 @@ $(PROGRAM): $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(B)/sources
 	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@.new $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(SERVE_LIBS) $(LDLIBS)
 	$(Q)mv -f $@.new $@
 
-# --- the probe -----------------------------------------------------------------------------------------------------
+# --- the recorder --------------------------------------------------------------------------------------------------
 # It runs in other people's programs: no sanitizers, and nothing seen of it but what it wraps.
-PROBE_CFLAGS := -std=c11 -g -O2 -fPIC -fvisibility=hidden -fno-stack-protector $(WARN) $(if $(findstring clang,$(CC)),-Wno-strict-prototypes)
+RECORDER_CFLAGS := -std=c11 -g -O2 -fPIC -fvisibility=hidden -fno-stack-protector $(WARN) $(if $(findstring clang,$(CC)),-Wno-strict-prototypes)
+RECORDER_CC = $(CC) -D_GNU_SOURCE $(INCLUDES) $(RECORDER_CFLAGS) -MMD -MP -c -o $@ $<
+RECORDER_LINK = $(CC) -shared -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^)
 
-$(B)/probe/mpi_wrappers.c: tools/mpi_wrappers.awk src/probe/mpi_calls.txt
+$(B)/recorder/mpi_wrappers.c: tools/mpi_wrappers.awk src/recorder/mpi/mpi_calls.txt
 	@mkdir -p $(@D)
 	$(call say,AWK)
-	$(Q)awk -f tools/mpi_wrappers.awk src/probe/mpi_calls.txt > $@.new
+	$(Q)awk -f tools/mpi_wrappers.awk src/recorder/mpi/mpi_calls.txt > $@.new
 	$(Q)mv -f $@.new $@
 
-$(B)/probe/%_wrappers.c: src/probe/%_calls.txt tools/gpu_wrappers.awk
+$(B)/recorder/%_wrappers.c: src/recorder/gpu/%_calls.txt tools/gpu_wrappers.awk
 	@mkdir -p $(@D)
 	$(call say,AWK)
 	$(Q)awk -f tools/gpu_wrappers.awk $< > $@.new
 	$(Q)mv -f $@.new $@
 
-define PROBE_RULE
-$(B)/probe/$(1).o: $(2) $(B)/flags
-	@mkdir -p $$(@D)
-	$$(call say,CC)
-	$$(Q)$$(CC) -D_GNU_SOURCE $$(INCLUDES) $$(PROBE_CFLAGS) $(3) -MMD -MP -c -o $$@ $$<
-endef
-$(foreach c,$(PROBE_C),$(eval $(call PROBE_RULE,$(basename $(notdir $(c))),$(c),)))
-$(foreach c,$(PROBE_ABI_C),$(eval $(call PROBE_RULE,mpich/$(basename $(notdir $(c))),$(c),-DLP_MPI_NUMBERS)))
-$(eval $(call PROBE_RULE,recording,src/base/recording.c,))
-$(foreach w,$(PROBE_GPU),$(eval $(call PROBE_RULE,$(w),$(B)/probe/$(w).c,)))
-$(eval $(call PROBE_RULE,mpi_wrappers,$(B)/probe/mpi_wrappers.c,))
-$(eval $(call PROBE_RULE,mpich/mpi_wrappers,$(B)/probe/mpi_wrappers.c,-DLP_MPI_NUMBERS))
-
-$(B)/liblockstep-probe.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/%.o) src/probe/probe.map
-$(B)/liblockstep-probe-mpich.so: $(PROBE_O) $(PROBE_MPI:%=$(B)/probe/mpich/%.o) src/probe/probe.map
-$(PROBE_LIBRARIES):
-	$(call say,LINK)
-	$(Q)$(CC) -shared -Wl,--version-script=src/probe/probe.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
-
-$(eval $(call PROBE_RULE,plugin,src/probe/plugin.c,))
-$(PROBE_PLUGIN): $(filter-out %/plugin_none.o,$(PROBE_O)) $(PROBE_MPI:%=$(B)/probe/%.o) $(B)/probe/plugin.o src/probe/plugin.map
-	$(call say,LINK)
-	$(Q)$(CC) -shared -Wl,--version-script=src/probe/plugin.map -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^) -lpthread -ldl
-
-$(B)/probe/nccl_shim_jumps.c: src/probe/nccl_symbols.txt tools/nccl_shim.awk
+$(B)/recorder/nccl_shim_jumps.c: src/recorder/gpu/nccl_symbols.txt tools/nccl_shim.awk
 	@mkdir -p $(@D)
 	$(call say,AWK)
 	$(Q)awk -f tools/nccl_shim.awk $< > $@.new
 	$(Q)mv -f $@.new $@
-$(eval $(call PROBE_RULE,nccl_shim,src/probe/nccl_shim.c,))
-$(eval $(call PROBE_RULE,nccl_shim_jumps,$(B)/probe/nccl_shim_jumps.c,))
-$(PROBE_SHIM): $(B)/probe/nccl_shim.o $(B)/probe/nccl_shim_jumps.o src/probe/nccl_shim.map
+
+$(B)/recorder/%.o: src/recorder/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(RECORDER_CC)
+
+$(B)/recorder/%.o: $(B)/recorder/%.c $(B)/flags
+	$(call say,CC)
+	$(Q)$(RECORDER_CC)
+
+$(B)/recorder/recording.o: src/io/recording.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(RECORDER_CC)
+
+# For handles that are numbers: MPICH and its relatives.
+$(B)/recorder-mpich/%.o: src/recorder/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(RECORDER_CC) -DLP_MPI_NUMBERS
+
+$(B)/recorder-mpich/mpi_wrappers.o: $(B)/recorder/mpi_wrappers.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(RECORDER_CC) -DLP_MPI_NUMBERS
+
+$(B)/liblockstep-probe.so: $(RECORDER_BASE_O) $(B)/recorder/gpu/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder/%) src/recorder/recorder.map
+$(B)/liblockstep-probe-mpich.so: $(RECORDER_BASE_O) $(B)/recorder/gpu/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder-mpich/%) src/recorder/recorder.map
+$(RECORDER_LIBRARIES):
+	$(call say,LINK)
+	$(Q)$(RECORDER_LINK) -Wl,--version-script=src/recorder/recorder.map -lpthread -ldl
+
+$(RECORDER_PLUGIN): $(RECORDER_BASE_O) $(RECORDER_MPI_O:%=$(B)/recorder/%) $(B)/recorder/gpu/plugin.o src/recorder/gpu/plugin.map
+	$(call say,LINK)
+	$(Q)$(RECORDER_LINK) -Wl,--version-script=src/recorder/gpu/plugin.map -lpthread -ldl
+
+$(RECORDER_SHIM): $(B)/recorder/gpu/nccl_shim.o $(B)/recorder/nccl_shim_jumps.o src/recorder/gpu/nccl_shim.map
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=src/probe/nccl_shim.map -Wl,-z,relro,-z,now -Wl,-z,defs \
-		-o $@ $(filter %.o,$^) -ldl
+	$(Q)$(RECORDER_LINK) -Wl,-soname,libnccl.so.2 -Wl,--version-script=src/recorder/gpu/nccl_shim.map -ldl
 
 # The other program that needs MPI; `lockstep calibrate host --mpi` starts it.
 MPI_PAIRS := $(B)/lockstep-mpi-pairs
@@ -298,7 +312,7 @@ check: unit cli-tests serve-tests browser-tests fuzz-replay layers lint ## unit,
 unit: $(UNIT) ## unit tests of this MODE
 	tests/unit/run.sh $(UNIT)
 
-cli-tests: $(PROGRAM) $(PROBES) $(HAS_MPI) ## command-line tests of this MODE
+cli-tests: $(PROGRAM) $(RECORDERS) $(HAS_MPI) ## command-line tests of this MODE
 	tests/cli/run.sh $(PROGRAM)
 
 fuzz-replay: ## every fuzz target on its corpus, with the address and undefined sanitizers
@@ -362,7 +376,7 @@ lint: docs-check ## cppcheck, zero warnings; the documents
 		-D__GNUC__ -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) src tests/fuzz/replay.c
 
 syntax: ## both compilers accept every source: clang's warnings on what gcc builds
-	@printf '%s\n' $(LIB_C) $(CLI_C) $(SERVE_C) $(PROBE_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
+	@printf '%s\n' $(LIB_C) $(CLI_C) $(SERVE_C) $(RECORDER_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
 
 # Lookups of embedding tables on this processor; for the processor that it is built on.
 # Rows that are no whole vectors: masked, as generated kernels do it, not one number after the other.
@@ -419,7 +433,7 @@ man: $(PROGRAM) ## man pages and shell completions, from the option tables
 INSTALLED_BIN = $(PROGRAM) $(wildcard $(MPI_PAIRS) $(MPI_PROGRAM))
 INSTALLED_LIB = $(STATIC) $(SHARED)
 # What `lockstep record` loads into other programs; nothing is linked with it.
-PRIVATE_LIB = $(PROBE_LIBRARIES) $(PROBE_PLUGIN)
+PRIVATE_LIB = $(RECORDER_LIBRARIES) $(RECORDER_PLUGIN)
 PRIVATEDIR = $(LIBDIR)/lockstep
 COMPLETIONS := bash-completion/completions/lockstep zsh/site-functions/_lockstep fish/vendor_completions.d/lockstep.fish
 
@@ -431,7 +445,7 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	install -m 755 $(filter %.so %.so.$(VERSION),$(INSTALLED_LIB)) $(DESTDIR)$(LIBDIR)/
 	install -m 644 $(filter %.a,$(INSTALLED_LIB)) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(PRIVATE_LIB) $(DESTDIR)$(PRIVATEDIR)/
-	install -m 755 $(PROBE_SHIM) $(DESTDIR)$(PRIVATEDIR)/lockstep-nccl/
+	install -m 755 $(RECORDER_SHIM) $(DESTDIR)$(PRIVATEDIR)/lockstep-nccl/
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/liblockstep.so
 	install -m 644 $(PUBLIC_H) $(DESTDIR)$(INCLUDEDIR)/lockstep/
@@ -462,7 +476,7 @@ deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
 	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
 	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
 
-tutorials: $(PROGRAM) $(PROBES) ## every command of docs/tutorials/ and of the README, its output compared
+tutorials: $(PROGRAM) $(RECORDERS) ## every command of docs/tutorials/ and of the README, its output compared
 	tests/tutorials/run.py $(PROGRAM)
 
 package-tests: all ## what is installed and packed: ABI, docs/API.md, C examples, tarball, Debian packages; LOCKSTEP_LONG=1 all of it
@@ -474,5 +488,5 @@ clean: ## removes build/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
--include $(wildcard $(B)/probe/*.d $(B)/probe/mpich/*.d)
+-include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d

@@ -1,4 +1,4 @@
-/* lookup_fit.c: fits the model of src/cost/embedding_host.c. Its times enter linearly: for given sizes of the caches (eight
+/* lookup_fit.c: fits the model of src/cost/kernel/embedding_host.c. Its times enter linearly: for given sizes of the caches (eight
  * numbers, found by a simplex) they are the non-negative least squares of relative errors; what a time contributes to a
  * case is the model's answer with that time alone. A case that is far off counts less: somebody may have been there.
  */

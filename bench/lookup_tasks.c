@@ -14,7 +14,7 @@
 #include "lookup_counts.h"
 #include "lookup_store.h"
 #include "lookup_work.h"
-#include "plan/shard.h"
+#include "shard/shard.h"
 
 enum { BATCH = 512, SHARDERS = 16 };
 

@@ -6,7 +6,7 @@
  * event. */
 #include <stdio.h>
 #include <time.h>
-#include "trace/capture.h"
+#include "trace/capture/capture.h"
 
 static double processor_s(void) {
 	struct timespec t;

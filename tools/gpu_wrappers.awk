@@ -1,5 +1,5 @@
-# gpu_wrappers.awk: src/probe/cuda_calls.txt or nccl_calls.txt to C: a wrapper for each call.
-# Usage: awk -f tools/gpu_wrappers.awk src/probe/cuda_calls.txt > cuda_wrappers.c
+# gpu_wrappers.awk: src/recorder/gpu/cuda_calls.txt or nccl_calls.txt to C: a wrapper for each call.
+# Usage: awk -f tools/gpu_wrappers.awk src/recorder/gpu/cuda_calls.txt > cuda_wrappers.c
 
 function type_of(letter) {
 	if (letter ~ /[zbwhn]/) return "size_t "
@@ -48,7 +48,7 @@ function collective(name, what, letters, bytes,    peer) {
 
 BEGIN {
 	nccl = ARGV[1] ~ /nccl_calls/
-	printf "/* Made by tools/gpu_wrappers.awk of %s. */\n#include \"probe/%s.h\"\n\n", ARGV[1], nccl ? "nccl" : "gpu"
+	printf "/* Made by tools/gpu_wrappers.awk of %s. */\n#include \"recorder/gpu/%s.h\"\n\n", ARGV[1], nccl ? "nccl" : "gpu"
 }
 /^#/ || NF == 0 { next }
 nccl {

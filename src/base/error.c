@@ -3,7 +3,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/check.h"
 #include "base/text.h"
 
 lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char *fmt, ...) {
@@ -44,3 +47,18 @@ char *lk_error_text(const lk_error *err, char *out, unsigned long size) {
 	snprintf(line, sizeof line, "%s%s%s%s%s", err->where, colon, err->what, semicolon, err->hint);
 	return lk_escape(line, out, size);
 }
+
+lk_status lk_check_failed(lk_error *err, const char *file, int line, const char *condition) {
+	char place[sizeof err->where];
+	snprintf(place, sizeof place, "%s:%d", file, line);
+	lk_fail(err, LK_ERR_INTERNAL, place, "internal error: %s does not hold", condition);
+	lk_hint(err, "please report this message with the command that led to it");
+	return LK_ERR_INTERNAL;
+}
+
+#ifdef LK_ASSERTS
+_Noreturn void lk_assert_failed(const char *file, int line, const char *condition) {
+	fprintf(stderr, "lockstep: %s:%d: internal error: %s does not hold\n", file, line, condition);
+	abort();
+}
+#endif

@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "cost/cost.h"
-#include "cost/kernel.h"
-#include "cost/nccl.h"
+#include "cost/kernel/kernel.h"
+#include "cost/collective/nccl.h"
 
 static lk_coll_kind collective_of(unsigned kind) {
 	switch (kind) {

@@ -5,7 +5,7 @@
  * nothing is nothing.
  */
 #include "cost/cost.h"
-#include "cost/kernel.h"
+#include "cost/kernel/kernel.h"
 
 #include <math.h>
 
@@ -80,8 +80,8 @@ void lk_cost_set(lk_cost *cost, double seconds) {
 	cost->duration_ps = picoseconds(seconds);
 }
 
-/* Where the fit of the base constants begins (src/accuracy/fit_runs.c), and what holds without a calibration. Steps are
- * predicted with the rows of families "step", "sustained" and "stack" of the calibration in use (src/ask/profile.c;
+/* Where the fit of the base constants begins (src/fit/fit_runs.c), and what holds without a calibration. Steps are
+ * predicted with the rows of families "step", "sustained" and "stack" of the calibration in use (src/step/profile.c;
  * docs/METHOD.md, "Constants"). The form of each comes from its family's file. */
 const lk_constants lk_default_constants = {
 	.gemm_efficiency = 0.70,

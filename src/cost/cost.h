@@ -3,7 +3,7 @@
 #ifndef LK_COST_COST_H
 #define LK_COST_COST_H
 
-#include "cost/collective.h"
+#include "cost/collective/collective.h"
 #include "graph/graph.h"
 #include "hw/hw.h"
 

@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include "base/arena.h"
 #include "base/intern.h"
-#include "base/stream.h"
+#include "io/stream.h"
 #include "base/vec.h"
 #include "hw/hw.h"
 #include "lockstep/error.h"

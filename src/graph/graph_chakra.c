@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/protobuf.h"
+#include "io/protobuf.h"
 #include "graph/graph.h"
 
 /* Chakra's numbers */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "io/json.h"
 #include "base/text.h"
 
 typedef struct quad {

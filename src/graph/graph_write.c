@@ -1,7 +1,7 @@
 /* graph_write.c: a step graph to its file form (graph_file.h). One operation and one call is one line. */
 #include "graph/graph_file.h"
 
-#include "base/json.h"
+#include "io/json.h"
 
 static void begin_line(lk_json_writer *w) { w->compact = true; }
 static void end_line(lk_json_writer *w) { w->compact = false; }

@@ -2,7 +2,7 @@
 #ifndef LK_HW_CLUSTER_H
 #define LK_HW_CLUSTER_H
 
-#include "base/stream.h"
+#include "io/stream.h"
 #include "base/vec.h"
 #include "hw/hw.h"
 

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "io/json.h"
 #include "base/text.h"
 #include "hw/cluster.h"
 #include "hw/fields.h"

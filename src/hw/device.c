@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/csv.h"
+#include "io/csv.h"
 #include "base/text.h"
 #include "base/vec.h"
-#include "hw/data.h"
+#include "io/embedded.h"
 #include "hw/fields.h"
 #include "hw/hw.h"
 

@@ -2,7 +2,7 @@
 #ifndef LK_HW_TOPOLOGY_XML_H
 #define LK_HW_TOPOLOGY_XML_H
 
-#include "base/stream.h"
+#include "io/stream.h"
 #include "hw/hw.h"
 
 /* Reads the file as one kind of node. What it does not say is as usual for the device. */

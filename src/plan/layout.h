@@ -11,8 +11,8 @@
 #ifndef LK_PLAN_LAYOUT_H
 #define LK_PLAN_LAYOUT_H
 
-#include "ask/request.h"
-#include "ask/step.h"
+#include "step/request.h"
+#include "step/step.h"
 #include "base/vec.h"
 #include "lockstep/plan.h"
 

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/range.h"
-#include "ask/sensitivity.h"
+#include "step/range.h"
+#include "step/sensitivity.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "model/job_parts.h"
-#include "model/launch.h"
-#include "model/schedule.h"
+#include "model/layout/job_parts.h"
+#include "launch/launch.h"
+#include "model/layout/schedule.h"
 #include "plan/layout.h"
 
 /* ---- one choice ---- */

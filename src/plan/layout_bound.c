@@ -12,11 +12,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "ask/memory_use.h"
+#include "step/memory_use.h"
 #include "base/units.h"
-#include "model/build.h"
-#include "model/job_parts.h"
-#include "model/schedule.h"
+#include "model/build/build.h"
+#include "model/layout/job_parts.h"
+#include "model/layout/schedule.h"
 #include "plan/layout.h"
 
 enum { SEEN = 3 /* stages whose memory is looked at: first, second, last */, FULL_AXIS = LK_AXIS + 8 };

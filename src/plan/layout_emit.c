@@ -1,8 +1,8 @@
 /* layout_emit.c: a choice as a launch line of a framework. */
 #include <string.h>
 
-#include "model/job.h"
-#include "model/job_parts.h"
+#include "model/layout/job.h"
+#include "model/layout/job_parts.h"
 #include "plan/layout.h"
 
 static bool one_of(const char *stack, const char *const *names) {

@@ -6,13 +6,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "ask/profile.h"
+#include "step/profile.h"
 #include "base/units.h"
 #include "cost/cache.h"
-#include "model/build.h"
-#include "model/job_parts.h"
-#include "model/schedule.h"
-#include "model/sizes.h"
+#include "model/build/build.h"
+#include "model/layout/job_parts.h"
+#include "model/layout/schedule.h"
+#include "model/layout/sizes.h"
 #include "plan/layout.h"
 #include "sim/sim.h"
 

@@ -3,13 +3,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "ask/command.h"
-#include "ask/notes.h"
-#include "base/inputs.h"
+#include "options/command.h"
+#include "step/assumptions.h"
+#include "options/inputs.h"
 #include "base/parallel.h"
 #include "base/text.h"
-#include "cost/calibration.h"
-#include "model/job_parts.h"
+#include "cost/calibration/calibration.h"
+#include "model/layout/job_parts.h"
 #include "plan/layout.h"
 
 enum { MOST_COUNTS = 64 };

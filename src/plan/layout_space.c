@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "model/job_parts.h"
-#include "model/schedule.h"
-#include "model/sizes.h"
+#include "model/layout/job_parts.h"
+#include "model/layout/schedule.h"
+#include "model/layout/sizes.h"
 #include "plan/layout.h"
 
 enum { LEAST_TOKENS = 4096, MOST_SEQUENCES = 64, MOST_TOKENS = 131072, MOST_CHUNKS = 64 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/stream.h"
+#include "io/stream.h"
 
 /* Options that take the content of a file, and the name under which the question finds it. */
 static const struct {

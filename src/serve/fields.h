@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/arena.h"
-#include "base/json.h"
+#include "io/json.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 

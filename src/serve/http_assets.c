@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "hw/data.h"
+#include "io/embedded.h"
 
 static const struct {
 	const char *ending, *type;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "hw/data.h"
+#include "io/json.h"
+#include "io/embedded.h"
 #include "lockstep/catalogue.h"
 
 /* Questions give way to the server itself, which everybody waits for; least of all those whose answer is watched. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "io/json.h"
 
 static lk_job *place(lk_job_list *jobs) {
 	lk_job *oldest = NULL;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json.h"
+#include "io/json.h"
 #include "lockstep/catalogue.h"
 #include "lockstep/report.h"
 #include "lockstep/view.h"

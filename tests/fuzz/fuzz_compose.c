@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/recording.h"
+#include "io/recording.h"
 #include "lockstep/compose.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "model/model.h"
+#include "model/network/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_arena arena = LK_ARENA_INIT;

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/csv.h"
+#include "io/csv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

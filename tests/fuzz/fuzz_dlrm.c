@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "accuracy/dlrm_table.h"
-#include "accuracy/dlrm_time.h"
+#include "tables/dlrm_table.h"
+#include "validate/dlrm_time.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "lang/rewrite/rewrite.h"
-#include "lang/target/target.h"
+#include "lang/emit/emit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ask/explain.h"
-#include "trace/kineto.h"
+#include "explain/explain.h"
+#include "trace/read/kineto.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

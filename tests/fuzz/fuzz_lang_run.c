@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/run.h"
-#include "lang/run_values.h"
+#include "lang/run/run.h"
+#include "lang/run/run_values.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

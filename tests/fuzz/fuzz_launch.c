@@ -2,7 +2,7 @@
  * read. */
 #include <stdlib.h>
 #include <string.h>
-#include "model/launch.h"
+#include "launch/launch.h"
 
 static void check(lk_arena *arena, lk_job *job) {
 	lk_launch back = {0};

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/critical.h"
-#include "ask/lifted_run.h"
-#include "ask/whatif.h"
-#include "trace/step_times.h"
+#include "explain/critical.h"
+#include "step/lifted_run.h"
+#include "whatif/whatif.h"
+#include "trace/lift/step_times.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  * be completed again, or says why not. */
 #include <stdlib.h>
 
-#include "accuracy/memory_table.h"
+#include "tables/memory_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

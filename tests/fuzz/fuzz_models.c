@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "accuracy/models_table.h"
-#include "accuracy/network_time.h"
+#include "tables/models_table.h"
+#include "validate/network_time.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

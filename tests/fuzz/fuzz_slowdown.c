@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "accuracy/slowdown.h"
+#include "fit/slowdown.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/recording.h"
+#include "io/recording.h"
 #include "lockstep/stalls.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

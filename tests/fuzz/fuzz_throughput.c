@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "accuracy/throughput.h"
+#include "tables/throughput.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

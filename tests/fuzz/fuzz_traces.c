@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "trace/align.h"
+#include "trace/align/align.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

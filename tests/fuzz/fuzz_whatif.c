@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/whatif.h"
+#include "whatif/whatif.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/tune.h"
+#include "lang/tune/tune.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

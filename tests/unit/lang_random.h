@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/stats.h"
-#include "lang/program.h"
+#include "lang/types/program.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang_text.h"
 

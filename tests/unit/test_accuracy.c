@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "accuracy/runs.h"
-#include "accuracy/stack_defaults.h"
-#include "accuracy/summary.h"
-#include "ask/profile.h"
-#include "ask/range.h"
-#include "base/csv.h"
-#include "base/json.h"
+#include "tables/runs.h"
+#include "tables/stack_defaults.h"
+#include "validate/summary.h"
+#include "step/profile.h"
+#include "step/range.h"
+#include "io/csv.h"
+#include "io/json.h"
 #include "base/stats.h"
 #include "data.h"
 #include "rounds.h"

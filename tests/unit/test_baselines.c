@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accuracy/baselines.h"
+#include "validate/baselines.h"
 #include "base/stats.h"
-#include "cost/kernel.h"
+#include "cost/kernel/kernel.h"
 
 static void near(double value, double wanted) {
 	if (isnan(wanted) ? isnan(value) : fabs(value - wanted) <= 1e-12 * fmax(1, fabs(wanted))) return;

@@ -13,9 +13,9 @@
 
 #include "base/stats.h"
 #include "hw/hw.h"
-#include "model/build.h"
-#include "model/schedule.h"
-#include "model/sizes.h"
+#include "model/build/build.h"
+#include "model/layout/schedule.h"
+#include "model/layout/sizes.h"
 
 /* ---- random jobs ---- */
 

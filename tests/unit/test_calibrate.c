@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "io/json.h"
 #include "base/text.h"
-#include "cost/calibration.h"
+#include "cost/calibration/calibration.h"
 #include "lockstep/calibrate.h"
 #include "data.h"
 #include "rounds.h"

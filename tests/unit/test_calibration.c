@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
-#include "ask/profile.h"
+#include "step/profile.h"
 #include "base/fit.h"
 #include "base/stats.h"
-#include "cost/calibration.h"
-#include "hw/data.h"
+#include "cost/calibration/calibration.h"
+#include "io/embedded.h"
 
 /* ---- fitting ---- */
 

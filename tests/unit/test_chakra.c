@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/protobuf.h"
-#include "trace/lift_works.h"
+#include "io/protobuf.h"
+#include "trace/lift/lift_works.h"
 #include "data.h"
 #include "scratch.h"
 #include "works_read.h"

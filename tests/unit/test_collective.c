@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/csv.h"
+#include "io/csv.h"
 #include "base/stats.h"
-#include "base/stream.h"
-#include "cost/collective.h"
-#include "cost/nccl.h"
+#include "io/stream.h"
+#include "cost/collective/collective.h"
+#include "cost/collective/nccl.h"
 #include "data.h"
 
 /* Link rates as the catalogue has them: what NCCL counts of the wire. */

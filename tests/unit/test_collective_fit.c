@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accuracy/calibrate.h"
-#include "accuracy/collective_fit.h"
+#include "calibrate/calibrate.h"
+#include "fit/collective_fit.h"
 #include "base/text.h"
-#include "hw/data.h"
+#include "io/embedded.h"
 #include "data.h"
 #include "rounds.h"
 

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "accuracy/nccl_log.h"
-#include "cost/host_collective.h"
+#include "tables/nccl_log.h"
+#include "cost/collective/host_collective.h"
 #include "hw/topology_xml.h"
 #include "lockstep/collective.h"
 #include "scratch.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ask/command.h"
+#include "options/command.h"
 #include "lockstep/calibrate.h"
 #include "lockstep/diff.h"
 #include "lockstep/explain.h"

@@ -3,8 +3,8 @@
 #include <limits.h>
 #include <math.h>
 
-#include "base/recording.h"
-#include "cost/host_collective.h"
+#include "io/recording.h"
+#include "cost/collective/host_collective.h"
 #include "lockstep/compose.h"
 #include "scratch.h"
 

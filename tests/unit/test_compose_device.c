@@ -3,8 +3,8 @@
 #include <limits.h>
 #include <math.h>
 
-#include "base/recording.h"
-#include "cost/collective.h"
+#include "io/recording.h"
+#include "cost/collective/collective.h"
 #include "lockstep/compose.h"
 #include "scratch.h"
 

@@ -5,11 +5,11 @@
 
 #include "scratch.h"
 
-#include "ask/step.h"
+#include "step/step.h"
 #include "base/text.h"
 #include "cost/cost.h"
 #include "hw/cluster.h"
-#include "model/build.h"
+#include "model/build/build.h"
 
 /* Multiply-adds of an image, G: torchvision's documentation of its weights ("GFLOPS" there are multiply-adds). AlexNet's
  * windows are padded unevenly there: 55 pixels where a stride of 4 leaves 56 here; SqueezeNet's not at all: 109 and 112, 54 and 56. */

@@ -11,8 +11,8 @@
 
 #include "base/units.h"
 #include "cost/cost.h"
-#include "cost/kernel.h"
-#include "model/build.h"
+#include "cost/kernel/kernel.h"
+#include "model/build/build.h"
 
 static const lk_cost_options eager = {.constants = &lk_default_constants};
 

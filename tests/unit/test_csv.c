@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "base/csv.h"
+#include "io/csv.h"
 #include "base/stats.h"
 
 static uint64_t draw(uint64_t *seed, uint64_t below) {

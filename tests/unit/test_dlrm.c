@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "accuracy/dlrm_time.h"
+#include "validate/dlrm_time.h"
 #include "base/stats.h"
 #include "base/units.h"
-#include "cost/eager.h"
-#include "cost/embedding.h"
+#include "cost/kernel/eager.h"
+#include "cost/kernel/embedding.h"
 #include "lockstep/validate.h"
 #include "sim/sim.h"
 #include "data.h"

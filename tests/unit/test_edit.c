@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/stats.h"
-#include "graph/edit.h"
+#include "graph/edit/edit.h"
 
 enum { CPU, GPU, NET, FREE };
 

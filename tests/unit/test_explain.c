@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ask/diff.h"
-#include "ask/explain.h"
-#include "ask/explain_parts.h"
+#include "diff/diff.h"
+#include "explain/explain.h"
+#include "explain/explain_parts.h"
 #include "base/stats.h"
-#include "base/stream.h"
+#include "io/stream.h"
 #include "data.h"
 #include "rounds.h"
 #include "scratch.h"

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accuracy/calibrate.h"
-#include "accuracy/ops_nearest.h"
+#include "calibrate/calibrate.h"
+#include "validate/ops_nearest.h"
 #include "base/stats.h"
-#include "cost/gemm.h"
-#include "cost/kernel.h"
+#include "cost/kernel/gemm.h"
+#include "cost/kernel/kernel.h"
 #include "rounds.h"
 
 static const lk_gemm_numbers plain = {

@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "base/csv.h"
+#include "io/csv.h"
 #include "base/stats.h"
 #include "base/units.h"
 #include "hw/cluster.h"
-#include "hw/data.h"
+#include "io/embedded.h"
 #include "hw/fields.h"
 #include "hw/hw.h"
 #include "data.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
-#include "model/job.h"
-#include "model/schedule.h"
+#include "model/layout/job.h"
+#include "model/layout/schedule.h"
 
 static lk_model dense(int layers, int hidden, int heads, int kv_heads) {
 	return (lk_model){.name = "test",

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "base/json.h"
+#include "io/json.h"
 #include "base/stats.h"
 #include "base/vec.h"
 #include "scratch.h"

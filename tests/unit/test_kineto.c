@@ -12,9 +12,9 @@
 #include <dirent.h>
 #include <unistd.h>
 #include <zlib.h>
-#include "base/json.h"
+#include "io/json.h"
 #include "base/stats.h"
-#include "trace/kineto.h"
+#include "trace/read/kineto.h"
 #include "data.h"
 #include "rounds.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 #include "base/stats.h"
-#include "base/stream.h"
-#include "lang/program.h"
+#include "io/stream.h"
+#include "lang/types/program.h"
 #include "lang_text.h"
 #include "rounds.h"
 

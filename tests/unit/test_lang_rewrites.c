@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "lang/run.h"
+#include "lang/run/run.h"
 #include "lang_random.h"
 #include "rounds.h"
 

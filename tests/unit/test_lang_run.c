@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "lang/degree.h"
-#include "lang/draw.h"
-#include "lang/run_values.h"
+#include "lang/run/degree.h"
+#include "lang/run/draw.h"
+#include "lang/run/run_values.h"
 #include "lang_random.h"
 #include "lockstep/compile.h"
 #include "rounds.h"

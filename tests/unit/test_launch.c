@@ -6,11 +6,11 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/csv.h"
+#include "io/csv.h"
 #include "base/text.h"
-#include "model/job_parts.h"
-#include "model/launch.h"
-#include "model/schedule.h"
+#include "model/layout/job_parts.h"
+#include "launch/launch.h"
+#include "model/layout/schedule.h"
 #include "data.h"
 
 #define DATA "tests/data/launch/"

@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
-#include "ask/step.h"
+#include "step/step.h"
 #include "base/stats.h"
 #include "base/units.h"
-#include "model/build.h"
-#include "model/launch.h"
+#include "model/build/build.h"
+#include "launch/launch.h"
 #include "plan/layout.h"
 #include "rounds.h"
 

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ask/explain.h"
-#include "ask/lifted_run.h"
-#include "ask/traced_step.h"
+#include "explain/explain.h"
+#include "step/lifted_run.h"
+#include "step/traced_step.h"
 
 static lk_error err;
 

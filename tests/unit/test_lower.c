@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "base/stream.h"
+#include "io/stream.h"
 #include "base/units.h"
-#include "cost/host_collective.h"
-#include "lang/lower.h"
+#include "cost/collective/host_collective.h"
+#include "lang/steps/lower.h"
 #include "lang/rewrite/rewrite.h"
-#include "plan/timed.h"
+#include "lang/tune/timed.h"
 #include "sim/sim.h"
 
 #define OK(call)                                                                                 \

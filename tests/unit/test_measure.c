@@ -12,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "io/json.h"
 #include "base/units.h"
 #include "cost/cost.h"
 #include "lockstep/calibrate.h"
 #include "lockstep/predict.h"
-#include "measure/kernels.h"
-#include "measure/topology.h"
+#include "calibrate/host/kernels.h"
+#include "calibrate/host/topology.h"
 #include "scratch.h"
 
 /* ---- threads ---- */

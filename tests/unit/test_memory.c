@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "accuracy/calibrate.h"
-#include "accuracy/memory_range.h"
-#include "accuracy/memory_table.h"
-#include "ask/step.h"
+#include "calibrate/calibrate.h"
+#include "fit/memory_range.h"
+#include "tables/memory_table.h"
+#include "step/step.h"
 #include "base/units.h"
 #include "lockstep/validate.h"
-#include "model/sizes.h"
+#include "model/layout/sizes.h"
 #include "data.h"
 
 static const char small[] = "tests/data/memory_small.csv", measured[] = "measured/megatron_ci_memory.csv";

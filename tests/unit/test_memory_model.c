@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accuracy/calibrate.h"
-#include "accuracy/eager_ops.h"
-#include "accuracy/fit_memory.h"
-#include "accuracy/misses.h"
-#include "accuracy/models_table.h"
-#include "accuracy/network_time.h"
+#include "calibrate/calibrate.h"
+#include "validate/eager_ops.h"
+#include "fit/fit_memory.h"
+#include "fit/misses.h"
+#include "tables/models_table.h"
+#include "validate/network_time.h"
 #include "base/stats.h"
-#include "hw/data.h"
+#include "io/embedded.h"
 #include "lockstep/validate.h"
 #include "data.h"
 

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/csv.h"
-#include "hw/data.h"
-#include "model/model.h"
+#include "io/csv.h"
+#include "io/embedded.h"
+#include "model/network/model.h"
 #include "data.h"
 #include "scratch.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "trace/nsys.h"
+#include "trace/read/nsys.h"
 #include "scratch.h"
 
 static char path[64];

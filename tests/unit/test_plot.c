@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/stats.h"
-#include "base/stream.h"
-#include "view/plot.h"
+#include "io/stream.h"
+#include "view/report/plot.h"
 #include "scratch.h"
 
 enum { MOST = 20000 };

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/csv.h"
-#include "base/json.h"
+#include "io/csv.h"
+#include "io/json.h"
 #include "lockstep/catalogue.h"
 #include "lockstep/view.h"
 #include "scratch.h"

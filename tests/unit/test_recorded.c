@@ -2,10 +2,10 @@
  * peers, what is told of files; the times of all parts add up. */
 #include <limits.h>
 
-#include "base/recording.h"
+#include "io/recording.h"
 #include "base/stats.h"
 #include "scratch.h"
-#include "trace/recorded.h"
+#include "trace/read/recorded.h"
 
 enum { MB = 1 << 20, US = 1000 };
 

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "ask/record_elf.h"
-#include "base/recording.h"
+#include "record/record_elf.h"
+#include "io/recording.h"
 #include "scratch.h"
-#include "trace/recorded.h"
+#include "trace/read/recorded.h"
 
 enum { MB = 1 << 20, US = 1000, ALLREDUCE = 1, LAUNCH, WAIT, SEND, RECV, RECORD, STREAM_WAITS, NAMES };
 

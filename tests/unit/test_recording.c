@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/recording.h"
+#include "io/recording.h"
 #include "lockstep/error.h"
 #include "scratch.h"
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "ask/lifted_run.h"
+#include "step/lifted_run.h"
 #include "base/parallel.h"
 #include "base/stop.h"
-#include "base/stream.h"
+#include "io/stream.h"
 #include "lockstep/predict.h"
 #include "lockstep/reply.h"
 #include "lockstep/simulate.h"

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/request.h"
-#include "ask/sensitivity.h"
-#include "ask/step.h"
-#include "base/json.h"
+#include "step/request.h"
+#include "step/sensitivity.h"
+#include "step/step.h"
+#include "io/json.h"
 #include "base/sha256.h"
 #include "lockstep/report.h"
 

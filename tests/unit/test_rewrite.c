@@ -11,9 +11,9 @@
 #include <string.h>
 #include <cmocka.h>
 #include "base/stats.h"
-#include "base/stream.h"
+#include "io/stream.h"
 #include "lang/rewrite/rewrite.h"
-#include "lang/run.h"
+#include "lang/run/run.h"
 #include "lang_text.h"
 #include "rounds.h"
 

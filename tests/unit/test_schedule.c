@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/stats.h"
-#include "model/schedule.h"
+#include "model/layout/schedule.h"
 
 /* A forward holds its activations until the input gradient is done; a combined backward ends it as well. */
 static int most_in_flight(const lk_slots *slots) {

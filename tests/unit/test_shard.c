@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "base/csv.h"
+#include "io/csv.h"
 #include "base/stats.h"
 #include "base/units.h"
-#include "plan/shard.h"
+#include "shard/shard.h"
 #include "data.h"
 #include "lookup_numbers.h"
 

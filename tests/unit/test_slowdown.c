@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-#include "accuracy/calibrate.h"
-#include "accuracy/slowdown.h"
+#include "calibrate/calibrate.h"
+#include "fit/slowdown.h"
 #include "base/stats.h"
 #include "lockstep/validate.h"
 #include "data.h"

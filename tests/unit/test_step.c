@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "ask/profile.h"
-#include "ask/step.h"
+#include "step/profile.h"
+#include "step/step.h"
 #include "base/units.h"
-#include "model/build.h"
-#include "model/sizes.h"
+#include "model/build/build.h"
+#include "model/layout/sizes.h"
 
 static lk_model gpt(int layers, int hidden, int heads)
 {

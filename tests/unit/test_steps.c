@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "base/stream.h"
+#include "io/stream.h"
 #include "lang/rewrite/rewrite.h"
-#include "lang/steps.h"
+#include "lang/steps/steps.h"
 #include "lang_random.h"
 #include "rounds.h"
 

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ask/store.h"
-#include "ask/store_serve.h"
+#include "rendezvous/store.h"
+#include "rendezvous/store_serve.h"
 #include "scratch.h"
 
 typedef struct asked {

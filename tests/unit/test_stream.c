@@ -15,7 +15,7 @@
 #include <zlib.h>
 #include <zstd.h>
 #include "base/stats.h"
-#include "base/stream.h"
+#include "io/stream.h"
 #include "scratch.h"
 
 static uint64_t draw(uint64_t *seed, uint64_t below) {

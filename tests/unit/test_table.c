@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/csv.h"
-#include "base/json.h"
+#include "io/csv.h"
+#include "io/json.h"
 #include "base/stats.h"
-#include "view/table.h"
+#include "view/table/table.h"
 #include "scratch.h"
 
 static const char *in_folder(const char *name) {

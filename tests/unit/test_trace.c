@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "io/json.h"
 #include "base/stats.h"
-#include "view/trace.h"
+#include "view/timeline/trace.h"
 #include "scratch.h"
 #include "trace_read.h"
 

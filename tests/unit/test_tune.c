@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "base/stream.h"
-#include "lang/compile.h"
-#include "plan/tune.h"
+#include "io/stream.h"
+#include "lang/compile/compile.h"
+#include "lang/tune/tune.h"
 #include "scratch.h"
 
 #define OK(call)                                                                                 \

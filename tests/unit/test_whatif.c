@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "ask/whatif.h"
+#include "whatif/whatif.h"
 #include "base/stats.h"
 #include "base/units.h"
-#include "model/build.h"
+#include "model/build/build.h"
 #include "scratch.h"
 
 typedef struct lk_fixture {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ask/whatif.h"
+#include "whatif/whatif.h"
 #include "base/units.h"
 
 enum { CPU, GPU, NET };

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_mend.h"
-#include "trace/lift_works.h"
-#include "trace/link.h"
-#include "trace/op_shapes.h"
-#include "trace/overheads.h"
+#include "io/json_mend.h"
+#include "trace/lift/lift_works.h"
+#include "trace/align/link.h"
+#include "trace/lift/op_shapes.h"
+#include "trace/lift/overheads.h"
 #include "data.h"
 #include "rounds.h"
 #include "works_read.h"

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "view/trace.h"
+#include "io/json.h"
+#include "view/timeline/trace.h"
 
 /* ---- what a decoder found ---- */
 

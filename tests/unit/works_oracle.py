@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Execution traces as lines, one node a line, by id: a second opinion on src/trace/pytorch_et.c and chakra.c.
+"""Execution traces as lines, one node a line, by id: a second opinion on src/trace/read/pytorch_et.c and chakra.c.
 
 Of PyTorch's JSON: id, name, parent, record function, sequence, thread, shapes, types, number of tensors.
 Of Chakra's protobuf: id, name, type, control dependencies, data dependencies, duration, attributes."""

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "trace/works.h"
+#include "trace/capture/works.h"
 
 static inline lk_works *read_works(const char *path) {
 	lk_works *w;

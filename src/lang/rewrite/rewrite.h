@@ -15,7 +15,7 @@
 #ifndef LK_LANG_REWRITE_H
 #define LK_LANG_REWRITE_H
 
-#include "lang/program.h"
+#include "lang/types/program.h"
 
 /* Names every value's statement in part_of. The parser calls it. */
 void lc_name_parts(lc_program *p);

@@ -1,0 +1,252 @@
+/* calibrate_collectives.c: measured collectives to the numbers of fabrics, their curves, and to the widths of their
+ * ranges: the 80 % quantile of |ln(predicted / measured)| among cross-validated rows, by fabric and size class. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/calibrate.h"
+#include "fit/collective_fit.h"
+#include "tables/nccl_log.h"
+#include "base/stats.h"
+#include "base/text.h"
+
+static const char *const classes[] = {"<1 MiB", "1-16 MiB", ">16 MiB"};
+static const double quantile = .8;
+static const double farther = 1.25; /* of a fabric that nobody fitted, over a number of GPUs that nobody measured */
+
+typedef struct task {
+	lk_arena arena; /* of what is only needed on the way */
+	lk_coll_rows rows;
+	lk_coll_fabrics fabrics;
+	const char *source, *date;
+	lk_calibration *out;
+	lk_coll_pick *picked;
+	size_t picked_count;
+	double *size_us, *gpus_us; /* cross-validated, by the two kinds of folds */
+} task;
+
+/* ---- a row of the result ---- */
+
+static lk_calibration_row *add_row(task *t, const char *family, const char *subject, const char *variant) {
+	lk_arena *arena = &t->out->arena;
+	const char *texts[] = {
+		lk_arena_strdup(arena, subject),
+		lk_arena_strdup(arena, variant),
+		lk_arena_strdup(arena, t->date),
+		lk_arena_strdup(arena, t->source),
+	};
+	if (!texts[0] || !texts[1] || !texts[2] || !texts[3]) return NULL;
+	lk_calibration_row *row = lk_calibration_add(t->out, family, texts[0], texts[1]);
+	if (row) row->date = texts[2], row->source = texts[3];
+	return row;
+}
+
+static lk_status put_fabric(task *t, const char *name, const lk_fabric *fabric, double error, lk_error *err) {
+	lk_fabric numbers = *fabric;
+	lk_calibration_row *row = add_row(t, "collective", name, "");
+	if (!row) return lk_oom(err);
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++)
+		lk_calibration_put(row, lk_fabric_names[i], *lk_fabric_number(&numbers, i));
+	row->points = (int)t->picked_count;
+	row->error = expm1(error);
+	return LK_OK;
+}
+
+static lk_status put_curve(task *t, const char *name, const lk_curve *curve, lk_error *err) {
+	char variant[80];
+	snprintf(variant, sizeof variant, "%s %d on %d", lk_coll_name(curve->kind), curve->gpus, curve->nodes);
+	lk_calibration_row *row = add_row(t, "curve", name, variant);
+	if (!row) return lk_oom(err);
+	for (int k = 0; k < LK_CURVE_KNOTS; k++)
+		if (curve->measured[k]) lk_calibration_put(row, lk_curve_knot_name(k), exp(curve->correction[k]));
+	for (size_t i = 0; i < t->picked_count; i++) {
+		const lk_coll_row *one = t->picked[i];
+		row->points += one->kind == curve->kind && one->gpus == curve->gpus && one->nodes == curve->nodes;
+	}
+	return LK_OK;
+}
+
+/* A fabric's own rows: numbers, then the curves that they leave something of. */
+static lk_status put_measured(task *t, const char *name, const lk_fabric *start, lk_error *err) {
+	lk_fabric fabric;
+	lk_curves curves;
+	double error;
+	lk_fabric_fit(t->picked, t->picked_count, start, &fabric, &error);
+	LK_TRY(put_fabric(t, name, &fabric, error, err));
+	lk_coll_curves_fit(t->picked, t->picked_count, &fabric, &curves);
+	for (int i = 0; i < curves.count; i++) LK_TRY(put_curve(t, name, &curves.at[i], err));
+	return LK_OK;
+}
+
+/* ---- fabrics ---- */
+
+static void pick(task *t, const char *fabric) {
+	t->picked_count = 0;
+	for (size_t i = 0; i < t->rows.count; i++) {
+		const lk_coll_row *row = &t->rows.at[i];
+		if (lk_coll_fitted(&t->fabrics, row) && strcmp(row->fabric, fabric) == 0) t->picked[t->picked_count++] = row;
+	}
+}
+
+/* The default: what fabrics with a switch in the node and RDMA between nodes have in common; the NICs' share stays
+ * open, as it is a matter of the device's PCIe generation. */
+static lk_status put_default(task *t, lk_error *err) {
+	t->picked_count = 0;
+	for (size_t i = 0; i < t->rows.count; i++) {
+		const lk_coll_row *row = &t->rows.at[i];
+		bool common = row->node.intra == LK_INTRA_SWITCH && row->nodes == 1 && !row->node.sockets;
+		if (common && lk_coll_fitted(&t->fabrics, row)) t->picked[t->picked_count++] = row;
+	}
+	if (t->picked_count == 0) return LK_OK;
+	lk_fabric fabric;
+	double error;
+	lk_fabric_fit(t->picked, t->picked_count, &lk_fabric_plain, &fabric, &error);
+	return put_fabric(t, "default", &fabric, error, err);
+}
+
+static lk_status put_fabrics(task *t, lk_error *err) {
+	for (size_t f = 0; f < t->fabrics.count; f++) {
+		pick(t, t->fabrics.at[f]);
+		LK_TRY(put_measured(t, t->fabrics.at[f], &lk_fabric_plain, err));
+	}
+	return LK_OK;
+}
+
+/* ---- ranges ---- */
+
+/* The quantile of the errors of a class; `fabric` NULL: of all fabrics. */
+static double width(const task *t, const double *us, const char *fabric, const char *class, bool gpus, int *points) {
+	double *errors = malloc((t->rows.count + 1) * sizeof *errors);
+	size_t count = 0;
+	for (size_t i = 0; errors && i < t->rows.count; i++) {
+		const lk_coll_row *row = &t->rows.at[i];
+		if (!lk_coll_fitted(&t->fabrics, row) || strcmp(class, lk_coll_size_class(row->bytes)) != 0) continue;
+		if ((fabric && strcmp(fabric, row->fabric) != 0) || (gpus && lk_coll_no_relatives(&t->rows, row))) continue;
+		errors[count++] = fabs(log(us[i] / row->us));
+	}
+	double result = count ? lk_quantile(errors, count, quantile) : NAN;
+	free(errors);
+	*points = (int)count;
+	return result;
+}
+
+static lk_status put_range(task *t, const char *fabric, const char *class, lk_error *err) {
+	char variant[160];
+	int points, unused;
+	snprintf(variant, sizeof variant, "%.80s %s", fabric ? fabric : "other", class);
+	double seen = width(t, t->size_us, fabric, class, false, &points);
+	double unseen = width(t, t->gpus_us, fabric, class, true, &unused);
+	if (!isfinite(seen)) return LK_OK;
+	if (!isfinite(unseen)) unseen = 2 * seen;
+	if (!fabric) seen = unseen *= farther;
+	lk_calibration_row *row = add_row(t, "range", "collective", variant);
+	if (!row) return lk_oom(err);
+	lk_calibration_put(row, "width", seen);
+	lk_calibration_put(row, "unseen_width", fmax(seen, unseen));
+	row->points = points;
+	return LK_OK;
+}
+
+static lk_status put_ranges(task *t, lk_error *err) {
+	t->size_us = LK_ARRAY(&t->arena, double, t->rows.count);
+	t->gpus_us = LK_ARRAY(&t->arena, double, t->rows.count);
+	if (!t->size_us || !t->gpus_us) return lk_oom(err);
+	LK_TRY(lk_coll_cross(&t->rows, &t->fabrics, LK_COLL_FOLDS_SIZE, lk_coll_predict_model, t->size_us, err));
+	LK_TRY(lk_coll_cross(&t->rows, &t->fabrics, LK_COLL_FOLDS_GPUS, lk_coll_predict_model, t->gpus_us, err));
+	for (size_t c = 0; c < sizeof classes / sizeof *classes; c++) {
+		for (size_t f = 0; f < t->fabrics.count; f++) LK_TRY(put_range(t, t->fabrics.at[f], classes[c], err));
+		LK_TRY(put_range(t, NULL, classes[c], err));
+	}
+	return LK_OK;
+}
+
+/* ---- logs ---- */
+
+/* A log's sizes as rows of one fabric, on the usual nodes of its GPU. */
+static lk_status rows_of_log(task *t, const lk_nccl_run *run, lk_error *err) {
+	const lk_device *device = lk_coll_device(run->device);
+	if (!run->kind_known || !device || run->gpus < 2) {
+		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say %s",
+				!run->kind_known ? "which collective it is"
+				: run->gpus < 2  ? "on how many GPUs it ran"
+								 : "on which GPUs of the catalogue it ran");
+		return lk_hint(err,
+					   "paste it with its lines \"# Rank ...\", or give a table with the columns of collectives.csv");
+	}
+	for (int p = 0; p < run->count; p++) {
+		if (!lk_push(&t->rows)) return lk_oom(err);
+		lk_coll_row *row = lk_last(&t->rows);
+		*row = (lk_coll_row){
+			.kind = run->kind,
+			.gpus = run->gpus,
+			.nodes = run->nodes > 0 ? run->nodes : 1,
+			.bytes = run->points[p].bytes,
+			.us = lk_nccl_point_us(&run->points[p]),
+			.gpu = run->device,
+			.fabric = "default",
+			.text = "",
+			.source = t->source,
+			.where = run->where,
+			.slow = "",
+			.refused = "",
+		};
+		lk_coll_row_wire(row, device);
+	}
+	return LK_OK;
+}
+
+static lk_status calibrate_log(task *t, lk_stream *in, lk_error *err) {
+	lk_nccl_runs runs = {0};
+	lk_status status = lk_nccl_log_read(&t->arena, in, &runs, err);
+	for (size_t i = 0; i < runs.count && status == LK_OK; i++) status = rows_of_log(t, &runs.at[i], err);
+	lk_vec_free(&runs);
+	LK_TRY(status);
+	lk_coll_pick *picked = LK_ARRAY(&t->arena, lk_coll_pick, t->rows.count);
+	if (!picked) return lk_oom(err);
+	t->picked = picked;
+	for (size_t i = 0; i < t->rows.count; i++)
+		if (!*t->rows.at[i].refused) picked[t->picked_count++] = &t->rows.at[i];
+	return put_measured(t, "default", lk_fabric_default(), err);
+}
+
+/* ---- the whole ---- */
+
+static lk_status calibrate_table(task *t, lk_stream *in, lk_error *err) {
+	LK_TRY(lk_coll_rows_read(&t->arena, in, &t->rows, err));
+	LK_TRY(lk_coll_fabrics_of(&t->rows, &t->fabrics, err));
+	t->picked = LK_ARRAY(&t->arena, lk_coll_pick, t->rows.count);
+	if (!t->picked) return lk_oom(err);
+	if (t->fabrics.count == 0) {
+		lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "no fabric has %d rows or more", LK_COLL_FIT_ROWS);
+		return lk_hint(err, "a log of nccl-tests is fitted with any number of sizes");
+	}
+	LK_TRY(put_default(t, err));
+	LK_TRY(put_fabrics(t, err));
+	return put_ranges(t, err);
+}
+
+/* A table has a header with commas before anything else. */
+static bool is_table(const char *text) {
+	while (*text == '#' || *text == '\n' || *text == '\r') {
+		text += strcspn(text, "\n");
+		text += *text == '\n';
+	}
+	const char *end = text + strcspn(text, "\n"), *size = strstr(text, "size_bytes");
+	return size && size < end;
+}
+
+lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char *date, lk_calibration *out,
+								   lk_error *err) {
+	task t = {.source = source, .date = date, .out = out};
+	char *text;
+	size_t size;
+	lk_stream *copy = NULL;
+	lk_status status = lk_nccl_log_text(&t.arena, in, &text, &size, err);
+	if (status == LK_OK) status = lk_stream_memory(text, size, lk_stream_name(in), &copy, err);
+	if (status == LK_OK) status = is_table(text) ? calibrate_table(&t, copy, err) : calibrate_log(&t, copy, err);
+	lk_stream_close(copy);
+	lk_vec_free(&t.rows);
+	lk_vec_free(&t.fabrics);
+	lk_arena_free(&t.arena);
+	return status;
+}

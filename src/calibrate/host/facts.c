@@ -1,0 +1,158 @@
+/* facts.c: what the system says about itself: processor, cores that this process may use, caches, memory, NICs. Reads
+ * /proc and /sys; what is not there stays 0 or gets a usual value and a note. */
+#include <dirent.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "calibrate/host/meter.h"
+
+/* The first line of a small file, without its end; false where there is none. */
+static bool read_line(const char *path, char *out, size_t size) {
+	FILE *file = fopen(path, "re");
+	if (!file) return false;
+	bool got = fgets(out, (int)size, file) != NULL;
+	fclose(file);
+	if (got) out[strcspn(out, "\n")] = '\0';
+	return got && *out;
+}
+
+static double read_number(const char *path) {
+	char line[64];
+	const char *end;
+	return read_line(path, line, sizeof line) ? lk_read_real(line, &end) : 0;
+}
+
+/* ---- processor ---- */
+
+static lk_status read_processor(lk_meter *m) {
+	char line[256], name[128] = "";
+	FILE *file = fopen("/proc/cpuinfo", "re");
+	while (file && !*name && fgets(line, sizeof line, file)) {
+		const char *colon = strchr(line, ':');
+		if (strncmp(line, "model name", 10) == 0 && colon) lk_copy(name, sizeof name, colon + 1 + strspn(colon + 1, " \t"));
+	}
+	if (file) fclose(file);
+	name[strcspn(name, "\n")] = '\0';
+	if (!*name) lk_copy(name, sizeof name, "a processor that does not say its name");
+	m->host->processor = lk_arena_strdup(&m->host->arena, name);
+	return m->host->processor ? LK_OK : lk_oom(m->err);
+}
+
+/* Cores in the process's mask, and no more than its control group gives it time for. */
+static int usable_cores(void) {
+	cpu_set_t *set = CPU_ALLOC(4096);
+	size_t size = CPU_ALLOC_SIZE(4096);
+	int cores = set && sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	if (set) CPU_FREE(set);
+	char line[64];
+	if (read_line("/sys/fs/cgroup/cpu.max", line, sizeof line)) {
+		const char *end;
+		double quota = lk_read_real(line, &end), period = end > line ? lk_read_real(end + strspn(end, " "), &end) : 0;
+		if (quota > 0 && period > 0 && ceil(quota / period) < cores) cores = (int)ceil(quota / period);
+	}
+	return cores > 0 ? cores < 1024 ? cores : 1024 : 1;
+}
+
+/* ---- caches and memory ---- */
+
+/* "480K", "32M" in bytes. */
+static double cache_bytes(const char *text) {
+	const char *end;
+	double size = lk_read_real(text, &end);
+	return size * (*end == 'K' ? LK_KIB : *end == 'M' ? LK_MIB : *end == 'G' ? LK_GIB : 1);
+}
+
+static lk_status read_caches(lk_meter *m) {
+	for (int i = 0; i < 8; i++) {
+		char path[96], type[32], size[32], name[48];
+		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", i);
+		if (!read_line(path, type, sizeof type) || strcmp(type, "Instruction") == 0) continue;
+		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+		if (!read_line(path, size, sizeof size)) continue;
+		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
+		int level = (int)fmin(9, read_number(path));
+		double bytes = cache_bytes(size);
+		if (level == 1) m->host->device.shared_kib = (int)fmin(bytes / LK_KIB, 1e6);
+		m->host->device.l2_bytes = fmax(m->host->device.l2_bytes, bytes);
+		snprintf(name, sizeof name, "level %d, as the system states it", level);
+		LK_TRY(lk_meter_count(m, "cache", name, "KiB", bytes / LK_KIB));
+	}
+	return LK_OK;
+}
+
+static double usable_memory(void) {
+	double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+	double limit = read_number("/sys/fs/cgroup/memory.max");
+	return limit > 0 && limit < bytes ? limit : bytes;
+}
+
+/* ---- NICs ---- */
+
+typedef struct nics {
+	int count;
+	double gbps;            /* of the fastest kind */
+} nics;
+
+static void add_nic(nics *n, double gbps) {
+	if (!(gbps > 0)) return;
+	if (gbps > n->gbps) *n = (nics){0, gbps};
+	if (gbps == n->gbps) n->count++;
+}
+
+/* Ethernet states megabits; cards without hardware (bridges, loopback) have no folder "device". */
+static void find_ethernet(nics *n) {
+	DIR *folder = opendir("/sys/class/net");
+	for (struct dirent *entry; folder && (entry = readdir(folder));) {
+		char path[400];
+		if (entry->d_name[0] == '.') continue;
+		snprintf(path, sizeof path, "/sys/class/net/%s/device", entry->d_name);
+		if (access(path, F_OK) != 0) continue;
+		snprintf(path, sizeof path, "/sys/class/net/%s/speed", entry->d_name);
+		add_nic(n, read_number(path) / 1000);
+	}
+	if (folder) closedir(folder);
+}
+
+/* InfiniBand states "400 Gb/sec (4X NDR)". */
+static void find_infiniband(nics *n) {
+	DIR *folder = opendir("/sys/class/infiniband");
+	for (struct dirent *entry; folder && (entry = readdir(folder));) {
+		char path[400];
+		if (entry->d_name[0] == '.') continue;
+		snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", entry->d_name);
+		add_nic(n, read_number(path));
+	}
+	if (folder) closedir(folder);
+}
+
+static lk_status read_nics(lk_meter *m) {
+	nics found = {0};
+	find_ethernet(&found);
+	find_infiniband(&found);
+	m->host->device.nic_rate = (found.count ? found.count * found.gbps : 10) * 1e9 / 8;
+	if (!found.count) return lk_meter_note(m, "no NIC states its rate: 10 Gbit/s is assumed (edit nic_gbps)");
+	LK_TRY(lk_meter_count(m, "network", "NICs of the fastest kind", "", found.count));
+	return lk_meter_count(m, "network", "rate of each, as its driver states it", "Gbit/s", found.gbps);
+}
+
+lk_status lk_measure_facts(lk_meter *m) {
+	lk_device *device = &m->host->device;
+	LK_TRY(read_processor(m));
+	m->host->cores = usable_cores();
+	device->sms = m->host->cores;
+	device->memory_bytes = usable_memory();
+	LK_TRY(lk_meter_count(m, "processor", "cores that this process may use", "", m->host->cores));
+	LK_TRY(lk_meter_count(m, "memory", "size, as the system states it", "GiB", device->memory_bytes / LK_GIB));
+	LK_TRY(read_caches(m));
+	LK_TRY(read_nics(m));
+	double load;
+	if (getloadavg(&load, 1) != 1 || load < 0.5 * m->host->cores) return LK_OK;
+	return lk_meter_note(m, "other work ran meanwhile (load %.1f on %d cores): measure again when nothing else runs", load,
+	                     m->host->cores);
+}

@@ -1,0 +1,74 @@
+/* host.c: the measurements one after the other, and what of them makes the device.
+ *
+ * The time is divided in fixed shares. The device is all cores that the process may use, as one: its peak is what
+ * registers allow, its matrix and memory rates what was reached, its call the start of all cores. It gets the fast
+ * decile of each sample: what other programs took away in between is not the machine's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "calibrate/host/meter.h"
+
+typedef struct part {
+	lk_status (*measure)(lk_meter *m, double seconds);
+	double share;
+} part;
+
+/* First what an option of the user's can make fail. */
+static const part parts[] = {
+	{lk_measure_mpi, 0.16},  {lk_measure_disk, 0.10},   {lk_measure_calls, 0.08}, {lk_measure_gemm, 0.26},
+	{lk_measure_memory, 0.24}, {lk_measure_pairs, 0.10}, {lk_measure_gpus, 0.06},
+};
+
+static lk_status measure_parts(lk_meter *m) {
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		LK_TRY(parts[i].measure(m, m->seconds * parts[i].share));
+	return LK_OK;
+}
+
+/* What a device must have and a processor has no name for: its links are the way between two processes. */
+static void complete_device(lk_meter *m) {
+	lk_host *host = m->host;
+	lk_device *device = &host->device;
+	lk_copy(device->name, sizeof device->name, m->options->name ? m->options->name : "host-cpu");
+	snprintf(device->label, sizeof device->label, "%.40s, %d cores", host->processor, host->cores);
+	snprintf(device->source, sizeof device->source, "%.120s, %.20s", host->source, host->date);
+	device->arch = LK_ARCH_CPU;
+	device->node_gpus = 1;
+	device->pcie_rate = m->send_rate > 0 ? m->send_rate : device->memory_rate / 2;
+	if (m->net_rate > 0) device->nic_rate = m->net_rate;
+	host->intra_rate = host->gpus ? host->intra_rate : 0;
+}
+
+static lk_status measure(lk_meter *m) {
+	LK_TRY(lk_measure_facts(m));
+	m->team = lk_team_new(m->host->cores);
+	if (!m->team) return lk_oom(m->err);
+	if (lk_team_size(m->team) < m->host->cores)
+		LK_TRY(lk_meter_note(m, "only %d threads could be started", lk_team_size(m->team)));
+	m->begun = lk_now();
+	LK_TRY(measure_parts(m));
+	complete_device(m);
+	return LK_OK;
+}
+
+lk_status lk_host_measure(const lk_host_options *options, lk_host *out, lk_error *err) {
+	lk_meter m = {.host = out, .options = options, .seconds = options->seconds, .err = err};
+	memset(out, 0, sizeof *out);
+	out->nodes = 1;
+	out->date = lk_arena_strdup(&out->arena, options->date ? options->date : "");
+	out->source = lk_arena_strdup(&out->arena, options->source ? options->source : "lockstep calibrate host");
+	if (!out->date || !out->source) return lk_oom(err);
+	lk_status status = measure(&m);
+	lk_team_free(m.team);
+	return status;
+}
+
+void lk_host_free(lk_host *host) {
+	lk_vec_free(&host->quantities);
+	lk_vec_free(&host->notes);
+	lk_vec_free(&host->messages);
+	lk_vec_free(&host->collectives);
+	lk_arena_free(&host->arena);
+}

@@ -1,0 +1,153 @@
+/* measure_calls.c: what it costs to call something: a function, the system, the clock, another thread, all cores.
+ * The start of all cores is what a kernel launch is on a GPU: it becomes the device's `call_us`. */
+#include <math.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "calibrate/host/meter.h"
+
+enum { CALLS = 100000, SYSTEM_CALLS = 10000, WAKES = 50, STARTS = 5, RUNS = 20 };
+
+/* ---- functions, the system, the clock ---- */
+
+static int add_one(int x) {
+	return x + 1;
+}
+
+static int (*volatile called)(int) = add_one; /* volatile: it may change, so the call stays one */
+
+static double time_function(void *unused) {
+	(void)unused;
+	int x = 0;
+	double start = lk_now();
+	for (int i = 0; i < CALLS; i++) x = called(x);
+	double taken = lk_now() - start;
+	return x == CALLS ? taken : NAN;
+}
+
+static double time_system(void *unused) {
+	(void)unused;
+	long sum = 0;
+	double start = lk_now();
+	for (int i = 0; i < SYSTEM_CALLS; i++) sum += syscall(SYS_getppid);
+	double taken = lk_now() - start;
+	return sum >= 0 ? taken : NAN;
+}
+
+static double time_clock(void *unused) {
+	(void)unused;
+	double sum = 0, start = lk_now();
+	for (int i = 0; i < SYSTEM_CALLS; i++) sum += lk_now();
+	double taken = lk_now() - start;
+	return sum > 0 ? taken : NAN;
+}
+
+/* ---- threads ---- */
+
+static void *end_at_once(void *argument) {
+	return argument;
+}
+
+static double time_threads(void *unused) {
+	(void)unused;
+	double start = lk_now();
+	for (int i = 0; i < STARTS; i++) {
+		pthread_t thread;
+		if (pthread_create(&thread, NULL, end_at_once, NULL) != 0) return NAN;
+		pthread_join(thread, NULL);
+	}
+	return lk_now() - start;
+}
+
+/* Two threads that hand a turn to and fro. */
+typedef struct table_tennis {
+	pthread_mutex_t lock;
+	pthread_cond_t turned;
+	int turn;               /* even: of the caller */
+} table_tennis;
+
+static void play(table_tennis *t, int side) {
+	pthread_mutex_lock(&t->lock);
+	for (int i = 0; i < WAKES; i++) {
+		while (t->turn % 2 != side) pthread_cond_wait(&t->turned, &t->lock);
+		t->turn++;
+		pthread_cond_signal(&t->turned);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void *play_back(void *argument) {
+	play(argument, 1);
+	return NULL;
+}
+
+static double time_wakes(void *unused) {
+	(void)unused;
+	table_tennis t = {.lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
+	pthread_t other;
+	if (pthread_create(&other, NULL, play_back, &t) != 0) return NAN;
+	double start = lk_now();
+	play(&t, 0);
+	pthread_join(other, NULL);
+	return lk_now() - start;
+}
+
+static void nothing(void *context, int thread, int threads) {
+	(void)context, (void)thread, (void)threads;
+}
+
+static double time_team(void *context) {
+	double start = lk_now();
+	for (int i = 0; i < RUNS; i++) lk_team_run(context, nothing, NULL);
+	return lk_now() - start;
+}
+
+/* ---- clock rate ---- */
+
+enum { ADDS = 1000000 };
+
+/* Additions that wait for one another take a cycle each. What is added stands in a register: some processors add
+ * constants while they rename registers, in no time. */
+static double time_adds(void *unused) {
+	(void)unused;
+	unsigned long x = 1, y = 3;
+	double start = lk_now();
+	for (int i = 0; i < ADDS / 8; i++) {
+#define ADD x += y; __asm__ volatile("" : "+r"(x), "+r"(y));
+		ADD ADD ADD ADD ADD ADD ADD ADD
+#undef ADD
+	}
+	double taken = lk_now() - start;
+	return x ? taken : NAN;
+}
+
+static lk_status measure_clock(lk_meter *m, double seconds) {
+	lk_sample s = lk_repeat(time_adds, NULL, seconds, 5);
+	m->host->device.clock_hz = ADDS / s.low;
+	return lk_meter_rate(m, "processor", "clock, by dependent additions", "MHz", ADDS, 1e6, &s);
+}
+
+lk_status lk_measure_calls(lk_meter *m, double seconds) {
+	const struct {
+		const char *name, *unit;
+		lk_trial *trial;
+		double calls, scale;
+	} kinds[] = {
+		{"function", "ns", time_function, CALLS, 1e-9},
+		{"clock_gettime", "ns", time_clock, SYSTEM_CALLS, 1e-9},
+		{"system call", "ns", time_system, SYSTEM_CALLS, 1e-9},
+		{"waking a thread", "us", time_wakes, 2 * WAKES, 1e-6},
+		{"starting and ending a thread", "us", time_threads, STARTS, 1e-6},
+	};
+	const int count = sizeof kinds / sizeof *kinds;
+	lk_meter_say(m, "calls");
+	for (int i = 0; i < count; i++) {
+		lk_sample s = lk_repeat(kinds[i].trial, NULL, seconds / (count + 2), 3);
+		LK_TRY(lk_meter_time(m, "call", kinds[i].name, kinds[i].unit, kinds[i].calls, kinds[i].scale, &s));
+	}
+	lk_sample team = lk_repeat(time_team, m->team, seconds / (count + 2), 3);
+	m->host->device.call_s = team.low / RUNS;
+	LK_TRY(lk_meter_time(m, "call", "starting work on all cores", "us", RUNS, 1e-6, &team));
+	return measure_clock(m, seconds / (count + 2));
+}

@@ -1,0 +1,84 @@
+/* meter.c: the clock, repetition until the time is spent, and the list of results. */
+#include "calibrate/host/meter.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/stats.h"
+
+enum { REPEATS = 500 }; /* most that are kept */
+
+double lk_now(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+lk_sample lk_repeat(lk_trial *trial, void *context, double seconds, int least) {
+	double taken[REPEATS], end = lk_now() + seconds;
+	int count = 0;
+	bool works = isfinite(trial(context));
+	while (works && count < REPEATS && (count < least || lk_now() < end)) {
+		taken[count] = trial(context);
+		works = isfinite(taken[count]) && taken[count] > 0;
+		count += works;
+	}
+	if (!works) return (lk_sample){NAN, NAN, NAN, 0};
+	size_t n = (size_t)count;
+	return (lk_sample){lk_median(taken, n), lk_quantile(taken, n, 0.1), lk_quantile(taken, n, 0.9), count};
+}
+
+void *lk_pages(size_t bytes) {
+	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pages == MAP_FAILED) return NULL;
+	madvise(pages, bytes, MADV_HUGEPAGE); /* fewer faults and misses of the address cache; no matter if refused */
+	return pages;
+}
+
+/* ---- results ---- */
+
+void lk_meter_say(lk_meter *m, const char *doing) {
+	if (!m->options->progress) return;
+	double share = (lk_now() - m->begun) / m->seconds;
+	m->options->progress(m->options->context, doing, share < 1 ? share : 1);
+}
+
+static lk_status put(lk_meter *m, lk_quantity q) {
+	q.name = lk_arena_strdup(&m->host->arena, q.name);
+	if (!q.name || !lk_push(&m->host->quantities)) return lk_oom(m->err);
+	*lk_last(&m->host->quantities) = q;
+	return LK_OK;
+}
+
+lk_status lk_meter_rate(lk_meter *m, const char *group, const char *name, const char *unit, double amount, double scale,
+                        const lk_sample *s) {
+	if (s->repeats == 0) return LK_OK;
+	double all = amount / scale;
+	return put(m, (lk_quantity){group, name, unit, all / s->median, all / s->high, all / s->low, s->repeats});
+}
+
+lk_status lk_meter_time(lk_meter *m, const char *group, const char *name, const char *unit, double parts, double scale,
+                        const lk_sample *s) {
+	if (s->repeats == 0) return LK_OK;
+	double all = parts * scale;
+	return put(m, (lk_quantity){group, name, unit, s->median / all, s->low / all, s->high / all, s->repeats});
+}
+
+lk_status lk_meter_count(lk_meter *m, const char *group, const char *name, const char *unit, double value) {
+	return put(m, (lk_quantity){group, name, unit, value, NAN, NAN, 0});
+}
+
+lk_status lk_meter_note(lk_meter *m, const char *fmt, ...) {
+	char text[400];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	const char *copy = lk_arena_strdup(&m->host->arena, text);
+	if (!copy || !lk_push(&m->host->notes)) return lk_oom(m->err);
+	*lk_last(&m->host->notes) = copy;
+	return LK_OK;
+}

@@ -1,0 +1,103 @@
+/* product.c: matrix product of our own, for machines without a BLAS library.
+ *
+ * K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34, 2008: a slab of b,
+ * DEPTH rows, is packed once for all threads; each thread packs blocks of a and multiplies tile by tile out of its
+ * caches.
+ */
+#include <string.h>
+
+#include "calibrate/host/kernels.h"
+
+enum { DEPTH = 256, BLOCK = 120, TILE = 12 * 32 }; /* BLOCK: most rows of a at a time, a multiple of every tile's */
+
+typedef struct product {
+	const lk_kernels *kernels;
+	long m, n, k, from, depth; /* from, depth: of the slab */
+	long block;                /* rows of a that a thread takes at a time */
+	const float *a, *b;
+	float *c, *slab, *blocks;
+} product;
+
+static long pieces(long whole, long part) {
+	return (whole + part - 1) / part;
+}
+
+static long block_floats(void) {
+	return (long)BLOCK * DEPTH;
+}
+
+size_t lk_product_room(const lk_kernels *kernels, int threads, long n, long k) {
+	long depth = k < DEPTH ? k : DEPTH;
+	return (size_t)(pieces(n, kernels->columns) * kernels->columns * depth + threads * block_floats());
+}
+
+/* One strip of the slab: `columns` columns of b, zeros beyond its last. */
+static void pack_strip(const product *p, long strip) {
+	long width = p->kernels->columns, first = strip * width, there = p->n - first < width ? p->n - first : width;
+	float *to = p->slab + strip * width * p->depth;
+	for (long row = 0; row < p->depth; row++, to += width) {
+		memcpy(to, p->b + (p->from + row) * p->n + first, (size_t)there * sizeof *to);
+		memset(to + there, 0, (size_t)(width - there) * sizeof *to);
+	}
+}
+
+static void pack_slab(void *context, int thread, int threads) {
+	const product *p = context;
+	for (long strip = thread; strip < pieces(p->n, p->kernels->columns); strip += threads) pack_strip(p, strip);
+}
+
+/* `rows` rows of a from `first` on, tile by tile, zeros beyond its last. */
+static void pack_block(const product *p, long first, long rows, float *to) {
+	long height = p->kernels->rows;
+	for (long tile = 0; tile < rows; tile += height)
+		for (long at = 0; at < p->depth; at++)
+			for (long i = 0; i < height; i++) {
+				bool there = first + tile + i < p->m;
+				*to++ = there ? p->a[(first + tile + i) * p->k + p->from + at] : 0;
+			}
+}
+
+/* A tile at the rim is computed aside and what exists of it copied. */
+static void multiply_tile(const product *p, const float *a, long strip, long row) {
+	const lk_kernels *kernels = p->kernels;
+	long column = strip * kernels->columns, add = p->from > 0;
+	const float *b = p->slab + column * p->depth;
+	float *c = p->c + row * p->n + column, aside[TILE];
+	long rows = p->m - row, columns = p->n - column;
+	if (rows >= kernels->rows && columns >= kernels->columns) {
+		kernels->tile(p->depth, a, b, c, p->n, add);
+		return;
+	}
+	if (rows > kernels->rows) rows = kernels->rows;
+	if (columns > kernels->columns) columns = kernels->columns;
+	kernels->tile(p->depth, a, b, aside, kernels->columns, false);
+	for (long i = 0; i < rows; i++)
+		for (long j = 0; j < columns; j++)
+			c[i * p->n + j] = aside[i * kernels->columns + j] + (add ? c[i * p->n + j] : 0);
+}
+
+static void multiply_blocks(void *context, int thread, int threads) {
+	const product *p = context;
+	float *packed = p->blocks + thread * block_floats();
+	for (long block = thread; block < pieces(p->m, p->block); block += threads) {
+		long first = block * p->block, rows = p->m - first < p->block ? p->m - first : p->block;
+		pack_block(p, first, rows, packed);
+		for (long strip = 0; strip < pieces(p->n, p->kernels->columns); strip++)
+			for (long row = 0; row < rows; row += p->kernels->rows)
+				multiply_tile(p, packed + row * p->depth, strip, first + row);
+	}
+}
+
+void lk_product(lk_team *team, const lk_kernels *kernels, float *room, long m, long n, long k, const float *a,
+                const float *b, float *c) {
+	product p = {.kernels = kernels, .m = m, .n = n, .k = k, .a = a, .b = b, .c = c};
+	long share = pieces(pieces(m, lk_team_size(team)), kernels->rows) * kernels->rows;
+	p.block = share < BLOCK ? share : BLOCK;
+	p.blocks = room;
+	p.slab = room + lk_team_size(team) * block_floats();
+	for (; p.from < k; p.from += DEPTH) {
+		p.depth = k - p.from < DEPTH ? k - p.from : DEPTH;
+		lk_team_run(team, pack_slab, &p);
+		lk_team_run(team, multiply_blocks, &p);
+	}
+}

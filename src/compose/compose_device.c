@@ -1,0 +1,236 @@
+/* compose_device.c: of the composed job, what ranks ask of their devices.
+ *
+ *     kernels, copies      on their stream, as long as recorded; they begin no earlier than the host has come to them
+ *     NCCL                 on its stream, as long as the cluster's links say
+ *     a group of calls     together: what is sent, what is received and collectives each in a row beside the stream, which goes
+ *                          on behind all of them. Messages follow one another by communicator, distance and sender, so that all
+ *                          ranks have one order and none waits for another in a circle
+ *     events               the last operation of the stream they were recorded in; those of an earlier step: all its work
+ *     the host's waits     on the stream of own code
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compose/compose_build.h"
+
+enum { LANE_SENDS, LANE_RECEIVES, LANE_COLLECTIVES, LANES };
+
+typedef lk_compose_builder builder;
+
+/* A call of a group of calls. */
+typedef struct together {
+	uint32_t item, team;
+	unsigned kind, lane;
+	double seconds;
+	uint64_t key[3];         /* its place in the order of all ranks */
+} together;
+
+/* ---- streams ---- */
+
+static bool puts_work(const lk_posed_item *item) {
+	if (!item->device) return item->part == LK_PART_ENQUEUE;
+	return item->device <= 1 + LK_DEVICE_SET || item->device == 1 + LK_DEVICE_STREAM_WAITS;
+}
+
+static int place_of(const lk_compose_device *d, uint32_t number) {
+	for (int i = 0; i < d->count; i++)
+		if (d->at[i].number == number) return i;
+	return -1;
+}
+
+static lk_status too_many(const builder *b) {
+	return lk_fail(b->err, LK_ERR_INPUT, b->c->recorded.at[b->q]->path,
+	               "uses more streams of its device in a step than can be composed");
+}
+
+static lk_status list_streams(builder *b, const lk_posed_step *step) {
+	lk_compose_device *d = &b->device;
+	d->count = 0;
+	for (uint32_t i = 0; i < step->items.count; i++) {
+		const lk_posed_item *item = &step->items.at[i];
+		if (!puts_work(item)) continue;
+		int at = place_of(d, item->stream);
+		if (at < 0 && d->count == LK_STREAMS) return too_many(b);
+		if (at < 0) at = d->count++, d->at[at].number = item->stream, d->at[at].lanes = 0;
+		d->at[at].tail = LK_NONE;
+		if (!item->device && item->members > 1) d->at[at].lanes = 1;
+	}
+	return LK_OK;
+}
+
+lk_status lk_compose_device_begin(builder *b, const lk_posed_step *step) {
+	lk_compose_device *d = &b->device;
+	int next = LK_STREAMS;
+	LK_TRY(list_streams(b, step));
+	for (int i = 0; i < d->count; i++) {
+		next -= d->at[i].lanes ? 1 + LANES : 1;
+		if (next < LK_COMPOSED_FLIGHTS + LK_COMPOSED_FEWEST_FLIGHTS) return too_many(b);
+		d->at[i].stream = (uint8_t)next;
+		if (d->at[i].lanes) d->at[i].lanes = (uint8_t)(next + 1);
+	}
+	d->first = (uint8_t)next;
+	return LK_OK;
+}
+
+lk_status lk_compose_device_name_streams(builder *b) {
+	static const char *const lanes[LANES] = {"sent", "received", "collectives"};
+	const lk_compose_device *d = &b->device;
+	char name[48];
+	for (int i = 0; i < d->count; i++) {
+		snprintf(name, sizeof name, "stream %u", d->at[i].number);
+		LK_TRY(lk_graph_name_stream(b->graph, (uint32_t)b->rank, d->at[i].stream, name, false, b->err));
+		for (unsigned k = 0; k < LANES && d->at[i].lanes; k++) {
+			snprintf(name, sizeof name, "stream %u, %s", d->at[i].number, lanes[k]);
+			LK_TRY(lk_graph_name_stream(b->graph, (uint32_t)b->rank, d->at[i].lanes + k, name, false, b->err));
+		}
+	}
+	return LK_OK;
+}
+
+/* ---- kernels, copies, waits ---- */
+
+static const char *name_of(const builder *b, const lk_posed_item *item) {
+	static const char *const copies[] = {"copy on the host", "copy to the device", "copy from the device", "copy on the device"};
+	if (item->device == 1 + LK_DEVICE_COPY) return item->direction < 4 ? copies[item->direction] : "copy";
+	if (item->device == 1 + LK_DEVICE_SET) return "fill";
+	return item->name ? lk_intern_text(b->c->texts, item->name) : "kernels";
+}
+
+/* An operation of no length; its place in the block. */
+static uint32_t wait_on(builder *b, uint8_t stream, uint32_t join, const uint32_t *deps, uint32_t count) {
+	return lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_WAIT, .stream = stream, .name = "wait", .phase = LK_PHASE_OTHER, .join = join,
+	                                .deps = deps, .dep_count = count});
+}
+
+static void add_work(builder *b, const lk_posed_item *item, int at) {
+	unsigned kind = item->device == 1 + LK_DEVICE_KERNEL ? LK_OP_ELEMENTWISE : LK_OP_COPY;
+	double ns = isnan(item->work_ns) ? 0 : item->work_ns;
+	uint32_t op = lk_graph_add(b->graph, &(lk_op){.kind = (uint8_t)kind, .stream = b->device.at[at].stream,
+	                                              .join = LK_JOIN(LK_COMPOSED_OWN), .name = name_of(b, item),
+	                                              .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(ns * 1e-9 * b->slower.device)});
+	b->device.at[at].tail = op;
+	if (item->waits) wait_on(b, LK_COMPOSED_OWN, 0, &op, 1);
+}
+
+static uint32_t join_of(const builder *b, uint32_t number) {
+	int at = place_of(&b->device, number);
+	return at < 0 ? 0 : LK_JOIN(b->device.at[at].stream);
+}
+
+/* A stream, or the host, waits for an event; LK_NONE: there is nothing to wait for. */
+static uint32_t wait_event(builder *b, const lk_posed_item *item, uint8_t stream) {
+	uint32_t event = item->begun == LK_NONE ? LK_NONE : b->device.event[item->begun];
+	uint32_t join = stream == LK_COMPOSED_OWN ? 0 : LK_JOIN(LK_COMPOSED_OWN);
+	if (event != LK_NONE) return wait_on(b, stream, join, &event, 1);
+	uint32_t all = join_of(b, item->on) & ~LK_JOIN(stream);
+	return all ? wait_on(b, stream, join | all, NULL, 0) : LK_NONE;
+}
+
+static void wait_all(builder *b) {
+	uint32_t join = 0;
+	for (int i = 0; i < b->device.count; i++) join |= LK_JOIN(b->device.at[i].stream);
+	if (join) wait_on(b, LK_COMPOSED_OWN, join, NULL, 0);
+}
+
+static void add_call(builder *b, const lk_posed_item *item, uint32_t i) {
+	int at = place_of(&b->device, item->stream);
+	uint32_t waits;
+	switch (item->device - 1) {
+	case LK_DEVICE_RECORD: b->device.event[i] = at < 0 ? LK_NONE : b->device.at[at].tail; break;
+	case LK_DEVICE_STREAM_WAITS:
+		waits = wait_event(b, item, b->device.at[at].stream);
+		if (waits != LK_NONE) b->device.at[at].tail = waits;
+		break;
+	case LK_DEVICE_WAIT_STREAM:
+		if (at >= 0) wait_on(b, LK_COMPOSED_OWN, LK_JOIN(b->device.at[at].stream), NULL, 0);
+		break;
+	case LK_DEVICE_WAIT_EVENT: wait_event(b, item, LK_COMPOSED_OWN); break;
+	case LK_DEVICE_WAIT_ALL: wait_all(b); break;
+	default: add_work(b, item, at); break;
+	}
+}
+
+/* ---- NCCL ---- */
+
+/* What an item is for this rank; false: nothing, of a communicator of one, or to itself. */
+static lk_status resolve(builder *b, const lk_posed_item *item, together *out, bool *something) {
+	const lk_job_member *m = &b->member[item->group];
+	bool sends = item->what == LK_WHAT_SEND;
+	uint32_t comm;
+	*something = false;
+	if (m->size < 2) return LK_OK;
+	LK_TRY(lk_compose_comm(b, item->group, &comm));
+	if (!sends && item->what != LK_WHAT_RECV) {
+		out->kind = lk_compose_op_kind(item->what), out->lane = LANE_COLLECTIVES;
+		out->seconds = lk_compose_nccl_s(b->c, item, m->ranks, m->size);
+		out->key[0] = comm;
+		return *something = true, lk_compose_team(b, comm, &out->team);
+	}
+	int32_t other = lk_compose_peer(b->c, b->q, item->group, m, item->peer);
+	int32_t from = sends ? b->rank : other, to = sends ? other : b->rank;
+	if (other < 0 || other == b->rank) return LK_OK;
+	out->kind = sends ? LK_OP_SEND : LK_OP_RECV, out->lane = sends ? LANE_SENDS : LANE_RECEIVES;
+	out->seconds = lk_compose_nccl_message_s(b->c, from, to, (double)item->bytes);
+	out->key[0] = comm, out->key[1] = (uint64_t)((to - from + b->c->world) % b->c->world), out->key[2] = (uint64_t)from;
+	*something = true;
+	return lk_compose_channel_team(b, comm, from, to, 0, &out->team);
+}
+
+static uint32_t add_nccl(builder *b, const lk_posed_step *step, const together *t, uint8_t stream, uint32_t join) {
+	return lk_compose_add_comm(b, &step->items.at[t->item], t->kind, stream, join | LK_JOIN(LK_COMPOSED_OWN), t->team, t->seconds);
+}
+
+static lk_status add_alone(builder *b, const lk_posed_step *step, uint32_t i, int at) {
+	together t = {.item = i};
+	bool something;
+	LK_TRY(resolve(b, &step->items.at[i], &t, &something));
+	if (something) b->device.at[at].tail = add_nccl(b, step, &t, b->device.at[at].stream, 0);
+	return LK_OK;
+}
+
+static int in_order(const void *a, const void *b) {
+	const together *x = a, *y = b;
+	for (int i = 0; i < 3; i++)
+		if (x->key[i] != y->key[i]) return x->key[i] < y->key[i] ? -1 : 1;
+	return x->item < y->item ? -1 : x->item > y->item;
+}
+
+static lk_status list_group(builder *b, const lk_posed_step *step, uint32_t last, together *out, uint32_t *count) {
+	uint32_t members = step->items.at[last].members, seen = 0;
+	*count = 0;
+	for (uint32_t i = last + 1; i-- > 0 && seen < members;) {
+		const lk_posed_item *item = &step->items.at[i];
+		bool something;
+		if (item->device || item->part != LK_PART_ENQUEUE || item->last != last) continue;
+		seen++;
+		together t = {.item = i};
+		LK_TRY(resolve(b, item, &t, &something));
+		if (something) out[(*count)++] = t;
+	}
+	qsort(out, *count, sizeof *out, in_order);
+	return LK_OK;
+}
+
+/* Item `last` ends a group of calls. */
+static lk_status add_group(builder *b, const lk_posed_step *step, uint32_t last, int at) {
+	uint32_t members = step->items.at[last].members, count = 0, join = LK_JOIN(b->device.at[at].stream);
+	together *all = malloc(members * sizeof *all);
+	uint32_t *op = malloc(members * sizeof *op);
+	lk_status status = all && op ? list_group(b, step, last, all, &count) : lk_oom(b->err);
+	for (uint32_t i = 0; status == LK_OK && i < count; i++)
+		op[i] = add_nccl(b, step, &all[i], (uint8_t)(b->device.at[at].lanes + all[i].lane), join);
+	if (status == LK_OK && count)
+		b->device.at[at].tail = wait_on(b, b->device.at[at].stream, 0, op, count);
+	free(all);
+	free(op);
+	return status;
+}
+
+lk_status lk_compose_device_item(builder *b, const lk_posed_step *step, uint32_t i) {
+	const lk_posed_item *item = &step->items.at[i];
+	if (item->device) return add_call(b, item, i), LK_OK;
+	int at = place_of(&b->device, item->stream);
+	if (item->members < 2) return add_alone(b, step, i, at);
+	return item->last == i ? add_group(b, step, i, at) : LK_OK;
+}

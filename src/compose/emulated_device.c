@@ -1,0 +1,116 @@
+/* emulated_device.c: calls of a device's runtime joined with the work that they put on streams, by its serial numbers. Launches
+ * that were recorded as several calls, and kernels that were timed one by one, are one piece where they have one number. */
+#include "compose/emulated_device.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_work(const lk_record_entry *r) { return r->device.what <= LK_DEVICE_SET; }
+
+static bool awaits_event(const lk_record_entry *r) {
+	return r->device.what == LK_DEVICE_STREAM_WAITS || r->device.what == LK_DEVICE_WAIT_EVENT;
+}
+
+/* ---- by serial ---- */
+
+static int by_serial(const void *a, const void *b) {
+	const lk_posed_work *x = a, *y = b;
+	if (x->serial != y->serial) return x->serial < y->serial ? -1 : 1;
+	return x->call < y->call ? -1 : x->call > y->call;
+}
+
+static const lk_posed_work *find(const lk_posed_device *d, uint64_t serial) {
+	size_t low = 0, high = d->at.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (d->at.at[middle].serial < serial) low = middle + 1;
+		else high = middle;
+	}
+	return serial && low < d->at.count && d->at.at[low].serial == serial ? &d->at.at[low] : NULL;
+}
+
+/* What one record says of its serial; false: nothing. */
+static bool part_of(const lk_recorded_run *run, uint32_t i, lk_posed_work *out) {
+	const lk_record_entry *r = &run->calls.at[i].record;
+	if (run->calls.at[i].process || !r->device.serial) return false;
+	*out = (lk_posed_work){.serial = r->device.serial, .call = LK_NONE, .ns = NAN};
+	if (r->kind == LK_RECORD_DEVICE_WORK && is_work(r)) {
+		const lk_recorded_name *name = r->device.call ? lk_recorded_find(&run->names, 0, r->device.call) : NULL;
+		out->ns = (double)(r->end_ns - r->start_ns), out->name = name ? name->name : 0;
+		return true;
+	}
+	if (r->kind != LK_RECORD_DEVICE_CALL) return false;
+	if (is_work(r) || r->device.what == LK_DEVICE_RECORD) return out->call = i, true;
+	return out->waited = awaits_event(r);
+}
+
+static void add(lk_posed_work *to, const lk_posed_work *part) {
+	to->waited = to->waited || part->waited;
+	if (!to->name) to->name = part->name;
+	if (!isnan(part->ns)) to->ns = isnan(to->ns) ? part->ns : to->ns + part->ns;
+}
+
+lk_status lk_posed_device_read(const lk_recorded_run *run, lk_posed_device *out, lk_error *err) {
+	lk_posed_work part;
+	size_t count = 0;
+	for (uint32_t i = 0; i < run->calls.count; i++) {
+		uint16_t kind = run->calls.at[i].record.kind;
+		if (kind != LK_RECORD_DEVICE_CALL && kind != LK_RECORD_DEVICE_WORK) continue;
+		if (!part_of(run, i, &part)) continue;
+		if (!lk_push(&out->at)) return lk_oom(err);
+		*lk_last(&out->at) = part;
+	}
+	if (out->at.count) qsort(out->at.at, out->at.count, sizeof *out->at.at, by_serial);
+	for (size_t i = 0; i < out->at.count; i++) {
+		if (count && out->at.at[count - 1].serial == out->at.at[i].serial) add(&out->at.at[count - 1], &out->at.at[i]);
+		else out->at.at[count++] = out->at.at[i];
+	}
+	out->at.count = count;
+	return LK_OK;
+}
+
+/* ---- calls ---- */
+
+bool lk_posed_device_item(const lk_posed_device *d, const lk_recorded_run *run, uint32_t i) {
+	const lk_record_entry *r = &run->calls.at[i].record;
+	if (run->calls.at[i].process || r->kind != LK_RECORD_DEVICE_CALL) return false;
+	const lk_posed_work *work = find(d, r->device.serial);
+	switch (r->device.what) {
+	case LK_DEVICE_KERNEL: case LK_DEVICE_COPY: case LK_DEVICE_SET: return work && work->call == i;
+	case LK_DEVICE_RECORD: return work && work->call == i && work->waited;
+	case LK_DEVICE_STREAM_WAITS: case LK_DEVICE_WAIT_EVENT: return work && work->call != LK_NONE;
+	case LK_DEVICE_WAIT_STREAM: case LK_DEVICE_WAIT_ALL: return true;
+	default: return false;
+	}
+}
+
+bool lk_posed_device_waits(const lk_recorded_run *run, uint32_t i) {
+	const lk_record_entry *r = &run->calls.at[i].record;
+	if (r->kind != LK_RECORD_DEVICE_CALL) return false;
+	if (r->device.what == LK_DEVICE_COPY) { /* cudaMemcpy, of all threads or of each */
+		const lk_recorded_name *name = lk_recorded_find(&run->names, 0, r->device.call);
+		const char *text = name ? lk_intern_text(run->texts, name->name) : "";
+		return strcmp(text, "cudaMemcpy") == 0 || strcmp(text, "cudaMemcpy_ptds") == 0;
+	}
+	return r->device.what == LK_DEVICE_WAIT_STREAM || r->device.what == LK_DEVICE_WAIT_EVENT ||
+	       r->device.what == LK_DEVICE_WAIT_ALL;
+}
+
+uint32_t lk_posed_device_awaited(const lk_posed_device *d, const lk_recorded_run *run, uint32_t i) {
+	const lk_record_entry *r = &run->calls.at[i].record;
+	const lk_posed_work *work = r->kind == LK_RECORD_DEVICE_CALL && awaits_event(r) ? find(d, r->device.serial) : NULL;
+	bool event = work && work->call < i && run->calls.at[work->call].record.device.what == LK_DEVICE_RECORD;
+	return event ? work->call : LK_NONE;
+}
+
+double lk_posed_device_work_ns(const lk_posed_device *d, const lk_record_entry *r) {
+	if (r->kind != LK_RECORD_DEVICE_CALL || !is_work(r)) return 0;
+	const lk_posed_work *work = find(d, r->device.serial);
+	return work ? work->ns : NAN;
+}
+
+uint32_t lk_posed_device_name(const lk_posed_device *d, const lk_record_entry *r) {
+	const lk_posed_work *work = is_work(r) ? find(d, r->device.serial) : NULL;
+	return work ? work->name : 0;
+}

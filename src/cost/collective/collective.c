@@ -1,0 +1,130 @@
+/* collective.c: the cost of a collective: the choice of algorithm and protocol that NCCL makes, its time, and what it
+ * occupies meanwhile.
+ *
+ * DRAM traffic of a rank per byte of the call, n ranks (upper limits, as L2 takes a part): a ring all-reduce reads
+ * and writes the buffer once and passes 2(n-1)/n of it through receive buffers, in and out: 2 + 4(n-1)/n; all-gather
+ * and reduce-scatter 1 + 1/n + 2(n-1)/n. NVLS: buffer and staging each read and written once. */
+#include "cost/collective/collective.h"
+#include "cost/collective/curve.h"
+#include "cost/collective/nccl.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static const char *const coll_names[LK_COLLS] = {
+	[LK_COLL_ALLREDUCE] = "all_reduce", [LK_COLL_ALLGATHER] = "all_gather", [LK_COLL_REDUCESCATTER] = "reduce_scatter",
+	[LK_COLL_ALLTOALL] = "all_to_all",  [LK_COLL_BROADCAST] = "broadcast",  [LK_COLL_REDUCE] = "reduce",
+	[LK_COLL_SENDRECV] = "send_recv",
+};
+
+const char *lk_coll_name(lk_coll_kind kind) {
+	return (unsigned)kind < LK_COLLS ? coll_names[kind] : "unknown";
+}
+
+const char *lk_algo_name(lk_algo algo) {
+	static const char *const names[LK_ALGOS] = {"Tree", "Ring", "NVLS", "NVLSTree", "PAT", "P2P"};
+	return (unsigned)algo < LK_ALGOS ? names[algo] : "unknown";
+}
+
+const char *lk_proto_name(lk_proto proto) {
+	static const char *const names[LK_PROTOS] = {"LL", "LL128", "Simple"};
+	return (unsigned)proto < LK_PROTOS ? names[proto] : "unknown";
+}
+
+const char *lk_coll_limit_name(lk_coll_limit limit) {
+	static const char *const names[] = {"latency", "links", "NICs"};
+	return names[limit];
+}
+
+double lk_coll_busbw_factor(lk_coll_kind kind, int ranks) {
+	if (ranks < 2) return 1;
+	double n = ranks;
+	switch (kind) {
+	case LK_COLL_ALLREDUCE:
+		return 2 * (n - 1) / n;
+	case LK_COLL_ALLGATHER:
+	case LK_COLL_REDUCESCATTER:
+	case LK_COLL_ALLTOALL:
+		return (n - 1) / n;
+	default:
+		return 1;
+	}
+}
+
+static double memory_traffic(lk_coll_kind kind, lk_algo algo, double n) {
+	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return 4;
+	if (algo == LK_ALGO_TREE) return 6; /* the buffer, and every byte through a buffer up and down */
+	if (kind == LK_COLL_ALLREDUCE) return 2 + 4 * (n - 1) / n;
+	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) return 3;
+	return 1 + 1 / n + 2 * (n - 1) / n;
+}
+
+/* Bytes that a GPU sends inside the node per byte of the call. */
+static double intra_traffic(lk_coll_kind kind, lk_algo algo, double n) {
+	if (algo == LK_ALGO_PAT) return 0;
+	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return (n + 1) / n;
+	if (algo == LK_ALGO_TREE) return 2;
+	return lk_coll_busbw_factor(kind, (int)n);
+}
+
+static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk_coll_cost *cost) {
+	double rate = bytes / cost->seconds, n = site->n;
+	cost->channels = lk_nccl_channels(kind, site, cost->algo, cost->proto, bytes);
+	cost->memory_rate = rate * memory_traffic(kind, cost->algo, n);
+	cost->intra_rate = site->ppn > 1 ? rate * intra_traffic(kind, cost->algo, n) : 0;
+	cost->nic_rate = rate * lk_nccl_nic_traffic(kind, site, cost->algo) / site->ppn;
+}
+
+/* What NCCL chooses by its own estimates. */
+static lk_nccl_estimate choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk_algo *algo, lk_proto *proto) {
+	lk_nccl_estimate best = {.predicted = INFINITY}, one;
+	*algo = LK_ALGO_RING, *proto = LK_PROTO_SIMPLE;
+	for (int a = LK_ALGO_TREE; a < LK_ALGO_P2P; a++)
+		for (int p = LK_PROTO_LL; p < LK_PROTOS; p++) {
+			if (!lk_nccl_estimate_of(kind, site, (lk_algo)a, (lk_proto)p, bytes, &one)) continue;
+			if (one.predicted >= best.predicted) continue;
+			best = one;
+			*algo = (lk_algo)a, *proto = (lk_proto)p;
+		}
+	return best;
+}
+
+bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes, lk_nccl_raw *out) {
+	if (kind == LK_COLL_SENDRECV || kind == LK_COLL_ALLTOALL || group->ranks < 2 || !(bytes > 0)) return false;
+	lk_nccl_site site;
+	lk_algo algo;
+	lk_nccl_site_of(group, &site);
+	lk_nccl_estimate best = choose(kind, &site, fmin(bytes, 1e18), &algo, &out->proto);
+	out->latency = best.latency, out->transfer = best.predicted - best.latency;
+	return true;
+}
+
+static lk_coll_cost collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
+	lk_coll_cost cost = {0};
+	lk_nccl_estimate best = choose(kind, site, bytes, &cost.algo, &cost.proto);
+	cost.seconds = best.time * 1e-6, cost.limit = best.limit;
+	occupy(kind, site, bytes, &cost);
+	return cost;
+}
+
+/* By what was measured of this collective in this group; the choice stays. */
+static void correct(lk_coll_kind kind, const lk_group_shape *group, double bytes, lk_coll_cost *cost) {
+	const lk_fabric *fabric = group->fabric ? group->fabric : lk_fabric_default();
+	double factor = lk_curves_factor(fabric->curves, kind, group, bytes);
+	cost->seconds *= factor;
+	cost->busbw /= factor, cost->memory_rate /= factor, cost->intra_rate /= factor, cost->nic_rate /= factor;
+}
+
+lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, double bytes) {
+	lk_coll_cost cost = {.algo = LK_ALGO_RING, .proto = LK_PROTO_SIMPLE};
+	if (group->ranks < 2 || !(bytes > 0)) return cost;
+	bytes = fmin(bytes, 1e18);
+	lk_nccl_site site;
+	lk_nccl_site_of(group, &site);
+	cost = kind == LK_COLL_SENDRECV   ? lk_nccl_sendrecv(group, bytes)
+	       : kind == LK_COLL_ALLTOALL ? lk_nccl_alltoall(&site, bytes)
+	                                  : collective(kind, &site, bytes);
+	cost.busbw = bytes / cost.seconds * lk_coll_busbw_factor(kind, group->ranks);
+	correct(kind, group, bytes, &cost);
+	return cost;
+}

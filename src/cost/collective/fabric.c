@@ -1,0 +1,50 @@
+/* fabric.c: a fabric's numbers between rows of a calibration and the NCCL model. */
+#include "cost/collective/fabric.h"
+#include "cost/collective/curve.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+const char *const lk_fabric_names[LK_FABRIC_NUMBERS] = {"launch_us", "channel_us", "wire", "nic", "buffer_mb"};
+
+const lk_fit_number lk_fabric_limits[LK_FABRIC_NUMBERS] = {
+	{"launch_us", 6, .5, 200, true}, {"channel_us", .5, .01, 20, true}, {"wire", .97, .05, 1.3, true},
+	{"nic", .6, .01, 1.1, true},     {"buffer_mb", .05, .01, 20, true},
+};
+
+static const size_t offsets[LK_FABRIC_NUMBERS] = {
+	offsetof(lk_fabric, launch), offsetof(lk_fabric, channel), offsetof(lk_fabric, wire),
+	offsetof(lk_fabric, nic),    offsetof(lk_fabric, buffer),
+};
+
+const lk_fabric lk_fabric_plain = {.launch = 6, .channel = .5, .wire = .97, .nic = 0, .buffer = .05};
+
+double *lk_fabric_number(lk_fabric *fabric, int index) {
+	return (double *)(void *)((char *)fabric + offsets[index]);
+}
+
+lk_fabric lk_fabric_of(const lk_calibration_row *row) {
+	lk_fabric fabric = lk_fabric_plain;
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) {
+		double *number = lk_fabric_number(&fabric, i);
+		*number = lk_calibration_value(row, lk_fabric_names[i], *number);
+	}
+	return fabric;
+}
+
+static lk_fabric usual;
+static lk_curves usual_curves;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void load(void) {
+	const lk_calibration *calibration = lk_calibration_current();
+	const lk_calibration_row *row = lk_calibration_find(calibration, "collective", "default", "");
+	usual = lk_fabric_of(row);
+	lk_curves_of(calibration, row, &usual_curves);
+	if (usual_curves.count > 0) usual.curves = &usual_curves;
+}
+
+const lk_fabric *lk_fabric_default(void) {
+	pthread_once(&once, load);
+	return &usual;
+}

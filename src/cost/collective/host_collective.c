@@ -1,0 +1,221 @@
+/* host_collective.c: collectives on the host, in the alpha-beta-gamma model of Thakur, Rabenseifner and Gropp
+ * (Int. J. High Performance Computing Applications 19(1), 2005). p ranks, n bytes, d = ceil(log2 p) rounds:
+ *
+ *     binomial tree        d (a + n b)                        broadcast; reduce adds n g per round
+ *     recursive doubling   d (a + n b + n g)                  all-reduce
+ *     Rabenseifner         2 d a + 2 (p-1)/p n b + (p-1)/p n g   all-reduce, reduce: halving, then doubling
+ *     ring                 (p-1) (a + n/p b) per pass         two passes in all-reduce, the first one reduces
+ *     doubling, halving    d a + (p-1)/p n b                  all-gather; reduce-scatter adds (p-1)/p n g
+ *     scatter, all-gather  (d + p-1) a + 2 (p-1)/p n b        broadcast of long messages
+ *     Bruck                d (a + n/2 b)                      all-to-all of short messages
+ *     pairwise             (p-1) (a + n/p b)                  all-to-all
+ *
+ * Round i of a hypercube pairs ranks at distance 2^i: beyond the ranks of a node every rank's message leaves it, and
+ * they share its NICs. A ring leaves a node once per round. MPI libraries have all of these, gloo a few. Each library
+ * is taken to run the fastest one that it has. */
+#include "cost/collective/host_collective.h"
+
+#include <math.h>
+#include <stddef.h>
+
+lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *group) {
+	const lk_node *node = group->node;
+	double sharing = group->sharing > 1 ? group->sharing : 1;
+	double over = group->oversubscription > 1 ? group->oversubscription : 1;
+	double nics = fmax(node->nics, 1) / sharing * fmax(node->nic_rate, 1e6) / over;
+	bool mpi = library == LK_HOST_MPI;
+	/* MPI: eager messages through shared memory and RDMA; gloo: TCP sockets everywhere. */
+	return (lk_host_links){
+		.alpha = {mpi ? .5e-6 : 12e-6, (mpi ? 2e-6 : 25e-6) + fmax(node->nic_latency_s, 0)},
+		.beta = {mpi ? 1 / 10e9 : 1 / 5e9, 1 / (nics * (mpi ? .9 : .6))},
+		.gamma = 1 / 10e9,
+	};
+}
+
+typedef struct job {
+	lk_host_links links;
+	const lk_host_messages *messages; /* instead of the links, where they were measured; may be NULL */
+	double p, ppn, n;
+	double sharing;          /* groups that leave a node at the same time */
+	int rounds;
+} job;
+
+typedef struct cost {
+	double wait, move; /* messages; bytes */
+} cost;
+
+static cost sum(cost a, cost b) {
+	return (cost){a.wait + b.wait, a.move + b.move};
+}
+
+/* Messages of `bytes`, one or both ways; what shares a NIC goes through it one after another. */
+static cost move(const job *j, bool leaves, double bytes, double share, bool both) {
+	const lk_message_times *times = !j->messages ? NULL : leaves ? &j->messages->between : &j->messages->inside;
+	if (!times || !times->count) return (cost){j->links.alpha[leaves], bytes * j->links.beta[leaves] * share};
+	double first = lk_message_seconds(times, 1, both), all = bytes * share * (leaves ? j->sharing : 1);
+	return (cost){first, lk_message_seconds(times, all, both) - first};
+}
+
+/* One round in which every rank sends `bytes` to the rank at this distance. */
+static cost exchange(const job *j, double distance, double bytes) {
+	bool leaves = distance >= j->ppn;
+	return move(j, leaves, bytes, leaves ? j->ppn : 1, true);
+}
+
+/* A round of a ring: as slow as its slowest hop, one of which per node leaves it. */
+static cost hop(const job *j, double bytes) {
+	bool leaves = j->p > j->ppn;
+	cost inside = move(j, false, bytes, 1, true), outside = move(j, true, bytes, 1, true);
+	if (!leaves) return inside;
+	return (cost){outside.wait, fmax(inside.move, outside.move)};
+}
+
+static cost ring_pass(const job *j) {
+	cost one = hop(j, j->n / j->p);
+	return (cost){(j->p - 1) * one.wait, (j->p - 1) * one.move};
+}
+
+static cost reducing(const job *j, double bytes) {
+	return (cost){0, bytes * j->links.gamma};
+}
+
+/* All n bytes in every round. */
+static cost full_rounds(const job *j, double bytes) {
+	cost all = {0, 0};
+	for (int i = 0; i < j->rounds; i++) all = sum(all, exchange(j, ldexp(1, i), bytes));
+	return all;
+}
+
+/* The same one way: down a tree, or up. */
+static cost tree_rounds(const job *j, double bytes) {
+	cost all = {0, 0};
+	for (int i = 0; i < j->rounds; i++) {
+		bool leaves = ldexp(1, i) >= j->ppn;
+		all = sum(all, move(j, leaves, bytes, leaves ? j->ppn : 1, false));
+	}
+	return all;
+}
+
+/* Rounds of n/2, n/4, ...: the far partners get the small parts. */
+static cost halving(const job *j) {
+	cost all = {0, 0};
+	double left = j->n * (j->p - 1) / j->p, part = j->n / 2;
+	for (int i = 0; i < j->rounds; i++, part /= 2) {
+		double bytes = i == j->rounds - 1 ? left : fmin(part, left);
+		all = sum(all, exchange(j, ldexp(1, i), bytes));
+		left -= bytes;
+	}
+	return all;
+}
+
+static cost binomial(const job *j) {
+	return tree_rounds(j, j->n);
+}
+
+static cost binomial_reduce(const job *j) {
+	return sum(tree_rounds(j, j->n), reducing(j, j->n * j->rounds));
+}
+
+static cost recursive_doubling(const job *j) {
+	return sum(full_rounds(j, j->n), reducing(j, j->n * j->rounds));
+}
+
+static cost rabenseifner(const job *j) {
+	return sum(sum(halving(j), halving(j)), reducing(j, j->n * (j->p - 1) / j->p));
+}
+
+static cost two_passes(const job *j) {
+	return sum(sum(ring_pass(j), ring_pass(j)), reducing(j, j->n * (j->p - 1) / j->p));
+}
+
+static cost reducing_pass(const job *j) {
+	return sum(ring_pass(j), reducing(j, j->n * (j->p - 1) / j->p));
+}
+
+static cost reducing_halving(const job *j) {
+	return sum(halving(j), reducing(j, j->n * (j->p - 1) / j->p));
+}
+
+static cost scatter_gather(const job *j) {
+	return sum(halving(j), ring_pass(j));
+}
+
+static cost bruck(const job *j) {
+	return full_rounds(j, j->n / 2);
+}
+
+/* All ranks of a node send to other nodes in most rounds. */
+static cost pairwise(const job *j) {
+	double near = j->ppn - 1, far = j->p - j->ppn, each = j->n / j->p;
+	cost inside = exchange(j, 0, each), outside = exchange(j, j->ppn, each);
+	return (cost){near * inside.wait + far * outside.wait, near * inside.move + far * outside.move};
+}
+
+static cost message(const job *j) {
+	bool leaves = j->p > j->ppn;
+	return move(j, leaves, j->n, 1, false);
+}
+
+enum { MPI = 1 << LK_HOST_MPI, GLOO = 1 << LK_HOST_GLOO };
+
+static const struct {
+	lk_coll_kind kind;
+	const char *name;
+	unsigned libraries;
+	cost (*cost)(const job *);
+} algorithms[] = {
+	{LK_COLL_ALLREDUCE, "recursive doubling", MPI, recursive_doubling},
+	{LK_COLL_ALLREDUCE, "Rabenseifner", MPI | GLOO, rabenseifner},
+	{LK_COLL_ALLREDUCE, "ring", MPI | GLOO, two_passes},
+	{LK_COLL_ALLGATHER, "recursive doubling", MPI, halving},
+	{LK_COLL_ALLGATHER, "ring", MPI | GLOO, ring_pass},
+	{LK_COLL_REDUCESCATTER, "recursive halving", MPI | GLOO, reducing_halving},
+	{LK_COLL_REDUCESCATTER, "ring", MPI, reducing_pass},
+	{LK_COLL_ALLTOALL, "Bruck", MPI, bruck},
+	{LK_COLL_ALLTOALL, "pairwise", MPI | GLOO, pairwise},
+	{LK_COLL_BROADCAST, "binomial", MPI | GLOO, binomial},
+	{LK_COLL_BROADCAST, "scatter + all-gather", MPI, scatter_gather},
+	{LK_COLL_REDUCE, "binomial", MPI, binomial_reduce},
+	{LK_COLL_REDUCE, "Rabenseifner", MPI, rabenseifner},
+	{LK_COLL_REDUCE, "ring", GLOO, two_passes},
+	{LK_COLL_SENDRECV, "message", MPI | GLOO, message},
+};
+
+static lk_host_cost fastest(lk_host_library library, const lk_host_messages *messages, lk_coll_kind kind,
+                            const lk_group_shape *group, double bytes) {
+	lk_host_cost best = {0, "", true};
+	if (group->ranks < 2 || !(bytes > 0)) return best;
+	double p = kind == LK_COLL_SENDRECV ? 2 : group->ranks, nodes = group->nodes > 1 ? fmin(group->nodes, p) : 1;
+	job j = {lk_host_links_of(library, group), messages, p, p / nodes, fmin(bytes, 1e18), fmax(group->sharing, 1),
+	         (int)ceil(log2(p) - 1e-9)};
+	best.seconds = INFINITY;
+	for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
+		if (algorithms[i].kind != kind || !(algorithms[i].libraries & (1u << library))) continue;
+		cost c = algorithms[i].cost(&j);
+		if (c.wait + c.move >= best.seconds) continue;
+		best = (lk_host_cost){c.wait + c.move, algorithms[i].name, c.wait > c.move};
+	}
+	return best;
+}
+
+lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, const lk_group_shape *group, double bytes) {
+	return fastest(library, NULL, kind, group, bytes);
+}
+
+/* What the library took of what the algorithms say, among the ranks that were measured. 1: nothing was. */
+static double library_share(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
+                            double bytes, bool behind) {
+	const lk_collective_times *t = messages ? &messages->collective[kind] : NULL;
+	if (!t || !t->count) return 1;
+	lk_group_shape there = *group;
+	there.ranks = t->ranks, there.nodes = t->nodes, there.sharing = 1;
+	there.ranks_per_node = (t->ranks + t->nodes - 1) / t->nodes;
+	return lk_collective_seconds(t, bytes, behind) / fastest(LK_HOST_MPI, messages, kind, &there, bytes).seconds;
+}
+
+lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
+                                         double bytes, bool behind) {
+	lk_host_cost all = fastest(LK_HOST_MPI, messages, kind, group, bytes);
+	if (all.seconds > 0) all.seconds *= library_share(messages, kind, group, bytes, behind);
+	return all;
+}

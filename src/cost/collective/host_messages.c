@@ -1,0 +1,125 @@
+/* host_messages.c: reads "measured": {"messages": [{"inside": true, "bytes": 8, "alone_us": 1.2, "both_us": 1.4}, ...],
+ * "collectives": [{"kind": "all_reduce", "ranks": 2, "nodes": 2, "bytes": 8, "alone_us": 20, "behind_us": 25}, ...]}
+ * of a cluster file (calibrate/host/host_json.c writes it). */
+#include "cost/collective/host_messages.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "base/text.h"
+
+static double number(const lk_value *object, const char *key) {
+	const lk_value *value = lk_json_get(object, key);
+	return value && value->kind == LK_JSON_NUMBER ? value->number : NAN;
+}
+
+/* Keeps them in order; false: one of this size is there, or there are too many. */
+static bool insert(lk_message_times *t, double bytes, double alone, double both) {
+	int at = t->count;
+	while (at > 0 && t->bytes[at - 1] > bytes) at--;
+	if (t->count == LK_MESSAGE_SIZES || (at > 0 && t->bytes[at - 1] == bytes)) return false;
+	for (int i = t->count++; i > at; i--)
+		t->bytes[i] = t->bytes[i - 1], t->alone[i] = t->alone[i - 1], t->both[i] = t->both[i - 1];
+	t->bytes[at] = bytes, t->alone[at] = alone, t->both[at] = both;
+	return true;
+}
+
+static lk_status add(const lk_value *item, const char *path, lk_host_messages *out, lk_error *err) {
+	bool object = item->kind == LK_JSON_OBJECT;
+	const lk_value *inside = object ? lk_json_get(item, "inside") : NULL;
+	double bytes = object ? number(item, "bytes") : NAN, alone = object ? 1e-6 * number(item, "alone_us") : NAN;
+	double both = object ? 1e-6 * number(item, "both_us") : NAN;
+	char where[300];
+	snprintf(where, sizeof where, "%.250s:%d:%d", path, item->line, item->column);
+	if (!(bytes >= 1 && bytes <= 1e12 && alone > 0 && alone < 1e6 && both > 0 && both < 1e6))
+		return lk_fail(err, LK_ERR_INPUT, where, "a message needs bytes, alone_us and both_us, above 0");
+	bool near = inside && inside->kind == LK_JSON_TRUE;
+	if (insert(near ? &out->inside : &out->between, bytes, alone, both)) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, where, "messages of one size stand there twice, or there are more than %d", LK_MESSAGE_SIZES);
+}
+
+static lk_collective_times *times_of(const lk_value *kind, lk_host_messages *out) {
+	for (int k = 0; kind && kind->kind == LK_JSON_STRING && k < LK_COLLS; k++)
+		if (strcmp(kind->text, lk_coll_name((lk_coll_kind)k)) == 0) return &out->collective[k];
+	return NULL;
+}
+
+/* Of one kind: as many ranks and nodes each, sizes in ascending order. */
+static lk_status add_collective(const lk_value *item, const char *path, lk_host_messages *out, lk_error *err) {
+	bool object = item->kind == LK_JSON_OBJECT;
+	lk_collective_times *t = object ? times_of(lk_json_get(item, "kind"), out) : NULL;
+	double bytes = object ? number(item, "bytes") : NAN, ranks = object ? number(item, "ranks") : NAN;
+	double alone = object ? 1e-6 * number(item, "alone_us") : NAN, behind = object ? 1e-6 * number(item, "behind_us") : NAN;
+	double nodes = object ? number(item, "nodes") : NAN;
+	char where[300];
+	snprintf(where, sizeof where, "%.250s:%d:%d", path, item->line, item->column);
+	if (!t) return lk_fail(err, LK_ERR_INPUT, where, "a measured collective needs a kind, such as \"all_reduce\"");
+	if (!(bytes >= 1 && bytes <= 1e12 && alone > 0 && alone < 1e6 && behind > 0 && behind < 1e6))
+		return lk_fail(err, LK_ERR_INPUT, where, "a collective needs bytes, alone_us and behind_us, above 0");
+	if (!(ranks >= 2 && ranks <= 1e6 && nodes >= 1 && nodes <= ranks))
+		return lk_fail(err, LK_ERR_INPUT, where, "a collective needs 2 ranks or more, and at most as many nodes");
+	bool follows = !t->count || (bytes > t->bytes[t->count - 1] && t->ranks == (int)ranks && t->nodes == (int)nodes);
+	if (!follows || t->count == LK_MESSAGE_SIZES)
+		return lk_fail(err, LK_ERR_INPUT, where, "collectives of one kind stand by ascending size, all of as many ranks and "
+		               "nodes, at most %d of them", LK_MESSAGE_SIZES);
+	t->ranks = (int)ranks, t->nodes = (int)nodes;
+	t->bytes[t->count] = bytes, t->alone[t->count] = alone, t->behind[t->count] = behind;
+	t->count++;
+	return LK_OK;
+}
+
+typedef lk_status adder(const lk_value *item, const char *path, lk_host_messages *out, lk_error *err);
+
+static lk_status take_list(const lk_value *measured, const char *key, adder *one, const char *path, lk_host_messages *out,
+                           lk_error *err) {
+	const lk_value *list = measured && measured->kind == LK_JSON_OBJECT ? lk_json_get(measured, key) : NULL;
+	if (!list) return LK_OK;
+	if (list->kind != LK_JSON_ARRAY) return lk_fail(err, LK_ERR_INPUT, path, "\"%s\" is no array", key);
+	for (size_t i = 0; i < list->count; i++) LK_TRY(one(&list->items[i], path, out, err));
+	return LK_OK;
+}
+
+static lk_status take(const lk_value *top, const char *path, lk_host_messages *out, lk_error *err) {
+	const lk_value *measured = top->kind == LK_JSON_OBJECT ? lk_json_get(top, "measured") : NULL;
+	const lk_value *memory = measured && measured->kind == LK_JSON_OBJECT ? lk_json_get(measured, "memory") : NULL;
+	const lk_value *one = memory && memory->kind == LK_JSON_OBJECT ? lk_json_get(memory, "triad, one core") : NULL;
+	double rate = one && one->kind == LK_JSON_OBJECT ? number(one, "value") * 1e9 : NAN;
+	if (rate > 0 && rate < 1e15) out->one_core_rate = rate;
+	LK_TRY(take_list(measured, "messages", add, path, out, err));
+	return take_list(measured, "collectives", add_collective, path, out, err);
+}
+
+lk_status lk_host_messages_read(const char *path, lk_host_messages *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_stream *in;
+	lk_value *top;
+	*out = (lk_host_messages){.inside = {.count = 0}};
+	if (!lk_ends_in(path, ".json")) return LK_OK;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_json_document(&arena, in, &top, err);
+	if (status == LK_OK) status = take(top, path, out, err);
+	lk_stream_close(in);
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* Seconds by straight lines between sizes, beyond the largest by the last one. */
+static double at_size(const double *sizes, const double *s, int count, double bytes) {
+	int at = 1, last = count - 1;
+	if (count == 0) return NAN;
+	if (bytes <= sizes[0]) return s[0];
+	if (last == 0) return s[0] * bytes / sizes[0];
+	while (at < last && sizes[at] < bytes) at++;
+	double slope = (s[at] - s[at - 1]) / (sizes[at] - sizes[at - 1]);
+	/* larger ones never take less: what noise says so is left out */
+	return fmax(s[at - 1] + fmax(slope, 0) * (bytes - sizes[at - 1]), s[at - 1]);
+}
+
+double lk_message_seconds(const lk_message_times *t, double bytes, bool both) {
+	return at_size(t->bytes, both ? t->both : t->alone, t->count, bytes);
+}
+
+double lk_collective_seconds(const lk_collective_times *t, double bytes, bool behind) {
+	return at_size(t->bytes, behind ? t->behind : t->alone, t->count, bytes);
+}

@@ -1,0 +1,165 @@
+/* nccl_graph.c: from a group of ranks to what NCCL's topology search would yield for it: how many channels, at which
+ * rate each. The search itself walks a graph of PCIe bridges, links and NICs; for the regular nodes of training
+ * clusters its result has a closed form, which is computed here.
+ *
+ * Channel speeds and the doubling of channels: NCCL 2.30, src/graph/search.cc and connect.cc. The results are those
+ * that logs and measurements imply: A100 with 8 GPUs 12 x 20 GB/s, H100 12 x 30, H100 NVLS 16 x 20, eight 200 Gb/s
+ * NICs 8 x 24. */
+#include "cost/collective/nccl.h"
+
+#include <math.h>
+
+enum { most_ranks = 1 << 24 }; /* keeps step counts in an int */
+static const double gb = 1e9;
+static const double line_share = .96; /* NCCL counts 12 GB/s for 100 Gb/s of NIC */
+
+/* Between the two CPUs of a host, each way, by the hosts of a PCIe generation. Gen3 and 4: NCCL's src/graph/topo.h: Broadwell
+ * (QPI; hosts of the GPUs before Volta) 6, Skylake 10, AMD 16. Gen5: a ring of 8 GPUs (NVIDIA/nccl issue 1639). */
+double lk_host_bridge_rate(const lk_device *device) {
+	if (device->pcie_rate >= 40 * gb) return 28;
+	if (device->pcie_rate >= 20 * gb) return 16;
+	return device->arch < LK_ARCH_VOLTA ? 6 : 10;
+}
+
+static lk_nccl_generation generation_of(lk_arch arch) {
+	switch (arch) {
+	case LK_ARCH_AMPERE:
+	case LK_ARCH_ADA:
+	case LK_ARCH_CDNA2:
+	case LK_ARCH_CDNA3:
+	case LK_ARCH_CDNA4:
+		return LK_NCCL_AMPERE;
+	case LK_ARCH_HOPPER:
+		return LK_NCCL_HOPPER;
+	case LK_ARCH_BLACKWELL:
+		return LK_NCCL_BLACKWELL;
+	default:
+		return LK_NCCL_VOLTA;
+	}
+}
+
+/* A finite rate in GB/s; a missing one becomes that of Gigabit Ethernet, so that a cost stays finite. */
+static double rate_of(double bytes_per_s) {
+	if (!(bytes_per_s > .125 * gb)) return .125;
+	return bytes_per_s < 1e6 * gb ? bytes_per_s / gb : 1e6;
+}
+
+/* Channel speeds that the search tries, fastest first (ends with 0). */
+static const double speeds[LK_NCCL_GENERATIONS][14] = {
+	[LK_NCCL_VOLTA] = {40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 0},
+	[LK_NCCL_AMPERE] = {40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 0},
+	[LK_NCCL_HOPPER] = {60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3, 0},
+	[LK_NCCL_BLACKWELL] = {90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18, 0},
+};
+
+/* The speed and number of channels (at most 16) that use most of `rate`; the faster one of equals. */
+static lk_nccl_graph search(lk_nccl_generation generation, double rate) {
+	lk_nccl_graph best = {1, rate, rate};
+	double most = 0;
+	for (const double *speed = speeds[generation]; *speed > 0; speed++) {
+		double channels = floor(rate / *speed + 1e-9);
+		if (channels > 16) channels = 16;
+		if (channels * *speed <= most * (1 + 1e-9)) continue;
+		most = channels * *speed;
+		best = (lk_nccl_graph){(int)channels, *speed, *speed};
+	}
+	return best;
+}
+
+/* The search doubles what it found: twice the channels at half the speed. */
+static lk_nccl_graph doubled(lk_nccl_graph graph) {
+	return (lk_nccl_graph){2 * graph.channels, graph.intra / 2, graph.inter / 2};
+}
+
+static lk_nccl_graph ring_in_node(const lk_nccl_site *site) {
+	if (!site->nvlink) return (lk_nccl_graph){2, site->wire / 2, site->wire / 2};
+	return doubled(search(site->generation, site->wire));
+}
+
+/* Between nodes every channel enters and leaves through one NIC, and no channel is faster than 48 GB/s. */
+static lk_nccl_graph ring_over_nodes(const lk_nccl_site *site, double nics) {
+	double total = fmin(site->node_nics * line_share, site->ppn > 1 ? site->wire : INFINITY);
+	double channels = fmax(1, fmax(floor(nics), ceil(total / 48 - 1e-9)));
+	if (channels > 32) channels = 32;
+	return (lk_nccl_graph){(int)channels, total / channels, total / channels};
+}
+
+/* Trees take the ring's channels. On two nodes a byte crosses the NICs once but a node's links twice, up and down,
+ * and the search raises the speed inside the node as far as the links allow. */
+static lk_nccl_graph tree(const lk_nccl_site *site) {
+	lk_nccl_graph graph = site->ring;
+	if (site->nodes == 2 && site->ppn > 1) {
+		double most = fmin(site->wire / graph.channels, 2 * graph.inter);
+		graph.intra = fmax(graph.intra, most);
+	}
+	return graph;
+}
+
+/* Each of 8 GPUs heads one share of the multicast tree, which needs 9/8 of its speed on every link: 8 x 40 GB/s on
+ * Hopper, run as 16 channels of 20; 8 x 80 on Blackwell, run as 24. */
+static lk_nccl_graph multicast(const lk_nccl_site *site) {
+	const int heads = 8;
+	double share = site->wire / (heads + 1), speed = 0;
+	for (const double *s = speeds[site->generation]; *s > 0 && speed == 0; s++)
+		if (*s <= share) speed = *s;
+	int channels = site->generation == LK_NCCL_BLACKWELL ? (site->nodes > 1 ? 32 : 24) : 16;
+	double total = heads * (speed > 0 ? speed : share);
+	return (lk_nccl_graph){channels, total / channels, fmin(total, site->node_nics * line_share) / channels};
+}
+
+/* Links inside the node, at rates as NCCL counts them (the catalogue has them so). Through a switch a GPU reaches
+ * every other at its full rate; without one only the links to the members of the group count. */
+static void wire_node(const lk_node *node, lk_nccl_site *site) {
+	double rate = rate_of(node->intra_rate);
+	site->wire = site->pair_wire = rate;
+	site->bridge = node->intra == LK_INTRA_PCIE && site->ppn > 4 ? lk_host_bridge_rate(node->device) : 0;
+	if (site->bridge > 0) site->wire = fmin(rate, site->bridge);
+	if (node->intra != LK_INTRA_MESH || node->gpus <= 2) return;
+	double peers = node->gpus - 1, links = node->device->links > 0 ? node->device->links : peers;
+	if (site->ppn > 1 && site->ppn - 1 < peers) site->wire = rate * fmax(site->ppn - 1, 1) / peers;
+	site->pair_wire = rate / fmin(links, peers);
+}
+
+/* The share of the node's NICs that falls to this group; a GPU cannot send faster than its PCIe slot. */
+static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
+	const lk_node *node = group->node;
+	double sharing = group->sharing > 1 ? group->sharing : 1, nics = (node->nics > 0 ? node->nics : 1) / sharing;
+	double nearest = node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
+	nics = fmin(nics, fmax(site->ppn, 1) * nearest); /* a GPU's channels go through the NICs next to it */
+	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
+	site->node_nics = fmax(rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
+	if (node->device->pcie_rate > 0)
+		site->node_nics = fmin(site->node_nics, rate_of(node->device->pcie_rate) / line_share * site->ppn);
+	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
+	site->efa = site->nic_latency > 0;
+	site->sockets = node->sockets;
+	/* Several GPUs at one NIC open more connections, which reach more of it. */
+	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
+	if (site->sockets) site->nic_efficiency = fmin(1, site->nic_efficiency * pow(crowd, lk_nccl_global.crowd));
+	return nics;
+}
+
+/* Reached share of the NICs' line rate at large messages, by the PCIe generation between GPU and NIC. Gen4: .64 of
+ * eight 200 Gb/s NICs (NDv4, 16 and 32 A100), .60 of four 100 Gb/s (p4d), .83 (p4de); gen3 is taken alike. Gen5: .98
+ * of eight 400 Gb/s (16 H100, ring). */
+static double nic_efficiency(const lk_device *device) {
+	return device->pcie_rate >= 40 * gb ? .95 : .70;
+}
+
+void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
+	const lk_node *node = group->node;
+	site->generation = generation_of(node->device->arch);
+	site->n = group->ranks < most_ranks ? group->ranks : most_ranks;
+	site->nodes = group->nodes < 1 ? 1 : group->nodes < site->n ? group->nodes : site->n;
+	site->ppn = (double)site->n / site->nodes;
+	site->nvlink = node->intra != LK_INTRA_PCIE;
+	site->switched = node->intra == LK_INTRA_SWITCH;
+	site->nvls = node->intra == LK_INTRA_SWITCH && site->generation >= LK_NCCL_HOPPER && site->ppn > 2;
+	site->fabric = group->fabric ? group->fabric : lk_fabric_default();
+	site->nic_efficiency = site->fabric->nic > 0 ? fmin(site->fabric->nic, 1) : nic_efficiency(node->device);
+	wire_node(node, site);
+	double nics = wire_network(group, site);
+	site->ring = site->nodes > 1 ? ring_over_nodes(site, nics) : ring_in_node(site);
+	site->tree = tree(site);
+	if (site->nvls) site->multicast = multicast(site);
+}

@@ -1,0 +1,64 @@
+/* conv.c: convolutions. The library takes the fastest of its algorithms; in fp32, where windows are 3 x 3 at stride 1:
+ *
+ *     implicit product      m output pixels, n filters, k = window x channels
+ *     Winograd, fused       F(2 x 2, 3 x 3): 16 products for 4 pixels in place of 36; transformed on the way
+ *     Winograd, not fused   F(4 x 4, 3 x 3): 36 in place of 144; transformed tensors, 36/16 as large, go through memory
+ *
+ * (A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308; cuDNN's kernels
+ * scudnn_winograd_128x128_..._tile148t and winograd_nonfused::winogradForward*4x4, ...Wgrad*4x4, by which profiles of ResNet-50
+ * on V100 and RTX 2080 Ti run every such convolution.) Weight gradients have the latter alone, and so has Kepler: fused kernels
+ * are named after Maxwell and later. Narrow formats have their tensor cores, and stay with the implicit product. */
+#include <math.h>
+
+#include "cost/cost.h"
+#include "cost/kernel/gemm.h"
+#include "cost/kernel/kernel.h"
+
+/* What a convolution works on, whichever way round it is written as a product. */
+typedef struct conv {
+	double pixels, out, in;  /* of the output; channels */
+	bool weights;            /* the gradient of the weights: pixels are summed */
+	double side;             /* of an image */
+} conv;
+
+static conv conv_of(const lk_ops *ops, uint32_t op) {
+	const double window = 9;
+	bool weights = ops->flags[op] & LK_OP_SUMS_PIXELS;
+	if (weights) return (conv){ops->k[op], ops->m[op], ops->n[op] / window, true, ops->window[op]};
+	return (conv){ops->m[op], ops->n[op], ops->k[op] / window, false, ops->window[op]};
+}
+
+/* Tiles of t x t pixels that cover the images. */
+static double tiles(const conv *c, double t) {
+	double along = ceil(c->side / t);
+	return c->pixels / (c->side * c->side) * along * along;
+}
+
+/* Additions take a slot of two operations each. A block of 64 filters transforms its pixels (32 additions for a tile and
+ * channel) and its sums back (24 for a tile and filter); filters are transformed once. */
+static double fused(const conv *c, const lk_gemm_numbers *numbers, const lk_device *device, double bytes) {
+	const double products = 16, filters = 64;
+	double count = tiles(c, 2), additions = count * (32 * c->in * ceil(c->out / filters) + 24 * c->out);
+	lk_gemm_shape shape = {LK_FP32, products, count, c->out, c->in};
+	return lk_gemm_formula(numbers, device, &shape, bytes, NULL) + 2 * additions / lk_peak_flops(device, LK_FP32);
+}
+
+/* Kernels for the pixels, for the filters (or the other gradient), products, and for what comes out. */
+static double apart(const conv *c, const lk_gemm_numbers *numbers, const lk_device *device, double stream_rate) {
+	const double products = 36, kernels = 3, width = 4, window = 9;
+	double count = tiles(c, 4), near = c->pixels * (c->in + c->out), far = products * count * (c->in + c->out);
+	double filters = c->in * c->out * (window + products);
+	lk_gemm_shape shape = c->weights ? (lk_gemm_shape){LK_FP32, products, c->out, c->in, count}
+	                                 : (lk_gemm_shape){LK_FP32, products, count, c->out, c->in};
+	return lk_gemm_formula(numbers, device, &shape, NAN, NULL) + width * (near + far + filters) / stream_rate + kernels * numbers->floor_s;
+}
+
+double lk_conv_winograd(const lk_graph *graph, uint32_t op, const lk_gemm_numbers *numbers, const lk_device *device,
+                        double stream_rate) {
+	const lk_ops *ops = &graph->ops;
+	if (ops->dtype[op] != LK_FP32 || ops->window[op] <= 0) return INFINITY;
+	conv c = conv_of(ops, op);
+	double both = apart(&c, numbers, device, stream_rate);
+	bool has_fused = !c.weights && device->arch != LK_ARCH_KEPLER;
+	return has_fused ? fmin(both, fused(&c, numbers, device, ops->bytes[op])) : both;
+}

@@ -1,0 +1,116 @@
+/* eager.c: times of single fp32 kernels behind launches of their own.
+ *
+ *     product       the formula of gemm_model.c with numbers fitted on the device or its nearest relative
+ *     stream        bytes over the measured rate, faster inside L2
+ *     lookup        embedding.c
+ *     copy          bytes over the measured rate of PCIe
+ *     scatter       (PERMUTE with m warps of k dependent loads) whole waves of warps, each as long as its loads take
+ *
+ * Every kernel begins `start` after the one before it has ended, at the earliest.
+ */
+#include "cost/kernel/eager.h"
+
+#include <math.h>
+
+#include "base/units.h"
+#include "cost/kernel/embedding.h"
+#include "cost/kernel/kernel.h"
+#include "cost/kernel/memory_model.h"
+
+/* Two kernels on a stream are 1 us apart, and one takes 5 us more than its work: both as in Lin et al. (arXiv 2201.07821). */
+static const double start_s = 6e-6;
+
+static bool same_chip(const lk_device *a, const lk_device *b) {
+	return a->arch == b->arch && a->sms == b->sms && a->l2_bytes == b->l2_bytes;
+}
+
+static double twin_seconds(const lk_eager_device *d, double batch, double m, double n, double k) {
+	const lk_gemm_shape shape = {LK_FP32, batch, m, n, k};
+	return lk_gemm_seconds(&d->twin_gemm, d->twin, &shape, NULL);
+}
+
+/* Products were timed from the host, so their times hold a launch; of a single one also that of the bias. */
+static void find_twin(lk_eager_device *out) {
+	for (int i = 0; i < lk_device_count(); i++) {
+		const lk_device *d = lk_device_at(i);
+		if (!same_chip(d, &out->device)) continue;
+		lk_gemm_model_of(d, LK_FP32, &out->twin_gemm);
+		if (!out->twin_gemm.measured) continue;
+		out->twin = d;
+		for (int batched = 0; batched < 2; batched++) out->twin_launch[batched] = twin_seconds(out, 1 + batched, 32, 32, 32);
+		return;
+	}
+}
+
+void lk_eager_device_of(const lk_device *device, lk_eager_device *out) {
+	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "rates", device->name, "");
+	double clock = lk_calibration_value(row, "clock_mhz", 0) * 1e6;
+	*out = (lk_eager_device){.device = *device, .measured = row != NULL};
+	if (clock > 0 && device->clock_hz > 0) {
+		out->device.peak_flops[LK_FP32] *= clock / device->clock_hz;
+		out->device.vector_flops *= clock / device->clock_hz;
+		out->device.clock_hz = clock;
+	}
+	/* without measurements: means of the shares of the three devices that have them */
+	out->memory = lk_calibration_value(row, "memory_GBps", 0.82 * device->memory_rate / 1e9) * 1e9;
+	out->l2 = lk_calibration_value(row, "l2_GBps", 3.2 * out->memory / 1e9) * 1e9;
+	out->pcie = lk_calibration_value(row, "pcie_GBps", 0.5 * device->pcie_rate / 1e9) * 1e9;
+	lk_gemm_numbers_of(device, LK_FP32, &out->gemm);
+	out->gemm.floor_s = start_s; /* in place of a launch from the host */
+	find_twin(out);
+}
+
+static double stream_seconds(const lk_eager_device *d, double bytes) {
+	/* inside L2 up to half as fast again: 0.48 to 0.50 in nearly all fits of flat fp32 kernels on P100 and V100 */
+	const lk_memory_model model = {.efficiency = d->memory / d->device.memory_rate, .start_s = start_s,
+	                               .cache_gain = 0.5, .cache_share = 1};
+	return lk_memory_seconds(&model, &d->device, &(lk_memory_work){.bytes = bytes});
+}
+
+/* A load that misses L1 is answered after about 350 cycles: between the 200 of an L2 hit and the 400 to 500 of memory on
+ * these devices (Jia et al., arXiv 1804.06826). An SM holds 64 warps. */
+static double scatter_seconds(const lk_eager_device *d, double warps, double loads, double bytes) {
+	const double cycles = 350, resident = 64;
+	double waves = warps / (fmax(d->device.sms, 1) * resident);
+	double seconds = waves * loads * cycles / fmax(d->device.clock_hz, 1e8);
+	return fmax(seconds + start_s, stream_seconds(d, bytes));
+}
+
+static double product_seconds(const lk_eager_device *d, const lk_ops *o, uint32_t op) {
+	const lk_gemm_shape shape = {LK_FP32, o->batch[op], o->m[op], o->n[op], o->k[op]};
+	double formula = lk_gemm_formula(&d->gemm, &d->device, &shape, o->bytes[op], NULL);
+	if (!d->twin) return formula;
+	double launch = d->twin_launch[shape.batch > 1], clock = lk_peak_flops(d->twin, LK_FP32) / lk_peak_flops(&d->device, LK_FP32);
+	double there = twin_seconds(d, shape.batch, shape.m, shape.n, shape.k) - launch;
+	return there > launch ? there * clock + start_s : formula; /* a small difference of two times says little */
+}
+
+static double kernel_seconds(const lk_eager_device *d, const lk_graph *graph, uint32_t op) {
+	const lk_ops *o = &graph->ops;
+	switch (o->kind[op]) {
+	case LK_OP_HOST: return o->m[op];
+	case LK_OP_WAIT: return 0;
+	case LK_OP_COPY: return o->bytes[op] / d->pcie + start_s;
+	case LK_OP_GEMM: return product_seconds(d, o, op);
+	case LK_OP_PERMUTE: return scatter_seconds(d, o->m[op], o->k[op], o->bytes[op]);
+	case LK_OP_EMBEDDING: {
+		lk_lookup lookup = lk_lookup_of(graph, op);
+		if (o->k[op] > 0) return lk_lookup_seconds(&lookup, &d->device, d->memory, d->l2) + start_s;
+		return stream_seconds(d, o->bytes[op]);
+	}
+	default: return stream_seconds(d, o->bytes[op]);
+	}
+}
+
+lk_status lk_eager_costs(lk_arena *arena, const lk_graph *graph, const lk_eager_device *device, lk_costs *out,
+                         lk_error *err) {
+	*out = (lk_costs){.variants = 1, .ops = graph->ops.count, .at = LK_ARRAY(arena, lk_cost, graph->ops.count)};
+	if (!out->at) return lk_oom(err);
+	for (uint32_t i = 0; i < graph->ops.count; i++) {
+		lk_cost *cost = &out->at[i];
+		*cost = (lk_cost){.spread = 1, .sm = 1};
+		lk_cost_set(cost, kernel_seconds(device, graph, i));
+		cost->tail_ps = cost->duration_ps;
+	}
+	return LK_OK;
+}

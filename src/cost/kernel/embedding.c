@@ -1,0 +1,106 @@
+/* embedding.c: pooled lookups. A warp sums the rows of one sample and table; all warps of a table share its rows.
+ *
+ *     warps at a time  = SMs * max(256 / dim, 1), so tables at a time T = ceil(warps / batch)
+ *     X                = rows of a table that the cache holds: min(0.9 L2 / (4 dim T), rows, lookups)
+ *     different rows   U = rows (1 - (1 - 1/rows)^lookups)
+ *     hit rate         1 - U / lookups where U fits X: only the first touch misses
+ *                      else (1 - X / lookups) * X / rows: a cold start, then each touch finds its row with X / rows
+ *
+ * With a known reuse (cost/kernel/locality.h) the rows that are looked up most often stay, as far as X goes; each of them misses
+ * once, all others always.
+ */
+#include "cost/kernel/embedding.h"
+
+#include <math.h>
+
+#include "cost/cost.h"
+#include "cost/kernel/kernel.h"
+
+static const double sector = 32, single = 4; /* bytes */
+
+const double lk_lookup_l2_gain = 3.2;
+
+static double element_of(const lk_lookup *l) {
+	return l->element > 0 ? l->element : single;
+}
+
+static double sectors(double bytes) {
+	return ceil(bytes / sector) * sector;
+}
+
+static double cached_rows(const lk_lookup *l, const lk_device *device, double lookups) {
+	double warps = fmax(device->sms, 1) * fmax(floor(256 / l->dim), 1);
+	double tables = ceil(warps / fmax(l->batch, 1));
+	return fmin(fmin(floor(0.9 * device->l2_bytes / (tables * element_of(l) * l->dim)), l->rows), lookups);
+}
+
+static double uniform_rows(const lk_lookup *l, double lookups) {
+	return l->rows > 1 ? -l->rows * expm1(lookups * log1p(-1 / l->rows)) : 1;
+}
+
+static double uniform_hits(const lk_lookup *l, double cached, double lookups) {
+	double different = uniform_rows(l, lookups);
+	if (different <= cached) return 1 - different / lookups;
+	return (1 - cached / lookups) * cached / l->rows;
+}
+
+static double reused_hits(const lk_locality *locality, double cached) {
+	double lookups = lk_locality_lookups(locality), different = lk_locality_rows(locality);
+	double held = fmin(cached, different);
+	return lookups > 0 ? fmax(lk_locality_covered(locality, held) - held / lookups, 0) : 0;
+}
+
+/* Without a histogram NULL: rows are equally likely. */
+static const lk_locality *locality_of(const lk_lookup *l, double lookups, lk_locality *room) {
+	if (l->locality || !l->reuse) return l->locality;
+	lk_locality_reuse(l->reuse, NULL, l->rows, lookups, room);
+	return room;
+}
+
+lk_lookup_traffic lk_lookup_traffic_of(const lk_lookup *l, const lk_device *device) {
+	double lookups = fmax(l->batch * l->pooling, 1), cached = cached_rows(l, device, lookups);
+	lk_locality room;
+	const lk_locality *locality = locality_of(l, lookups, &room);
+	double hit = locality ? reused_hits(locality, cached) : uniform_hits(l, cached, lookups);
+	hit = fmin(fmax(hit, 0), 1);
+	double row = sectors(element_of(l) * l->dim), weights = l->pooling * row * (l->backward ? 2 : 1);
+	/* of each sample and table: place of the table, two offsets, indices, the sum or its gradient */
+	double once = sector + 2 * sector + sectors(4 * l->pooling) + sectors(single * l->dim), warps = l->batch * l->tables;
+	double state = 0;
+	if (l->backward && l->state > 0)
+		state = 2 * sectors(l->state) * l->tables * (locality ? lk_locality_rows(locality) : uniform_rows(l, lookups));
+	return (lk_lookup_traffic){hit, warps * (once + (1 - hit) * weights) + state, warps * hit * weights};
+}
+
+/* Short rows leave lanes of the warp idle; measured by the authors, forward. */
+static double idle_lanes(const lk_lookup *l) {
+	if (l->backward || l->dim > 64) return 1;
+	return l->dim > 32 ? 1.1 : 1.55;
+}
+
+double lk_lookup_seconds(const lk_lookup *l, const lk_device *device, double memory_rate, double l2_rate) {
+	lk_lookup_traffic t = lk_lookup_traffic_of(l, device);
+	return fmax(t.dram / memory_rate, t.l2 / l2_rate) * idle_lanes(l);
+}
+
+/* In a step graph: lookups that state their pooling (k); others only their bytes. */
+void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	const lk_ops *ops = &graph->ops;
+	const lk_device *device = site->node->device;
+	if (!(ops->k[op] > 0)) {
+		lk_cost_memory(graph, op, site, out);
+		return;
+	}
+	lk_lookup lookup = lk_lookup_of(graph, op);
+	double rate = device->memory_rate * site->constants->memory_efficiency;
+	double seconds = lk_lookup_seconds(&lookup, device, rate, lk_lookup_l2_gain * rate) + site->constants->kernel_floor_s;
+	lk_cost_set(out, seconds);
+	out->sm = 1, out->compute = 0.2f;
+	out->memory = (float)fmin(1, lk_lookup_traffic_of(&lookup, device).dram / device->memory_rate / seconds);
+}
+
+lk_lookup lk_lookup_of(const lk_graph *graph, uint32_t op) {
+	const lk_ops *o = &graph->ops;
+	return (lk_lookup){.batch = o->m[op], .tables = o->batch[op], .rows = fmax(o->window[op], 1), .dim = fmax(o->n[op], 1),
+	                   .pooling = o->k[op], .backward = o->phase[op] == LK_PHASE_BACKWARD};
+}

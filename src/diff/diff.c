@@ -1,0 +1,258 @@
+/* diff.c: what changed between two runs. Each is explained on its own; here categories and kernels are laid side by
+ * side.
+ *
+ * Whether a change is more than noise: Welch's test of the two sets of step times at 95 % (B. L. Welch, "The
+ * generalization of Student's problem", Biometrika 34, 1947). The deviation of the ratio is that of its parts, as
+ * hyperfine prints it: ratio * sqrt((s1/m1)^2 + (s2/m2)^2). */
+#include "diff/diff.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options/command.h"
+#include "explain/explain_parts.h"
+#include "base/arena.h"
+#include "base/intern.h"
+#include "base/vec.h"
+
+typedef struct work {
+	lk_diff result;          /* first: the result is the work */
+	lk_arena arena;
+	lk_explanation *before, *after;
+} work;
+
+const char *const lk_diff_tables[] = {"all", "categories", "kernels", NULL};
+
+void lk_diff_defaults(lk_diff_request *request) {
+	*request = (lk_diff_request){.rank = -1, .top = 10};
+}
+
+void lk_diff_free(lk_diff *diff) {
+	if (!diff) return;
+	work *w = diff->memory_owner;
+	lk_explain_free(w->before);
+	lk_explain_free(w->after);
+	lk_arena_free(&w->arena);
+	free(w);
+}
+
+/* ---- the step ---- */
+
+/* R. A. Fisher, F. Yates, "Statistical tables", table III; between its rows linear in 1 / freedom. */
+double lk_student_95(double freedom) {
+	static const struct {
+		double freedom, t;
+	} rows[] = {{1, 12.706}, {2, 4.303}, {3, 3.182}, {4, 2.776}, {5, 2.571}, {6, 2.447}, {8, 2.306}, {10, 2.228},
+	            {15, 2.131}, {20, 2.086}, {30, 2.042}, {60, 2.000}, {120, 1.980}};
+	enum { ROWS = sizeof rows / sizeof *rows };
+	if (!(freedom > 1)) return rows[0].t;
+	if (freedom >= rows[ROWS - 1].freedom)
+		return 1.960 + (rows[ROWS - 1].t - 1.960) * rows[ROWS - 1].freedom / freedom;
+	int i = 0;
+	while (rows[i + 1].freedom < freedom) i++;
+	double part = (1 / rows[i].freedom - 1 / freedom) / (1 / rows[i].freedom - 1 / rows[i + 1].freedom);
+	return rows[i].t + part * (rows[i + 1].t - rows[i].t);
+}
+
+/* Whether the means differ by more than their noise allows; both have two steps or more. */
+static bool differs(const lk_explanation *a, const lk_explanation *b) {
+	double va = a->step_deviation_s * a->step_deviation_s / a->step_count;
+	double vb = b->step_deviation_s * b->step_deviation_s / b->step_count;
+	double v = va + vb, off = fabs(a->step_s - b->step_s);
+	if (v <= 0) return off > 0;
+	double freedom = v * v / (va * va / (a->step_count - 1) + vb * vb / (b->step_count - 1));
+	return off > lk_student_95(freedom) * sqrt(v);
+}
+
+static lk_status judge(work *w, lk_error *err) {
+	lk_diff *d = &w->result;
+	const lk_explanation *a = d->before, *b = d->after;
+	bool known = a->step_count > 1 && b->step_count > 1;
+	d->before_s = a->step_s;
+	d->after_s = b->step_s;
+	d->ratio = a->step_s / b->step_s;
+	d->ratio_deviation =
+		known ? d->ratio * hypot(a->step_deviation_s / a->step_s, b->step_deviation_s / b->step_s) : NAN;
+	bool faster = d->ratio >= 1;
+	/* Of the ratio turned over the relative deviation is the same. */
+	double shown = faster ? d->ratio : 1 / d->ratio, deviation = d->ratio_deviation / d->ratio * shown;
+	const char *word = faster ? "faster" : "slower";
+	if (d->before_s == d->after_s) {
+		d->sentence = lk_arena_strdup(&w->arena, "the steps take equally long");
+	} else if (!known) {
+		d->sentence = lk_arena_printf(&w->arena, "%.3f x %s; noise is not known: %s has one step", shown, word,
+		                              a->step_count > 1 ? "the second run" : "the first run");
+	} else if (differs(a, b)) {
+		d->verdict = faster ? 1 : -1;
+		d->sentence = lk_arena_printf(&w->arena, "%.3f +- %.3f x %s, beyond noise", shown, deviation, word);
+	} else {
+		d->sentence = lk_arena_printf(&w->arena, "%.3f +- %.3f x %s, within noise", shown, deviation, word);
+	}
+	return d->sentence ? LK_OK : lk_oom(err);
+}
+
+/* ---- rows ---- */
+
+/* Ranks times steps that were looked at. */
+static double rank_steps(const lk_explanation *x) {
+	double count = 0;
+	for (int i = 0; i < x->rank_count; i++) count += x->ranks[i].steps;
+	return count;
+}
+
+static int by_change(const void *a, const void *b) {
+	const lk_diff_row *x = a, *y = b;
+	double p = fabs(x->delta_s), q = fabs(y->delta_s);
+	if (p != q) return p > q ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static void finish_rows(const work *w, lk_diff_row *rows, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		rows[i].delta_s = rows[i].after_s - rows[i].before_s;
+		rows[i].share = rows[i].delta_s / w->result.before_s;
+	}
+	if (count) qsort(rows, count, sizeof *rows, by_change);
+}
+
+static double mean_of(const lk_explanation *x, size_t field) {
+	double sum = 0;
+	for (int i = 0; i < x->rank_count; i++)
+		sum += (double)*(const int64_t *)((const char *)&x->ranks[i] + field) * 1e-9;
+	return sum / rank_steps(x);
+}
+
+static lk_status compare_categories(work *w, lk_error *err) {
+	static const struct {
+		const char *name;
+		size_t field;
+	} parts[] = {
+		{"computation", offsetof(lk_explain_rank, compute_ns)},
+		{"exposed communication", offsetof(lk_explain_rank, exposed_communication_ns)},
+		{"exposed copies", offsetof(lk_explain_rank, exposed_memory_ns)},
+		{"idle: data loading", offsetof(lk_explain_rank, idle_data_ns)},
+		{"idle: host waits for device", offsetof(lk_explain_rank, idle_sync_ns)},
+		{"idle: late launches", offsetof(lk_explain_rank, idle_host_ns)},
+		{"idle: other", offsetof(lk_explain_rank, idle_other_ns)},
+	};
+	enum { PARTS = sizeof parts / sizeof *parts };
+	lk_diff_row *rows = LK_ARRAY(&w->arena, lk_diff_row, PARTS);
+	if (!rows) return lk_oom(err);
+	for (int i = 0; i < PARTS; i++)
+		rows[i] = (lk_diff_row){.name = parts[i].name,
+								.type = "",
+								.before_s = mean_of(w->before, parts[i].field),
+								.after_s = mean_of(w->after, parts[i].field),
+								.before_count = NAN,
+								.after_count = NAN,
+								.state = ""};
+	finish_rows(w, rows, PARTS);
+	w->result.categories = rows;
+	w->result.category_count = PARTS;
+	return LK_OK;
+}
+
+/* Rows by type and name; ids of the table count up from 1. */
+typedef struct rows_by_name {
+	lk_intern *names;
+	LK_VEC(lk_diff_row) rows;
+} rows_by_name;
+
+static lk_diff_row *row_of(rows_by_name *r, const lk_explain_kernel *k) {
+	char prefix[2] = {(char)('0' + k->type), '\0'};
+	size_t length = strlen(k->name) + 2;
+	char *key = malloc(length);
+	if (!key) return NULL;
+	memcpy(key, prefix, 1);
+	memcpy(key + 1, k->name, length - 1);
+	uint32_t id = lk_intern_id(r->names, key);
+	free(key);
+	if (id == UINT32_MAX) return NULL;
+	if (id <= r->rows.count) return &r->rows.at[id - 1];
+	if (!lk_push(&r->rows)) return NULL;
+	*lk_last(&r->rows) = (lk_diff_row){.name = k->name, .type = lk_explain_types[k->type], .state = ""};
+	return lk_last(&r->rows);
+}
+
+static lk_status add_kernels(rows_by_name *r, const lk_explanation *x, bool after, lk_error *err) {
+	double steps = rank_steps(x);
+	for (int i = 0; i < x->kernel_count; i++) {
+		const lk_explain_kernel *k = &x->kernel[i];
+		lk_diff_row *row = row_of(r, k);
+		if (!row) return lk_oom(err);
+		*(after ? &row->after_s : &row->before_s) = k->time.total_ns * 1e-9 / steps;
+		*(after ? &row->after_count : &row->before_count) = (double)k->time.count / steps;
+	}
+	return LK_OK;
+}
+
+static lk_status compare_kernels(work *w, rows_by_name *r, lk_error *err) {
+	if (!r->names) return lk_oom(err);
+	LK_TRY(add_kernels(r, w->before, false, err));
+	LK_TRY(add_kernels(r, w->after, true, err));
+	lk_diff_row *rows = LK_ARRAY(&w->arena, lk_diff_row, r->rows.count);
+	if (!rows) return lk_oom(err);
+	for (size_t i = 0; i < r->rows.count; i++) {
+		rows[i] = r->rows.at[i];
+		if (rows[i].before_count <= 0) rows[i].state = "new";
+		else if (rows[i].after_count <= 0) rows[i].state = "removed";
+	}
+	finish_rows(w, rows, r->rows.count);
+	w->result.kernels = rows;
+	w->result.kernel_count = (int)r->rows.count;
+	return LK_OK;
+}
+
+/* ---- the question ---- */
+
+static lk_status compare(work *w, lk_error *err) {
+	LK_TRY(judge(w, err));
+	LK_TRY(compare_categories(w, err));
+	rows_by_name rows = {.names = lk_intern_new()};
+	lk_status status = compare_kernels(w, &rows, err);
+	lk_intern_free(rows.names);
+	lk_vec_free(&rows.rows);
+	return status;
+}
+
+lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, lk_diff **out, lk_error *err) {
+	work *w = calloc(1, sizeof *w);
+	if (!w) {
+		lk_explain_free(before);
+		lk_explain_free(after);
+		return lk_oom(err);
+	}
+	w->before = before, w->after = after;
+	w->result = (lk_diff){.before = before, .after = after, .top = top, .memory_owner = w};
+	lk_status status = compare(w, err);
+	if (status != LK_OK) lk_diff_free(&w->result);
+	else *out = &w->result;
+	return status;
+}
+
+lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *err) {
+	lk_explanation *before, *after;
+	lk_explain_request ask;
+	lk_explain_defaults(&ask);
+	ask.steps = request->steps, ask.rank = request->rank, ask.top = request->top, ask.threads = request->threads;
+	ask.traces = &request->before, ask.trace_count = 1;
+	LK_TRY(lk_explain(&ask, &before, err));
+	ask.traces = &request->after;
+	lk_status status = lk_explain(&ask, &after, err);
+	if (status != LK_OK) {
+		lk_explain_free(before);
+		return status;
+	}
+	LK_TRY(lk_diff_make(before, after, request->top, out, err));
+	static const char *const but[] = {"threads", "output", "table", "top", "file", NULL};
+	const char *const files[] = {request->before, request->after};
+	work *w = (*out)->memory_owner;
+	lk_diff_request usual;
+	lk_diff_defaults(&usual);
+	w->result.reproduce = lk_command(&w->arena, &(lk_question){
+		.verb = &lk_diff_verb, .request = request, .usual = &usual, .but = but, .operands = files, .operand_count = 2});
+	if (w->result.reproduce) return LK_OK;
+	lk_diff_free(*out);
+	return lk_oom(err);
+}

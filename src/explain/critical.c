@@ -1,0 +1,163 @@
+/* critical.c: a walk back through lifted ranks, on measured times. An operation begins when the last of these is over: the one before
+ * it on its stream, what it depends on, and, of a rendezvous, the last rank's arrival. */
+#include "explain/critical.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct place {
+	uint32_t rank, op;
+} place;
+
+typedef struct walker {
+	const lk_lifted *lifted;
+	uint32_t **before;   /* [rank][op] the operation before it on its stream; LK_NONE */
+	uint32_t **arrival;  /* [rank][event] the LAG of a communication event; LK_NONE */
+	lk_critical_chain *out;
+} walker;
+
+const char *lk_critical_name(lk_critical_kind kind) {
+	static const char *const names[] = {
+#define NAME(symbol, name) name,
+		LK_CRITICAL_KINDS(NAME)
+#undef NAME
+	};
+	return names[kind];
+}
+
+static int64_t end_of(const walker *w, place p) {
+	return lk_traces_time(w->lifted->traces, p.rank, w->lifted->rank[p.rank].ops.at[p.op].end_ns);
+}
+
+/* ---- what came before ---- */
+
+static lk_status index_rank(walker *w, uint32_t r, lk_error *err) {
+	const lk_lifted_rank *rank = &w->lifted->rank[r];
+	uint32_t last[LK_STREAMS];
+	w->before[r] = malloc((rank->ops.count + 1) * sizeof **w->before);
+	w->arrival[r] = malloc((rank->capture->count + 1) * sizeof **w->arrival);
+	if (!w->before[r] || !w->arrival[r]) return lk_oom(err);
+	for (int s = 0; s < LK_STREAMS; s++) last[s] = LK_NONE;
+	for (uint32_t e = 0; e < rank->capture->count; e++) w->arrival[r][e] = LK_NONE;
+	for (uint32_t i = 0; i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		w->before[r][i] = last[op->stream];
+		last[op->stream] = i;
+		if (op->what == LK_LIFTED_LAG) w->arrival[r][op->event] = i;
+	}
+	return LK_OK;
+}
+
+static void later(const walker *w, place candidate, place *best) {
+	if (best->op == LK_NONE || end_of(w, candidate) > end_of(w, *best)) *best = candidate;
+}
+
+static place before(const walker *w, place at) {
+	const lk_lifted_rank *rank = &w->lifted->rank[at.rank];
+	const lk_lifted_op *op = &rank->ops.at[at.op];
+	place best = {at.rank, LK_NONE};
+	if (w->before[at.rank][at.op] != LK_NONE) later(w, (place){at.rank, w->before[at.rank][at.op]}, &best);
+	for (uint32_t d = op->dep_begin; d < op->dep_end; d++) later(w, (place){at.rank, rank->deps.at[d]}, &best);
+	if (op->what != LK_LIFTED_COMM || op->peers) return best;
+	const lk_traces *t = w->lifted->traces;
+	const lk_match *match = lk_traces_match(t, at.rank, op->event);
+	for (uint32_t m = match->begin; m < match->end; m++) {
+		const lk_match_member *member = &t->members.at[m];
+		uint32_t arrived = w->arrival[member->capture][member->event];
+		if (arrived != LK_NONE) later(w, (place){member->capture, arrived}, &best);
+	}
+	return best;
+}
+
+/* ---- where its time goes ---- */
+
+static lk_critical_kind host_kind(const lk_host_piece *p) {
+	if (p->loading) return LK_CRITICAL_LOADING;
+	if (p->call == LK_CALL_SYNC) return LK_CRITICAL_SYNC;
+	if (p->term == LK_T4) return LK_CRITICAL_LAUNCH;
+	return p->term == LK_T1 ? LK_CRITICAL_BETWEEN : LK_CRITICAL_OPERATIONS;
+}
+
+static void account_host(walker *w, const lk_lifted_rank *rank, const lk_lifted_op *op, double ns) {
+	double sum = 0;
+	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) sum += (double)rank->pieces.at[p].dur_ns;
+	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
+		w->out->ns[host_kind(&rank->pieces.at[p])] += sum > 0 ? ns * (double)rank->pieces.at[p].dur_ns / sum : 0;
+	if (!(sum > 0)) w->out->ns[LK_CRITICAL_OPERATIONS] += ns;
+}
+
+static void account(walker *w, place at, double ns) {
+	const lk_lifted_rank *rank = &w->lifted->rank[at.rank];
+	const lk_lifted_op *op = &rank->ops.at[at.op];
+	double lag = (double)op->lag_ns < ns ? (double)op->lag_ns : ns;
+	switch (op->what) {
+	case LK_LIFTED_HOST: account_host(w, rank, op, ns); return;
+	case LK_LIFTED_LAG:
+	case LK_LIFTED_WAIT: w->out->ns[LK_CRITICAL_LAG] += ns; return;
+	case LK_LIFTED_COMM: w->out->ns[LK_CRITICAL_COMMUNICATION] += ns; return;
+	case LK_LIFTED_PEERS: w->out->ns[LK_CRITICAL_PEERS] += ns; return;
+	case LK_LIFTED_DEVICE:
+	case LK_LIFTED_CARRIED:
+		w->out->ns[LK_CRITICAL_LAG] += lag;
+		w->out->ns[rank->capture->kind[op->event] == LK_EVENT_KERNEL ? LK_CRITICAL_COMPUTE : LK_CRITICAL_COPY] += ns - lag;
+		return;
+	default: w->out->ns[LK_CRITICAL_OTHER] += ns;
+	}
+}
+
+/* ---- the walk ---- */
+
+static lk_status walk(walker *w, lk_error *err) {
+	place at = {0, LK_NONE};
+	for (uint32_t r = 0; r < w->lifted->traces->count; r++) later(w, (place){r, w->lifted->rank[r].end}, &at);
+	int64_t until = end_of(w, at);
+	size_t most = 1;
+	for (uint32_t r = 0; r < w->lifted->traces->count; r++) most += w->lifted->rank[r].ops.count;
+	/* Ranks whose collectives came in different orders wait in a circle: no chain is longer than all operations. */
+	while (w->out->ops.count < most) {
+		place from = before(w, at);
+		const lk_lifted_rank *rank = &w->lifted->rank[at.rank];
+		int64_t start = from.op == LK_NONE ? lk_traces_time(w->lifted->traces, at.rank, rank->from_ns) : end_of(w, from);
+		/* Clocks are rounded: what came before may seem to end behind it. */
+		if (start > until) start = until;
+		if (!lk_push(&w->out->ops)) return lk_oom(err);
+		*lk_last(&w->out->ops) = (lk_critical_op){at.rank, at.op, start, until};
+		account(w, at, (double)(until - start));
+		w->out->length_ns += (double)(until - start);
+		if (from.op == LK_NONE) return LK_OK;
+		w->out->hops += from.rank != at.rank;
+		at = from;
+		until = start;
+	}
+	return lk_fail(err, LK_ERR_INPUT, w->lifted->traces->capture[0]->path, "the ranks' collectives wait for one another in a circle");
+}
+
+static void reverse(lk_critical_chain *chain) {
+	for (size_t i = 0, j = chain->ops.count; i + 1 < j; i++) {
+		lk_critical_op op = chain->ops.at[i];
+		chain->ops.at[i] = chain->ops.at[--j];
+		chain->ops.at[j] = op;
+	}
+}
+
+lk_status lk_critical_find(const lk_lifted *lifted, lk_critical_chain *out, lk_error *err) {
+	uint32_t ranks = lifted->traces->count;
+	*out = (lk_critical_chain){0};
+	walker w = {.lifted = lifted, .out = out, .before = calloc(ranks, sizeof *w.before), .arrival = calloc(ranks, sizeof *w.arrival)};
+	lk_status status = w.before && w.arrival ? LK_OK : lk_oom(err);
+	for (uint32_t r = 0; r < ranks && status == LK_OK; r++) status = index_rank(&w, r, err);
+	if (status == LK_OK) status = walk(&w, err);
+	for (uint32_t r = 0; r < ranks; r++) {
+		if (w.before) free(w.before[r]);
+		if (w.arrival) free(w.arrival[r]);
+	}
+	free(w.before);
+	free(w.arrival);
+	if (status == LK_OK) reverse(out);
+	else lk_critical_free(out);
+	return status;
+}
+
+void lk_critical_free(lk_critical_chain *chain) {
+	lk_vec_free(&chain->ops);
+}

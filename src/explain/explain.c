@@ -1,0 +1,314 @@
+/* explain.c: why a run is slow: reads the traces, measures rank by rank, joins the ranks. */
+#include "explain/explain.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options/command.h"
+#include "explain/explain_parts.h"
+#include "step/traced_step.h"
+#include "base/parallel.h"
+
+enum { WARNINGS = 200 };
+
+void lk_explain_defaults(lk_explain_request *request) {
+	*request = (lk_explain_request){.rank = -1, .top = 10};
+}
+
+bool lk_explain_wants_shapes(const lk_explain_request *r) {
+	return r->roofline || r->gpu || r->cluster || r->html || r->table == LK_EXPLAIN_ROOFLINE;
+}
+
+void lk_explain_free(lk_explanation *explanation) {
+	if (!explanation) return;
+	lk_explain_work *w = explanation->memory_owner;
+	for (uint32_t r = 0; w->rank && r < w->count; r++) lk_rank_free(&w->rank[r]);
+	free(w->rank);
+	lk_traces_free(w->traces);
+	lk_vec_free(&w->warnings);
+	lk_vec_free(&w->stalls);
+	lk_arena_free(&w->arena);
+	free(w);
+}
+
+const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
+	return ((const lk_explain_work *)explanation->memory_owner)->traces;
+}
+
+void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) {
+	lk_explain_work *w = explanation->memory_owner;
+	w->stalls.at[stall].gain_s = gain_s;
+}
+
+lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path, lk_error *err) {
+	lk_explain_work *w = explanation->memory_owner;
+	lk_critical_part *parts = LK_ARRAY(&w->arena, lk_critical_part, (size_t)path->part_count);
+	lk_critical_event *events = LK_ARRAY(&w->arena, lk_critical_event, path->event_count);
+	if (!parts || !events) return lk_oom(err);
+	for (int i = 0; i < path->part_count; i++) {
+		parts[i] = (lk_critical_part){lk_arena_strdup(&w->arena, path->parts[i].kind), path->parts[i].seconds};
+		if (!parts[i].kind) return lk_oom(err);
+	}
+	if (path->event_count) memcpy(events, path->events, path->event_count * sizeof *events);
+	explanation->critical = (lk_critical_path){parts, path->part_count, events, path->event_count};
+	return LK_OK;
+}
+
+/* ---- warnings ---- */
+
+lk_status lk_explain_warn(lk_explain_work *w, lk_error *err, const char *fmt, ...) {
+	char text[480];
+	va_list args;
+	if (w->warnings.count >= WARNINGS) return LK_OK;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	const char *kept = lk_arena_strdup(&w->arena, text);
+	if (!kept || !lk_push(&w->warnings)) return lk_oom(err);
+	*lk_last(&w->warnings) = kept;
+	return LK_OK;
+}
+
+lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...) {
+	lk_explain_work *w = explanation->memory_owner;
+	char text[480];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	LK_TRY(lk_explain_warn(w, err, "%s", text));
+	explanation->warnings = w->warnings.at;
+	explanation->warning_count = (int)w->warnings.count;
+	return LK_OK;
+}
+
+/* Readers number their warnings file by file; here they are numbered anew. */
+static const char *without_number(const char *text) {
+	const char *at = text;
+	if (*at != 'W') return text;
+	for (at++; isdigit((unsigned char)*at);) at++;
+	return at > text + 1 && at[0] == ':' && at[1] == ' ' ? at + 2 : text;
+}
+
+static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
+	const lk_traces *t = w->traces;
+	uint32_t silent = 0, unmarked = 0, shown = 0;
+	bool recorded = strcmp(t->capture[0]->format, "lockstep recording") == 0;
+	for (size_t i = 0; i < t->warnings.count; i++)
+		LK_TRY(lk_explain_warn(w, err, "%s", without_number(t->warnings.at[i])));
+	for (size_t i = 0; i < t->problems.count; i++) LK_TRY(lk_explain_warn(w, err, "%s", t->problems.at[i]));
+	for (uint32_t r = 0; r < w->count; r++) {
+		if (!w->rank[r].shown) continue;
+		shown++;
+		silent += w->rank[r].device.count == 0;
+		unmarked += !w->rank[r].annotated;
+	}
+	if (silent)
+		LK_TRY(lk_explain_warn(w, err,
+							   "no work of a device in %u of %u traces: times are those of the host; profile with "
+							   "ProfilerActivity.CUDA to see more",
+							   silent, shown));
+	if (unmarked)
+		LK_TRY(lk_explain_warn(w, err, "no steps are marked in %u of %u traces: the whole trace counts as one; %s", unmarked,
+		                       shown, recorded ? "record with --step-marker" : "call profiler.step() in the loop"));
+	return LK_OK;
+}
+
+static lk_status warn_alone(lk_explain_work *w, lk_error *err) {
+	if (!w->result.comm_count || w->count > 1 || w->rank[0].host_comms) return LK_OK;
+	return lk_explain_warn(
+		w, err, "one rank alone: waiting for other ranks cannot be told from transfer; give their traces too");
+}
+
+/* ---- joining ---- */
+
+/* The rows of all ranks that were asked for, one after another: X(vector in the rank, array and count in the result).
+ */
+#define ROWS(X)                                        \
+	X(step_rows, lk_explain_step, steps, step_rows)     \
+	X(idle_rows, lk_explain_idle, idle, idle_count)     \
+	X(stretches, lk_explain_stretch, stretches, stretch_count) \
+	X(queue_rows, lk_explain_queue, queues, queue_count)
+
+static lk_status join_rows(lk_explain_work *w, lk_error *err) {
+#define JOIN(from, type, to, number)                                                        \
+	{                                                                                       \
+		size_t count = 0;                                                                   \
+		for (uint32_t r = 0; r < w->count; r++)                                             \
+			if (w->rank[r].shown) count += w->rank[r].from.count;                           \
+		type *rows = LK_ARRAY(&w->arena, type, count);                                      \
+		if (!rows) return lk_oom(err);                                                      \
+		size_t at = 0;                                                                      \
+		for (uint32_t r = 0; r < w->count; r++) {                                           \
+			size_t here = w->rank[r].from.count;                                            \
+			if (!w->rank[r].shown || !here) continue;                                       \
+			memcpy(rows + at, w->rank[r].from.at, here * sizeof *rows);                     \
+			at += here;                                                                     \
+		}                                                                                   \
+		w->result.to = rows, w->result.number = (int)count;                                 \
+	}
+	ROWS(JOIN)
+#undef JOIN
+	qsort((void *)w->result.stretches, (size_t)w->result.stretch_count, sizeof *w->result.stretches, lk_stretch_order);
+	return LK_OK;
+}
+
+static lk_status join_ranks(lk_explain_work *w, lk_error *err) {
+	lk_explain_rank *ranks = LK_ARRAY(&w->arena, lk_explain_rank, w->count);
+	lk_explain_launch *launches = LK_ARRAY(&w->arena, lk_explain_launch, w->count);
+	if (!ranks || !launches) return lk_oom(err);
+	w->result.ranks = ranks;
+	w->result.launches = launches;
+	w->result.annotated = true;
+	for (uint32_t r = 0; r < w->count; r++) {
+		const lk_rank_work *rank = &w->rank[r];
+		if (!rank->shown) continue;
+		ranks[w->result.rank_count++] = rank->result;
+		if (rank->launch.cpu_duration.count) launches[w->result.launch_count++] = rank->launch;
+		w->result.kernels += rank->result.device_events;
+		w->result.annotated &= rank->annotated;
+	}
+	return join_rows(w, err);
+}
+
+/* A step's time is the mean of its ranks; its noise is how steps differ. */
+static lk_status measure_steps(lk_explain_work *w, lk_error *err) {
+	lk_explanation *x = &w->result;
+	lk_timed_list order = {0};
+	bool good = lk_reserve(&order, (size_t)x->step_rows + 1);
+	for (int i = 0; good && i < x->step_rows; i++)
+		order.at[order.count++] = (lk_timed){(uint64_t)x->steps[i].number, (uint32_t)i};
+	good = good && lk_timed_sort(order.at, order.count);
+	double sum = 0, squares = 0;
+	for (size_t first = 0, end; good && first < order.count; first = end) {
+		double step = 0;
+		for (end = first; end < order.count && order.at[end].key == order.at[first].key; end++)
+			step += (double)x->steps[order.at[end].item].dur_ns * 1e-9;
+		step /= (double)(end - first);
+		/* Welford's recurrence: no cancellation. */
+		double off = step - (x->step_count ? sum / x->step_count : 0);
+		sum += step, x->step_count++;
+		squares += off * (step - sum / x->step_count);
+	}
+	lk_vec_free(&order);
+	x->step_s = x->step_count ? sum / x->step_count : NAN;
+	x->step_deviation_s = x->step_count > 1 ? sqrt(squares / (x->step_count - 1)) : NAN;
+	return good ? LK_OK : lk_oom(err);
+}
+
+/* Steps that profiling cut off, or that warmed something up, spoil means. */
+static const double ODD_STEP = 1.3;
+
+static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
+	const lk_explanation *x = &w->result;
+	lk_timed *all = malloc(((size_t)x->step_rows + 1) * sizeof *all);
+	if (!all) return lk_oom(err);
+	for (int i = 0; i < x->step_rows; i++) all[i] = (lk_timed){(uint64_t)x->steps[i].dur_ns, (uint32_t)i};
+	bool good = lk_timed_sort(all, (size_t)x->step_rows);
+	double median = good ? lk_stats_of(all, (size_t)x->step_rows).median_ns : NAN;
+	free(all);
+	int odd = 0, first = 0;
+	for (int i = x->step_rows; i-- > 0;) {
+		double ratio = (double)x->steps[i].dur_ns / median;
+		if (ratio < ODD_STEP && ratio > 1 / ODD_STEP) continue;
+		odd++, first = i;
+	}
+	if (!odd || x->step_rows < 3) return good ? LK_OK : lk_oom(err);
+	return lk_explain_warn(
+		w, err,
+		"%d of %d steps differ from the median by more than 30 %%: step %lld takes %.2f times as long; "
+		"--steps A-B leaves some out",
+		odd, x->step_rows, (long long)x->steps[first].number, (double)x->steps[first].dur_ns / median);
+}
+
+/* ---- the question ---- */
+
+static lk_status check_rank(const lk_explain_work *w, int rank, lk_error *err) {
+	for (uint32_t r = 0; r < w->count; r++)
+		if (rank < 0 || w->rank[r].result.rank == rank) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--rank", "there is no trace of rank %d", rank);
+	return lk_hint(err, w->count == 1 ? "the trace is of rank %d" : "the first trace is of rank %d, there are %u",
+	               w->rank[0].result.rank, w->count);
+}
+
+typedef struct rank_job {
+	lk_explain_work *w;
+	const lk_explain_request *request;
+} rank_job;
+
+static lk_status explain_rank(void *context, size_t r, lk_error *err) {
+	const rank_job *job = context;
+	lk_rank_work *rank = &job->w->rank[r];
+	LK_TRY(lk_rank_explain(rank, job->w->traces, (uint32_t)r, job->request, err));
+	rank->shown = job->request->rank < 0 || rank->result.rank == job->request->rank;
+	return LK_OK;
+}
+
+static lk_status reproduce(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
+	static const char *const but[] = {"threads", "output", "table", "top", "file", "trace", "html", NULL};
+	lk_explain_request usual;
+	lk_explain_defaults(&usual);
+	w->result.reproduce = lk_command(&w->arena, &(lk_question){
+		.verb = &lk_explain_verb, .request = r, .usual = &usual, .but = but, .operands = r->traces, .operand_count = r->trace_count});
+	return w->result.reproduce ? LK_OK : lk_oom(err);
+}
+
+static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_error *err) {
+	lk_traces *t = w->traces;
+	w->rank = calloc(t->count + 1, sizeof *w->rank);
+	if (!w->rank) return lk_oom(err);
+	w->count = t->count;
+	rank_job job = {w, request};
+	LK_TRY(lk_parallel(t->count, request->threads, explain_rank, &job, err));
+	LK_TRY(check_rank(w, request->rank, err));
+	w->result.world = t->world;
+	w->result.anchors = t->anchors;
+	w->result.residual_max_s = t->residual_max_ns * 1e-9;
+	w->result.top = request->top;
+	LK_TRY(reproduce(w, request, err));
+	LK_TRY(lk_traces_inputs(&w->arena, &lk_explain_verb, request, request->traces, request->trace_count, &w->result.inputs, err));
+	LK_TRY(join_ranks(w, err));
+	LK_TRY(measure_steps(w, err));
+	LK_TRY(lk_explain_kernels(w, err));
+	LK_TRY(lk_explain_comms(w, err));
+	LK_TRY(take_warnings(w, err));
+	LK_TRY(warn_alone(w, err));
+	LK_TRY(warn_odd_steps(w, err));
+	LK_TRY(lk_explain_stalls(w, err));
+	LK_TRY(lk_explain_hold_against(w, request, err));
+	w->result.warnings = w->warnings.at;
+	w->result.warning_count = (int)w->warnings.count;
+	w->result.stalls = w->stalls.at;
+	w->result.stall_count = (int)w->stalls.count;
+	return LK_OK;
+}
+
+lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request, lk_explanation **out, lk_error *err) {
+	lk_explain_work *w = calloc(1, sizeof *w);
+	if (!w) {
+		lk_traces_free(traces);
+		return lk_oom(err);
+	}
+	w->result.memory_owner = w;
+	w->traces = traces;
+	lk_status status = work(w, request, err);
+	if (status != LK_OK) {
+		lk_explain_free(&w->result);
+		return status;
+	}
+	*out = &w->result;
+	return LK_OK;
+}
+
+lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk_error *err) {
+	/* Shapes are most of the names, and only the roofline looks at them. */
+	const lk_read_limits limits = {.shapes = lk_explain_wants_shapes(request)};
+	lk_traces *traces;
+	LK_TRY(lk_traces_read(request->traces, (uint32_t)request->trace_count, &limits, request->threads, &traces, err));
+	LK_TRY(lk_explain_make(traces, request, out, err));
+	lk_status status = lk_explain_simulate(*out, err);
+	if (status != LK_OK) lk_explain_free(*out);
+	return status;
+}

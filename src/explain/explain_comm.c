@@ -1,0 +1,296 @@
+/* explain_comm.c: communication: what of it shows, whom it waits for, who comes last.
+ *
+ * A collective kernel runs from its rank's arrival to the common end. What lies before the last rank's arrival is
+ * waiting, what follows is transfer; wall times alone could not tell a slow rank, for all take equally long. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explain/explain_parts.h"
+#include "base/text.h"
+#include "trace/capture/comm_names.h"
+
+/* ---- of one rank ---- */
+
+static int64_t arrival_of(const lk_traces *t, const lk_match_member *m) {
+	return lk_common_ns(t, m->capture, t->capture[m->capture]->start_ns[m->event]);
+}
+
+/* When the last of the captured ranks arrived, on this rank's clock. Of send and receive, both arrive as well. */
+static void arrival(const lk_rank_work *w, lk_rank_comm *comm) {
+	const lk_traces *t = w->traces;
+	const lk_match *m = lk_traces_match(t, w->index, comm->event);
+	comm->last_ns = INT64_MIN;
+	if (!m || m->end - m->begin < 2) return;
+	int64_t own = w->c->start_ns[comm->event], common = lk_common_ns(t, w->index, own);
+	for (uint32_t i = m->begin; i < m->end; i++) {
+		int64_t at = arrival_of(t, &t->members.at[i]) - common + own;
+		if (at <= comm->last_ns) continue;
+		comm->last_ns = at;
+		comm->last_capture = t->members.at[i].capture;
+	}
+}
+
+/* Where kernels of communication overlap, the one that began first has the time, so that they add up to the union. */
+static bool add_comm(lk_rank_work *w, uint32_t event, int64_t *claimed) {
+	const lk_capture *c = w->c;
+	int64_t start = c->start_ns[event], end = lk_event_end(c, event);
+	if (!lk_push(&w->comms)) return false;
+	lk_rank_comm *comm = lk_last(&w->comms);
+	comm->event = event;
+	arrival(w, comm);
+	if (start < *claimed) start = *claimed;
+	if (end > *claimed) *claimed = end;
+	comm->exposed_ns = lk_times_between(&w->exposed, start, end);
+	if (comm->last_ns != INT64_MIN)
+		comm->exposed_wait_ns = lk_times_between(&w->exposed, start, comm->last_ns < end ? comm->last_ns : end);
+	return true;
+}
+
+/* Without a device: what backends of the host say. Nothing is known of what computes beside it. */
+static bool find_host_comms(lk_rank_work *w, lk_timed_list *calls) {
+	const lk_capture *c = w->c;
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (c->kind[i] != LK_EVENT_NOTE && c->kind[i] != LK_EVENT_OP) continue;
+		bool said = c->kind[i] == LK_EVENT_NOTE && (lk_name_class(w, c->name[i]) & LK_NAME_HOST_COMM);
+		if ((!said && !lk_capture_comm(c, i)) || !lk_in_windows(w, c->start_ns[i])) continue;
+		if (!lk_push(calls)) return false;
+		*lk_last(calls) = (lk_timed){(uint64_t)c->start_ns[i], i};
+	}
+	return lk_timed_sort(calls->at, calls->count);
+}
+
+static lk_status host_comms(lk_rank_work *w, lk_error *err) {
+	lk_timed_list calls = {0};
+	int64_t claimed = INT64_MIN;
+	bool good = find_host_comms(w, &calls);
+	for (size_t i = 0; good && i < calls.count; i++) {
+		uint32_t event = calls.at[i].item;
+		int64_t start = w->c->start_ns[event], end = lk_event_end(w->c, event);
+		good = lk_push(&w->comms);
+		if (!good) break;
+		lk_rank_comm *comm = lk_last(&w->comms);
+		comm->event = event;
+		arrival(w, comm);
+		if (start < claimed) start = claimed;
+		if (end > claimed) claimed = end;
+		comm->exposed_ns = lk_times_between(&w->windows, start, end);
+		w->host_comms = true;
+	}
+	lk_vec_free(&calls);
+	return good ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_rank_comms(lk_rank_work *w, lk_error *err) {
+	const lk_capture *c = w->c;
+	int64_t claimed = INT64_MIN;
+	for (size_t i = 0; i < w->device.count; i++) {
+		uint32_t event = w->device.at[i].item;
+		if (c->kind[event] != LK_EVENT_KERNEL) continue;
+		if (!(lk_name_class(w, c->name[event]) & LK_NAME_COMM) && !lk_capture_comm(c, event)) continue;
+		if (!add_comm(w, event, &claimed)) return lk_oom(err);
+	}
+	return w->device.count ? LK_OK : host_comms(w, err);
+}
+
+/* ---- of all ranks: by kind and group ---- */
+
+typedef struct comm_row {
+	lk_explain_comm sum;
+	double bytes_known;
+} comm_row;
+
+typedef struct identity {
+	unsigned kind;
+	const char *group, *ranks;
+	int size;
+	double bytes;
+} identity;
+
+static double message_bytes(const lk_comm_note *note) {
+	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
+	return elements >= 0 && note->element_bytes ? (double)elements * note->element_bytes : NAN;
+}
+
+/* By the match across ranks, else by what the kernel's arguments say, else by its name. */
+static identity identify(const lk_rank_work *w, uint32_t event) {
+	const lk_capture *c = w->c;
+	const lk_comm_note *note = lk_capture_comm(c, event);
+	const lk_match *m = lk_traces_match(w->traces, w->index, event);
+	identity id = {.kind = LK_OP_COUNT, .group = "", .ranks = "", .bytes = NAN};
+	if (note) {
+		const char *text = lk_capture_text(c, note->group_text);
+		id = (identity){note->kind, *text ? text : lk_capture_text(c, note->group), lk_capture_text(c, note->ranks),
+						note->group_size, message_bytes(note)};
+	}
+	if (m) {
+		const lk_run_group *g = &w->traces->groups.at[m->group];
+		id.kind = m->kind;
+		if (!*id.group) id.group = g->name;
+		if (!id.size) id.size = g->size;
+		/* all of the run were captured, so that those who take part are the group; of a run that seems to have one rank,
+		 * nobody knows that */
+		if (!id.size && g->count > 1 && w->traces->world == (int32_t)w->traces->count) id.size = (int)g->count;
+		if (!*id.ranks) id.ranks = g->ranks;
+		if (m->bytes >= 0) id.bytes = (double)m->bytes;
+	}
+	if (id.kind >= LK_OP_COUNT) id.kind = lk_comm_kind(lk_capture_text(c, c->name[event]));
+	return id;
+}
+
+/* Rows by kind and group; ids of the intern table count up from 1. */
+typedef struct comm_sums {
+	lk_intern *names;
+	LK_VEC(comm_row) rows;
+} comm_sums;
+
+static comm_row *row_of(comm_sums *sums, const identity *id, lk_arena *arena) {
+	const char *kind = id->kind < LK_OP_COUNT ? lk_op_kind_name((lk_op_kind)id->kind) : "other";
+	char key[768];
+	snprintf(key, sizeof key, "%s of %s", kind, id->group);
+	uint32_t number = lk_intern_id(sums->names, key);
+	if (number == UINT32_MAX) return NULL;
+	if (number <= sums->rows.count) return &sums->rows.at[number - 1];
+	const char *group = lk_arena_strdup(arena, id->group), *ranks = lk_arena_strdup(arena, id->ranks);
+	if (!group || !ranks || !lk_push(&sums->rows)) return NULL;
+	lk_last(&sums->rows)->sum = (lk_explain_comm){.kind = kind, .group = group, .ranks = ranks, .model_busbw = NAN};
+	return lk_last(&sums->rows);
+}
+
+static void add_to(comm_row *row, const lk_rank_work *w, const lk_rank_comm *comm, const identity *id) {
+	int64_t start = w->c->start_ns[comm->event], end = lk_event_end(w->c, comm->event);
+	lk_explain_comm *sum = &row->sum;
+	sum->count++;
+	sum->host = w->host_comms;
+	sum->kernel_ns += end - start;
+	sum->exposed_ns += comm->exposed_ns;
+	if (id->size > sum->group_size) sum->group_size = id->size;
+	if (!isnan(id->bytes)) sum->bytes += id->bytes, row->bytes_known++;
+	if (comm->last_ns == INT64_MIN) return;
+	int64_t turn = comm->last_ns < start ? start : comm->last_ns > end ? end : comm->last_ns;
+	sum->matched++;
+	sum->wait_ns += turn - start;
+	sum->transfer_ns += end - turn;
+	sum->exposed_wait_ns += comm->exposed_wait_ns;
+}
+
+static int by_exposed(const void *a, const void *b) {
+	const lk_explain_comm *x = a, *y = b;
+	if (x->exposed_ns != y->exposed_ns) return x->exposed_ns > y->exposed_ns ? -1 : 1;
+	if (x->kernel_ns != y->kernel_ns) return x->kernel_ns > y->kernel_ns ? -1 : 1;
+	return strcmp(x->group, y->group);
+}
+
+/* nccl-tests, doc/PERFORMANCE.md: what a link carries for each byte of the message. */
+static double bus_factor(const char *kind, int ranks) {
+	double n = ranks;
+	if (ranks < 2) return NAN;
+	if (strcmp(kind, "all_reduce") == 0) return 2 * (n - 1) / n;
+	bool part =
+		strcmp(kind, "all_gather") == 0 || strcmp(kind, "reduce_scatter") == 0 || strcmp(kind, "all_to_all") == 0;
+	return part ? (n - 1) / n : 1;
+}
+
+/* A row when all is counted. */
+static lk_explain_comm finish(const comm_row *row) {
+	lk_explain_comm sum = row->sum;
+	if (row->bytes_known < (double)sum.count) sum.bytes = NAN;
+	int64_t ns = sum.matched == sum.count ? sum.transfer_ns : sum.kernel_ns;
+	sum.busbw = ns > 0 ? sum.bytes / (double)ns * bus_factor(sum.kind, sum.group_size) : NAN;
+	return sum;
+}
+
+static lk_status add_rank(comm_sums *sums, const lk_rank_work *w, lk_arena *arena, lk_error *err) {
+	for (size_t i = 0; i < w->comms.count; i++) {
+		identity id = identify(w, w->comms.at[i].event);
+		comm_row *row = row_of(sums, &id, arena);
+		if (!row) return lk_oom(err);
+		add_to(row, w, &w->comms.at[i], &id);
+	}
+	return LK_OK;
+}
+
+static lk_status sum_comms(lk_explain_work *w, comm_sums *sums, lk_error *err) {
+	if (!sums->names) return lk_oom(err);
+	for (uint32_t r = 0; r < w->count; r++)
+		if (w->rank[r].shown) LK_TRY(add_rank(sums, &w->rank[r], &w->arena, err));
+	size_t count = sums->rows.count;
+	lk_explain_comm *out = LK_ARRAY(&w->arena, lk_explain_comm, count);
+	if (!out) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) out[i] = finish(&sums->rows.at[i]);
+	if (count) qsort(out, count, sizeof *out, by_exposed);
+	w->result.comm = out;
+	w->result.comm_count = (int)count;
+	return LK_OK;
+}
+
+/* ---- who comes last ---- */
+
+static double median_compute(const lk_explain_work *w) {
+	lk_timed *all = malloc((w->count + 1) * sizeof *all);
+	if (!all) return NAN;
+	for (uint32_t r = 0; r < w->count; r++) all[r] = (lk_timed){(uint64_t)w->rank[r].result.compute_ns, r};
+	double median = lk_timed_sort(all, w->count) ? lk_stats_of(all, w->count).median_ns : NAN;
+	free(all);
+	return median;
+}
+
+/* Of a match: the last rank, and how far it is behind the one before it. */
+static void count_last(const lk_explain_work *w, const lk_match *m, lk_explain_straggler *rows) {
+	const lk_traces *t = w->traces;
+	int64_t last = INT64_MIN, before = INT64_MIN;
+	uint32_t who = 0;
+	for (uint32_t i = m->begin; i < m->end; i++) {
+		const lk_match_member *member = &t->members.at[i];
+		int64_t at = arrival_of(t, member);
+		rows[member->capture].collectives++;
+		if (at > last) before = last, last = at, who = member->capture;
+		else if (at > before) before = at;
+	}
+	if (before == INT64_MIN || last == before) return;
+	rows[who].last++;
+	rows[who].late_ns += last - before;
+}
+
+static bool looked_at(const lk_explain_work *w, const lk_match *m) {
+	if (m->end - m->begin < 2) return false;
+	const lk_match_member *first = &w->traces->members.at[m->begin];
+	const lk_rank_work *r = &w->rank[first->capture];
+	return lk_in_windows(r, r->c->start_ns[first->event]);
+}
+
+static void count_waits(const lk_rank_work *w, lk_explain_straggler *rows) {
+	for (size_t i = 0; i < w->comms.count; i++) {
+		const lk_rank_comm *comm = &w->comms.at[i];
+		if (comm->last_ns == INT64_MIN || comm->last_capture == w->index) continue;
+		int64_t start = w->c->start_ns[comm->event], end = lk_event_end(w->c, comm->event);
+		int64_t turn = comm->last_ns > end ? end : comm->last_ns;
+		if (turn > start) rows[w->index].waited_ns += turn - start;
+		if (w->shown) rows[comm->last_capture].caused_ns += comm->exposed_wait_ns;
+	}
+}
+
+lk_status lk_explain_comms(lk_explain_work *w, lk_error *err) {
+	comm_sums sums = {.names = lk_intern_new()};
+	lk_status status = sum_comms(w, &sums, err);
+	lk_intern_free(sums.names);
+	lk_vec_free(&sums.rows);
+	LK_TRY(status);
+	lk_explain_straggler *late = LK_ARRAY(&w->arena, lk_explain_straggler, w->count);
+	if (!late) return lk_oom(err);
+	double median = median_compute(w);
+	uint64_t counted = 0;
+	for (uint32_t r = 0; r < w->count; r++) {
+		late[r].rank = w->rank[r].result.rank;
+		late[r].compute_ratio = median > 0 ? (double)w->rank[r].result.compute_ns / median : NAN;
+		count_waits(&w->rank[r], late);
+	}
+	for (size_t i = 0; i < w->traces->matches.count; i++) {
+		const lk_match *m = &w->traces->matches.at[i];
+		if (looked_at(w, m)) count_last(w, m, late), counted++;
+	}
+	w->result.stragglers = late;
+	w->result.straggler_count = counted ? (int)w->count : 0;
+	return LK_OK;
+}

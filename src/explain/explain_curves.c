@@ -1,0 +1,106 @@
+/* explain_curves.c: what the model of NCCL gives for the groups that a run communicated in, over sizes and at those that it
+ * sent. Waiting is no part of it: it is held against transfers. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explain/explain_parts.h"
+#include "base/text.h"
+#include "cost/collective/collective.h"
+
+enum { LEAST_SIZE = 10 /* 2^ */, MOST_SIZE = 33, SIZES = MOST_SIZE - LEAST_SIZE + 1, MOST_CURVES = 16 };
+
+static bool collective_of(const char *kind, lk_coll_kind *out) {
+	for (int k = 0; k < LK_COLLS; k++)
+		if (strcmp(lk_coll_name((lk_coll_kind)k), kind) == 0) return *out = (lk_coll_kind)k, true;
+	*out = LK_COLL_SENDRECV;
+	return strcmp(kind, "send") == 0 || strcmp(kind, "recv") == 0;
+}
+
+/* ---- where its ranks are ---- */
+
+/* The next rank of "[0, 8, 16]", or of 0, 1, 2 ... where the trace does not say; -1: there is none. */
+static long next_rank(const char **at, long before) {
+	const char *end;
+	if (!*at) return before + 1;
+	*at += strcspn(*at, "0123456789");
+	double rank = lk_read_real(*at, &end);
+	if (end == *at || !(rank >= 0 && rank < 1e9)) return -1;
+	*at = end;
+	return (long)rank;
+}
+
+static int ascending(const void *a, const void *b) {
+	const int *x = a, *y = b;
+	return (*x > *y) - (*x < *y);
+}
+
+/* Nodes of the group's ranks, and the most on one of them. False: a rank is outside of the cluster, or memory is out. */
+static bool place(const lk_explain_comm *comm, const lk_cluster *cluster, lk_group_shape *out) {
+	int *nodes = malloc((size_t)comm->group_size * sizeof *nodes), count = 0, run = 0;
+	const char *at = *comm->ranks ? comm->ranks : NULL;
+	for (long rank = -1; nodes && count < comm->group_size; count++) {
+		rank = next_rank(&at, rank);
+		if (rank < 0 || rank >= cluster->gpus) break;
+		nodes[count] = lk_cluster_place(cluster, (int)rank).node;
+	}
+	bool whole = nodes && count == comm->group_size;
+	if (whole) qsort(nodes, (size_t)count, sizeof *nodes, ascending);
+	*out = (lk_group_shape){.node = &cluster->node[0], .ranks = comm->group_size, .sharing = 1, .oversubscription = cluster->oversubscription};
+	for (int i = 0; whole && i < count; i++) {
+		bool fresh = !i || nodes[i] != nodes[i - 1];
+		out->nodes += fresh;
+		run = fresh ? 1 : run + 1;
+		if (run > out->ranks_per_node) out->ranks_per_node = run;
+	}
+	free(nodes);
+	return whole;
+}
+
+/* Groups of a kind that leave their nodes do so side by side: together they are all ranks of a node. */
+static bool shape_of(const lk_explain_comm *comm, const lk_cluster *cluster, lk_group_shape *out) {
+	if (!place(comm, cluster, out)) return false;
+	int gpus = out->node->gpus < cluster->gpus ? out->node->gpus : cluster->gpus;
+	if (out->nodes > 1 && gpus > out->ranks_per_node) out->sharing = gpus / out->ranks_per_node;
+	return true;
+}
+
+/* ---- curves ---- */
+
+static double busbw(lk_coll_kind kind, const lk_group_shape *shape, double bytes) {
+	return lk_collective_cost(kind, shape, bytes).busbw * 1e-9;
+}
+
+static lk_status draw(lk_explain_work *w, lk_coll_kind kind, const lk_group_shape *shape, lk_explain_curve *out, lk_error *err) {
+	double *bytes = LK_ARRAY(&w->arena, double, SIZES), *rates = LK_ARRAY(&w->arena, double, SIZES);
+	if (!bytes || !rates) return lk_oom(err);
+	for (int i = 0; i < SIZES; i++) {
+		bytes[i] = ldexp(1, LEAST_SIZE + i);
+		rates[i] = busbw(kind, shape, bytes[i]);
+	}
+	out->bytes = bytes, out->busbw = rates, out->count = SIZES;
+	return LK_OK;
+}
+
+/* By device and NCCL: what hosts send is not in this model. */
+static bool modelled(const lk_explain_comm *c) { return !c->host && c->group_size > 1 && c->group_size <= 1 << 20; }
+
+lk_status lk_explain_curves(lk_explain_work *w, const lk_cluster *cluster, lk_error *err) {
+	lk_explanation *x = &w->result;
+	lk_explain_comm *comm = (lk_explain_comm *)x->comm; /* the arena's, made by explain_comm.c */
+	lk_explain_curve *curves = LK_ARRAY(&w->arena, lk_explain_curve, MOST_CURVES);
+	if (!curves) return lk_oom(err);
+	for (int i = 0; i < x->comm_count; i++) {
+		lk_coll_kind kind;
+		lk_group_shape shape;
+		if (!modelled(&comm[i]) || !collective_of(comm[i].kind, &kind) || !shape_of(&comm[i], cluster, &shape)) continue;
+		if (comm[i].bytes > 0) comm[i].model_busbw = busbw(kind, &shape, comm[i].bytes / (double)comm[i].count);
+		if (x->curve_count == MOST_CURVES) continue;
+		lk_explain_curve *curve = &curves[x->curve_count++];
+		*curve = (lk_explain_curve){.kind = comm[i].kind, .group = comm[i].group, .ranks = comm[i].group_size, .nodes = shape.nodes, .comm = i};
+		LK_TRY(draw(w, kind, &shape, curve, err));
+	}
+	x->curves = curves;
+	if (x->comm_count && !x->curve_count) x->no_curves = "the traces do not say how many ranks their groups have";
+	return LK_OK;
+}

@@ -1,0 +1,141 @@
+/* explain_launch.c: how far the host is ahead of the device: queues of streams, and what launches cost. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "explain/explain_parts.h"
+
+/* CUDA takes up this many launches of a stream before a launch call waits (HTA's documentation of queue lengths). */
+enum { QUEUE_FULL = 1024 };
+
+/* How long the queue had each length; the last bin holds all that is full. */
+typedef struct queue {
+	int64_t time[QUEUE_FULL + 1];
+	int64_t length, min, max, since;
+	bool begun;
+} queue;
+
+static void spend(const lk_rank_work *w, queue *q, int64_t moment) {
+	if (q->begun) {
+		int64_t inside = lk_times_between(&w->windows, q->since, moment);
+		if (inside > 0) {
+			q->time[q->length < QUEUE_FULL ? q->length : QUEUE_FULL] += inside;
+			if (q->length < q->min) q->min = q->length;
+			if (q->length > q->max) q->max = q->length;
+		}
+	}
+	q->begun = true;
+	q->since = moment;
+}
+
+static int64_t at_share(const queue *q, int64_t span, double share) {
+	double want = share * (double)span, sum = 0;
+	for (int i = 0; i <= QUEUE_FULL; i++) {
+		sum += (double)q->time[i];
+		if (sum >= want && sum > 0) return i;
+	}
+	return 0;
+}
+
+static lk_explain_queue summary(const queue *q) {
+	lk_explain_queue row = {.min = q->min == INT64_MAX ? 0 : q->min, .max = q->max, .full_ns = q->time[QUEUE_FULL]};
+	double sum = 0;
+	for (int i = 0; i <= QUEUE_FULL; i++) {
+		row.span_ns += q->time[i];
+		sum += (double)q->time[i] * i;
+	}
+	row.mean = row.span_ns ? sum / (double)row.span_ns : 0;
+	row.median = (double)at_share(q, row.span_ns, 0.5);
+	row.p95 = (double)at_share(q, row.span_ns, 0.95);
+	return row;
+}
+
+/* Launch calls of a stream up, begins of its kernels down, merged by time. */
+static void walk(const lk_rank_work *w, const lk_timed *launch, const lk_timed *begin, size_t count, queue *q) {
+	for (size_t up = 0, down = 0; down < count;) {
+		bool launched = up < count && launch[up].key <= begin[down].key;
+		spend(w, q, (int64_t)(launched ? launch[up].key : begin[down].key));
+		q->length += launched ? 1 : -1;
+		up += launched, down += !launched;
+	}
+}
+
+/* The work of a stream whose launch is known: it, and its launch. */
+static lk_status launched_work(const lk_rank_work *w, const lk_lane *lane, lk_timed_list *launches,
+							   lk_timed_list *begins, lk_error *err) {
+	const lk_capture *c = w->c;
+	launches->count = begins->count = 0;
+	if (!lk_reserve(launches, lane->end - lane->begin) || !lk_reserve(begins, lane->end - lane->begin))
+		return lk_oom(err);
+	for (uint32_t at = lane->begin; at < lane->end; at++) {
+		uint32_t event = c->order[at], call = c->launch[event];
+		if (!lk_event_on_device(c->kind[event]) || call == LK_NONE) continue;
+		/* Clocks of host and device may disagree a little: nothing begins before it is launched. */
+		int64_t begin = c->start_ns[event] > c->start_ns[call] ? c->start_ns[event] : c->start_ns[call];
+		lk_timed_put(launches, (uint64_t)c->start_ns[call], call);
+		lk_timed_put(begins, (uint64_t)begin, event);
+	}
+	bool sorted = lk_timed_sort(launches->at, launches->count) && lk_timed_sort(begins->at, begins->count);
+	return sorted ? LK_OK : lk_oom(err);
+}
+
+static lk_status stream_queue(lk_rank_work *w, const lk_lane *lane, lk_timed_list *launches, lk_timed_list *begins,
+                              lk_error *err) {
+	LK_TRY(launched_work(w, lane, launches, begins, err));
+	if (!begins->count) return LK_OK;
+	queue *q = calloc(1, sizeof *q);
+	if (!q) return lk_oom(err);
+	q->min = INT64_MAX;
+	walk(w, launches->at, begins->at, begins->count, q);
+	lk_explain_queue row = summary(q);
+	free(q);
+	row.rank = w->result.rank, row.stream = lane->thread;
+	for (size_t i = 0; i < launches->count; i++) row.launches += lk_in_windows(w, (int64_t)launches->at[i].key);
+	if (!row.launches && !row.span_ns) return LK_OK;
+	if (!lk_push(&w->queue_rows)) return lk_oom(err);
+	*lk_last(&w->queue_rows) = row;
+	return LK_OK;
+}
+
+static lk_status queues(lk_rank_work *w, lk_error *err) {
+	lk_timed_list launches = {0}, begins = {0};
+	lk_status status = LK_OK;
+	for (size_t l = 0; l < w->c->lanes.count && status == LK_OK; l++)
+		if (w->c->lanes.at[l].stream) status = stream_queue(w, &w->c->lanes.at[l], &launches, &begins, err);
+	lk_vec_free(&launches);
+	lk_vec_free(&begins);
+	return status;
+}
+
+/* ---- what launches cost ---- */
+
+static bool costs(lk_rank_work *w, lk_timed_list *cpu, lk_timed_list *gpu, lk_timed_list *delay) {
+	const lk_capture *c = w->c;
+	size_t most = w->device.count;
+	if (!lk_reserve(cpu, most) || !lk_reserve(gpu, most) || !lk_reserve(delay, most)) return false;
+	for (size_t i = 0; i < most; i++) {
+		uint32_t event = w->device.at[i].item, call = c->launch[event];
+		/* Of a graph's kernels the launch speaks for the first alone. */
+		if (call == LK_NONE || c->launch[call] != event || !lk_in_windows(w, c->start_ns[event])) continue;
+		w->launch.short_kernels += c->dur_ns[event] < c->dur_ns[call];
+		int64_t wait = c->start_ns[event] - lk_event_end(c, call); /* below 0 where it began before the call returned */
+		lk_timed_put(cpu, (uint64_t)c->dur_ns[call], call);
+		lk_timed_put(gpu, (uint64_t)c->dur_ns[event], event);
+		lk_timed_put(delay, wait > 0 ? (uint64_t)wait : 0, event);
+	}
+	return lk_timed_sort(cpu->at, cpu->count) && lk_timed_sort(gpu->at, gpu->count) &&
+		   lk_timed_sort(delay->at, delay->count);
+}
+
+lk_status lk_rank_launches(lk_rank_work *w, lk_error *err) {
+	lk_timed_list cpu = {0}, gpu = {0}, delay = {0};
+	LK_TRY(queues(w, err));
+	bool good = costs(w, &cpu, &gpu, &delay);
+	w->launch.rank = w->result.rank;
+	w->launch.cpu_duration = lk_stats_of(cpu.at, cpu.count);
+	w->launch.gpu_duration = lk_stats_of(gpu.at, gpu.count);
+	w->launch.launch_delay = lk_stats_of(delay.at, delay.count);
+	lk_vec_free(&cpu);
+	lk_vec_free(&gpu);
+	lk_vec_free(&delay);
+	return good ? LK_OK : lk_oom(err);
+}

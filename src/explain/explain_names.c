@@ -1,0 +1,44 @@
+/* explain_names.c: what the name of an event tells. Each name is looked at once. */
+#include <string.h>
+
+#include "explain/explain_parts.h"
+#include "trace/capture/comm_names.h"
+
+static bool begins(const char *text, const char *with) {
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Calls of CUDA and HIP, runtime and driver, that return when the device has done its work. Freeing memory waits for
+ * the whole device too; copies that are not asynchronous wait for themselves and what is before them in their stream.
+ */
+static bool waits(const char *name) {
+	static const char *const exact[] = {"cudaMemcpy", "hipMemcpy", "cudaFree", "hipFree", "cuMemFree", "cuMemFree_v2"};
+	bool call = begins(name, "cuda") || begins(name, "hip") || begins(name, "cu");
+	if (call && strstr(name, "Synchronize")) return true;
+	for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+		if (strcmp(name, exact[i]) == 0) return true;
+	return false;
+}
+
+/* torch.distributed's annotations of backends that work on the host. */
+static bool host_comm(const char *name) {
+	return begins(name, "gloo:") || begins(name, "mpi:");
+}
+
+static unsigned look(const char *name) {
+	unsigned kind, class = LK_NAME_KNOWN;
+	if (lk_comm_kernel(name, &kind)) class |= LK_NAME_COMM;
+	if (waits(name)) class |= LK_NAME_WAITS;
+	if (begins(name, "enumerate(DataLoader)#") || begins(name, "file:read ")) class |= LK_NAME_LOADS;
+	if (begins(name, "ProfilerStep#")) class |= LK_NAME_STEP;
+	/* "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice" of HIP, "[CUDA memcpy HtoD]" of nsys */
+	if (strstr(name, "HtoD") || strstr(name, "HostToDevice")) class |= LK_NAME_TO_DEVICE;
+	if (host_comm(name)) class |= LK_NAME_HOST_COMM;
+	return class;
+}
+
+unsigned lk_name_class(lk_rank_work *w, uint32_t name) {
+	uint8_t *class = &w->name_class[name];
+	if (!*class) *class = (uint8_t)look(lk_capture_text(w->c, name));
+	return *class;
+}

@@ -1,0 +1,194 @@
+/* explain_roofline.c: what the hardware allows beside what was measured: operations of known shape against dense peak and
+ * memory bandwidth (Williams, Waterman, Patterson: Roofline, CACM 2009), communication against the model of NCCL.
+ *
+ * Flops and bytes follow from shapes (op_shapes.c); the time is that of all kernels that an operation launched, for some
+ * (the two gradients of a convolution) share its work. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explain/explain_parts.h"
+#include "step/traced_step.h"
+#include "cost/kernel/kernel.h"
+#include "trace/lift/lift_kinds.h"
+#include "trace/lift/op_shapes.h"
+
+/* Of lists of tensors profilers keep no shapes: a few bytes are not what was moved. */
+enum { SCALARS = 64, MOST_ROWS = 256 };
+
+/* ---- adding up ---- */
+
+typedef struct shaped_row {
+	lk_explain_shaped sum;
+	lk_dtype format;
+	double longest_ns;  /* of one kernel */
+	const lk_capture *c;
+	uint32_t operation, kernel; /* events of it */
+} shaped_row;
+
+typedef struct shaped_sums {
+	lk_intern *names;   /* ids count up from 1, as the rows do */
+	LK_VEC(shaped_row) rows;
+	double known_ns, all_ns;
+} shaped_sums;
+
+/* The row of an operation's name, shapes and types. */
+static shaped_row *row_of(shaped_sums *s, const lk_capture *c, uint32_t op) {
+	char *key = NULL;
+	int length = asprintf(&key, "%s\n%s\n%s\n%s", lk_capture_text(c, c->name[op]), lk_capture_text(c, c->shape[op]),
+	                      lk_capture_text(c, c->types[op]), lk_capture_text(c, c->outputs[op]));
+	if (length < 0) return NULL;
+	uint32_t id = lk_intern_id(s->names, key);
+	free(key);
+	if (id == UINT32_MAX) return NULL;
+	if (id <= s->rows.count) return &s->rows.at[id - 1];
+	if (!lk_push(&s->rows)) return NULL;
+	lk_op asked = {0};
+	shaped_row *row = lk_last(&s->rows);
+	lk_op_from_shapes(lk_capture_text(c, c->name[op]), lk_capture_text(c, c->shape[op]), lk_capture_text(c, c->types[op]),
+	                  lk_capture_text(c, c->outputs[op]), &asked);
+	*row = (shaped_row){.c = c, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
+	row->sum = (lk_explain_shaped){.kind = lk_op_kind_name((lk_op_kind)asked.kind), .dtype = lk_dtype_name((lk_dtype)asked.dtype),
+	                               .flops = asked.flops, .bytes = asked.bytes > SCALARS ? asked.bytes : 0, .roof = NAN};
+	return row;
+}
+
+static lk_status add_rank(shaped_sums *s, const lk_rank_work *w, lk_error *err) {
+	const lk_capture *c = w->c;
+	lk_work_kinds kinds;
+	lk_status status = lk_work_kinds_find(c, &kinds, err);
+	for (size_t i = 0; status == LK_OK && i < w->device.count; i++) {
+		uint32_t event = w->device.at[i].item, op = kinds.operation[event];
+		if (!lk_in_windows(w, c->start_ns[event])) continue;
+		double ns = (double)c->dur_ns[event];
+		s->all_ns += ns;
+		if (op == LK_NONE) continue;
+		shaped_row *row = row_of(s, c, op);
+		if (!row) status = lk_oom(err);
+		if (!row) break;
+		s->known_ns += ns;
+		row->sum.total_ns += ns;
+		row->sum.count += kinds.owner[event] != LK_NONE;
+		if (row->kernel == LK_NONE || ns > row->longest_ns) row->c = c, row->operation = op, row->kernel = event, row->longest_ns = ns;
+	}
+	if (status == LK_OK) lk_work_kinds_free(&kinds);
+	return status;
+}
+
+/* ---- the rows ---- */
+
+static int by_total(const void *a, const void *b) {
+	const shaped_row *x = a, *y = b;
+	if (x->sum.total_ns != y->sum.total_ns) return x->sum.total_ns > y->sum.total_ns ? -1 : 1;
+	int order = strcmp(lk_capture_text(x->c, x->c->name[x->operation]), lk_capture_text(y->c, y->c->name[y->operation]));
+	return order ? order : strcmp(lk_capture_text(x->c, x->c->shape[x->operation]), lk_capture_text(y->c, y->c->shape[y->operation]));
+}
+
+/* Where the device is known: the least time by its peak and its memory, over what it took. */
+static void hold_against(lk_explain_shaped *s, lk_dtype format, const lk_device *device) {
+	if (!device || !(device->memory_rate > 0) || !s->count || !(s->total_ns > 0)) return;
+	s->peak_flops = lk_peak_flops(device, format);
+	double compute = s->flops / s->peak_flops, memory = s->bytes / device->memory_rate;
+	s->memory_bound = memory > compute;
+	if (s->flops > 0 || s->bytes > 0) s->roof = fmax(compute, memory) * (double)s->count / (s->total_ns * 1e-9);
+}
+
+/* Shapes do not tell whether products of fp32 numbers may run in TF32; names of kernels do, as CUTLASS and cuBLAS build them:
+ * "..._tensorop_s1688gemm_..." (mma.m16n8k8 on tf32), "..._tf32f32_...". */
+static lk_dtype format_of(const shaped_row *row) {
+	const char *kernel = lk_capture_text(row->c, row->c->name[row->kernel]);
+	bool tf32 = strstr(kernel, "tf32") || strstr(kernel, "tensorop_s1688");
+	return row->format == LK_FP32 && tf32 ? LK_TF32 : row->format;
+}
+
+static lk_status take_rows(lk_explain_work *w, shaped_sums *s, const lk_device *device, lk_error *err) {
+	lk_explain_shaped *out = LK_ARRAY(&w->arena, lk_explain_shaped, s->rows.count);
+	if (!out) return lk_oom(err);
+	if (s->rows.count) qsort(s->rows.at, s->rows.count, sizeof *s->rows.at, by_total);
+	w->result.shaped_all = (int)s->rows.count;
+	if (s->rows.count > MOST_ROWS) s->rows.count = MOST_ROWS;
+	for (size_t i = 0; i < s->rows.count; i++) {
+		const shaped_row *row = &s->rows.at[i];
+		out[i] = row->sum;
+		out[i].operation = lk_arena_strdup(&w->arena, lk_capture_text(row->c, row->c->name[row->operation]));
+		out[i].shapes = lk_arena_strdup(&w->arena, lk_capture_text(row->c, row->c->shape[row->operation]));
+		out[i].kernel = lk_arena_strdup(&w->arena, lk_capture_text(row->c, row->c->name[row->kernel]));
+		if (!out[i].operation || !out[i].shapes || !out[i].kernel) return lk_oom(err);
+		out[i].share = s->all_ns > 0 ? row->sum.total_ns / s->all_ns : 0;
+		out[i].dtype = lk_dtype_name(format_of(row));
+		hold_against(&out[i], format_of(row), device);
+	}
+	w->result.shaped = out, w->result.shaped_count = (int)s->rows.count;
+	w->result.shaped_share = s->all_ns > 0 ? s->known_ns / s->all_ns : 0;
+	return LK_OK;
+}
+
+static lk_status add_up(lk_explain_work *w, const lk_device *device, lk_error *err) {
+	shaped_sums s = {.names = lk_intern_new()};
+	lk_status status = s.names ? LK_OK : lk_oom(err);
+	for (uint32_t r = 0; status == LK_OK && r < w->count; r++)
+		if (w->rank[r].shown) status = add_rank(&s, &w->rank[r], err);
+	if (status == LK_OK) status = take_rows(w, &s, device, err);
+	lk_intern_free(s.names);
+	lk_vec_free(&s.rows);
+	return status;
+}
+
+/* ---- the hardware ---- */
+
+/* The run's ranks in usual nodes of the device that is named, by the request or by the traces. `gpus` 0: not known. */
+static lk_status find_cluster(lk_explain_work *w, const lk_explain_request *r, lk_cluster *out, lk_error *err) {
+	const lk_traces *t = w->traces;
+	int ranks = t->world > (int32_t)t->count ? t->world : (int)t->count;
+	*out = (lk_cluster){0};
+	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (r->cluster) {
+		LK_TRY(lk_cluster_parse(&w->arena, r->cluster, out, err));
+		if (out->gpus >= ranks) return LK_OK;
+		lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the run has %d ranks", out->gpus, ranks);
+		return lk_hint(err, "give the cluster that it ran on");
+	}
+	const lk_device *device = lk_traced_device(t);
+	if (r->gpu) LK_TRY(lk_device_lookup(r->gpu, &device, err));
+	return device ? lk_cluster_simple(&w->arena, device, ranks, 0, 0, out, err) : LK_OK;
+}
+
+/* Why nothing can be drawn, as a sentence; NULL where it can. */
+static const char *unknown_device(lk_explain_work *w) {
+	const lk_capture *c = w->traces->capture[0];
+	if (w->result.processors) return "these programs had no GPU";
+	if (!c->device) return "the traces do not name their GPU: --gpu NAME or --cluster says on which it ran";
+	return lk_arena_printf(&w->arena, "the GPU that the traces name, %.100s, is not in the catalogue: --gpu NAME or --cluster gives one "
+	                       "to hold it against", lk_capture_text(c, c->device));
+}
+
+/* Shapes were asked for, and there are none. */
+static lk_status nothing_shaped(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
+	w->result.no_roofline = w->result.kernels ? "no shapes of operations are in the traces: profile with record_shapes=True"
+	                                          : "the traces have no work of a device";
+	if (r->table != LK_EXPLAIN_ROOFLINE) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, r->trace_count ? r->traces[0] : "traces", "there is no roofline: %s",
+	        w->result.kernels ? "no shapes of operations are recorded" : "it has no work of a device");
+	return lk_hint(err, "profile with record_shapes=True%s", w->result.kernels ? "" : " and ProfilerActivity.CUDA");
+}
+
+lk_status lk_explain_hold_against(lk_explain_work *w, const lk_explain_request *request, lk_error *err) {
+	lk_cluster cluster;
+	lk_explanation *x = &w->result;
+	LK_TRY(find_cluster(w, request, &cluster, err));
+	const lk_device *device = cluster.gpus ? cluster.node[0].device : NULL;
+	if (device) {
+		x->held_against = lk_arena_strdup(&w->arena, device->label);
+		x->memory_rate = device->memory_rate;
+		if (!x->held_against) return lk_oom(err);
+	} else if (!(x->no_curves = unknown_device(w))) {
+		return lk_oom(err);
+	}
+	if (lk_explain_wants_shapes(request)) {
+		LK_TRY(add_up(w, device, err));
+		x->no_roofline = device ? NULL : x->no_curves;
+		if (!x->shaped_count) LK_TRY(nothing_shaped(w, request, err));
+	}
+	return device ? lk_explain_curves(w, &cluster, err) : LK_OK;
+}

@@ -1,0 +1,155 @@
+/* explain_simulate.c: what only a simulation can say of a run: the path that a step hangs on, and what a remedy would be worth.
+ * One step is lifted: of those looked at, the one nearest to the mean. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explain/critical.h"
+#include "explain/explain.h"
+#include "step/traced_step.h"
+#include "whatif/whatif.h"
+
+/* Larger steps are not simulated again and again: each remedy costs a run, and some 600 bytes an operation. */
+enum { MOST_OPERATIONS = 2000000 };
+
+/* ---- the step ---- */
+
+/* Number of the step of the first rank shown that comes nearest to the mean: what is lost a step is a mean too. */
+static int64_t typical_step(const lk_explanation *x) {
+	int64_t number = x->steps[0].number;
+	double nearest = INFINITY;
+	for (int i = 0; i < x->step_rows && x->steps[i].rank == x->steps[0].rank; i++) {
+		double off = fabs((double)x->steps[i].dur_ns * 1e-9 - x->step_s);
+		if (off < nearest) nearest = off, number = x->steps[i].number;
+	}
+	return number;
+}
+
+/* ---- the critical path ---- */
+
+static int by_seconds(const void *a, const void *b) {
+	const lk_critical_part *x = a, *y = b;
+	return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
+}
+
+/* What an operation of the chain is in the trace: device work, or the longest piece of host time. */
+static uint32_t event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
+	uint32_t best = op->event;
+	int64_t most = -1;
+	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
+		if (rank->pieces.at[p].event != LK_NONE && rank->pieces.at[p].dur_ns > most)
+			best = rank->pieces.at[p].event, most = rank->pieces.at[p].dur_ns;
+	return best;
+}
+
+static lk_status keep_path(lk_explanation *x, const lk_lifted *lifted, const lk_critical_chain *chain, lk_error *err) {
+	lk_critical_part parts[LK_CRITICALS] = {0};
+	lk_critical_path path = {.parts = parts};
+	for (int k = 0; k < LK_CRITICALS; k++)
+		if (chain->ns[k] > 0)
+			parts[path.part_count++] = (lk_critical_part){lk_critical_name((lk_critical_kind)k), chain->ns[k] * 1e-9};
+	qsort(parts, (size_t)path.part_count, sizeof *parts, by_seconds);
+	lk_critical_event *events = malloc((chain->ops.count + 1) * sizeof *events);
+	if (!events) return lk_oom(err);
+	for (size_t i = 0; i < chain->ops.count; i++) {
+		const lk_critical_op *at = &chain->ops.at[i];
+		const lk_lifted_rank *rank = &lifted->rank[at->rank];
+		uint32_t event = event_of(rank, &rank->ops.at[at->op]);
+		if (event != LK_NONE && at->end_ns > at->start_ns) events[path.event_count++] = (lk_critical_event){at->rank, event};
+	}
+	path.events = events;
+	lk_status status = lk_explain_set_path(x, &path, err);
+	free(events);
+	return status;
+}
+
+static lk_status add_path(lk_explanation *x, const lk_lifted *lifted, lk_error *err) {
+	lk_critical_chain chain;
+	lk_status status = lk_critical_find(lifted, &chain, err);
+	if (status == LK_ERR_INPUT) return LK_OK; /* ranks wait in a circle: the problems of the traces say so */
+	if (status == LK_OK) status = keep_path(x, lifted, &chain, err);
+	lk_critical_free(&chain);
+	return status;
+}
+
+/* ---- gains ---- */
+
+/* The change that stands for a remedy; NULL where none does. */
+static const char *change_for(const lk_explain_stall *stall) {
+	static const struct {
+		const char *kind, *what, *set;
+	} changes[] = {
+		{"data loading", NULL, "data-loading=off"},
+		{"launch", NULL, "launch=graphs"},
+		{"copies", "host to device", "remove:Memcpy HtoD*"},
+		{"communication", "all_reduce", "overlap=on"},
+		{"communication", "reduce_scatter", "overlap=on"},
+	};
+	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+		if (strcmp(stall->kind, changes[i].kind) != 0) continue;
+		if (!changes[i].what || strncmp(stall->what, changes[i].what, strlen(changes[i].what)) == 0) return changes[i].set;
+	}
+	return NULL;
+}
+
+/* Nothing of the hardware is changed, so any device will do where the trace's is not known. */
+static lk_status site_of(const lk_traces *t, lk_arena *arena, lk_whatif_site *out, lk_error *err) {
+	const lk_device *device = lk_traced_device(t);
+	*out = (lk_whatif_site){0};
+	if (!device) device = lk_device_find("a100-sxm-80");
+	int ranks = t->world > (int32_t)t->count ? t->world : (int)t->count;
+	return lk_cluster_simple(arena, device, ranks, 0, 0, &out->cluster, err);
+}
+
+static lk_status add_gains(lk_explanation *x, const lk_lifted *lifted, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_whatif_site site;
+	lk_whatif_base *base = NULL;
+	lk_status status = site_of(lifted->traces, &arena, &site, err);
+	if (status == LK_OK) status = lk_whatif_begin(lifted->graph, &site, &base, err);
+	for (int i = 0; i < x->stall_count && status == LK_OK; i++) {
+		const char *change = change_for(&x->stalls[i]);
+		double seconds;
+		if (!change) continue;
+		lk_status asked = lk_whatif_worth(base, change, &seconds, err);
+		if (asked != LK_OK && asked != LK_ERR_INPUT) status = asked;
+		/* Without marked steps the graph begins with the host's first work, the step with the first kernel: more than all of
+		 * it cannot be gained. */
+		if (asked == LK_OK && seconds < x->step_s) lk_explain_set_gain(x, i, seconds);
+	}
+	lk_whatif_end(base);
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* What the input does not allow is left out, and said. */
+static lk_status left_out(lk_explanation *x, const char *what, lk_status status, const lk_error *why, lk_error *err) {
+	char text[512];
+	if (status == LK_ERR_INPUT) return lk_explain_add_warning(x, err, "%s: %s", what, lk_error_text(why, text, sizeof text));
+	if (status != LK_OK && err) *err = *why;
+	return status;
+}
+
+static lk_status ask_lifted(lk_explanation *x, const lk_lifted *lifted, lk_error *err) {
+	lk_error why;
+	LK_TRY(add_path(x, lifted, err));
+	if (lifted->graph->ops.count > MOST_OPERATIONS) return LK_OK;
+	lk_status status = add_gains(x, lifted, &why);
+	return left_out(x, "what remedies are worth cannot be simulated", status, &why, err);
+}
+
+lk_status lk_explain_simulate(lk_explanation *x, lk_error *err) {
+	const lk_traces *t = lk_explain_traces(x);
+	uint32_t step = LK_NONE;
+	if (!x->kernels || !x->step_rows) return LK_OK;
+	lk_status status = lk_traced_usual_step(t, typical_step(x), &step, err);
+	if (status == LK_ERR_INPUT) return LK_OK; /* not all ranks have the step */
+	LK_TRY(status);
+	lk_lifted *lifted;
+	lk_error why;
+	status = lk_lift(t, step, LK_NONE, &lifted, &why);
+	if (status != LK_OK) return left_out(x, "no step can be simulated", status, &why, err);
+	status = ask_lifted(x, lifted, err);
+	lk_lifted_free(lifted);
+	return status;
+}

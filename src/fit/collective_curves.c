@@ -1,0 +1,43 @@
+/* collective_curves.c: corrections from the rows of a fabric, curve by curve. What is left of ln(measured / model) is
+ * averaged around each power of two of bytes, with weights that fall to 0 at the next ones. */
+#include <math.h>
+
+#include "fit/collective_fit.h"
+
+enum { FEWEST = 4 }; /* sizes of a curve; fewer are a few calls and not a curve */
+
+static bool same_curve(const lk_curve *curve, const lk_coll_row *row) {
+	return curve->kind == row->kind && curve->gpus == row->gpus && curve->nodes == row->nodes;
+}
+
+static bool fit_curve(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric, lk_curve *curve) {
+	double weight[LK_CURVE_KNOTS] = {0};
+	int sizes = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!same_curve(curve, rows[i])) continue;
+		double left = log(rows[i]->us / lk_coll_row_time(rows[i], fabric)), place = lk_curve_place(rows[i]->bytes);
+		for (int k = (int)place; k < LK_CURVE_KNOTS && k < place + 1; k++) {
+			double w = 1 - fabs(place - k);
+			weight[k] += w, curve->correction[k] += w * left;
+		}
+		sizes++;
+	}
+	for (int k = 0; k < LK_CURVE_KNOTS; k++) {
+		curve->measured[k] = weight[k] > 0;
+		if (weight[k] > 0) curve->correction[k] /= weight[k];
+	}
+	lk_curve_fill(curve);
+	return sizes >= FEWEST;
+}
+
+void lk_coll_curves_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric, lk_curves *out) {
+	lk_fabric model = *fabric;
+	model.curves = NULL;
+	out->count = 0;
+	for (size_t i = 0; i < count && out->count < LK_CURVES_MOST; i++) {
+		lk_curve curve = {.kind = rows[i]->kind, .gpus = rows[i]->gpus, .nodes = rows[i]->nodes};
+		bool before = false;
+		for (size_t k = 0; k < i && !before; k++) before = same_curve(&curve, rows[k]);
+		if (!before && fit_curve(rows, count, &model, &curve)) out->at[out->count++] = curve;
+	}
+}

@@ -1,0 +1,80 @@
+/* collective_fit.c: the model's five numbers from the rows of a fabric, by a simplex search for the smallest mean
+ * |ln(predicted / measured)|. A number that no row depends on keeps its start: the NICs' share where nothing crosses
+ * the network; and all are held near it by a small penalty, so that what few rows tell loosely stays usual. */
+#include "fit/collective_fit.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/fit.h"
+
+enum { EVALUATIONS = 1500 };
+static const double pull = .002; /* of a number towards its start: a factor e costs .2 % */
+
+double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
+	lk_group_shape group = lk_coll_row_group(row, fabric);
+	return lk_collective_cost(row->kind, &group, row->bytes).seconds * 1e6;
+}
+
+typedef struct fit {
+	const lk_coll_pick *rows;
+	size_t count;
+	double start[LK_FABRIC_NUMBERS];
+} fit;
+
+static double mean_error(const double *x, void *context) {
+	const fit *f = context;
+	lk_fabric fabric = {0};
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(&fabric, i) = x[i];
+	double sum = 0, moved = 0;
+	for (size_t i = 0; i < f->count; i++) sum += fabs(log(lk_coll_row_time(f->rows[i], &fabric) / f->rows[i]->us));
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++)
+		if (f->start[i] > 0 && i != LK_FABRIC_BUFFER) moved += pow(log(x[i] / f->start[i]), 2);
+	return (f->count ? sum / (double)f->count : 0) + pull * moved;
+}
+
+static void hold(lk_fit_number *number) {
+	number->low = number->high = number->start;
+}
+
+/* The search begins at `start`; a number that no row depends on is held there. */
+static void set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fit_number *numbers) {
+	bool inside = false, network = false, messages = false;
+	lk_fabric from = *start;
+	for (size_t i = 0; i < count; i++) {
+		bool leaves = rows[i]->nodes > 1;
+		inside |= !leaves, network |= leaves, messages |= leaves && rows[i]->kind == LK_COLL_SENDRECV;
+	}
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) {
+		numbers[i] = lk_fabric_limits[i];
+		numbers[i].start = *lk_fabric_number(&from, i);
+	}
+	if (network && !(numbers[LK_FABRIC_NIC].start > 0))
+		numbers[LK_FABRIC_NIC].start = lk_fabric_limits[LK_FABRIC_NIC].start;
+	if (!network) hold(&numbers[LK_FABRIC_NIC]);
+	if (!messages) hold(&numbers[LK_FABRIC_BUFFER]);
+	if (!inside) hold(&numbers[LK_FABRIC_WIRE]);
+}
+
+void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out, double *error) {
+	lk_fit_number numbers[LK_FABRIC_NUMBERS];
+	fit f = {.rows = rows, .count = count};
+	double x[LK_FABRIC_NUMBERS];
+	set_limits(rows, count, start, numbers);
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) f.start[i] = numbers[i].start;
+	lk_fit_simplex(numbers, LK_FABRIC_NUMBERS, EVALUATIONS, mean_error, &f, x, error);
+	*out = (lk_fabric){0};
+	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(out, i) = x[i];
+}
+
+lk_status lk_coll_predict_model(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
+								size_t held_count, double *us, lk_error *err) {
+	lk_fabric fabric;
+	lk_curves curves;
+	(void)err;
+	lk_fabric_fit(seen, seen_count, &lk_fabric_plain, &fabric, NULL);
+	lk_coll_curves_fit(seen, seen_count, &fabric, &curves);
+	fabric.curves = &curves;
+	for (size_t i = 0; i < held_count; i++) us[i] = lk_coll_row_time(held[i], &fabric);
+	return LK_OK;
+}

@@ -1,0 +1,265 @@
+/* fit_gemm.c: fits of the product model: the formula's numbers by a simplex search, device by device; then boosted trees on
+ * what the formula leaves over, over all devices together. What trees gain over the formula: docs/METHOD.md. */
+#include "fit/fit_gemm.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fit.h"
+#include "base/stats.h"
+#include "base/stop.h"
+
+/* ---- the table ---- */
+
+enum { OCTAVE_FOLDS = 6, PAIR_FOLDS = 10 };
+
+static int device_index(lk_gemm_table *t, const lk_device *device) {
+	for (int i = 0; i < t->devices; i++)
+		if (t->device[i] == device) return i;
+	if (t->devices == LK_GEMM_DEVICES) return -1;
+	t->device[t->devices] = device;
+	return t->devices++;
+}
+
+static int by_pair(const void *a, const void *b) {
+	const lk_gemm_shape *x = &((const lk_gemm_point *)a)->shape, *y = &((const lk_gemm_point *)b)->shape;
+	if (x->n != y->n) return x->n < y->n ? -1 : 1;
+	return (x->k > y->k) - (x->k < y->k);
+}
+
+/* How many different (n, k); orders the points by them. */
+static size_t sort_by_pair(lk_gemm_table *t) {
+	size_t pairs = t->count > 0;
+	qsort(t->points, t->count, sizeof *t->points, by_pair);
+	for (size_t i = 1; i < t->count; i++) pairs += by_pair(&t->points[i - 1], &t->points[i]) != 0;
+	return pairs;
+}
+
+static int by_row(const void *a, const void *b) {
+	const lk_gemm_point *x = a, *y = b;
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+static int octave(const lk_gemm_shape *s) {
+	return (int)floor(log2(2 * s->batch * s->m * s->n * s->k));
+}
+
+/* Sweeps over m for few (n, k): whole pairs are left out. Random shapes: whole octaves of the floating-point operations, every
+ * sixth together. */
+static void set_folds(lk_gemm_table *t, int folds) {
+	bool sweep = sort_by_pair(t) * 20 < t->count;
+	qsort(t->points, t->count, sizeof *t->points, by_row);
+	t->folds = folds == LK_FOLDS_GPU ? t->devices : sweep ? PAIR_FOLDS : OCTAVE_FOLDS;
+	t->held_out = folds == LK_FOLDS_GPU ? "whole GPUs" : sweep ? "whole (n, k) pairs" : "whole size octaves";
+	for (size_t i = 0; i < t->count; i++) {
+		lk_gemm_point *p = &t->points[i];
+		uint64_t pair = (uint64_t)p->shape.n << 32 | (uint64_t)p->shape.k;
+		p->fold = folds == LK_FOLDS_GPU ? p->device
+		          : sweep               ? (int)(lk_hash64(pair) % PAIR_FOLDS)
+		                                : octave(&p->shape) % OCTAVE_FOLDS;
+	}
+}
+
+lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size_t count, lk_dtype dtype, int folds,
+                              lk_gemm_table *out, lk_error *err) {
+	*out = (lk_gemm_table){.dtype = dtype, .held_out = ""};
+	out->points = LK_ARRAY(arena, lk_gemm_point, count);
+	if (!out->points) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) {
+		const lk_op_sample *s = &samples[i];
+		if (s->family != LK_FAMILY_GEMM || s->dtype != dtype || !s->device) continue;
+		int device = device_index(out, s->device);
+		if (device < 0) continue;
+		out->points[out->count++] = (lk_gemm_point){i, s, {s->dtype, s->batch, s->m, s->n, s->k}, device, 0};
+	}
+	set_folds(out, folds);
+	return LK_OK;
+}
+
+/* ---- the formula's numbers ---- */
+
+enum { NUMBERS = 9, SAMPLE = 600, EVALUATIONS = 300 };
+
+static const lk_fit_number searched[NUMBERS] = {
+	{"efficiency", 0.7, 0.05, 1.5, false}, {"unaligned", 0.9, 0.1, 1, false}, {"tiles", 0.1, 0, 1.2, false},
+	{"fill", 1e-6, 1e-8, 5e-5, true},      {"floor", 8e-6, 1e-7, 1e-3, true}, {"memory", 0.8, 0.05, 1.2, false},
+	{"traffic", 0.02, 0, 0.6, false},      {"blend", 3, 1, 20, true},
+	{"k_extra", 16, 0, 200, false},
+};
+
+static lk_gemm_numbers numbers_of(const double *x) {
+	return (lk_gemm_numbers){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], 16};
+}
+
+/* Rows that a search looks at. */
+typedef struct sample {
+	const lk_gemm_table *table;
+	const lk_gemm_point *points[LK_GEMM_DEVICES * SAMPLE];
+	size_t count;
+} sample;
+
+static double formula_error(const double *x, void *context) {
+	const sample *s = context;
+	lk_gemm_numbers numbers = numbers_of(x);
+	double sum = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		const lk_gemm_point *p = s->points[i];
+		double seconds = lk_gemm_formula(&numbers, s->table->device[p->device], &p->shape, NAN, NULL);
+		sum += fabs(log(seconds / p->sample->seconds));
+	}
+	return s->count ? sum / (double)s->count : 0;
+}
+
+/* Adds an even sample of a device's points outside the fold. */
+static void draw(sample *s, int device, int without, size_t most) {
+	size_t fitting = 0, seen = 0;
+	for (size_t i = 0; i < s->table->count; i++)
+		fitting += s->table->points[i].device == device && s->table->points[i].fold != without;
+	for (size_t i = 0, first = s->count; i < s->table->count && s->count - first < most; i++) {
+		const lk_gemm_point *p = &s->table->points[i];
+		if (p->device != device || p->fold == without) continue;
+		if (lk_uniform(1, seen++) * (double)fitting < (double)most) s->points[s->count++] = p;
+	}
+}
+
+static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fitted *out, lk_error *err) {
+	sample *s = malloc(sizeof *s);
+	if (!s) return lk_oom(err);
+	s->table = table;
+	for (int d = 0; d < table->devices; d++) {
+		double x[NUMBERS];
+		if (d > 0 && out->general) {
+			out->numbers[d] = out->numbers[0];
+			continue;
+		}
+		s->count = 0;
+		if (!out->general) draw(s, d, without, SAMPLE);
+		for (int all = 0; all < table->devices && out->general; all++) draw(s, all, without, SAMPLE / 2);
+		if (s->count == 0 && d > 0) { /* all its rows lie in the fold */
+			out->numbers[d] = out->numbers[0];
+			continue;
+		}
+		lk_fit_simplex(searched, NUMBERS, EVALUATIONS, formula_error, s, x, NULL);
+		out->numbers[d] = numbers_of(x);
+	}
+	free(s);
+	return LK_OK;
+}
+
+/* ---- the correction ---- */
+
+/* One tree for so many rows. */
+enum { ROWS_PER_TREE = 200, ROWS_PER_GENERAL_TREE = 1200, TREES = 600 };
+/* From fewer devices trees do not learn what holds on another one: with three of them the formula alone does better. */
+enum { DEVICES_FOR_GENERAL_TREES = 5 };
+
+static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *table, const lk_gemm_point *p, float *x) {
+	const lk_gemm_numbers *numbers = &fitted->numbers[p->device];
+	lk_gemm_detail detail;
+	double seconds = lk_gemm_formula(numbers, table->device[p->device], &p->shape, NAN, &detail);
+	lk_gemm_features(numbers, table->device[p->device], &p->shape, &detail, seconds, x);
+	return seconds;
+}
+
+static lk_status fit_trees(lk_arena *arena, const lk_gemm_table *table, int without, lk_gemm_fitted *out, lk_error *err) {
+	if (out->general && table->devices < DEVICES_FOR_GENERAL_TREES) return LK_OK;
+	int features = out->general ? LK_GEMM_GENERAL_FEATURES : LK_GEMM_FEATURES;
+	lk_arena room = LK_ARENA_INIT;
+	float *x = LK_ARRAY(&room, float, table->count * (size_t)features), *left = LK_ARRAY(&room, float, table->count);
+	size_t rows = 0;
+	for (size_t i = 0; x && left && i < table->count; i++) {
+		const lk_gemm_point *p = &table->points[i];
+		float all[LK_GEMM_FEATURES];
+		if (p->fold == without) continue;
+		left[rows] = (float)log(p->sample->seconds / features_of(out, table, p, all));
+		memcpy(x + rows++ * (size_t)features, all, (size_t)features * sizeof *all);
+	}
+	lk_trees_options options = {.rate = 0.2, .sample = out->general ? 0.2 : 0.5, .rows = out->general ? 50 : 10, .limit = 0.4};
+	size_t trees = rows / (out->general ? ROWS_PER_GENERAL_TREE : ROWS_PER_TREE);
+	options.count = trees < TREES ? (int)trees : TREES;
+	lk_status status = x && left ? lk_trees_fit(arena, x, left, rows, features, &options, &out->trees, err) : lk_oom(err);
+	lk_arena_free(&room);
+	return status;
+}
+
+lk_status lk_gemm_fit(lk_arena *arena, const lk_gemm_table *table, int without, bool general, lk_gemm_fitted *out,
+                      lk_error *err) {
+	memset(out, 0, sizeof *out);
+	out->general = general;
+	LK_TRY(fit_numbers(table, without, out, err));
+	return fit_trees(arena, table, without, out, err);
+}
+
+double lk_gemm_fitted_seconds(const lk_gemm_fitted *fitted, const lk_gemm_table *table, const lk_gemm_point *point) {
+	float x[LK_GEMM_FEATURES];
+	double seconds = features_of(fitted, table, point, x);
+	return seconds * exp(lk_trees_at(&fitted->trees, x));
+}
+
+int lk_gemm_fitted_count(const lk_gemm_fitted *fitted, const lk_gemm_table *table) {
+	return (fitted->general ? 1 : table->devices) * NUMBERS + fitted->trees.count * LK_TREE_LEAVES;
+}
+
+/* ---- cross-validation ---- */
+
+static lk_status predict_fold(const lk_gemm_table *table, int fold, bool general, double *predicted, int *count,
+                              lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_gemm_fitted *fitted = LK_NEW(&arena, lk_gemm_fitted);
+	lk_status status = fitted ? lk_gemm_fit(&arena, table, fold, general, fitted, err) : lk_oom(err);
+	for (size_t i = 0; status == LK_OK && i < table->count; i++)
+		if (table->points[i].fold == fold) predicted[i] = lk_gemm_fitted_seconds(fitted, table, &table->points[i]);
+	if (status == LK_OK && count) *count = lk_gemm_fitted_count(fitted, table);
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* Folds are handed out to two threads: they know nothing of each other, so the result is the same in any order. */
+typedef struct crossing {
+	const lk_gemm_table *table;
+	bool general;
+	double *predicted;
+	int fitted, next;
+	pthread_mutex_t lock;
+	const lk_stop *stop;
+	lk_status status;
+	lk_error err;
+} crossing;
+
+static int take_fold(crossing *c) {
+	pthread_mutex_lock(&c->lock);
+	int fold = c->status == LK_OK && c->next < c->table->folds ? c->next++ : -1;
+	pthread_mutex_unlock(&c->lock);
+	return fold;
+}
+
+static void *cross_some(void *context) {
+	crossing *c = context;
+	lk_stop_watch(c->stop);
+	for (int fold; (fold = take_fold(c)) >= 0;) {
+		lk_error err = {0};
+		int fitted = 0;
+		lk_status status = lk_stop_check(&err);
+		if (status == LK_OK) status = predict_fold(c->table, fold, c->general, c->predicted, &fitted, &err);
+		pthread_mutex_lock(&c->lock);
+		if (status != LK_OK) c->status = status, c->err = err;
+		if (fitted > c->fitted) c->fitted = fitted;
+		pthread_mutex_unlock(&c->lock);
+	}
+	return NULL;
+}
+
+lk_status lk_gemm_cross(const lk_gemm_table *table, bool general, double *predicted, int *fitted, lk_error *err) {
+	crossing c = {.table = table, .general = general, .predicted = predicted, .lock = PTHREAD_MUTEX_INITIALIZER,
+	              .stop = lk_stop_watched()};
+	pthread_t other;
+	bool two = pthread_create(&other, NULL, cross_some, &c) == 0;
+	cross_some(&c);
+	if (two) pthread_join(other, NULL);
+	pthread_mutex_destroy(&c.lock);
+	if (c.status != LK_OK && err) *err = c.err;
+	if (fitted) *fitted = c.fitted;
+	return c.status;
+}

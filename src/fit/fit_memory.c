@@ -1,0 +1,104 @@
+/* fit_memory.c: a simplex search over the numbers of the memory model: it makes
+ *
+ *     mean w |ln(predicted / measured)| + 0.0005 sum (ln(x / usual) / 1.5)^2
+ *
+ * small. The second term holds what the points do not determine. Calls under 10 us weigh a quarter: tables state them
+ * in whole microseconds.
+ */
+#include "fit/fit_memory.h"
+
+#include <math.h>
+
+#include "base/fit.h"
+
+enum { SAMPLE = 400, EVALUATIONS_FLAT = 1200, EVALUATIONS_ROWS = 4000 };
+
+/* Every stride-th point is enough: the surface is smooth in what varies. */
+typedef struct task {
+	const lk_memory_group *group;
+	size_t stride;
+} task;
+
+static double element_bytes(const lk_memory_group *g) {
+	return lk_dtype_bytes(g->dtype);
+}
+
+static double miss_of(const lk_memory_group *g, const lk_memory_model *m, const lk_memory_point *p) {
+	lk_memory_work work = lk_memory_work_of(g->kernel, p->rows, p->width, element_bytes(g));
+	return fabs(log(lk_memory_seconds(m, g->device, &work) / p->seconds));
+}
+
+static double far_from_usual(const double *x, const lk_memory_kernel *kernel) {
+	double sum = 0;
+	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
+		const lk_memory_number *n = &lk_memory_numbers[i];
+		if (!n->ratio || !lk_memory_number_applies(n, kernel)) continue;
+		double off = log(x[i] / n->usual) / 1.5;
+		sum += off * off;
+	}
+	return 0.0005 * sum;
+}
+
+static double objective(const double *x, void *context) {
+	const task *t = context;
+	lk_memory_model model = lk_memory_model_from(x);
+	double sum = 0, weights = 0;
+	for (size_t i = 0; i < t->group->count; i += t->stride) {
+		const lk_memory_point *p = &t->group->points[i];
+		double weight = p->seconds < 10e-6 ? 0.25 : 1;
+		sum += weight * miss_of(t->group, &model, p);
+		weights += weight;
+	}
+	return sum / weights + far_from_usual(x, t->group->kernel);
+}
+
+/* The shortest call is near the floor, wherever the others end. */
+static double shortest_us(const lk_memory_group *g) {
+	double least = INFINITY;
+	for (size_t i = 0; i < g->count; i++) least = fmin(least, g->points[i].seconds);
+	return least * 1e6;
+}
+
+lk_memory_model lk_memory_fit(const lk_memory_group *group) {
+	task t = {group, (group->count + SAMPLE - 1) / SAMPLE};
+	lk_fit_number numbers[LK_MEMORY_NUMBERS];
+	double x[LK_MEMORY_NUMBERS], shortest = shortest_us(group);
+	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
+		const lk_memory_number *n = &lk_memory_numbers[i];
+		double start = n->unit == 1e-6 && !n->rows ? shortest : n->usual;
+		start = fmin(fmax(start, n->low * 1.01), n->high * 0.99);
+		numbers[i] = (lk_fit_number){n->name, start, n->low, n->high, n->ratio};
+		if (!lk_memory_number_applies(n, group->kernel)) numbers[i].start = numbers[i].low = numbers[i].high = n->usual;
+	}
+	bool flat = group->kernel->grid == LK_GRID_FLAT;
+	lk_fit_simplex(numbers, LK_MEMORY_NUMBERS, flat ? EVALUATIONS_FLAT : EVALUATIONS_ROWS, objective, &t, x, NULL);
+	return lk_memory_model_from(x);
+}
+
+double lk_memory_fit_error(const lk_memory_group *group, const lk_memory_model *model) {
+	double sum = 0;
+	for (size_t i = 0; i < group->count; i++) sum += miss_of(group, model, &group->points[i]);
+	return group->count ? expm1(sum / (double)group->count) : NAN;
+}
+
+lk_status lk_memory_fit_row(lk_calibration *into, const lk_memory_group *group, const lk_memory_model *model,
+                            const char *source, const char *date, lk_error *err) {
+	const char *variant = lk_arena_printf(&into->arena, "%s %s", group->kernel->name, lk_dtype_name(group->dtype));
+	lk_calibration_row *row = variant ? lk_calibration_add(into, "memory", group->device->name, variant) : NULL;
+	if (!row) return lk_oom(err);
+	double x[LK_MEMORY_NUMBERS];
+	lk_memory_model_list(model, x);
+	for (int i = 0; i < LK_MEMORY_NUMBERS; i++)
+		if (lk_memory_number_applies(&lk_memory_numbers[i], group->kernel))
+			lk_calibration_put(row, lk_memory_numbers[i].name, x[i]);
+	row->points = (int)group->count;
+	row->error = lk_memory_fit_error(group, model);
+	row->source = source, row->date = date;
+	return LK_OK;
+}
+
+int lk_memory_fit_numbers(const lk_memory_kernel *kernel) {
+	int count = 0;
+	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) count += lk_memory_number_applies(&lk_memory_numbers[i], kernel);
+	return count;
+}

@@ -1,0 +1,373 @@
+/* fit_runs.c: base constants and stack profiles, found together from measured step times.
+ *
+ * The logarithm of a predicted step time moves along a few directions: the rates of matrix products, attention,
+ * memory-bound kernels, launches, communication and expert kernels, and three base numbers. How far it moves along each
+ * is found by predicting the run again with the number a little changed. Every number of the fit acts along one direction on the
+ * runs that it concerns:
+ *
+ *     base             all runs
+ *     share            runs on an architecture: matrix products and attention together (the power limit)
+ *     stack            runs of a software stack
+ *     precision        runs of a stack in a class of number formats
+ *     release          runs of a stack from a release on: its change against the one before
+ *
+ * so a stack with few runs leans on the base, a release on the one before. The sum of absolute errors, with a normal
+ * prior on each number, is made small by linear steps (lk_fit_linear). A fit without a fold solves the last linear step
+ * again without the fold's runs, from the prior on. */
+#include "fit/fit_runs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "step/profile.h"
+#include "base/fit.h"
+#include "base/stats.h"
+
+enum { ROUNDS = 6, COLUMNS_MOST = 400 };
+
+/* The scale of what no number explains: runs alike in every field differ by 1 to 2 %, vendors and clusters by more. */
+static const double noise = .05, noise_experts = .1; /* runs with experts that are alike in every field: 9.5 % */
+
+typedef enum direction {
+	/* the knobs of profiles come first, in their order */
+	STEP_OVERHEAD = LK_KNOBS, GRAPH_STEP_OVERHEAD, FILL, EXPERT_LAUNCH, RAMP, DIRECTIONS,
+} direction;
+
+typedef enum level { BASE, SHARE, ATTENTION_SHARE, FORMAT, STACK, PRECISION, RELEASE } level;
+
+/* One number of the fit. */
+typedef struct column {
+	level level;
+	int along;
+	lk_arch arch;
+	const char *stack, *precision, *release;
+	double prior;            /* deviation of its logarithm */
+} column;
+
+struct lk_runs_fit {
+	const lk_runs *runs;
+	column columns[COLUMNS_MOST];
+	int count;
+	bool full;               /* more numbers than there is room for */
+	lk_constants base;       /* before the fit */
+	double *slope;           /* [runs * DIRECTIONS] of ln time */
+	double *predicted;       /* [runs] ln time at x; NAN: not in the fit */
+	double *jacobian;        /* [runs * count] */
+	double *residual;        /* [runs] ln measured - ln predicted + slope . x */
+	double *weight;          /* [runs] */
+	double *prior, *x, *next; /* [count] */
+};
+
+/* ---- which numbers concern which runs ---- */
+
+static bool concerns(const column *c, const lk_run *run) {
+	switch (c->level) {
+	case BASE: return true;
+	case SHARE:
+	case ATTENTION_SHARE: return lk_run_arch(run) == c->arch;
+	case FORMAT: return strcmp(lk_precision_class(run->job.dtype), c->precision) == 0;
+	case STACK: return strcmp(run->stack, c->stack) == 0;
+	case PRECISION:
+		return strcmp(run->stack, c->stack) == 0 && strcmp(lk_precision_class(run->job.dtype), c->precision) == 0;
+	default: return strcmp(run->stack, c->stack) == 0 && lk_release_compare(c->release, run->release) <= 0;
+	}
+}
+
+static bool same_column(const column *a, const column *b) {
+	return a->level == b->level && a->along == b->along && a->arch == b->arch && strcmp(a->stack, b->stack) == 0 &&
+	       strcmp(a->precision, b->precision) == 0 && strcmp(a->release, b->release) == 0;
+}
+
+static void add_column(lk_runs_fit *fit, column c) {
+	if (!c.stack) c.stack = "";
+	if (!c.precision) c.precision = "";
+	if (!c.release) c.release = "";
+	for (int i = 0; i < fit->count; i++)
+		if (same_column(&fit->columns[i], &c)) return;
+	fit->full |= fit->count == COLUMNS_MOST;
+	if (!fit->full) fit->columns[fit->count++] = c;
+}
+
+static bool usable(const lk_run *run) {
+	return !*run->refused && !*run->suspect && isfinite(run->measured_s) && run->measured_s > 0;
+}
+
+/* Whether a stack has runs of an earlier release, whose numbers the release's changes add to. */
+static bool has_earlier(const lk_runs *runs, const lk_run *run) {
+	for (size_t i = 0; i < runs->count; i++)
+		if (usable(&runs->at[i]) && strcmp(runs->at[i].stack, run->stack) == 0 &&
+		    lk_release_compare(runs->at[i].release, run->release) < 0)
+			return true;
+	return false;
+}
+
+static void list_columns(lk_runs_fit *fit) {
+	/* deviations: what is known of such numbers before any run is seen */
+	static const double base[DIRECTIONS] = {.3, .4, .3, .4, .2, .3, .5, .7, .7, .7, .7};
+	static const double stack[LK_KNOBS] = {.06, .20, .12, .40, .25, .30};
+	static const double precision[LK_KNOBS] = {.08, .05, .08, 0, 0, .03};
+	static const double release[LK_KNOBS] = {.03, .03, .05, .7, 0, .4};
+	const lk_runs *runs = fit->runs;
+	for (int d = 0; d < DIRECTIONS; d++) add_column(fit, (column){.level = BASE, .along = d, .prior = base[d]});
+	for (size_t i = 0; i < runs->count; i++) {
+		const lk_run *run = &runs->at[i];
+		if (!usable(run)) continue;
+		if (lk_run_arch(run) != LK_ARCH_AMPERE) add_column(fit, (column){.level = SHARE, .arch = lk_run_arch(run), .prior = .5});
+		if (lk_run_arch(run) != LK_ARCH_AMPERE)
+			add_column(fit, (column){.level = ATTENTION_SHARE, .along = LK_KNOB_ATTENTION, .arch = lk_run_arch(run), .prior = .2});
+		bool later = has_earlier(runs, run);
+		const char *class = lk_precision_class(run->job.dtype);
+		if (strcmp(class, "16-bit") != 0)
+			add_column(fit, (column){.level = FORMAT, .along = LK_KNOB_GEMM, .precision = class, .prior = .2});
+		for (int k = 0; k < LK_KNOBS; k++) {
+			add_column(fit, (column){.level = STACK, .along = k, .stack = run->stack, .prior = stack[k]});
+			if (precision[k] > 0)
+				add_column(fit, (column){.level = PRECISION, .along = k, .stack = run->stack, .precision = class, .prior = precision[k]});
+			if (later && release[k] > 0)
+				add_column(fit, (column){.level = RELEASE, .along = k, .stack = run->stack, .release = run->release, .prior = release[k]});
+		}
+	}
+}
+
+/* ---- predictions ---- */
+
+/* Sums of the numbers that concern a run, by direction. */
+static void totals_of(const lk_runs_fit *fit, const double *x, const lk_run *run, double *total) {
+	memset(total, 0, DIRECTIONS * sizeof *total);
+	for (int c = 0; c < fit->count; c++) {
+		if (!concerns(&fit->columns[c], run)) continue;
+		if (fit->columns[c].level == SHARE) total[LK_KNOB_GEMM] += x[c];
+		else total[fit->columns[c].along] += x[c];
+	}
+}
+
+static void constants_of(const lk_constants *base, const double *total, lk_constants *out) {
+	double knobs[LK_KNOBS];
+	for (int k = 0; k < LK_KNOBS; k++) knobs[k] = exp(total[k]);
+	*out = *base;
+	lk_profile_apply(knobs, out);
+	out->step_overhead_s *= exp(total[STEP_OVERHEAD]);
+	out->graph_step_overhead_s *= exp(total[GRAPH_STEP_OVERHEAD]);
+	out->gemm_fill_s *= exp(total[FILL]);
+	out->expert_launch_s *= exp(total[EXPERT_LAUNCH]);
+	out->attention_ramp *= exp(total[RAMP]);
+}
+
+/* ln of the step time; NAN where the job cannot be built: such a run teaches nothing. */
+static lk_status predict(const lk_run *run, const lk_constants *constants, double *log_seconds, lk_error *err) {
+	lk_status status = lk_run_predict(run, constants, log_seconds, err);
+	*log_seconds = log(*log_seconds);
+	return status == LK_ERR_MEMORY ? status : LK_OK;
+}
+
+/* How much the time moves along each direction, at the totals. */
+static lk_status measure_slopes(const lk_runs_fit *fit, size_t i, const double *total, lk_error *err) {
+	const double change = .06;
+	const lk_run *run = &fit->runs->at[i];
+	for (int d = 0; d < DIRECTIONS; d++) {
+		double moved[DIRECTIONS], *slope = &fit->slope[i * DIRECTIONS + (size_t)d], up;
+		lk_constants constants;
+		*slope = 0;
+		bool experts = d == LK_KNOB_EXPERTS || d == EXPERT_LAUNCH;
+		if (experts && run->job.model.experts == 0) continue;
+		memcpy(moved, total, sizeof moved);
+		moved[d] += change;
+		constants_of(&fit->base, moved, &constants);
+		LK_TRY(predict(run, &constants, &up, err));
+		*slope = isfinite(up) ? (up - fit->predicted[i]) / change : 0;
+	}
+	return LK_OK;
+}
+
+/* One linear step's material, at fit->x. */
+static lk_status linearise(lk_runs_fit *fit, lk_error *err) {
+	size_t n = (size_t)fit->count;
+	for (size_t i = 0; i < fit->runs->count; i++) {
+		const lk_run *run = &fit->runs->at[i];
+		double total[DIRECTIONS], *row = &fit->jacobian[i * n];
+		lk_constants constants;
+		fit->weight[i] = 0;
+		if (!usable(run)) continue;
+		totals_of(fit, fit->x, run, total);
+		constants_of(&fit->base, total, &constants);
+		LK_TRY(predict(run, &constants, &fit->predicted[i], err));
+		if (!isfinite(fit->predicted[i])) continue;
+		LK_TRY(measure_slopes(fit, i, total, err));
+		const double *slope = &fit->slope[i * DIRECTIONS];
+		fit->weight[i] = 1 / (run->job.model.experts > 0 ? noise_experts : noise);
+		fit->residual[i] = log(run->measured_s) - fit->predicted[i];
+		for (size_t c = 0; c < n; c++) {
+			const column *number = &fit->columns[c];
+			row[c] = !concerns(number, run)       ? 0
+			         : number->level == SHARE ? slope[LK_KNOB_GEMM]
+			                                  : slope[number->along];
+			fit->residual[i] += row[c] * fit->x[c];
+		}
+	}
+	return LK_OK;
+}
+
+/* ---- fitting ---- */
+
+static lk_status make(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, lk_error *err) {
+	lk_runs_fit *fit = *out = LK_NEW(arena, lk_runs_fit);
+	if (!fit) return lk_oom(err);
+	fit->runs = runs;
+	fit->base = lk_default_constants;
+	list_columns(fit);
+	if (fit->full) {
+		lk_fail(err, LK_ERR_INPUT, "calibrate runs", "stacks, formats and releases of the table need over %d numbers", COLUMNS_MOST);
+		return lk_hint(err, "fit the stacks one by one, from tables of their own");
+	}
+	size_t n = (size_t)fit->count;
+	fit->slope = LK_ARRAY(arena, double, runs->count * DIRECTIONS);
+	fit->predicted = LK_ARRAY(arena, double, runs->count);
+	fit->jacobian = LK_ARRAY(arena, double, runs->count * n);
+	fit->residual = LK_ARRAY(arena, double, runs->count);
+	fit->weight = LK_ARRAY(arena, double, runs->count);
+	fit->prior = LK_ARRAY(arena, double, n);
+	fit->x = LK_ARRAY(arena, double, n);
+	fit->next = LK_ARRAY(arena, double, n);
+	bool all = fit->slope && fit->predicted && fit->jacobian && fit->residual && fit->weight && fit->prior && fit->x && fit->next;
+	for (size_t c = 0; all && c < n; c++) fit->prior[c] = fit->columns[c].prior;
+	return all ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, lk_error *err) {
+	LK_TRY(make(arena, runs, out, err));
+	lk_runs_fit *fit = *out;
+	for (int round = 0; round < ROUNDS; round++) {
+		LK_TRY(linearise(fit, err));
+		LK_TRY(lk_fit_linear(fit->jacobian, fit->residual, fit->weight, runs->count, fit->count, fit->prior, fit->next, err));
+		double step = round < 2 ? 1 : .6; /* shorter: where host and device change places, slopes jump */
+		for (int c = 0; c < fit->count; c++) fit->x[c] += step * (fit->next[c] - fit->x[c]);
+	}
+	return linearise(fit, err);
+}
+
+lk_status lk_runs_fit_without(const lk_runs_fit *fit, const int *fold, int left_out, double *x, lk_error *err) {
+	size_t rows = fit->runs->count;
+	double *weight = malloc((rows + 1) * sizeof *weight);
+	if (!weight) return lk_oom(err);
+	for (size_t i = 0; i < rows; i++) weight[i] = fold[i] == left_out ? 0 : fit->weight[i];
+	lk_status status = lk_fit_linear(fit->jacobian, fit->residual, weight, rows, fit->count, fit->prior, x, err);
+	free(weight);
+	return status;
+}
+
+int lk_runs_fit_numbers(const lk_runs_fit *fit) {
+	return fit->count;
+}
+
+void lk_runs_fit_constants(const lk_runs_fit *fit, const double *x, size_t i, lk_constants *out) {
+	double total[DIRECTIONS];
+	totals_of(fit, x ? x : fit->x, &fit->runs->at[i], total);
+	constants_of(&fit->base, total, out);
+}
+
+/* ---- as rows of a calibration ---- */
+
+static lk_calibration_row *add_row(lk_calibration *out, const char *family, const char *subject, const char *variant,
+                                   const lk_calibration_row *like) {
+	lk_calibration_row *row = lk_calibration_add(out, family, subject, variant);
+	if (row) row->date = like->date, row->source = like->source, row->points = like->points, row->error = like->error;
+	return row;
+}
+
+/* How many runs a row rests on, and how far the fit of all runs is from them. */
+static void weigh(const lk_runs_fit *fit, bool (*counts)(const lk_run *run, const lk_run *like), const lk_run *like,
+                  lk_calibration_row *row) {
+	double sum = 0;
+	row->points = 0;
+	for (size_t i = 0; i < fit->runs->count; i++) {
+		const lk_run *run = &fit->runs->at[i];
+		if (!usable(run) || !isfinite(fit->predicted[i]) || !counts(run, like)) continue;
+		sum += fabs(fit->predicted[i] - log(run->measured_s));
+		row->points++;
+	}
+	row->error = row->points ? expm1(sum / row->points) : NAN;
+}
+
+static bool any_run(const lk_run *run, const lk_run *like) {
+	(void)like;
+	return run != NULL;
+}
+
+static bool same_arch(const lk_run *run, const lk_run *like) {
+	return lk_run_arch(run) == lk_run_arch(like);
+}
+
+static bool same_profile(const lk_run *run, const lk_run *like) {
+	return strcmp(run->stack, like->stack) == 0 && strcmp(run->release, like->release) == 0 &&
+	       strcmp(lk_precision_class(run->job.dtype), lk_precision_class(like->job.dtype)) == 0;
+}
+
+static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
+	double total[DIRECTIONS] = {0};
+	lk_constants c;
+	for (int i = 0; i < fit->count; i++)
+		if (fit->columns[i].level == BASE) total[fit->columns[i].along] += fit->x[i];
+	constants_of(&fit->base, total, &c);
+	lk_calibration_row *row = add_row(out, "step", "all", "", like);
+	if (!row) return lk_oom(err);
+	weigh(fit, any_run, NULL, row);
+#define PUT(field) lk_calibration_put(row, #field, c.field)
+	PUT(gemm_efficiency), PUT(gemm_fill_s), PUT(attention_forward), PUT(attention_backward), PUT(attention_ramp);
+	PUT(memory_efficiency), PUT(norm_efficiency), PUT(kernel_floor_s), PUT(launch_s), PUT(graph_launch_s);
+	PUT(step_overhead_s), PUT(graph_step_overhead_s), PUT(expert_launch_s), PUT(expert_efficiency), PUT(network_efficiency);
+#undef PUT
+	return LK_OK;
+}
+
+static lk_status put_share(const lk_runs_fit *fit, const lk_run *run, const lk_calibration_row *like, lk_calibration *out,
+                           lk_error *err) {
+	lk_calibration_row *row = add_row(out, "sustained", lk_arch_name(lk_run_arch(run)), "", like);
+	if (!row) return lk_oom(err);
+	weigh(fit, same_arch, run, row);
+	double gemm = 0, attention = 0;
+	for (int i = 0; i < fit->count; i++) {
+		const column *c = &fit->columns[i];
+		if (c->level == SHARE && c->arch == lk_run_arch(run)) gemm = fit->x[i];
+		if (c->level == ATTENTION_SHARE && c->arch == lk_run_arch(run)) attention = fit->x[i];
+	}
+	lk_calibration_put(row, "gemm", exp(gemm));
+	lk_calibration_put(row, "attention", exp(attention));
+	return LK_OK;
+}
+
+static lk_status put_profile(const lk_runs_fit *fit, const lk_run *run, const lk_calibration_row *like,
+                             lk_calibration *out, lk_error *err) {
+	const char *class = lk_precision_class(run->job.dtype);
+	char *stack = lk_arena_strdup(&out->arena, run->stack);
+	char *variant = lk_arena_printf(&out->arena, "%s%s%s", class, *run->release ? " " : "", run->release);
+	lk_calibration_row *row = stack && variant ? add_row(out, "stack", stack, variant, like) : NULL;
+	if (!row) return lk_oom(err);
+	weigh(fit, same_profile, run, row);
+	double total[DIRECTIONS] = {0};
+	for (int i = 0; i < fit->count; i++)
+		if (fit->columns[i].level >= FORMAT && concerns(&fit->columns[i], run)) total[fit->columns[i].along] += fit->x[i];
+	for (int k = 0; k < LK_KNOBS; k++) lk_calibration_put(row, lk_knob_name((lk_knob)k), exp(total[k]));
+	return LK_OK;
+}
+
+/* The first usable run with this property. */
+static bool is_first(const lk_runs *runs, size_t at, bool (*same)(const lk_run *a, const lk_run *b)) {
+	for (size_t i = 0; i < at; i++)
+		if (usable(&runs->at[i]) && same(&runs->at[i], &runs->at[at])) return false;
+	return true;
+}
+
+lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const char *date, lk_calibration *out,
+                           lk_error *err) {
+	lk_calibration_row like = {.source = lk_arena_strdup(&out->arena, source), .date = lk_arena_strdup(&out->arena, date)};
+	if (!like.source || !like.date) return lk_oom(err);
+	LK_TRY(put_base(fit, &like, out, err));
+	for (size_t i = 0; i < fit->runs->count; i++)
+		if (usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_arch))
+			LK_TRY(put_share(fit, &fit->runs->at[i], &like, out, err));
+	for (size_t i = 0; i < fit->runs->count; i++)
+		if (usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_profile))
+			LK_TRY(put_profile(fit, &fit->runs->at[i], &like, out, err));
+	return LK_OK;
+}

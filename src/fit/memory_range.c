@@ -1,0 +1,55 @@
+/* memory_range.c: the band that holds 80 % of measured peaks.
+ *
+ * It is that of step/memory_range.c. The band of a class is the shortest interval of z that holds a share
+ * of 0.8 (1 + 1 / G) of its rows, G the number of tests behind them: rows of one test err alike, and with few tests the
+ * next one lies outside more often. */
+#include "fit/memory_range.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+
+static int by_text(const void *a, const void *b) {
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static size_t distinct(const char **folds, size_t count) {
+	size_t number = 0;
+	qsort(folds, count, sizeof *folds, by_text);
+	for (size_t i = 0; i < count; i++) number += i == 0 || strcmp(folds[i], folds[i - 1]) != 0;
+	return number;
+}
+
+static void shortest(double *z, size_t count, size_t tests, lk_memory_band *out) {
+	size_t inside = (size_t)ceil(0.8 * (1 + 1.0 / (double)tests) * (double)count - 1e-9);
+	if (inside > count) inside = count;
+	qsort(z, count, sizeof *z, lk_ascending);
+	lk_shortest(z, count, inside, &out->low, &out->high);
+	out->rows = (int)count;
+}
+
+lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const char *class, const char *without,
+							 lk_memory_band *out, lk_error *err) {
+	*out = (lk_memory_band){0};
+	double *z = malloc((count + 1) * sizeof *z), sum = 0;
+	const char **folds = malloc((count + 1) * sizeof *folds);
+	size_t used = 0;
+	for (size_t i = 0; z && folds && i < count; i++) {
+		const lk_memory_residual *r = &rows[i];
+		bool known = r->predicted > 0 && r->measured > 0;
+		if (!known || strcmp(r->class, class) != 0 || (without && strcmp(r->fold, without) == 0)) continue;
+		folds[used] = r->fold;
+		sum += fabs(log(r->measured / r->predicted));
+		z[used++] = log(r->measured / r->predicted) * lk_memory_scale(r->predicted);
+	}
+	if (z && folds && used > 0) {
+		shortest(z, used, distinct(folds, used), out);
+		out->error = expm1(sum / (double)used);
+	}
+	lk_status status = z && folds ? LK_OK : lk_oom(err);
+	free(folds);
+	free(z);
+	return status;
+}

@@ -1,0 +1,200 @@
+/* slowdown_fit.c: fits the overlap model (cost/kernel/overlap.c) to a table.
+ *
+ * The two constants are medians over time of what the kernels show that they act on: half of the time that is concerned
+ * was slower, half less; this makes the sum of absolute errors least. Kinds are found by grouping: a launch further than
+ * RADIUS from all centres begins one, centres move to the mean of their launches, four times. A kind's slowdown is the
+ * candidate s, among its launches' own u and the constants', with the least sum of
+ *
+ *     |s - u| + BONUS min(1, |s - u| / NEAR)
+ *
+ * a median that leans to where most launches agree: collectives are at times busy and at times waiting, and the mean of
+ * both is never seen. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fit/slowdown.h"
+#include "base/stats.h"
+
+#define RADIUS 0.8
+#define BONUS 0.5
+#define NEAR 0.07
+#define PRIOR 0.3       /* launches that the constants count for */
+enum { ROUNDS = 4 };
+
+typedef struct lk_weighted {
+	double value, weight;
+} lk_weighted;
+
+static int by_value(const void *a, const void *b) {
+	double x = ((const lk_weighted *)a)->value, y = ((const lk_weighted *)b)->value;
+	return (x > y) - (x < y);
+}
+
+static double median(lk_weighted *v, size_t count) {
+	double total = 0, sum = 0;
+	qsort(v, count, sizeof *v, by_value);
+	for (size_t i = 0; i < count; i++) total += v[i].weight;
+	for (size_t i = 0; i < count; i++)
+		if ((sum += v[i].weight) >= total / 2) return v[i].value;
+	return 0;
+}
+
+double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const double *strength) {
+	lk_weighted *v = LK_ARRAY(arena, lk_weighted, table->count);
+	size_t count = 0;
+	for (size_t i = 0; v && i < table->count; i++) {
+		const lk_overlap_kernel *k = &table->at[i].kernel;
+		double part = k->ratio * strength[i];
+		if (!(part > 0) || k->ratio < 0.2) continue;
+		v[count++] = (lk_weighted){(table->at[i].measured_s / k->alone_s - 1) / part, k->alone_s * part};
+	}
+	return v ? median(v, count) : NAN;
+}
+
+/* Kernels on which a mechanism hardly acts would only bring their noise. */
+static double clear(double strength) {
+	return strength > 0.05 ? strength : 0;
+}
+
+static bool fit_constants(lk_arena *arena, const lk_slowdown_table *table, const bool *use, lk_overlap *out) {
+	double *sm = LK_ARRAY(arena, double, table->count), *latency = LK_ARRAY(arena, double, table->count);
+	if (!sm || !latency) return false;
+	for (size_t i = 0; i < table->count; i++) {
+		if (use && !use[i]) continue;
+		sm[i] = clear(lk_overlap_sm_bound(&table->at[i].kernel));
+		latency[i] = clear(lk_overlap_latency_bound(&table->at[i].kernel));
+	}
+	out->displacement = fmax(0, lk_slowdown_median(arena, table, sm));
+	out->latency = fmax(0, lk_slowdown_median(arena, table, latency));
+	return isfinite(out->displacement) && isfinite(out->latency);
+}
+
+/* ---- kinds ---- */
+
+typedef double point[LK_OVERLAP_FEATURES];
+
+typedef struct grouping {
+	const lk_slowdown_table *table;
+	const bool *use;
+	point *at;                  /* [rows] */
+	size_t *kind;               /* [rows] */
+	lk_weighted *votes;         /* [rows + 1] */
+	lk_overlap *model;
+} grouping;
+
+static bool used(const grouping *g, size_t row) {
+	return !g->use || g->use[row];
+}
+
+static size_t nearest(const lk_overlap *model, const double *at, double *distance2) {
+	size_t best = 0;
+	*distance2 = INFINITY;
+	for (size_t k = 0; k < model->kind_count; k++) {
+		double d = lk_overlap_distance2(model->kinds[k].at, at);
+		if (d < *distance2) *distance2 = d, best = k;
+	}
+	return best;
+}
+
+static void begin_kinds(grouping *g) {
+	for (size_t i = 0; i < g->table->count; i++) {
+		double distance2;
+		if (!used(g, i)) continue;
+		nearest(g->model, g->at[i], &distance2);
+		if (distance2 <= RADIUS * RADIUS) continue;
+		memcpy(g->model->kinds[g->model->kind_count++].at, g->at[i], sizeof *g->at);
+	}
+}
+
+/* Gives launches to the nearest centre and moves centres to their middle; those without launches go. */
+static void move_kinds(grouping *g) {
+	lk_overlap *model = g->model;
+	double distance2;
+	for (size_t i = 0; i < g->table->count; i++)
+		if (used(g, i)) g->kind[i] = nearest(model, g->at[i], &distance2);
+	for (size_t k = 0; k < model->kind_count; k++) model->kinds[k] = (lk_overlap_kind){.count = 0};
+	for (size_t i = 0; i < g->table->count; i++) {
+		if (!used(g, i)) continue;
+		lk_overlap_kind *kind = &model->kinds[g->kind[i]];
+		kind->count++;
+		for (int f = 0; f < LK_OVERLAP_FEATURES; f++) kind->at[f] += (g->at[i][f] - kind->at[f]) / kind->count;
+	}
+	size_t kept = 0;
+	for (size_t k = 0; k < model->kind_count; k++)
+		if (model->kinds[k].count) model->kinds[kept++] = model->kinds[k];
+	model->kind_count = kept;
+}
+
+static double agreed(const lk_weighted *votes, size_t count) {
+	double best = INFINITY, at = 0;
+	for (size_t i = 0; i < count; i++) {
+		double cost = 0, s = votes[i].value;
+		for (size_t j = 0; j < count; j++) {
+			double off = fabs(s - votes[j].value);
+			cost += votes[j].weight * (off + BONUS * fmin(1, off / NEAR / (1 + votes[j].value)));
+		}
+		if (cost < best) best = cost, at = s;
+	}
+	return at;
+}
+
+static void vote(grouping *g, size_t k) {
+	lk_overlap_kind *kind = &g->model->kinds[k];
+	size_t count = 0;
+	double expected = 0;
+	for (size_t i = 0; i < g->table->count; i++) {
+		const lk_slowdown_row *row = &g->table->at[i];
+		if (!used(g, i) || g->kind[i] != k) continue;
+		double own = row->measured_s / row->kernel.alone_s / lk_overlap_regress(kind->at, g->at[i]);
+		g->votes[count++] = (lk_weighted){own - 1, 1};
+		expected += lk_overlap_mechanism(g->model, &row->kernel);
+	}
+	if (count == 0) return;
+	g->votes[count] = (lk_weighted){expected / (double)count, PRIOR};
+	kind->slower = agreed(g->votes, count + 1);
+}
+
+static bool fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const bool *use, lk_overlap *out) {
+	grouping g = {
+		.table = table, .use = use, .model = out, .at = LK_ARRAY(arena, point, table->count),
+		.kind = LK_ARRAY(arena, size_t, table->count), .votes = LK_ARRAY(arena, lk_weighted, table->count + 1),
+	};
+	double distance2;
+	out->kinds = LK_ARRAY(arena, lk_overlap_kind, table->count);
+	if (!g.at || !g.kind || !g.votes || !out->kinds) return false;
+	for (size_t i = 0; i < table->count; i++) lk_overlap_place(&table->at[i].kernel, g.at[i]);
+	begin_kinds(&g);
+	for (int round = 0; round < ROUNDS; round++) move_kinds(&g);
+	for (size_t i = 0; i < table->count; i++)
+		if (used(&g, i)) g.kind[i] = nearest(out, g.at[i], &distance2);
+	for (size_t k = 0; k < out->kind_count; k++) vote(&g, k);
+	return true;
+}
+
+/* ---- how far predictions miss ---- */
+
+bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use, const double *miss,
+                         lk_overlap *model) {
+	double *some = LK_ARRAY(arena, double, table->count), distance2;
+	size_t *kind = LK_ARRAY(arena, size_t, table->count);
+	point at;
+	if (!some || !kind) return false;
+	for (size_t i = 0; i < table->count; i++) {
+		lk_overlap_place(&table->at[i].kernel, at);
+		kind[i] = nearest(model, at, &distance2);
+	}
+	for (size_t k = 0; k < model->kind_count; k++) {
+		size_t count = 0;
+		for (size_t i = 0; i < table->count; i++)
+			if (kind[i] == k && isfinite(miss[i]) && (!use || use[i])) some[count++] = miss[i];
+		model->kinds[k].missed = (int)count;
+		model->kinds[k].spread = count ? lk_median(some, count) : 0;
+	}
+	return true;
+}
+
+bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool *use, bool kinds, lk_overlap *out) {
+	*out = (lk_overlap){0};
+	return fit_constants(arena, table, use, out) && (!kinds || fit_kinds(arena, table, use, out));
+}

@@ -1,0 +1,258 @@
+/* edit_merge.c: several operations of a block as one, or one as several: gradient buckets, and a fused optimizer.
+ *
+ * A run is a row of operations that may become one: alike, on one stream with nothing else of that stream between them,
+ * and nothing between the first and the last that waits for one of them. The one stands where the last stood and waits
+ * for all that they waited for. Its bytes are the sum; so are what was measured and what models said of the parts. */
+#include "graph/edit/edit.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct merge {
+	bool (*may)(const lk_graph *, uint32_t op, const bool *mask);
+	double bytes;           /* of a run at most; 0 any */
+	bool split;             /* and of a single operation */
+	uint32_t *last;         /* of the block's operations: place of the last of their run, or UINT32_MAX */
+	uint32_t *first;        /* of the last of a run: place of its first */
+	uint32_t before, after; /* operations that may be merged, and what they became */
+} merge;
+
+/* ---- runs ---- */
+
+/* Bookkeeping of memory and events stays with the operation that has it. */
+static bool plain(const lk_ops *o, uint32_t i) {
+	return o->alloc[i] == 0 && o->release[i] == 0 && !o->wait[i] && !o->signal[i] && o->bytes[i] > 0;
+}
+
+static bool alike(const lk_ops *o, uint32_t a, uint32_t b) {
+	return o->kind[a] == o->kind[b] && o->group[a] == o->group[b] && o->channel[a] == o->channel[b] &&
+		   o->stream[a] == o->stream[b] && o->dtype[a] == o->dtype[b] && o->phase[a] == o->phase[b];
+}
+
+typedef struct run {
+	uint32_t first, last, count; /* count 0: none open */
+	double bytes;
+} run;
+
+static bool waits_for(const lk_ops *o, const lk_block *block, uint32_t i, const run *r, const uint32_t *last) {
+	if (o->join[i] >> o->stream[r->last] & 1) return true;
+	for (uint32_t d = o->dep_begin[i]; d < o->dep_begin[i + 1]; d++)
+		if (o->deps[d] + block->begin >= r->first && last[o->deps[d]] == r->first - block->begin) return true;
+	return false;
+}
+
+/* While a run is open its members carry the place of its first; when it is closed, that of its last. */
+static void close_run(const lk_block *block, run *r, merge *m) {
+	uint32_t first = r->first - block->begin, last = r->last - block->begin;
+	for (uint32_t i = first; r->count && i <= last; i++)
+		if (m->last[i] == first) m->last[i] = last;
+	if (r->count) m->first[last] = first;
+	r->count = 0;
+}
+
+static void find_runs(lk_rewrite *w, const lk_block *block, merge *m) {
+	const lk_ops *o = &w->from->ops;
+	run r = {0};
+	for (uint32_t i = block->begin; i < block->end; i++) {
+		bool member = m->may(w->from, i, w->mask) && plain(o, i);
+		m->last[i - block->begin] = UINT32_MAX;
+		bool fits = r.count && member && alike(o, r.last, i) && (m->bytes <= 0 || r.bytes + o->bytes[i] <= m->bytes);
+		bool between = r.count && !member && (o->stream[i] == o->stream[r.last] || waits_for(o, block, i, &r, m->last));
+		if (between || (member && r.count && !fits)) close_run(block, &r, m);
+		if (!member) continue;
+		if (!r.count) r = (run){.first = i};
+		r.last = i, r.count++, r.bytes += o->bytes[i];
+		m->last[i - block->begin] = r.first - block->begin;
+	}
+	close_run(block, &r, m);
+}
+
+/* ---- writing ---- */
+
+/* Neighbours wait for the same: the last few are looked at for what is there already. */
+static uint32_t add_deps(lk_rewrite *w, const lk_op *op, uint32_t count) {
+	for (uint32_t d = 0; d < op->dep_count; d++) {
+		bool known = false;
+		for (uint32_t k = count > 8 ? count - 8 : 0; k < count; k++) known |= w->deps[k] == w->place[op->deps[d]];
+		if (!known && w->place[op->deps[d]] != UINT32_MAX) w->deps[count++] = w->place[op->deps[d]];
+	}
+	return count;
+}
+
+static void put_run(lk_rewrite *w, const lk_block *block, uint32_t i, merge *m) {
+	uint32_t count = 0, at = i - block->begin;
+	lk_op op = lk_graph_op(w->from, i);
+	lk_edit_op known = {.factor = 0};
+	op.bytes = op.flops = 0;
+	for (uint32_t k = m->first[at]; k <= at; k++) {
+		if (m->last[k] != at) continue;
+		lk_op part = lk_graph_op(w->from, block->begin + k);
+		const lk_edit_op *was = &w->known[block->begin + k];
+		op.bytes += part.bytes, op.flops += part.flops, op.join |= part.join;
+		known.factor += was->factor * part.bytes;
+		known.measured_ps += was->measured_ps, known.modelled_ps += was->modelled_ps;
+		count = add_deps(w, &part, count);
+	}
+	known.factor /= op.bytes;
+	op.deps = w->deps, op.dep_count = count;
+	uint32_t place = lk_rewrite_put(w, &op, &known);
+	for (uint32_t k = m->first[at]; k <= at; k++)
+		if (m->last[k] == at) w->place[k] = place;
+}
+
+static void put_pieces(lk_rewrite *w, const lk_block *block, uint32_t i, uint32_t pieces) {
+	lk_op op = lk_rewrite_op(w, block, i);
+	lk_edit_op known = w->known[i];
+	lk_op whole = op;
+	known.measured_ps /= pieces, known.modelled_ps /= pieces;
+	op.bytes /= pieces, op.flops /= pieces;
+	for (uint32_t p = 0; p < pieces; p++) {
+		bool first = p == 0, last = p + 1 == pieces;
+		op.alloc = first ? whole.alloc : 0, op.wait = first ? whole.wait : 0, op.join = first ? whole.join : 0;
+		op.release = last ? whole.release : 0, op.signal = last ? whole.signal : 0;
+		op.dep_count = first ? whole.dep_count : 0;
+		w->place[i - block->begin] = lk_rewrite_put(w, &op, &known);
+	}
+}
+
+enum { MOST_PIECES = 4096 };
+
+static uint32_t pieces_of(const lk_rewrite *w, uint32_t i, const merge *m) {
+	bool whole = !m->split || !m->may(w->from, i, w->mask) || (w->from->ops.flags[i] & LK_OP_TRANSIENT);
+	double pieces = whole ? 1 : ceil(w->from->ops.bytes[i] / m->bytes * (1 - 1e-9));
+	return pieces > 1 ? (uint32_t)fmin(pieces, MOST_PIECES) : 1;
+}
+
+static void merge_block(lk_rewrite *w, const lk_block *block) {
+	merge *m = w->context;
+	lk_arena arena = LK_ARENA_INIT;
+	m->last = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
+	m->first = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
+	if (!m->last || !m->first) {
+		w->to->failed = true;
+		lk_arena_free(&arena);
+		return;
+	}
+	find_runs(w, block, m);
+	for (uint32_t i = block->begin; i < block->end; i++) {
+		uint32_t last = m->last[i - block->begin], pieces = pieces_of(w, i, m);
+		m->before += m->may(w->from, i, w->mask);
+		m->after += last == UINT32_MAX || last == i - block->begin ? m->may(w->from, i, w->mask) * pieces : 0;
+		if (last != UINT32_MAX && last != i - block->begin) continue;
+		if (pieces > 1)
+			put_pieces(w, block, i, pieces);
+		else if (last != UINT32_MAX)
+			put_run(w, block, i, m);
+		else
+			lk_rewrite_copy(w, block, i);
+	}
+	lk_arena_free(&arena);
+}
+
+/* ---- buckets that are calls of their own ---- */
+
+/* Model-built programs reduce a bucket by a block of one operation between the layers. */
+static bool is_bucket(const lk_edit *edit, const lk_call *call, const bool *mask) {
+	const lk_block *block = &edit->graph->blocks.at[call->block];
+	return call->repeat == 1 && block->end == block->begin + 1 && plain(&edit->graph->ops, block->begin) &&
+		   lk_edit_reduces_gradients(edit->graph, block->begin, mask);
+}
+
+/* A block of one operation with the bytes of several. */
+static lk_status merged_block(lk_edit *edit, uint32_t like, const lk_edit_op *known, double bytes, uint32_t *id,
+							  lk_error *err) {
+	lk_graph *graph = edit->graph;
+	lk_op op = lk_graph_op(graph, graph->blocks.at[like].begin);
+	op.bytes = bytes, op.dep_count = 0;
+	if (!lk_push(&edit->op)) return lk_oom(err);
+	*lk_last(&edit->op) = *known;
+	lk_graph_begin_block(graph, lk_intern_text(graph->names, graph->blocks.at[like].name));
+	lk_graph_add(graph, &op);
+	return lk_graph_end_block(graph, id, err);
+}
+
+typedef struct bucket {
+	size_t last; /* call */
+	uint32_t count;
+	double bytes;
+	lk_edit_op known;
+} bucket;
+
+static lk_status end_bucket(lk_edit *edit, lk_program *program, bucket *b, lk_error *err) {
+	if (b->count > 1) {
+		uint32_t id;
+		LK_TRY(merged_block(edit, program->calls.at[b->last].block, &b->known, b->bytes, &id, err));
+		program->calls.at[b->last].block = id;
+		edit->changed += b->count;
+	}
+	*b = (bucket){0};
+	return LK_OK;
+}
+
+static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, const bool *mask, lk_error *err) {
+	bucket b = {0};
+	for (size_t c = 0; c < program->calls.count; c++) {
+		lk_call *call = &program->calls.at[c];
+		if (!is_bucket(edit, call, mask)) continue;
+		uint32_t op = edit->graph->blocks.at[call->block].begin;
+		double bytes = edit->graph->ops.bytes[op];
+		bool same =
+			b.count && alike(&edit->graph->ops, op, edit->graph->blocks.at[program->calls.at[b.last].block].begin);
+		if (b.count && (!same || b.bytes + bytes > most)) LK_TRY(end_bucket(edit, program, &b, err));
+		if (b.count) program->calls.at[b.last].repeat = 0; /* goes below */
+		const lk_edit_op *was = &edit->op.at[op];
+		b.last = c, b.count++, b.bytes += bytes;
+		b.known.measured_ps += was->measured_ps, b.known.modelled_ps += was->modelled_ps;
+		b.known.factor = was->factor;
+	}
+	LK_TRY(end_bucket(edit, program, &b, err));
+	size_t kept = 0;
+	for (size_t c = 0; c < program->calls.count; c++)
+		if (program->calls.at[c].repeat) program->calls.at[kept++] = program->calls.at[c];
+	program->calls.count = kept;
+	return LK_OK;
+}
+
+/* Buckets of nothing would be operations without number. */
+static lk_status check_pieces(const lk_edit *edit, double bytes, const bool *mask, lk_error *err) {
+	const double most = 4e6;
+	double pieces = 0;
+	for (uint32_t i = 0; i < edit->op.count; i++)
+		if (lk_edit_reduces_gradients(edit->graph, i, mask))
+			pieces += fmin(edit->graph->ops.bytes[i] / bytes, MOST_PIECES);
+	if (pieces <= most) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "bucket", "%.3g reductions of so few bytes: at most %.0e are made", pieces, most);
+	return lk_hint(err, "give larger buckets");
+}
+
+lk_status lk_edit_buckets(lk_edit *edit, double bytes, const bool *mask, lk_error *err) {
+	merge m = {.may = lk_edit_reduces_gradients, .bytes = bytes, .split = true};
+	LK_TRY(check_pieces(edit, bytes, mask, err));
+	LK_TRY(lk_edit_rewrite(edit, merge_block, mask, &m, err));
+	edit->changed = m.before != m.after ? m.before : 0;
+	for (size_t s = 0; s < edit->graph->programs.count; s++)
+		LK_TRY(merge_calls(edit, &edit->graph->programs.at[s], bytes, mask, err));
+	return LK_OK;
+}
+
+/* ---- the optimizer ---- */
+
+static bool updates(const lk_graph *graph, uint32_t op, const bool *mask) {
+	unsigned kind = graph->ops.kind[op];
+	(void)mask;
+	return graph->ops.phase[op] == LK_PHASE_OPTIMIZER && (kind == LK_OP_OPTIMIZER || kind == LK_OP_ELEMENTWISE) &&
+		   !lk_glob("*norm*", lk_intern_text(graph->names, graph->ops.name[op]));
+}
+
+lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err) {
+	merge m = {.may = updates};
+	LK_TRY(lk_edit_rewrite(edit, merge_block, NULL, &m, err));
+	edit->changed = m.before != m.after ? m.before : 0;
+	if (!edit->changed || !edit->graph->traced) return LK_OK;
+	/* The host issues as many launches less. */
+	for (uint32_t i = 0; i < edit->op.count; i++)
+		if (edit->graph->ops.kind[i] == LK_OP_HOST && edit->graph->ops.phase[i] == LK_PHASE_OPTIMIZER &&
+			!lk_edit_waits(edit->graph, i))
+			edit->op.at[i].factor *= (double)m.after / m.before;
+	return LK_OK;
+}

@@ -1,0 +1,194 @@
+/* edit_overlap.c: collectives beside compute, or not.
+ *
+ * Off: collectives and compute wait for one another in the order in which they are issued, as on one stream. Messages
+ * of pipelines stay free: their order between ranks is not that of issue.
+ *
+ * On, in a lifted trace: reductions of gradients get a stream of their own. Those issued behind the backward pass start
+ * when their share of it has run: gradients become ready in the order and, in bytes, at the pace of backward's compute
+ * time, as buckets of DistributedDataParallel do (arXiv 2006.15704, section 3.2.3). Nothing before the end of the
+ * backward pass waits for them, all device work behind it does. */
+#include "graph/edit/edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool computes(unsigned kind) {
+	return kind <= LK_OP_OPTIMIZER;
+}
+
+/* ---- off ---- */
+
+/* Streams that collectives and compute use, of one block. */
+typedef struct streams {
+	uint32_t collective, compute;
+} streams;
+
+static streams used(const lk_graph *graph, uint32_t begin, uint32_t end) {
+	streams s = {0, 0};
+	for (uint32_t i = begin; i < end; i++) {
+		if (lk_op_is_collective(graph->ops.kind[i])) s.collective |= LK_JOIN(graph->ops.stream[i]);
+		if (computes(graph->ops.kind[i])) s.compute |= LK_JOIN(graph->ops.stream[i]);
+	}
+	return s;
+}
+
+static void serialise(lk_edit *edit, const lk_block *block, streams s) {
+	lk_ops *ops = &edit->graph->ops;
+	for (uint32_t i = block->begin; i < block->end; i++) {
+		uint32_t own = LK_JOIN(ops->stream[i]), before = ops->join[i];
+		if (lk_op_is_collective(ops->kind[i]))
+			ops->join[i] |= (s.compute | s.collective) & ~own;
+		else if (computes(ops->kind[i]))
+			ops->join[i] |= s.collective & ~own;
+		edit->changed += ops->join[i] != before;
+	}
+}
+
+static void overlap_off(lk_edit *edit) {
+	lk_graph *graph = edit->graph;
+	streams all = used(graph, 0, graph->ops.count);
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		const lk_block *block = &graph->blocks.at[b];
+		serialise(edit, block, graph->traced ? used(graph, block->begin, block->end) : all);
+	}
+}
+
+/* ---- on ---- */
+
+typedef struct plan {
+	uint32_t *start; /* of reductions: place of the compute operation that they start behind, or UINT32_MAX */
+	uint32_t last;   /* place of the last compute of the backward pass */
+	unsigned stream;
+	uint32_t changed;
+	bool any, full;
+} plan;
+
+static bool backward(const lk_ops *o, uint32_t i) {
+	return computes(o->kind[i]) && (o->phase[i] == LK_PHASE_BACKWARD || o->phase[i] == LK_PHASE_WEIGHT);
+}
+
+static unsigned free_stream(const lk_graph *graph, const lk_block *block) {
+	uint32_t taken = 0;
+	for (uint32_t i = block->begin; i < block->end; i++) taken |= LK_JOIN(graph->ops.stream[i]) | graph->ops.join[i];
+	unsigned stream = 1;
+	while (stream < LK_STREAMS && taken >> stream & 1) stream++;
+	return stream;
+}
+
+/* Compute time of the backward pass, bytes of the reductions. */
+static void totals(const lk_rewrite *w, const lk_block *block, plan *p, double *time, double *bytes) {
+	const lk_ops *o = &w->from->ops;
+	*time = *bytes = 0;
+	for (uint32_t i = block->begin; i < block->end; i++) {
+		if (backward(o, i)) *time += w->known[i].measured_ps, p->last = i - block->begin;
+		if (lk_edit_reduces_gradients(w->from, i, w->mask)) *bytes += o->bytes[i], p->any = true;
+	}
+}
+
+static void plan_starts(const lk_rewrite *w, const lk_block *block, plan *p) {
+	const lk_ops *o = &w->from->ops;
+	double time, bytes, ready = 0, ran = 0;
+	totals(w, block, p, &time, &bytes);
+	uint32_t compute = block->begin, behind = UINT32_MAX;
+	for (uint32_t i = block->begin; i < block->end && bytes > 0 && time > 0; i++) {
+		if (!lk_edit_reduces_gradients(w->from, i, w->mask)) continue;
+		ready += o->bytes[i];
+		while (compute < block->end && (behind == UINT32_MAX || ran < ready / bytes * time * (1 - 1e-9))) {
+			if (backward(o, compute)) ran += w->known[compute].measured_ps, behind = compute - block->begin;
+			compute++;
+		}
+		if (i - block->begin > p->last) p->start[i - block->begin] = behind;
+	}
+}
+
+static void put_reduction(lk_rewrite *w, const lk_block *block, uint32_t i, plan *p) {
+	uint32_t at = i - block->begin;
+	lk_op op = lk_rewrite_op(w, block, i);
+	op.stream = (uint8_t)p->stream;
+	p->changed++;
+	if (p->start[at] != UINT32_MAX) {
+		w->deps[0] = w->place[p->start[at]];
+		op.deps = w->deps, op.dep_count = 1, op.join = 0;
+	} else {
+		op.join |= LK_JOIN(w->from->ops.stream[i]); /* the stream that it stood in */
+	}
+	w->place[at] = lk_rewrite_put(w, &op, &w->known[i]);
+}
+
+/* Until the backward pass has ended nothing waits for reductions; behind it all device work does. */
+static void put_other(lk_rewrite *w, const lk_block *block, uint32_t i, const plan *p) {
+	lk_op was = lk_graph_op(w->from, i), op = lk_rewrite_op(w, block, i);
+	if (i - block->begin <= p->last) {
+		uint32_t count = 0;
+		for (uint32_t d = 0; d < was.dep_count; d++)
+			if (!lk_edit_reduces_gradients(w->from, block->begin + was.deps[d], w->mask))
+				w->deps[count++] = w->place[was.deps[d]];
+		op.deps = w->deps, op.dep_count = count;
+	} else if (computes(op.kind)) {
+		op.join |= LK_JOIN(p->stream);
+	}
+	w->place[i - block->begin] = lk_rewrite_put(w, &op, &w->known[i]);
+}
+
+static void overlap_block(lk_rewrite *w, const lk_block *block) {
+	plan *all = w->context, p = {.stream = free_stream(w->from, block)};
+	uint32_t size = block->end - block->begin;
+	p.start = malloc(((size_t)size + 1) * sizeof *p.start);
+	if (!p.start) {
+		w->to->failed = true;
+		return;
+	}
+	memset(p.start, 0xff, ((size_t)size + 1) * sizeof *p.start);
+	plan_starts(w, block, &p);
+	bool change = p.any && p.stream < LK_STREAMS;
+	all->full |= p.any && !change;
+	for (uint32_t i = block->begin; i < block->end; i++) {
+		if (!change)
+			lk_rewrite_copy(w, block, i);
+		else if (lk_edit_reduces_gradients(w->from, i, w->mask))
+			put_reduction(w, block, i, &p);
+		else
+			put_other(w, block, i, &p);
+	}
+	all->changed += p.changed;
+	free(p.start);
+}
+
+/* A predicted job whose gradients are reduced behind the last micro-batch says nothing of buckets. */
+static lk_status check_predicted(const lk_edit *edit, const bool *mask, lk_error *err) {
+	const lk_graph *graph = edit->graph;
+	for (uint32_t i = 0; i < graph->ops.count; i++) {
+		if (!lk_edit_reduces_gradients(graph, i, mask) || graph->ops.phase[i] != LK_PHASE_OPTIMIZER) continue;
+		lk_fail(err, LK_ERR_INPUT, "overlap=on",
+				"the graph was predicted with gradients reduced as a whole at the end of the step");
+		return lk_hint(err, "predict with --overlap-grad-reduce and ask about that graph");
+	}
+	return LK_OK;
+}
+
+static lk_status name_streams(lk_edit *edit, lk_error *err) {
+	lk_graph *graph = edit->graph;
+	uint32_t name = lk_intern_id(graph->names, "gradients, beside compute");
+	if (name == UINT32_MAX) return lk_oom(err);
+	for (size_t s = 0; s < graph->programs.count; s++) {
+		lk_program *program = &graph->programs.at[s];
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			for (uint32_t i = block->begin; i < block->end; i++)
+				if (lk_op_is_collective(graph->ops.kind[i]) && !program->stream_names[graph->ops.stream[i]])
+					program->stream_names[graph->ops.stream[i]] = name;
+		}
+	}
+	return LK_OK;
+}
+
+lk_status lk_edit_overlap(lk_edit *edit, bool on, const bool *mask, lk_error *err) {
+	plan all = {0};
+	edit->changed = 0;
+	if (!on) return overlap_off(edit), LK_OK;
+	if (!edit->graph->traced) return check_predicted(edit, mask, err);
+	LK_TRY(lk_edit_rewrite(edit, overlap_block, mask, &all, err));
+	edit->changed = all.changed;
+	if (all.full) return lk_fail(err, LK_ERR_INPUT, "overlap=on", "a rank uses all %d streams", LK_STREAMS);
+	return name_streams(edit, err);
+}

@@ -1,0 +1,201 @@
+/* edit_shape.c: larger batches and other number formats: edits that change what operations work on.
+ *
+ * Batch. With f times the samples on a rank, products have f times the rows of tokens: `m` of a forward product and of
+ * an input's gradient, `k` of a weight's gradient, whose `m` is a width of the network. Which one it is shows in the
+ * sizes: rows of tokens are the `m` that forward products have. Bytes of a product grow by what its operands grow by.
+ * Attention has f times the heads, memory-bound kernels f times the bytes. The optimizer, weights, gradients and their
+ * communication do not depend on the batch.
+ *
+ * Formats. Operands of products are read in the new format. Tensors in memory are stored in 16 bits for 8-bit and 4-bit
+ * formats too, so activations and gradients change with 16 against 32 bits alone. Products of 8 and 4 bits read
+ * converted rows: before each of them stands a conversion, but where a norm before it writes the format itself, and but
+ * for weights' gradients, whose operands are those of the other products. */
+#include "graph/edit/edit.h"
+
+#include <math.h>
+
+static bool multiplies(unsigned kind) {
+	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
+}
+
+static bool is_attention(unsigned kind) {
+	return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD;
+}
+
+static bool streams(unsigned kind) {
+	return kind >= LK_OP_SOFTMAX && kind <= LK_OP_OPTIMIZER;
+}
+
+/* ---- batch ---- */
+
+enum { MOST_ROWS = 64 };
+
+/* Different numbers of token rows: those of the forward products, most of a model's layers alike. */
+typedef struct rows {
+	double at[MOST_ROWS];
+	int count;
+} rows;
+
+static bool has(const rows *r, double m) {
+	for (int i = 0; i < r->count; i++)
+		if (r->at[i] == m) return true;
+	return false;
+}
+
+static void find_rows(const lk_graph *graph, rows *out) {
+	out->count = 0;
+	for (uint32_t i = 0; i < graph->ops.count && out->count < MOST_ROWS; i++) {
+		bool forward = graph->ops.phase[i] == LK_PHASE_FORWARD && multiplies(graph->ops.kind[i]);
+		if (forward && graph->ops.m[i] > 0 && !has(out, graph->ops.m[i])) out->at[out->count++] = graph->ops.m[i];
+	}
+}
+
+/* A gradient whose rows are tokens too may be of a weight: then the sum runs over tokens, and `m` is the width that the
+ * name says nothing of. Where both could be tokens, names decide. */
+static bool sums_tokens(const lk_graph *graph, uint32_t i, const rows *r) {
+	const lk_ops *ops = &graph->ops;
+	if (ops->phase[i] == LK_PHASE_FORWARD || ops->phase[i] == LK_PHASE_RECOMPUTE) return false;
+	if (ops->phase[i] == LK_PHASE_WEIGHT) return true;
+	const char *name = lk_intern_text(graph->names, ops->name[i]);
+	if (lk_glob("*weight*", name) || lk_glob("*wgrad*", name)) return true;
+	return !has(r, ops->m[i]) && has(r, ops->k[i]);
+}
+
+static double elements(const lk_ops *ops, uint32_t i) {
+	double m = ops->m[i], n = ops->n[i], k = ops->k[i];
+	return fmax(ops->batch[i], 1) * (m * k + k * n + m * n);
+}
+
+static void grow_product(lk_edit *edit, uint32_t i, const rows *r, double f) {
+	lk_ops *ops = &edit->graph->ops;
+	double before = elements(ops, i);
+	if (sums_tokens(edit->graph, i, r))
+		ops->k[i] *= f;
+	else
+		ops->m[i] *= f;
+	double size = ops->dtype[i] >= LK_FP8 ? 2 : lk_dtype_bytes((lk_dtype)ops->dtype[i]);
+	if (ops->bytes[i] > 0) ops->bytes[i] = fmax(0, ops->bytes[i] + size * (elements(ops, i) - before));
+	ops->flops[i] *= f;
+}
+
+static void grow_memory(lk_ops *ops, uint32_t i, double f) {
+	unsigned taken = ops->alloc_owner[i], back = ops->release_owner[i];
+	if (taken == LK_OWN_ACTIVATIONS || taken == LK_OWN_LOGITS) ops->alloc[i] *= f;
+	if (back == LK_OWN_ACTIVATIONS || back == LK_OWN_LOGITS) ops->release[i] *= f;
+}
+
+static bool of_weights(const lk_graph *graph, uint32_t i, const bool *mask) {
+	const lk_ops *ops = &graph->ops;
+	return ops->phase[i] == LK_PHASE_OPTIMIZER || ops->kind[i] == LK_OP_OPTIMIZER ||
+		   (lk_op_is_comm(ops->kind[i]) && lk_edit_is_data_parallel(graph, i, mask)) ||
+		   ops->group[i] == LK_GROUP_EMBEDDING || ops->group[i] == LK_GROUP_MODEL;
+}
+
+static bool grows(lk_edit *edit, uint32_t i, const rows *r, double f) {
+	lk_ops *ops = &edit->graph->ops;
+	unsigned kind = ops->kind[i];
+	if (kind == LK_OP_HOST || kind == LK_OP_WAIT || kind == LK_OP_MACRO) return false;
+	if (multiplies(kind))
+		grow_product(edit, i, r, f);
+	else if (is_attention(kind) && ops->batch[i] > 0)
+		ops->batch[i] *= f, ops->flops[i] *= f, ops->bytes[i] *= f;
+	else
+		ops->bytes[i] *= f, ops->flops[i] *= f;
+	return true;
+}
+
+void lk_edit_batch(lk_edit *edit, double factor, const bool *mask) {
+	lk_graph *graph = edit->graph;
+	rows r;
+	edit->changed = 0;
+	find_rows(graph, &r);
+	for (uint32_t i = 0; i < edit->op.count; i++) {
+		grow_memory(&graph->ops, i, factor);
+		if (!of_weights(graph, i, mask)) edit->changed += grows(edit, i, &r, factor);
+	}
+	graph->model_flops *= factor, graph->tokens *= factor, graph->samples *= factor;
+}
+
+/* ---- number formats ---- */
+
+/* Bytes of a stored activation. */
+static double stored(lk_dtype dtype) {
+	return dtype >= LK_FP8 ? 2 : lk_dtype_bytes(dtype);
+}
+
+static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
+	lk_ops *ops = &edit->graph->ops;
+	lk_dtype old = (lk_dtype)ops->dtype[i];
+	double batch = fmax(ops->batch[i], 1), k = ops->k[i];
+	double operands = batch * k * (ops->m[i] + ops->n[i]), result = batch * ops->m[i] * ops->n[i];
+	double less = operands * (lk_dtype_bytes(old) - lk_dtype_bytes(dtype)) + result * (stored(old) - stored(dtype));
+	if (ops->bytes[i] > 0) ops->bytes[i] = fmax(0, ops->bytes[i] - less);
+	ops->dtype[i] = (uint8_t)dtype;
+}
+
+/* The compute operation before it on its stream is a norm. */
+static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i) {
+	for (uint32_t b = i; b-- > block->begin;)
+		if (graph->ops.stream[b] == graph->ops.stream[i] && graph->ops.kind[b] != LK_OP_WAIT)
+			return graph->ops.kind[b] == LK_OP_NORM;
+	return false;
+}
+
+/* Rows are read in 16 bits and written in the format. Waits for what its product waits for. */
+static void put_conversion(lk_rewrite *w, const lk_block *block, uint32_t i, lk_dtype dtype) {
+	lk_op product = lk_rewrite_op(w, block, i);
+	lk_op op = {.kind = LK_OP_ELEMENTWISE,
+				.stream = product.stream,
+				.phase = product.phase,
+				.dtype = product.dtype,
+				.join = product.join,
+				.name = "quantize",
+				.deps = product.deps,
+				.dep_count = product.dep_count};
+	op.bytes = fmax(product.batch, 1) * product.m * product.k * (stored(dtype) + lk_dtype_bytes(dtype));
+	lk_rewrite_put(w, &op, &(lk_edit_op){.factor = 1});
+}
+
+typedef struct conversion {
+	lk_dtype dtype;
+	const rows *rows;
+} conversion;
+
+static void convert_block(lk_rewrite *w, const lk_block *block) {
+	const conversion *c = w->context;
+	for (uint32_t i = block->begin; i < block->end; i++) {
+		bool converts = multiplies(w->from->ops.kind[i]) && w->from->ops.dtype[i] < LK_FP8 &&
+						!sums_tokens(w->from, i, c->rows) && !behind_norm(w->from, block, i);
+		if (converts) put_conversion(w, block, i, c->dtype);
+		lk_rewrite_copy(w, block, i);
+	}
+}
+
+static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, lk_error *err) {
+	rows r;
+	find_rows(edit->graph, &r);
+	return dtype >= LK_FP8 ? lk_edit_rewrite(edit, convert_block, NULL, &(conversion){dtype, &r}, err) : LK_OK;
+}
+
+lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {
+	LK_TRY(add_conversions(edit, dtype, err));
+	lk_graph *graph = edit->graph;
+	lk_ops *ops = &graph->ops;
+	double size = stored(dtype) / stored((lk_dtype)graph->peak_dtype);
+	edit->changed = 0;
+	for (uint32_t i = 0; i < edit->op.count; i++) {
+		unsigned kind = ops->kind[i];
+		if (multiplies(kind)) {
+			edit->changed += ops->dtype[i] != dtype;
+			retype_product(edit, i, dtype);
+			continue;
+		}
+		if (kind == LK_OP_OPTIMIZER || ops->phase[i] == LK_PHASE_OPTIMIZER) continue;
+		if (dtype < LK_FP8 && (is_attention(kind) || streams(kind))) ops->dtype[i] = (uint8_t)dtype;
+		if (size == 1 || !(is_attention(kind) || streams(kind) || lk_op_is_comm(kind))) continue;
+		ops->bytes[i] *= size;
+		edit->changed++;
+	}
+	graph->peak_dtype = dtype;
+	return LK_OK;
+}

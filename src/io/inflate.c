@@ -1,0 +1,88 @@
+/* inflate.c: gzip (RFC 1952) by igzip or zlib. */
+#include "io/inflate.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static uint32_t room(size_t size) {
+	return size < 1u << 30 ? (uint32_t)size : 1u << 30;
+}
+
+#ifdef LK_ISAL
+#include <isa-l.h>
+
+struct lk_inflate {
+	struct inflate_state state;
+};
+
+static void begin(lk_inflate *f) {
+	isal_inflate_reset(&f->state);
+	f->state.crc_flag = ISAL_GZIP;
+}
+
+lk_inflate *lk_inflate_new(void) {
+	lk_inflate *f = calloc(1, sizeof *f);
+	if (!f) return NULL;
+	isal_inflate_init(&f->state);
+	begin(f);
+	return f;
+}
+
+void lk_inflate_free(lk_inflate *f) {
+	free(f);
+}
+
+void lk_inflate_next(lk_inflate *f) {
+	begin(f);
+}
+
+lk_inflate_state lk_inflate_some(lk_inflate *f, const unsigned char **at, const unsigned char *end, unsigned char **to,
+                                 unsigned char *to_end) {
+	f->state.next_in = (unsigned char *)*at; /* it is not written to */
+	f->state.avail_in = room((size_t)(end - *at));
+	f->state.next_out = *to;
+	f->state.avail_out = room((size_t)(to_end - *to));
+	int result = isal_inflate(&f->state);
+	*at = f->state.next_in;
+	*to = f->state.next_out;
+	if (result != ISAL_DECOMP_OK && result != ISAL_END_INPUT && result != ISAL_OUT_OVERFLOW) return LK_INFLATE_DAMAGED;
+	return f->state.block_state == ISAL_BLOCK_FINISH ? LK_INFLATE_END : LK_INFLATE_MORE;
+}
+
+#else
+#include <zlib.h>
+
+struct lk_inflate {
+	z_stream state;
+};
+
+lk_inflate *lk_inflate_new(void) {
+	lk_inflate *f = calloc(1, sizeof *f);
+	if (f && inflateInit2(&f->state, 15 + 16) == Z_OK) return f; /* the largest window; gzip only */
+	free(f);
+	return NULL;
+}
+
+void lk_inflate_free(lk_inflate *f) {
+	if (f) inflateEnd(&f->state);
+	free(f);
+}
+
+void lk_inflate_next(lk_inflate *f) {
+	inflateReset(&f->state);
+}
+
+lk_inflate_state lk_inflate_some(lk_inflate *f, const unsigned char **at, const unsigned char *end, unsigned char **to,
+                                 unsigned char *to_end) {
+	f->state.next_in = (unsigned char *)*at; /* zlib does not write to it */
+	f->state.avail_in = room((size_t)(end - *at));
+	f->state.next_out = *to;
+	f->state.avail_out = room((size_t)(to_end - *to));
+	int result = inflate(&f->state, Z_NO_FLUSH);
+	*at = f->state.next_in;
+	*to = f->state.next_out;
+	if (result == Z_STREAM_END) return LK_INFLATE_END;
+	if (result == Z_MEM_ERROR) return LK_INFLATE_MEMORY;
+	return result == Z_OK || result == Z_BUF_ERROR ? LK_INFLATE_MORE : LK_INFLATE_DAMAGED;
+}
+#endif

@@ -1,0 +1,87 @@
+/* json.h: the one JSON reader and the one writer.
+ *
+ * The reader pulls: lk_json_next gives one token after another with its position; nothing is kept of what was read,
+ * so a file of any size streams through a fixed window. Nesting is limited (LK_JSON_DEPTH). For small documents
+ * lk_json_document reads the same tokens into a tree.
+ *
+ * Tolerances (Megatron, PyTorch and others write them): a byte-order mark, NaN / Infinity / -Infinity as numbers.
+ * Everything else that is not RFC 8259 is an error with line and column (in bytes, from 1). Half a surrogate pair,
+ * which the grammar allows and UTF-8 cannot hold, is read as U+FFFD.
+ */
+#ifndef LK_BASE_JSON_H
+#define LK_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include "base/arena.h"
+#include "io/stream.h"
+
+enum { LK_JSON_DEPTH = 128 };
+
+typedef enum lk_json_token {
+	LK_JSON_END, /* the document is complete */
+	LK_JSON_OBJECT, LK_JSON_OBJECT_END, LK_JSON_ARRAY, LK_JSON_ARRAY_END,
+	LK_JSON_KEY, LK_JSON_STRING, LK_JSON_NUMBER, LK_JSON_TRUE, LK_JSON_FALSE, LK_JSON_NULL,
+} lk_json_token;
+
+typedef struct lk_json lk_json; /* a reader */
+
+/* Reads from `in` (borrowed). NULL when memory is out. */
+lk_json *lk_json_open(lk_stream *in);
+void lk_json_close(lk_json *json);
+
+/* The next token. After KEY, STRING and NUMBER, lk_json_text gives its unescaped text (valid until the next call). */
+lk_status lk_json_next(lk_json *json, lk_json_token *token, lk_error *err);
+const char *lk_json_text(const lk_json *json, size_t *length);
+double lk_json_number(const lk_json *json);
+/* Skips the value that the next token would begin. What is skipped is checked like everything else. */
+lk_status lk_json_skip(lk_json *json, lk_error *err);
+/* "file:line:column" of the last token. */
+const char *lk_json_where(const lk_json *json);
+void lk_json_position(const lk_json *json, long long *line, long long *column);
+
+/* A document in memory; values are owned by the arena. Duplicate keys: the last one counts, as in python's json. */
+typedef struct lk_value lk_value;
+struct lk_value {
+	lk_json_token kind; /* OBJECT, ARRAY, STRING, NUMBER, TRUE, FALSE or NULL */
+	int line, column;
+	size_t count;       /* members or elements */
+	const char **keys;  /* of an object */
+	lk_value *items;    /* members' values or elements */
+	const char *text;   /* STRING, and NUMBER as written */
+	double number;
+};
+
+/* Texts with a NUL (\u0000) are errors here, for they could not be told apart as C strings. */
+lk_status lk_json_document(lk_arena *arena, lk_stream *in, lk_value **out, lk_error *err);
+/* Member of an object, or NULL (also when `value` is NULL or no object). */
+const lk_value *lk_json_get(const lk_value *value, const char *key);
+
+/* Writer: commas, escaping, indentation of two blanks. Numbers are written with the fewest digits that read back the
+ * same; non-finite ones as null; text that is not UTF-8 with U+FFFD in place of the wrong bytes. Errors of the file
+ * show at the end, in lk_json_finish. */
+typedef struct lk_json_writer {
+	FILE *file;
+	int depth;
+	bool compact;          /* one line, for jsonl */
+	bool filled[LK_JSON_DEPTH];
+	bool wrong;            /* nested too deep, or ended more often than begun: shows in lk_json_finish */
+} lk_json_writer;
+
+void lk_json_begin(lk_json_writer *w, FILE *file, bool compact);
+void lk_json_object(lk_json_writer *w, const char *key); /* key NULL inside arrays and at the top */
+void lk_json_object_end(lk_json_writer *w);
+void lk_json_array(lk_json_writer *w, const char *key);
+void lk_json_array_end(lk_json_writer *w);
+void lk_json_put_text(lk_json_writer *w, const char *key, const char *text); /* NULL text: null */
+void lk_json_put_number(lk_json_writer *w, const char *key, double number);
+void lk_json_put_integer(lk_json_writer *w, const char *key, long long number);
+void lk_json_put_bool(lk_json_writer *w, const char *key, bool value);
+void lk_json_put_null(lk_json_writer *w, const char *key);
+/* A document that this writer wrote, as a value of this one, without blanks between its tokens. */
+void lk_json_put_document(lk_json_writer *w, const char *key, const char *document, size_t size);
+/* Ends the document with a newline and flushes the file. An error of the file, or objects left open, show here. */
+lk_status lk_json_finish(lk_json_writer *w, lk_error *err);
+
+#endif

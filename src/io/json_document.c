@@ -1,0 +1,154 @@
+/* json_document.c: a JSON document as a tree. Members are collected on one stack; when their object or array ends, they
+ * move to the arena in one piece. */
+#include "io/json.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/vec.h"
+
+typedef struct member {
+	const char *key; /* NULL in arrays */
+	lk_value value;
+} member;
+
+typedef struct order {
+	const char *key;
+	size_t index;
+} order;
+
+typedef struct builder {
+	lk_json *json;
+	lk_arena *arena;
+	LK_VEC(member) stack;
+	LK_VEC(order) sorted;
+} builder;
+
+static int clamp_int(long long number) {
+	return number > INT_MAX ? INT_MAX : (int)number;
+}
+
+static void locate(const lk_json *json, lk_value *value) {
+	long long line, column;
+	lk_json_position(json, &line, &column);
+	value->line = clamp_int(line);
+	value->column = clamp_int(column);
+}
+
+static lk_status copy_text(builder *b, const char **out, lk_error *err) {
+	size_t length;
+	const char *text = lk_json_text(b->json, &length);
+	bool nul = strlen(text) != length;
+	if (nul) return lk_fail(err, LK_ERR_INPUT, lk_json_where(b->json), "a text with a NUL character");
+	*out = lk_arena_strndup(b->arena, text, length);
+	return *out ? LK_OK : lk_oom(err);
+}
+
+static int by_key(const void *a, const void *b) {
+	const order *x = a, *y = b;
+	int keys = strcmp(x->key, y->key);
+	return keys ? keys : (x->index > y->index) - (x->index < y->index);
+}
+
+/* Of members with the same key the first keeps its place and gets the value of the last; the others are dropped.
+ * Returns how many are left of the `count` from `members` on; sets *status when memory is out. */
+static size_t merge_duplicates(builder *b, member *members, size_t count, lk_status *status, lk_error *err) {
+	b->sorted.count = 0;
+	if (!lk_reserve(&b->sorted, count)) {
+		*status = lk_oom(err);
+		return 0;
+	}
+	order *sorted = b->sorted.at;
+	for (size_t i = 0; i < count; i++) sorted[i] = (order){members[i].key, i};
+	qsort(sorted, count, sizeof *sorted, by_key);
+	bool any = false;
+	for (size_t i = 0, last; i < count; i = last + 1) {
+		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0; last++) any = true;
+		members[sorted[i].index].value = members[sorted[last].index].value;
+		for (size_t j = i + 1; j <= last; j++) members[sorted[j].index].key = NULL;
+	}
+	if (!any) return count;
+	size_t left = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (members[i].key) members[left++] = members[i];
+	}
+	return left;
+}
+
+/* Moves the members from `first` on into `value`. */
+static lk_status collect(builder *b, size_t first, lk_value *value, lk_error *err) {
+	member *members = b->stack.at ? b->stack.at + first : NULL;
+	size_t count = b->stack.count - first;
+	bool object = value->kind == LK_JSON_OBJECT;
+	lk_status status = LK_OK;
+	if (object && count > 1) count = merge_duplicates(b, members, count, &status, err);
+	if (status != LK_OK) return status;
+	value->count = count;
+	value->items = LK_ARRAY(b->arena, lk_value, count);
+	if (object) value->keys = LK_ARRAY(b->arena, const char *, count);
+	if (!value->items || (object && !value->keys)) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) {
+		value->items[i] = members[i].value;
+		if (object) value->keys[i] = members[i].key;
+	}
+	b->stack.count = first;
+	return LK_OK;
+}
+
+static lk_status build(builder *b, lk_json_token token, lk_value *value, lk_error *err);
+
+/* The members up to the end of the object or array; the reader limits the depth. */
+static lk_status build_members(builder *b, lk_value *value, lk_error *err) {
+	size_t first = b->stack.count;
+	for (;;) {
+		member m = {0};
+		lk_json_token token;
+		LK_TRY(lk_json_next(b->json, &token, err));
+		if (token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END) return collect(b, first, value, err);
+		if (token == LK_JSON_KEY) {
+			LK_TRY(copy_text(b, &m.key, err));
+			LK_TRY(lk_json_next(b->json, &token, err));
+		}
+		LK_TRY(build(b, token, &m.value, err));
+		if (!lk_push(&b->stack)) return lk_oom(err);
+		*lk_last(&b->stack) = m;
+	}
+}
+
+static lk_status build(builder *b, lk_json_token token, lk_value *value, lk_error *err) {
+	value->kind = token;
+	locate(b->json, value);
+	if (token == LK_JSON_OBJECT || token == LK_JSON_ARRAY) return build_members(b, value, err);
+	if (token == LK_JSON_NUMBER) value->number = lk_json_number(b->json);
+	if (token == LK_JSON_NUMBER || token == LK_JSON_STRING) return copy_text(b, &value->text, err);
+	return LK_OK;
+}
+
+static lk_status build_document(builder *b, lk_value **out, lk_error *err) {
+	lk_json_token token;
+	lk_value *root = LK_NEW(b->arena, lk_value);
+	if (!root) return lk_oom(err);
+	LK_TRY(lk_json_next(b->json, &token, err));
+	LK_TRY(build(b, token, root, err));
+	LK_TRY(lk_json_next(b->json, &token, err)); /* nothing but the end may follow */
+	*out = root;
+	return LK_OK;
+}
+
+lk_status lk_json_document(lk_arena *arena, lk_stream *in, lk_value **out, lk_error *err) {
+	builder b = {.json = lk_json_open(in), .arena = arena};
+	*out = NULL;
+	lk_status status = b.json ? build_document(&b, out, err) : lk_oom(err);
+	lk_json_close(b.json);
+	lk_vec_free(&b.stack);
+	lk_vec_free(&b.sorted);
+	return status;
+}
+
+const lk_value *lk_json_get(const lk_value *value, const char *key) {
+	if (!value || value->kind != LK_JSON_OBJECT) return NULL;
+	for (size_t i = 0; i < value->count; i++) {
+		if (strcmp(value->keys[i], key) == 0) return &value->items[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,147 @@
+/* json_writer.c: JSON out. Whatever the caller passes, the text is valid JSON: wrong UTF-8 becomes U+FFFD, numbers that
+ * are not finite become null. */
+#include "io/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include "base/text.h"
+
+void lk_json_begin(lk_json_writer *w, FILE *file, bool compact) {
+	*w = (lk_json_writer){.file = file, .compact = compact};
+}
+
+static void write_escape(FILE *file, unsigned char c) {
+	static const char bytes[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+	const char *found = c ? strchr(bytes, c) : NULL;
+	if (found) fprintf(file, "\\%c", letters[found - bytes]);
+	else fprintf(file, "\\u%04x", c);
+}
+
+static bool plain(unsigned char c) {
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+static void write_text(FILE *file, const char *text) {
+	size_t left = strlen(text);
+	putc('"', file);
+	while (left) {
+		size_t run = 0;
+		while (run < left && plain((unsigned char)text[run])) run++;
+		fwrite(text, 1, run, file);
+		text += run;
+		left -= run;
+		if (!left) break;
+		size_t length = lk_utf8_length(text, left);
+		if (length > 1) fwrite(text, 1, length, file);
+		else if (length) write_escape(file, (unsigned char)*text);
+		else fputs("\xef\xbf\xbd", file);
+		text += length ? length : 1;
+		left -= length ? length : 1;
+	}
+	putc('"', file);
+}
+
+static void new_line(lk_json_writer *w) {
+	if (w->compact) return;
+	fprintf(w->file, "\n%*s", w->depth * 2, "");
+}
+
+/* What stands before a value: comma, line, key. */
+static void before(lk_json_writer *w, const char *key) {
+	if (w->depth > 0) {
+		bool *filled = &w->filled[w->depth - 1];
+		if (*filled) putc(',', w->file);
+		*filled = true;
+		new_line(w);
+	}
+	if (!key) return;
+	write_text(w->file, key);
+	fputs(w->compact ? ":" : ": ", w->file);
+}
+
+static void open_value(lk_json_writer *w, const char *key, char bracket) {
+	if (w->depth >= LK_JSON_DEPTH) {
+		w->wrong = true;
+		return;
+	}
+	before(w, key);
+	putc(bracket, w->file);
+	w->filled[w->depth++] = false;
+}
+
+static void close_value(lk_json_writer *w, char bracket) {
+	if (w->depth == 0) {
+		w->wrong = true;
+		return;
+	}
+	if (w->filled[--w->depth]) new_line(w);
+	putc(bracket, w->file);
+}
+
+void lk_json_object(lk_json_writer *w, const char *key) {
+	open_value(w, key, '{');
+}
+
+void lk_json_object_end(lk_json_writer *w) {
+	close_value(w, '}');
+}
+
+void lk_json_array(lk_json_writer *w, const char *key) {
+	open_value(w, key, '[');
+}
+
+void lk_json_array_end(lk_json_writer *w) {
+	close_value(w, ']');
+}
+
+void lk_json_put_text(lk_json_writer *w, const char *key, const char *text) {
+	before(w, key);
+	if (text) write_text(w->file, text);
+	else fputs("null", w->file);
+}
+
+void lk_json_put_number(lk_json_writer *w, const char *key, double number) {
+	char digits[32];
+	before(w, key);
+	fputs(isfinite(number) ? lk_format_shortest(number, digits, sizeof digits) : "null", w->file);
+}
+
+void lk_json_put_integer(lk_json_writer *w, const char *key, long long number) {
+	before(w, key);
+	fprintf(w->file, "%lld", number);
+}
+
+void lk_json_put_bool(lk_json_writer *w, const char *key, bool value) {
+	before(w, key);
+	fputs(value ? "true" : "false", w->file);
+}
+
+void lk_json_put_null(lk_json_writer *w, const char *key) {
+	before(w, key);
+	fputs("null", w->file);
+}
+
+void lk_json_put_document(lk_json_writer *w, const char *key, const char *document, size_t size) {
+	bool quoted = false;
+	size_t from = 0;
+	before(w, key);
+	for (size_t i = 0; i < size; i++) {
+		if (document[i] == '\\' && quoted) i++;
+		else if (document[i] == '"') quoted = !quoted;
+		else if (!quoted && (document[i] == ' ' || document[i] == '\n')) {
+			fwrite(document + from, 1, i - from, w->file);
+			from = i + 1;
+		}
+	}
+	if (from < size) fwrite(document + from, 1, size - from, w->file);
+}
+
+lk_status lk_json_finish(lk_json_writer *w, lk_error *err) {
+	putc('\n', w->file);
+	bool whole = !w->wrong && w->depth == 0;
+	if (!whole) return lk_fail(err, LK_ERR_INTERNAL, NULL, "objects of the JSON output do not match");
+	errno = 0;
+	if (fflush(w->file) == 0 && !ferror(w->file)) return LK_OK;
+	return lk_fail(err, LK_ERR_IO, NULL, "cannot write: %s", strerror(errno ? errno : EIO));
+}

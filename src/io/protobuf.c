@@ -1,0 +1,140 @@
+/* protobuf.c: the wire format of protocol buffers. */
+#include "io/protobuf.h"
+
+#include <string.h>
+#include "base/text.h"
+
+/* ---- reading ---- */
+
+bool lk_proto_varint(lk_proto *p, uint64_t *value) {
+	*value = 0;
+	for (unsigned shift = 0; shift < 64 && p->at < p->end; shift += 7) {
+		unsigned char byte = *p->at++;
+		*value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80) return true;
+	}
+	p->broken = true; /* over ten bytes, or cut off */
+	p->at = p->end;
+	return false;
+}
+
+static bool fail(lk_proto *p) {
+	p->broken = true;
+	p->at = p->end;
+	return false;
+}
+
+static bool fixed(lk_proto *p, unsigned bytes, uint64_t *value) {
+	if (lk_proto_size(p) < bytes) return fail(p);
+	*value = 0;
+	for (unsigned i = 0; i < bytes; i++) *value |= (uint64_t)*p->at++ << 8 * i;
+	return true;
+}
+
+bool lk_proto_next(lk_proto *p, lk_proto_field *field) {
+	uint64_t tag, length;
+	if (p->at == p->end || !lk_proto_varint(p, &tag)) return false;
+	*field = (lk_proto_field){.number = (uint32_t)(tag >> 3), .type = (lk_wire_type)(tag & 7)};
+	if (tag >> 32 || field->number == 0) return fail(p);
+	switch (field->type) {
+	case LK_WIRE_VARINT: return lk_proto_varint(p, &field->value);
+	case LK_WIRE_FIXED64: return fixed(p, 8, &field->value);
+	case LK_WIRE_FIXED32: return fixed(p, 4, &field->value);
+	case LK_WIRE_BYTES:
+		if (!lk_proto_varint(p, &length)) return false;
+		if (length > lk_proto_size(p)) return fail(p);
+		field->bytes = lk_proto_open(p->at, (size_t)length);
+		p->at += length;
+		return true;
+	default: return fail(p);
+	}
+}
+
+double lk_proto_double(uint64_t bits) {
+	double value;
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
+double lk_proto_float(uint64_t bits) {
+	uint32_t low = (uint32_t)bits;
+	float value;
+	memcpy(&value, &low, sizeof value);
+	return (double)value;
+}
+
+/* ---- writing ---- */
+
+enum { VARINT = LK_PROTO_VARINT };
+
+static unsigned char *room(lk_proto_out *o, size_t size) {
+	if (lk_reserve(&o->bytes, size)) return o->bytes.at + o->bytes.count;
+	o->lost = true;
+	o->bytes.count = 0;
+	return NULL;
+}
+
+size_t lk_proto_encode(unsigned char *at, uint64_t value) {
+	size_t used = 0;
+	for (; value >= 0x80; value >>= 7) at[used++] = (unsigned char)(value | 0x80);
+	at[used++] = (unsigned char)value;
+	return used;
+}
+
+void lk_proto_put_varint(lk_proto_out *o, uint64_t value) {
+	unsigned char *at = room(o, VARINT);
+	if (at) o->bytes.count += lk_proto_encode(at, value);
+}
+
+void lk_proto_put_integer(lk_proto_out *o, unsigned field, uint64_t value) {
+	unsigned char *at = room(o, 2 * VARINT);
+	if (!at) return;
+	size_t used = lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_VARINT);
+	o->bytes.count += used + lk_proto_encode(at + used, value);
+}
+
+void lk_proto_put_fixed64(lk_proto_out *o, unsigned field, uint64_t bits) {
+	unsigned char *at = room(o, VARINT + 8);
+	if (!at) return;
+	size_t used = lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_FIXED64);
+	for (int i = 0; i < 8; i++) at[used++] = (unsigned char)(bits >> 8 * i);
+	o->bytes.count += used;
+}
+
+void lk_proto_put_double(lk_proto_out *o, unsigned field, double value) {
+	uint64_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	lk_proto_put_fixed64(o, field, bits);
+}
+
+/* The length takes one byte until the message is ended and turns out to be longer. */
+size_t lk_proto_begin(lk_proto_out *o, unsigned field) {
+	unsigned char *at = room(o, 2 * VARINT);
+	if (!at) return 0;
+	o->bytes.count += (field ? lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_BYTES) : 0) + 1;
+	return o->bytes.count;
+}
+
+void lk_proto_end(lk_proto_out *o, size_t begun) {
+	if (!room(o, VARINT) || o->bytes.count < begun || !begun) return;
+	size_t length = o->bytes.count - begun;
+	unsigned char encoded[VARINT], *body = o->bytes.at + begun;
+	size_t used = lk_proto_encode(encoded, length);
+	if (used > 1) memmove(body + used - 1, body, length);
+	memcpy(body - 1, encoded, used);
+	o->bytes.count += used - 1;
+}
+
+void lk_proto_put_text(lk_proto_out *o, unsigned field, const char *text) {
+	size_t left = strlen(text), begun = lk_proto_begin(o, field), taken;
+	unsigned char *at = left <= SIZE_MAX / 3 ? room(o, left * 3) : room(o, left);
+	if (!at) return;
+	for (; left; text += taken, left -= taken) {
+		taken = lk_utf8_length(text, left);
+		memcpy(at, taken ? text : "\xef\xbf\xbd", taken ? taken : 3);
+		at += taken ? taken : 3;
+		if (!taken) taken = 1;
+	}
+	o->bytes.count = (size_t)(at - o->bytes.at);
+	lk_proto_end(o, begun);
+}

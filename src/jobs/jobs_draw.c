@@ -1,0 +1,75 @@
+/* jobs_draw.c: random jobs at a given load. Times are as measured in a GPU cluster: log-normal with the mean and median that
+ * Helios publishes for its GPU jobs (6651.7 s and 206 s; arXiv 2109.01313, helios_cluster_summary.csv). What Helios does not
+ * say is assumed: how many GPUs jobs ask for, which networks they train, how far the batch may go. */
+#include <math.h>
+
+#include "base/stats.h"
+#include "jobs/jobs_parts.h"
+
+static const double MEAN_S = 6651.7, MEDIAN_S = 206, SHORTEST_S = 10;
+
+/* More than half of the jobs ask for one GPU, most others for up to a node. */
+static const struct {
+	int gpus;
+	double share;
+} asks[] = {{1, 0.50}, {2, 0.15}, {4, 0.15}, {8, 0.15}, {16, 0.05}};
+
+/* Small enough for one GPU; the batch of one GPU as it is usual. */
+static const struct {
+	const char *model;
+	int seq, batch;
+} networks[] = {{"bert-large", 512, 16}, {"gpt2-medium", 1024, 8}, {"vit-l16-224", 0, 64}, {"gpt2", 1024, 16}, {"t5-base", 512, 16}};
+
+enum { OF_SUBMIT, OF_HOURS, OF_GPUS, OF_NETWORK, DRAWS };
+
+static double draw(const lk_jobs_request *r, int job, int what) {
+	return lk_uniform((uint64_t)r->seed, (uint64_t)job * DRAWS + (uint64_t)what);
+}
+
+static int draw_gpus(const lk_jobs_request *r, int job) {
+	double at = draw(r, job, OF_GPUS);
+	int gpus = 1;
+	for (size_t i = 0; i < sizeof asks / sizeof *asks && asks[i].gpus <= r->gpus; i++) {
+		gpus = asks[i].gpus;
+		if ((at -= asks[i].share) < 0) break;
+	}
+	return gpus;
+}
+
+static lk_status draw_job(const lk_jobs_request *r, int n, lk_arena *arena, lk_listed_job *j, lk_error *err) {
+	int network = (int)(draw(r, n, OF_NETWORK) * (double)(sizeof networks / sizeof *networks));
+	int gpus = draw_gpus(r, n), batch = gpus * networks[network].batch;
+	double sigma = sqrt(2 * log(MEAN_S / MEDIAN_S));
+	j->hours = fmax(SHORTEST_S, MEDIAN_S * exp(sigma * lk_normal(lk_hash64((uint64_t)r->seed), (uint64_t)n))) / 3600;
+	j->kind = (lk_jobs_kind){.model = networks[network].model, .seq = networks[network].seq};
+	j->where = j->job.name = lk_arena_printf(arena, "j%d", n + 1);
+	j->job.model = j->kind.model;
+	j->job.gpus = gpus, j->job.batch = batch;
+	/* Within a factor of four, learning rates are commonly scaled along (Goyal et al., arXiv 1706.02677). */
+	j->job.batch_min = batch / 2, j->job.batch_max = 4 * batch;
+	j->job.gpus_min = 1, j->job.gpus_max = 8 * gpus < r->gpus ? 8 * gpus : r->gpus;
+	return j->job.name ? LK_OK : lk_oom(err);
+}
+
+/* Arrivals are a Poisson process whose rate brings request->load of the cluster's GPU hours. */
+lk_status lk_jobs_draw(const lk_jobs_request *r, lk_arena *arena, lk_job_list *out, lk_error *err) {
+	double asked_h = 0, gap = 0;
+	for (int n = 0; n < r->draw; n++) {
+		if (!lk_push(out)) return lk_oom(err);
+		LK_TRY(draw_job(r, n, arena, lk_last(out), err));
+		asked_h += lk_last(out)->hours * lk_last(out)->job.gpus;
+	}
+	double mean_gap_s = 3600 * asked_h / r->gpus / r->load / r->draw;
+	for (int n = 0; n < r->draw; n++) {
+		out->at[n].job.submit_s = gap * mean_gap_s;
+		gap -= log(draw(r, n, OF_SUBMIT));
+	}
+	return LK_OK;
+}
+
+void lk_jobs_set_work(lk_job_list *list) {
+	for (size_t i = 0; i < list->count; i++) {
+		lk_listed_job *j = &list->at[i];
+		if (j->hours > 0) j->job.samples = fmax(1, rint(3600 * j->hours * j->job.asked_per_s));
+	}
+}

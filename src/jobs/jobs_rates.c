@@ -1,0 +1,311 @@
+/* jobs_rates.c: how fast jobs are: every (kind, GPUs, batch) that some job may use is asked once, on all cores. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/csv.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "lockstep/predict.h"
+#include "jobs/jobs_parts.h"
+
+typedef struct question {
+	const lk_jobs_kind *kind;
+	int gpus, batch;
+	double per_s;            /* answer: 0 cannot be */
+	int predictions;
+	char why[200];           /* then */
+} question;
+typedef LK_VEC(question) questions;
+
+/* ---- measured ---- */
+
+typedef struct measured_rate {
+	const char *model;
+	int gpus, batch;
+	double per_s;
+} measured_rate;
+typedef LK_VEC(measured_rate) measured_rates;
+
+static lk_status read_rate(const lk_csv *csv, const int *at, lk_arena *arena, measured_rate *out, lk_error *err) {
+	long long gpus, batch;
+	if (!(out->model = lk_arena_strdup(arena, lk_csv_field(csv, at[0])))) return lk_oom(err);
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[1]), 1, LK_JOBS_GPUS_MOST, &gpus, lk_csv_where(csv), err));
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[2]), 1, LK_JOBS_BATCH_MOST, &batch, lk_csv_where(csv), err));
+	LK_TRY(lk_parse_real(lk_csv_field(csv, at[3]), 1e-9, 1e12, &out->per_s, lk_csv_where(csv), err));
+	out->gpus = (int)gpus, out->batch = (int)batch;
+	return LK_OK;
+}
+
+typedef struct reading {
+	lk_arena *arena;
+	measured_rates *out;
+} reading;
+
+static lk_status add_rate(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	return lk_push(r->out) ? read_rate(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
+}
+
+static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *out, lk_error *err) {
+	static const char *const columns[] = {"model", "gpus", "batch", "samples_per_s"};
+	const lk_csv_table table = {columns, 4, 4, "table of rates", 1000000, add_rate, NULL};
+	lk_stream *in;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_csv_read(in, &table, &(reading){arena, out}, err);
+	lk_stream_close(in);
+	return status;
+}
+
+/* ---- predicted ---- */
+
+static void fill_request(const lk_jobs_request *r, const question *q, int tp, int mbs, lk_predict_request *out) {
+	lk_predict_defaults(out);
+	out->model = q->kind->model, out->gpu = r->gpu, out->gpus = q->gpus, out->calibration = r->calibration;
+	out->tp = tp, out->pp = q->kind->pp, out->seq = q->kind->seq;
+	out->dtype = q->kind->dtype, out->recompute = q->kind->recompute;
+	out->zero = q->kind->zero ? q->kind->zero : "1";
+	out->gbs = q->batch, out->mbs = mbs;
+	out->no_fixes = true;
+}
+
+/* With this tensor parallelism: the largest micro-batch that fits, of pipelines the fastest. */
+static void ask_layout(const lk_jobs_request *r, int tp, question *q) {
+	int pp = q->kind->pp ? q->kind->pp : 1, replicas = q->gpus / (tp * pp);
+	if (replicas * tp * pp != q->gpus || q->batch % replicas) {
+		snprintf(q->why, sizeof q->why, "a batch of %d does not divide over %d GPUs", q->batch, q->gpus);
+		return;
+	}
+	for (int mbs = q->batch / replicas; mbs >= 1; mbs = mbs % 2 ? 0 : mbs / 2) {
+		lk_predict_request request;
+		lk_prediction *p = NULL;
+		lk_error err = {0};
+		char text[200];
+		fill_request(r, q, tp, mbs, &request);
+		q->predictions++;
+		double before = q->per_s;
+		if (lk_predict(&request, &p, &err) != LK_OK)
+			lk_copy(q->why, sizeof q->why, lk_error_text(&err, text, sizeof text));
+		else if (!p->fits)
+			snprintf(q->why, sizeof q->why, "it does not fit on %d GPUs (a micro-batch of %d needs %.0f GiB)", q->gpus, mbs,
+			         p->peak_bytes / 1073741824.0);
+		else if (p->samples_per_s > q->per_s)
+			q->per_s = p->samples_per_s;
+		lk_predict_free(p);
+		if (q->per_s > 0 && (pp == 1 || q->per_s == before)) return;
+	}
+}
+
+/* The least tensor parallelism with which it fits, where the job does not say one. */
+static lk_status ask(void *context, size_t job, lk_error *err) {
+	const lk_jobs_request *r = ((void **)context)[0];
+	question *q = &((questions *)((void **)context)[1])->at[job];
+	(void)err;
+	int least = q->kind->tp ? q->kind->tp : 1, most = q->kind->tp ? q->kind->tp : 8;
+	for (int tp = least; tp <= most && q->per_s == 0; tp *= 2)
+		if (q->gpus % tp == 0) ask_layout(r, tp, q);
+	return LK_OK;
+}
+
+/* ---- which questions ---- */
+
+/* GPU counts worth a look: all of a node's, then whole nodes. */
+static int next_count(int gpus) {
+	return gpus < 8 ? gpus + 1 : gpus + 8;
+}
+
+static int divisor_of(const lk_jobs_kind *k) {
+	return (k->tp ? k->tp : 1) * (k->pp ? k->pp : 1);
+}
+
+/* Batches that a job may use on so many GPUs: powers of two times the least, the largest, the one asked for, each made a
+ * multiple of the replicas. */
+static int batches_of(const lk_listed_job *j, int gpus, int out[34]) {
+	int replicas = gpus / divisor_of(&j->kind), count = 0;
+	for (long long b = j->job.batch_min;; b = 2 * b > j->job.batch_max ? j->job.batch_max : 2 * b) {
+		long long fits = b / replicas * replicas;
+		if (fits < j->job.batch_min) fits += replicas;
+		if (fits <= j->job.batch_max && (!count || out[count - 1] != fits)) out[count++] = (int)fits;
+		if (b == j->job.batch_max) return count;
+	}
+}
+
+static lk_status add(questions *all, const lk_jobs_kind *kind, int gpus, int batch, lk_error *err) {
+	if (!lk_push(all)) return lk_oom(err);
+	*lk_last(all) = (question){.kind = kind, .gpus = gpus, .batch = batch};
+	return LK_OK;
+}
+
+static lk_status add_job(questions *all, const lk_listed_job *j, lk_error *err) {
+	LK_TRY(add(all, &j->kind, j->job.gpus, j->job.batch, err));
+	for (int gpus = 1; gpus <= j->job.gpus_max; gpus = next_count(gpus)) {
+		int batches[34];
+		if (gpus < j->job.gpus_min || gpus % divisor_of(&j->kind)) continue;
+		int count = batches_of(j, gpus, batches);
+		for (int b = 0; b < count; b++) LK_TRY(add(all, &j->kind, gpus, batches[b], err));
+		if (j->job.batch % (gpus / divisor_of(&j->kind)) == 0) LK_TRY(add(all, &j->kind, gpus, j->job.batch, err));
+	}
+	return LK_OK;
+}
+
+static int compare_texts(const char *a, const char *b) {
+	return strcmp(a ? a : "", b ? b : "");
+}
+
+static int by_question(const void *a, const void *b) {
+	const question *x = a, *y = b;
+	const int numbers[][2] = {{x->kind->seq, y->kind->seq}, {x->kind->tp, y->kind->tp}, {x->kind->pp, y->kind->pp},
+	                          {x->gpus, y->gpus}, {x->batch, y->batch}};
+	int order = compare_texts(x->kind->model, y->kind->model);
+	if (!order) order = compare_texts(x->kind->dtype, y->kind->dtype);
+	if (!order) order = compare_texts(x->kind->zero, y->kind->zero);
+	if (!order) order = compare_texts(x->kind->recompute, y->kind->recompute);
+	for (int i = 0; !order && i < 5; i++) order = (numbers[i][0] > numbers[i][1]) - (numbers[i][0] < numbers[i][1]);
+	return order;
+}
+
+static void keep_distinct(questions *all) {
+	size_t kept = 0;
+	if (all->count) qsort(all->at, all->count, sizeof *all->at, by_question);
+	for (size_t i = 0; i < all->count; i++)
+		if (!kept || by_question(&all->at[kept - 1], &all->at[i])) all->at[kept++] = all->at[i];
+	all->count = kept;
+}
+
+static const question *find(const questions *all, const lk_listed_job *j, int gpus, int batch) {
+	question key = {.kind = &j->kind, .gpus = gpus, .batch = batch};
+	return !all->count ? NULL : bsearch(&key, all->at, all->count, sizeof *all->at, by_question);
+}
+
+/* ---- answers to jobs ---- */
+
+typedef struct rate_list {
+	lk_jobs_rate *at;
+	int count;
+} rate_list;
+
+static void keep_best(rate_list *list, int gpus, int batch, double per_s) {
+	if (!list->count || list->at[list->count - 1].gpus != gpus)
+		list->at[list->count++] = (lk_jobs_rate){gpus, batch, per_s};
+	else if (per_s > list->at[list->count - 1].per_s)
+		list->at[list->count - 1] = (lk_jobs_rate){gpus, batch, per_s};
+}
+
+static int by_gpus(const void *a, const void *b) {
+	const measured_rate *x = a, *y = b;
+	return (x->gpus > y->gpus) - (x->gpus < y->gpus);
+}
+
+static bool is_measured(const measured_rates *measured, const char *model) {
+	for (size_t i = 0; i < measured->count; i++)
+		if (strcmp(measured->at[i].model, model) == 0) return true;
+	return false;
+}
+
+/* Of the measured rates, those of the model that the job may use. */
+static void take_measured(const measured_rates *measured, lk_jobs_job *job, rate_list *free_batch, rate_list *fixed) {
+	for (size_t i = 0; i < measured->count; i++) {
+		const measured_rate *m = &measured->at[i];
+		if (strcmp(m->model, job->model) != 0 || m->gpus < job->gpus_min || m->gpus > job->gpus_max) continue;
+		if (m->batch >= job->batch_min && m->batch <= job->batch_max) keep_best(free_batch, m->gpus, m->batch, m->per_s);
+		if (m->batch == job->batch) keep_best(fixed, m->gpus, m->batch, m->per_s);
+	}
+}
+
+static void take_predicted(const questions *all, const lk_listed_job *j, rate_list *free_batch, rate_list *fixed) {
+	/* The questions of a kind stand together, by GPUs, then by batch. */
+	for (int gpus = 1; gpus <= j->job.gpus_max; gpus = next_count(gpus)) {
+		int batches[34];
+		const question *q;
+		if (gpus < j->job.gpus_min || gpus % divisor_of(&j->kind)) continue;
+		int count = batches_of(j, gpus, batches);
+		for (int b = 0; b < count; b++)
+			if ((q = find(all, j, gpus, batches[b])) && q->per_s > 0) keep_best(free_batch, gpus, q->batch, q->per_s);
+		if (!(q = find(all, j, gpus, j->job.batch)) || q->per_s <= 0) continue;
+		keep_best(free_batch, gpus, q->batch, q->per_s);
+		keep_best(fixed, gpus, q->batch, q->per_s);
+	}
+}
+
+/* Puts the rate as asked for where it belongs: its GPU count need not be one of those looked at. */
+static void insert(rate_list *list, lk_jobs_rate rate) {
+	int at = 0;
+	while (at < list->count && list->at[at].gpus < rate.gpus) at++;
+	if (at < list->count && list->at[at].gpus == rate.gpus) return;
+	memmove(&list->at[at + 1], &list->at[at], (size_t)(list->count - at) * sizeof *list->at);
+	list->at[at] = rate, list->count++;
+}
+
+static lk_status cannot_run(const lk_listed_job *j, const char *why, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, j->where, "job %.60s cannot run with a batch of %d on %d GPUs: %.200s", j->job.name, j->job.batch,
+	        j->job.gpus, why);
+	return lk_hint(err, "change gpus or batch, or give tp, pp, zero or recompute of the job");
+}
+
+static lk_status settle(const questions *all, const measured_rates *measured, lk_arena *arena, lk_listed_job *j, lk_error *err) {
+	size_t most = is_measured(measured, j->job.model) ? measured->count : 8 + (size_t)j->job.gpus_max / 8;
+	rate_list free_batch = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0}, fixed = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0};
+	if (!free_batch.at || !fixed.at) return lk_oom(err);
+	const char *why = "no such rate was measured";
+	if (is_measured(measured, j->job.model)) {
+		take_measured(measured, &j->job, &free_batch, &fixed);
+	} else {
+		const question *q = find(all, j, j->job.gpus, j->job.batch);
+		take_predicted(all, j, &free_batch, &fixed);
+		if (q && q->per_s > 0) {
+			insert(&fixed, (lk_jobs_rate){q->gpus, q->batch, q->per_s});
+			insert(&free_batch, (lk_jobs_rate){q->gpus, q->batch, q->per_s});
+		} else {
+			why = q ? q->why : "it was not asked";
+		}
+	}
+	j->job.rates = free_batch.at, j->job.rate_count = free_batch.count;
+	j->fixed = fixed.at, j->fixed_count = fixed.count;
+	for (int i = 0; i < fixed.count; i++)
+		if (fixed.at[i].gpus == j->job.gpus) j->job.asked_per_s = fixed.at[i].per_s;
+	return j->job.asked_per_s > 0 ? LK_OK : cannot_run(j, why, err);
+}
+
+/* ---- all of it ---- */
+
+static lk_status ask_all(const lk_jobs_request *r, questions *all, int *predictions, lk_error *err) {
+	void *context[] = {(void *)r, all};
+	if (!all->count) return LK_OK;
+	if (!r->gpu) {
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "is needed to predict how fast %.60s trains", all->at[0].kind->model);
+		return lk_hint(err, "give a name of `lockstep devices`, or measured rates by --rates");
+	}
+	/* The calibration is read before threads are. */
+	LK_TRY(ask(context, 0, err));
+	all->at[0].predictions = 0, all->at[0].per_s = 0;
+	LK_TRY(lk_parallel(all->count, 0, ask, context, err));
+	for (size_t i = 0; i < all->count; i++) *predictions += all->at[i].predictions;
+	return LK_OK;
+}
+
+static lk_status find_rates(const lk_jobs_request *r, lk_arena *arena, lk_job_list *list, questions *all,
+                            measured_rates *measured, int *predictions, lk_error *err) {
+	if (r->rates) LK_TRY(read_rates(r->rates, arena, measured, err));
+	if (measured->count) qsort(measured->at, measured->count, sizeof *measured->at, by_gpus);
+	for (size_t i = 0, limit = 4096; i < list->count; i++) {
+		if (is_measured(measured, list->at[i].job.model)) continue;
+		LK_TRY(add_job(all, &list->at[i], err));
+		if (all->count < limit) continue;
+		keep_distinct(all);
+		limit = 2 * all->count + 4096;
+	}
+	keep_distinct(all);
+	LK_TRY(ask_all(r, all, predictions, err));
+	for (size_t i = 0; i < list->count; i++) LK_TRY(settle(all, measured, arena, &list->at[i], err));
+	return LK_OK;
+}
+
+lk_status lk_jobs_find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list, int *predictions,
+                             lk_error *err) {
+	questions all = {0};
+	measured_rates measured = {0};
+	lk_status status = find_rates(request, arena, list, &all, &measured, predictions, err);
+	lk_vec_free(&all);
+	lk_vec_free(&measured);
+	return status;
+}

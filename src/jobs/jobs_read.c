@@ -1,0 +1,159 @@
+/* jobs_read.c: a list of jobs as CSV, read and written. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/csv.h"
+#include "base/text.h"
+#include "jobs/jobs_parts.h"
+
+enum {
+	NAME, SUBMIT, MODEL, SAMPLES, BATCH, GPUS, NEEDED,
+	BATCH_MIN = NEEDED, BATCH_MAX, GPUS_MIN, GPUS_MAX, SEQ, TP, PP, DTYPE, ZERO, RECOMPUTE, COLUMNS,
+};
+static const char *const columns[COLUMNS] = {
+	"job", "submit_h", "model", "samples", "batch", "gpus",
+	"batch_min", "batch_max", "gpus_min", "gpus_max", "seq", "tp", "pp", "dtype", "zero", "recompute",
+};
+
+static lk_status empty(const lk_csv *csv, int column, lk_error *err) {
+	return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "column %s is empty", columns[column]);
+}
+
+/* A whole number of a column; where it is empty or absent, `otherwise`. */
+static lk_status whole(const lk_csv *csv, const int *at, int column, long long high, int otherwise, int *out, lk_error *err) {
+	const char *text = lk_csv_field(csv, at[column]);
+	char where[256];
+	long long value;
+	if (!*text && column < NEEDED) return empty(csv, column, err);
+	if (!*text) return *out = otherwise, LK_OK;
+	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
+	LK_TRY(lk_parse_int(text, 1, high, &value, where, err));
+	*out = (int)value;
+	return LK_OK;
+}
+
+static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena, const char **out, lk_error *err) {
+	const char *text = lk_csv_field(csv, at[column]);
+	*out = NULL;
+	if (!*text && column < NEEDED) return empty(csv, column, err);
+	if (*text && !(*out = lk_arena_strdup(arena, text))) return lk_oom(err);
+	return LK_OK;
+}
+
+static lk_status check_ranges(const lk_listed_job *j, int gpus, lk_error *err) {
+	const lk_jobs_job *job = &j->job;
+	if (job->gpus > gpus) {
+		lk_fail(err, LK_ERR_INPUT, j->where, "job %.60s asks for %d GPUs of a cluster of %d", job->name, job->gpus, gpus);
+		return lk_hint(err, "it would never start; give it at most %d, or a larger cluster by --gpus", gpus);
+	}
+	if (job->batch_min > job->batch || job->batch > job->batch_max) {
+		lk_fail(err, LK_ERR_INPUT, j->where, "the batch %d of job %.60s is not between batch_min %d and batch_max %d", job->batch,
+		        job->name, job->batch_min, job->batch_max);
+		return lk_hint(err, "batch is what the job runs with when nothing is elastic");
+	}
+	if (job->gpus_min > job->gpus || job->gpus > job->gpus_max) {
+		lk_fail(err, LK_ERR_INPUT, j->where, "the %d GPUs of job %.60s are not between gpus_min %d and gpus_max %d", job->gpus,
+		        job->name, job->gpus_min, job->gpus_max);
+		return lk_hint(err, "gpus is what the job asks for when nothing is elastic");
+	}
+	return LK_OK;
+}
+
+static lk_status read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *arena, lk_listed_job *j, lk_error *err) {
+	lk_jobs_job *job = &j->job;
+	if (!(j->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
+	LK_TRY(text_of(csv, at, NAME, arena, &job->name, err));
+	LK_TRY(text_of(csv, at, MODEL, arena, &job->model, err));
+	char where[256];
+	snprintf(where, sizeof where, "%.200s: column submit_h", j->where);
+	LK_TRY(lk_parse_real(lk_csv_field(csv, at[SUBMIT]), 0, 1e6, &job->submit_s, where, err));
+	snprintf(where, sizeof where, "%.200s: column samples", j->where);
+	LK_TRY(lk_parse_count(lk_csv_field(csv, at[SAMPLES]), 1, 1e15, &job->samples, where, err));
+	job->submit_s *= 3600;
+	LK_TRY(whole(csv, at, BATCH, LK_JOBS_BATCH_MOST, 0, &job->batch, err));
+	LK_TRY(whole(csv, at, GPUS, LK_JOBS_GPUS_MOST, 0, &job->gpus, err));
+	LK_TRY(whole(csv, at, BATCH_MIN, LK_JOBS_BATCH_MOST, job->batch, &job->batch_min, err));
+	LK_TRY(whole(csv, at, BATCH_MAX, LK_JOBS_BATCH_MOST, job->batch, &job->batch_max, err));
+	LK_TRY(whole(csv, at, GPUS_MIN, LK_JOBS_GPUS_MOST, 1, &job->gpus_min, err));
+	LK_TRY(whole(csv, at, GPUS_MAX, LK_JOBS_GPUS_MOST, gpus, &job->gpus_max, err));
+	if (job->gpus_max > gpus) job->gpus_max = gpus;
+	j->kind.model = job->model;
+	LK_TRY(whole(csv, at, SEQ, 1 << 24, 0, &j->kind.seq, err));
+	LK_TRY(whole(csv, at, TP, 1024, 0, &j->kind.tp, err));
+	LK_TRY(whole(csv, at, PP, 1024, 0, &j->kind.pp, err));
+	LK_TRY(text_of(csv, at, DTYPE, arena, &j->kind.dtype, err));
+	LK_TRY(text_of(csv, at, ZERO, arena, &j->kind.zero, err));
+	LK_TRY(text_of(csv, at, RECOMPUTE, arena, &j->kind.recompute, err));
+	return check_ranges(j, gpus, err);
+}
+
+/* Jobs of one moment stay in the file's order. */
+static int by_submission(const void *a, const void *b) {
+	const lk_listed_job *x = a, *y = b;
+	if (x->job.submit_s != y->job.submit_s) return x->job.submit_s < y->job.submit_s ? -1 : 1;
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+typedef struct reading {
+	int gpus;
+	lk_arena *arena;
+	lk_job_list *out;
+} reading;
+
+static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	if (!lk_push(r->out)) return lk_oom(err);
+	lk_last(r->out)->row = (int)r->out->count;
+	return read_row(csv, at, r->gpus, r->arena, lk_last(r->out), err);
+}
+
+lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of jobs", LK_JOBS_MOST, add_row, NULL};
+	LK_TRY(lk_csv_read(in, &table, &(reading){gpus, arena, out}, err));
+	if (!out->count) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "holds no job");
+	qsort(out->at, out->count, sizeof *out->at, by_submission);
+	return LK_OK;
+}
+
+/* ---- writing ---- */
+
+/* A field as CSV: quoted where it must be. */
+static void put_text(lk_sink *s, const char *text) {
+	if (!text) text = "";
+	if (!text[strcspn(text, ",\"\r\n")]) {
+		lk_sink_printf(s, "%s", text);
+		return;
+	}
+	lk_sink_printf(s, "\"");
+	for (; *text; text++) lk_sink_printf(s, *text == '"' ? "\"\"" : "%c", *text);
+	lk_sink_printf(s, "\"");
+}
+
+static void put_if(lk_sink *s, int value) {
+	lk_sink_printf(s, ",");
+	if (value) lk_sink_printf(s, "%d", value);
+}
+
+static void put_job(lk_sink *s, const lk_listed_job *j) {
+	const lk_jobs_job *job = &j->job;
+	char hours[32], samples[32];
+	put_text(s, job->name);
+	lk_sink_printf(s, ",%s,", lk_format_shortest(job->submit_s / 3600, hours, sizeof hours));
+	put_text(s, job->model);
+	lk_sink_printf(s, ",%s,%d,%d", lk_format_shortest(job->samples, samples, sizeof samples), job->batch, job->gpus);
+	put_if(s, job->batch_min), put_if(s, job->batch_max), put_if(s, job->gpus_min), put_if(s, job->gpus_max);
+	put_if(s, j->kind.seq), put_if(s, j->kind.tp), put_if(s, j->kind.pp);
+	const char *const texts[] = {j->kind.dtype, j->kind.zero, j->kind.recompute};
+	for (int i = 0; i < 3; i++) lk_sink_printf(s, ","), put_text(s, texts[i]);
+	lk_sink_printf(s, "\n");
+}
+
+lk_status lk_jobs_write(const lk_job_list *list, const char *path, lk_error *err) {
+	lk_sink *s;
+	LK_TRY(lk_sink_open(path, &s, err));
+	for (int i = 0; i < COLUMNS; i++) lk_sink_printf(s, "%s%s", i ? "," : "", columns[i]);
+	lk_sink_printf(s, "\n");
+	for (size_t i = 0; i < list->count; i++) put_job(s, &list->at[i]);
+	return lk_sink_commit(s, err);
+}

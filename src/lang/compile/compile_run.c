@@ -1,0 +1,248 @@
+/* compile_run.c: `lockstep compile run`: a program interpreted on all ranks of a mesh; what it leaves behind. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "base/text.h"
+#include "lang/run/compare.h"
+#include "lang/rewrite/rewrite.h"
+#include "lang/run/summary.h"
+
+enum { DEFAULT_RANKS = 4 };
+
+/* ---- scalars that are set ---- */
+
+static lk_status read_setting(char *pair, lc_setting *out, lk_error *err) {
+	char where[96];
+	char *value = strchr(pair, '=');
+	if (!value) {
+		lk_fail(err, LK_ERR_INPUT, "--set", "\"%.64s\" sets nothing", pair);
+		return lk_hint(err, "write NAME=X,NAME=X,...");
+	}
+	*value++ = '\0';
+	out->name = pair;
+	snprintf(where, sizeof where, "--set: %.64s", pair);
+	return lk_parse_real(value, -HUGE_VAL, HUGE_VAL, &out->value, where, err);
+}
+
+static lk_status read_settings(const char *text, lk_arena *arena, lc_run_options *o, lk_error *err) {
+	int room = 1;
+	if (!text || !*text) return LK_OK;
+	for (const char *at = text; *at; at++) room += *at == ',';
+	lc_setting *settings = LK_ARRAY(arena, lc_setting, (size_t)room);
+	char *copy = lk_arena_strdup(arena, text);
+	if (!settings || !copy) return lk_oom(err);
+	for (char *at = copy, *next; at; at = next) {
+		next = strchr(at, ',');
+		if (next) *next++ = '\0';
+		LK_TRY(read_setting(at, &settings[o->setting_count++], err));
+	}
+	o->settings = settings;
+	return LK_OK;
+}
+
+/* ---- what is said ---- */
+
+typedef struct report {
+	const lc_program *p;
+	const lc_sizes *s;
+	const lk_compile_request *request;
+	lc_summary *results;
+	int count;
+	lc_run *run;         /* for all elements */
+} report;
+
+static void put_sizes(const report *r, FILE *out) {
+	for (int a = 0; a < r->p->axis_count; a++)
+		fprintf(out, "%s%s=%lld", a ? "," : "", r->p->axes[a].name, (long long)r->s->symbol[a]);
+	for (int d = 0; d < r->p->named_count; d++) {
+		fprintf(out, ",%s=", r->p->named[d].name);
+		if (!r->s->each[d]) fprintf(out, "%lld", (long long)r->s->symbol[LC_AXES + d]);
+		for (int64_t i = 0; r->s->each[d] && i < r->s->items[r->p->named[d].list]; i++)
+			fprintf(out, "%s%lld", i ? ":" : "", (long long)r->s->each[d][i]);
+	}
+	for (size_t i = 0; i < r->s->indices.count; i++)
+		fprintf(out, ",%s=%lld", r->s->indices.at[i].name, (long long)r->s->indices.at[i].value);
+}
+
+static char *sizes_text(const report *r) {
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+	if (!file) return NULL;
+	put_sizes(r, file);
+	fclose(file);
+	return text;
+}
+
+static void put_extents(const report *r, const lc_summary *one, FILE *out) {
+	const lc_node *n = &r->p->nodes.at[one->id];
+	if (one->tensors > 1)
+		fprintf(out, "%lld tensors, %lld elements", (long long)one->tensors, (long long)one->elements);
+	for (int d = 0; d < n->rank && one->tensors == 1; d++)
+		fprintf(out, "%s%lld", d ? " x " : "", (long long)one->extent[d]);
+	if (n->rank == 0 && one->tensors == 1) fputs("1 number", out);
+}
+
+static void put_result(const report *r, const lc_summary *one, FILE *out) {
+	char name[80], type[256], number[32];
+	const lc_node *n = &r->p->nodes.at[one->id];
+	fprintf(out, "%s : %s\n  ", lc_result_name(r->p, one->id, name, sizeof name),
+			lc_type_text(r->p, n, type, sizeof type));
+	put_extents(r, one, out);
+	fprintf(out, "; digest %016llx", (unsigned long long)one->digest);
+	if (!r->request->field) fprintf(out, "; least %.6g, mean %.6g, most %.6g", one->least, one->mean, one->most);
+	fputs("\n  ", out);
+	for (int i = 0; i < one->firsts; i++) {
+		if (r->request->field) fprintf(out, "%s%llu", i ? ", " : "", (unsigned long long)one->element[i]);
+		else if (!isfinite(one->first[i])) fprintf(out, "%s%g", i ? ", " : "", one->first[i]);
+		else fprintf(out, "%s%s", i ? ", " : "", lk_format_shortest(one->first[i], number, sizeof number));
+	}
+	fputs(one->elements > one->firsts ? ", ...\n" : "\n", out);
+}
+
+static lk_status put_text(const report *r, FILE *out, lk_error *err) {
+	char *sizes = sizes_text(r);
+	if (!sizes) return lk_oom(err);
+	const char *schedule = r->request->schedule ? r->request->schedule : LC_PLAIN;
+	fprintf(out, "program %s, schedule %s, %lld ranks: %s; seed %d%s\n", r->p->name, schedule,
+			(long long)lc_ranks(r->p, r->s), sizes, r->request->seed, r->request->field ? "; modulo 2^61 - 1" : "");
+	free(sizes);
+	for (int i = 0; i < r->count; i++) put_result(r, &r->results[i], out);
+	return LK_OK;
+}
+
+/* Every element, tensor by tensor. */
+static lk_status json_elements(lk_json_writer *w, const report *r, int id, lk_error *err) {
+	const lc_node *n = &r->p->nodes.at[id];
+	const lc_cells *whole;
+	lk_json_array(w, "values");
+	for (int64_t rank = 0; rank < lc_ranks(r->p, r->s); rank++) {
+		if (!lc_first_of_local(r->p, n, r->s, rank)) continue;
+		for (int64_t item = 0; item < lc_items(r->p, r->s, n); item++) {
+			LK_TRY(lc_run_whole_of(r->run, id, item, rank, &whole, err));
+			lk_json_array(w, NULL);
+			for (int64_t i = 0; i < whole->count; i++) {
+				if (whole->element) lk_json_put_integer(w, NULL, (long long)whole->element[i]);
+				else lk_json_put_number(w, NULL, whole->number[i]);
+			}
+			lk_json_array_end(w);
+		}
+	}
+	lk_json_array_end(w);
+	return LK_OK;
+}
+
+static lk_status json_result(lk_json_writer *w, const report *r, const lc_summary *one, lk_error *err) {
+	char text[256];
+	const lc_node *n = &r->p->nodes.at[one->id];
+	lk_json_object(w, NULL);
+	lk_json_put_text(w, "name", lc_result_name(r->p, one->id, text, sizeof text));
+	lk_json_put_text(w, "type", lc_type_text(r->p, n, text, sizeof text));
+	lk_json_put_integer(w, "tensors", one->tensors);
+	lk_json_put_integer(w, "elements", one->elements);
+	lk_json_array(w, "extents");
+	for (int d = 0; d < n->rank; d++) lk_json_put_integer(w, NULL, one->extent[d]);
+	lk_json_array_end(w);
+	snprintf(text, sizeof text, "%016llx", (unsigned long long)one->digest);
+	lk_json_put_text(w, "digest", text);
+	if (!r->request->field) {
+		lk_json_put_number(w, "least", one->least);
+		lk_json_put_number(w, "mean", one->mean);
+		lk_json_put_number(w, "most", one->most);
+	}
+	lk_json_array(w, "first");
+	for (int i = 0; i < one->firsts; i++) {
+		if (r->request->field) lk_json_put_integer(w, NULL, (long long)one->element[i]);
+		else lk_json_put_number(w, NULL, one->first[i]);
+	}
+	lk_json_array_end(w);
+	if (r->request->all) LK_TRY(json_elements(w, r, one->id, err));
+	lk_json_object_end(w);
+	return LK_OK;
+}
+
+static lk_status put_json(const report *r, FILE *out, lk_error *err) {
+	lk_json_writer w;
+	char *sizes = sizes_text(r);
+	if (!sizes) return lk_oom(err);
+	lk_json_begin(&w, out, false);
+	lk_json_object(&w, NULL);
+	lk_json_put_text(&w, "program", r->p->name);
+	lk_json_put_text(&w, "schedule", r->request->schedule ? r->request->schedule : LC_PLAIN);
+	lk_json_put_integer(&w, "ranks", lc_ranks(r->p, r->s));
+	lk_json_put_text(&w, "sizes", sizes);
+	lk_json_put_integer(&w, "seed", r->request->seed);
+	lk_json_put_text(&w, "arithmetic", r->request->field ? "field" : "numeric");
+	lk_json_array(&w, "results");
+	lk_status status = LK_OK;
+	for (int i = 0; i < r->count && status == LK_OK; i++) status = json_result(&w, r, &r->results[i], err);
+	free(sizes);
+	LK_TRY(status);
+	lk_json_array_end(&w);
+	lk_json_object_end(&w);
+	return lk_json_finish(&w, err);
+}
+
+/* ---- running ---- */
+
+static lk_status summarize(lc_run *run, report *r, lk_arena *arena, lk_error *err) {
+	int ids[LC_VALUES];
+	LK_TRY(lc_results(r->p, ids, LC_VALUES, &r->count, err));
+	r->results = LK_ARRAY(arena, lc_summary, (size_t)r->count);
+	if (!r->results) return lk_oom(err);
+	for (int i = 0; i < r->count; i++) LK_TRY(lc_summarize(run, r->p, r->s, ids[i], &r->results[i], err));
+	return LK_OK;
+}
+
+static lk_status run_with(lk_compile *answer, const lc_program *p, const lc_sizes *s, const lk_compile_request *request,
+						  lk_arena *arena, FILE *out, lk_error *err) {
+	lc_run_options o = {
+		.seed = (uint64_t)request->seed, .key = (uint64_t)request->seed, .only_results = !request->compare};
+	report r = {.p = p, .s = s, .request = request};
+	lc_run *run = NULL;
+	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
+	LK_TRY(read_settings(request->set, arena, &o, err));
+	LK_TRY(lc_run_program(p, s, &o, &run, err));
+	if (request->compare) {
+		lk_status compared = lc_compare(answer, run, request, out, err);
+		lc_run_free(run);
+		return compared;
+	}
+	r.run = run;
+	lk_status status = summarize(run, &r, arena, err);
+	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
+	lc_run_free(run);
+	return status;
+}
+
+/* The program as its schedule makes it, with sizes to match. */
+static lk_status run_scheduled(lk_compile *answer, const lc_program *p, const lc_schedule *schedule, const lc_sizes *s,
+							   const lk_compile_request *request, lk_arena *arena, FILE *out, lk_error *err) {
+	lc_program *q = NULL;
+	lc_sizes refined = {0};
+	if (!schedule) return run_with(answer, p, s, request, arena, out, err);
+	LK_TRY(lc_rewrite_all(p, schedule, &q, err));
+	lk_status status = lc_sizes_refine(p, s, q, &refined, err);
+	if (status == LK_OK) status = run_with(answer, q, &refined, request, arena, out, err);
+	lc_sizes_free(&refined);
+	lc_program_free(q);
+	return status;
+}
+
+lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
+	lc_program *p;
+	const lc_schedule *schedule;
+	lc_sizes sizes;
+	lk_arena arena = LK_ARENA_INIT;
+	LK_TRY(lc_pick_program(answer, request, &p, err));
+	LK_TRY(lc_pick_schedule(p, request->schedule, &schedule, err));
+	if (request->compare && request->field)
+		return lk_fail(err, LK_ERR_INPUT, "--compare", "what was executed is numbers, and --field is none");
+	lk_status status = lc_sizes_read(p, request->sizes, DEFAULT_RANKS, &sizes, err);
+	if (status == LK_OK) status = run_scheduled(answer, p, schedule, &sizes, request, &arena, out, err);
+	lc_sizes_free(&sizes);
+	lk_arena_free(&arena);
+	return status;
+}

@@ -1,0 +1,167 @@
+/* emit_header.c: what a user's program includes to call an emitted one: sizes, scalars, and for each schedule a function
+ * that opens it and one that runs a step of it on the caller's memory, lk_PROGRAM_open_SCHEDULE and _run_SCHEDULE.
+ *
+ * Fields are ranks_AXIS, dim_DIM, list_LIST, index_INDEX, scalar_SCALAR, arguments
+ * in_NAME, state_NAME and outN_NAME. */
+#include "lang/emit/emit_header.h"
+
+#include <string.h>
+
+#include "lang/run/run.h"
+
+/* ---- names ---- */
+
+char *lc_api_name(const lc_program *original, const char *what, const char *schedule, char out[LC_API]) {
+	char program[LC_IDENTIFIER], name[LC_IDENTIFIER];
+	snprintf(out, LC_API, "%s%s%s", lc_identifier("lk_", original->name, program), what, lc_identifier("", schedule, name));
+	return out;
+}
+
+char *lc_api_argument(const lc_program *p, int id, int output, char out[LC_IDENTIFIER]) {
+	const lc_node *n = &p->nodes.at[id];
+	char prefix[24];
+	if (n->op != LC_OUT) return lc_identifier(n->op == LC_INPUT ? "in_" : "state_", n->name, out);
+	const char *name = p->nodes.at[n->in[0]].name;
+	snprintf(prefix, sizeof prefix, name ? "out%d_" : "out%d", output);
+	return lc_identifier(prefix, name ? name : "", out);
+}
+
+/* ---- structures ---- */
+
+static void field(const char *type, const char *prefix, const char *name, const char *comment, FILE *out) {
+	char text[LC_IDENTIFIER];
+	fprintf(out, "\t%s%s;%s\n", type, lc_identifier(prefix, name, text), comment);
+}
+
+int lc_api_indices(const lc_program *p, const char *names[LC_VALUES]) {
+	int count = 0;
+	for (size_t i = 0; i < p->nodes.count; i++) {
+		const lc_group *groups[] = {&p->nodes.at[i].at, &p->nodes.at[i].from};
+		for (int k = 0; k < 2; k++) {
+			bool found = groups[k]->axis < 0 || !groups[k]->index;
+			for (int j = 0; j < count && !found; j++) found = strcmp(names[j], groups[k]->index) == 0;
+			if (!found && count < LC_VALUES) names[count++] = groups[k]->index;
+		}
+	}
+	return count;
+}
+
+static void put_sizes(const lc_program *p, FILE *out) {
+	const char *indices[LC_VALUES];
+	char name[LC_API];
+	int count = lc_api_indices(p, indices);
+	fputs("/* What the program leaves open. The product of ranks is the communicator's size. */\ntypedef struct ", out);
+	fprintf(out, "%s {\n", lc_api_name(p, "_sizes", "", name));
+	for (int a = 0; a < p->axis_count; a++) field("int ", "ranks_", p->axes[a].name, "", out);
+	for (size_t l = 0; l < p->lists.count; l++) field("int64_t ", "list_", p->lists.at[l], " /* how many tensors */", out);
+	for (int d = 0; d < p->named_count; d++) {
+		bool list = p->named[d].list >= 0;
+		field(list ? "const int64_t *" : "int64_t ", "dim_", p->named[d].name, list ? " /* of each tensor */" : "", out);
+	}
+	for (int i = 0; i < count; i++) field("int64_t ", "index_", indices[i], "", out);
+	fprintf(out, "} %s;\n\n", name);
+}
+
+static void put_scalars(const lc_program *p, FILE *out) {
+	char name[LC_API];
+	int count = 0;
+	fprintf(out, "typedef struct %s {\n", lc_api_name(p, "_scalars", "", name));
+	for (size_t i = 0; i < p->nodes.count; i++) {
+		if (p->nodes.at[i].op != LC_SCALAR) continue;
+		field("double ", "scalar_", p->nodes.at[i].name, "", out);
+		count++;
+	}
+	if (count == 0) fputs("\tint none;\n", out);
+	fprintf(out, "} %s;\n\n", name);
+}
+
+/* ---- functions ---- */
+
+static void put_argument(const lc_program *p, int id, int output, FILE *out) {
+	const lc_node *n = &p->nodes.at[id];
+	char name[LC_IDENTIFIER];
+	const char *read_only = n->op == LC_INPUT ? "const " : "", *each = n->list >= 0 ? "*const *" : "*";
+	fprintf(out, ", %s%s %s%s", read_only, lc_memory_type((lc_dtype)n->dtype), each, lc_api_argument(p, id, output, name));
+}
+
+void lc_api_signature(const lc_program *original, const lc_variant *v, FILE *out) {
+	char name[LC_API], type[LC_API], scalars[LC_API];
+	int output = 0;
+	const lc_program *p = v->program;
+	fprintf(out, "int %s(%s *plan, const %s *scalars", lc_api_name(original, "_run_", v->name, name),
+	        lc_api_name(original, "", "", type), lc_api_name(original, "_scalars", "", scalars));
+	for (int kind = 0; kind < 3; kind++)
+		for (int id = 0; id < (int)p->nodes.count; id++) {
+			int op = p->nodes.at[id].op;
+			if (op == (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT)) put_argument(p, id, op == LC_OUT ? ++output : 0, out);
+		}
+	fputc(')', out);
+}
+
+void lc_api_open_signature(const lc_program *original, const lc_variant *v, bool cuda, FILE *out) {
+	char name[LC_API], sizes[LC_API], type[LC_API];
+	fprintf(out, "int %s(const %s *sizes, %s, %s **plan, char *error)", lc_api_name(original, "_open_", v->name, name),
+	        lc_api_name(original, "_sizes", "", sizes), cuda ? "ncclComm_t all, cudaStream_t stream" : "MPI_Comm all",
+	        lc_api_name(original, "", "", type));
+}
+
+/* The arguments with their types: a comment's lines. */
+static void describe(const lc_program *p, FILE *out) {
+	char type[256], name[LC_IDENTIFIER], line[400];
+	int output = 0;
+	for (int kind = 0; kind < 3; kind++)
+		for (int id = 0; id < (int)p->nodes.count; id++) {
+			const lc_node *n = &p->nodes.at[id];
+			if (n->op != (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT)) continue;
+			lc_api_argument(p, id, n->op == LC_OUT ? ++output : 0, name);
+			snprintf(line, sizeof line, "  %s: %s", name, lc_type_text(p, n, type, sizeof type));
+			lc_put_comment(line, " * ", out);
+		}
+}
+
+void lc_api_declarations(const lc_program *original, const lc_variant *variants, int count, bool cuda, FILE *out) {
+	char name[LC_API];
+	put_sizes(original, out);
+	put_scalars(original, out);
+	fprintf(out, "/* One opened schedule: communicators, shapes and memory of what lies between inputs and outputs. */\n"
+	             "typedef struct %s %s;\n\n", lc_api_name(original, "", "", name), name);
+	fputs("/* All ranks of the communicator open, run and close together. open_SCHEDULE returns 0, or 1 and a reason in `error` (256\n"
+	      " * bytes). run_SCHEDULE runs once: inputs are read, states updated in place, outputs written; pointers are to what this rank\n"
+	      " * holds, in row-major order (for lists an array of such pointers). It returns 0, or 1 on a rank where a pointer is missing\n"
+	      " * that it needs; an output that is not wanted may be NULL.\n", out);
+	fputs(cuda ? " * Pointers are to the device's memory, arrays of them to the host's. All work goes to `stream`, on which other work may\n"
+	             " * stand before and behind; run_SCHEDULE returns when it is issued, and 1 also where CUDA, NCCL or cuBLASLt refuse it.\n */\n"
+	           : " * Memory that runs out, or MPI failing, ends all ranks.\n */\n", out);
+	for (int i = 0; i < count; i++) {
+		fputc('\n', out);
+		fputs("/* ", out);
+		lc_put_comment(variants[i].name, "", out);
+		describe(variants[i].program, out);
+		fputs(" */\n", out);
+		lc_api_open_signature(original, &variants[i], cuda, out);
+		fputs(";\n", out);
+		lc_api_signature(original, &variants[i], out);
+		fputs(";\n", out);
+	}
+	fprintf(out, "\nvoid %s(", lc_api_name(original, "_close", "", name));
+	fprintf(out, "%s *plan); /* accepts NULL */\n", lc_api_name(original, "", "", name));
+	fputs("/* What this rank holds of an argument (\"in_g\", \"state_w\", \"out1\"): its dims' first elements and extents, of one tensor of\n"
+	      " * its list. Returns the elements, 0 where the rank holds nothing, -1 if there is no such argument. */\n", out);
+	fprintf(out, "int64_t %s(const ", lc_api_name(original, "_part", "", name));
+	fprintf(out, "%s *plan, const char *argument, int64_t item, int64_t begin[6], int64_t extent[6]);\n",
+	        lc_api_name(original, "", "", name));
+}
+
+lk_status lc_emit_header(const lc_program *original, const lc_variant *variants, int count, bool cuda, FILE *out, lk_error *err) {
+	char guard[LC_API];
+	(void)err;
+	lc_api_name(original, cuda ? "_cuda_h" : "_h", "", guard);
+	fputs("/* Generated by lockstep: declarations of the program ", out);
+	lc_put_comment(original->name, "", out);
+	fprintf(out, " * as it is emitted; compile that with -DLOCKSTEP_NO_MAIN and link the two. */\n#ifndef %s\n#define %s\n\n", guard, guard);
+	fputs(cuda ? "#include <cuda_runtime.h>\n#include <nccl.h>\n" : "#include <mpi.h>\n", out);
+	fputs("#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", out);
+	lc_api_declarations(original, variants, count, cuda, out);
+	fputs("\n#ifdef __cplusplus\n}\n#endif\n#endif\n", out);
+	return LK_OK;
+}

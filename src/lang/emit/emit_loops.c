@@ -1,0 +1,84 @@
+/* emit_loops.c: how a pass over the elements of one value meets the tensors that it reads and writes: which dims are
+ * one loop, and how far apart elements are along each. */
+#include <string.h>
+
+#include "lang/emit/emit_text.h"
+
+static const lc_node *node(const lc_program *p, int id) { return &p->nodes.at[id]; }
+
+static bool sliced(const lc_node *n, const lc_program *p, int axis, int d) {
+	return axis < p->axis_count && n->layout[axis].kind == LC_S && n->layout[axis].dim == d;
+}
+
+/* Whether a place holds all elements along dim d of its tensor that the pass has. */
+static bool inner(const lc_program *p, const lc_place *place, int d) {
+	for (int a = 0; a < p->axis_count; a++) {
+		if (place->kind == LC_PLACE_WHOLE && sliced(node(p, place->id), p, a, d)) return false;
+		if (place->view >= 0 && sliced(node(p, place->view), p, a, d) && !sliced(node(p, place->id), p, a, d)) return false;
+	}
+	return true;
+}
+
+/* Dim d of a reduction's operand as a dim of its result; -1 where it is gone. */
+static int kept(const lc_node *n, int d) {
+	int at = d;
+	if (n->dims >> d & 1) return -1;
+	for (int below = 0; below < d && !n->keep; below++) at -= n->dims >> below & 1;
+	return at;
+}
+
+lc_place lc_place_of(const lc_program *p, int space, lc_place_kind kind, int id, int view) {
+	lc_place place = {.kind = kind, .id = id, .view = view};
+	const lc_node *over = node(p, space), *n = node(p, kind == LC_PLACE_RED ? node(p, id)->in[0] : id);
+	for (int k = 0; k < LC_RANK; k++) {
+		int d = k - (over->rank - n->rank);
+		bool there = k < over->rank && d >= 0 && (n->dim[d] != 0 || over->dim[k] == 0);
+		place.dim[k] = (int8_t)(!there ? -1 : kind == LC_PLACE_RED ? kept(node(p, id), d) : d);
+		place.inner[k] = !there || inner(p, &place, d);
+	}
+	return place;
+}
+
+/* Whether dim k goes on where dim `last` ends, in every place. */
+static bool joins(int last, int k, const lc_place *places, int count) {
+	for (int i = 0; i < count; i++) {
+		const lc_place *at = &places[i];
+		if ((at->dim[last] >= 0) != (at->dim[k] >= 0)) return false;
+		if (at->dim[k] >= 0 && !at->inner[k]) return false;
+	}
+	return true;
+}
+
+lc_loops lc_loops_of(const lc_program *p, int space, const lc_place *places, int count) {
+	lc_loops loops = {.space = space};
+	int rank = node(p, space)->rank, last = -1; /* the last dim that has more than one element */
+	for (int k = 0; k < rank; k++) {
+		bool single = node(p, space)->dim[k] == 0;
+		if (loops.count == 0 || (!single && last >= 0 && !joins(last, k, places, count))) loops.first[loops.count++] = k;
+		if (!single) last = k;
+	}
+	loops.first[loops.count] = rank;
+	return loops;
+}
+
+bool lc_place_dense(const lc_program *p, const lc_loops *loops, const lc_place *place) {
+	const lc_node *over = node(p, loops->space);
+	if (place->kind == LC_PLACE_WHOLE) return false;
+	for (int k = 0; k < over->rank; k++)
+		if (over->dim[k] != 0 && (place->dim[k] < 0 || !place->inner[k])) return false;
+	return true;
+}
+
+/* The last dim of loop l that the place has; -1: none. */
+static int last_dim(const lc_loops *loops, const lc_place *place, int l) {
+	for (int k = loops->first[l + 1]; k-- > loops->first[l];)
+		if (place->dim[k] >= 0) return place->dim[k];
+	return -1;
+}
+
+bool lc_place_moves(const lc_loops *loops, const lc_place *place, int l) { return last_dim(loops, place, l) >= 0; }
+
+void lc_place_stride(const lc_program *p, const lc_loops *loops, const lc_place *place, int l, int *from, int *rank) {
+	*from = last_dim(loops, place, l) + 1;
+	*rank = node(p, place->id)->rank;
+}

@@ -1,0 +1,219 @@
+/* emit_mpi.c: a program as one C file for MPI: the program as a comment, the runtime, the schedules, a table, main. */
+#include "lang/emit/emit_mpi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/embedded.h"
+#include "lang/emit/emit.h"
+
+static const char *const runtime_files[] = {
+	"target/numbers.h", "target/values.h", "target/mpi.h", "target/parts.h", "target/mpi_open.h", "target/mpi_collect.h",
+	"target/linear.h", "target/mpi_ring.h", "target/mpi_ring_run.h", "target/mpi_overlap.h", "target/mpi_flow.h", NULL,
+};
+
+/* ---- steps ---- */
+
+lk_status lc_mpi_any(lc_mpi *c, const lc_step *s) {
+	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
+		[LC_STEP_MAP] = lc_mpi_map, [LC_STEP_CONTRACT] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,
+		[LC_STEP_COMM] = lc_mpi_comm, [LC_STEP_SEND] = lc_mpi_comm,
+		[LC_STEP_RING] = lc_mpi_ring, [LC_STEP_OVERLAP] = lc_mpi_overlap,
+	};
+	return kinds[s->kind](c, s);
+}
+
+/* The names of what a step computes, as its comment. */
+void lc_mpi_step_comment(const lc_mpi *c, const lc_step *s) {
+	const char *between = "/* ";
+	for (int i = 0; i < s->values.count; i++) {
+		const lc_node *n = &c->p->nodes.at[s->values.at[i]];
+		if (!n->name && n->op != LC_OUT) continue;
+		char name[LC_IDENTIFIER];
+		fprintf(c->out, "%s%s", between, n->op == LC_OUT ? "out" : lc_identifier("", n->name, name));
+		between = ", ";
+	}
+	if (*between == ',') fputs(" */\n", c->out);
+}
+
+lk_status lc_mpi_schedule(lc_mpi *c, const lc_variant *v, lc_mpi_step *any) {
+	char name[LC_IDENTIFIER];
+	fprintf(c->out, "/* ---- schedule %d: ", c->number);
+	lc_put_comment(v->name, "", c->out);
+	if (v->schedule) lc_put_comment(v->schedule, " * ", c->out);
+	fputs(" */\n\n", c->out);
+	LK_TRY(lc_mpi_plan(c));
+	LK_TRY(lc_mpi_tables(c));
+	for (int i = 0; i < c->steps->count; i++) {
+		lc_mpi_step_comment(c, &c->steps->at[i]);
+		LK_TRY(any(c, &c->steps->at[i]));
+	}
+	fprintf(c->out, "static void run%d(rt_run *run) {\n", c->number);
+	for (int i = 0; i < c->steps->count; i++) fprintf(c->out, "\t%s(run);\n", lc_mpi_function(c, &c->steps->at[i], name));
+	if (c->steps->count == 0) fputs("\t(void)run;\n", c->out);
+	fputs("}\n\n", c->out);
+	return LK_OK;
+}
+
+static lk_status put_schedule(lc_mpi *c, const lc_variant *v) {
+	char name[LC_IDENTIFIER];
+	LK_TRY(lc_mpi_schedule(c, v, lc_mpi_any));
+	fprintf(c->out, "static const int passes%d[] = {", c->number);
+	for (size_t i = 0; i < c->touched.count; i++) fprintf(c->out, "%s, ", lc_mpi_number(c, c->touched.at[i], name));
+	fputs("-1};\n\n", c->out);
+	return LK_OK;
+}
+
+/* ---- the axes of a schedule as parts of the program's ---- */
+
+/* An axis that has another name was made two: groups, as many as there are, and the ranks of a group. */
+lk_status lc_mpi_axes(const lc_program *original, const lc_program *p, int number, FILE *out, lk_error *err) {
+	int of[LC_AXES], ranks[LC_AXES], to = 0;
+	for (int a = 0; a < original->axis_count && to < p->axis_count; a++) {
+		bool same = strcmp(original->axes[a].name, p->axes[to].name) == 0;
+		of[to] = a, ranks[to++] = 0;
+		if (same || to == p->axis_count) continue;
+		of[to] = a, ranks[to] = (int)p->axes[to].size;
+		to++;
+	}
+	if (to != p->axis_count) return lk_fail(err, LK_ERR_INPUT, p->name, "the mesh of a schedule is refined more than once");
+	fprintf(out, "static const int axes%d[] = {", number);
+	for (int a = 0; a < to; a++) fprintf(out, a ? ", %d" : "%d", of[a]);
+	fprintf(out, "};\nstatic const int ranks%d[] = {", number);
+	for (int a = 0; a < to; a++) fprintf(out, a ? ", %d" : "%d", ranks[a]);
+	fputs("};\n\n", out);
+	return LK_OK;
+}
+
+/* ---- tables ---- */
+
+static void put_named(const char *name, long long number, FILE *out) {
+	fputs("\t{", out);
+	lc_put_string(name, out);
+	fprintf(out, ", %lld},\n", number);
+}
+
+void lc_mpi_program_tables(const lc_program *p, const lc_mpi *c, FILE *out) {
+	fputs("/* Names with: of axes the ranks, 0 any; of dims their list, -1 none; of scalars the format. */\n", out);
+	fputs("static const rt_named axis_names[] = {\n", out);
+	for (int a = 0; a < p->axis_count; a++) put_named(p->axes[a].name, (long long)p->axes[a].size, out);
+	fputs("\t{NULL, 0}\n};\nstatic const rt_named dim_names[] = {\n", out);
+	for (int d = 0; d < p->named_count; d++) put_named(p->named[d].name, p->named[d].list, out);
+	fputs("\t{NULL, 0}\n};\nstatic const rt_named list_names[] = {\n", out);
+	for (size_t l = 0; l < p->lists.count; l++) put_named(p->lists.at[l], 0, out);
+	fputs("\t{NULL, 0}\n};\nstatic const rt_named index_names[] = {\n", out);
+	for (size_t i = 0; i < c->indices.count; i++) put_named(c->indices.at[i], 0, out);
+	fputs("\t{NULL, 0}\n};\nstatic const rt_named scalar_names[] = {\n", out);
+	for (size_t i = 0; i < p->nodes.count; i++)
+		if (p->nodes.at[i].op == LC_SCALAR) put_named(p->nodes.at[i].name, p->nodes.at[i].dtype, out);
+	fputs("\t{NULL, 0}\n};\n\n", out);
+}
+
+void lc_mpi_program(const lc_program *p, const lc_variant *variants, int count, bool reaches, FILE *out) {
+	fputs("static const rt_schedule schedules[] = {\n", out);
+	for (int i = 0; i < count; i++) {
+		int n = i + 1;
+		fputs("\t{", out);
+		lc_put_string(variants[i].name, out);
+		fprintf(out, ", %d, axes%d, ranks%d, t%d__count, values%d, shape%d, wrong%d, bound%d, run%d, results%d, ",
+		        variants[i].program->axis_count, n, n, n, n, n, n, n, n, n);
+		fprintf(out, reaches ? "NULL, reached%d},\n" : "passes%d, NULL},\n", n);
+	}
+	fputs("};\n\nstatic const rt_program program = {", out);
+	lc_put_string(p->name, out);
+	fprintf(out, ", axis_names, dim_names, list_names, index_names, scalar_names, schedules, %d};\n\n", count);
+}
+
+static void put_main(FILE *out) {
+	fputs("#ifndef LOCKSTEP_NO_MAIN\n\n", out);
+	fputs(lk_data_file("target/input.h", NULL), out);
+	fputc('\n', out);
+	fputs(lk_data_file("target/main.h", NULL), out);
+	fputs("\nint main(int argc, char **argv) { return rt_main(argc, argv, &program); }\n\n#endif\n", out);
+}
+
+lk_status lc_mpi_find_indices(lc_mpi *c, const lc_program *p) {
+	for (size_t i = 0; i < p->nodes.count; i++) {
+		const lc_group *groups[] = {&p->nodes.at[i].at, &p->nodes.at[i].from};
+		for (int k = 0; k < 2; k++) {
+			if (groups[k]->axis < 0 || !groups[k]->index || lc_mpi_index(c, groups[k]->index) >= 0) continue;
+			if (!lk_push(&c->indices)) return lk_oom(c->err);
+			*lk_last(&c->indices) = groups[k]->index;
+		}
+	}
+	return LK_OK;
+}
+
+/* ---- the file ---- */
+
+lk_status lc_mpi_program_text(const lc_program *p, FILE *out, lk_error *err) {
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+	if (!file) return lk_oom(err);
+	lc_print_program(p, file);
+	if (fclose(file) != 0 || !text) {
+		free(text);
+		return lk_oom(err);
+	}
+	lc_put_comment(text, " * ", out);
+	free(text);
+	return LK_OK;
+}
+
+void lc_mpi_runtime(const char *const *files, FILE *out) {
+	for (; *files; files++) {
+		const char *text = lk_data_file(*files, NULL);
+		if (text) fputs(text, out), fputc('\n', out);
+	}
+}
+
+static void put_head(FILE *out) {
+	fputs("#ifndef _POSIX_C_SOURCE\n#define _POSIX_C_SOURCE 200809L\n#endif\n"
+	      "#include <errno.h>\n#include <inttypes.h>\n#include <limits.h>\n#include <math.h>\n#include <mpi.h>\n#include <stdbool.h>\n"
+	      "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
+	      "#define RT_COMM MPI_Comm\n#define RT_MEMORY void\n\n", out);
+	lc_mpi_runtime(runtime_files, out);
+}
+
+static lk_status put_variant(lc_mpi *c, const lc_variant *v) {
+	LK_TRY(lc_mpi_find_indices(c, c->original));
+	LK_TRY(put_schedule(c, v));
+	return lc_mpi_axes(c->original, c->p, c->number, c->out, c->err);
+}
+
+static lk_status put_all(const lc_program *original, const lc_variant *variants, int count, lc_mpi *contexts, FILE *out, lk_error *err) {
+	fputs("/* Generated by lockstep from this program, in C11 with MPI:\n *\n", out);
+	LK_TRY(lc_mpi_program_text(original, out, err));
+	fputs(" *\n * cc: mpicc -O3 FILE.c -lm; with -DLOCKSTEP_BLAS ... -lopenblas matrices are multiplied by cblas. --help lists the\n"
+	      " * program's options; with -DLOCKSTEP_NO_MAIN it has none, and another program calls it.\n */\n", out);
+	put_head(out);
+	for (int i = 0; i < count; i++) LK_TRY(put_variant(&contexts[i], &variants[i]));
+	lc_mpi_program_tables(original, &contexts[0], out);
+	lc_mpi_program(original, variants, count, false, out);
+	lc_mpi_api_head(original, variants, count, false, out);
+	for (int i = 0; i < count; i++) lc_mpi_api(&contexts[i], &variants[i], false);
+	put_main(out);
+	return LK_OK;
+}
+
+lk_status lc_mpi_write(const lc_program *original, const lc_variant *variants, int count, lc_mpi_writer *write, FILE *out,
+					   lk_error *err) {
+	lc_mpi *contexts = calloc((size_t)count + 1, sizeof *contexts);
+	if (!contexts) return lk_oom(err);
+	for (int i = 0; i < count; i++)
+		contexts[i] = (lc_mpi){.original = original, .p = variants[i].program, .steps = variants[i].steps, .out = out,
+		                       .number = i + 1, .helper = "", .err = err};
+	lk_status status = write(original, variants, count, contexts, out, err);
+	for (int i = 0; i < count; i++) {
+		lk_vec_free(&contexts[i].touched);
+		lk_vec_free(&contexts[i].indices);
+		lk_arena_free(&contexts[i].arena);
+	}
+	free(contexts);
+	return status;
+}
+
+lk_status lc_emit_mpi(const lc_program *original, const lc_variant *variants, int count, FILE *out, lk_error *err) {
+	return lc_mpi_write(original, variants, count, put_all, out, err);
+}

@@ -1,0 +1,121 @@
+/* emit_mpi_api.c: the functions of target_header.c, defined: sizes into the runtime's form, pointers into parts. */
+#include <string.h>
+
+#include "lang/emit/emit_header.h"
+#include "lang/emit/emit_mpi.h"
+
+static void put_plan(const lc_program *p, FILE *out) {
+	char type[LC_API], name[LC_API];
+	lc_api_name(p, "", "", type);
+	fprintf(out, "struct %s {\n\trt_sizes sizes;\n\trt_run *run;\n\tconst char *const *arguments; /* of the values that have them */\n\tconst int *values;\n};\n\n", type);
+	fprintf(out, "void %s(%s *plan) {\n\tif (!plan) return;\n\trt_close(plan->run);\n\trt_sizes_close(&plan->sizes);\n\tfree(plan);\n}\n\n",
+	        lc_api_name(p, "_close", "", name), type);
+	fprintf(out, "int64_t %s(const %s *plan, const char *argument, int64_t item, int64_t begin[6], int64_t extent[6]) {\n"
+	             "\tfor (int i = 0; plan->arguments[i]; i++)\n"
+	             "\t\tif (strcmp(plan->arguments[i], argument) == 0) return rt_describe(plan->run, plan->values[i], item, begin, extent);\n"
+	             "\treturn -1;\n}\n\n", lc_api_name(p, "_part", "", name), type);
+}
+
+static void put_sizes(const lc_program *p, FILE *out) {
+	const char *indices[LC_VALUES];
+	char type[LC_API], name[LC_IDENTIFIER], list[LC_IDENTIFIER];
+	int count = lc_api_indices(p, indices);
+	fprintf(out, "static int take_sizes(const %s *from, rt_sizes *to) {\n", lc_api_name(p, "_sizes", "", type));
+	for (int a = 0; a < p->axis_count; a++)
+		fprintf(out, "\tto->axis[%d] = from->%s;\n", a, lc_identifier("ranks_", p->axes[a].name, name));
+	for (size_t l = 0; l < p->lists.count; l++)
+		fprintf(out, "\tto->items[%zu] = from->%s;\n", l, lc_identifier("list_", p->lists.at[l], name));
+	for (int i = 0; i < count; i++) fprintf(out, "\tto->index[%d] = from->%s;\n", i, lc_identifier("index_", indices[i], name));
+	for (int d = 0; d < p->named_count; d++) {
+		lc_identifier("dim_", p->named[d].name, name);
+		if (p->named[d].list < 0) fprintf(out, "\tto->dim[%d] = from->%s;\n", d, name);
+		else
+			fprintf(out, "\tif (rt_copy_each(from->%s, from->%s, &to->each[%d])) return 1;\n", name,
+			        lc_identifier("list_", p->lists.at[p->named[d].list], list), d);
+	}
+	int scalars = 0;
+	for (size_t i = 0; i < p->nodes.count; i++) scalars += p->nodes.at[i].op == LC_SCALAR;
+	fprintf(out, "\tto->scalar = (double *)calloc(%d, sizeof *to->scalar);\n\treturn !to->scalar;\n}\n\n", scalars + 1);
+	fprintf(out, "static void take_scalars(const %s *from, rt_sizes *to) {\n\t(void)from, (void)to;\n",
+	        lc_api_name(p, "_scalars", "", type));
+	for (size_t i = 0, at = 0; i < p->nodes.count; i++)
+		if (p->nodes.at[i].op == LC_SCALAR)
+			fprintf(out, "\tto->scalar[%zu] = from->%s;\n", at++, lc_identifier("scalar_", p->nodes.at[i].name, name));
+	fputs("}\n\n", out);
+}
+
+/* Inputs, states, outputs. */
+static bool is_argument(const lc_program *p, int id, int kind) {
+	return p->nodes.at[id].op == (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT);
+}
+
+static void put_arguments(const lc_mpi *c) {
+	char name[LC_IDENTIFIER];
+	for (int table = 0; table < 2; table++) {
+		int output = 0;
+		fprintf(c->out, table ? "static const int api_values%d[] = {" : "static const char *const api_names%d[] = {", c->number);
+		for (int kind = 0; kind < 3; kind++)
+			for (int id = 0; id < (int)c->p->nodes.count; id++) {
+				if (!is_argument(c->p, id, kind)) continue;
+				if (kind == 2) output++;
+				if (table) fprintf(c->out, "%s, ", lc_mpi_number(c, id, name));
+				else lc_put_string(lc_api_argument(c->p, id, output, name), c->out), fputs(", ", c->out);
+			}
+		fputs(table ? "-1};\n\n" : "NULL};\n", c->out);
+	}
+}
+
+static void put_open(const lc_mpi *c, const lc_variant *v, bool cuda) {
+	char name[LC_API];
+	lc_api_open_signature(c->original, v, cuda, c->out);
+	fprintf(c->out, " {\n\tchar reason[RT_ERROR] = \"\";\n\t*plan = (%s *)calloc(1, sizeof **plan);\n"
+	                "\tint wrong = !*plan || take_sizes(sizes, &(*plan)->sizes);\n"
+	                "\tif (wrong) rt_wrong(reason, \"memory is out\", NULL);\n", lc_api_name(c->original, "", "", name));
+	if (cuda) fprintf(c->out, "\telse (*plan)->run = rt_open_lent(&program, &schedules[%d], &(*plan)->sizes, all, stream, reason);\n", c->number - 1);
+	else
+		fprintf(c->out, "\tif (!rt_agree(all, wrong, reason)) (*plan)->run = rt_open(&program, &schedules[%d], &(*plan)->sizes, true, all, reason);\n",
+		        c->number - 1);
+	fprintf(c->out, "\tif (*plan && (*plan)->run) {\n\t\t(*plan)->arguments = api_names%d, (*plan)->values = api_values%d;\n\t\treturn 0;\n\t}\n",
+	        c->number, c->number);
+	fprintf(c->out, "\tif (error) memcpy(error, reason, sizeof reason);\n\t%s(*plan);\n\t*plan = NULL;\n\treturn 1;\n}\n\n",
+	        lc_api_name(c->original, "_close", "", name));
+}
+
+static void put_argument(const lc_mpi *c, int id, int output) {
+	const lc_node *n = &c->p->nodes.at[id];
+	char name[LC_IDENTIFIER], number[LC_IDENTIFIER];
+	bool list = n->list >= 0, out = n->op == LC_OUT;
+	lc_api_argument(c->p, id, output, name);
+	lc_mpi_number(c, id, number);
+	if (list) fprintf(c->out, "\tfor (int64_t item = 0; item < rt_items(run, %s)%s%s; item++)\n\t", number, out ? " && " : "", out ? name : "");
+	fprintf(c->out, "\t%s(run, %s, %s, %s%s);\n", out ? "rt_return" : "wrong |= rt_lend", number, list ? "item" : "0", name,
+	        list ? "[item]" : "");
+}
+
+static void put_step(const lc_mpi *c, const lc_variant *v, bool cuda) {
+	int output = 0;
+	lc_api_signature(c->original, v, c->out);
+	fputs(" {\n\trt_run *run = plan->run;\n\tint wrong = 0;\n\ttake_scalars(scalars, &plan->sizes);\n", c->out);
+	for (int kind = 0; kind < 3; kind++) {
+		if (kind == 2) fprintf(c->out, "\tif (wrong) return 1;\n\trt_share_parts(run);\n\trun%d(run);\n", c->number);
+		for (int id = 0; id < (int)c->p->nodes.count; id++)
+			if (is_argument(c->p, id, kind)) put_argument(c, id, kind == 2 ? ++output : 0);
+	}
+	fputs(cuda ? "\treturn run->error[0] != 0;\n}\n\n" : "\treturn 0;\n}\n\n", c->out);
+}
+
+void lc_mpi_api(const lc_mpi *c, const lc_variant *v, bool cuda) {
+	put_arguments(c);
+	put_open(c, v, cuda);
+	put_step(c, v, cuda);
+}
+
+void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, bool cuda, FILE *out) {
+	fputs("/* ---- for other programs ---- */\n\n", out);
+	if (cuda) fputs("extern \"C\" {\n", out);
+	lc_api_declarations(original, variants, count, cuda, out);
+	if (cuda) fputs("}\n", out);
+	fputc('\n', out);
+	put_plan(original, out);
+	put_sizes(original, out);
+}

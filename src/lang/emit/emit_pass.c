@@ -1,0 +1,160 @@
+/* emit_pass.c: what a pass computes, loads and stores, and where its loops are. */
+#include "lang/emit/emit_pass.h"
+
+#include <string.h>
+
+static const lc_node *node(const lc_pass *pass, int id) { return &pass->p->nodes.at[id]; }
+
+int lc_pass_taken(const lc_program *p, int id) {
+	const lc_node *n = &p->nodes.at[id];
+	if (n->op == LC_UPDATE) return n->in[1];
+	return n->op == LC_OUT || n->op == LC_LOCAL || n->op == LC_SLICED ? n->in[0] : -1;
+}
+
+static bool is_result(const lc_node *n) {
+	return lc_ops[n->op].family == LC_RED || lc_ops[n->op].family == LC_TOTALS;
+}
+
+/* ---- places ---- */
+
+static lk_status add_place(lc_pass *pass, lc_place_kind kind, int id, int view, int *out) {
+	for (size_t i = 0; i < pass->places.count; i++) {
+		const lc_place *at = &pass->places.at[i];
+		if (at->kind == kind && at->id == id && at->view == view) return *out = (int)i, LK_OK;
+	}
+	if (!lk_push(&pass->places)) return lk_oom(pass->c->err);
+	*lk_last(&pass->places) = lc_place_of(pass->p, pass->step->space, kind, id, view);
+	*out = (int)pass->places.count - 1;
+	return LK_OK;
+}
+
+static lk_status find(lc_pass *pass, int id);
+
+static lk_status find_operands(lc_pass *pass, int id) {
+	int taken = lc_pass_taken(pass->p, id);
+	if (taken >= 0) return find(pass, taken);
+	for (int i = 0; i < node(pass, id)->inputs; i++) LK_TRY(find(pass, node(pass, id)->in[i]));
+	return LK_OK;
+}
+
+/* A slice is read in place where what it is a slice of lies in memory. */
+static lk_status find_slice(lc_pass *pass, int id) {
+	int base = id;
+	while (node(pass, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0)) base = node(pass, base)->in[0];
+	if (pass->inside[base] || pass->c->memory[base] < 0) {
+		pass->source[id] = LC_COMPUTED;
+		return find_operands(pass, id);
+	}
+	pass->source[id] = LC_LOADED;
+	return add_place(pass, LC_PLACE_VIEW, lc_mpi_owner(pass->c, base), id, &pass->place[id]);
+}
+
+static lk_status find_loaded(lc_pass *pass, int id) {
+	pass->source[id] = node(pass, id)->rank ? LC_LOADED : LC_NUMBER;
+	return add_place(pass, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1, &pass->place[id]);
+}
+
+static lk_status find(lc_pass *pass, int id) {
+	const lc_node *n = node(pass, id);
+	if (pass->uses[id]++) return LK_OK;
+	if (n->op == LC_CONST) return pass->source[id] = LC_LITERAL, LK_OK;
+	if (n->op == LC_SCALAR || n->op == LC_SIZE) return pass->source[id] = LC_NUMBER, LK_OK;
+	if (n->op == LC_SLICE && (pass->inside[id] || pass->c->memory[id] < 0)) return find_slice(pass, id);
+	if (!pass->inside[id] && pass->c->memory[id] >= 0) return find_loaded(pass, id);
+	pass->source[id] = n->rank == 0 && !pass->inside[id] ? LC_NUMBER : LC_COMPUTED;
+	if (n->op == LC_DROPOUT) LK_TRY(add_place(pass, LC_PLACE_WHOLE, id, -1, &pass->whole[id]));
+	return find_operands(pass, id);
+}
+
+/* ---- what the step leaves behind ---- */
+
+static lk_status find_result(lc_pass *pass, int id) {
+	const lc_node *n = node(pass, id);
+	if (!lk_push(&pass->results)) return lk_oom(pass->c->err);
+	*lk_last(&pass->results) = id;
+	pass->source[id] = LC_RESULT;
+	LK_TRY(add_place(pass, n->op == LC_TOTAL ? LC_PLACE_PART : LC_PLACE_RED, id, -1, &pass->place[id]));
+	return find(pass, n->in[0]);
+}
+
+static lk_status find_store(lc_pass *pass, int id) {
+	int place;
+	LK_TRY(find(pass, id));
+	if (!lk_push(&pass->stores)) return lk_oom(pass->c->err);
+	*lk_last(&pass->stores) = id;
+	LK_TRY(add_place(pass, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1, &place));
+	return LK_OK;
+}
+
+/* What the ring's collectives leave: the sum that arrives, what is gathered, a state that is gathered into. */
+static bool collected(const lc_pass *pass, int id) {
+	const lc_step *s = pass->step;
+	for (int i = 0; i < s->gathers.count; i++)
+		if (s->gathers.at[i] == id || (node(pass, id)->op == LC_UPDATE && s->gathers.at[i] == node(pass, id)->in[1])) return true;
+	return s->scatter == id;
+}
+
+static lk_status find_all(lc_pass *pass) {
+	const lc_step *s = pass->step;
+	for (int i = 0; i < s->values.count; i++) pass->inside[s->values.at[i]] = !collected(pass, s->values.at[i]);
+	for (int i = 0; i < s->values.count; i++) {
+		int id = s->values.at[i];
+		if (!pass->inside[id]) continue;
+		if (is_result(node(pass, id))) LK_TRY(find_result(pass, id));
+		else if (pass->c->memory[id] >= 0) LK_TRY(find_store(pass, id));
+	}
+	return LK_OK;
+}
+
+static lk_status make_room(lc_pass *pass) {
+	size_t count = pass->p->nodes.count;
+	lk_arena *arena = &pass->c->arena;
+	pass->source = LK_ARRAY(arena, lc_source, count);
+	pass->uses = LK_ARRAY(arena, int, 3 * count);
+	pass->inside = LK_ARRAY(arena, bool, count);
+	if (!pass->source || !pass->uses || !pass->inside) return lk_oom(pass->c->err);
+	pass->place = pass->uses + count, pass->whole = pass->place + count;
+	for (size_t i = 0; i < count; i++) pass->place[i] = pass->whole[i] = -1;
+	return LK_OK;
+}
+
+lk_status lc_pass_open(lc_mpi *c, const lc_step *s, lc_pass *out) {
+	*out = (lc_pass){.c = c, .p = c->p, .step = s, .cut_loop = -1};
+	LK_TRY(make_room(out));
+	LK_TRY(find_all(out));
+	out->loops = lc_loops_of(c->p, s->space, out->places.at, (int)out->places.count);
+	return LK_OK;
+}
+
+void lc_pass_cut(lc_pass *pass, int dim) {
+	lc_loops *loops = &pass->loops;
+	int l = 0;
+	while (l < loops->count && loops->first[l] < dim) l++;
+	pass->cut_loop = l;
+	if (loops->first[l] == dim) return;
+	memmove(&loops->first[l + 1], &loops->first[l], sizeof *loops->first * (size_t)(loops->count - l + 1));
+	loops->first[l] = dim;
+	loops->count++;
+}
+
+void lc_pass_close(lc_pass *pass) {
+	lk_vec_free(&pass->places);
+	lk_vec_free(&pass->stores);
+	lk_vec_free(&pass->results);
+}
+
+static bool stored(const lc_pass *pass, int id) {
+	for (size_t i = 0; i < pass->stores.count; i++)
+		if (pass->stores.at[i] == id) return true;
+	return false;
+}
+
+/* What has a name, is needed twice, or is stored beside others: all loads are then before all stores. */
+bool lc_pass_stands_alone(const lc_pass *pass, int id) {
+	if (pass->source[id] != LC_COMPUTED) return false;
+	bool last = stored(pass, id);
+	int uses = pass->uses[id] - last;
+	if (last) return uses > 0 || pass->stores.count > 1;
+	const lc_node *n = node(pass, id);
+	return uses > 1 || (n->name && n->op != LC_SLICE);
+}

@@ -1,0 +1,172 @@
+/* degree.c: a bound on the degree of a program's results, and the chance that different programs agree by accident.
+ *
+ * In the field every element is a rational function of variables that are drawn uniformly: inputs, and one variable for
+ * each keyed hash of a different argument. Two programs are different if for some element these functions differ. They
+ * agree all the same in a draw only if
+ *   - two hashes of different arguments met at equal ones, so that what should be two variables was one: for each pair
+ *     at most (degree of the difference of arguments) / p, by Schwartz and Zippel;
+ *   - a divisor that is not 0 as a function was 0: at most its degree / p, for each division;
+ *   - or the difference of the results, not 0 as a function, was 0: at most its degree / p.
+ * The sum of these is the bound. It takes the keyed hash for a random function, which a mixing of 64 bits is not
+ * exactly.
+ *
+ * Maxima and minima by the order of hashes are no rational functions and are left out: a maximum over other operands
+ * than it should be over gives the right one still when that is among them. A wrong choice among n operands shows in a
+ * draw with a chance of about 1/n for each element. They are counted, so that an answer can say so.
+ */
+#include "lang/run/degree.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "lang/run/field.h"
+
+#define SATURATED 0x1p61
+
+typedef struct counter {
+	const lc_program *p;
+	const lc_sizes *s;
+	lc_degree *of;         /* [values] the largest of any element */
+	lc_degrees *out;
+} counter;
+
+static lc_degree saturate(double above, double below) {
+	return (lc_degree){fmin(above, SATURATED), fmin(below, SATURATED)};
+}
+
+static lc_degree larger(lc_degree a, lc_degree b) { return saturate(fmax(a.above, b.above), fmax(a.below, b.below)); }
+static lc_degree times(lc_degree a, lc_degree b) { return saturate(a.above + b.above, a.below + b.below); }
+static lc_degree over(lc_degree a, lc_degree b) { return saturate(a.above + b.below, a.below + b.above); }
+static lc_degree plus(lc_degree a, lc_degree b) {
+	return saturate(fmax(a.above + b.below, b.above + a.below), a.below + b.below);
+}
+
+/* Of n terms: denominators multiply. */
+static lc_degree sum(lc_degree a, double n) {
+	n = fmax(n, 1);
+	return saturate(a.above + (n - 1) * a.below, n * a.below);
+}
+
+static double whole_degree(lc_degree a) { return a.above + a.below; }
+
+/* ---- hashes ---- */
+
+static lc_degree hashed(counter *c, const lc_node *n, double count) {
+	for (int i = 0; i < n->inputs; i++) c->out->argument = fmax(c->out->argument, whole_degree(c->of[n->in[i]]));
+	c->out->hashes += count;
+	return (lc_degree){1, 0};
+}
+
+static lc_degree divided(counter *c, const lc_node *n, double count) {
+	hashed(c, n, count);
+	return over(c->of[n->in[0]], c->of[n->in[1]]);
+}
+
+/* Whole literal exponents are products, as in run_map.c; others, and those of integers below 0, hashes. */
+static lc_degree raised(counter *c, const lc_node *n, double count) {
+	const lc_node *e = &c->p->nodes.at[n->in[1]];
+	bool minus = e->op == LC_NEG;
+	if (minus) e = &c->p->nodes.at[e->in[0]];
+	if (e->op != LC_CONST || e->dtype != LC_WEAK_INT || e->number > 1024) return hashed(c, n, count);
+	lc_degree a = c->of[n->in[0]], power = saturate(a.above * e->number, a.below * e->number);
+	if (!minus) return power;
+	hashed(c, n, count);
+	return larger((lc_degree){1, 0}, over((lc_degree){0, 0}, power));
+}
+
+/* ---- by operation ---- */
+
+static lc_degree of_map(counter *c, const lc_node *n, double count) {
+	lc_degree a = c->of[n->in[0]], b = n->inputs > 1 ? c->of[n->in[1]] : a;
+	bool integer = lc_is_integer((lc_dtype)n->dtype) && n->dtype != LC_WEAK_INT;
+	switch (n->op) {
+	case LC_ADD: case LC_SUB: return plus(a, b);
+	case LC_MUL: return times(a, b);
+	case LC_DIV: return integer ? hashed(c, n, count) : divided(c, n, count);
+	case LC_POW: return raised(c, n, count);
+	case LC_NEG: case LC_COPY: return a;
+	case LC_CAST: hashed(c, n, count); return larger(a, (lc_degree){1, 0});
+	case LC_SELECT: return plus(times(a, b), times(plus(a, (lc_degree){0, 0}), c->of[n->in[2]]));
+	case LC_MIN: case LC_MAX: c->out->choices++; return larger(a, b);
+	default: return hashed(c, n, count);
+	}
+}
+
+static lk_status elements(const counter *c, const lc_node *n, double *out, lk_error *err) {
+	int64_t whole[LC_RANK];
+	*out = 0;
+	for (int64_t item = 0; item < lc_items(c->p, c->s, n); item++) {
+		double all = 1;
+		LK_TRY(lc_whole_shape(c->p, n, c->s, item, whole, err));
+		for (int d = 0; d < n->rank; d++) all *= (double)whole[d];
+		*out += all;
+	}
+	return LK_OK;
+}
+
+/* Ranks that hold elements of their own. */
+static double copies(const counter *c, const lc_node *n) {
+	double all = 1;
+	for (int a = 0; a < c->p->axis_count; a++)
+		if (n->layout[a].kind == LC_P || n->layout[a].kind == LC_L) all *= (double)c->s->symbol[a];
+	return all;
+}
+
+/* How many terms a sum has, at most: the elements that it is taken over, on all ranks. */
+static lk_status terms(const counter *c, const lc_node *n, double *out, lk_error *err) {
+	*out = 1;
+	switch (lc_ops[n->op].family) {
+	case LC_RED: case LC_TOTALS: case LC_CONTRACT: return elements(c, &c->p->nodes.at[n->in[0]], out, err);
+	case LC_COMM: *out = (double)c->s->symbol[n->axis]; return LK_OK;
+	case LC_ROWS: *out = (double)lc_ranks(c->p, c->s); return LK_OK;
+	default: return LK_OK;
+	}
+}
+
+static lk_status of_node(counter *c, int id, lk_error *err) {
+	const lc_node *n = &c->p->nodes.at[id];
+	double count, many;
+	lc_degree a = n->inputs ? c->of[n->in[0]] : (lc_degree){1, 0}, *to = &c->of[id];
+	LK_TRY(elements(c, n, &count, err));
+	LK_TRY(terms(c, n, &many, err));
+	count *= copies(c, n);
+	switch (lc_ops[n->op].family) {
+	case LC_LEAF: *to = n->op == LC_CONST || n->op == LC_SIZE ? (lc_degree){0, 0} : a; break;
+	case LC_MAP: *to = of_map(c, n, count); break;
+	case LC_CONTRACT: *to = sum(times(a, c->of[n->in[1]]), many); break;
+	case LC_EFFECT: *to = c->of[n->in[n->op == LC_UPDATE]]; break;
+	case LC_RED:
+		*to = n->op == LC_RED_NORM ? times(a, a) : a;
+		*to = sum(*to, many);
+		if (n->op == LC_RED_MAX || n->op == LC_RED_MIN) c->out->choices++, *to = a;
+		if (n->op != LC_RED_NORM) break;
+		c->out->argument = fmax(c->out->argument, whole_degree(*to));
+		*to = hashed(c, n, count);
+		break;
+	default: *to = sum(a, many); break;
+	}
+	return LK_OK;
+}
+
+lk_status lc_degrees_of(const lc_program *p, const lc_sizes *s, lc_degrees *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	int results[LC_VALUES], count = 0;
+	counter c = {.p = p, .s = s, .of = LK_ARRAY(&arena, lc_degree, p->nodes.count), .out = out};
+	*out = (lc_degrees){0};
+	lk_status status = c.of ? LK_OK : lk_oom(err);
+	for (int id = 0; id < (int)p->nodes.count && status == LK_OK; id++) status = of_node(&c, id, err);
+	if (status == LK_OK) status = lc_results(p, results, LC_VALUES, &count, err);
+	for (int i = 0; i < count && status == LK_OK; i++) {
+		/* A partial result is put together as a sum over all ranks. */
+		lc_degree whole = sum(c.of[results[i]], (double)lc_ranks(p, s));
+		out->result = fmax(out->result, whole_degree(whole));
+	}
+	lk_arena_free(&arena);
+	return status;
+}
+
+double lc_chance(const lc_degrees *a, const lc_degrees *b) {
+	double hashes = a->hashes + b->hashes, argument = a->argument + b->argument;
+	double bad = a->result + b->result + (hashes * hashes / 2 + hashes) * argument;
+	return fmin(1, bad / (double)LC_PRIME);
+}

@@ -1,0 +1,452 @@
+/* run_bound.c: how far executions of a program may be from a run of the interpreter, element by element: a running
+ * forward error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical Algorithms, chapters 2 to 4) of two
+ * executions at a time. One is the run, with its values in numbers at hand; the other is any that rounds each operation
+ * to its format or to a finer one, exact arithmetic among them.
+ *
+ * With u the unit roundoff of the value's format, y the run's value, x its operands and e how far those of the other
+ * are, what the operands carry into the result is c =
+ *   sums         e1 + e2                             products     |x1|e2 + |x2|e1 + e1e2
+ *   quotients    (e1 + |y|e2)/(|x2| - e2)            functions    (slope over x +- e) e
+ *   n summands   sum of e                            matmul       (|A| + e1)(|B| + e2) - |A||B|
+ * and the result's bound is c + u|y| + u(|y| + c): the run's rounding, and the other's. Functions of libraries may be
+ * wrong by 4 roundings.
+ *
+ * Sums and matrix products are bounded for every order of summation: of n numbers x that are added with a rounding
+ * after each addition, each passes through n - 1 roundings at most, whatever the tree, so that the result is within
+ * ((1 + v)^(n-1) - 1) sum of |x| of the exact one (Higham, section 4.2); a product's or a mean's own rounding makes it
+ * n. v is the roundoff of the format that is summed in. On a rank that is the value's, but no worse than f32, which is
+ * what targets sum narrower formats in; the run sums in double. Over ranks it is the value's: parts are rounded to it
+ * before they are sent, libraries choose the order and round after each addition, and the run does so in its own order.
+ * Both therefore count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks of |x|, and of |x| + e. Additions have no
+ * error of underflow.
+ *
+ * Where a bound crosses a step (a comparison, a truncation, a pole), it is the height of the step; where numbers become
+ * infinite, or partial sums over ranks may overflow or saturate, there is none.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/run/run_values.h"
+
+enum { LIBRARY = 4 }; /* roundoffs that a function of a library may be wrong by */
+
+typedef struct bounds {
+	const lc_run *run;     /* the values */
+	lc_run *out;           /* their bounds */
+	lc_run scratch;        /* operands in other form, for operations on them */
+	lk_error *err;
+} bounds;
+
+static double sum_roundoff(lc_dtype t) {
+	return t == LC_F64 || t == LC_F32 ? lc_roundoff(t) : lc_is_real(t) ? 0x1p-24 : 0;
+}
+
+/* ---- pointwise ---- */
+
+static double quotient(const double x[], const double e[], double y) {
+	double room = fabs(x[1]) - e[1];
+	return room > 0 ? (e[0] + fabs(y) * e[1]) / room : INFINITY;
+}
+
+static double power(const double x[], const double e[], double y) {
+	double whole = floor(x[1]), base = fabs(x[0]) + e[0];
+	if (e[1] == 0 && whole == x[1] && x[1] >= 1) return x[1] * pow(base, x[1] - 1) * e[0];
+	if (e[1] == 0 && x[1] == 0) return 0;
+	double least = x[0] - e[0];
+	if (!(least > 0)) return e[0] == 0 && e[1] == 0 ? 0 : INFINITY;
+	double logs = fmax(fabs(log(least)), fabs(log(base)));
+	return fabs(y) * expm1(fabs(x[1]) * e[0] / least + e[1] * logs);
+}
+
+static double root(double x, double e) {
+	if (e == 0) return 0;
+	return x - e > 0 ? e / (sqrt(x) + sqrt(x - e)) : sqrt(fmax(x, 0) + e);
+}
+
+static double compared(const double x[], const double e[]) {
+	double far = e[0] + e[1];
+	return far > 0 && !(fabs(x[0] - x[1]) > far) ? 1 : 0;
+}
+
+static double chosen(const double x[], const double e[]) {
+	if (e[0] > 0) return fabs(x[1] - x[2]) + fmax(e[1], e[2]);
+	return x[0] != 0 ? e[1] : e[2];
+}
+
+/* What the operands' bounds make of the result's, before it is rounded itself. */
+static double carried(int op, const double x[], const double e[], double y) {
+	switch (op) {
+	case LC_ADD: case LC_SUB: return e[0] + e[1];
+	case LC_MUL: return fabs(x[0]) * e[1] + fabs(x[1]) * e[0] + e[0] * e[1];
+	case LC_DIV: return quotient(x, e, y);
+	case LC_POW: return power(x, e, y);
+	case LC_LT: case LC_LE: case LC_GT: case LC_GE: case LC_EQ: case LC_NE: return compared(x, e);
+	case LC_MIN: case LC_MAX: return fmax(e[0], e[1]);
+	case LC_SELECT: return chosen(x, e);
+	case LC_SQRT: return root(x[0], e[0]);
+	case LC_EXP: return fabs(y) * expm1(e[0]);
+	case LC_LOG: return e[0] == 0 ? 0 : x[0] - e[0] > 0 ? log(x[0] / (x[0] - e[0])) : INFINITY;
+	case LC_ERF: case LC_GELU: return 1.13 * e[0]; /* 2/sqrt(pi) = 1.1284; the steepest of gelu is 1.1290 */
+	case LC_SIGMOID: return e[0] / 4;
+	default: return e[0];                          /* slopes of at most 1 */
+	}
+}
+
+static bool exact(int op) {
+	return op == LC_NEG || op == LC_COPY || op == LC_MIN || op == LC_MAX || op == LC_RELU || op == LC_ABS ||
+		   op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
+}
+
+/* Both roundings of a result near y, whose operands carry so much into it: the run's, and `steps` of the other's. */
+static double both_rounded(lc_dtype t, double y, double carry, int steps) {
+	return lc_rounding(t, y) + steps * lc_rounding(t, fabs(y) + carry);
+}
+
+/* Own rounding; literals are rounded to the format when they are met. */
+static double rounded(const lc_node *n, const double x[], double y, double carry) {
+	lc_dtype t = (lc_dtype)n->dtype;
+	if (exact(n->op)) return 0;
+	if ((n->op >= LC_SQRT && n->op <= LC_ERF) || n->op == LC_POW) return both_rounded(t, y, carry, LIBRARY);
+	if (n->op == LC_GELU || n->op == LC_SIGMOID) return both_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
+	return both_rounded(t, y, carry, 1);
+}
+
+typedef struct row_state {
+	const lc_node *n;
+	const double *x[LC_INPUTS], *e[LC_INPUTS], *y;
+	bool weak[LC_INPUTS];
+	double *out;
+} row_state;
+
+static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
+					  const int64_t stride[LC_INPUTS]) {
+	const row_state *s = state;
+	lc_dtype t = (lc_dtype)s->n->dtype;
+	bool whole = lc_is_integer(t);
+	for (int64_t i = 0; i < count; i++) {
+		double x[LC_INPUTS] = {0}, e[LC_INPUTS] = {0}, y = s->y[out + i];
+		for (int k = 0; k < s->n->inputs; k++) {
+			x[k] = s->x[k][in[k] + i * stride[k]];
+			e[k] = s->e[k][in[k] + i * stride[k]];
+			if (s->weak[k] && lc_round(t, x[k]) != x[k]) e[k] += lc_rounding(t, x[k]);
+		}
+		bool truth = t == LC_BOOL && s->n->op == LC_CAST; /* compares with 0 */
+		double carry = truth ? compared(x, e) : carried(s->n->op, x, e, y);
+		double bound = carry + rounded(s->n, x, y, carry);
+		s->out[out + i] = whole && bound > 0 ? bound + 1 : bound; /* integers are truncated */
+	}
+}
+
+static lk_status bound_map(bounds *b, lc_at *at) {
+	const lc_cells *x[LC_INPUTS], *e[LC_INPUTS];
+	lc_walk w;
+	lc_at values = *at;
+	row_state s = {.n = at->n, .out = at->out->number};
+	values.run = (lc_run *)(uintptr_t)b->run; /* read only */
+	LK_TRY(lc_walk_operands(&values, &w, x));
+	LK_TRY(lc_walk_operands(at, &w, e));
+	s.y = lc_part_of(b->run, at->id, at->item, at->rank)->number;
+	for (int i = 0; i < at->n->inputs; i++) {
+		s.x[i] = x[i]->number, s.e[i] = e[i]->number;
+		s.weak[i] =
+			lc_is_weak((lc_dtype)b->run->p->nodes.at[at->n->in[i]].dtype) && !lc_is_weak((lc_dtype)at->n->dtype);
+	}
+	if (at->box.count) lc_each_row(&w, at->n->inputs, bound_row, &s);
+	return LK_OK;
+}
+
+static lk_status bound_dropout(bounds *b, lc_at *at) {
+	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank), *x, *e;
+	lc_at values = *at;
+	lc_box box;
+	values.run = (lc_run *)(uintptr_t)b->run; /* read only */
+	LK_TRY(lc_operand(&values, 0, &x, &box));
+	LK_TRY(lc_operand(at, 0, &e, &box));
+	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, if it was none before: a sum that
+	 * is zero here by the order of its additions is none elsewhere. */
+	for (int64_t i = 0; i < y->count; i++) {
+		bool dropped = y->number[i] == 0 && x->number[i] != 0;
+		double carry = e->number[i] / (1 - at->n->number);
+		at->out->number[i] = dropped ? 0 : carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 3);
+	}
+	return LK_OK;
+}
+
+/* ---- operations on operands in other form ---- */
+
+typedef double form(double x, double e);
+static double size_of(double x, double e) { return (void)e, fabs(x); }
+static double most_of(double x, double e) { return fabs(x) + e; }
+static double slack_of(double x, double e) { return (2 * fabs(x) + e) * e; } /* of squares */
+static double square_of(double x, double e) { return (fabs(x) + e) * (fabs(x) + e); }
+static double bound_of(double x, double e) { return (void)x, e; }
+static double value_of(double x, double e) { return (void)e, x; }
+
+static lk_status form_part(bounds *b, int id, int64_t at, form *f) {
+	const lc_cells *x = &b->run->parts[id][at], *e = &b->out->parts[id][at];
+	lc_cells *to = &b->scratch.parts[id][at];
+	lc_cells_drop(&b->scratch, to);
+	if (!x->number) return LK_OK;
+	LK_TRY(lc_cells_new(&b->scratch, x->count, to, b->err));
+	for (int64_t i = 0; i < x->count; i++) to->number[i] = f(x->number[i], e->number[i]);
+	return LK_OK;
+}
+
+static int64_t parts_of(const bounds *b, int id) {
+	return lc_items(b->run->p, b->run->s, &b->run->p->nodes.at[id]) * b->run->ranks;
+}
+
+static lk_status make_room(bounds *b, int id) {
+	if (!b->scratch.parts[id]) b->scratch.parts[id] = LK_ARRAY(&b->scratch.arena, lc_cells, (size_t)parts_of(b, id));
+	return b->scratch.parts[id] ? LK_OK : lk_oom(b->err);
+}
+
+enum { ALL_RANKS = -1 };
+
+/* Operand `id` in a form, on one rank or on all. */
+static lk_status take_form(bounds *b, int id, int64_t rank, form *f) {
+	LK_TRY(make_room(b, id));
+	for (int64_t i = 0; i < parts_of(b, id); i++)
+		if (rank == ALL_RANKS || i % b->run->ranks == rank) LK_TRY(form_part(b, id, i, f));
+	return LK_OK;
+}
+
+static void drop_form(bounds *b, int id) {
+	for (int64_t i = 0; b->scratch.parts[id] && i < parts_of(b, id); i++)
+		lc_cells_drop(&b->scratch, &b->scratch.parts[id][i]);
+}
+
+/* The operation on the forms of its operands, in double. */
+static lk_status apply(bounds *b, const lc_at *at, const lc_node *n, lc_operation *operation, lc_cells *out) {
+	lc_at other = *at;
+	other.run = &b->scratch, other.n = n, other.out = out;
+	b->scratch.work = 0;
+	return operation(&other);
+}
+
+typedef struct linear {
+	lc_operation *operation;
+	form *most, *least, *size;  /* bound = most - least + slack * size + both roundings */
+	double slack;
+} linear;
+
+static void combine(const bounds *b, const lc_at *at, const linear *l, const lc_cells of[3]) {
+	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
+	for (int64_t i = 0; i < y->count; i++) {
+		double apart = of[0].number[i] - (l->least ? of[1].number[i] : 0);
+		double carry = (isnan(apart) ? INFINITY : fmax(apart, 0)) + l->slack * of[2].number[i];
+		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 1);
+	}
+}
+
+static lk_status bound_linear(bounds *b, const lc_at *at, const lc_node *n, const linear *l) {
+	form *const forms[3] = {l->most, l->least, l->size};
+	lc_cells of[3] = {{0}};
+	lk_status status = LK_OK;
+	for (int k = 0; k < 3 && status == LK_OK; k++) {
+		for (int i = 0; i < n->inputs && forms[k] && status == LK_OK; i++)
+			status = take_form(b, n->in[i], at->rank, forms[k]);
+		if (forms[k] && status == LK_OK) status = apply(b, at, n, l->operation, &of[k]);
+	}
+	if (status == LK_OK) combine(b, at, l, of);
+	for (int k = 0; k < 3; k++) lc_cells_drop(&b->scratch, &of[k]);
+	for (int i = 0; i < n->inputs; i++) drop_form(b, n->in[i]);
+	return status;
+}
+
+/* ---- sums ---- */
+
+/* (1 + u)^n - 1. */
+static double growth(double u, double n) { return expm1(n * log1p(u)); }
+
+/* What n roundings of an execution, and as many of the run, make of the terms of a sum on a rank. */
+static double sum_slack(lc_dtype t, double n) {
+	return lc_is_real(t) ? growth(sum_roundoff(t), n) + growth(lc_roundoff(LC_F64), n) : 0;
+}
+
+/* The elements that one of the result is made of, at most. */
+static lk_status summands(const bounds *b, const lc_at *at, double *out) {
+	const lc_node *x = &b->run->p->nodes.at[at->n->in[0]];
+	int64_t whole[LC_RANK];
+	double all = 1;
+	LK_TRY(lc_whole_shape(b->run->p, x, b->run->s, x->list < 0 || at->n->op == LC_TOTAL ? 0 : at->item, whole, b->err));
+	for (int d = 0; d < x->rank; d++) all *= (double)whole[d];
+	if (at->n->op == LC_TOTAL) all = (double)lc_items(b->run->p, b->run->s, x);
+	if (at->n->op == LC_MATMUL) all = (double)whole[x->rank - (at->n->ta ? 2 : 1)];
+	if (at->n->op == LC_CONV2D) {
+		const lc_node *w = &b->run->p->nodes.at[at->n->in[1]];
+		LK_TRY(lc_whole_shape(b->run->p, w, b->run->s, w->list < 0 ? 0 : at->item, whole, b->err));
+		all = (double)(whole[1] * whole[2]) * (double)whole[3];
+	}
+	*out = all;
+	return LK_OK;
+}
+
+static lk_status bound_sum(bounds *b, lc_at *at) {
+	lc_node n = *at->n;
+	double count;
+	n.dtype = LC_F64;
+	LK_TRY(summands(b, at, &count));
+	double slack = sum_slack((lc_dtype)at->n->dtype, count);
+	switch (at->n->op) {
+	case LC_MATMUL: return bound_linear(b, at, &n, &(linear){lc_run_matmul, most_of, size_of, most_of, slack});
+	case LC_CONV2D: return bound_linear(b, at, &n, &(linear){lc_run_conv, most_of, size_of, most_of, slack});
+	case LC_TOTAL: return bound_linear(b, at, &n, &(linear){lc_run_total, bound_of, NULL, most_of, slack});
+	case LC_RED_MAX: case LC_RED_MIN:
+		n.op = LC_RED_MAX; /* no element's bound is larger */
+		return bound_linear(b, at, &n, &(linear){lc_run_red, bound_of, NULL, bound_of, 0});
+	default: return bound_linear(b, at, &n, &(linear){lc_run_red, bound_of, NULL, most_of, slack});
+	}
+}
+
+/* The root of a sum of squares: first the bound of the sum, then that of its root. */
+static lk_status bound_norm(bounds *b, lc_at *at) {
+	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
+	lc_node n = *at->n;
+	double count;
+	n.dtype = LC_F64, n.op = LC_RED_SUM;
+	LK_TRY(summands(b, at, &count));
+	double slack = sum_slack((lc_dtype)at->n->dtype, count);
+	LK_TRY(bound_linear(b, at, &n, &(linear){lc_run_red, slack_of, NULL, square_of, slack}));
+	for (int64_t i = 0; i < y->count; i++) {
+		double carry = root(y->number[i] * y->number[i], at->out->number[i]);
+		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 2);
+	}
+	return LK_OK;
+}
+
+static lk_status bound_rows(bounds *b, lc_at *at) {
+	lc_node n = *at->n;
+	lc_cells rows = {0};
+	n.dtype = LC_F64;
+	LK_TRY(take_form(b, n.in[0], at->rank, bound_of));
+	LK_TRY(take_form(b, n.in[1], at->rank, value_of));
+	lk_status status = apply(b, at, &n, lc_run_rows, &rows);
+	for (int64_t i = 0; i < rows.count && status == LK_OK; i++) at->out->number[i] = rows.number[i];
+	lc_cells_drop(&b->scratch, &rows);
+	drop_form(b, n.in[0]);
+	drop_form(b, n.in[1]);
+	return status;
+}
+
+/* ---- between ranks ---- */
+
+static bool sums_ranks(const lc_node *n) {
+	return (n->op == LC_ALLREDUCE || n->op == LC_REDUCESCATTER || n->op == LC_REDUCE) && n->reduce == LC_SUM;
+}
+
+/* Bounds move as the values do; of a maximum, the largest holds. */
+static lk_status move_bounds(bounds *b, int id, int64_t item) {
+	lc_node n = b->run->p->nodes.at[id];
+	n.dtype = LC_F64;
+	if (n.reduce != LC_SUM) n.reduce = LC_RMAX;
+	return lc_run_comm(b->out, &n, id, item, b->err);
+}
+
+/* What two orders of additions make of a sum over ranks whose terms have these sizes in the run, and elsewhere. */
+static double reordered(lc_dtype t, double grown, double here, double elsewhere) {
+	return lc_is_real(t) && (1 + grown) * elsewhere > lc_largest(t) ? INFINITY : grown * (here + elsewhere);
+}
+
+static lk_status add_rank_roundoff(bounds *b, int id, int64_t item) {
+	lc_node n = b->run->p->nodes.at[id];
+	lc_dtype t = (lc_dtype)n.dtype;
+	double grown = growth(lc_roundoff(t), (double)(b->run->s->symbol[n.axis] - 1));
+	n.dtype = LC_F64;
+	LK_TRY(take_form(b, n.in[0], ALL_RANKS, size_of));
+	LK_TRY(make_room(b, id));
+	lk_status status = lc_run_comm(&b->scratch, &n, id, item, b->err);
+	for (int64_t rank = 0; rank < b->run->ranks && status == LK_OK; rank++) {
+		lc_cells *e = lc_part_of(b->out, id, item, rank);
+		const lc_cells *sizes = lc_part_of(&b->scratch, id, item, rank);
+		bool shared = n.op == LC_ALLREDUCE && lc_coordinate(b->run->p, b->run->s, rank, n.axis) != 0;
+		for (int64_t i = 0; i < e->count && !shared; i++)
+			e->number[i] += reordered(t, grown, sizes->number[i], sizes->number[i] + e->number[i]);
+	}
+	drop_form(b, id);
+	drop_form(b, n.in[0]);
+	return status;
+}
+
+static lk_status bound_comm(bounds *b, int id, int64_t item) {
+	const lc_node *n = &b->run->p->nodes.at[id];
+	LK_TRY(move_bounds(b, id, item));
+	return sums_ranks(n) ? add_rank_roundoff(b, id, item) : LK_OK;
+}
+
+/* ---- all values ---- */
+
+static lk_status bound_operation(bounds *b, lc_at *at) {
+	switch (lc_ops[at->n->op].family) {
+	case LC_MAP: return bound_map(b, at);
+	case LC_DROP: return bound_dropout(b, at);
+	case LC_ROWS: return bound_rows(b, at);
+	case LC_RED: return at->n->op == LC_RED_NORM ? bound_norm(b, at) : bound_sum(b, at);
+	case LC_CONTRACT: case LC_TOTALS: return bound_sum(b, at);
+	default: return LK_OK;
+	}
+}
+
+/* Nearer to the largest number than the bound, one of two executions may have overflown. Saturation is no step. */
+static void bound_overflow(const bounds *b, const lc_at *at) {
+	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
+	lc_dtype t = (lc_dtype)at->n->dtype;
+	double top = lc_is_real(t) && isinf(lc_highest(t)) ? lc_largest(t) : INFINITY;
+	for (int64_t i = 0; i < y->count; i++) {
+		double *bound = &at->out->number[i];
+		if (isnan(*bound) || (*bound > 0 && fabs(y->number[i]) + *bound > top)) *bound = INFINITY;
+	}
+}
+
+static lk_status bound_part(bounds *b, lc_at *at) {
+	int same = lc_same_cells(at->n);
+	if (same >= 0) {
+		lc_cells_share(lc_part_of(b->out, at->n->in[same], at->item, at->rank), at->out);
+		return LK_OK;
+	}
+	LK_TRY(lc_cells_new(b->out, at->box.count, at->out, b->err)); /* zeros, which is what leaves have */
+	LK_TRY(bound_operation(b, at));
+	bound_overflow(b, at);
+	return LK_OK;
+}
+
+static lk_status bound_value(bounds *b, int id) {
+	const lc_node *n = &b->run->p->nodes.at[id];
+	int64_t items = lc_items(b->run->p, b->run->s, n);
+	bool together = (lc_ops[n->op].family == LC_COMM || n->op == LC_SEND) && lc_same_cells(n) < 0;
+	b->out->parts[id] = LK_ARRAY(&b->out->arena, lc_cells, (size_t)(items * b->run->ranks));
+	if (!b->out->parts[id]) return lk_oom(b->err);
+	for (int64_t item = 0; item < items; item++) {
+		if (together) LK_TRY(bound_comm(b, id, item));
+		for (int64_t rank = 0; rank < b->run->ranks && !together; rank++) {
+			lc_at at = {.run = b->out, .n = n, .id = id, .item = item, .rank = rank, .err = b->err};
+			bool held;
+			LK_TRY(lc_box_of(b->run, n, item, rank, &at.box, &held, b->err));
+			at.out = lc_part_of(b->out, id, item, rank);
+			if (held) LK_TRY(bound_part(b, &at));
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status begin(const lc_run *run, lc_run *out, lk_error *err) {
+	*out = (lc_run){.p = run->p, .s = run->s, .o = run->o, .ranks = run->ranks};
+	out->parts = LK_ARRAY(&out->arena, lc_cells *, run->p->nodes.count);
+	return out->parts ? LK_OK : lk_oom(err);
+}
+
+lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err) {
+	bounds b = {.run = run, .err = err};
+	b.out = *out = malloc(sizeof **out);
+	if (!b.out) return lk_oom(err);
+	lk_status status = begin(run, b.out, err);
+	if (status == LK_OK) status = begin(run, &b.scratch, err);
+	for (int id = 0; id < (int)run->p->nodes.count && status == LK_OK; id++) status = bound_value(&b, id);
+	for (int id = 0; id < (int)run->p->nodes.count && b.scratch.parts; id++) drop_form(&b, id);
+	lk_arena_free(&b.scratch.arena);
+	if (status == LK_OK) return LK_OK;
+	lc_run_free(b.out);
+	*out = NULL;
+	return status;
+}

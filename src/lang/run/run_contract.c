@@ -1,0 +1,209 @@
+/* run_contract.c: matmul, conv2d and gather_rows on what a rank holds. A row of the result is kept in double (integers:
+ * in 64 bits, which wrap) while the products are added in the order of the summed dims, then rounded once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/run/run_values.h"
+
+/* ---- rows of sums ---- */
+
+typedef struct sums {
+	lc_dtype dtype;
+	bool whole;          /* integers */
+	int64_t count;
+	double *number;      /* one of these: reals; integers and field */
+	uint64_t *element;
+} sums;
+
+static lk_status sums_new(const lc_at *at, int64_t count, sums *out) {
+	lc_dtype t = (lc_dtype)at->n->dtype;
+	*out = (sums){.dtype = t, .whole = !lc_in_field(at->run) && lc_is_integer(t) && t != LC_WEAK_INT, .count = count};
+	void *room = malloc((size_t)count * sizeof(double) + 1);
+	if (!room) return lk_oom(at->err);
+	if (lc_in_field(at->run) || out->whole) out->element = room;
+	else out->number = room;
+	return LK_OK;
+}
+
+static void sums_free(sums *s) {
+	free(s->number);
+	free(s->element);
+}
+
+static void sums_clear(sums *s) {
+	if (s->number) memset(s->number, 0, (size_t)s->count * sizeof *s->number);
+	else memset(s->element, 0, (size_t)s->count * sizeof *s->element);
+}
+
+/* sums[first + i] += x[at] * row[from + i * step], `count` times. */
+static void add_products(sums *s, int64_t first, int64_t count, const lc_cells *x, int64_t at, const lc_cells *row,
+						 int64_t from, int64_t step) {
+	if (s->whole) {
+		uint64_t scale = lc_bits(x->number[at]);
+		for (int64_t i = 0; i < count; i++) s->element[first + i] += scale * lc_bits(row->number[from + i * step]);
+	} else if (s->element) {
+		uint64_t scale = x->element[at], *sum = s->element + first;
+		for (int64_t i = 0; i < count; i++)
+			sum[i] = lc_field_add(sum[i], lc_field_multiply(scale, row->element[from + i * step]));
+	} else if (step == 1) {
+		const double *restrict b = row->number + from;
+		double *restrict sum = s->number + first, scale = x->number[at];
+		for (int64_t i = 0; i < count; i++) sum[i] += scale * b[i];
+	} else {
+		for (int64_t i = 0; i < count; i++) s->number[first + i] += x->number[at] * row->number[from + i * step];
+	}
+}
+
+static void sums_store(const sums *s, lc_cells *out, int64_t at) {
+	for (int64_t i = 0; i < s->count; i++) {
+		if (out->element) out->element[at + i] = s->element[i];
+		else out->number[at + i] = s->whole ? lc_wrap(s->dtype, s->element[i]) : s->number[i];
+	}
+	if (out->number) lc_round_all(s->dtype, out->number + at, s->count);
+}
+
+/* ---- matmul ---- */
+
+typedef struct matrix {
+	const lc_cells *cells;
+	lc_box box;
+	int64_t row, column;             /* steps to the next one, transposition taken into account */
+	int64_t batch[LC_RANK];          /* step along each batch dim of the result */
+} matrix;
+
+/* Batch dims align at the last one; those of extent 1 are repeated. */
+static void lay_out(matrix *m, const lc_at *at, bool transposed) {
+	int rank = m->box.rank, shift = at->box.rank - rank;
+	int64_t columns = m->box.extent[rank - 1], step = columns * m->box.extent[rank - 2];
+	m->row = transposed ? 1 : columns, m->column = transposed ? columns : 1;
+	memset(m->batch, 0, sizeof m->batch);
+	for (int d = rank - 2; d-- > 0; step *= m->box.extent[d])
+		m->batch[d + shift] = m->box.extent[d] == 1 && at->box.extent[d + shift] != 1 ? 0 : step;
+}
+
+static void multiply(const lc_at *at, sums *s, const matrix *a, int64_t a_at, const matrix *b, int64_t b_at,
+					 int64_t depth, int64_t out) {
+	for (int64_t i = 0; i < at->box.extent[at->box.rank - 2]; i++) {
+		sums_clear(s);
+		for (int64_t k = 0; k < depth; k++)
+			add_products(s, 0, s->count, a->cells, a_at + i * a->row + k * a->column, b->cells, b_at + k * b->row,
+						 b->column);
+		sums_store(s, at->out, out + i * s->count);
+	}
+}
+
+static void each_batch(const lc_at *at, sums *s, const matrix *a, const matrix *b, int64_t depth) {
+	int dims = at->box.rank - 2;
+	int64_t place[LC_RANK] = {0}, size = at->box.extent[dims] * at->box.extent[dims + 1];
+	for (int64_t out = 0; out < at->box.count; out += size) {
+		int64_t a_at = 0, b_at = 0;
+		for (int d = 0; d < dims; d++) a_at += place[d] * a->batch[d], b_at += place[d] * b->batch[d];
+		multiply(at, s, a, a_at, b, b_at, depth, out);
+		for (int d = dims; --d >= 0 && ++place[d] == at->box.extent[d];) place[d] = 0;
+	}
+}
+
+lk_status lc_run_matmul(lc_at *at) {
+	matrix a, b;
+	sums s;
+	LK_TRY(lc_operand(at, 0, &a.cells, &a.box));
+	LK_TRY(lc_operand(at, 1, &b.cells, &b.box));
+	lay_out(&a, at, at->n->ta);
+	lay_out(&b, at, at->n->tb);
+	int64_t depth = a.box.extent[a.box.rank - (at->n->ta ? 2 : 1)];
+	if (depth != b.box.extent[b.box.rank - (at->n->tb ? 1 : 2)])
+		return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d multiplies slices that do not fit", at->id);
+	LK_TRY(lc_run_spend(at->run, at->n, (double)at->box.count * (double)depth, at->err));
+	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
+	if (at->box.count == 0) return LK_OK;
+	LK_TRY(sums_new(at, at->box.extent[at->box.rank - 1], &s));
+	each_batch(at, &s, &a, &b, depth);
+	sums_free(&s);
+	return LK_OK;
+}
+
+/* ---- conv2d ---- */
+
+typedef struct image {
+	const lc_cells *cells;
+	lc_box box;
+} image;
+
+static int64_t start(const image *x, int64_t i, int64_t j, int64_t k) {
+	return ((i * x->box.extent[1] + j) * x->box.extent[2] + k) * x->box.extent[3];
+}
+
+/* One kernel row over one image row: products of kernel column `column` for all columns of the result that see the
+ * image. */
+static void slide(const lc_at *at, sums *s, const image *x, int64_t x_at, const image *w, int64_t w_at,
+				  int64_t column) {
+	int64_t stride = at->n->stride, shift = column - at->n->pad, width = x->box.extent[3];
+	int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
+	int64_t end = shift >= width ? 0 : (width - 1 - shift) / stride + 1;
+	if (end > s->count) end = s->count;
+	if (first < end)
+		add_products(s, first, end - first, w->cells, w_at + column, x->cells, x_at + first * stride + shift, stride);
+}
+
+static void convolve_row(const lc_at *at, sums *s, const image *x, const image *w, int64_t n, int64_t o, int64_t row) {
+	for (int64_t c = 0; c < x->box.extent[1]; c++)
+		for (int64_t k = 0; k < w->box.extent[2]; k++) {
+			int64_t y = row * at->n->stride + k - at->n->pad;
+			if (y < 0 || y >= x->box.extent[2]) continue;
+			for (int64_t column = 0; column < w->box.extent[3]; column++)
+				slide(at, s, x, start(x, n, c, y), w, start(w, o, c, k), column);
+		}
+}
+
+lk_status lc_run_conv(lc_at *at) {
+	image x, w;
+	sums s;
+	LK_TRY(lc_operand(at, 0, &x.cells, &x.box));
+	LK_TRY(lc_operand(at, 1, &w.cells, &w.box));
+	if (x.box.extent[1] != w.box.extent[1])
+		return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d convolves slices that do not fit", at->id);
+	double taps = (double)(w.box.extent[1] * w.box.extent[2]) * (double)w.box.extent[3];
+	LK_TRY(lc_run_spend(at->run, at->n, (double)at->box.count * taps, at->err));
+	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
+	if (at->box.count == 0) return LK_OK;
+	LK_TRY(sums_new(at, at->box.extent[3], &s));
+	for (int64_t out = 0; out < at->box.count; out += s.count) {
+		int64_t row = out / s.count, plane = row / at->box.extent[2];
+		sums_clear(&s);
+		convolve_row(at, &s, &x, &w, plane / at->box.extent[1], plane % at->box.extent[1], row % at->box.extent[2]);
+		sums_store(&s, at->out, out);
+	}
+	sums_free(&s);
+	return LK_OK;
+}
+
+/* ---- rows of a table ---- */
+
+/* The row that an index names, or an error; *row counts in the whole table. */
+static lk_status row_of(const lc_at *at, const lc_cells *index, int64_t i, int64_t rows, int64_t *row) {
+	if (index->element) return *row = (int64_t)(index->element[i] % (uint64_t)rows), LK_OK;
+	double number = index->number[i];
+	if (number >= 0 && number < (double)rows) return *row = (int64_t)number, LK_OK;
+	return lc_run_wrong(at, "index %.0f, and the table has %lld rows", number, (long long)rows);
+}
+
+lk_status lc_run_rows(lc_at *at) {
+	const lc_cells *table, *index;
+	lc_box box, index_box;
+	const lc_node *t = &at->run->p->nodes.at[at->n->in[0]];
+	int64_t whole[LC_RANK], row = 0;
+	LK_TRY(lc_operand(at, 0, &table, &box));
+	LK_TRY(lc_operand(at, 1, &index, &index_box));
+	LK_TRY(lc_whole_shape(at->run->p, t, at->run->s, t->list < 0 ? 0 : at->item, whole, at->err));
+	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
+	int64_t columns = box.extent[1];
+	for (int64_t i = 0; i < index_box.count; i++) {
+		LK_TRY(row_of(at, index, i, whole[0], &row));
+		row -= box.begin[0];
+		if (row < 0 || row >= box.extent[0]) continue; /* of another rank's slice: this one's part is 0 */
+		size_t bytes = (size_t)columns * sizeof(double);
+		if (table->number) memcpy(at->out->number + i * columns, table->number + row * columns, bytes);
+		else memcpy(at->out->element + i * columns, table->element + row * columns, bytes);
+	}
+	return LK_OK;
+}

@@ -1,0 +1,161 @@
+/* run_draw.c: leaves: inputs, states and scalars by the counter generator of draw.h, constants, sizes. */
+#include <string.h>
+
+#include "lang/run/draw.h"
+#include "lang/run/run_values.h"
+
+enum { PLAIN_BOUND = 8 }; /* of integers that index nothing */
+
+/* ---- what a draw depends on ---- */
+
+static bool ranks_differ(const lc_layout *l) { return l->kind == LC_P || l->kind == LC_L; }
+
+uint32_t lc_draw_rank(const lc_program *p, const lc_node *n, const lc_sizes *s, int64_t rank) {
+	bool any = false;
+	int64_t number = 0;
+	for (int a = 0; a < p->axis_count; a++) {
+		if (!ranks_differ(&n->layout[a])) continue;
+		any = true;
+		number = number * s->symbol[a] + lc_coordinate(p, s, rank, a);
+	}
+	return any ? (uint32_t)number + 1 : 0;
+}
+
+/* Whether a value holds the numbers of its operand 0, at other places perhaps. */
+static bool moves(const lc_node *n) {
+	if (n->op == LC_COPY || n->op == LC_OUT || n->op == LC_CAST) return true;
+	return lc_ops[n->op].family == LC_COMM || n->op == LC_SEND;
+}
+
+int lc_index_rows(const lc_program *p, int id, lc_dim *out, int limit) {
+	bool carries[LC_VALUES] = {false};
+	int count = 0;
+	carries[id] = true;
+	for (size_t i = (size_t)id + 1; i < p->nodes.count; i++) {
+		const lc_node *n = &p->nodes.at[i];
+		int from = n->op == LC_UPDATE ? 1 : 0;
+		if (n->inputs == 0) continue;
+		carries[i] = (moves(n) || n->op == LC_UPDATE) && carries[n->in[from]];
+		if (n->op != LC_GATHER_ROWS || !carries[n->in[1]]) continue;
+		if (count < limit) out[count] = p->nodes.at[n->in[0]].dim[0];
+		count++;
+	}
+	return count < limit ? count : limit;
+}
+
+/* 0: the value is no index. */
+static lk_status rows_bound(const lc_at *at, int64_t *bound) {
+	lc_dim rows[LC_VALUES];
+	int64_t symbol[LC_SYMBOLS], one;
+	int count = lc_is_integer((lc_dtype)at->n->dtype) ? lc_index_rows(at->run->p, at->id, rows, LC_VALUES) : 0;
+	*bound = 0;
+	lc_item_symbols(at->run->p, at->run->s, at->item, symbol);
+	for (int i = 0; i < count; i++) {
+		LK_TRY(lc_dim_value(at->run->p, rows[i], symbol, &one, at->err));
+		if (*bound == 0 || one < *bound) *bound = one;
+	}
+	return LK_OK;
+}
+
+/* ---- one element ---- */
+
+typedef struct source {
+	lc_dtype dtype;
+	bool inputs, field;
+	uint32_t rank, item;
+	uint64_t key;
+	int64_t bound;
+} source;
+
+static double draw_number(const source *s, uint64_t index) {
+	uint32_t u = lc_philox(index, s->rank, s->item, s->key);
+	if (s->dtype == LC_BOOL) return u & 1;
+	if (lc_is_integer(s->dtype)) return (double)(u % (uint64_t)(s->bound ? s->bound : PLAIN_BOUND));
+	return lc_round(s->dtype, s->inputs ? (u + 0.5) / 0x1p31 - 1 : (u + 0.5) / 0x1p32 * 15 / 16 + 1.0 / 16);
+}
+
+/* Two words of two generators, the top 61 bits of them: within 2^-61 of uniform. */
+static uint64_t draw_element(const source *s, uint64_t index) {
+	uint64_t high = lc_philox(index, s->rank, s->item, lc_mix(s->key ^ 1)),
+			 low = lc_philox(index, s->rank, s->item, lc_mix(s->key));
+	uint64_t element = (high << 32 | low) >> 3;
+	return element == LC_PRIME ? 0 : element;
+}
+
+static void draw_row(const source *s, int64_t first, int64_t count, lc_cells *out, int64_t at) {
+	for (int64_t i = 0; i < count; i++) {
+		uint64_t index = (uint64_t)(first + i);
+		if (!s->field) out->number[at + i] = draw_number(s, index);
+		else if (s->bound) out->element[at + i] = (uint64_t)draw_number(s, index);
+		else out->element[at + i] = draw_element(s, index);
+	}
+}
+
+/* ---- one part ---- */
+
+/* The part by rows along its last dim. */
+static void draw_box(const source *s, const int64_t whole[LC_RANK], const lc_box *box, lc_cells *out) {
+	int last = box->rank - 1;
+	int64_t row = last < 0 ? 1 : box->extent[last], place[LC_RANK] = {0};
+	for (int64_t at = 0; at < box->count; at += row) {
+		int64_t first = 0;
+		for (int d = 0; d < box->rank; d++) first = first * whole[d] + box->begin[d] + place[d];
+		draw_row(s, first, row, out, at);
+		for (int d = last; --d >= 0 && ++place[d] == box->extent[d];) place[d] = 0;
+	}
+}
+
+/* Ranks that differ in replicated axes alone hold the same numbers: the first of them draws. */
+static int64_t first_alike(const lc_at *at) {
+	int64_t rank = 0;
+	for (int a = 0; a < at->run->p->axis_count; a++) {
+		bool alike = at->n->layout[a].kind == LC_R && at->n->at.axis != a;
+		rank = rank * at->run->s->symbol[a] + (alike ? 0 : lc_coordinate(at->run->p, at->run->s, at->rank, a));
+	}
+	return rank;
+}
+
+static lk_status draw_part(lc_at *at) {
+	const lc_run *run = at->run;
+	int64_t whole[LC_RANK], first = first_alike(at);
+	const lc_cells *drawn = lc_part_of(run, at->id, at->item, first);
+	if (first < at->rank && lc_held(drawn)) {
+		lc_cells_share(drawn, at->out);
+		return LK_OK;
+	}
+	source s = {.dtype = (lc_dtype)at->n->dtype, .inputs = at->n->op == LC_INPUT, .field = lc_in_field(run)};
+	s.rank = lc_draw_rank(run->p, at->n, run->s, at->rank);
+	s.item = (uint32_t)at->item, s.key = run->o.seed ^ lc_name_key(at->n->name);
+	LK_TRY(rows_bound(at, &s.bound));
+	LK_TRY(lc_whole_shape(run->p, at->n, run->s, at->item, whole, at->err));
+	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
+	draw_box(&s, whole, &at->box, at->out);
+	return LK_OK;
+}
+
+/* ---- numbers that are given ---- */
+
+static lk_status given(lc_at *at, double number) {
+	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
+	for (int64_t i = 0; i < at->out->count; i++) {
+		if (at->out->number) at->out->number[i] = number;
+		else at->out->element[i] = lc_field_number(number);
+	}
+	return LK_OK;
+}
+
+static double size_of(const lc_at *at) {
+	int64_t symbol[LC_SYMBOLS];
+	lc_item_symbols(at->run->p, at->run->s, at->item, symbol);
+	return (double)symbol[at->n->axis >= 0 ? at->n->axis : LC_AXES + at->n->symbol];
+}
+
+lk_status lc_run_leaf(lc_at *at) {
+	const lc_run_options *o = &at->run->o;
+	if (at->n->op == LC_CONST) return given(at, at->n->number);
+	if (at->n->op == LC_SIZE) return given(at, size_of(at));
+	for (int i = 0; at->n->op == LC_SCALAR && i < o->setting_count; i++)
+		if (strcmp(o->settings[i].name, at->n->name) == 0)
+			return given(at, lc_convert(LC_WEAK_REAL, (lc_dtype)at->n->dtype, o->settings[i].value));
+	return draw_part(at);
+}

@@ -1,0 +1,83 @@
+/* steps.h: a scheduled program as the steps that every rank runs, in order. Targets write them down, the simulator times
+ * them; neither looks at bundles of the program again.
+ *
+ * Without a schedule every statement is one pass over memory: what its expression is made of stays in registers, what
+ * has a name, is collective, or is read by another step lies in memory. `fuse` makes one step of several statements,
+ * `overlap` one of several steps that run chunk by chunk.
+ *
+ * Memory: lc_steps.storage says for each value whose memory holds it: its own id; its state's for an update (in place);
+ * its operand's for out, local, sliced and for a slice whose elements lie together (from the slice's first element on);
+ * -1: in registers only, or recomputed where it is used.
+ *
+ * - Recomputed: constants, scalars, size(), and arithmetic whose result is a single number (rank 0), also of results of
+ *   earlier steps. lc_step.numbers lists the arithmetic that a step needs. It lies in memory only where a
+ *   collective, a matmul or an output reads it, or a state that it is made of changes before it is read; then a MAP of
+ *   rank 0 computes it.
+ * - A slice that only passes read is read in place: storage -1, element i is its operand's at i + where the slice begins
+ *   (the operand may be such a slice too). Where others read it and it does not lie together, a MAP copies it.
+ * - A register of fewer or repeated dims than its pass is computed anew for each element, at that element's index.
+ * - `STATE <- collective(..)` (or matmul, send): the step writes the state itself; the update follows among its values. A
+ *   ring's gather does so too where nothing of its set reads the update.
+ * - An output of a scalar, or of what is overwritten later, is a MAP that copies; all other outputs are their operands.
+ * - What a fused set cannot have in its pass (a matmul, an all-reduce, a second reduce-scatter, single numbers) is a step
+ *   of its own before or behind it; if that is impossible, refused.
+ */
+#ifndef LK_LANG_STEPS_H
+#define LK_LANG_STEPS_H
+
+#include "lang/types/program.h"
+
+typedef enum lc_step_kind {
+	LC_STEP_MAP,      /* one pass over the elements that a rank holds: pointwise values, dropout, copies (slice, local,
+	                     sliced, out); reductions of them at its end, whose results the pass itself does not read. total:
+	                     of `list`, the sum over its passes */
+	LC_STEP_CONTRACT, /* one matmul or conv2d */
+	LC_STEP_ROWS,     /* one gather_rows */
+	LC_STEP_COMM,     /* one collective or permute; several of one kind where they are bucketed together */
+	LC_STEP_SEND,     /* one send; ranks of other groups do nothing */
+	LC_STEP_RING,     /* a pass joined with its collectives: the reduce-scatter it reads from and the all-gathers of what it
+	                     writes, either of which may be absent but not both */
+	LC_STEP_OVERLAP,  /* `parts`, chunk by chunk */
+	LC_STEP_KINDS,
+} lc_step_kind;
+
+typedef struct lc_ids {
+	int *at, count;
+} lc_ids;
+
+typedef struct lc_step {
+	lc_step_kind kind;
+	const char *name;      /* an identifier, unique among the steps of a program */
+	lc_ids values;         /* all that it computes, in order; OVERLAP: those of its parts */
+	lc_ids reads, writes;  /* values in memory that it reads, and leaves there */
+	lc_ids numbers;        /* single numbers that are recomputed for it, in order: before its pass, per tensor of a list */
+	lc_ids after;          /* earlier steps (indices into its siblings) that must be over before it */
+	int space;             /* MAP, RING: the value whose local extents are those of the pass */
+	int scatter;           /* RING: the reduce-scatter, or -1 */
+	lc_ids gathers;        /* RING: the all-gathers */
+	int list;              /* >= 0: it runs for each tensor of that list */
+	int64_t bucket;        /* bytes of joined messages, 0: one message per tensor */
+	/* OVERLAP */
+	struct lc_step *parts;
+	int part_count;
+	int chunk_dim;         /* the dim of the first part's result that is cut (lc_steps.cut has it of each value); -1: parts
+	                          run side by side as a whole, or, of a list, chunks are its tensors */
+	int64_t chunks;        /* 0: the target's choice */
+	bool ring;             /* in the order in which the ring takes the chunks: of rank r, r-1, r-2, ..., r */
+} lc_step;
+
+typedef struct lc_steps {
+	const lc_program *p;   /* must outlive it */
+	lc_step *at;
+	int count;
+	int *storage;          /* [values] see above */
+	int *cut;              /* [values] the dim along which an overlap cuts it, as lc_overlap_dims says; -1 none */
+	lk_arena arena;
+} lc_steps;
+
+/* Refused: what is fused cannot be one pass (a reduction read by it, different extents), with the reason. */
+lk_status lc_steps_make(const lc_program *p, lc_steps **out, lk_error *err);
+void lc_steps_free(lc_steps *steps);  /* accepts NULL */
+void lc_steps_print(const lc_steps *steps, FILE *out); /* a line per step: kind, name, reads -> writes */
+
+#endif

@@ -1,0 +1,334 @@
+/* bench.c: a program's schedules built, run by turns, and their times and results read. */
+#include "lang/tune/bench.h"
+
+#include <errno.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/json.h"
+#include "base/stats.h"
+#include "base/text.h"
+#include "lang/tune/bench_parts.h"
+
+enum { ROUNDS = 21, SECONDS = 300, OUTPUT = 64 << 20, SHOWN = 200, WORD = 64 };
+
+typedef lc_bench_job bench;
+
+/* ---- statistics ---- */
+
+/* The k-th smallest and largest of n bound the median with a chance of error of 2 * sum of C(n, i) / 2^n, i < k: the
+ * largest k that keeps it below 5 %. 0: n is too small. */
+static int sign_test(int n) {
+	double term = pow(0.5, n), sum = 0;
+	int k = 0;
+	while (k <= n / 2 && (sum += term) <= 0.025) {
+		term *= (double)(n - k) / (k + 1);
+		k++;
+	}
+	return k;
+}
+
+lc_interval lc_median_bounds(const double *x, int n) {
+	lc_interval out = {lk_median(x, (size_t)n), NAN, NAN};
+	int k = sign_test(n);
+	if (k == 0) return out;
+	out.low = lk_quantile(x, (size_t)n, (double)(k - 1) / (n - 1));
+	out.high = lk_quantile(x, (size_t)n, (double)(n - k) / (n - 1));
+	return out;
+}
+
+/* Of the first variant against itself, one round later. */
+static double spread(const double *x, int n) {
+	double *ratio = malloc((size_t)n * sizeof *ratio), far = NAN;
+	for (int i = 0; ratio && i + 1 < n; i++) ratio[i] = x[i] / x[i + 1];
+	if (ratio && n > 1) {
+		lc_interval bounds = lc_median_bounds(ratio, n - 1);
+		far = fmax(fabs(bounds.high - 1), fabs(1 - bounds.low));
+	}
+	free(ratio);
+	return far;
+}
+
+static lk_status compare_rows(lc_bench_result *result, lk_error *err) {
+	const lc_bench_row *first = &result->rows[0];
+	double *ratio = malloc((size_t)result->rounds * sizeof *ratio);
+	if (!ratio) return lk_oom(err);
+	for (int i = 0; i < result->count; i++) {
+		lc_bench_row *row = &result->rows[i];
+		for (int r = 0; r < result->rounds; r++) ratio[r] = first->seconds[r] / row->seconds[r];
+		row->time = lc_median_bounds(row->seconds, result->rounds);
+		row->ratio = lc_median_bounds(ratio, result->rounds);
+	}
+	result->spread = spread(first->seconds, result->rounds);
+	free(ratio);
+	return LK_OK;
+}
+
+/* 1 where a is faster than b by more than the noise, -1 where it is slower, 0 where that is open. */
+static int order_of(const lc_bench_row *a, const lc_bench_row *b, int rounds, double *ratio) {
+	for (int r = 0; r < rounds; r++) ratio[r] = b->seconds[r] / a->seconds[r];
+	lc_interval bounds = lc_median_bounds(ratio, rounds);
+	return bounds.low > 1 ? 1 : bounds.high < 1 ? -1 : 0;
+}
+
+static lk_status rank_rows(lc_bench_result *result, lk_error *err) {
+	double *ratio = malloc((size_t)result->rounds * sizeof *ratio), agree = 0;
+	if (!ratio) return lk_oom(err);
+	for (int i = 0; i < result->count; i++)
+		for (int k = 0; k < i; k++) {
+			const lc_bench_row *a = &result->rows[i], *b = &result->rows[k];
+			int measured = order_of(a, b, result->rounds, ratio);
+			if (measured == 0 || !isfinite(a->predicted) || !isfinite(b->predicted)) continue;
+			agree += a->predicted == b->predicted ? 0 : (a->predicted < b->predicted) == (measured > 0) ? 1 : -1;
+			result->pairs++;
+		}
+	result->tau = result->pairs ? agree / result->pairs : NAN;
+	free(ratio);
+	return LK_OK;
+}
+
+/* ---- the folder ---- */
+
+static lk_status make_folder(bench *b, lk_error *err) {
+	const char *tmp = getenv("TMPDIR");
+	int length = snprintf(b->folder, sizeof b->folder, "%s/lockstep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (length >= (int)sizeof b->folder || !mkdtemp(b->folder)) {
+		lk_fail(err, LK_ERR_IO, b->folder, "no folder could be made: %s", strerror(errno));
+		*b->folder = '\0';
+		return lk_hint(err, "set TMPDIR to a folder that can be written");
+	}
+	snprintf(b->source, sizeof b->source, "%s/program.c", b->folder);
+	snprintf(b->program, sizeof b->program, "%s/program", b->folder);
+	return LK_OK;
+}
+
+/* Nobody else writes there: files alone. */
+static void remove_folder(const bench *b) {
+	DIR *all = *b->folder ? opendir(b->folder) : NULL;
+	if (!all) return;
+	for (struct dirent *one; (one = readdir(all));)
+		if (strcmp(one->d_name, ".") != 0 && strcmp(one->d_name, "..") != 0) unlinkat(dirfd(all), one->d_name, 0);
+	closedir(all);
+	rmdir(b->folder);
+}
+
+/* ---- building ---- */
+
+/* The last line that somebody wrote, for an error. */
+static const char *last_words(char *text) {
+	size_t length = strlen(text);
+	while (length && (text[length - 1] == '\n' || text[length - 1] == ' ')) text[--length] = '\0';
+	char *line = strrchr(text, '\n');
+	const char *error = strstr(text, "error");
+	if (error && error != text) {
+		while (error > text && error[-1] != '\n') error--;
+		text[strcspn(error, "\n") + (size_t)(error - text)] = '\0';
+		return error;
+	}
+	return line ? line + 1 : text;
+}
+
+static lk_status finish(const char *what, const bench *b, lk_status status, lk_process_end *end, lk_error *err) {
+	char shown[4 * SHOWN + 1];
+	if (status == LK_OK && end->late)
+		status = lk_fail(err, LK_ERR_INPUT, what, "took longer than %.0f s and was ended", b->seconds);
+	else if (status == LK_OK && end->code != 0) {
+		const char *words = last_words(*end->messages ? end->messages : end->out);
+		char cut[SHOWN + 1];
+		lk_copy(cut, sizeof cut, words);
+		status = lk_fail(err, LK_ERR_INPUT, what, "ended with %d: %s", end->code, lk_escape(cut, shown, sizeof shown));
+	}
+	return status;
+}
+
+static const char *tool(const char *variable, const char *otherwise) {
+	const char *said = getenv(variable);
+	return said && *said ? said : otherwise;
+}
+
+static bool multiplies(const lc_program *p) {
+	for (size_t i = 0; i < p->nodes.count; i++)
+		if (lc_ops[p->nodes.at[i].op].family == LC_CONTRACT) return true;
+	return false;
+}
+
+/* With OpenBLAS where there is one and matrices are multiplied. */
+static lk_status build(const bench *b, lk_error *err) {
+	const char *cc = tool("MPICC", "mpicc");
+	const char *plain[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-o", b->program,
+	                       b->source, "-lm", NULL};
+	const char *blas[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-DLOCKSTEP_BLAS", "-o",
+	                      b->program, b->source, "-lopenblas", "-lm", NULL};
+	lk_process_end end;
+	lk_process process = {blas, NULL, b->seconds, 1 << 20};
+	bool have_blas = multiplies(b->original) && lk_process_run(&process, &end, NULL) == LK_OK && end.code == 0 && !end.late;
+	if (multiplies(b->original)) lk_process_end_free(&end);
+	if (have_blas) return LK_OK;
+	process.arguments = plain;
+	lk_status status = finish(cc, b, lk_process_run(&process, &end, err), &end, err);
+	lk_process_end_free(&end);
+	return status;
+}
+
+static lk_status write_source(const bench *b, int count, lk_error *err) {
+	lk_sink *sink;
+	LK_TRY(lk_sink_open(b->source, &sink, err));
+	FILE *out = lk_sink_file(sink);
+	lk_status status = out ? lc_emit_mpi(b->original, b->variants, count, out, err) : lk_oom(err);
+	if (status == LK_OK) return lk_sink_commit(sink, err);
+	lk_sink_abandon(sink);
+	return status;
+}
+
+/* ---- running ---- */
+
+/* Open MPI must be told that ranks may share cores, and wait kindly then; other launchers know only -np. */
+static bool is_open_mpi(const char *launcher) {
+	const char *arguments[] = {launcher, "--version", NULL};
+	lk_process process = {arguments, NULL, 20, 4096};
+	lk_process_end end;
+	bool open = lk_process_run(&process, &end, NULL) == LK_OK && (strstr(end.out, "Open MPI") || strstr(end.out, "OpenRTE"));
+	lk_process_end_free(&end);
+	return open;
+}
+
+lk_status lc_bench_run(const bench *b, const char *const *last, lk_process_end *end, lk_error *err) {
+	static const char *const open_mpi[] = {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"};
+	static const char *const root[] = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OPENBLAS_NUM_THREADS=1", NULL};
+	const char *launcher = tool("MPIRUN", "mpirun"), *arguments[LK_PROCESS_ARGUMENTS];
+	char ranks[WORD];
+	int used = 0;
+	arguments[used++] = launcher;
+	for (size_t i = 0; i < sizeof open_mpi / sizeof *open_mpi && is_open_mpi(launcher); i++) arguments[used++] = open_mpi[i];
+	snprintf(ranks, sizeof ranks, "%lld", (long long)b->result->ranks);
+	arguments[used++] = "-np", arguments[used++] = ranks, arguments[used++] = b->program;
+	while (*last && used < LK_PROCESS_ARGUMENTS - 1) arguments[used++] = *last++;
+	arguments[used] = NULL;
+	lk_process process = {arguments, geteuid() == 0 ? root : root + 2, b->seconds, OUTPUT};
+	return finish(launcher, b, lk_process_run(&process, end, err), end, err);
+}
+
+/* ---- reading ---- */
+
+static lc_bench_row *row_of(lc_bench_result *result, const char *name) {
+	for (int i = 0; i < result->count; i++)
+		if (strcmp(result->rows[i].name, name) == 0) return &result->rows[i];
+	return NULL;
+}
+
+/* {"schedule": NAME, "seconds": [..]}: other lines are passed over. */
+static lk_status take_line(bench *b, char *line, int *taken, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_stream *in;
+	lk_value *value = NULL;
+	if (*line != '{') return LK_OK;
+	LK_TRY(lk_stream_memory(line, strlen(line), "mpirun", &in, err));
+	lk_status status = lk_json_document(&arena, in, &value, err);
+	lk_stream_close(in);
+	const lk_value *name = status == LK_OK ? lk_json_get(value, "schedule") : NULL, *seconds = name ? lk_json_get(value, "seconds") : NULL;
+	lc_bench_row *row = seconds && name->kind == LK_JSON_STRING ? row_of(b->result, name->text) : NULL;
+	for (int i = 0; row && seconds->kind == LK_JSON_ARRAY && i < (int)seconds->count && i < b->result->rounds; i++)
+		if (seconds->items[i].number > 0) row->seconds[i] = seconds->items[i].number, ++*taken;
+	lk_arena_free(&arena);
+	return status;
+}
+
+static lk_status take_times(bench *b, char *text, lk_error *err) {
+	int taken = 0;
+	for (char *next; text && *text; text = next) {
+		next = strchr(text, '\n');
+		if (next) *next++ = '\0';
+		LK_TRY(take_line(b, text, &taken, err));
+	}
+	if (taken == b->result->count * b->result->rounds) return LK_OK;
+	return lk_fail(err, LK_ERR_INTERNAL, "bench", "%d of %d times came back", taken, b->result->count * b->result->rounds);
+}
+
+static lk_status measure(bench *b, lk_error *err) {
+	char rounds[WORD], seed[WORD];
+	const char *arguments[16] = {"--schedule", "all", "--repeat", rounds, "--seed", seed};
+	int used = 6;
+	snprintf(rounds, sizeof rounds, "%d", b->result->rounds);
+	snprintf(seed, sizeof seed, "%d", b->o->seed);
+	if (b->o->sizes) arguments[used++] = "--sizes", arguments[used++] = b->o->sizes;
+	if (b->o->set) arguments[used++] = "--set", arguments[used++] = b->o->set;
+	lk_process_end end = {0};
+	lk_status status = lc_bench_run(b, arguments, &end, err);
+	if (status == LK_OK) status = take_times(b, end.out, err);
+	lk_process_end_free(&end);
+	return status;
+}
+
+/* ---- the whole ---- */
+
+bool lc_bench_can(lk_error *err) {
+	const char *needed[] = {tool("MPICC", "mpicc"), tool("MPIRUN", "mpirun")};
+	for (int i = 0; i < 2; i++) {
+		if (strchr(needed[i], '/') ? access(needed[i], X_OK) == 0 : lk_process_found(needed[i])) continue;
+		lk_fail(err, LK_ERR_INPUT, needed[i], "is not on the PATH");
+		lk_hint(err, "install an MPI library, or name it with %s", i ? "MPIRUN" : "MPICC");
+		return false;
+	}
+	return true;
+}
+
+static lk_status predict(bench *b, int i, lk_error *err) {
+	lk_cluster cluster;
+	lk_constants constants;
+	lk_timed timed;
+	lc_sizes refined = {0};
+	b->result->rows[i].predicted = NAN;
+	if (!b->o->cluster) return LK_OK;
+	cluster = *b->o->cluster;
+	LK_TRY(lk_timed_share_host(&b->result->arena, b->result->ranks, &cluster, err));
+	lk_timed_constants(&constants);
+	lk_status status = lc_sizes_refine(b->original, &b->sizes, b->variants[i].program, &refined, err);
+	if (status == LK_OK) status = lk_time_steps(b->variants[i].steps, &refined, &cluster, &constants, 0, &timed, err);
+	if (status == LK_OK) b->result->rows[i].predicted = timed.seconds;
+	lc_sizes_free(&refined);
+	return status;
+}
+
+static lk_status prepare(bench *b, int count, lk_error *err) {
+	lc_bench_result *r = b->result;
+	LK_TRY(lc_sizes_read(b->original, b->o->sizes, 2, &b->sizes, err));
+	r->ranks = lc_ranks(b->original, &b->sizes), r->count = count;
+	r->rounds = b->o->repeat > 0 ? b->o->repeat : ROUNDS;
+	b->seconds = b->o->seconds > 0 ? b->o->seconds : SECONDS;
+	r->rows = LK_ARRAY(&r->arena, lc_bench_row, (size_t)count);
+	if (!r->rows) return lk_oom(err);
+	for (int i = 0; i < count; i++) {
+		r->rows[i].name = lk_arena_strdup(&r->arena, b->variants[i].name);
+		r->rows[i].seconds = LK_ARRAY(&r->arena, double, (size_t)r->rounds);
+		if (!r->rows[i].name || !r->rows[i].seconds) return lk_oom(err);
+		LK_TRY(predict(b, i, err));
+		lk_error why;
+		/* A refined mesh has other axes than the sizes: not counted. */
+		if (b->variants[i].program->axis_count != b->original->axis_count ||
+		    lc_moved_count(b->variants[i].steps, &b->sizes, &r->rows[i].moved, &why) != LK_OK)
+			r->rows[i].moved = (lc_moved){NAN, NAN, NAN};
+	}
+	return make_folder(b, err);
+}
+
+lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count, const lc_bench_options *o,
+                   lc_bench_result *out, lk_error *err) {
+	bench b = {.original = original, .variants = variants, .o = o, .result = out};
+	*out = (lc_bench_result){0};
+	if (!lc_bench_can(err)) return LK_ERR_INPUT;
+	lk_status status = prepare(&b, count, err);
+	if (status == LK_OK) status = write_source(&b, count, err);
+	if (status == LK_OK) status = build(&b, err);
+	if (status == LK_OK && !o->unchecked) status = lc_bench_check(&b, err);
+	if (status == LK_OK) status = measure(&b, err);
+	if (status == LK_OK) status = compare_rows(out, err);
+	if (status == LK_OK) status = rank_rows(out, err);
+	remove_folder(&b);
+	lc_sizes_free(&b.sizes);
+	return status;
+}
+
+void lc_bench_free(lc_bench_result *result) { lk_arena_free(&result->arena); }

@@ -1,0 +1,80 @@
+/* timed_host.c: communication of ranks that are processes on hosts: MPI's collectives (cost/collective/host_collective.h) in place of
+ * those of GPUs. Inside a node messages are copies through the memory that computation uses too, so that beside one
+ * another both are slower. */
+#include <math.h>
+
+#include "base/units.h"
+#include "cost/collective/host_collective.h"
+#include "lang/tune/timed.h"
+
+/* Members of a group: those of an axis that is chains, or of a team; the first of each kind stands for all. */
+typedef struct members {
+	const lk_graph *graph;
+	const lk_cluster *cluster;
+	uint32_t ranks, first, step;
+} members;
+
+static members group_of(const lk_graph *graph, const lk_cluster *cluster, uint32_t op) {
+	unsigned kind = graph->ops.group[op];
+	if (kind != LK_GROUP_TEAM)
+		return (members){graph, cluster, graph->ranks.group[kind].size, 0, graph->ranks.group[kind].stride};
+	const lk_team *team = &graph->teams.at[graph->ops.channel[op]];
+	uint32_t a = graph->team_stages.at[team->begin], b = team->end - team->begin > 1 ? graph->team_stages.at[team->begin + 1] : a;
+	return (members){graph, cluster, team->ranks, lk_rank_of(graph, a, 0), (b - a) * graph->ranks.chains};
+}
+
+static lk_group_shape shape_of(const members *m) {
+	int nodes = 0, last = -1, most = 0, run = 0;
+	lk_place place = {0};
+	for (uint32_t i = 0; i < m->ranks; i++) {
+		place = lk_cluster_place(m->cluster, (int)(m->first + i * m->step));
+		if (place.node != last) nodes++, run = 0, last = place.node;
+		if (++run > most) most = run;
+	}
+	const lk_node *node = &m->cluster->node[place.group];
+	int sharing = nodes > 1 && most > 0 ? node->gpus / most : 1;
+	return (lk_group_shape){.node = node, .ranks = (int)m->ranks, .nodes = nodes, .ranks_per_node = most,
+	                        .sharing = sharing > 0 ? sharing : 1, .oversubscription = m->cluster->oversubscription};
+}
+
+static lk_coll_kind kind_of(unsigned kind) {
+	switch (kind) {
+	case LK_OP_ALLREDUCE: return LK_COLL_ALLREDUCE;
+	case LK_OP_ALLGATHER: return LK_COLL_ALLGATHER;
+	case LK_OP_REDUCESCATTER: return LK_COLL_REDUCESCATTER;
+	case LK_OP_ALLTOALL: return LK_COLL_ALLTOALL;
+	case LK_OP_BROADCAST: return LK_COLL_BROADCAST;
+	default: return LK_COLL_SENDRECV;
+	}
+}
+
+void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs) {
+	for (uint32_t op = 0; op < graph->ops.count; op++) {
+		if (!lk_op_is_comm(graph->ops.kind[op])) continue;
+		members m = group_of(graph, cluster, op);
+		lk_group_shape shape = shape_of(&m);
+		double seconds = lk_host_collective(LK_HOST_MPI, kind_of(graph->ops.kind[op]), &shape, graph->ops.bytes[op]).seconds;
+		for (uint32_t v = 0; v < costs->variants; v++) {
+			lk_cost *cost = &costs->at[(size_t)v * costs->ops + op];
+			cost->duration_ps = cost->tail_ps = llround(fmin(seconds, 1e6) * LK_PS_PER_S);
+			cost->sm = cost->intra = 0;
+			cost->memory = shape.nodes > 1 ? 0 : 1;
+			cost->nic = shape.nodes > 1 ? 1 : 0;
+		}
+	}
+}
+
+lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *c, lk_error *err) {
+	if (c->groups != 1 || c->nodes[0] != 1 || c->node[0].device->arch != LK_ARCH_CPU || ranks <= c->gpus || ranks > LC_RANKS)
+		return LK_OK;
+	lk_device *part = LK_NEW(arena, lk_device);
+	lk_node *node = LK_NEW(arena, lk_node);
+	if (!part || !node) return lk_oom(err);
+	*part = *c->node[0].device, *node = c->node[0];
+	double share = (double)c->gpus / (double)ranks;
+	for (int d = 0; d < LK_DTYPES; d++) part->peak_flops[d] *= share;
+	part->vector_flops *= share, part->memory_rate *= share, part->gemm_flops *= share, part->stream_rate *= share;
+	node->device = part, node->gpus = c->gpus = (int)ranks;
+	c->node = node;
+	return LK_OK;
+}

@@ -1,0 +1,370 @@
+/* deepspeed.c: DeepSpeed's configuration file (ds_config.json), by its documented keys. One table row per key: how it
+ * is read, or why it does not matter. "auto", which HuggingFace's trainer fills in, leaves a field open.
+ *
+ *     train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps * data-parallel ranks,
+ * of which any one may be missing; where two are, the accumulation is 1. Defaults that a file leaves out are
+ * DeepSpeed's: stage 0, overlap_comm only with stage 3, buckets of 5e8 elements. */
+#include "launch/launch.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+#include "io/json.h"
+#include "base/text.h"
+#include "model/layout/job_parts.h"
+
+enum { PATH_BYTES = 96 };
+
+/* The file while it is read. */
+typedef struct config {
+	lk_reading *r;
+	lk_job *job;
+	int batch, micro, steps, stage;
+	bool stage_open, bf16, fp16, dtype_open;
+	int overlap;              /* -1 not said */
+	double bucket;            /* elements */
+} config;
+
+static lk_status wrong(config *c, const lk_value *value, const char *path, const char *what) {
+	char where[256];
+	lk_arena *arena = c->r->arena;
+	const char *text = lk_arena_printf(arena, "%.200s:%d:%d", c->r->where, value->line, value->column);
+	lk_copy(where, sizeof where, text != NULL ? text : c->r->where);
+	lk_fail(c->r->err, LK_ERR_INPUT, where, "%s: %s", path, what);
+	return lk_hint(c->r->err, "correct the value, or leave the key out");
+}
+
+static bool is_auto(const lk_value *value) {
+	return value->kind == LK_JSON_STRING && strcmp(value->text, "auto") == 0;
+}
+
+static bool is_null(const lk_value *value) {
+	return value->kind == LK_JSON_NULL;
+}
+
+static lk_status whole(config *c, const lk_value *value, const char *path, int low, int high, int *out) {
+	if (is_auto(value) || is_null(value)) return LK_OK;
+	if (value->kind != LK_JSON_NUMBER || !(value->number >= low && value->number <= high) ||
+		value->number != floor(value->number))
+		return wrong(c, value, path, lk_arena_printf(c->r->arena, "no whole number in %d..%d", low, high));
+	*out = (int)value->number;
+	return LK_OK;
+}
+
+static lk_status truth(config *c, const lk_value *value, const char *path, bool *out, bool *open) {
+	if (is_auto(value)) *open = true;
+	if (is_auto(value) || is_null(value)) return LK_OK;
+	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE)
+		return wrong(c, value, path, "neither true nor false");
+	*out = value->kind == LK_JSON_TRUE;
+	return LK_OK;
+}
+
+/* ---- keys ---- */
+
+static lk_status read_batch(config *c, const lk_value *value, const char *path) {
+	return whole(c, value, path, 1, 1 << 28, &c->batch);
+}
+
+static lk_status read_micro(config *c, const lk_value *value, const char *path) {
+	return whole(c, value, path, 1, 1 << 20, &c->micro);
+}
+
+static lk_status read_steps(config *c, const lk_value *value, const char *path) {
+	return whole(c, value, path, 1, 1 << 24, &c->steps);
+}
+
+static lk_status read_stage(config *c, const lk_value *value, const char *path) {
+	c->stage_open = is_auto(value);
+	return whole(c, value, path, 0, 3, &c->stage);
+}
+
+static lk_status read_overlap(config *c, const lk_value *value, const char *path) {
+	bool on = false, open = is_null(value);
+	LK_TRY(truth(c, value, path, &on, &open));
+	if (!open) c->overlap = on;
+	return LK_OK;
+}
+
+static lk_status read_bucket(config *c, const lk_value *value, const char *path) {
+	if (is_auto(value) || is_null(value)) return LK_OK;
+	if (value->kind != LK_JSON_NUMBER || !(value->number >= 1 && value->number <= 1e13))
+		return wrong(c, value, path, "no number of elements");
+	c->bucket = value->number;
+	return LK_OK;
+}
+
+static lk_status read_bf16(config *c, const lk_value *value, const char *path) {
+	return truth(c, value, path, &c->bf16, &c->dtype_open);
+}
+
+static lk_status read_fp16(config *c, const lk_value *value, const char *path) {
+	return truth(c, value, path, &c->fp16, &c->dtype_open);
+}
+
+static lk_status read_lean_master(config *c, const lk_value *value, const char *path) {
+	bool on = false, open;
+	LK_TRY(truth(c, value, path, &on, &open));
+	if (on) c->job->master_weights = LK_OFF;
+	return LK_OK;
+}
+
+static lk_status read_offload(config *c, const lk_value *value, const char *path) {
+	if (is_null(value) || is_auto(value)) return LK_OK;
+	if (value->kind != LK_JSON_STRING) return wrong(c, value, path, "no device");
+	c->job->offload_optimizer = strcmp(value->text, "cpu") == 0 || strcmp(value->text, "nvme") == 0;
+	return strcmp(value->text, "nvme") == 0 ? lk_launch_note(c->r, path, "storage is priced as the host's memory")
+											: LK_OK;
+}
+
+static lk_status read_offload_params(config *c, const lk_value *value, const char *path) {
+	bool none = value->kind != LK_JSON_STRING || strcmp(value->text, "none") == 0;
+	return none ? LK_OK : lk_launch_note(c->r, path, "offloading of parameters is not modelled");
+}
+
+static lk_status read_group(config *c, const lk_value *value, const char *path) {
+	return whole(c, value, path, 1, LK_JOB_GPUS, &c->job->shard_group);
+}
+
+static lk_status read_hpz(config *c, const lk_value *value, const char *path) {
+	int size = 1;
+	LK_TRY(whole(c, value, path, 1, LK_JOB_GPUS, &size));
+	return size > 1 ? lk_launch_note(c->r, path, "a second copy of the parameters within the node is not modelled")
+					: LK_OK;
+}
+
+static lk_status read_tp(config *c, const lk_value *value, const char *path) {
+	return whole(c, value, path, 0, 1 << 16, &c->job->tp);
+}
+
+static lk_status read_ep(config *c, const lk_value *value, const char *path) {
+	return whole(c, value, path, 0, 1 << 16, &c->job->ep);
+}
+
+static lk_status read_wire(config *c, const lk_value *value, const char *path) {
+	lk_dtype dtype;
+	if (is_auto(value) || is_null(value)) return LK_OK;
+	if (value->kind != LK_JSON_STRING || !lk_dtype_parse(value->text, &dtype))
+		return wrong(c, value, path, "no number format");
+	c->job->grad_reduce_fp32 = dtype == LK_FP32 ? LK_ON : LK_OFF;
+	return LK_OK;
+}
+
+static lk_status read_accumulation(config *c, const lk_value *value, const char *path) {
+	lk_dtype dtype;
+	if (is_auto(value) || is_null(value)) return LK_OK;
+	if (value->kind != LK_JSON_STRING || !lk_dtype_parse(value->text, &dtype))
+		return wrong(c, value, path, "no number format");
+	c->job->fp32_grads = dtype == LK_FP32 ? LK_ON : LK_OFF;
+	return LK_OK;
+}
+
+static lk_status read_optimizer(config *c, const lk_value *value, const char *path) {
+	static const struct {
+		const char *part;
+		lk_optimizer optimizer;
+	} names[] = {{"lamb", LK_OPT_LAMB}, {"adafactor", LK_OPT_ADAFACTOR}, {"sgd", LK_OPT_SGD}, {"adam", LK_OPT_ADAM}};
+	if (is_auto(value) || is_null(value)) return LK_OK;
+	if (value->kind != LK_JSON_STRING) return wrong(c, value, path, "no name");
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (strcasestr(value->text, names[i].part) == NULL) continue;
+		c->job->optimizer = names[i].optimizer;
+		bool plain = strncasecmp(value->text, names[i].part, strlen(names[i].part)) == 0;
+		return plain ? LK_OK : lk_launch_note(c->r, path, "compressed communication of the optimizer is not modelled");
+	}
+	return lk_launch_note(c->r, path, "it is priced as adam");
+}
+
+#define LOGGING "logging: not part of the step"
+#define RATE "values of the optimizer: do not change the step's work"
+
+/* A path ends a subtree where `read` is NULL: all keys below it share the reason. */
+static const struct {
+	const char *path;
+	lk_status (*read)(config *c, const lk_value *value, const char *path);
+	const char *reason;
+} keys[] = {
+	{"train_batch_size", read_batch, NULL},
+	{"train_micro_batch_size_per_gpu", read_micro, NULL},
+	{"gradient_accumulation_steps", read_steps, NULL},
+	{"zero_optimization.stage", read_stage, NULL},
+	{"zero_optimization.overlap_comm", read_overlap, NULL},
+	{"zero_optimization.reduce_bucket_size", read_bucket, NULL},
+	{"zero_optimization.offload_optimizer.device", read_offload, NULL},
+	{"zero_optimization.offload_param.device", read_offload_params, NULL},
+	{"zero_optimization.mics_shard_size", read_group, NULL},
+	{"zero_optimization.zero_hpz_partition_size", read_hpz, NULL},
+	{"zero_optimization.contiguous_gradients", NULL, "gradients are counted as contiguous"},
+	{"zero_optimization.allgather_bucket_size", NULL, "gathers are priced as buckets of the reduction"},
+	{"zero_optimization.allgather_partitions", NULL, "gathers are priced as all-gathers"},
+	{"zero_optimization.reduce_scatter", NULL, "reductions are priced as reduce-scatters"},
+	{"zero_optimization.round_robin_gradients", NULL, "the order of copies to the host is not modelled"},
+	{"zero_optimization.sub_group_size", NULL, "the grain of the optimizer's step is not modelled"},
+	{"zero_optimization.stage3_max_live_parameters", NULL, "parameters live for one unit ahead"},
+	{"zero_optimization.stage3_max_reuse_distance", NULL, "parameters live for one unit ahead"},
+	{"zero_optimization.stage3_prefetch_bucket_size", NULL, "parameters are fetched one unit ahead"},
+	{"zero_optimization.stage3_param_persistence_threshold", NULL, "small parameters are counted as sharded"},
+	{"zero_optimization.stage3_gather_16bit_weights_on_model_save", NULL, "checkpointing: not part of the step"},
+	{"zero_optimization.zero_quantized_weights", NULL, "quantised communication is not modelled"},
+	{"zero_optimization.zero_quantized_gradients", NULL, "quantised communication is not modelled"},
+	{"zero_optimization.offload_optimizer", NULL, "how the host's memory is used is not modelled"},
+	{"zero_optimization.offload_param", NULL, "how the host's memory is used is not modelled"},
+	{"bf16.enabled", read_bf16, NULL},
+	{"bfloat16.enabled", read_bf16, NULL},
+	{"fp16.enabled", read_fp16, NULL},
+	{"fp16.fp16_master_weights_and_grads", read_lean_master, NULL},
+	{"fp16", NULL, "loss scaling: does not change the step's work"},
+	{"bf16", NULL, "does not change the step's work"},
+	{"data_types.grad_accum_dtype", read_accumulation, NULL},
+	{"communication_data_type", read_wire, NULL},
+	{"tensor_parallel.autotp_size", read_tp, NULL},
+	{"expert_parallel.autoep_size", read_ep, NULL},
+	{"optimizer.type", read_optimizer, NULL},
+	{"optimizer", NULL, RATE},
+	{"scheduler", NULL, RATE},
+	{"gradient_clipping", NULL, "the norm of the gradients is part of every step"},
+	{"prescale_gradients", NULL, "does not change the step's work"},
+	{"gradient_predivide_factor", NULL, "does not change the step's work"},
+	{"sparse_gradients", NULL, "sparse gradients are not modelled"},
+	{"activation_checkpointing", NULL, "which layers are recomputed is said by the trainer's flags"},
+	{"steps_per_print", NULL, LOGGING}, {"wall_clock_breakdown", NULL, LOGGING}, {"dump_state", NULL, LOGGING},
+	{"tensorboard", NULL, LOGGING}, {"wandb", NULL, LOGGING}, {"csv_monitor", NULL, LOGGING}, {"comet", NULL, LOGGING},
+	{"comms_logger", NULL, LOGGING}, {"flops_profiler", NULL, LOGGING}, {"memory_breakdown", NULL, LOGGING},
+	{"zero_allow_untested_optimizer", NULL, "does not change the step's work"},
+	{"zero_force_ds_cpu_optimizer", NULL, "which code runs the offloaded optimizer is not modelled"},
+	{"checkpoint", NULL, "checkpointing: not part of the step"}, {"aio", NULL, "storage is not modelled"},
+	{"elasticity", NULL, "the job is predicted with the GPUs that are given"},
+	{"data_efficiency", NULL, "data: does not change the step"},
+	{"curriculum_learning", NULL, "sequences are taken at full length"},
+	{"compile", NULL, "DeepCompile is not modelled"},
+	{"pipeline", NULL, "the number of stages is said by the trainer's flags"},
+};
+
+static lk_status read_object(config *c, const lk_value *object, const char *prefix, int depth);
+
+/* The row of a path, else that of the nearest path above it that has a reason; -1: none. */
+static int find_key(const char *path) {
+	int found = -1;
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		size_t length = strlen(keys[i].path);
+		if (strcmp(keys[i].path, path) == 0) return (int)i;
+		if (keys[i].read == NULL && strncmp(keys[i].path, path, length) == 0 && path[length] == '.') found = (int)i;
+	}
+	return found;
+}
+
+static lk_status read_member(config *c, const char *path, const lk_value *value, int depth) {
+	int key = find_key(path);
+	if (value->kind == LK_JSON_OBJECT && depth < 3 &&
+		(key < 0 || strcmp(keys[key].path, path) != 0 || keys[key].read == NULL)) {
+		if (value->count > 0) return read_object(c, value, path, depth + 1);
+		return LK_OK;
+	}
+	if (key >= 0 && keys[key].read != NULL) {
+		if (is_auto(value)) LK_TRY(lk_launch_note(c->r, path, "auto: the trainer's flags or the defaults say it"));
+		return keys[key].read(c, value, path);
+	}
+	return lk_launch_note(c->r, path, key >= 0 ? keys[key].reason : "unknown to lockstep");
+}
+
+static lk_status read_object(config *c, const lk_value *object, const char *prefix, int depth) {
+	for (size_t i = 0; i < object->count; i++) {
+		bool last = true; /* of equal keys the last one counts */
+		for (size_t k = i + 1; k < object->count && object->count <= 1024; k++)
+			last &= strcmp(object->keys[i], object->keys[k]) != 0;
+		if (!last) continue;
+		const char *path = prefix[0] == '\0' ? object->keys[i]
+		                                     : lk_arena_printf(c->r->arena, "%s.%s", prefix, object->keys[i]);
+		if (path == NULL) return lk_oom(c->r->err);
+		LK_TRY(read_member(c, path, &object->items[i], depth));
+	}
+	return LK_OK;
+}
+
+/* ---- what the keys mean together ---- */
+
+static void finish_batch(const config *c) {
+	lk_job *job = c->job;
+	if (c->batch > 0) job->gbs = c->batch;
+	if (c->micro > 0) job->mbs = c->micro;
+	if (c->batch == 0 && c->micro == 0 && c->steps == 0) return;
+	bool two = (c->batch > 0 || job->gbs > 0) && c->micro > 0;
+	job->microbatches = c->steps > 0 ? c->steps : two ? 0 : 1;
+}
+
+static lk_status finish(config *c) {
+	lk_job *job = c->job;
+	finish_batch(c);
+	if (!c->stage_open) {
+		job->sharding = (lk_sharding)c->stage;
+		job->sharding_said = true;
+	}
+	bool overlap = c->overlap >= 0 ? c->overlap : c->stage == 3;
+	job->overlap_grad_reduce = overlap ? LK_ON : LK_OFF;
+	job->overlap_param_gather = c->stage == 3 ? LK_ON : LK_OFF; /* stage 1 and 2 gather at the end of the step */
+	if (c->bf16 && c->fp16) {
+		lk_fail(c->r->err, LK_ERR_INPUT, c->r->where, "bf16 and fp16 are both enabled");
+		return lk_hint(c->r->err, "enable one of them");
+	}
+	if (c->bf16 || c->fp16 || (!c->dtype_open && !job->dtype_said)) {
+		job->dtype = c->bf16 ? LK_BF16 : c->fp16 ? LK_FP16 : LK_FP32;
+		job->dtype_said = true;
+	}
+	bool wide = job->grad_reduce_fp32 == LK_ON || (job->dtype_said && job->dtype == LK_FP32);
+	if (c->bucket > 0) job->bucket_bytes = c->bucket * (wide ? 4 : 2);
+	lk_copy(job->stack, sizeof job->stack,
+			strncmp(job->stack, "megatron", 8) == 0 ? "megatron-deepspeed" : "deepspeed");
+	return LK_OK;
+}
+
+static lk_status apply(lk_reading *r, const lk_value *root) {
+	config c = {.r = r, .job = r->out->job, .overlap = -1};
+	if (root->kind != LK_JSON_OBJECT) return wrong(&c, root, "config", "no object");
+	LK_TRY(read_object(&c, root, "", 0));
+	return finish(&c);
+}
+
+lk_status lk_deepspeed_stream(lk_reading *r, lk_stream *in) {
+	lk_value *root;
+	LK_TRY(lk_json_document(r->arena, in, &root, r->err));
+	return apply(r, root);
+}
+
+static int digit(char c) {
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+	const char *at = c != '\0' ? strchr(letters, c) : NULL;
+	return at != NULL ? (int)(at - letters) : c == '-' || c == '+' ? 62 : c == '_' || c == '/' ? 63 : -1;
+}
+
+/* DeepSpeed takes a configuration as base64 in place of a file's name. NULL where the text is none, or memory is out. */
+static char *inline_config(lk_arena *arena, const char *text, size_t *size) {
+	size_t length = strcspn(text, "=");
+	char *out = strlen(text) >= 8 ? lk_arena_alloc(arena, length + 1) : NULL;
+	unsigned long group = 0;
+	*size = 0;
+	for (size_t i = 0; out != NULL && i < length; i++) {
+		if (digit(text[i]) < 0) return NULL;
+		group = (group << 6 | (unsigned long)digit(text[i])) & 0xffffff;
+		if (i % 4 > 0) out[(*size)++] = (char)(group >> (6 - 2 * (i % 4)));
+	}
+	return out != NULL && *size > 1 && out[0] == '{' ? out : NULL;
+}
+
+lk_status lk_deepspeed_apply(lk_reading *r, const char *path) {
+	lk_stream *in;
+	lk_reading inner = *r;
+	size_t size;
+	char *text = inline_config(r->arena, path, &size);
+	inner.where = text != NULL ? "--deepspeed_config" : path;
+	if (text != NULL) LK_TRY(lk_stream_memory(text, size, inner.where, &in, r->err));
+	else LK_TRY(lk_stream_open(path, &in, r->err));
+	lk_status status = lk_deepspeed_stream(&inner, in);
+	lk_stream_close(in);
+	return status;
+}
+
+lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err) {
+	lk_reading r = {.arena = arena, .where = path, .out = out, .err = err};
+	if (out->job == NULL) out->job = LK_NEW(arena, lk_job);
+	return out->job == NULL ? lk_oom(err) : lk_deepspeed_apply(&r, path);
+}

@@ -1,0 +1,248 @@
+/* launch_options.c: launchers and what their options say of GPUs: torchrun (torch.distributed.run), srun and sbatch,
+ * mpirun, deepspeed, accelerate; programs that start another one (bash -c, nsys, numactl, containers) are passed
+ * through.
+ *
+ * Options that are not in the table are passed over, and so is a word that starts no program: it is the value of
+ * one. */
+#include "launch/launch.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/text.h"
+#include "model/layout/job_parts.h"
+
+typedef enum launcher {
+	TORCHRUN = 1,
+	SLURM = 2,
+	MPI = 4,
+	DEEPSPEED = 8,
+	ACCELERATE = 16,
+	PYTHON = 32,
+	WRAPPER = 64,
+	SHELL = 128
+} launcher;
+
+static const struct {
+	const char *name;
+	launcher kind;
+} programs[] = {
+	{"torchrun", TORCHRUN}, {"srun", SLURM}, {"mpirun", MPI}, {"mpiexec", MPI}, {"mpiexec.hydra", MPI},
+	{"orterun", MPI}, {"prterun", MPI}, {"deepspeed", DEEPSPEED}, {"accelerate", ACCELERATE},
+	{"accelerate-launch", ACCELERATE}, {"torch.distributed.run", TORCHRUN}, {"torch.distributed.launch", TORCHRUN},
+	{"deepspeed.launcher.runner", DEEPSPEED}, {"accelerate.commands.launch", ACCELERATE}, {"env", WRAPPER},
+	{"nohup", WRAPPER}, {"exec", WRAPPER}, {"time", WRAPPER}, {"stdbuf", WRAPPER}, {"numactl", WRAPPER},
+	{"taskset", WRAPPER}, {"nice", WRAPPER}, {"timeout", WRAPPER}, {"nsys", WRAPPER}, {"ncu", WRAPPER},
+	{"singularity", WRAPPER}, {"apptainer", WRAPPER}, {"docker", WRAPPER}, {"podman", WRAPPER}, {"sudo", WRAPPER},
+	{"uv", WRAPPER}, {"xargs", WRAPPER}, {"bash", SHELL}, {"sh", SHELL}, {"zsh", SHELL},
+};
+
+typedef enum meaning { PER_NODE, NODES, TOTAL, TASKS_PER_NODE, LISTED, VALUE, ARGUMENT /* what is started */ } meaning;
+
+static const struct {
+	int launchers;
+	const char *name;
+	meaning means;
+} options[] = {
+	{TORCHRUN, "nproc_per_node", PER_NODE}, {TORCHRUN, "nnodes", NODES}, {TORCHRUN, "node_rank", VALUE},
+	{TORCHRUN, "master_addr", VALUE}, {TORCHRUN, "master_port", VALUE}, {TORCHRUN, "rdzv_backend", VALUE},
+	{TORCHRUN, "rdzv_endpoint", VALUE}, {TORCHRUN, "rdzv_id", VALUE}, {TORCHRUN, "rdzv_conf", VALUE},
+	{TORCHRUN, "max_restarts", VALUE}, {TORCHRUN, "monitor_interval", VALUE}, {TORCHRUN, "start_method", VALUE},
+	{TORCHRUN, "role", VALUE}, {TORCHRUN, "log_dir", VALUE}, {TORCHRUN, "redirects", VALUE}, {TORCHRUN, "r", VALUE},
+	{TORCHRUN, "tee", VALUE}, {TORCHRUN, "t", VALUE}, {TORCHRUN, "local_addr", VALUE}, {TORCHRUN, "logs_specs", VALUE},
+	{TORCHRUN, "local_ranks_filter", VALUE}, {TORCHRUN, "local_ranks_stdout", VALUE},
+	{SLURM, "N", NODES}, {SLURM, "nodes", NODES}, {SLURM, "n", TOTAL}, {SLURM, "ntasks", TOTAL},
+	{SLURM, "ntasks_per_node", TASKS_PER_NODE}, {SLURM, "tasks_per_node", TASKS_PER_NODE},
+	{SLURM, "gpus_per_node", PER_NODE},
+	{SLURM, "gres", PER_NODE}, {SLURM, "G", TOTAL}, {SLURM, "gpus", TOTAL},
+	{MPI, "np", TOTAL}, {MPI, "n", TOTAL}, {MPI, "c", TOTAL}, {MPI, "N", TASKS_PER_NODE},
+	{MPI, "npernode", TASKS_PER_NODE},
+	{MPI, "ppn", TASKS_PER_NODE},
+	{DEEPSPEED, "num_gpus", PER_NODE}, {DEEPSPEED, "num_nodes", NODES}, {DEEPSPEED, "include", LISTED},
+	{DEEPSPEED, "i", LISTED},
+	{DEEPSPEED, "exclude", VALUE}, {DEEPSPEED, "e", VALUE}, {DEEPSPEED, "hostfile", VALUE}, {DEEPSPEED, "H", VALUE},
+	{DEEPSPEED, "master_port", VALUE}, {DEEPSPEED, "master_addr", VALUE}, {DEEPSPEED, "launcher", VALUE},
+	{DEEPSPEED, "launcher_args", VALUE}, {DEEPSPEED, "node_rank", VALUE}, {DEEPSPEED, "ssh_port", VALUE},
+	{DEEPSPEED, "autotuning", VALUE},
+	{ACCELERATE, "num_processes", TOTAL},
+	{PYTHON, "W", VALUE}, {PYTHON, "X", VALUE}, {PYTHON, "m", ARGUMENT},
+	{SHELL, "c", ARGUMENT}, {SHELL, "lc", ARGUMENT}, {SHELL, "ec", ARGUMENT}, {SHELL, "xc", ARGUMENT},
+	{SHELL, "o", VALUE},
+};
+
+static const char *base_name(const char *word) {
+	const char *slash = strrchr(word, '/');
+	return slash != NULL ? slash + 1 : word;
+}
+
+static bool ends_with(const char *word, const char *end) {
+	size_t n = strlen(word), m = strlen(end);
+	return n > m && strcmp(word + n - m, end) == 0;
+}
+
+/* 0 where the word is no program that is known. */
+static int program(const char *word) {
+	const char *base = base_name(word);
+	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+		if (strcmp(base, programs[i].name) == 0) return programs[i].kind;
+	if (strncmp(base, "python", 6) == 0 && strspn(base + 6, "0123456789.") == strlen(base + 6)) return PYTHON;
+	return 0;
+}
+
+bool lk_launch_nemo(const char *word) {
+	return strcmp(base_name(word), "nemo") == 0;
+}
+
+bool lk_launch_starts(const char *word) {
+	int kind = program(word);
+	return lk_launch_nemo(word) || (kind != 0 && kind != WRAPPER && kind != SHELL) || ends_with(word, ".py");
+}
+
+static lk_status unknown_value(lk_reading *r, const char *option, const lk_word *value) {
+	lk_fail(r->err, LK_ERR_INPUT, r->where, "%s: %s", option, value->unknown);
+	return lk_hint(r->err, "write the number into the script");
+}
+
+/* "8", "gpu:8", "gpu:h100:8", "h100:8", "1:4" (elastic, the most), "auto" (not said). */
+static lk_status read_count(lk_reading *r, const char *option, const lk_word *value, bool fail, int *out) {
+	if (value->unknown != NULL) return fail ? unknown_value(r, option, value) : LK_OK;
+	const char *colon = strrchr(value->text, ':'), *number = colon != NULL ? colon + 1 : value->text;
+	if (!isdigit((unsigned char)*number)) return LK_OK;
+	long long count;
+	LK_TRY(lk_parse_int(number, 1, LK_JOB_GPUS, &count, option, r->err));
+	*out = (int)count;
+	if (colon != NULL && isdigit((unsigned char)value->text[0]) && strtol(value->text, NULL, 10) != count)
+		return lk_launch_note(r, option, "the number of nodes may change while the job runs; the largest is taken");
+	return LK_OK;
+}
+
+/* "localhost:0,1,2,3@node2:0,1": the listed GPUs; a node without a list is not counted. */
+static void read_listed(const char *text, lk_launch_ranks *ranks) {
+	int total = 0;
+	for (const char *p = text; *p != '\0'; p++) {
+		if (*p == ':') total++;
+		if (*p == ',' && total < LK_JOB_GPUS) total++;
+	}
+	if (strchr(text, ':') != NULL) ranks->total = total;
+}
+
+static lk_status apply(lk_reading *r, meaning means, const char *option, const lk_word *value, lk_launch_ranks *ranks) {
+	switch (means) {
+	case PER_NODE: return read_count(r, option, value, true, &ranks->per_node);
+	case NODES: return read_count(r, option, value, ranks->nodes == 0, &ranks->nodes);
+	case TOTAL: return read_count(r, option, value, true, &ranks->total);
+	case TASKS_PER_NODE: return read_count(r, option, value, true, &ranks->tasks_per_node);
+	case LISTED:
+		if (value->unknown != NULL) return unknown_value(r, option, value);
+		read_listed(value->text, ranks);
+		return LK_OK;
+	default: return LK_OK;
+	}
+}
+
+/* By name, '-' and '_' alike; -1 if unknown. */
+static int find_option(int kind, const char *name, size_t length) {
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+		const char *known = options[i].name;
+		if ((options[i].launchers & kind) == 0 || strlen(known) != length) continue;
+		size_t n = 0;
+		while (n < length && (name[n] == known[n] || (name[n] == '-' && known[n] == '_'))) n++;
+		if (n == length) return (int)i;
+	}
+	return -1;
+}
+
+/* One option of a launcher as written: "--nnodes=4", "--nnodes 4", "-N4". */
+typedef struct option {
+	int at;              /* in options, -1 unknown */
+	lk_word value;
+	bool needs_next;     /* the value is the next word */
+} option;
+
+static option split_option(int kind, const lk_word *word) {
+	const char *name = word->text + strspn(word->text, "-"), *equals = strchr(name, '=');
+	size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+	option o = {.at = find_option(kind, name, length),
+				.value = {.text = equals != NULL ? equals + 1 : "", .unknown = word->unknown}};
+	bool glued = o.at < 0 && word->text[1] != '-' && length > 1 && isdigit((unsigned char)name[1]);
+	if (glued) {
+		o.at = find_option(kind, name, 1);
+		o.value.text = name + 1;
+	}
+	o.needs_next = o.at >= 0 && equals == NULL && !glued;
+	return o;
+}
+
+/* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know all their options;
+ * with the others it may be the value of one that is not in the table. */
+static bool is_target(int kind, const lk_word *word) {
+	if ((kind & (TORCHRUN | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL) return true;
+	return program(word->text) != 0 || ends_with(word->text, ".py") || lk_launch_setting(word);
+}
+
+/* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */
+static lk_status launcher_options(lk_reading *r, int kind, const lk_word *words, size_t count, lk_launch_ranks *ranks,
+								  size_t *used, const lk_word **argument) {
+	size_t i = 0;
+	*argument = NULL;
+	for (; i < count && *argument == NULL; i++) {
+		if (strcmp(words[i].text, "--") == 0) continue;
+		if (words[i].text[0] != '-') {
+			if (is_target(kind, &words[i])) break;
+			continue;
+		}
+		option o = split_option(kind, &words[i]);
+		if (o.at < 0) continue;
+		if (o.needs_next && ++i >= count) break;
+		if (o.needs_next) o.value = words[i];
+		if (options[o.at].means == ARGUMENT) *argument = &words[i];
+		else LK_TRY(apply(r, options[o.at].means, options[o.at].name, &o.value, ranks));
+	}
+	*used = i < count ? i : count;
+	return LK_OK;
+}
+
+lk_status lk_launcher_sbatch(lk_reading *r, const char *line, lk_launch_ranks *ranks) {
+	lk_word words[8];
+	size_t count = 0, used;
+	const lk_word *argument;
+	char *text = lk_arena_strdup(r->arena, line), *save = NULL;
+	if (text == NULL) return lk_oom(r->err);
+	for (char *at = strtok_r(text, " \t\r", &save); at != NULL && count < 8; at = strtok_r(NULL, " \t\r", &save))
+		words[count++] = (lk_word){.text = at};
+	return launcher_options(r, SLURM, words, count, ranks, &used, &argument);
+}
+
+bool lk_launch_setting(const lk_word *word) {
+	size_t n = 0;
+	while (isalnum((unsigned char)word->text[n]) || word->text[n] == '_') n++;
+	return n > 0 && !isdigit((unsigned char)word->text[0]) && word->text[n] == '=';
+}
+
+lk_status lk_launcher_read(lk_reading *r, const lk_word *words, size_t count, lk_launch_ranks *ranks, lk_launched *out) {
+	const lk_word *argument;
+	size_t options_used;
+	int kind = count > 0 ? program(words[0].text) : 0;
+	*out = (lk_launched){0};
+	if (kind == 0) return LK_OK;
+	lk_launch_ranks own = {.nodes = ranks->nodes};
+	LK_TRY(launcher_options(r, kind, words + 1, count - 1, &own, &options_used, &argument));
+	out->used = 1 + options_used;
+	ranks->nodes = own.nodes;
+	if (own.per_node > 0 || own.total > 0) ranks->total = own.total; /* the inner launcher knows better */
+	if (own.per_node > 0) ranks->per_node = own.per_node;
+	if (own.tasks_per_node > 0) ranks->tasks_per_node = own.tasks_per_node;
+	if (kind == SHELL) {
+		out->script = argument;
+		if (argument != NULL || out->used >= count) return LK_OK;
+		lk_fail(r->err, LK_ERR_INPUT, r->where, "the training is launched by another script, %s",
+				words[out->used].text);
+		return lk_hint(r->err, "give that script");
+	}
+	if (argument != NULL && program(argument->text) == 0) out->program = argument;
+	if (argument != NULL && program(argument->text) != 0) out->used--; /* python -m torch.distributed.run */
+	bool direct = (kind & (TORCHRUN | DEEPSPEED | PYTHON)) != 0 && argument == NULL && out->used < count;
+	if (direct && !(kind != PYTHON && program(words[out->used].text) == PYTHON)) out->program = &words[out->used++];
+	return LK_OK;
+}

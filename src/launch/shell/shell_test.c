@@ -1,0 +1,66 @@
+/* shell_test.c: conditions of test, [ ] and [[ ]] as far as texts and numbers decide them; files are not looked at. */
+#include "launch/shell/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is(const lk_word *word, const char *text) {
+	return strcmp(word->text, text) == 0;
+}
+
+static lk_truth truth(bool value) {
+	return value ? LK_TRUE : LK_FALSE;
+}
+
+static lk_truth negate(lk_truth value) {
+	return value == LK_UNKNOWN ? LK_UNKNOWN : truth(value == LK_FALSE);
+}
+
+static lk_truth compare_numbers(const char *op, const char *a, const char *b) {
+	char *end_a, *end_b;
+	long long x = strtoll(a, &end_a, 10), y = strtoll(b, &end_b, 10);
+	if (end_a == a || *end_a != '\0' || end_b == b || *end_b != '\0') return LK_UNKNOWN;
+	if (strcmp(op, "-eq") == 0) return truth(x == y);
+	if (strcmp(op, "-ne") == 0) return truth(x != y);
+	if (strcmp(op, "-gt") == 0) return truth(x > y);
+	if (strcmp(op, "-ge") == 0) return truth(x >= y);
+	if (strcmp(op, "-lt") == 0) return truth(x < y);
+	if (strcmp(op, "-le") == 0) return truth(x <= y);
+	return LK_UNKNOWN;
+}
+
+/* One comparison of one to three words. */
+static lk_truth simple(const lk_word *w, size_t count) {
+	if (count > 1 && is(&w[0], "!")) return negate(simple(w + 1, count - 1));
+	for (size_t i = 0; i < count; i++)
+		if (w[i].unknown != NULL) return LK_UNKNOWN;
+	if (count == 0) return LK_FALSE;
+	if (count == 1) return truth(w[0].text[0] != '\0');
+	if (count == 2 && is(&w[0], "-z")) return truth(w[1].text[0] == '\0');
+	if (count == 2 && is(&w[0], "-n")) return truth(w[1].text[0] != '\0');
+	if (count != 3) return LK_UNKNOWN;
+	bool same = is(&w[1], "=") || is(&w[1], "==");
+	if (!same && !is(&w[1], "!=")) return compare_numbers(w[1].text, w[0].text, w[2].text);
+	if (strpbrk(w[2].text, "*?[") != NULL) return LK_UNKNOWN; /* a pattern inside [[ ]] */
+	return truth((strcmp(w[0].text, w[2].text) == 0) == same);
+}
+
+static lk_truth both(lk_truth a, lk_truth b) {
+	return a == LK_FALSE || b == LK_FALSE ? LK_FALSE : a == LK_TRUE && b == LK_TRUE ? LK_TRUE : LK_UNKNOWN;
+}
+
+lk_truth lk_shell_test(const lk_word *words, size_t count) {
+	if (count == 0) return LK_FALSE;
+	/* a || b && c: the sum of products. */
+	lk_truth any = LK_FALSE, all = LK_TRUE;
+	for (size_t from = 0, i = 0; i <= count; i++) {
+		bool conjunction = i < count && is(&words[i], "&&"), disjunction = i < count && is(&words[i], "||");
+		if (i < count && !conjunction && !disjunction) continue;
+		all = both(all, simple(words + from, i - from));
+		from = i + 1;
+		if (conjunction) continue;
+		any = any == LK_TRUE || all == LK_TRUE ? LK_TRUE : any == LK_FALSE && all == LK_FALSE ? LK_FALSE : LK_UNKNOWN;
+		all = LK_TRUE;
+	}
+	return any;
+}

@@ -1,0 +1,77 @@
+/* build_pair.c: two blocks as one, their operations interleaved at every communication: while one block's message is
+ * under way, the other block computes. Inside the pair an operation waits for the communication of its own block only,
+ * so joins of communication streams become dependencies on single operations. (DualPipe, DeepSeek-V3 report,
+ * section 3.2.1.) */
+#include <stdio.h>
+
+#include "model/build/build.h"
+
+enum { COMPUTE_ONLY = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST) };
+
+/* One of the two blocks while it is copied. */
+typedef struct lk_side {
+	uint32_t at, begin, end;
+	uint32_t last[LK_STREAMS]; /* 1 + place in the pair of its last operation on a stream */
+	uint32_t *place;           /* [end - begin] in the pair */
+} lk_side;
+
+static void copy_op(lk_graph *graph, lk_side *side) {
+	uint32_t i = side->at++, deps[LK_STREAMS + 4], count = 0;
+	lk_op op = lk_graph_op(graph, i);
+	for (uint32_t d = graph->ops.dep_begin[i]; d < graph->ops.dep_begin[i + 1] && count < 4; d++)
+		deps[count++] = side->place[graph->ops.deps[d]];
+	for (unsigned s = 0; s < LK_STREAMS; s++) {
+		if (!(op.join & LK_JOIN(s)) || (COMPUTE_ONLY & LK_JOIN(s))) continue;
+		op.join &= ~LK_JOIN(s);
+		if (side->last[s]) deps[count++] = side->last[s] - 1;
+	}
+	op.deps = deps;
+	op.dep_count = count;
+	uint32_t place = lk_graph_add(graph, &op);
+	side->place[i - side->begin] = place;
+	side->last[op.stream] = place + 1;
+}
+
+/* Copies up to and with the next communication. */
+static void copy_piece(lk_graph *graph, lk_side *side) {
+	while (side->at < side->end) {
+		bool comm = lk_op_is_comm(graph->ops.kind[side->at]);
+		copy_op(graph, side);
+		if (comm) return;
+	}
+}
+
+static lk_side side_of(lk_builder *b, uint32_t block, uint32_t *place) {
+	const lk_block *k = &b->graph->blocks.at[block];
+	return (lk_side){.at = k->begin, .begin = k->begin, .end = k->end, .place = place};
+}
+
+static lk_status build(lk_builder *b, uint32_t first, uint32_t second, uint32_t *block) {
+	lk_arena scratch = LK_ARENA_INIT;
+	const lk_block *f = &b->graph->blocks.at[first], *s = &b->graph->blocks.at[second];
+	uint32_t *places = LK_ARRAY(&scratch, uint32_t, (size_t)(f->end - f->begin) + (s->end - s->begin));
+	if (!places) return lk_oom(b->err);
+	lk_side one = side_of(b, first, places), two = side_of(b, second, places + (f->end - f->begin));
+	char name[160];
+	snprintf(name, sizeof name, "pair: %s & %s", lk_intern_text(b->graph->names, f->name),
+			 lk_intern_text(b->graph->names, s->name));
+	lk_graph_begin_block(b->graph, name);
+	while (one.at < one.end || two.at < two.end) {
+		copy_piece(b->graph, &one);
+		copy_piece(b->graph, &two);
+	}
+	lk_arena_free(&scratch);
+	return lk_graph_end_block(b->graph, block, b->err);
+}
+
+lk_status lk_build_pair(lk_builder *b, uint32_t first, uint32_t second, uint32_t *block) {
+	for (int i = 0; i < b->pair_count; i++)
+		if (b->pairs[i].first == first && b->pairs[i].second == second) return *block = b->pairs[i].block, LK_OK;
+	LK_TRY(build(b, first, second, block));
+	if (b->pair_count < (int)(sizeof b->pairs / sizeof *b->pairs)) {
+		b->pairs[b->pair_count].first = first;
+		b->pairs[b->pair_count].second = second;
+		b->pairs[b->pair_count++].block = *block;
+	}
+	return LK_OK;
+}

@@ -1,0 +1,73 @@
+/* dlrm_copies.c: rows that every rank keeps a copy of, so that their sums need no exchange; their gradients are reduced with
+ * those of the MLPs. As HugeCTR decides it for MLPerf:
+ *
+ * One lookup a table (HybridSparseEmbedding, NVIDIA-Merlin/HugeCTR@1dde7cb2, hybrid_embedding/calibration_data.cu): rows that a
+ * batch looks up `threshold` times or more, on N nodes where the sums' traffic comes to cost as much as the gradients',
+ *
+ *     threshold = N * (all-to-all rate / all-reduce rate) * efficiency * N / (N - 1)
+ *
+ * and on one node where a rank's M samples hold a row twice with a probability below p: batch sqrt(2 p / (M (M - 1))).
+ * Rates, efficiency and p are those of the launch files (mlcommons/training_results_v1.1, dgx_a100_14x8x640.py). How often
+ * rows are looked up is Zipf's law with exponent 1: the i-th row 1 / (i H(rows)) of the lookups.
+ *
+ * Several lookups a table: whole tables of at most DP_SHARDING_THRESHOLD (mlcommons/training_results_v3.1 to v5.1, dlrm_dcnv2).
+ */
+#include "model/network/dlrm.h"
+
+#include <math.h>
+
+static const double all_to_all_rate = 1.9e11, all_reduce_rate = 1.3e11, efficiency = 0.5, twice = 0.01;
+static const double copied_bytes = 0.008 * 0x1p30, single = 4;
+
+/* Sum of 1 / i up to n. */
+static double harmonic(double n) {
+	const double euler = 0.57721566490153286;
+	return n < 1 ? 0 : log(n) + euler + 1 / (2 * n) - 1 / (12 * n * n);
+}
+
+static bool one_lookup(const lk_dlrm *m) {
+	return lk_dlrm_lookups(m) == m->tables;
+}
+
+double lk_dlrm_threshold(const lk_dlrm_job *job) {
+	double in_node = job->node_ranks > 0 && job->node_ranks < job->ranks ? job->node_ranks : job->ranks;
+	double nodes = job->ranks / in_node, own = job->batch / job->ranks;
+	if (nodes > 1) return nodes * all_to_all_rate / all_reduce_rate * efficiency * nodes / (nodes - 1);
+	return own > 1 ? job->batch * sqrt(2 * twice / (own * (own - 1))) : job->batch;
+}
+
+/* Rows of a table that are looked up so often, and the share of its lookups that they take. */
+static double frequent(double rows, double lookups, double threshold, double *share) {
+	double all = harmonic(rows), count = fmin(floor(lookups / (all * threshold)), rows);
+	*share = harmonic(count) / all;
+	return count;
+}
+
+/* Of the `count` most frequent rows those that a rank with so many lookups touches: sums of 1 - exp(-lookups / (i H)). */
+static double touched(double count, double rows, double lookups) {
+	double mean = lookups / harmonic(rows), sum = 0, from = 1;
+	while (from <= count) {
+		double to = fmin(fmax(floor(from * 1.25), from + 1), count + 1);
+		sum -= (to - from) * expm1(-mean / sqrt(from * (to - 1)));
+		from = to;
+	}
+	return sum;
+}
+
+lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *m, const lk_dlrm_job *job) {
+	lk_dlrm_copied out = {0, 1, 1, 0};
+	double threshold = lk_dlrm_threshold(job), sums = 0, lookups = 0;
+	bool one_node = job->node_ranks <= 0 || job->node_ranks >= job->ranks;
+	if (job->ranks < 2) return out;
+	for (int i = 0; i < m->kind_count; i++) {
+		const lk_dlrm_tables *t = &m->kinds[i];
+		double share = t->rows * m->dim * single <= copied_bytes, rows = share * t->rows;
+		if (one_lookup(m)) rows = frequent(t->rows, job->batch, threshold, &share);
+		out.rows += t->count * rows;
+		/* inside a node an owner reads the gradients that its peers have; over nodes and for whole tables all are summed */
+		out.reduced += t->count * (one_lookup(m) && one_node ? touched(rows, t->rows, job->batch / job->ranks) : rows);
+		sums += t->count * (1 - share), lookups += t->count * t->pooling * (1 - share);
+	}
+	out.sums = sums / m->tables, out.lookups = lookups / lk_dlrm_lookups(m);
+	return out;
+}

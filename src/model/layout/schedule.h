@@ -1,0 +1,68 @@
+/* schedule.h: pipeline schedules: for every stage, the order of its forward, backward and weight-gradient passes. One
+ * file per schedule (schedule_*.c), one line each in the table of schedule.c. Sources: reference in docs/METHOD.md. */
+#ifndef LK_MODEL_SCHEDULE_H
+#define LK_MODEL_SCHEDULE_H
+
+#include <stdint.h>
+#include "base/arena.h"
+#include "base/vec.h"
+#include "model/layout/job.h"
+
+typedef enum lk_pass {
+	LK_PASS_F,       /* forward */
+	LK_PASS_B,       /* backward, input and weight gradients together */
+	LK_PASS_BI,      /* input gradient alone (zero-bubble) */
+	LK_PASS_W,       /* weight gradient alone */
+} lk_pass;
+
+/* One step of a rank. `pair`: this slot runs overlapped with the next one (DualPipe's F&B). */
+typedef struct lk_slot {
+	uint8_t pass;        /* lk_pass */
+	uint8_t chunk;       /* model chunk of this rank, or direction for DualPipe */
+	uint8_t pair;
+	int32_t microbatch;
+} lk_slot;
+
+typedef LK_VEC(lk_slot) lk_slots;
+
+/* What a schedule is asked for. */
+typedef struct lk_schedule_shape {
+	int stages;          /* p: pipeline ranks */
+	int chunks;          /* v: model chunks per rank (ZB-V and DualPipe: 2) */
+	int microbatches;    /* m */
+	int group;           /* interleaved: micro-batches that pass a chunk before the next one; 0: p */
+	bool paired;         /* interleaved: a forward and the backward behind it run as one, each beside the other's messages */
+} lk_schedule_shape;
+
+typedef struct lk_schedule {
+	lk_schedule_kind kind;
+	const char *name;    /* "1f1b" */
+	const char *label;   /* "interleaved 1F1B" */
+	int fixed_chunks;    /* chunks per rank it always has, 0 = free */
+	/* LK_OK, or why this shape cannot run, with the nearest legal values. */
+	lk_status (*check)(const lk_schedule_shape *shape, lk_error *err);
+	/* Appends the slots of one rank (stage), in order. */
+	lk_status (*order)(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err);
+	/* Virtual stage (place in the chain of model chunks) of a rank's chunk. A chain has stages * chunks places, but
+	 * for DualPipe, where both directions have `stages` places. */
+	int (*place)(const lk_schedule_shape *shape, int stage, int chunk);
+} lk_schedule;
+
+const lk_schedule *lk_schedule_get(lk_schedule_kind kind);
+const lk_schedule *lk_schedule_find(const char *name); /* NULL if unknown */
+
+/* How long passes take, in any unit. */
+typedef struct lk_pass_times {
+	const double *pass[4];   /* by lk_pass: [places of the chain]; those that the schedule does not have may be NULL */
+	double pair;             /* two passes side by side; 0: their sum */
+	double message;          /* from rank to rank; those of a rank leave in turn where places go round the ranks */
+	bool waits;              /* a message begins when the rank that receives it has nothing else to do, and it waits */
+} lk_pass_times;
+
+/* Walks a whole schedule pass by pass: F needs the F of the place before, B the B of the place behind, W its B. Nothing
+ * else delays a pass. ends[stages]: when the last pass of each rank ends. LK_ERR_INPUT: this shape cannot run;
+ * LK_ERR_INTERNAL: the orders wait for one another. */
+lk_status lk_schedule_walk(const lk_schedule *schedule, const lk_schedule_shape *shape, const lk_pass_times *times,
+                           double *ends, lk_error *err);
+
+#endif

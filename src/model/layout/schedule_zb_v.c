@@ -1,0 +1,98 @@
+/* schedule_zb_v.c: ZB-V (Qi et al., arXiv 2405.15362; sail-sg/zero-bubble-pipeline-parallelism). Each rank has two
+ * half stages: rank r the places r and 2p - 1 - r of the chain, so that a micro-batch goes down and up the ranks like
+ * a V and turns at the last rank without a transfer.
+ *
+ *     F0 x (2(p - r) - 1);  (F1, F0) x r;  (F1, B1, W1) x (p - r);
+ *     F0 (while any is left), B0, W0, F1, B1, W1  until all forwards are done;
+ *     (B0, B1) x r;  (B0, W0) x (p - r);  the remaining W1, then W0.
+ *
+ * With F = B = W no rank has a bubble inside; makespan 3mF + (p - 1)F/2. Needs m >= 2p - 1. 2p half chunks are in
+ * flight on every rank. */
+#include "model/layout/schedule_kinds.h"
+
+static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
+	LK_TRY(lk_schedule_check_shape(&lk_schedule_zb_v, shape, err));
+	int m = shape->microbatches, least = 2 * shape->stages - 1;
+	if (m >= least) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, lk_schedule_zb_v.name,
+	        "%d micro-batches are too few for %d stages: ZB-V needs 2p - 1 = %d", m, shape->stages, least);
+	return lk_hint(err, "give at least %d micro-batches, at most %d stages, or use zb-h1", least, (m + 1) / 2);
+}
+
+/* Next micro-batch of each pass, by chunk. */
+typedef struct lane {
+	int f[2], b[2], w[2];
+} lane;
+
+static void forward(lk_slots *out, lane *at, int chunk) {
+	lk_slot_put(out, LK_PASS_F, chunk, at->f[chunk]++);
+}
+
+static void backward(lk_slots *out, lane *at, int chunk) {
+	lk_slot_put(out, LK_PASS_BI, chunk, at->b[chunk]++);
+}
+
+static void weights(lk_slots *out, lane *at, int chunk) {
+	lk_slot_put(out, LK_PASS_W, chunk, at->w[chunk]++);
+}
+
+static void warm_up(lk_slots *out, lane *at, int stages, int rank) {
+	for (int i = 0; i < 2 * (stages - rank) - 1; i++) forward(out, at, 0);
+	for (int i = 0; i < rank; i++) {
+		forward(out, at, 1);
+		forward(out, at, 0);
+	}
+	for (int i = 0; i < stages - rank; i++) {
+		forward(out, at, 1);
+		backward(out, at, 1);
+		weights(out, at, 1);
+	}
+}
+
+static void steady(lk_slots *out, lane *at, int m) {
+	while (at->f[1] < m || at->f[0] < m) {
+		if (at->f[0] < m) forward(out, at, 0);
+		backward(out, at, 0);
+		weights(out, at, 0);
+		forward(out, at, 1);
+		backward(out, at, 1);
+		weights(out, at, 1);
+	}
+}
+
+static void cool_down(lk_slots *out, lane *at, int stages, int rank, int m) {
+	for (int i = 0; i < rank; i++) {
+		backward(out, at, 0);
+		backward(out, at, 1);
+	}
+	for (int i = 0; i < stages - rank; i++) {
+		backward(out, at, 0);
+		weights(out, at, 0);
+	}
+	while (at->w[1] < m) weights(out, at, 1);
+	while (at->w[0] < m) weights(out, at, 0);
+}
+
+static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
+	int m = shape->microbatches;
+	LK_TRY(lk_schedule_begin(&lk_schedule_zb_v, shape, stage, 6 * (size_t)m, out, err));
+	lane at = {{0, 0}, {0, 0}, {0, 0}};
+	warm_up(out, &at, shape->stages, stage);
+	steady(out, &at, m);
+	cool_down(out, &at, shape->stages, stage, m);
+	return LK_OK;
+}
+
+static int place(const lk_schedule_shape *shape, int stage, int chunk) {
+	return chunk == 0 ? stage : 2 * shape->stages - 1 - stage;
+}
+
+const lk_schedule lk_schedule_zb_v = {
+	.kind = LK_SCHED_ZB_V,
+	.name = "zb-v",
+	.label = "ZB-V",
+	.fixed_chunks = 2,
+	.check = check,
+	.order = order,
+	.place = place,
+};

@@ -1,0 +1,207 @@
+/* sizes.c: weights, gradients and optimizer state of a rank (docs/METHOD.md, "Memory").
+ *
+ * Tensor parallelism splits matrices; norms, router and row-parallel biases are replicated. ZeRO-1 divides the
+ * optimizer state by the data-parallel ranks, ZeRO-2 the gradients too, ZeRO-3 the weights too (arXiv 1910.02054); the
+ * group counts context-parallel ranks, and experts have their own (Megatron-LM theoretical_memory_usage.py).
+ */
+#include "model/layout/sizes.h"
+
+#include "model/layout/job_parts.h"
+#include "model/layout/schedule.h"
+
+static bool lora(const lk_job *job) {
+	return job->task == LK_TASK_LORA;
+}
+
+/* Low-rank pairs on the attention projections and the MLP's matrices: rank * (in + out) each, a TP-th on each rank. */
+static double lora_params(const lk_job *job) {
+	const lk_model *m = &job->model;
+	double q = (double)m->heads * m->head_dim, kv = (double)m->kv_heads * m->head_dim;
+	return job->lora_rank * ((m->hidden + q + 2 * kv) + (q + m->hidden)) / job->tp;
+}
+
+lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
+	lk_layer_params p = lk_model_layer_params(&job->model, layer);
+	double ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
+	lk_rank_params r = {
+		.dense = (p.attention + p.mlp) / job->tp + p.router + p.norms,
+		.experts = p.experts / (ep * etp),
+	};
+	r.trained_dense = lora(job) ? lora_params(job) : r.dense;
+	r.trained_experts = lora(job) ? 0 : r.experts;
+	if (job->model.network == LK_NET_CONV) {
+		lk_conv_unit unit = lk_convnet_unit(&job->model, layer);
+		r.tensors = lk_convnet_unit_tensors(&job->model, &unit);
+	}
+	return r;
+}
+
+static double padded_share(const lk_job *job) {
+	return job->model.vocab > 0 ? (double)job->padded_vocab / job->model.vocab : 1;
+}
+
+lk_rank_params lk_sizes_embedding(const lk_job *job) {
+	double dense = lk_model_embedding_params(&job->model) * padded_share(job) / job->tp;
+	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_stem_tensors(&job->model) : 0;
+	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
+}
+
+lk_rank_params lk_sizes_head(const lk_job *job) {
+	double dense = lk_model_head_params(&job->model) * padded_share(job) / job->tp;
+	if (job->model.tied && job->pp > 1 && job->schedule != LK_SCHED_ZB_V) /* whose first rank holds both ends */
+		dense += (double)job->padded_vocab * job->model.hidden / job->tp; /* the last stage's copy of the embedding */
+	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_head_tensors(&job->model) : 0;
+	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
+}
+
+static bool holds_place(const lk_job *job, int stage, int wanted) {
+	const lk_schedule *schedule = lk_schedule_get(job->schedule);
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	for (int chunk = 0; chunk < job->vp; chunk++)
+		if (schedule->place(&shape, stage, chunk) == wanted) return true;
+	return false;
+}
+
+bool lk_sizes_has_embedding(const lk_job *job, int stage) {
+	return holds_place(job, stage, 0);
+}
+bool lk_sizes_has_head(const lk_job *job, int stage) {
+	return holds_place(job, stage, lk_job_places(job) - 1);
+}
+
+static void add(lk_rank_params *sum, lk_rank_params part) {
+	sum->dense += part.dense;
+	sum->experts += part.experts;
+	sum->trained_dense += part.trained_dense;
+	sum->trained_experts += part.trained_experts;
+	sum->tensors += part.tensors;
+}
+
+lk_rank_params lk_sizes_stage(const lk_job *job, int stage) {
+	lk_rank_params sum = {0};
+	for (int chunk = 0; chunk < job->vp; chunk++) {
+		int first, count = lk_job_chunk_layers(job, stage, chunk, &first);
+		for (int i = 0; i < count; i++) add(&sum, lk_sizes_layer(job, first + i));
+	}
+	if (lk_sizes_has_embedding(job, stage)) add(&sum, lk_sizes_embedding(job));
+	if (lk_sizes_has_head(job, stage)) add(&sum, lk_sizes_head(job));
+	return sum;
+}
+
+int lk_sizes_dp_ranks(const lk_job *job) {
+	return job->dp * job->cp;
+}
+
+int lk_sizes_edp_ranks(const lk_job *job) {
+	int ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
+	int ranks = job->dp * job->cp * job->tp / (ep * etp);
+	return ranks > 0 ? ranks : 1;
+}
+
+static bool sixteen_bit(const lk_job *job) {
+	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
+}
+
+/* FSDP2 and plain fp32 training keep fp32 weights as the only copy; others keep 16-bit weights beside the master copy.
+ */
+double lk_sizes_weight_bytes(const lk_job *job) {
+	if (!sixteen_bit(job)) return 4;
+	return job->sharding == LK_SHARD_ZERO3 ? 0 : 2;
+}
+
+double lk_sizes_gradient_bytes(const lk_job *job) {
+	return job->fp32_grads == LK_ON || !sixteen_bit(job) ? 4 : 2;
+}
+
+double lk_sizes_state_bytes(const lk_job *job) {
+	double moment = lk_dtype_bytes(job->state_dtype);
+	double master = sixteen_bit(job) && job->master_weights != LK_OFF ? 4 : 0;
+	switch (job->optimizer) {
+	case LK_OPT_SGD:
+		return master + moment; /* momentum */
+	case LK_OPT_ADAFACTOR:
+		return master + 0.05; /* rows and columns of the second moment */
+	default:
+		return master + 2 * moment; /* Adam, LAMB */
+	}
+}
+
+double lk_sizes_wire_bytes(const lk_job *job) {
+	return job->grad_reduce_fp32 == LK_ON || !sixteen_bit(job) ? 4 : 2;
+}
+
+/* Ranks that share one copy of what ZeRO divides: all of the group, or the shard group of hybrid sharding. */
+static double shard_over(const lk_job *job, int group) {
+	if (job->shard_group > 0 && job->shard_group < group) return job->shard_group;
+	return group;
+}
+
+/* Experts have as many copies as all else. */
+static double expert_shards(const lk_job *job) {
+	double dense = lk_sizes_dp_ranks(job), shards = lk_sizes_edp_ranks(job) * shard_over(job, (int)dense) / dense;
+	return shards > 1 ? shards : 1;
+}
+
+/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and state, three norms,
+ * and a copy of the embedding where the first stage is another (Megatron-LM, multi_token_prediction.py). */
+static lk_rank_params prediction_modules(const lk_job *job) {
+	const lk_model *m = &job->model;
+	lk_rank_params sum = {0};
+	for (int i = 0; i < m->mtp_layers; i++) {
+		double join = 2.0 * m->hidden * m->hidden / job->tp + 3.0 * m->hidden;
+		add(&sum, lk_sizes_layer(job, m->layers - 1));
+		add(&sum, (lk_rank_params){.dense = join, .trained_dense = lora(job) ? 0 : join});
+	}
+	double copy = m->mtp_layers > 0 && job->pp > 1 && !m->tied ? (double)job->padded_vocab * m->hidden / job->tp : 0;
+	add(&sum, (lk_rank_params){.dense = copy, .trained_dense = lora(job) ? 0 : copy});
+	return sum;
+}
+
+/* Tensor parallelism leaves the down-projections of latent attention whole on every rank; lk_sizes_layer divides them,
+ * as all of attention, for the traffic. */
+static lk_rank_params whole_latent(const lk_job *job, int stage) {
+	const lk_model *m = &job->model;
+	double layers = 0, each = (double)m->hidden * (m->q_lora + m->kv_lora + m->qk_rope) * (1 - 1.0 / job->tp);
+	if (m->attention != LK_ATTN_MLA) return (lk_rank_params){0};
+	for (int chunk = 0, first; chunk < job->vp; chunk++) layers += lk_job_chunk_layers(job, stage, chunk, &first);
+	return (lk_rank_params){.dense = layers * each, .trained_dense = lora(job) ? 0 : layers * each};
+}
+
+/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and transposed. */
+static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
+	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3) return 0;
+	double ends = 0;
+	if (lk_sizes_has_embedding(job, stage)) ends += lk_sizes_embedding(job).dense;
+	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
+	double layers = p.dense + p.experts - ends;
+	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */
+	return (2 * lk_dtype_bytes(job->dtype) - instead) * layers;
+}
+
+lk_resident lk_sizes_resident(const lk_job *job, int stage) {
+	lk_rank_params p = lk_sizes_stage(job, stage);
+	double copies = narrow_copies(job, stage, p);
+	if (lk_sizes_has_head(job, stage)) add(&p, prediction_modules(job));
+	add(&p, whole_latent(job, stage));
+	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = expert_shards(job);
+	double held = p.dense + p.experts;
+	double trained = p.trained_dense + p.trained_experts;
+	double sharded = p.trained_dense / dense + p.trained_experts / experts;
+	double frozen = held - trained;
+	if (frozen < 0) frozen = 0;
+	lk_resident r;
+	if (job->sharding == LK_SHARD_ZERO3) {
+		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen weights are sharded
+		 * in 16 bits */
+		double weight = !sixteen_bit(job) ? 4 : lk_job_uses_deepspeed(job) ? 2 : 0;
+		r.weights = weight * sharded + 2 * frozen / dense;
+	} else {
+		r.weights = lk_sizes_weight_bytes(job) * (lora(job) ? held + trained : held) + copies;
+	}
+	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
+	bool wide = job->sharding == LK_SHARD_ZERO3 && sixteen_bit(job) && job->master_weights != LK_OFF;
+	r.gradients = (wide ? 4 : lk_sizes_gradient_bytes(job)) * (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
+	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;
+	r.optimizer = job->offload_optimizer ? 0 : lk_sizes_state_bytes(job) * state;
+	return r;
+}

@@ -1,0 +1,263 @@
+/* dlrm.c: reads configs of recommendation models; their sizes in closed form. */
+#include "model/network/dlrm.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "io/embedded.h"
+
+enum { CONFIG_LIMIT = 16 << 20, KINDS = 4096 };
+
+typedef struct reader {
+	lk_arena *arena;
+	const lk_value *root;
+	const char *file;
+} reader;
+
+/* ---- reading ---- */
+
+static lk_status fail_at(const reader *r, const lk_value *value, lk_error *err, const char *what, const char *hint) {
+	char where[256];
+	const lk_value *at = value ? value : r->root;
+	snprintf(where, sizeof where, "%.200s:%d:%d", r->file, at->line, at->column);
+	lk_fail(err, LK_ERR_INPUT, where, "%s", what);
+	return lk_hint(err, "%s", hint);
+}
+
+static lk_status whole(const reader *r, const lk_value *v, const char *name, double high, double *out, lk_error *err) {
+	char what[96], hint[96];
+	if (v && v->kind == LK_JSON_NUMBER && v->number >= 1 && v->number <= high && v->number == floor(v->number)) {
+		*out = v->number;
+		return LK_OK;
+	}
+	snprintf(what, sizeof what, v ? "%s is no such number" : "%s is missing", name);
+	snprintf(hint, sizeof hint, "give a whole number from 1 to %.0f", high);
+	return fail_at(r, v, err, what, hint);
+}
+
+static lk_status read_widths(const reader *r, const char *name, double *out, int *count, lk_error *err) {
+	const lk_value *list = lk_json_get(r->root, name);
+	char what[96];
+	snprintf(what, sizeof what, "%s is no list of 1 to %d widths", name, LK_DLRM_LAYERS - 1);
+	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count >= LK_DLRM_LAYERS)
+		return fail_at(r, list, err, what, "give the widths of its layers, such as [512, 256, 64]");
+	for (size_t i = 0; i < list->count; i++) LK_TRY(whole(r, &list->items[i], name, 1 << 20, &out[(*count)++], err));
+	return LK_OK;
+}
+
+/* One of a few words; the first one where nothing is said. */
+static lk_status read_choice(const reader *r, const char *name, const char *const *words, int *out, lk_error *err) {
+	const lk_value *value = lk_json_get(r->root, name);
+	char what[96], hint[128];
+	*out = 0;
+	if (!value) return LK_OK;
+	for (int i = 0; words[i] && value->kind == LK_JSON_STRING; i++) {
+		if (strcmp(value->text, words[i]) != 0) continue;
+		*out = i;
+		return LK_OK;
+	}
+	snprintf(what, sizeof what, "%s is not known", name);
+	snprintf(hint, sizeof hint, "give \"%s\"%s%s%s or \"%s\"", words[0], words[2] ? ", \"" : "", words[2] ? words[1] : "",
+	         words[2] ? "\"" : "", words[2] ? words[2] : words[1]);
+	return fail_at(r, value, err, what, hint);
+}
+
+static lk_status read_kind(const reader *r, const lk_value *value, lk_dlrm_tables *out, lk_error *err) {
+	*out = (lk_dlrm_tables){1, 0, 1};
+	if (value->kind != LK_JSON_OBJECT)
+		return fail_at(r, value, err, "tables are not described", "give {\"count\": 8, \"rows\": 1000000, \"pooling\": 1}");
+	const lk_value *count = lk_json_get(value, "count"), *pooling = lk_json_get(value, "pooling");
+	if (count) LK_TRY(whole(r, count, "count", LK_DLRM_TABLES, &out->count, err));
+	if (pooling) LK_TRY(whole(r, pooling, "pooling", 1 << 20, &out->pooling, err));
+	return whole(r, lk_json_get(value, "rows"), "rows", 1e12, &out->rows, err);
+}
+
+static lk_status read_tables(const reader *r, lk_dlrm *out, lk_error *err) {
+	const lk_value *list = lk_json_get(r->root, "tables");
+	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count > KINDS)
+		return fail_at(r, list, err, "tables is no list of 1 to 4096 kinds of tables", "give [{\"count\": 8, \"rows\": 1000000, \"pooling\": 1}]");
+	lk_dlrm_tables *kinds = LK_ARRAY(r->arena, lk_dlrm_tables, list->count);
+	if (!kinds) return lk_oom(err);
+	for (size_t i = 0; i < list->count; i++) {
+		LK_TRY(read_kind(r, &list->items[i], &kinds[i], err));
+		out->tables += kinds[i].count;
+	}
+	out->kinds = kinds, out->kind_count = (int)list->count;
+	if (out->tables <= LK_DLRM_TABLES) return LK_OK;
+	return fail_at(r, list, err, "there are too many tables", "give at most 65536 in all");
+}
+
+static lk_status read_words(const reader *r, lk_dlrm *out, lk_error *err) {
+	static const char *const interactions[] = {"dot", "cat", "cross", NULL}, *const losses[] = {"mse", "bce", NULL};
+	static const char *const optimizers[] = {"sgd", "adagrad", "adam", NULL};
+	LK_TRY(read_choice(r, "interaction", interactions, &out->interaction, err));
+	LK_TRY(read_choice(r, "loss", losses, &out->loss, err));
+	LK_TRY(read_choice(r, "optimizer", optimizers, &out->optimizer, err));
+	if (out->interaction == LK_DLRM_CROSS) {
+		LK_TRY(whole(r, lk_json_get(r->root, "cross_layers"), "cross_layers", LK_DLRM_LAYERS, &out->cross_layers, err));
+		LK_TRY(whole(r, lk_json_get(r->root, "cross_rank"), "cross_rank", 1 << 16, &out->cross_rank, err));
+	}
+	const lk_value *self = lk_json_get(r->root, "self_interaction");
+	out->self = self && self->kind == LK_JSON_TRUE;
+	if (!self || self->kind == LK_JSON_TRUE || self->kind == LK_JSON_FALSE) return LK_OK;
+	return fail_at(r, self, err, "self_interaction is neither true nor false", "give true or false");
+}
+
+static lk_status check_widths(const reader *r, const lk_dlrm *m, lk_error *err) {
+	if (m->bottom_widths < 2)
+		return fail_at(r, lk_json_get(r->root, "bottom_mlp"), err, "the bottom MLP has no layer",
+		               "give the dense features and the width of a layer or more");
+	if (m->bottom[m->bottom_widths - 1] == m->dim) return LK_OK;
+	return fail_at(r, lk_json_get(r->root, "bottom_mlp"), err, "the bottom MLP does not end in embedding_dim",
+	               "make its last width the tables' dimension");
+}
+
+lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *file, lk_dlrm *out, lk_error *err) {
+	reader r = {arena, root, file};
+	const lk_value *type = lk_json_get(root, "model_type");
+	memset(out, 0, sizeof *out);
+	if (!type || type->kind != LK_JSON_STRING || strcmp(type->text, "dlrm") != 0)
+		return fail_at(&r, type, err, "this is no config of a DLRM", "give an object with \"model_type\": \"dlrm\"");
+	LK_TRY(read_widths(&r, "bottom_mlp", out->bottom, &out->bottom_widths, err));
+	out->top_widths = 1; /* room for what the interaction gives */
+	LK_TRY(read_widths(&r, "top_mlp", out->top, &out->top_widths, err));
+	LK_TRY(whole(&r, lk_json_get(root, "embedding_dim"), "embedding_dim", 1 << 16, &out->dim, err));
+	LK_TRY(read_tables(&r, out, err));
+	LK_TRY(read_words(&r, out, err));
+	LK_TRY(check_widths(&r, out, err));
+	out->top[0] = out->interaction != LK_DLRM_DOT ? lk_dlrm_vectors(out) * out->dim : out->dim + lk_dlrm_pairs(out);
+	return LK_OK;
+}
+
+lk_status lk_dlrm_read(lk_arena *arena, lk_stream *in, lk_dlrm *out, lk_error *err) {
+	lk_value *root = NULL;
+	LK_TRY(lk_json_document(arena, in, &root, err));
+	return lk_dlrm_from_json(arena, root, lk_stream_name(in), out, err);
+}
+
+lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error *err) {
+	char *text = NULL;
+	size_t size = 0;
+	lk_stream *in = NULL;
+	LK_TRY(lk_stream_slurp(path, CONFIG_LIMIT, &text, &size, err));
+	lk_status status = lk_stream_memory(text, size, path, &in, err);
+	if (status == LK_OK) status = lk_dlrm_read(arena, in, out, err);
+	lk_stream_close(in);
+	free(text);
+	return status;
+}
+
+/* ---- presets ---- */
+
+static lk_status unknown_preset(const char *name, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, NULL, "no recommendation model is named \"%.60s\"", name);
+	return lk_hint(err, "name dlrm-default, dlrm-mlperf, dlrm-ddp, dlrm-criteo or dlrm-dcnv2");
+}
+
+lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err) {
+	const char *file, *bytes;
+	size_t size, head = strlen("recommenders/"), tail = strlen(".json");
+	for (int i = 0; (bytes = lk_data_file_at(i, &file, &size)) != NULL; i++) {
+		char preset[64];
+		if (strncmp(file, "recommenders/", head) != 0 || !lk_ends_in(file, ".json")) continue;
+		snprintf(preset, sizeof preset, "%.*s", (int)(strlen(file) - head - tail), file + head);
+		if (!lk_same_name(preset, name)) continue;
+		lk_stream *in;
+		LK_TRY(lk_stream_memory(bytes, size, file, &in, err));
+		lk_status status = lk_dlrm_read(arena, in, out, err);
+		lk_stream_close(in);
+		lk_copy(out->name, sizeof out->name, preset);
+		return status;
+	}
+	return unknown_preset(name, err);
+}
+
+/* ---- sizes ---- */
+
+double lk_dlrm_vectors(const lk_dlrm *m) {
+	return m->tables + 1;
+}
+
+double lk_dlrm_pairs(const lk_dlrm *m) {
+	double n = lk_dlrm_vectors(m);
+	return m->interaction != LK_DLRM_DOT ? 0 : n * (n + (m->self ? 1 : -1)) / 2;
+}
+
+/* Sum over the layers of (inputs + extra) * outputs. */
+static double layers(const double *widths, int count, double extra) {
+	double sum = 0;
+	for (int i = 1; i < count; i++) sum += (widths[i - 1] + extra) * widths[i];
+	return sum;
+}
+
+/* Weights of all cross layers, and with their biases. */
+static double cross_weights(const lk_dlrm *m) {
+	return m->interaction == LK_DLRM_CROSS ? m->cross_layers * 2 * m->top[0] * m->cross_rank : 0;
+}
+
+static double cross_biases(const lk_dlrm *m) {
+	return m->interaction == LK_DLRM_CROSS ? m->cross_layers * m->top[0] : 0;
+}
+
+double lk_dlrm_dense_params(const lk_dlrm *m) {
+	return cross_weights(m) + cross_biases(m) + layers(m->bottom, m->bottom_widths, 1) + layers(m->top, m->top_widths, 1);
+}
+
+double lk_dlrm_params(const lk_dlrm *m) {
+	double rows = 0;
+	for (int i = 0; i < m->kind_count; i++) rows += m->kinds[i].count * m->kinds[i].rows;
+	return lk_dlrm_dense_params(m) + rows * m->dim;
+}
+
+/* Three products for each layer, but two for the first, whose input needs no gradient; three for the interaction. */
+double lk_dlrm_flops(const lk_dlrm *m, double batch) {
+	double n = lk_dlrm_vectors(m);
+	double products = 3 * (layers(m->bottom, m->bottom_widths, 0) + layers(m->top, m->top_widths, 0));
+	products -= m->bottom[0] * m->bottom[1];
+	if (m->interaction == LK_DLRM_DOT) products += 3 * n * n * m->dim;
+	products += 3 * cross_weights(m);
+	return 2 * batch * products;
+}
+
+double lk_dlrm_row_state(const lk_dlrm *m) {
+	return m->optimizer == LK_DLRM_SGD ? 0 : m->optimizer == LK_DLRM_ADAGRAD ? 4 : 8 * m->dim;
+}
+
+double lk_dlrm_dense_state(const lk_dlrm *m) {
+	return m->optimizer == LK_DLRM_SGD ? 0 : m->optimizer == LK_DLRM_ADAGRAD ? 4 : 8;
+}
+
+double lk_dlrm_lookups(const lk_dlrm *m) {
+	double sum = 0;
+	for (int i = 0; i < m->kind_count; i++) sum += m->kinds[i].count * m->kinds[i].pooling;
+	return sum;
+}
+
+/* Different rows that the batch touches in tables of so many rows, each row as likely as any. */
+static double touched(double tables, double rows, double lookups) {
+	return -tables * rows * expm1(lookups * log1p(-1 / rows));
+}
+
+static double touched_by_kinds(const lk_dlrm *m, double batch) {
+	double sum = 0;
+	for (int i = 0; i < m->kind_count; i++)
+		sum += m->kinds[i].rows > 1 ? touched(m->kinds[i].count, m->kinds[i].rows, batch * m->kinds[i].pooling) : m->kinds[i].count;
+	return sum;
+}
+
+double lk_dlrm_equal_rows(const lk_dlrm *m, double batch) {
+	double pooling = lk_dlrm_lookups(m) / m->tables;
+	double want = touched_by_kinds(m, batch), low = 1, high = 1;
+	for (int i = 0; i < m->kind_count; i++) high = fmax(high, m->kinds[i].rows);
+	if (m->kind_count == 1) return high;
+	for (int i = 0; i < 60; i++) {
+		double middle = sqrt(low * high);
+		double got = middle > 1 ? touched(m->tables, middle, batch * pooling) : m->tables;
+		if (got < want) low = middle;
+		else high = middle;
+	}
+	return high;
+}

@@ -1,0 +1,500 @@
+/* hf_families.c: one row per family of HuggingFace configs: its keys, its start values (what a config of the family may
+ * leave out), and what must be derived. Keys and defaults are those of the configuration classes of the transformers
+ * library; the published parameter counts of each family are the test (tests/unit/test_model.c). */
+#include "model/network/hf.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define FIELD(name) offsetof(lk_model, name)
+#define INT(names, field) {names, LK_HF_INT, FIELD(field), false, false}
+#define NEED(names, field) {names, LK_HF_INT, FIELD(field), true, false}
+#define CLEAR(names, field) {names, LK_HF_INT, FIELD(field), false, true} /* null: none */
+#define REAL(names, field) {names, LK_HF_REAL, FIELD(field), false, false}
+#define FLAG(names, field) {names, LK_HF_FLAG, FIELD(field), false, false}
+#define END {NULL, LK_HF_INT, 0, false, false}
+
+/* ---- keys ---- */
+
+/* llama and its many relatives, mixtures of experts and multi-head latent attention included. */
+static const lk_hf_key llama_keys[] = {
+	NEED("num_hidden_layers|n_layers", layers),
+	NEED("hidden_size|dim", hidden),
+	NEED("num_attention_heads|n_heads", heads),
+	INT("num_key_value_heads|n_kv_heads", kv_heads),
+	INT("head_dim", head_dim),
+	NEED("intermediate_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	FLAG("tie_word_embeddings", tied),
+	FLAG("mlp_bias", mlp_bias),
+	FLAG("use_qk_norm", qk_norm),
+	CLEAR("sliding_window", window),
+	INT("sliding_window_pattern|_sliding_window_pattern", full_every),
+	INT("num_experts|num_local_experts|n_routed_experts", experts),
+	INT("num_experts_per_tok|num_experts_per_token|experts_per_token|moe_topk", topk),
+	INT("moe_intermediate_size", expert_ffn),
+	INT("first_k_dense_replace", dense_layers),
+	INT("decoder_sparse_step|moe_layer_freq", moe_every),
+	INT("num_nextn_predict_layers", mtp_layers),
+	CLEAR("q_lora_rank", q_lora),
+	CLEAR("kv_lora_rank", kv_lora),
+	INT("qk_nope_head_dim", qk_nope),
+	INT("qk_rope_head_dim", qk_rope),
+	INT("v_head_dim", v_dim),
+	REAL("resid_pdrop", dropout),
+	END,
+};
+
+static const lk_hf_key gpt2_keys[] = {
+	NEED("n_layer|num_hidden_layers", layers),
+	NEED("n_embd|hidden_size", hidden),
+	NEED("n_head|num_attention_heads", heads),
+	INT("n_inner|intermediate_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("n_positions|max_position_embeddings|n_ctx", context),
+	FLAG("tie_word_embeddings", tied),
+	REAL("resid_pdrop", dropout),
+	END,
+};
+
+static const lk_hf_key gpt_neox_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("intermediate_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	FLAG("tie_word_embeddings", tied),
+	FLAG("use_parallel_residual", parallel_residual),
+	FLAG("attention_bias", qkv_bias),
+	REAL("hidden_dropout", dropout),
+	END,
+};
+
+static const lk_hf_key mpt_keys[] = {
+	NEED("n_layers", layers),
+	NEED("d_model", hidden),
+	NEED("n_heads", heads),
+	NEED("vocab_size", vocab),
+	INT("max_seq_len", context),
+	FLAG("tie_word_embeddings", tied),
+	REAL("resid_pdrop", dropout),
+	END,
+};
+
+static const lk_hf_key opt_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size|d_model", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("ffn_dim", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	INT("word_embed_proj_dim", embed_dim),
+	FLAG("do_layer_norm_before", final_norm),
+	FLAG("enable_bias", qkv_bias),
+	FLAG("tie_word_embeddings", tied),
+	REAL("dropout", dropout),
+	END,
+};
+
+static const lk_hf_key bloom_keys[] = {
+	NEED("n_layer|num_hidden_layers", layers),
+	NEED("hidden_size|n_embed|n_embd", hidden),
+	NEED("n_head|num_attention_heads", heads),
+	NEED("vocab_size", vocab),
+	INT("seq_length", context),
+	FLAG("tie_word_embeddings", tied),
+	REAL("hidden_dropout", dropout),
+	END,
+};
+
+static const lk_hf_key falcon_keys[] = {
+	NEED("num_hidden_layers|n_layer", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads|n_head", heads),
+	INT("num_kv_heads|n_head_kv", kv_heads),
+	INT("ffn_hidden_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	FLAG("tie_word_embeddings", tied),
+	FLAG("bias", qkv_bias),
+	FLAG("parallel_attn", parallel_residual),
+	REAL("hidden_dropout", dropout),
+	END,
+};
+
+static const lk_hf_key t5_keys[] = {
+	NEED("num_layers", layers),
+	INT("num_decoder_layers", decoder_layers),
+	NEED("d_model|hidden_size", hidden),
+	NEED("num_heads", heads),
+	NEED("d_kv", head_dim),
+	NEED("d_ff", ffn),
+	NEED("vocab_size", vocab),
+	INT("n_positions", context),
+	INT("relative_attention_num_buckets", relative_buckets),
+	FLAG("tie_word_embeddings", tied),
+	REAL("dropout_rate", dropout),
+	END,
+};
+
+static const lk_hf_key bert_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("intermediate_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", position_rows),
+	INT("type_vocab_size", token_types),
+	REAL("hidden_dropout_prob", dropout),
+	END,
+};
+
+static const lk_hf_key no_keys[] = {END};
+
+static const lk_hf_key vit_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("intermediate_size", ffn),
+	NEED("image_size", image),
+	NEED("patch_size", patch),
+	NEED("num_channels", channels),
+	FLAG("qkv_bias", qkv_bias),
+	REAL("hidden_dropout_prob", dropout),
+	END,
+};
+
+/* ---- what must be derived ---- */
+
+/* Whether a text member has this value. */
+static bool says(const lk_hf_config *config, const char *name, const char *text) {
+	const lk_value *value = lk_hf_find(config, name);
+	return value && value->kind == LK_JSON_STRING && strcmp(value->text, text) == 0;
+}
+
+/* Heads that the config does not state: as many key/value heads as heads, a head's share of the hidden size. */
+static lk_status finish_heads(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (model->kv_heads == 0) model->kv_heads = model->heads;
+	if (model->head_dim != 0) return LK_OK;
+	if (model->hidden % model->heads != 0) {
+		lk_hf_fail(config, NULL, err, "hidden size %d is not a multiple of %d heads", model->hidden, model->heads);
+		return lk_hint(err, "correct one of them or state head_dim");
+	}
+	model->head_dim = model->hidden / model->heads;
+	return LK_OK;
+}
+
+/* Biases that one switch rules: all linear layers alike. */
+static void all_biases(lk_model *model, bool on) {
+	model->qkv_bias = model->out_bias = model->mlp_bias = on;
+}
+
+static lk_status four_times_hidden(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (model->ffn != 0) return LK_OK;
+	if (model->hidden > INT_MAX / 4) return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
+	model->ffn = 4 * model->hidden;
+	return LK_OK;
+}
+
+/* Dense layers among the experts that are listed one by one: only a run from the first layer on is known. */
+static lk_status dense_list(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *list = lk_hf_find(config, "mlp_only_layers");
+	if (!list || model->experts == 0 || list->kind != LK_JSON_ARRAY) return LK_OK;
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i].kind == LK_JSON_NUMBER && list->items[i].number == (double)i && i < INT_MAX) continue;
+		lk_hf_fail(config, &list->items[i], err, "mlp_only_layers are not the first layers");
+		return lk_hint(err, "list dense layers as 0, 1, 2, ... or leave the list empty");
+	}
+	if (list->count > 0) model->dense_layers = (int)list->count;
+	return LK_OK;
+}
+
+static lk_status finish_experts(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (model->experts == 0) return LK_OK;
+	int shared = 0;
+	if (model->expert_ffn == 0) model->expert_ffn = model->ffn;
+	if (model->moe_every == 0) model->moe_every = 1;
+	LK_TRY(lk_hf_int(config, "shared_expert_intermediate_size", &model->shared_ffn, err));
+	LK_TRY(lk_hf_int(config, "n_shared_experts|num_shared_experts", &shared, err));
+	if (shared > 0 && model->expert_ffn > INT_MAX / shared)
+		return lk_hf_fail(config, NULL, err, "%d shared experts of width %d are too many", shared, model->expert_ffn);
+	if (shared > 0) model->shared_ffn = shared * model->expert_ffn;
+	/* A bias per expert that balances their load (arXiv 2412.19437, section 2.1.2). */
+	if (says(config, "topk_method", "noaux_tc")) model->router_bias = true;
+	return dense_list(config, model, err);
+}
+
+static lk_status finish_latent(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (model->kv_lora == 0) return LK_OK;
+	model->attention = LK_ATTN_MLA;
+	model->kv_heads = model->heads;
+	if (model->qk_nope > INT_MAX - model->qk_rope)
+		return lk_hf_fail(config, NULL, err, "qk_nope_head_dim %d is too large", model->qk_nope);
+	model->head_dim = model->qk_nope + model->qk_rope;
+	return LK_OK;
+}
+
+/* The window of qwen counts only behind use_sliding_window, and only from layer max_window_layers on. */
+static lk_status finish_switched_window(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool used = false;
+	int from = 0;
+	LK_TRY(lk_hf_flag(config, "use_sliding_window", &used, err));
+	LK_TRY(lk_hf_int(config, "max_window_layers", &from, err));
+	if (!used || from >= model->layers) model->window = 0;
+	else if (from > 0) lk_hf_warn(config, "max_window_layers is not modelled: all layers attend through the window");
+	return LK_OK;
+}
+
+/* What all of llama's relatives share. */
+static lk_status finish_shapes(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool bias = false;
+	LK_TRY(lk_hf_flag(config, "attention_bias|use_qkv_bias", &bias, err));
+	if (bias) model->qkv_bias = model->out_bias = true;
+	LK_TRY(finish_latent(config, model, err));
+	LK_TRY(finish_heads(config, model, err));
+	return finish_experts(config, model, err);
+}
+
+/* llama, gemma, deepseek: no windows, whatever the config says. */
+static lk_status finish_windowless(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	model->window = 0;
+	return finish_shapes(config, model, err);
+}
+
+/* The window is that of all layers unless layer_types or a pattern says else; a switch, if there is one, rules it. */
+static lk_status finish_windowed(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(finish_shapes(config, model, err));
+	if (lk_hf_find(config, "use_sliding_window")) LK_TRY(finish_switched_window(config, model, err));
+	return lk_hf_layer_types(config, model, err);
+}
+
+/* qwen: the window must be switched on. */
+static lk_status finish_qwen(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (!lk_hf_find(config, "use_sliding_window")) model->window = 0;
+	LK_TRY(finish_windowed(config, model, err));
+	if (model->moe_every > 1) model->moe_offset = 1; /* HF: (layer + 1) % decoder_sparse_step == 0 */
+	return LK_OK;
+}
+
+static lk_status finish_gpt_oss(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(finish_windowed(config, model, err));
+	model->qkv_bias = model->out_bias = true;
+	model->attention_sinks = model->heads;
+	return LK_OK;
+}
+
+static lk_status finish_gpt2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool multi_query = false;
+	if (strcmp(model->family, "gpt_bigcode") == 0) {
+		multi_query = true;
+		LK_TRY(lk_hf_flag(config, "multi_query", &multi_query, err));
+	}
+	if (multi_query) model->kv_heads = 1;
+	model->position_rows = model->context;
+	LK_TRY(four_times_hidden(config, model, err));
+	return finish_heads(config, model, err);
+}
+
+static lk_status finish_gpt_neox(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	model->out_bias = model->qkv_bias;
+	return finish_heads(config, model, err);
+}
+
+/* MPT's nested attn_config: positions that are not learned, key/value heads, the window (-1: none). */
+static lk_status mpt_attention(const lk_hf_config *config, lk_model *model, bool *positions, lk_error *err) {
+	lk_hf_config attn = *config;
+	attn.object = attn.root = lk_json_get(config->object, "attn_config");
+	if (!attn.object) return LK_OK;
+	bool alibi = false, rope = false, norms = false;
+	LK_TRY(lk_hf_flag(&attn, "alibi", &alibi, err));
+	LK_TRY(lk_hf_flag(&attn, "rope", &rope, err));
+	LK_TRY(lk_hf_flag(&attn, "qk_ln", &norms, err));
+	LK_TRY(lk_hf_int(&attn, "kv_n_heads", &model->kv_heads, err));
+	if (says(&attn, "attn_type", "multiquery_attention")) model->kv_heads = 1;
+	if (alibi || rope) *positions = false;
+	if (norms) lk_hf_warn(config, "the norms of qk_ln are not counted");
+	const lk_value *window = lk_hf_find(&attn, "sliding_window_size");
+	if (window && window->kind == LK_JSON_NUMBER && window->number < 0) return LK_OK;
+	return lk_hf_int(&attn, "sliding_window_size", &model->window, err);
+}
+
+static lk_status mpt_mlp(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_config ffn = *config;
+	double ratio = 4;
+	LK_TRY(lk_hf_real(config, "expansion_ratio", &ratio, err));
+	ffn.object = ffn.root = lk_json_get(config->object, "ffn_config");
+	if (ffn.object) {
+		LK_TRY(lk_hf_int(&ffn, "ffn_hidden_size", &model->ffn, err));
+		model->gated = says(&ffn, "ffn_type", "mptglu");
+	}
+	if (model->ffn != 0) return LK_OK;
+	if (ratio * model->hidden > INT_MAX) return lk_hf_fail(config, NULL, err, "expansion_ratio is too large");
+	model->ffn = (int)(ratio * model->hidden);
+	return LK_OK;
+}
+
+static lk_status finish_mpt(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool no_bias = true, positions = true;
+	LK_TRY(lk_hf_flag(config, "no_bias", &no_bias, err));
+	LK_TRY(lk_hf_flag(config, "learned_pos_emb", &positions, err));
+	LK_TRY(mpt_attention(config, model, &positions, err));
+	LK_TRY(mpt_mlp(config, model, err));
+	all_biases(model, !no_bias);
+	model->norm_bias = !no_bias;
+	model->position_rows = positions ? model->context : 0;
+	return finish_heads(config, model, err);
+}
+
+static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool affine = true;
+	LK_TRY(lk_hf_flag(config, "layer_norm_elementwise_affine", &affine, err));
+	model->norm_plain = !affine;
+	all_biases(model, model->qkv_bias);
+	if (model->embed_dim == model->hidden) model->embed_dim = 0;
+	/* The position table keeps two rows for padding: HF's OPTLearnedPositionalEmbedding, offset 2. */
+	if (model->context > INT_MAX - 2) return lk_hf_fail(config, NULL, err, "max_position_embeddings is too large");
+	model->position_rows = model->context + 2;
+	return finish_heads(config, model, err);
+}
+
+static lk_status finish_bloom(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(four_times_hidden(config, model, err));
+	return finish_heads(config, model, err);
+}
+
+/* Which norms and key/value heads a Falcon has depends on its architecture. "RefinedWebModel" and "RefinedWeb" are the
+ * first names of falcon-7b's and falcon-40b's. */
+static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool multi_query = strcmp(model->family, "RefinedWeb") != 0, second = strcmp(model->family, "RefinedWeb") == 0;
+	int parallel_norms = 2;
+	LK_TRY(lk_hf_flag(config, "new_decoder_architecture", &second, err));
+	LK_TRY(lk_hf_flag(config, "multi_query", &multi_query, err));
+	LK_TRY(lk_hf_int(config, "num_ln_in_parallel_attn", &parallel_norms, err));
+	if (second) model->parallel_residual = true;
+	else model->kv_heads = multi_query ? 1 : model->heads;
+	model->norms_per_layer = second ? parallel_norms : model->parallel_residual ? 1 : 2;
+	all_biases(model, model->qkv_bias);
+	LK_TRY(four_times_hidden(config, model, err));
+	return finish_heads(config, model, err);
+}
+
+static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *activation = lk_hf_find(config, "feed_forward_proj");
+	if (activation && activation->kind == LK_JSON_STRING) model->gated = strncmp(activation->text, "gated-", 6) == 0;
+	if (model->decoder_layers == 0) model->decoder_layers = model->layers;
+	return finish_heads(config, model, err);
+}
+
+/* RoBERTa's positions begin behind its padding index, 1: two rows of the table hold no token. */
+static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int unused = strcmp(model->family, "bert") == 0 ? 0 : 2;
+	model->context = model->position_rows > unused ? model->position_rows - unused : model->position_rows;
+	return finish_heads(config, model, err);
+}
+
+/* Patches and the class token; the position table has a row for each. */
+static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int side = model->image / model->patch;
+	if (side < 1 || side > 32768) {
+		lk_hf_fail(config, NULL, err, "an image of %d pixels has no patches of %d", model->image, model->patch);
+		return lk_hint(err, "image_size must be from patch_size to 32768 times patch_size");
+	}
+	model->context = model->position_rows = side * side + 1;
+	return finish_heads(config, model, err);
+}
+
+/* ---- start values ---- */
+
+#define LLAMA(norms) .network = LK_NET_DECODER, .norm = LK_NORM_RMS, .norms_per_layer = norms, .final_norm = true, \
+	.gated = true, .lm_head = true
+#define GEMMA(norms) LLAMA(norms), .tied = true, .head_dim = 256
+#define GPT .network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .final_norm = true, \
+	.norm_bias = true, .lm_head = true
+#define BIASES .qkv_bias = true, .out_bias = true, .mlp_bias = true
+
+static const lk_model llama_start = {LLAMA(2)};
+static const lk_model qwen2_start = {LLAMA(2), .qkv_bias = true};
+static const lk_model qwen2_moe_start = {LLAMA(2), .qkv_bias = true, .shared_gate = true};
+static const lk_model qwen3_start = {LLAMA(2), .qk_norm = true, .head_dim = 128};
+static const lk_model qwen3_moe_start = {LLAMA(2), .qk_norm = true};
+static const lk_model mixtral_start = {LLAMA(2), .experts = 8, .topk = 2};
+static const lk_model deepseek_v3_start = {LLAMA(2), .router_bias = true};
+static const lk_model gpt_oss_start = {LLAMA(2), .head_dim = 64, .window = 128, .full_every = 2, .router_bias = true,
+	.expert_bias = true, .clipped_glu = true};
+static const lk_model gemma_start = {GEMMA(2)};
+static const lk_model gemma2_start = {GEMMA(4), .window = 4096, .full_every = 2, .vocab = 256000};
+/* The published gemma3 configs leave out what equals the class's defaults (Gemma3TextConfig). */
+static const lk_model gemma3_start = {GEMMA(4), .qk_norm = true, .window = 4096, .full_every = 6,
+	.vocab = 262208, .heads = 8, .kv_heads = 4, .context = 131072};
+static const lk_model gpt2_start = {GPT, BIASES, .tied = true, .context = 1024, .dropout = 0.1};
+static const lk_model gpt_neox_start = {GPT, BIASES, .parallel_residual = true, .context = 2048};
+/* One norm feeds attention and MLP. */
+static const lk_model phi_start = {.network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = 1,
+	.final_norm = true, .norm_bias = true, .lm_head = true, .head_bias = true, BIASES, .parallel_residual = true,
+	.context = 2048};
+static const lk_model mpt_start = {GPT, .tied = true, .context = 2048};
+static const lk_model opt_start = {GPT, BIASES, .tied = true, .context = 2048, .dropout = 0.1};
+static const lk_model bloom_start = {GPT, BIASES, .tied = true, .embed_norm = true, .context = 2048};
+static const lk_model falcon_start = {GPT, .tied = true, .parallel_residual = true, .context = 2048};
+static const lk_model t5_start = {.network = LK_NET_ENCDEC, .norm = LK_NORM_RMS, .norms_per_layer = 2,
+	.final_norm = true, .lm_head = true, .tied = true, .relative_buckets = 32, .context = 512, .dropout = 0.1};
+static const lk_model mt5_start = {.network = LK_NET_ENCDEC, .norm = LK_NORM_RMS, .norms_per_layer = 2,
+	.final_norm = true, .lm_head = true, .gated = true, .relative_buckets = 32, .context = 512, .dropout = 0.1};
+static const lk_model bert_start = {.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2,
+	.norm_bias = true, .embed_norm = true, .pooler = true, BIASES, .tied = true, .position_rows = 512, .token_types = 2,
+	.dropout = 0.1};
+static const lk_model convnet_start = {.network = LK_NET_CONV, .heads = 1, .kv_heads = 1, .head_dim = 1, .ffn = 1, .context = 1,
+                                       .channels = 3, .conv.classes = 1000};
+static const lk_model vit_start = {.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2,
+	.norm_bias = true, .final_norm = true, BIASES, .image = 224, .patch = 16, .channels = 3};
+
+/* ---- the table ---- */
+
+static const lk_hf_family families[] = {
+	{"llama", llama_keys, &llama_start, finish_windowless},
+	{"qwen2", llama_keys, &qwen2_start, finish_qwen},
+	{"qwen2_moe", llama_keys, &qwen2_moe_start, finish_qwen},
+	{"qwen3", llama_keys, &qwen3_start, finish_qwen},
+	{"qwen3_moe", llama_keys, &qwen3_moe_start, finish_qwen},
+	{"mistral", llama_keys, &llama_start, finish_windowed},
+	{"mixtral", llama_keys, &mixtral_start, finish_windowed},
+	{"deepseek_v2", llama_keys, &llama_start, finish_windowless},
+	{"deepseek_v3", llama_keys, &deepseek_v3_start, finish_windowless},
+	{"gpt_oss", llama_keys, &gpt_oss_start, finish_gpt_oss},
+	{"phi", llama_keys, &phi_start, finish_windowless},
+	{"phi3", llama_keys, &llama_start, finish_windowed},
+	{"gemma", llama_keys, &gemma_start, finish_windowless},
+	{"gemma2", llama_keys, &gemma2_start, finish_windowed},
+	{"gemma3_text", llama_keys, &gemma3_start, finish_windowed},
+	{"gemma3", llama_keys, &gemma3_start, finish_windowed},
+	{"gpt2", gpt2_keys, &gpt2_start, finish_gpt2},
+	{"gpt_bigcode", gpt2_keys, &gpt2_start, finish_gpt2},
+	{"gpt_neox", gpt_neox_keys, &gpt_neox_start, finish_gpt_neox},
+	{"mpt", mpt_keys, &mpt_start, finish_mpt},
+	{"opt", opt_keys, &opt_start, finish_opt},
+	{"bloom", bloom_keys, &bloom_start, finish_bloom},
+	{"falcon", falcon_keys, &falcon_start, finish_falcon},
+	{"RefinedWebModel", falcon_keys, &falcon_start, finish_falcon},
+	{"RefinedWeb", falcon_keys, &falcon_start, finish_falcon},
+	{"t5", t5_keys, &t5_start, finish_t5},
+	{"mt5", t5_keys, &mt5_start, finish_t5},
+	{"bert", bert_keys, &bert_start, finish_bert},
+	{"roberta", bert_keys, &bert_start, finish_bert},
+	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
+	{"vit", vit_keys, &vit_start, finish_vit},
+	{"convnet", no_keys, &convnet_start, lk_hf_convnet},
+};
+
+static const lk_hf_family generic = {"", llama_keys, &llama_start, finish_windowed};
+
+const lk_hf_family *lk_hf_family_of(const char *type) {
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+		if (strcmp(families[i].type, type) == 0) return &families[i];
+	return NULL;
+}
+
+const lk_hf_family *lk_hf_family_generic(void) {
+	return &generic;
+}

@@ -1,0 +1,182 @@
+/* presets.c: networks by name. A preset is a small HuggingFace config among the built-in data, data/models/NAME.json,
+ * with its source in it; a run reads only the one it asks for. */
+#include <ctype.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "io/embedded.h"
+#include "model/network/model.h"
+
+enum { NAME = 64 };
+
+static const char folder[] = "models/", suffix[] = ".json";
+
+/* "models/NAME.json" -> NAME; false for other files. */
+static bool preset_name(const char *file, char *out) {
+	size_t length = strlen(file), head = sizeof folder - 1, tail = sizeof suffix - 1;
+	if (length <= head + tail || length - head - tail >= NAME) return false;
+	if (strncmp(file, folder, head) != 0 || strcmp(file + length - tail, suffix) != 0) return false;
+	memcpy(out, file + head, length - head - tail);
+	out[length - head - tail] = '\0';
+	return true;
+}
+
+/* The data file of the next preset from *index on, or NULL; *index moves behind it. */
+static const char *next_preset(int *index, char *name, size_t *size) {
+	const char *file, *bytes;
+	while ((bytes = lk_data_file_at((*index)++, &file, size)) != NULL)
+		if (preset_name(file, name)) return bytes;
+	return NULL;
+}
+
+static lk_status parse(const char *name, const char *bytes, size_t size, lk_model *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_value *tree = NULL;
+	lk_stream *in = NULL;
+	char file[NAME + sizeof folder + sizeof suffix];
+	snprintf(file, sizeof file, "%s%s%s", folder, name, suffix);
+	lk_status status = lk_stream_memory(bytes, size, file, &in, err);
+	if (status == LK_OK) status = lk_json_document(&arena, in, &tree, err);
+	if (status == LK_OK) status = lk_model_from_hf(tree, file, out, NULL, err);
+	if (status == LK_OK) lk_copy(out->name, sizeof out->name, name);
+	lk_stream_close(in);
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* A name for comparing: lower case, without '-', '_' and blanks, except that one between two digits stays as '-'. So
+ * "Llama-2-7b" is "llama2-7b", but "opt-1.3b" is not "opt-13b". */
+static void canonical(const char *name, char *out, size_t size) {
+	size_t used = 0;
+	for (size_t i = 0; name[i] && used + 1 < size; i++) {
+		bool blank = strchr("-_ ", name[i]) != NULL;
+		if (!blank) out[used++] = (char)tolower((unsigned char)name[i]);
+		else if (i > 0 && isdigit((unsigned char)name[i - 1]) && isdigit((unsigned char)name[i + 1])) out[used++] = '-';
+	}
+	out[used] = '\0';
+}
+
+/* Whether `name`, or (words) the first words of it, is the canonical name `wanted`: with words, "phi3mini" stands for
+ * "phi3-mini-4k", but "llama3" not for "llama3.1-8b". */
+static bool matches(const char *name, const char *wanted, bool words) {
+	char head[NAME], plain[NAME];
+	if (!words) {
+		canonical(name, plain, sizeof plain);
+		return strcmp(plain, wanted) == 0;
+	}
+	for (const char *dash = strchr(name, '-'); dash; dash = strchr(dash + 1, '-')) {
+		snprintf(head, sizeof head, "%.*s", (int)(dash - name), name);
+		canonical(head, plain, sizeof plain);
+		if (strcmp(plain, wanted) == 0) return true;
+	}
+	return false;
+}
+
+/* Presets that match: the last one's name and bytes, and all their names. */
+typedef struct found {
+	char name[NAME];
+	char names[160];
+	const char *bytes;
+	size_t size;
+	int count;
+} found;
+
+static void find(const char *text, bool words, found *out) {
+	char name[NAME], wanted[NAME];
+	size_t size;
+	const char *bytes;
+	canonical(text, wanted, sizeof wanted);
+	for (int i = 0; (bytes = next_preset(&i, name, &size)) != NULL;) {
+		if (!matches(name, wanted, words)) continue;
+		size_t used = strlen(out->names);
+		snprintf(out->names + used, sizeof out->names - used, "%s%s", out->count ? ", " : "", name);
+		lk_copy(out->name, sizeof out->name, name);
+		out->bytes = bytes;
+		out->size = size;
+		out->count++;
+	}
+}
+
+/* Endings of published names that change no shape. */
+static bool drop_ending(char *name) {
+	static const char *const endings[] = {
+		"-instruct", "-chat", "-base", "-hf", "-it", "-pt", "-bf16", "-fp8", "-v0.1", "-uncased",
+	};
+	size_t length = strlen(name);
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+		size_t tail = strlen(endings[i]);
+		if (length <= tail || strcasecmp(name + length - tail, endings[i]) != 0) continue;
+		name[length - tail] = '\0';
+		return true;
+	}
+	return false;
+}
+
+static lk_status unknown(const char *wanted, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	int count = lk_model_preset_count(), used = 0;
+	size_t size;
+	char name[NAME];
+	const char **names = LK_ARRAY(&arena, const char *, (size_t)count + 1);
+	for (int i = 0; names && used < count && next_preset(&i, name, &size); used++) {
+		names[used] = lk_arena_strdup(&arena, name);
+		if (!names[used]) break;
+	}
+	const char *nearest = names ? lk_nearest(wanted, names, (size_t)used) : NULL;
+	lk_fail(err, LK_ERR_INPUT, NULL, "no model is named \"%.60s\"", wanted);
+	lk_hint(err, "%s %s, or give the path of a config.json", nearest ? "did you mean" : "name one such as",
+		nearest ? nearest : "llama3.1-70b");
+	lk_arena_free(&arena);
+	return LK_ERR_INPUT;
+}
+
+lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
+	const char *owner = strrchr(name, '/');
+	char wanted[2 * NAME];
+	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
+	found match = {.count = 0};
+	do find(wanted, false, &match);
+	while (match.count == 0 && drop_ending(wanted));
+	if (match.count == 0) find(wanted, true, &match);
+	if (match.count == 0) return unknown(name, err);
+	if (match.count == 1) return parse(match.name, match.bytes, match.size, out, err);
+	lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" stands for %d models", name, match.count);
+	return lk_hint(err, "choose one: %s", match.names);
+}
+
+int lk_model_preset_count(void) {
+	char name[NAME];
+	size_t size;
+	int count = 0;
+	for (int i = 0; next_preset(&i, name, &size);) count++;
+	return count;
+}
+
+/* All presets, parsed when the first one is asked for by number; never changed afterwards. */
+static struct {
+	pthread_once_t once;
+	lk_model *models;
+	int count;
+} all = {.once = PTHREAD_ONCE_INIT};
+
+static void parse_all(void) {
+	int count = lk_model_preset_count(), used = 0;
+	size_t size;
+	char name[NAME];
+	const char *bytes;
+	all.models = calloc((size_t)count + 1, sizeof *all.models);
+	if (!all.models) return;
+	for (int i = 0; used < count && (bytes = next_preset(&i, name, &size)) != NULL; used++)
+		if (parse(name, bytes, size, &all.models[used], NULL) != LK_OK) return;
+	all.count = used;
+}
+
+const lk_model *lk_model_preset_at(int index) {
+	pthread_once(&all.once, parse_all);
+	return index >= 0 && index < all.count ? &all.models[index] : NULL;
+}

@@ -1,0 +1,64 @@
+/* inputs.c: the files among operands and values of options. */
+#include "options/inputs.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+/* Options of any verb that read a file, by name: tables of options do not tell reading from writing. */
+static const char *const reading[] = {
+	"model", "cluster", "script", "deepspeed_config", "calibration", "prices", "catalog", "stalls",
+};
+enum { READING = sizeof reading / sizeof *reading };
+
+static bool reads(const lk_option *option) {
+	for (int i = 0; i < READING; i++)
+		if (option->kind == LK_OPTION_TEXT && strcmp(option->name, reading[i]) == 0) return true;
+	return false;
+}
+
+/* As verbs tell a file from a preset or a description. */
+static bool looks_like_path(const char *text) {
+	return strchr(text, '/') || lk_ends_in(text, ".json") || lk_ends_in(text, ".xml");
+}
+
+/* A file that opens: one that is kept from this process is not even said to be there. */
+static bool is_file(const char *path) {
+	struct stat info;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	bool regular = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+	if (fd >= 0) close(fd);
+	return regular;
+}
+
+static void add(const char **paths, int *count, const char *path) {
+	for (int i = 0; i < *count; i++)
+		if (strcmp(paths[i], path) == 0) return;
+	paths[(*count)++] = path;
+}
+
+lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *request, const char *const *operands, int count,
+                         lk_inputs *out, lk_error *err) {
+	const char **paths = LK_ARRAY(arena, const char *, (size_t)count + READING);
+	int found = 0;
+	if (!paths) return lk_oom(err);
+	for (const lk_option *o = verb->options; o->name; o++) {
+		const char *value = reads(o) ? *(const char *const *)(const void *)((const char *)request + o->offset) : NULL;
+		if (!value) continue;
+		/* "8 node * FILE.xml" */
+		const char *last = strrchr(value, ' ');
+		if (last && strchr(o->value, '|') && !is_file(value)) value = last + 1;
+		bool named = !strchr(o->value, '|') || looks_like_path(value);
+		if (named && is_file(value)) add(paths, &found, value);
+	}
+	/* many operands have different names: traces of thousands of ranks */
+	for (int i = 0; i < count; i++)
+		if (is_file(operands[i])) paths[found++] = operands[i];
+	for (int i = 0; i < found; i++)
+		if (!(paths[i] = lk_arena_strdup(arena, paths[i]))) return lk_oom(err);
+	*out = (lk_inputs){paths, found};
+	return LK_OK;
+}

@@ -1,0 +1,288 @@
+/* predict.c: a request answered: verdict, speed, where the time goes, memory, and the changes that would make it fit.
+ */
+#include "lockstep/predict.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "predict/detail.h"
+#include "predict/fixes.h"
+#include "step/assumptions.h"
+#include "predict/predict.h"
+#include "predict/predict_dlrm.h"
+#include "step/range.h"
+#include "step/request.h"
+#include "step/step.h"
+#include "options/inputs.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cost/calibration/calibration.h"
+#include "model/layout/schedule.h"
+
+/* ---- options of the simulation ---- */
+
+lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err) {
+	if (!text) return LK_OK;
+	size_t count = 1;
+	for (const char *c = text; *c; c++) count += *c == ',';
+	lk_straggler *list = LK_ARRAY(arena, lk_straggler, count);
+	char *copy = lk_arena_strdup(arena, text), *next = copy, *item;
+	if (!list || !copy) return lk_oom(err);
+	while ((item = strsep(&next, ","))) { /* an empty item is a slip too */
+		char *colon = strchr(item, ':');
+		long long rank;
+		if (!colon) {
+			lk_fail(err, LK_ERR_INPUT, "--straggler", "'%s' has no factor", item);
+			return lk_hint(err, "write RANK:FACTOR, as in 5:1.3");
+		}
+		*colon = '\0';
+		LK_TRY(lk_parse_int(item, 0, UINT32_MAX - 1, &rank, "--straggler", err));
+		LK_TRY(lk_parse_real(colon + 1, 0.01, 1000, &list[out->straggler_count].factor, "--straggler", err));
+		list[out->straggler_count++].rank = (uint32_t)rank;
+	}
+	out->stragglers = list;
+	return LK_OK;
+}
+
+lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out, lk_error *err) {
+	if (!text) return LK_OK;
+	size_t count = 1;
+	for (const char *c = text; *c; c++) count += *c == ',';
+	uint32_t *list = LK_ARRAY(arena, uint32_t, count);
+	char *copy = lk_arena_strdup(arena, text), *next = copy, *item;
+	if (!list || !copy) return lk_oom(err);
+	while ((item = strsep(&next, ","))) {
+		long long rank;
+		LK_TRY(lk_parse_int(item, 0, UINT32_MAX - 1, &rank, where, err));
+		list[out->record_count++] = (uint32_t)rank;
+	}
+	out->record = list;
+	return LK_OK;
+}
+
+static lk_status read_simulation(lk_arena *arena, const lk_predict_request *r, uint32_t world, lk_step_options *out,
+								 lk_error *err) {
+	*out = (lk_step_options){
+		.exact = r->exact, .no_contention = r->no_contention, .jitter = r->jitter, .seed = (uint64_t)r->seed};
+	if (r->ranks && !lk_same_name(r->ranks, "all")) {
+		lk_fail(err, LK_ERR_INPUT, "--ranks", "'%s' is not understood", r->ranks);
+		return lk_hint(err, "the only value is all; without it, one rank of each class is simulated");
+	}
+	out->all_ranks = r->ranks != NULL;
+	if (r->seed != floor(r->seed)) {
+		lk_fail(err, LK_ERR_INPUT, "--seed", "%g is no whole number", r->seed);
+		return lk_hint(err, "give one from 0 on");
+	}
+	LK_TRY(lk_read_stragglers(arena, r->straggler, out, err));
+	for (uint32_t i = 0; i < out->straggler_count; i++)
+		if (out->stragglers[i].rank >= world)
+			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u",
+						   out->stragglers[i].rank, world - 1);
+	return lk_read_ranks(arena, r->trace_ranks, "--trace-ranks", out, err);
+}
+
+/* ---- results ---- */
+
+typedef struct lk_answer {
+	lk_arena arena;
+	lk_prediction p;
+	lk_step step; /* kept for the files that may be written of it */
+} lk_answer;
+
+const lk_step *lk_prediction_step(const lk_prediction *prediction) {
+	return &((const lk_answer *)prediction->memory_owner)->step;
+}
+
+/* Dense peak of a GPU, the mean of those that the job's ranks run on; `mixed`: they are not all of one kind. */
+static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed) {
+	double sum = 0;
+	int64_t left = job->gpus;
+	*mixed = false;
+	for (int i = 0; i < cluster->groups && left > 0; i++) {
+		const lk_device *device = cluster->node[i].device;
+		int64_t held = (int64_t)cluster->nodes[i] * cluster->node[i].gpus, used = held < left ? held : left;
+		double peak = device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
+		sum += peak * (double)used;
+		left -= used;
+		*mixed |= device != cluster->node[0].device;
+	}
+	return sum / job->gpus;
+}
+
+static void fill_speed(lk_prediction *p, const lk_job *job, const lk_cluster *cluster, const lk_step *step,
+					   lk_arena *arena) {
+	const lk_graph *graph = step->graph;
+	double seconds = step->step_s, gpus = job->gpus;
+	p->step_time_s = seconds;
+	lk_range_of(arena, job, cluster->node[0].device, seconds, &p->step_time_low_s, &p->step_time_high_s, &p->basis);
+	p->samples_per_s = graph->samples / seconds;
+	p->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
+	p->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
+	bool mixed;
+	p->peak_flops = mean_peak(job, cluster, &mixed);
+	if (p->peak_flops > 0) {
+		p->mfu = p->model_flops_per_s_per_gpu / p->peak_flops;
+		p->hfu = step->executed_flops / seconds / gpus / p->peak_flops;
+	}
+	p->peak_label = lk_arena_printf(arena, "%.1f TFLOP/s dense %s, %s", p->peak_flops / 1e12, lk_dtype_name(job->dtype),
+									mixed ? "mean of the GPUs" : cluster->node[0].device->label);
+}
+
+double lk_goodput(double mtbf_hours, double checkpoint_minutes) {
+	double interval = checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * 60 * mtbf_hours * 3600);
+	double lost = 60 / interval + (interval / 2 + 600) / (mtbf_hours * 3600);
+	return lost < 1 ? 1 - lost : 0;
+}
+
+static void fill_training(lk_prediction *p, const lk_predict_request *r, const lk_step *step, const lk_job *job) {
+	p->goodput = r->mtbf_hours > 0 ? lk_goodput(r->mtbf_hours, r->checkpoint_minutes) : 0;
+	double per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
+	if (r->tokens <= 0 || per_step <= 0) return;
+	double seconds = r->tokens / per_step * step->step_s / (r->mtbf_hours > 0 && p->goodput > 0 ? p->goodput : 1);
+	p->days = seconds / 86400;
+	p->gpu_hours = seconds / 3600 * job->gpus;
+}
+
+static lk_status fill_breakdown(lk_prediction *p, const lk_step *step, lk_arena *arena, lk_error *err) {
+	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
+	if (!parts) return lk_oom(err);
+	for (int i = 0; i < LK_PART_COUNT; i++) {
+		double exposed = step->breakdown.exposed_s[i], hidden = step->breakdown.hidden_s[i];
+		if (exposed <= 0 && hidden <= 0) continue;
+		parts[p->breakdown_count++] =
+			(lk_time_part){lk_part_key((lk_part)i), lk_part_label((lk_part)i), exposed, hidden};
+	}
+	p->breakdown = parts;
+	return LK_OK;
+}
+
+static void fill_stage(lk_stage_memory *out, const lk_step *step, int stage) {
+	const lk_stage_use *use = &step->memory[stage];
+	const double *at = use->walk.at_peak;
+	const lk_graph *graph = step->graph;
+	*out = (lk_stage_memory){
+		.stage = stage,
+		.weights = at[LK_OWN_WEIGHTS],
+		.gradients = at[LK_OWN_GRADIENTS],
+		.optimizer = at[LK_OWN_OPTIMIZER],
+		.activations = at[LK_OWN_ACTIVATIONS],
+		.logits = at[LK_OWN_LOGITS],
+		.workspace = at[LK_OWN_WORKSPACE],
+		.buffers = at[LK_OWN_BUFFERS],
+		.allocated = use->walk.peak,
+		.low = use->low,
+		.high = use->high,
+		.reserved = use->reserved,
+		.context = use->context,
+		.nccl = use->nccl,
+		.total = use->total,
+	};
+	const lk_program *program = &graph->programs.at[stage];
+	if (use->walk.call >= program->calls.count || graph->ops.count == 0) return;
+	const lk_call *call = &program->calls.at[use->walk.call];
+	const char *block = lk_intern_text(graph->names, graph->blocks.at[call->block].name);
+	const char *op = lk_intern_text(graph->names, graph->ops.name[use->walk.op]);
+	if (call->microbatch >= 0)
+		snprintf(out->moment, sizeof out->moment, "%s, %s, micro-batch %d", op, block, call->microbatch);
+	else
+		snprintf(out->moment, sizeof out->moment, "%s, %s", op, block);
+}
+
+static lk_status fill_memory(lk_prediction *p, const lk_step *step, int stages, lk_arena *arena, lk_error *err) {
+	lk_stage_memory *rows = LK_ARRAY(arena, lk_stage_memory, stages);
+	if (!rows) return lk_oom(err);
+	for (int s = 0; s < stages; s++) fill_stage(&rows[s], step, s);
+	p->memory = rows;
+	p->memory_count = stages;
+	p->fullest_stage = step->fullest;
+	p->peak_bytes = step->memory[step->fullest].total;
+	p->usable_bytes = step->usable;
+	p->fits = p->peak_bytes <= p->usable_bytes;
+	return LK_OK;
+}
+
+static void fill_layout(lk_prediction *p, const lk_job *job) {
+	static const char *const recompute[] = {"none", "selective", "full"};
+	p->gpus = job->gpus, p->tp = job->tp, p->pp = job->pp, p->vp = job->vp, p->cp = job->cp, p->ep = job->ep,
+	p->dp = job->dp;
+	p->mbs = job->mbs, p->gbs = job->gbs, p->seq = job->seq, p->microbatches = job->microbatches;
+	p->recompute = recompute[job->recompute];
+	p->dtype = lk_dtype_name(job->dtype);
+	p->schedule = lk_schedule_get(job->schedule)->name;
+}
+
+static void fill_simulation(lk_prediction *p, const lk_job *job, const lk_step *step) {
+	p->operations = step->sim.operations;
+	p->layer_operations = lk_graph_layer_ops(step->graph);
+	p->ranks_simulated = step->sim.lanes * step->graph->ranks.stages;
+	p->ranks = (uint32_t)job->gpus;
+	p->simulation_s = step->simulation_s;
+}
+
+/* ---- the whole ---- */
+
+static lk_status answer_dlrm(const lk_predict_request *r, lk_answer *a, lk_error *err) {
+	lk_step_options options;
+	LK_TRY(read_simulation(&a->arena, r, r->gpus > 0 ? (uint32_t)r->gpus : UINT32_MAX, &options, err));
+	LK_TRY(lk_predict_dlrm(&a->arena, r, &options, &a->step, &a->p, err));
+	if (r->detail || r->html)
+		LK_TRY(lk_detail_of(&a->arena, NULL, &a->step, a->p.step_time_s / a->step.step_s, true, &a->p.detail, err));
+	if (!r->trace && !r->graph && !r->chakra) lk_step_free(&a->step);
+	return LK_OK;
+}
+
+static lk_status answer(const lk_predict_request *r, lk_answer *a, lk_error *err) {
+	lk_prediction *p = &a->p;
+	lk_asked asked;
+	lk_step_options options;
+	lk_step *step = &a->step;
+	if (lk_predict_is_dlrm(r)) return answer_dlrm(r, a, err);
+	LK_TRY(lk_request_read(&a->arena, r, &asked, err));
+	LK_TRY(read_simulation(&a->arena, r, (uint32_t)asked.job.gpus, &options, err));
+	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
+	LK_TRY(fill_memory(p, step, asked.job.pp, &a->arena, err));
+	LK_TRY(fill_breakdown(p, step, &a->arena, err));
+	fill_speed(p, &asked.job, &asked.cluster, step, &a->arena);
+	fill_training(p, r, step, &asked.job);
+	fill_layout(p, &asked.job);
+	fill_simulation(p, &asked.job, step);
+	LK_TRY(lk_note_job(&a->arena, r, &asked, p, err));
+	if (r->detail || r->html) LK_TRY(lk_detail_of(&a->arena, &asked, step, 1, r->no_sensitivity, &p->detail, err));
+	if (!r->trace && !r->graph && !r->chakra) lk_step_free(step); /* a sweep keeps thousands of predictions */
+	return !p->fits && !r->no_fixes ? lk_find_fixes(&a->arena, &asked, p, err) : LK_OK;
+}
+
+static void answer_free(lk_answer *a) {
+	lk_step_free(&a->step);
+	lk_arena_free(&a->arena);
+	free(a);
+}
+
+lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
+	*out = NULL;
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	lk_answer *a = calloc(1, sizeof *a);
+	if (!a) return lk_oom(err);
+	lk_status status = answer(request, a, err);
+	if (status == LK_OK) status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
+	if (status != LK_OK) {
+		answer_free(a);
+		return status;
+	}
+	a->p.memory_owner = a;
+	*out = &a->p;
+	return LK_OK;
+}
+
+lk_prediction *lk_prediction_new(lk_arena **arena) {
+	lk_answer *a = calloc(1, sizeof *a);
+	if (!a) return NULL;
+	*arena = &a->arena;
+	a->p.memory_owner = a;
+	return &a->p;
+}
+
+void lk_predict_free(lk_prediction *prediction) {
+	if (prediction) answer_free(prediction->memory_owner);
+}

@@ -1,0 +1,273 @@
+/* simulate.c: a step graph from its file form, priced, simulated operation by operation, and what ran as lists. */
+#include "predict/simulate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "step/lifted_run.h"
+#include "predict/predict.h"
+#include "step/profile.h"
+#include "step/request.h"
+#include "step/traced_step.h"
+#include "whatif/whatif.h"
+#include "base/units.h"
+#include "sim/memory.h"
+
+typedef struct lk_simulated {
+	lk_simulation s;
+	lk_arena arena;
+	lk_step step;
+	lk_cluster cluster; /* gpus 0: none */
+} simulated;
+
+const lk_step *lk_simulation_step(const lk_simulation *simulation) {
+	return &((const simulated *)simulation->memory_owner)->step;
+}
+
+/* ---- the graph ---- */
+
+static lk_status read_graph(const lk_simulate_request *r, lk_graph **out, lk_error *err) {
+	if (r->graph && r->text) return lk_fail(err, LK_ERR_INPUT, "graph", "a file and a text exclude one another");
+	if (r->graph) return lk_graph_read(r->graph, out, err);
+	if (!r->text) {
+		lk_fail(err, LK_ERR_INPUT, "simulate", "no graph was given");
+		return lk_hint(err, "give a file as `lockstep predict --graph FILE` writes it");
+	}
+	lk_stream *in;
+	LK_TRY(lk_stream_memory(r->text, r->text_size, "graph", &in, err));
+	lk_status status = lk_graph_read_stream(in, out, err);
+	lk_stream_close(in);
+	return status;
+}
+
+/* Every operation of a program is kept as a span; a few bytes can ask for any number of them. */
+static lk_status check_length(const lk_graph *graph, lk_error *err) {
+	const double most = 1e7;
+	double ops = lk_graph_length(graph);
+	if (ops <= most) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "graph", "its programs run %.3g operations: at most %.0e are simulated", ops, most);
+	return lk_hint(err, "give fewer repetitions");
+}
+
+/* ---- prices ---- */
+
+static lk_status read_cluster(simulated *a, const lk_simulate_request *r, lk_error *err) {
+	const lk_ranks *ranks = &a->step.graph->ranks;
+	const lk_device *device;
+	LK_TRY(lk_request_check_stack(r->stack, err));
+	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (r->cluster) LK_TRY(lk_cluster_parse(&a->arena, r->cluster, &a->cluster, err));
+	if (r->gpu) {
+		LK_TRY(lk_device_lookup(r->gpu, &device, err));
+		LK_TRY(lk_cluster_simple(&a->arena, device, (int)ranks->world, 0, 0, &a->cluster, err));
+	}
+	if ((uint32_t)a->cluster.gpus >= ranks->world || !a->cluster.gpus) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the graph has %u ranks", a->cluster.gpus, ranks->world);
+	return lk_hint(err, "give a larger cluster");
+}
+
+/* What waits takes no time by itself; everything else must say what it takes. */
+static lk_status check_times(const lk_graph *graph, lk_error *err) {
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		const lk_block *block = &graph->blocks.at[b];
+		for (uint32_t i = block->begin; i < block->end; i++) {
+			unsigned kind = graph->ops.kind[i];
+			if (graph->ops.measured_ps[i] > 0 || kind == LK_OP_WAIT || kind == LK_OP_HOST) continue;
+			char where[160];
+			snprintf(where, sizeof where, "block '%.64s', operation %u '%.64s'", lk_intern_text(graph->names, block->name),
+			         i - block->begin, lk_intern_text(graph->names, graph->ops.name[i]));
+			lk_fail(err, LK_ERR_INPUT, where, "it has no duration, and no hardware is named to reckon one from");
+			return lk_hint(err, "give its time, or name a GPU or a cluster");
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status price(simulated *a, const lk_simulate_request *r, lk_error *err) {
+	lk_job job;
+	lk_constants constants;
+	const lk_graph *graph = a->step.graph;
+	if (!a->cluster.gpus) {
+		LK_TRY(check_times(graph, err));
+		return lk_lifted_costs(&a->arena, graph, &a->step.costs, err);
+	}
+	memset(&job, 0, sizeof job);
+	snprintf(job.profile, sizeof job.profile, "%s", r->stack ? r->stack : lk_whatif_usual_stack(graph));
+	snprintf(job.release, sizeof job.release, "%s", r->release ? r->release : "");
+	job.dtype = (lk_dtype)graph->peak_dtype;
+	lk_profile_constants(&job, &constants);
+	lk_cost_options options = {
+		.constants = &constants, .cuda_graphs = r->cuda_graphs, .compiled = r->compile, .experts_eager = true};
+	return lk_costs_build(&a->arena, graph, &a->cluster, &options, &a->step.costs, err);
+}
+
+static const lk_cost *cost_of(const lk_step *step, size_t program, uint32_t op) {
+	return lk_costs_get(&step->costs, lk_whatif_variant(step->graph, &step->costs, (uint32_t)program), op);
+}
+
+/* Times are counted in 64 bits of picoseconds: even one after the other the operations must stay within. */
+static lk_status check_durations(const lk_step *step, lk_error *err) {
+	const double most_s = 4e6;
+	const lk_graph *graph = step->graph;
+	double seconds = 0;
+	for (size_t p = 0; p < graph->programs.count; p++) {
+		const lk_program *program = &graph->programs.at[p];
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			double once = 0;
+			for (uint32_t i = block->begin; i < block->end; i++) {
+				const lk_cost *cost = cost_of(step, p, i);
+				once += (double)cost->duration_ps + (double)cost->host_ps;
+			}
+			seconds += once * program->calls.at[c].repeat / LK_PS_PER_S;
+		}
+	}
+	if (seconds <= most_s) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "graph", "its operations take %.3g s one after the other: at most %.0e s are simulated", seconds,
+	        most_s);
+	return lk_hint(err, "are their times in picoseconds?");
+}
+
+/* ---- what came out ---- */
+
+static lk_status list_operations(simulated *a, lk_error *err) {
+	const lk_graph *graph = a->step.graph;
+	lk_simulated_operation *ops = LK_ARRAY(&a->arena, lk_simulated_operation, graph->ops.count);
+	if (!ops) return lk_oom(err);
+	for (size_t b = 0; b < graph->blocks.count; b++)
+		for (uint32_t i = graph->blocks.at[b].begin; i < graph->blocks.at[b].end; i++)
+			ops[i] = (lk_simulated_operation){
+				.block = lk_intern_text(graph->names, graph->blocks.at[b].name),
+				.name = lk_intern_text(graph->names, graph->ops.name[i]),
+				.kind = lk_op_kind_name((lk_op_kind)graph->ops.kind[i]),
+				.stream = lk_stream_label(graph->ops.stream[i]),
+				.duration_s = NAN,
+			};
+	for (size_t p = graph->programs.count; p-- > 0;) {
+		const lk_program *program = &graph->programs.at[p];
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			for (uint32_t i = block->begin; i < block->end; i++) {
+				ops[i].stream = lk_graph_stream(graph, (uint32_t)p, graph->ops.stream[i]);
+				ops[i].duration_s = (double)cost_of(&a->step, p, i)->duration_ps / LK_PS_PER_S;
+			}
+		}
+	}
+	a->s.operations = ops, a->s.operation_count = graph->ops.count;
+	return LK_OK;
+}
+
+static lk_status list_spans(simulated *a, lk_error *err) {
+	const lk_sim_events *events = &a->step.sim.events;
+	lk_simulated_span *spans = LK_ARRAY(&a->arena, lk_simulated_span, events->count);
+	if (!spans) return lk_oom(err);
+	for (size_t i = 0; i < events->count; i++) {
+		const lk_sim_event *e = &events->at[i];
+		spans[i] = (lk_simulated_span){
+			.rank = (int)a->step.record[e->record], .call = e->call, .repetition = e->repetition, .operation = e->op,
+			.ready_s = (double)e->ready_ps / LK_PS_PER_S, .start_s = (double)e->start_ps / LK_PS_PER_S,
+			.end_s = (double)e->end_ps / LK_PS_PER_S,
+		};
+	}
+	a->s.spans = spans, a->s.span_count = events->count;
+	return LK_OK;
+}
+
+static lk_status list_programs(simulated *a, lk_error *err) {
+	const lk_graph *graph = a->step.graph;
+	const lk_sim_result *sim = &a->step.sim;
+	const lk_sim_event *at = sim->events.at, *end = at + sim->events.count;
+	lk_simulated_program *programs = LK_ARRAY(&a->arena, lk_simulated_program, graph->programs.count);
+	if (!programs) return lk_oom(err);
+	for (uint32_t p = 0; p < graph->programs.count; p++) {
+		const lk_sim_event *first = at;
+		double split[3] = {0};
+		while (at < end && at->record == p) at++; /* the first of each program are recorded first */
+		LK_TRY(lk_whatif_split(graph, first, (size_t)(at - first), split, err));
+		programs[p] = (lk_simulated_program){
+			.name = lk_intern_text(graph->names, graph->programs.at[p].name),
+			.rank = (int)lk_rank_of(graph, p, 0),
+			.finish_s = (double)sim->finish_ps[(size_t)p * sim->lanes + sim->lane_of[0]] / LK_PS_PER_S,
+			.peak_bytes = lk_memory_walk(graph, p).peak,
+			.compute_s = split[0], .exposed_s = split[1], .hidden_s = split[2],
+		};
+	}
+	a->s.programs = programs, a->s.program_count = (int)graph->programs.count;
+	return LK_OK;
+}
+
+static lk_status fill(simulated *a, lk_error *err) {
+	a->s.step_s = a->step.step_s;
+	a->s.ran = a->step.sim.operations;
+	a->s.ranks = (int)a->step.graph->ranks.world;
+	a->s.ranks_simulated = (int)(a->step.sim.lanes * a->step.graph->ranks.stages);
+	a->s.cluster = a->cluster.gpus ? a->cluster.text : NULL;
+	LK_TRY(list_operations(a, err));
+	LK_TRY(list_programs(a, err));
+	return list_spans(a, err);
+}
+
+/* ---- the whole ---- */
+
+/* Who writes a graph whose ranks wait in a circle has made a mistake; of a graph of ours it would be a bug. */
+static lk_status run(simulated *a, const lk_step_options *options, lk_error *err) {
+	lk_error why = {0};
+	lk_status status = lk_step_simulate(options, &a->step, &why);
+	if (status == LK_ERR_INTERNAL) status = why.status = LK_ERR_INPUT;
+	if (status != LK_OK && err) *err = why;
+	if (status != LK_OK || !a->step.graph->traced) return status;
+	a->step.sim.step_ps = lk_traced_step_ps(a->step.graph, &a->step.sim.events, a->step.sim.step_ps);
+	a->step.step_s = (double)a->step.sim.step_ps / LK_PS_PER_S;
+	return LK_OK;
+}
+
+static lk_status read_options(simulated *a, const lk_simulate_request *r, lk_step_options *out, lk_error *err) {
+	uint32_t world = a->step.graph->ranks.world;
+	*out = (lk_step_options){
+		.exact = true, .all_ranks = r->all_ranks, .jitter = r->jitter, .seed = (uint64_t)r->seed,
+		.no_contention = r->no_contention || !a->cluster.gpus || a->step.graph->traced,
+	};
+	LK_TRY(lk_read_stragglers(&a->arena, r->straggler, out, err));
+	for (uint32_t i = 0; i < out->straggler_count; i++)
+		if (out->stragglers[i].rank >= world)
+			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u", out->stragglers[i].rank,
+			               world - 1);
+	LK_TRY(lk_read_ranks(&a->arena, r->ranks, "--ranks", out, err));
+	for (uint32_t i = 0; i < out->record_count; i++)
+		if (out->record[i] >= world)
+			return lk_fail(err, LK_ERR_INPUT, "--ranks", "there is no rank %u; the last is %u", out->record[i], world - 1);
+	return LK_OK;
+}
+
+static lk_status simulate(const lk_simulate_request *r, simulated *a, lk_error *err) {
+	lk_step_options options;
+	if (r->calibration) LK_TRY(lk_calibration_use(r->calibration, err));
+	LK_TRY(read_graph(r, &a->step.graph, err));
+	LK_TRY(check_length(a->step.graph, err));
+	LK_TRY(read_cluster(a, r, err));
+	LK_TRY(read_options(a, r, &options, err));
+	LK_TRY(price(a, r, err));
+	LK_TRY(check_durations(&a->step, err));
+	LK_TRY(run(a, &options, err));
+	return fill(a, err);
+}
+
+lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, lk_error *err) {
+	*out = NULL;
+	simulated *a = calloc(1, sizeof *a);
+	if (!a) return lk_oom(err);
+	a->s.memory_owner = a;
+	lk_status status = simulate(request, a, err);
+	if (status == LK_OK) *out = &a->s;
+	else lk_simulate_free(&a->s);
+	return status;
+}
+
+void lk_simulate_free(lk_simulation *simulation) {
+	if (!simulation) return;
+	simulated *a = simulation->memory_owner;
+	lk_step_free(&a->step);
+	lk_arena_free(&a->arena);
+	free(a);
+}

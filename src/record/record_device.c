@@ -1,0 +1,62 @@
+/* record_device.c: by which way NCCL is recorded, and what a program finds instead of its own rank.
+ *
+ *     preload   the probe's wrappers: programs and libraries that are linked with libnccl.so.2
+ *     shim      a libnccl.so.2 of lockstep's, first in LD_LIBRARY_PATH: programs that load it by dlopen
+ *     plugin    NCCL's own profiler interface: programs that have NCCL inside
+ *
+ * If not said: the shim where a program of the command has the library's name in it without being linked with it. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "record/record_elf.h"
+#include "record/record_parts.h"
+
+static bool loads_nccl(const lk_record_request *r) {
+	char room[PATH_MAX];
+	for (int i = 0; i < r->words && i < 64; i++) {
+		const char *path = lk_probe_in_path(r->command[i], room);
+		if (!path || access(path, X_OK) != 0) continue;
+		if (lk_probe_file_names(path, "libnccl.so") && !lk_elf_needs(path, "libnccl.so.2")) return true;
+	}
+	return false;
+}
+
+static lk_status missing(const char *name, lk_error *err) {
+	lk_fail(err, LK_ERR_IO, name, "is neither beside lockstep nor in the lib folder of its installation");
+	return lk_hint(err, "`make` builds it, `make install` puts it there");
+}
+
+static lk_status set_shim(lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+	const char *shim = lk_probe_file("lockstep-nccl/libnccl.so.2", arena), *before = getenv("LD_LIBRARY_PATH");
+	if (!shim) return missing("lockstep-nccl/libnccl.so.2", err);
+	int folder = (int)(strrchr(shim, '/') - shim);
+	return lk_probe_set(out, "LD_LIBRARY_PATH",
+	                    before && *before ? lk_arena_printf(arena, "%.*s:%s", folder, shim, before)
+	                                      : lk_arena_printf(arena, "%.*s", folder, shim), err);
+}
+
+static lk_status set_plugin(lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+	const char *plugin = lk_probe_file("libnccl-profiler-lockstep.so", arena);
+	if (!plugin) return missing("libnccl-profiler-lockstep.so", err);
+	LK_TRY(lk_probe_set(out, "LOCKSTEP_RECORD_NCCL_BY", "plugin", err));
+	return lk_probe_set(out, "NCCL_PROFILER_PLUGIN", plugin, err);
+}
+
+/* Its rank, by the names of torchrun, for programs that take it from there. */
+static lk_status set_rank(const lk_record_request *r, lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+	LK_TRY(lk_probe_set(out, "RANK", lk_arena_printf(arena, "%d", r->as_rank), err));
+	LK_TRY(lk_probe_set(out, "WORLD_SIZE", lk_arena_printf(arena, "%d", r->world_size), err));
+	LK_TRY(lk_probe_set(out, "LOCAL_RANK", "0", err)); /* the device that is at hand */
+	return r->splits ? lk_probe_set(out, "LOCKSTEP_RECORD_SPLITS", r->splits, err) : LK_OK;
+}
+
+lk_status lk_probe_device_settings(const lk_record_request *r, lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+	static const char *const clocks[] = {"events", "calls", "cupti"};
+	int by = r->nccl != LK_RECORD_NCCL_FOUND ? r->nccl : loads_nccl(r) ? LK_RECORD_NCCL_SHIM : LK_RECORD_NCCL_PRELOAD;
+	LK_TRY(lk_probe_set(out, "LOCKSTEP_RECORD_CUDA", clocks[r->cuda], err));
+	if (by == LK_RECORD_NCCL_SHIM) LK_TRY(set_shim(arena, out, err));
+	if (by == LK_RECORD_NCCL_PLUGIN) LK_TRY(set_plugin(arena, out, err));
+	return r->mode == LK_RECORD_MODE_AS_RANK ? set_rank(r, arena, out, err) : LK_OK;
+}

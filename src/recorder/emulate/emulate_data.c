@@ -1,0 +1,286 @@
+/* emulate_data.c: the calls of a process that poses as a rank: nothing is sent, and what others would have sent is made up by
+ * a rule. Where the result is known to hold the own contribution, it does: the own block of gathers and exchanges; of
+ * reductions the own operand, as if all others gave the neutral element.
+ *
+ *     numbers  numbers from -1 to 1 in buffers of floating-point numbers, the same ones in every run; zeros in others, for a
+ *              program may go by them, and where the type has no name, for nobody knows what it is of. What is computed
+ *              from them takes its usual time: exponentials of zeros, and steps that all go one way, take less.
+ *     random   the same, and whole numbers below 16 in buffers of these
+ *     zeros    bytes of 0
+ *     FILE     the file's bytes, from its beginning in every call, again and again */
+#include "recorder/emulate/emulate.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define below lp_mpi_below
+enum { ANY_TAG = -1, LONGEST_NAME = 256, SMALL = 15 }; /* LONGEST_NAME: above MPI_MAX_OBJECT_NAME of both */
+
+static enum { ZEROS, NUMBERS, RANDOM, FILE_BYTES } rule;
+static const char *file;     /* mapped */
+static size_t file_bytes;
+static uint64_t drawn;       /* random numbers so far */
+
+/* ---- the rule ---- */
+
+static void map_file(const char *path) {
+	struct stat info = {0};
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &info) != 0 || info.st_size < 1) lp_posed_give_up("%s is no file to fill buffers with", path);
+	file_bytes = (size_t)info.st_size;
+	file = mmap(NULL, file_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (file == MAP_FAILED) lp_posed_give_up("%s cannot be read", path);
+	syscall(SYS_close, fd);
+}
+
+static void choose_rule(const char *fill) {
+	rule = !*fill || strcmp(fill, "numbers") == 0 ? NUMBERS
+	       : strcmp(fill, "random") == 0          ? RANDOM
+	       : strcmp(fill, "zeros") == 0           ? ZEROS
+	                                              : FILE_BYTES;
+	if (rule == FILE_BYTES) map_file(fill);
+}
+
+/* Bytes of a number of this type; `real`: of floating point. 0: not known. */
+static int number_bytes(lp_handle type, bool *real) {
+	static int (*name_of)(lp_handle, char *, int *);
+	char name[LONGEST_NAME] = "";
+	int length = 0, size = 0;
+	if (!name_of) name_of = (int (*)(lp_handle, char *, int *))(uintptr_t)lp_symbol("PMPI_Type_get_name");
+	if (name_of(type, name, &length) != 0 || !*name || below.type_size(type, &size) != 0) return 0;
+	*real = strstr(name, "FLOAT") || strstr(name, "DOUBLE") || strstr(name, "REAL");
+	bool plain = size == 1 || size == 2 || size == 4 || size == 8;
+	return plain && !(*real && size < 4) ? size : 0;
+}
+
+static void draw(char *to, size_t bytes, lp_handle type) {
+	bool real;
+	int size = number_bytes(type, &real);
+	memset(to, 0, bytes);
+	for (size_t at = 0; size && at + (size_t)size <= bytes; at += (size_t)size) {
+		uint64_t random = lp_posed_hash(drawn++, 0x66696c6c);
+		float single = (float)(random >> 40) * 0x1p-23f - 1;
+		double both = (double)(random >> 11) * 0x1p-52 - 1;
+		if (real) memcpy(to + at, size == 4 ? (void *)&single : (void *)&both, (size_t)size);
+		else if (rule == RANDOM) to[at] = (char)(random & SMALL); /* the lowest byte comes first on the machines that this runs on */
+	}
+}
+
+static void repeat_file(char *to, size_t bytes) {
+	for (size_t at = 0, part; at < bytes; at += part) {
+		part = bytes - at < file_bytes ? bytes - at : file_bytes;
+		memcpy(to + at, file, part);
+	}
+}
+
+static void make_up(char *to, size_t bytes, lp_handle type) {
+	if (rule == ZEROS) memset(to, 0, bytes);
+	else if (rule == FILE_BYTES) repeat_file(to, bytes);
+	else draw(to, bytes, type);
+}
+
+/* `count` elements that others would have sent. A type with gaps is filled from a packed copy: gaps stay as they are. */
+static void fill(void *to, lp_count count, lp_handle type) {
+	int size;
+	lp_aint lower, extent;
+	if (count <= 0 || !to || below.type_size(type, &size) != 0 || below.type_get_extent(type, &lower, &extent) != 0) return;
+	size_t bytes = (size_t)count * (size_t)size;
+	if (lower == 0 && extent == size) {
+		make_up(to, bytes, type);
+		return;
+	}
+	char *packed = malloc(bytes + 1);
+	if (!packed) lp_posed_give_up("there is no memory");
+	make_up(packed, bytes, type);
+	lp_mpi_copy(packed, (lp_count)bytes, below.byte, to, count, type);
+	free(packed);
+}
+
+/* ---- collectives ---- */
+
+/* A block of a buffer that holds one for each rank. `list`: which of the call's lists says so; -1: they are of equal
+ * size. */
+typedef struct block {
+	void *at;
+	lp_count count;
+	lp_handle type;
+} block;
+
+static block block_of(const lp_mpi_call *c, const void *buffer, lp_count each, lp_handle type, int list, int i) {
+	bool listed = list >= 0 && c->lists[list];
+	lp_count count = listed ? lp_mpi_listed(c, list, i) : each, place = listed ? lp_mpi_placed(c, list, i) : each * i;
+	return (block){lp_mpi_element(buffer, place, type), count, type};
+}
+
+static block received(const lp_mpi_call *c, int i) {
+	return block_of(c, c->recv, c->counts[1], c->types[1], c->what == LK_WHAT_ALLTOALL ? 1 : 0, i);
+}
+
+static void copy_block(block from, block to) { lp_mpi_copy(from.at, from.count, from.type, to.at, to.count, to.type); }
+
+static void fill_others(const lp_mpi_call *c, const lp_posed_comm *comm) {
+	for (int i = 0; i < comm->size; i++) {
+		block b = received(c, i);
+		if (i != comm->rank) fill(b.at, b.count, b.type);
+	}
+}
+
+static void gather(const lp_mpi_call *c, const lp_posed_comm *comm) {
+	block own = {(void *)(uintptr_t)c->send, c->counts[0], c->types[0]};
+	fill_others(c, comm);
+	if (!lp_mpi_in_place(c->send)) copy_block(own, received(c, comm->rank));
+}
+
+static void scatter(const lp_mpi_call *c, const lp_posed_comm *comm) {
+	block to = {c->recv, c->lists[0] ? c->counts[0] : c->counts[1], c->types[1]};
+	if (comm->rank != c->peer) fill(to.at, to.count, to.type);
+	else if (!lp_mpi_in_place(c->recv)) copy_block(block_of(c, c->send, c->counts[0], c->types[0], 0, comm->rank), to);
+}
+
+/* Places of MPI_Alltoallw are bytes, and every block has its own type. */
+static block typed_block(const lp_mpi_call *c, const void *buffer, int side, int i) {
+	char *at = (char *)(uintptr_t)buffer + lp_mpi_placed(c, side, i);
+	return (block){at, lp_mpi_listed(c, side, i), c->type_lists[side][i]};
+}
+
+static void exchange_typed(const lp_mpi_call *c, const lp_posed_comm *comm) {
+	if (!c->type_lists[1]) lp_posed_give_up("MPI_Alltoallw is known in C alone");
+	for (int i = 0; i < comm->size; i++) {
+		block b = typed_block(c, c->recv, 1, i);
+		if (i != comm->rank) fill(b.at, b.count, b.type);
+		else if (!lp_mpi_in_place(c->send)) copy_block(typed_block(c, c->send, 0, i), b);
+	}
+}
+
+static void exchange(const lp_mpi_call *c, const lp_posed_comm *comm) {
+	if (strstr(c->name, "lltoallw")) {
+		exchange_typed(c, comm);
+		return;
+	}
+	fill_others(c, comm);
+	if (!lp_mpi_in_place(c->send))
+		copy_block(block_of(c, c->send, c->counts[0], c->types[0], 0, comm->rank), received(c, comm->rank));
+}
+
+static void reduce(const lp_mpi_call *c) {
+	if (!lp_mpi_in_place(c->send)) lp_mpi_copy(c->send, c->counts[0], c->types[0], c->recv, c->counts[0], c->types[0]);
+}
+
+static void scan(const lp_mpi_call *c, const lp_posed_comm *comm) {
+	if (!strstr(c->name, "xscan")) reduce(c);
+	else if (comm->rank > 0) fill(c->recv, c->counts[0], c->types[0]);
+}
+
+static void reduce_and_scatter(const lp_mpi_call *c, const lp_posed_comm *comm) {
+	lp_count before = c->counts[0] * comm->rank, count = c->lists[0] ? lp_mpi_listed(c, 0, comm->rank) : c->counts[0];
+	for (int i = 0; c->lists[0] && i < comm->rank; i++) before += lp_mpi_listed(c, 0, i);
+	const void *from = lp_mpi_in_place(c->send) ? c->recv : c->send;
+	lp_mpi_copy(lp_mpi_element(from, before, c->types[0]), count, c->types[0], c->recv, count, c->types[0]);
+}
+
+/* ---- messages ---- */
+
+/* Whom a message is from, where the program leaves it open: the next rank. The recording says that it is not known. */
+static void receive(lp_mpi_call *c, const lp_posed_comm *comm, int from, lp_count count, lp_handle type) {
+	int tag = c->tag == ANY_TAG ? 0 : c->tag;
+	if (from == LP_PROC_NULL) {
+		lp_mpi_give_status(c, LP_PROC_NULL, ANY_TAG, type, 0);
+		return;
+	}
+	fill(c->recv, count, type);
+	lp_mpi_give_status(c, from == LP_ANY_SOURCE ? (comm->rank + 1) % comm->size : from, tag, type, count);
+	if (from == LP_ANY_SOURCE) c->status = NULL;
+}
+
+static void send_and_receive(lp_mpi_call *c, const lp_posed_comm *comm) {
+	bool replace = strstr(c->name, "replace");
+	receive(c, comm, c->from, c->counts[!replace], c->types[!replace]);
+}
+
+static void check_peer(const lp_mpi_call *c, const lp_posed_comm *comm, int peer) {
+	if (peer >= comm->size)
+		lp_posed_give_up("%s names rank %d of a communicator of %d", c->name, peer, comm->size);
+}
+
+static void do_call(lp_mpi_call *c, lp_posed_comm *comm) {
+	check_peer(c, comm, c->peer);
+	if (c->what == LK_WHAT_SENDRECV) check_peer(c, comm, c->from);
+	switch (c->what) {
+	case LK_WHAT_BROADCAST:
+		if (comm->rank != c->peer) fill(c->recv, c->counts[0], c->types[0]);
+		break;
+	case LK_WHAT_REDUCE:
+		if (comm->rank == c->peer) reduce(c);
+		break;
+	case LK_WHAT_GATHER:
+		if (comm->rank == c->peer) gather(c, comm);
+		break;
+	case LK_WHAT_ALLREDUCE: reduce(c); break;
+	case LK_WHAT_ALLGATHER: gather(c, comm); break;
+	case LK_WHAT_SCATTER: scatter(c, comm); break;
+	case LK_WHAT_ALLTOALL: exchange(c, comm); break;
+	case LK_WHAT_SCAN: scan(c, comm); break;
+	case LK_WHAT_REDUCESCATTER: reduce_and_scatter(c, comm); break;
+	case LK_WHAT_RECV: receive(c, comm, c->peer, c->counts[0], c->types[0]); break;
+	case LK_WHAT_SENDRECV: send_and_receive(c, comm); break;
+	default: break; /* a barrier, a send */
+	}
+}
+
+/* ---- the mode ---- */
+
+static bool stand_in(lp_mpi_call *c) {
+	lp_posed_comm *comm = lp_posed_find(c->comm);
+	if (!comm) return false;
+	c->result = 0;
+	if (c->what == LK_WHAT_OTHER) return lp_posed_make(c, comm);
+	do_call(c, comm);
+	if (c->request) lp_mpi_give_request(c);
+	return true;
+}
+
+static bool describe(lp_handle handle, int *size, int *rank, char *ranks, size_t room) {
+	const lp_posed_comm *comm = lp_posed_find(handle);
+	if (!comm) return false;
+	*size = comm->size, *rank = comm->rank;
+	if (ranks) lp_posed_list(comm->ranks, comm->size, ranks, room);
+	return true;
+}
+
+/* The communicators of other ranks that were made with this one are told too: numbers that no call names, own rank -1. */
+static void tell(lp_handle handle, lk_record_entry *group) {
+	static uint32_t others = UINT32_C(1) << 31;
+	const lp_posed_comm *comm = lp_posed_find(handle);
+	char text[LK_TEXT_MOST];
+	if (!comm) return;
+	group->bytes = (int64_t)(comm->division >> 1);
+	group->comm.request = comm->id;
+	for (int i = 0, begin = 0; comm->parts && i < comm->parts->count; begin = comm->parts->end[i++]) {
+		int size = comm->parts->end[i] - begin;
+		lk_record_entry other = {.object = others, .start_ns = group->start_ns, .bytes = group->bytes,
+		                         .comm = {.request = comm->parts->id[i], .peer = size, .tag = -1}};
+		if (other.comm.request == comm->id) continue;
+		others++;
+		lp_posed_list(comm->parts->ranks + begin, size, text, sizeof text);
+		lp_text(&other, LK_RECORD_GROUP, text);
+	}
+}
+
+static void begun(void) {
+	lp_posed = (lp_posed_of){.rank = lp_mode.rank, .world = lp_mode.world, .node = lp_mode.node};
+	if (lp_posed.world < 1 || lp_posed.world > LP_POSED_MOST || lp_posed.rank < 0 || lp_posed.rank >= lp_posed.world)
+		lp_posed_give_up("there is no such rank");
+	if (lp_posed.node < 1) lp_posed.node = 1;
+	lp_posed.on = true;
+	choose_rule(lp_mode.fill);
+	lp_posed_world();
+	lp_posed_split_begin();
+}
+
+const lp_mpi_mode lp_mpi_posed = {
+	.begun = begun, .stand_in = stand_in, .describe = describe, .forget = lp_posed_forget, .tell = tell};

@@ -1,0 +1,253 @@
+/* emulate_split.c: who is in a communicator that MPI_Comm_split makes depends on what every rank says. They are asked: a copy
+ * of the process, forked when MPI_Init is over, waits (the *asker*); for each rank that must say something it forks another
+ * copy, which returns from MPI_Init as that rank, runs the program's own code up to the split, leaves its colour and key in
+ * memory that all share, and ends. So the answer is the program's, whatever rule it has.
+ *
+ * A rank that comes to another split first, whose answers are not complete, is asked again when they are. All of this goes
+ * on while the one that wants to know waits, so that the shared memory needs no lock. What the copies print goes nowhere;
+ * what they write is guarded as the program's own writing is. */
+#include "recorder/emulate/emulate.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_QUESTIONS = 4096, DEEPEST = 64, SHARED_BYTES = 1 << 28 };
+/* A rank that has not come to the split after so long does not; all ranks together. Nanoseconds. */
+static const int64_t LONGEST_NS = INT64_C(20000000000), LONGEST_IN_ALL_NS = INT64_C(300000000000);
+
+typedef struct said {
+	int colour, key;
+	int known;
+} said;
+
+/* One split, and what its ranks say. */
+typedef struct question {
+	uint64_t division;
+	uint32_t ranks, said;    /* where they begin in the shared memory; `size` each */
+	int size, unknown;
+} question;
+
+static struct shared {
+	uint32_t wanted;         /* 1 + the question that the asker is to complete; 0 none */
+	uint32_t stopped;        /* of a rank that is asked: 1 + the question that it came to; 0 not yet */
+	int silent;              /* the rank that said nothing; -1 */
+	int questions;
+	uint32_t used;           /* bytes of `room` */
+	pid_t program, asker;
+	question question[MOST_QUESTIONS];
+	char room[];
+} *shared;
+
+static bool asked;           /* this is a copy that is asked */
+static uint32_t asking;      /* one thread at a time */
+static int64_t asked_ns;     /* of the asker, so far */
+
+static void wait_word(uint32_t *word, uint32_t value, int ms) {
+	struct timespec most = {0, (long)ms * 1000000};
+	syscall(SYS_futex, word, FUTEX_WAIT, value, &most, NULL, 0);
+}
+
+static void set_word(uint32_t *word, uint32_t value) {
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static uint32_t word_of(uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+
+/* ---- questions ---- */
+
+static uint32_t room_for(size_t bytes) {
+	size_t at = shared->used, end = at + (bytes + 15) / 16 * 16;
+	if (end > SHARED_BYTES - sizeof *shared) lp_posed_give_up("its splits need more room than there is");
+	shared->used = (uint32_t)end;
+	return (uint32_t)at;
+}
+
+static said *said_of(const question *q) { return (said *)(void *)(shared->room + q->said); }
+static int *ranks_of(const question *q) { return (int *)(void *)(shared->room + q->ranks); }
+
+static question *question_of(const lp_posed_comm *parent, uint64_t division) {
+	for (int i = 0; i < shared->questions; i++)
+		if (shared->question[i].division == division) return &shared->question[i];
+	if (shared->questions == MOST_QUESTIONS) lp_posed_give_up("it splits communicators more than %d times", MOST_QUESTIONS);
+	question *q = &shared->question[shared->questions];
+	size_t size = (size_t)parent->size;
+	*q = (question){division, room_for(size * sizeof(int)), room_for(size * sizeof(said)), parent->size, parent->size};
+	memcpy(ranks_of(q), parent->ranks, size * sizeof(int));
+	shared->questions++;
+	return q;
+}
+
+static void say(question *q, int at, int colour, int key) {
+	said *own = &said_of(q)[at];
+	q->unknown -= !own->known;
+	*own = (said){colour, key, 1};
+}
+
+/* ---- the asker ---- */
+
+/* A copy that goes on as another rank: true in the copy. Else it was waited for until it stopped or ended. */
+static bool ask(int rank) {
+	set_word(&shared->stopped, 0);
+	int64_t begin = lk_monotonic_ns(), end = begin + LONGEST_NS;
+	pid_t copy = fork();
+	if (copy == 0) {
+		lp_posed.rank = rank;
+		asked = true;
+		lp_posed_world();
+		return true;
+	}
+	bool ended = copy < 0;
+	while (!ended && !word_of(&shared->stopped) && lk_monotonic_ns() < end) {
+		wait_word(&shared->stopped, 0, 20);
+		ended = waitpid(copy, NULL, WNOHANG) != 0;
+	}
+	if (!ended) {
+		kill(copy, SIGKILL);
+		waitpid(copy, NULL, 0);
+	}
+	asked_ns += lk_monotonic_ns() - begin;
+	return false;
+}
+
+/* Questions that wait for one another, the latest last; true in a copy. Where a rank says nothing, shared->silent. */
+static bool complete(question *first) {
+	question *open[DEEPEST] = {first};
+	for (int depth = 1; depth > 0;) {
+		question *q = open[depth - 1];
+		int at = 0;
+		while (at < q->size && said_of(q)[at].known) at++;
+		if (at == q->size) {
+			depth--;
+			continue;
+		}
+		if (ask(ranks_of(q)[at])) return true;
+		uint32_t stopped = word_of(&shared->stopped);
+		question *came_to = stopped ? &shared->question[stopped - 1] : NULL;
+		if (!came_to || asked_ns > LONGEST_IN_ALL_NS || (came_to != q && depth == DEEPEST)) {
+			shared->silent = ranks_of(q)[at];
+			return false;
+		}
+		if (came_to != q) open[depth++] = came_to;
+	}
+	return false;
+}
+
+/* Nothing of a copy is to be seen. */
+static void hide(void) {
+	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; fd <= 2 && nowhere >= 0; fd++) dup2(nowhere, fd);
+}
+
+/* Returns in a copy that is asked, alone. */
+static void answer_questions(void) {
+	shared->asker = getpid();
+	hide();
+	while (kill(shared->program, 0) == 0) {
+		uint32_t wanted = word_of(&shared->wanted);
+		if (!wanted) {
+			wait_word(&shared->wanted, 0, 100);
+			continue;
+		}
+		if (complete(&shared->question[wanted - 1])) return;
+		set_word(&shared->wanted, 0);
+	}
+	syscall(SYS_exit_group, 0);
+}
+
+/* Forked twice, so that the program has no child that it does not know of. */
+void lp_posed_split_begin(void) {
+	shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (shared == MAP_FAILED) lp_posed_give_up("there is no memory");
+	shared->program = getpid();
+	shared->silent = -1;
+	pid_t between = fork();
+	if (between > 0) {
+		waitpid(between, NULL, 0);
+		return;
+	}
+	if (between < 0) return; /* a split will say that nobody answers */
+	lp_state.on = 0;
+	if (fork() != 0) syscall(SYS_exit_group, 0);
+	answer_questions();
+}
+
+/* ---- who asks ---- */
+
+static void wait_for_answers(const question *q) {
+	uint32_t wanted = (uint32_t)(q - shared->question) + 1;
+	set_word(&shared->wanted, wanted);
+	while (word_of(&shared->wanted)) {
+		wait_word(&shared->wanted, wanted, 200);
+		if (!shared->asker || kill(shared->asker, 0) != 0)
+			lp_posed_give_up("the process that asks other ranks what they say to MPI_Comm_split is gone");
+	}
+	if (q->unknown)
+		lp_posed_give_up("rank %d does not come to an MPI_Comm_split that this rank takes part in", shared->silent);
+}
+
+typedef struct member {
+	int colour, key, place, rank;
+} member;
+
+static int by_colour_and_key(const void *a, const void *b) {
+	const member *x = a, *y = b;
+	if (x->colour != y->colour) return x->colour < y->colour ? -1 : 1;
+	if (x->key != y->key) return x->key < y->key ? -1 : 1;
+	return x->place - y->place;
+}
+
+static int gather(const question *q, member *out) {
+	int count = 0;
+	for (int i = 0; i < q->size; i++) {
+		const said *s = &said_of(q)[i];
+		if (s->colour != LP_UNDEFINED) out[count++] = (member){s->colour, s->key, i, ranks_of(q)[i]};
+	}
+	qsort(out, (size_t)count, sizeof *out, by_colour_and_key);
+	return count;
+}
+
+static lp_posed_parts *divide(const question *q, int *own) {
+	member *all = calloc((size_t)q->size + 1, sizeof *all);
+	lp_posed_parts *parts = calloc(1, sizeof *parts);
+	uint64_t *id = calloc((size_t)q->size + 1, sizeof *id);
+	if (!all || !parts || !id) lp_posed_give_up("there is no memory");
+	int count = gather(q, all);
+	*parts = (lp_posed_parts){0, lp_posed_ints(count), lp_posed_ints(count), id};
+	*own = -1;
+	for (int i = 0; i < count; i++) {
+		if (i == 0 || all[i].colour != all[i - 1].colour)
+			id[parts->count++] = lp_posed_hash(q->division, (uint64_t)(uint32_t)all[i].colour);
+		parts->ranks[i] = all[i].rank;
+		parts->end[parts->count - 1] = i + 1;
+		if (all[i].rank == lp_posed.rank) *own = parts->count - 1;
+	}
+	free(all);
+	return parts;
+}
+
+lp_posed_parts *lp_posed_split(const lp_posed_comm *parent, uint64_t division, int colour, int key, int *own) {
+	for (uint32_t no = 0; !__atomic_compare_exchange_n(&asking, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); no = 0)
+		sched_yield();
+	question *q = question_of(parent, division);
+	bool open = q->unknown;
+	say(q, parent->rank, colour, key);
+	if (asked && open) {
+		set_word(&shared->stopped, (uint32_t)(q - shared->question) + 1);
+		syscall(SYS_exit_group, 0);
+	}
+	if (q->unknown) wait_for_answers(q);
+	lp_posed_parts *parts = divide(q, own);
+	__atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
+	return parts;
+}

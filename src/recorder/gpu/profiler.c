@@ -1,0 +1,354 @@
+/* profiler.c: a plugin of NCCL's profiler interface: what the library does with a collective after it was called, and the
+ * only sight of it where NCCL is inside a program.
+ *
+ *     collective, message   COMM: what it is, its number on the communicator
+ *     channels of kernels   DEVICE_WORK: when it was on the device, by the device's clock
+ *     network operations    PROXY: how long they waited for the device, the wire, the other side
+ *
+ * An event that NCCL gets is a number, not an address: a place of a ring and how often that was used. NCCL tells of parts
+ * after it has ended the whole; what comes so late that the place is another's is left out. Nothing but success is
+ * answered once a communicator has begun. */
+#include "recorder/gpu/nccl.h"
+#include "recorder/gpu/profiler_abi.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EVENTS = 1 << 13, CONTEXTS = 256, FIRST = LP_FIRST_GROUP + (1 << 18), RENEW_NS = 1000000000 };
+
+/* A communicator. */
+typedef struct context {
+	uint32_t taken, group;   /* number of the group; 0 not told yet */
+	uint64_t hash;
+	int ranks, rank;
+	int version;
+} context;
+
+typedef struct event {
+	uint32_t uses;
+	uint32_t type;
+	context *of;
+	void *parent;
+	uint64_t serial;         /* of the collective's work on the device */
+	int64_t start;
+	void *stream;            /* of an API event */
+	lk_record_entry record;  /* of a collective or message, or network operation */
+	/* channels of a collective that run, and from when to when some did, by the device's clock */
+	int running;
+	int64_t first, last;
+	uint64_t timer;          /* of a channel: when it began */
+	int state;               /* of a step: what it waits for, since when */
+	int64_t since;
+} event;
+
+static context contexts[CONTEXTS];
+static event events[EVENTS];
+static uint64_t used;
+/* From the device's clock to the host's: the smallest difference seen lately, for news of the device come late, never early. */
+static int64_t offset, offset_at;
+static bool has_offset;
+
+/* ---- events as numbers ---- */
+
+static event *take(void **out) {
+	uint64_t number = __atomic_add_fetch(&used, 1, __ATOMIC_RELAXED);
+	event *e = &events[number % EVENTS];
+	memset(e, 0, sizeof *e);
+	e->uses = (uint32_t)(number / EVENTS + 1);
+	*out = (void *)(uintptr_t)((uint64_t)e->uses << 16 | (number % EVENTS));
+	return e;
+}
+
+static event *find(const void *handle) {
+	uint64_t number = (uint64_t)(uintptr_t)handle;
+	event *e = &events[number & 0xffff & (EVENTS - 1)];
+	return number && e->uses == (uint32_t)(number >> 16) ? e : NULL;
+}
+
+/* ---- communicators ---- */
+
+static void name_context(context *c, uint64_t hash, int ranks, int rank) {
+	static uint32_t groups = FIRST;
+	c->hash = hash, c->ranks = ranks, c->rank = rank;
+	c->group = __atomic_add_fetch(&groups, 1, __ATOMIC_RELAXED);
+	lp_nccl_tell_group(c->group, hash, ranks, rank);
+}
+
+static int begin(void **out, int *mask, int version, uint64_t hash, int ranks, int rank) {
+	bool was = lp_thread.busy;
+	*out = NULL, *mask = 0;
+	lp_thread.busy = false;
+	if (lp_arm() && lp_enter()) {
+		for (uint32_t i = 0, free = 0; i < CONTEXTS && !*out; i++, free = 0)
+			if (__atomic_compare_exchange_n(&contexts[i].taken, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				*out = &contexts[i];
+		if (*out) {
+			context *c = *out;
+			c->version = version, c->group = 0;
+			if (version >= 4) name_context(c, hash, ranks, rank);
+			*mask = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP | LP_NP_KERNEL_CH;
+			if (version >= 5) *mask |= LP_NP_COLL_API | LP_NP_P2P_API;
+		}
+		lp_leave();
+	}
+	lp_thread.busy = was;
+	return 0;
+}
+
+static int end(void *handle) {
+	if (handle) __atomic_store_n(&((context *)handle)->taken, 0, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* ---- collectives and messages ---- */
+
+static int element_bytes(const char *type) {
+	static const struct { const char *name; int bytes; } types[] = {
+		{"Int8", 1}, {"Uint8", 1}, {"Int32", 4}, {"Uint32", 4}, {"Int64", 8}, {"Uint64", 8}, {"Float16", 2}, {"Float32", 4},
+		{"Float64", 8}, {"Bfloat16", 2}, {"Float8e4m3", 1}, {"Float8e5m2", 1}};
+	if (!type) return 0;
+	if (strncmp(type, "nccl", 4) == 0) type += 4;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (strcmp(type, types[i].name) == 0) return types[i].bytes;
+	return 0;
+}
+
+static struct function {
+	const char *name, *call;
+	lk_comm_what what;
+	bool all;                /* bytes: times the ranks */
+	uint32_t number, epoch;
+} functions[] = {
+	{"AllReduce", "ncclAllReduce", LK_WHAT_ALLREDUCE, false, 0, 0},
+	{"AllGather", "ncclAllGather", LK_WHAT_ALLGATHER, true, 0, 0},
+	{"ReduceScatter", "ncclReduceScatter", LK_WHAT_REDUCESCATTER, true, 0, 0},
+	{"Broadcast", "ncclBroadcast", LK_WHAT_BROADCAST, false, 0, 0},
+	{"Reduce", "ncclReduce", LK_WHAT_REDUCE, false, 0, 0},
+	{"AlltoAll", "ncclAlltoAll", LK_WHAT_ALLTOALL, true, 0, 0},
+	{"Gather", "ncclGather", LK_WHAT_GATHER, true, 0, 0},
+	{"Scatter", "ncclScatter", LK_WHAT_SCATTER, true, 0, 0},
+	{"Send", "ncclSend", LK_WHAT_SEND, false, 0, 0},
+	{"Recv", "ncclRecv", LK_WHAT_RECV, false, 0, 0},
+	{"", "ncclOther", LK_WHAT_OTHER, false, 0, 0},
+};
+
+static struct function *function_of(const char *name) {
+	struct function *f = functions;
+	while (*f->name && (!name || strcmp(f->name, name) != 0)) f++;
+	return f;
+}
+
+/* The stream of a communicator where it is not said: frameworks use one for each. */
+static uint32_t stream_of(const event *e) {
+	const event *api = find(e->parent);
+	lp_stream *s = lp_gpu_stream(api && api->stream ? api->stream : e->of);
+	return s ? s->number : 0;
+}
+
+static void describe(event *e, const char *func, const char *type, size_t count, int peer, int64_t sequence) {
+	struct function *f = function_of(func);
+	int element = element_bytes(type);
+	int64_t bytes = 0, times = f->all && e->of->ranks > 0 ? e->of->ranks : 1;
+	if (count > INT64_MAX || __builtin_mul_overflow((int64_t)count, element * times, &bytes)) bytes = 0;
+	e->serial = lp_gpu_serial();
+	e->record = (lk_record_entry){.object = e->of->group, .bytes = bytes};
+	e->record.comm.request = e->serial;
+	e->record.comm.peer = peer, e->record.comm.from = sequence;
+	e->record.comm.tag = (int32_t)stream_of(e);
+	e->record.comm.part = LK_PART_ENQUEUE, e->record.comm.what = (uint8_t)f->what;
+	e->record.comm.element_bytes = (uint16_t)element;
+	e->record.comm.call = lp_name(&f->number, &f->epoch, f->call);
+}
+
+/* ---- channels on the device ---- */
+
+/* `timer` 0: the interface does not say it; the host's clock is all there is. */
+static int64_t note_time(uint64_t timer, int64_t now) {
+	if (!timer) return now;
+	int64_t difference = now - (int64_t)timer;
+	if (!has_offset || difference < offset || now - offset_at > RENEW_NS) offset = difference, offset_at = now, has_offset = true;
+	return (int64_t)timer;
+}
+
+static void publish(lk_record_entry filled, lk_record_kind kind) {
+	lk_record_entry *record = lp_next();
+	if (!record) return;
+	filled.thread = record->thread;
+	memcpy((char *)record + sizeof record->kind, (const char *)&filled + sizeof record->kind, sizeof *record - sizeof record->kind);
+	lp_publish(record, kind);
+}
+
+static void channel_begins(const event *e, int64_t now) {
+	event *whole = find(e->parent);
+	int64_t at = note_time(e->timer, now);
+	if (!whole) return;
+	if (whole->running++ == 0 || at < whole->first) whole->first = at;
+}
+
+/* When no channel runs any more the work is told; should others come late, there are two pieces of it. */
+static void channel_ends(const event *e, uint64_t timer, int64_t now) {
+	event *whole = find(e->parent);
+	int64_t at = note_time(timer, now), shift = timer ? offset : 0;
+	if (!whole || whole->running == 0) return;
+	if (at > whole->last) whole->last = at;
+	if (--whole->running > 0) return;
+	lk_record_entry r = {.start_ns = whole->first + shift, .end_ns = whole->last + shift, .bytes = whole->record.bytes};
+	if (r.start_ns < 0) r.start_ns = 0;
+	if (r.end_ns < r.start_ns) r.end_ns = r.start_ns;
+	r.device.serial = whole->serial, r.device.stream = (uint32_t)whole->record.comm.tag;
+	r.device.count = 1, r.device.what = LK_DEVICE_COMM, r.device.direction = 4;
+	publish(r, LK_RECORD_DEVICE_WORK);
+	whole->last = 0;
+}
+
+/* ---- network ---- */
+
+/* The time since the last state counts as that state's. */
+static void spend(event *step, int64_t now) {
+	event *op = find(step->parent);
+	int64_t spent = now - step->since;
+	step->since = now;
+	if (!op || op->type != LP_NP_PROXY_OP) return;
+	switch (step->state) {
+	case LP_NP_SEND_GPU_WAIT: case LP_NP_RECV_GPU_WAIT: case LP_NP_RECV_FLUSH_WAIT: op->record.proxy.device_ns += spent; break;
+	case LP_NP_SEND_WAIT: case LP_NP_RECV_WAIT: op->record.proxy.network_ns += spent; break;
+	case LP_NP_SEND_PEER_WAIT: op->record.proxy.peer_ns += spent; break;
+	default: break;
+	}
+}
+
+/* Of an operation that is done for another process (PXN) the parent is an address there. */
+static void begin_network(event *e, const lp_np_proxy_op *op) {
+	event *whole = op->pid == getpid() ? find(e->parent) : NULL;
+	e->record = (lk_record_entry){.object = whole ? (uint32_t)whole->serial : 0};
+	e->record.proxy.peer = op->peer, e->record.proxy.channel = op->channel, e->record.proxy.sends = op->sends != 0;
+	e->record.proxy.steps = (uint16_t)(op->steps < 0 ? 0 : op->steps > UINT16_MAX ? UINT16_MAX : op->steps);
+}
+
+/* ---- events, of every version ---- */
+
+static event *start(void *handle, void **out, uint64_t type, void *parent) {
+	const uint64_t known = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP | LP_NP_KERNEL_CH | LP_NP_COLL_API |
+	                       LP_NP_P2P_API;
+	*out = NULL;
+	if (!handle || !(type & known) || !lp_enter()) return NULL;
+	event *e = take(out);
+	e->type = (uint32_t)type, e->of = handle, e->parent = parent;
+	e->start = e->since = lp_now();
+	return e;
+}
+
+static int stop(void *handle) {
+	event *e = find(handle);
+	if (!e || !lp_enter()) return 0;
+	int64_t now = lp_now();
+	e->record.start_ns = e->start, e->record.end_ns = now;
+	if (e->type == LP_NP_COLL || e->type == LP_NP_P2P) publish(e->record, LK_RECORD_COMM);
+	else if (e->type == LP_NP_PROXY_OP) publish(e->record, LK_RECORD_PROXY);
+	else if (e->type == LP_NP_PROXY_STEP) spend(e, now);
+	else if (e->type == LP_NP_KERNEL_CH && e->state != LP_NP_KERNEL_CH_STOP) channel_ends(e, 0, now);
+	lp_leave();
+	return 0;
+}
+
+/* `bytes`: moved; `timer`: of the device. */
+static int state(void *handle, int to, size_t bytes, uint64_t timer) {
+	event *e = find(handle);
+	if (!e || !lp_enter()) return 0;
+	int64_t now = lp_now();
+	if (e->type == LP_NP_PROXY_STEP) {
+		event *op = find(e->parent);
+		spend(e, now);
+		/* said with the state that follows the transfer's begin (sends) or its end (receives) */
+		if (op && (to == LP_NP_SEND_WAIT || to == LP_NP_RECV_FLUSH_WAIT) && bytes < INT64_MAX / 4) op->record.bytes += (int64_t)bytes;
+	} else if (e->type == LP_NP_KERNEL_CH && to == LP_NP_KERNEL_CH_STOP)
+		channel_ends(e, timer, now);
+	e->state = to;
+	lp_leave();
+	return 0;
+}
+
+/* ---- version 3: communicators are told with their collectives; no clock of the device ---- */
+
+static int init_v3(void **out, int *mask) { return begin(out, mask, 3, 0, -1, -1); }
+
+static int start_v3(void *handle, void **out, lp_np_descr_v3 *d) {
+	event *e = start(handle, out, d->type, d->parent);
+	if (!e) return 0;
+	bool coll = d->type == LP_NP_COLL;
+	if ((coll || d->type == LP_NP_P2P) && !e->of->group) name_context(e->of, coll ? d->coll.hash : d->p2p.hash, 0, d->rank);
+	if (coll) describe(e, d->coll.func, d->coll.type, d->coll.count, d->coll.root, (int64_t)d->coll.sequence);
+	if (d->type == LP_NP_P2P) describe(e, d->p2p.func, d->p2p.type, d->p2p.count, d->p2p.peer, -1);
+	if (d->type == LP_NP_PROXY_OP) begin_network(e, &d->proxy_op);
+	if (d->type == LP_NP_KERNEL_CH) channel_begins(e, e->start);
+	lp_leave();
+	return 0;
+}
+
+/* Bytes are told of whole operations. */
+static int state_v3(void *handle, int to, lp_np_state_v3 *with) {
+	event *e = find(handle);
+	if (e && with && e->type == LP_NP_PROXY_OP && (int64_t)with->proxy_op.bytes > e->record.bytes)
+		e->record.bytes = (int64_t)with->proxy_op.bytes;
+	return state(handle, to, 0, 0);
+}
+
+/* ---- versions 4 to 6 ---- */
+
+static void start_common(event *e, uint64_t type, const lp_np_coll *coll, const lp_np_p2p *p2p, const lp_np_proxy_op *op,
+                         const lp_np_kernel_ch *channel) {
+	if (type == LP_NP_COLL) describe(e, coll->func, coll->type, coll->count, coll->root, (int64_t)coll->sequence);
+	if (type == LP_NP_P2P) describe(e, p2p->func, p2p->type, p2p->count, p2p->peer, -1);
+	if (type == LP_NP_PROXY_OP) begin_network(e, op);
+	if (type == LP_NP_KERNEL_CH) e->timer = channel->timer, channel_begins(e, e->start);
+	lp_leave();
+}
+
+static int init_v4(void **out, int *mask, const char *comm, uint64_t hash, int nodes, int ranks, int rank, void *log) {
+	(void)comm, (void)nodes, (void)log;
+	return begin(out, mask, 4, hash, ranks, rank);
+}
+
+static int start_v4(void *handle, void **out, lp_np_descr_v4 *d) {
+	event *e = start(handle, out, d->type, d->parent);
+	if (e) start_common(e, d->type, &d->coll, &d->p2p, &d->proxy_op, &d->kernel_ch);
+	return 0;
+}
+
+static int state_v4(void *handle, int to, lp_np_state_v4 *with) {
+	return state(handle, to, with ? with->proxy_step.bytes : 0, with ? with->kernel_ch.timer : 0);
+}
+
+static int init_v5(void **out, uint64_t id, int *mask, const char *comm, int nodes, int ranks, int rank, void *log) {
+	(void)comm, (void)nodes, (void)log;
+	return begin(out, mask, 5, id, ranks, rank);
+}
+
+static int start_v5(void *handle, void **out, lp_np_descr_v5 *d) {
+	event *e = start(handle, out, d->type, d->parent);
+	if (!e) return 0;
+	if (d->type == LP_NP_COLL_API) e->stream = d->coll_api.stream;
+	if (d->type == LP_NP_P2P_API) e->stream = d->p2p_api.stream;
+	start_common(e, d->type, &d->coll, &d->p2p, &d->proxy_op, &d->kernel_ch);
+	return 0;
+}
+
+/* ---- tables ---- */
+
+static const lp_np_table_v3 own_v3 = {"lockstep", init_v3, start_v3, stop, state_v3, end};
+static const lp_np_table_v4 own_v4 = {"lockstep", init_v4, start_v4, stop, state_v4, end};
+static const lp_np_table_v5 own_v5 = {"lockstep", init_v5, start_v5, stop, state_v4, end};
+
+/* The probe's, for the plugin's library, which may come to a process that has the probe: there is one recording. */
+const void *lockstep_probe_profiler(int version);
+LP_EXPORT const void *lockstep_probe_profiler(int version) {
+	return version == 3 ? (const void *)&own_v3 : version == 4 ? (const void *)&own_v4 : (const void *)&own_v5;
+}
+
+void lp_profiler_reset(void) {
+	memset(events, 0, sizeof events);
+	has_offset = false;
+	for (int i = 0; i < CONTEXTS; i++) contexts[i].group = 0;
+}

@@ -1,0 +1,58 @@
+/* mode.c: which mode is in force, and the rule of null. */
+#include "recorder/mode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Messages up to here carry control: losses, flags of overflow, counts of tokens for each expert. A collective of so few
+ * bytes costs its latency, so that leaving it in changes little. */
+static const int64_t CONTROL_BYTES = 4096;
+/* As often a collective is let through before it is left out: programs share out sizes, names and weights before their first
+ * step, mostly once each. */
+static const uint64_t LET_THROUGH = 2;
+
+lp_mode_of lp_mode = {.rank = -1};
+
+bool lp_null_skips(lk_comm_what what, int64_t bytes, uint64_t before) {
+	switch (what) {
+	case LK_WHAT_ALLREDUCE:
+	case LK_WHAT_REDUCE:
+	case LK_WHAT_ALLGATHER:
+	case LK_WHAT_GATHER:
+	case LK_WHAT_REDUCESCATTER:
+	case LK_WHAT_ALLTOALL: return bytes > CONTROL_BYTES && before >= LET_THROUGH;
+	default: return false;
+	}
+}
+
+static int number(const char *text, int otherwise) {
+	char *end;
+	long value = text ? strtol(text, &end, 10) : 0;
+	return text && *text && !*end && value >= 0 && value <= INT32_MAX ? (int)value : otherwise;
+}
+
+void lp_mode_read(void) {
+	static const char *const names[] = {"record", "null", "as-rank"};
+	const char *name = getenv("LOCKSTEP_RECORD_MODE"), *fill = getenv("LOCKSTEP_RECORD_FILL");
+	for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+		if (strcmp(name, names[i]) == 0) lp_mode.kind = (lp_mode_kind)i;
+	lp_mode.rank = number(getenv("LOCKSTEP_RECORD_RANK"), -1);
+	lp_mode.world = number(getenv("LOCKSTEP_RECORD_WORLD"), 0);
+	lp_mode.node = number(getenv("LOCKSTEP_RECORD_NODE"), 0);
+	if (fill && strlen(fill) < sizeof lp_mode.fill) strcpy(lp_mode.fill, fill);
+}
+
+/* ---- Python's torch, whose collectives are left out above any library (data/python/sitecustomize.py) ---- */
+
+void lockstep_probe_torch(void);
+void lockstep_probe_left_out(void);
+
+/* It has made a group of several ranks. */
+LP_EXPORT void lockstep_probe_torch(void) {
+	if (lp_state.on) __atomic_fetch_or(&lp_state.recorder.head->seen, LK_RECORDED_TORCH, __ATOMIC_RELAXED);
+}
+
+/* A collective never reached its library. */
+LP_EXPORT void lockstep_probe_left_out(void) {
+	if (lp_state.on) __atomic_fetch_add(&lp_state.recorder.head->left_out, 1, __ATOMIC_RELAXED);
+}

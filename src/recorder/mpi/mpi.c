@@ -1,0 +1,374 @@
+/* mpi.c: records of communication, communicators as numbers, and the calls of MPI that are no communication: beginning and
+ * end, waiting, starting. */
+#include "recorder/mpi/below.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GROUPS = 1 << 12, TRANSLATED = 512, MOST_REQUESTS = LP_MOST_REQUESTS };
+#define below lp_mpi_below
+#define KEY LP_KEY
+
+const lp_mpi_mode *lp_mpi_mode_now;
+
+int lp_mpi_size(lp_handle comm) {
+	int size = 0, rank = 0, inter = 0;
+	if (below.ready && lp_mpi_mode_now && lp_mpi_mode_now->describe &&
+	    lp_mpi_mode_now->describe(comm, &size, &rank, NULL, 0))
+		return size;
+	if (!below.ready || below.comm_test_inter(comm, &inter) != 0) return 0;
+	if (inter ? below.comm_remote_size(comm, &size) : below.comm_size(comm, &size)) return 0;
+	return size;
+}
+
+/* Asked before lp_mpi_begin: only where somebody will know of it. */
+#define SUM(counts, comm)                                                       \
+	lp_count sum = 0;                                                           \
+	int size = (lp_state.on || lp_mpi_mode_now) && !lp_thread.busy && counts ? lp_mpi_size(comm) : 0; \
+	for (int i = 0; i < size; i++) sum += counts[i];                            \
+	return sum;
+lp_count lp_mpi_sum(const int *counts, lp_handle comm) { SUM(counts, comm) }
+lp_count lp_mpi_sum_c(const lp_count *counts, lp_handle comm) { SUM(counts, comm) }
+
+/* ---- communicators ---- */
+
+enum { FREE_PLACE, TAKEN, LIVE };
+
+/* By handle, first come first served; a place is given back when its communicator is freed. */
+static struct group {
+	uint64_t key;
+	uint32_t state, number;
+} groups[GROUPS];
+static uint32_t group_count;
+
+void lp_mpi_reset(void) {
+	memset(groups, 0, sizeof groups);
+	group_count = 0;
+}
+
+static struct group *find_group(uint64_t key) {
+	for (uint32_t i = 0; i < GROUPS; i++) {
+		uint32_t state = __atomic_load_n(&groups[i].state, __ATOMIC_ACQUIRE);
+		if (state == LIVE && groups[i].key == key) return &groups[i];
+		if (i >= group_count + 1 && state == FREE_PLACE) return NULL;
+	}
+	return NULL;
+}
+
+/* "[0, 1, 2]": ranks of the world; a list that is too long ends in "...]". */
+static void list_ranks(lp_handle comm, int size, char *out, size_t room) {
+	lp_handle group, world;
+	size_t length = (size_t)snprintf(out, room, "[");
+	if (below.comm_group(comm, &group) != 0) return;
+	if (below.comm_group(below.world, &world) != 0) return;
+	for (int from = 0; from < size; from += TRANSLATED) {
+		int own[TRANSLATED], of_world[TRANSLATED], n = size - from < TRANSLATED ? size - from : TRANSLATED;
+		for (int i = 0; i < n; i++) own[i] = from + i;
+		if (below.group_translate_ranks(group, n, own, world, of_world) != 0) break;
+		for (int i = 0; i < n && length + 32 < room; i++)
+			length += (size_t)snprintf(out + length, room - length, from + i ? ", %d" : "%d", of_world[i]);
+	}
+	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
+	below.group_free(&group);
+	below.group_free(&world);
+}
+
+static void tell_group(lp_handle comm, uint32_t number) {
+	char ranks[LK_TEXT_MOST] = "";
+	int inter = 0, rank = -1, size = lp_mpi_size(comm);
+	const lp_mpi_mode *mode = lp_mpi_mode_now;
+	if (!mode || !mode->describe || !mode->describe(comm, &size, &rank, ranks, sizeof ranks)) {
+		below.comm_test_inter(comm, &inter);
+		below.comm_rank(comm, &rank);
+		if (!inter) list_ranks(comm, size, ranks, sizeof ranks);
+	}
+	lk_record_entry record = {.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
+	if (mode && mode->tell) mode->tell(comm, &record);
+	lp_text(&record, LK_RECORD_GROUP, ranks);
+}
+
+/* The number of a communicator; 0 where the table is full. */
+static uint32_t group_of(lp_handle comm) {
+	struct group *known = find_group(KEY(comm));
+	if (known) return known->number;
+	for (uint32_t i = 0; i < GROUPS; i++) {
+		uint32_t free = FREE_PLACE;
+		if (!__atomic_compare_exchange_n(&groups[i].state, &free, TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+		uint32_t number = __atomic_add_fetch(&group_count, 1, __ATOMIC_RELAXED);
+		groups[i].key = KEY(comm), groups[i].number = number;
+		tell_group(comm, number);
+		__atomic_store_n(&groups[i].state, LIVE, __ATOMIC_RELEASE);
+		return number;
+	}
+	return 0;
+}
+
+static void forget_group(lp_handle comm) {
+	if (below.ready && lp_mpi_mode_now && lp_mpi_mode_now->forget) lp_mpi_mode_now->forget(comm);
+	struct group *known = lp_state.on ? find_group(KEY(comm)) : NULL;
+	if (known) __atomic_store_n(&known->state, FREE_PLACE, __ATOMIC_RELEASE);
+}
+
+/* ---- records ---- */
+
+static uint32_t name_number(const lp_mpi_call *call) {
+	static uint32_t names;
+	if (*call->epoch != lp_state.epoch) {
+		*call->number = __atomic_add_fetch(&names, 1, __ATOMIC_RELAXED);
+		lk_record_entry record = {.object = *call->number};
+		lp_text(&record, LK_RECORD_NAME, call->name);
+		*call->epoch = lp_state.epoch;
+	}
+	return *call->number;
+}
+
+/* From here to lp_mpi_end the thread is the probe's: what the library calls itself is not the program's. */
+void lp_mpi_begin(lp_mpi_call *call) {
+	call->own = below.ready && !lp_thread.busy;
+	call->on = call->own && lp_enter();
+	if (call->own) lp_thread.busy = true; /* where nothing is recorded, too: a mode is in force all the same */
+	if (!call->on) return;
+	call->start = lp_now();
+}
+
+void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room) {
+	if (call->on && lp_mpi_ignores(status)) status = room;
+	call->status = call->on ? status : NULL;
+	call->answer = status;
+	return status;
+}
+
+static int32_t peer_of(const lp_mpi_call *call, int32_t peer) {
+	if (peer == LP_NO_PEER) return -1;
+	if (peer == LP_PROC_NULL && (call->what == LK_WHAT_SEND || call->what == LK_WHAT_RECV || call->what == LK_WHAT_SENDRECV))
+		return -2;
+	if (peer != LP_ANY_SOURCE) return peer < 0 ? -1 : peer;
+	return call->status ? ((const int *)call->status)[LP_SOURCE_WORD] : -1;
+}
+
+static int64_t bytes_of(const lp_mpi_call *call, int *element) {
+	int64_t bytes;
+	*element = 0;
+	if (call->count <= 0 || call->type == below.type_null || below.type_size(call->type, element) != 0) return 0;
+	int64_t times = call->all ? lp_mpi_size(call->comm) : 1;
+	bool over = __builtin_mul_overflow(call->count, (int64_t)*element, &bytes) || __builtin_mul_overflow(bytes, times, &bytes);
+	return over ? 0 : bytes;
+}
+
+static void tell(const lp_mpi_call *call, const lp_handle *request, int64_t end) {
+	int element;
+	uint32_t group = group_of(call->comm), name = name_number(call);
+	int64_t bytes = bytes_of(call, &element);
+	lk_record_entry *record = lp_next();
+	if (!record) return;
+	record->object = group;
+	record->start_ns = call->start, record->end_ns = end;
+	record->bytes = bytes;
+	record->comm.request = request ? KEY(*request) : 0;
+	record->comm.peer = peer_of(call, call->peer);
+	record->comm.from = peer_of(call, call->from);
+	record->comm.tag = call->tag;
+	record->comm.part = call->part, record->comm.what = call->what;
+	record->comm.element_bytes = (uint16_t)(element < UINT16_MAX ? element : 0);
+	record->comm.call = name;
+	lp_publish(record, LK_RECORD_COMM);
+}
+
+void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
+	if (call->on && result == 0) {
+		tell(call, request, lp_now());
+		if (lp_state.delay_ns && call->part == LK_PART_POST && !call->stood_in) lp_delay_posted(KEY(*request), call->start);
+	}
+	if (call->own) lp_leave();
+}
+
+/* ---- waiting and starting ---- */
+
+/* Handles are gone after the call, so they are kept before; what does not fit is not seen, and is counted as lost. */
+typedef struct lp_waits {
+	uint64_t key[MOST_REQUESTS];
+	int count;
+	int64_t start;
+	bool on;
+} lp_waits;
+
+static void wait_begin(lp_waits *w, const lp_handle *requests, int count, lk_comm_part part) {
+	const lp_mpi_mode *mode = lp_mpi_mode_now;
+	if (part == LK_PART_START && mode && mode->start && !lp_thread.busy) mode->start(requests, count);
+	w->on = below.ready && lp_enter();
+	if (!w->on) return;
+	w->count = count < 0 ? 0 : count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	for (int i = 0; i < w->count; i++) w->key[i] = KEY(requests[i]);
+	if (count > MOST_REQUESTS)
+		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS), __ATOMIC_RELAXED);
+	w->start = lp_now();
+}
+
+static void told_request(const lp_waits *w, int at, lk_comm_part part, int64_t end) {
+	lk_record_entry *record = at >= 0 && at < w->count ? lp_next() : NULL;
+	if (!record) return;
+	record->start_ns = w->start, record->end_ns = end;
+	record->comm.request = w->key[at];
+	record->comm.part = (uint8_t)part;
+	record->comm.peer = -1, record->comm.from = -1;
+	lp_publish(record, LK_RECORD_COMM);
+}
+
+static void delay(const lp_waits *w, const int *which, int count, lk_comm_part part) {
+	int64_t transfer = lp_now() - w->start;
+	for (int i = 0; i < count; i++) {
+		int at = which ? which[i] : i;
+		if (at < 0 || at >= w->count) continue;
+		if (part == LK_PART_START) lp_delay_posted(w->key[at], w->start);
+		else lp_delay_done(&w->key[at], 1, which ? 0 : transfer);
+	}
+}
+
+/* `which` NULL: the first `count`. */
+static void wait_end(lp_waits *w, const int *which, int count, lk_comm_part part) {
+	if (!w->on) return;
+	if (lp_state.delay_ns && part != LK_PART_FREE) delay(w, which, count, part);
+	int64_t end = lp_now();
+	for (int i = 0; i < count; i++) told_request(w, which ? which[i] : i, part, end);
+	lp_leave();
+}
+
+/* `late` instead of the library's call where delays are wanted. */
+#define WAITS(name, parameters, call, requests, length, which, done, how, late)  \
+	int name parameters;                                                         \
+	LP_EXPORT int name parameters {                                              \
+		LP_REAL(name)                                                            \
+		lp_waits w;                                                              \
+		wait_begin(&w, requests, length, how);                                   \
+		int result = delays(&w, length) ? late : real call;                      \
+		wait_end(&w, which, result == 0 ? done : 0, how);                        \
+		return result;                                                           \
+	}
+
+static bool delays(const lp_waits *w, int count) { return lp_state.delay_ns && w->on && count <= MOST_REQUESTS; }
+
+#define ALL_LATE(real, flag, all, n) (lp_delay_any_late(all, n) ? (*(flag) = 0) : (real))
+
+WAITS(MPI_Wait, (lp_handle *request, void *status), (request, status), request, 1, NULL, 1, LK_PART_DONE,
+      real(request, status))
+WAITS(MPI_Test, (lp_handle *request, int *flag, void *status), (request, flag, status), request, 1, NULL, *flag ? 1 : 0,
+      LK_PART_DONE, ALL_LATE(real(request, flag, status), flag, request, 1))
+WAITS(MPI_Waitall, (int n, lp_handle *all, void *statuses), (n, all, statuses), all, n, NULL, n, LK_PART_DONE,
+      real(n, all, statuses))
+WAITS(MPI_Testall, (int n, lp_handle *all, int *flag, void *statuses), (n, all, flag, statuses), all, n, NULL,
+      *flag ? n : 0, LK_PART_DONE, ALL_LATE(real(n, all, flag, statuses), flag, all, n))
+WAITS(MPI_Waitany, (int n, lp_handle *all, int *which, void *status), (n, all, which, status), all, n, which, 1,
+      LK_PART_DONE, lp_delay_any(n, all, which, &(int){0}, status, true))
+WAITS(MPI_Testany, (int n, lp_handle *all, int *which, int *flag, void *status), (n, all, which, flag, status), all, n,
+      which, *flag ? 1 : 0, LK_PART_DONE, lp_delay_any(n, all, which, flag, status, false))
+WAITS(MPI_Waitsome, (int n, lp_handle *all, int *count, int *which, void *statuses), (n, all, count, which, statuses), all,
+      n, which, *count, LK_PART_DONE, lp_delay_some(n, all, count, which, statuses, true))
+WAITS(MPI_Testsome, (int n, lp_handle *all, int *count, int *which, void *statuses), (n, all, count, which, statuses), all,
+      n, which, *count, LK_PART_DONE, lp_delay_some(n, all, count, which, statuses, false))
+WAITS(MPI_Start, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_START, real(request))
+WAITS(MPI_Startall, (int n, lp_handle *all), (n, all), all, n, NULL, n, LK_PART_START, real(n, all))
+WAITS(MPI_Request_free, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_FREE, real(request))
+
+/* Fortran's handles are numbers. */
+static void wait_begin_f(lp_waits *w, const lp_fint *requests, int count, lk_comm_part part) {
+	lp_handle handles[MOST_REQUESTS];
+	int n = count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	for (int i = 0; i < n; i++) handles[i] = lp_mpi_request_f(requests[i]);
+	wait_begin(w, handles, n < 0 ? 0 : n, part);
+}
+
+#define WAITS_F(name, parameters, call, requests, length, done, how)             \
+	void name parameters;                                                        \
+	LP_EXPORT void name parameters {                                             \
+		LP_REAL(name)                                                            \
+		lp_waits w;                                                              \
+		wait_begin_f(&w, requests, length, how);                                 \
+		real call;                                                               \
+		wait_end(&w, NULL, *error == 0 ? (done) : 0, how);                       \
+	}
+
+WAITS_F(mpi_wait_, (lp_fint *request, lp_fint *status, lp_fint *error), (request, status, error), request, 1, 1,
+        LK_PART_DONE)
+WAITS_F(mpi_test_, (lp_fint *request, lp_fint *flag, lp_fint *status, lp_fint *error), (request, flag, status, error),
+        request, 1, *flag ? 1 : 0, LK_PART_DONE)
+WAITS_F(mpi_waitall_, (lp_fint *n, lp_fint *all, lp_fint *statuses, lp_fint *error), (n, all, statuses, error), all, *n,
+        *n, LK_PART_DONE)
+WAITS_F(mpi_start_, (lp_fint *request, lp_fint *error), (request, error), request, 1, 1, LK_PART_START)
+WAITS_F(mpi_startall_, (lp_fint *n, lp_fint *all, lp_fint *error), (n, all, error), all, *n, *n, LK_PART_START)
+
+/* Fortran counts from 1. */
+void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error);
+LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error) {
+	LP_REAL(mpi_waitany_)
+	lp_waits w;
+	wait_begin_f(&w, all, *n, LK_PART_DONE);
+	real(n, all, index, status, error);
+	int which = *index - 1;
+	wait_end(&w, &which, *error == 0 ? 1 : 0, LK_PART_DONE);
+}
+
+/* ---- beginning and end ---- */
+
+static bool describe_world(int *size, int *rank) {
+	const lp_mpi_mode *mode = lp_mpi_mode_now;
+	if (mode && mode->describe && mode->describe(below.world, size, rank, NULL, 0)) return true;
+	return below.comm_rank(below.world, rank) == 0 && below.comm_size(below.world, size) == 0;
+}
+
+static void begun(int result) {
+	int rank = -1, world = 0;
+	if (result != 0) return;
+	if (lp_arm() || lp_mpi_mode_now) lp_mpi_find_below();
+	if (lp_mpi_mode_now && lp_mpi_mode_now->begun) lp_mpi_mode_now->begun();
+	if (!lp_state.on || !lp_enter()) return;
+	lk_recording_head *head = lp_state.recorder.head;
+	if (describe_world(&world, &rank)) head->rank = rank, head->world = world;
+	__atomic_fetch_or(&head->seen, LK_RECORDED_MPI, __ATOMIC_RELAXED);
+	lp_leave();
+}
+
+static void choose_mode(void) {
+	static const lp_mpi_mode *const modes[] = {[LP_MODE_RECORD] = NULL, [LP_MODE_NULL] = &lp_mpi_null,
+	                                           [LP_MODE_AS_RANK] = &lp_mpi_posed};
+	if ((size_t)lp_mode.kind < sizeof modes / sizeof *modes) lp_mpi_mode_now = modes[lp_mode.kind];
+}
+
+/* What the library reads while it begins is its own affair. */
+#define BEGINS(type, name, parameters, call, result)   \
+	type name parameters;                              \
+	LP_EXPORT type name parameters {                   \
+		LP_REAL(name)                                  \
+		bool was = lp_thread.busy;                     \
+		lp_thread.busy = true;                         \
+		choose_mode();                                 \
+		call;                                          \
+		lp_thread.busy = was;                          \
+		begun(result);
+
+BEGINS(int, MPI_Init, (int *count, char ***words), int done = real(count, words), done) return done; }
+BEGINS(int, MPI_Init_thread, (int *count, char ***words, int want, int *got),
+       int done = real(count, words, want, got), done)
+	return done;
+}
+BEGINS(void, mpi_init_, (lp_fint *error), real(error), *error) }
+BEGINS(void, mpi_init_thread_, (lp_fint *want, lp_fint *got, lp_fint *error), real(want, got, error), *error) }
+
+#define FREES(name)                                    \
+	int name(lp_handle *comm);                         \
+	LP_EXPORT int name(lp_handle *comm) {              \
+		LP_REAL(name)                                  \
+		forget_group(*comm);                           \
+		return real(comm);                             \
+	}
+FREES(MPI_Comm_free)
+FREES(MPI_Comm_disconnect)
+
+int MPI_Finalize(void);
+LP_EXPORT int MPI_Finalize(void) {
+	LP_REAL(MPI_Finalize)
+	bool was = lp_thread.busy;
+	lp_thread.busy = true;
+	int result = real();
+	lp_thread.busy = was;
+	return result;
+}

@@ -1,0 +1,264 @@
+/* overlay.c: what a name means where part of the files are in the scratch folder: folder by folder, links followed in the
+ * program's view. */
+#include "recorder/overlay/overlay.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum { DEEPEST = 256, MOST_LINKS = 40 };
+
+lp_guard_of lp_guard;
+
+/* ---- raw ---- */
+
+static int raw_lstat(const char *path, struct stat *out) {
+	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
+}
+static bool exists(const char *path) {
+	struct stat info;
+	return raw_lstat(path, &info) == 0;
+}
+
+/* ---- beginning ---- */
+
+void lp_guard_tell(const char *what, const char *about) {
+	char path[PATH_MAX], line[PATH_MAX + 256];
+	int code = errno;
+	snprintf(path, sizeof path, "%s/unguarded", lp_guard.scratch);
+	int length = snprintf(line, sizeof line, "%s: %s\n", what, about);
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0 && length > 0) syscall(SYS_write, fd, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+	if (fd >= 0) syscall(SYS_close, fd);
+	errno = code;
+}
+
+static lp_guard_state *map_state(void) {
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/state", lp_guard.scratch);
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0) return NULL;
+	void *map = mmap(NULL, sizeof(lp_guard_state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	syscall(SYS_close, fd);
+	return map == MAP_FAILED ? NULL : map;
+}
+
+/* Files that were opened for writing before the first process of the run began: whoever started lockstep wants them
+ * written. Standard output and error are lockstep's own. */
+static void tell_inherited(void) {
+	for (int fd = 3; fd < 256; fd++) {
+		char link[40], path[PATH_MAX];
+		struct stat info;
+		long flags = syscall(SYS_fcntl, fd, F_GETFL);
+		if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) continue;
+		if (syscall(SYS_fstat, fd, &info) != 0 || !S_ISREG(info.st_mode)) continue;
+		snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+		long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
+		path[length > 0 ? length : 0] = '\0';
+		lp_guard_tell(path, "was open for writing before");
+	}
+}
+
+void lp_guard_begin(void) {
+	const char *scratch = getenv("LOCKSTEP_RECORD_SCRATCH");
+	int code = errno;
+	lp_guard.looked = true;
+	if (!scratch || scratch[0] != '/' || strlen(scratch) >= sizeof lp_guard.scratch) return;
+	strcpy(lp_guard.scratch, scratch);
+	lp_guard.length = strlen(scratch);
+	lp_guard.state = map_state();
+	lp_guard.refuses = !lp_guard.state;
+	lp_guard.on = true;
+	if (lp_guard.state && __atomic_exchange_n(&lp_guard.state->begun, 1, __ATOMIC_ACQ_REL) == 0) tell_inherited();
+	errno = code;
+}
+
+/* ---- paths ---- */
+
+bool lp_guard_names(const char *path) { return path && *path; }
+
+bool lp_guard_in(const char *folder, const char *path, char out[PATH_MAX]) {
+	return snprintf(out, PATH_MAX, "%s/%s%s", lp_guard.scratch, folder, path) < PATH_MAX;
+}
+
+void lp_guard_show(char *path) {
+	const char *rest = path + lp_guard.length;
+	if (!lp_guard.on || strncmp(path, lp_guard.scratch, lp_guard.length) != 0) return;
+	if (strncmp(rest, "/over", 5) == 0 && (rest[5] == '/' || !rest[5])) rest += 5;
+	else if (strncmp(rest, "/list/", 6) == 0) rest += 6 + strcspn(rest + 6, "/");
+	else return;
+	memmove(path, *rest ? rest : "/", strlen(*rest ? rest : "/") + 1);
+}
+
+static bool is_within(const char *path, const char *folder) {
+	size_t length = strlen(folder);
+	return strncmp(path, folder, length) == 0 && (path[length] == '/' || !path[length]);
+}
+
+/* Where the guard ends: devices, the system, its own folder, the recordings. */
+static bool is_free(const char *path) {
+	return is_within(path, "/dev") || is_within(path, "/proc") || is_within(path, "/sys") ||
+	       is_within(path, lp_guard.scratch) || (lp_state.folder[0] && is_within(path, lp_state.folder));
+}
+
+/* The folder that a relative path begins at, as the program knows it. */
+static int base_of(int at, char out[PATH_MAX]) {
+	char link[40];
+	long length;
+	if (at == AT_FDCWD) {
+		length = syscall(SYS_getcwd, out, PATH_MAX) - 1;
+	} else {
+		snprintf(link, sizeof link, "/proc/self/fd/%d", at);
+		length = syscall(SYS_readlinkat, AT_FDCWD, link, out, PATH_MAX - 1);
+	}
+	if (length < 0) return at == AT_FDCWD ? errno : EBADF;
+	out[length] = '\0';
+	if (out[0] != '/') return ENOTDIR;
+	lp_guard_show(out);
+	return 0;
+}
+
+/* ---- the walk ---- */
+
+/* Of a folder on the way: whether the scratch folder has it, has marks below it, and whether the disk's is deleted. */
+typedef struct level {
+	size_t length;           /* of the path up to it */
+	bool over, marked, gone;
+} level;
+
+typedef struct walk {
+	level level[DEEPEST];
+	int depth, links;
+	char todo[2 * PATH_MAX];
+	lp_place *out;
+} walk;
+
+static bool has_mark(const char *path) {
+	char mark[PATH_MAX];
+	return lp_guard_in("gone", path, mark) && strlen(mark) + 2 < sizeof mark && exists(strcat(mark, "/\001"));
+}
+
+/* The next name below the present folder. */
+static int look(walk *w, level *next) {
+	lp_place *p = w->out;
+	const level *here = &w->level[w->depth];
+	struct stat info;
+	char path[PATH_MAX];
+	p->above = p->below = false;
+	p->type = 0;
+	*next = (level){.length = strlen(p->path), .gone = here->gone};
+	if (here->marked && lp_guard_in("gone", p->path, path)) next->marked = exists(path);
+	if (next->marked && has_mark(p->path)) next->gone = true;
+	if (here->over && !lp_guard_in("over", p->path, path)) return ENAMETOOLONG;
+	if (here->over && raw_lstat(path, &info) == 0) p->above = true, p->type = info.st_mode;
+	next->over = p->above && S_ISDIR(p->type);
+	if (!next->gone && raw_lstat(p->path, &info) == 0) {
+		p->below = true;
+		if (!p->above) p->type = info.st_mode;
+	}
+	return !p->type && errno != ENOENT && errno != ENOTDIR && !next->gone ? errno : 0;
+}
+
+/* What a link says, put before what is left of the way. */
+static int follow_link(walk *w, bool more) {
+	char path[PATH_MAX], text[PATH_MAX], rest[sizeof w->todo];
+	lp_place *p = w->out;
+	if (++w->links > MOST_LINKS) return ELOOP;
+	if (p->above ? !lp_guard_in("over", p->path, path) : snprintf(path, sizeof path, "%s", p->path) < 0) return ENAMETOOLONG;
+	long length = syscall(SYS_readlinkat, AT_FDCWD, path, text, sizeof text - 1);
+	if (length <= 0) return length < 0 ? errno : ENOENT;
+	text[length] = '\0';
+	memcpy(rest, w->todo, sizeof rest);
+	if (snprintf(w->todo, sizeof w->todo, "%s%s%s", text, more ? "/" : "", more ? rest : "") >= (int)sizeof w->todo)
+		return ENAMETOOLONG;
+	if (text[0] == '/') w->depth = 0;
+	p->path[w->level[w->depth].length] = '\0';
+	return 0;
+}
+
+static int leave_free(walk *w) {
+	size_t length = strlen(w->out->path);
+	if (length + strlen(w->todo) + 2 > PATH_MAX) return ENAMETOOLONG;
+	if (*w->todo) w->out->path[length] = '/', strcpy(w->out->path + length + 1, w->todo);
+	w->out->free = true;
+	return 0;
+}
+
+/* Takes the first name of what is left; false: there is none. */
+static bool take_name(walk *w, char name[NAME_MAX + 2], bool *more) {
+	char *at = w->todo + strspn(w->todo, "/");
+	size_t length = strcspn(at, "/");
+	if (length > NAME_MAX + 1) length = NAME_MAX + 1;
+	memcpy(name, at, length);
+	name[length] = '\0';
+	at += length;
+	*more = *at == '/';
+	memmove(w->todo, at + strspn(at, "/"), strlen(at + strspn(at, "/")) + 1);
+	return length > 0;
+}
+
+static int step_down(walk *w, const char *name, bool more, bool follow) {
+	lp_place *p = w->out;
+	level next;
+	size_t length = strlen(p->path);
+	if (w->depth + 1 >= DEEPEST || strlen(name) > NAME_MAX || length + strlen(name) + 2 > PATH_MAX) return ENAMETOOLONG;
+	p->path[length] = '/';
+	strcpy(p->path + length + 1, name);
+	if (is_free(p->path)) return leave_free(w);
+	int code = look(w, &next);
+	if (code) return code;
+	if (S_ISLNK(p->type) && (more || follow)) return follow_link(w, more);
+	if (!more) return 0;
+	if (!p->type && *w->todo) return ENOENT;
+	if (p->type && !S_ISDIR(p->type)) return ENOTDIR;
+	w->level[++w->depth] = next;
+	return 0;
+}
+
+static int walk_all(walk *w, bool follow) {
+	lp_place *p = w->out;
+	char name[NAME_MAX + 2];
+	bool more;
+	while (!p->free && take_name(w, name, &more)) {
+		if (strcmp(name, ".") == 0) continue;
+		if (strcmp(name, "..") != 0) {
+			int code = step_down(w, name, more, follow);
+			if (code) return code;
+			continue;
+		}
+		if (w->depth > 0) w->depth--;
+		p->path[w->level[w->depth].length] = '\0';
+	}
+	return 0;
+}
+
+/* Ways that end in ., .. or the root have not been looked at. */
+static int look_at_end(walk *w) {
+	lp_place *p = w->out;
+	struct stat info;
+	char path[PATH_MAX];
+	if (p->free || strlen(p->path) != w->level[w->depth].length) return 0;
+	p->above = lp_guard_in("over", p->path, path) && raw_lstat(path, &info) == 0;
+	mode_t type = p->above ? info.st_mode : 0;
+	if (!p->path[0]) strcpy(p->path, "/");
+	p->below = !w->level[w->depth].gone && raw_lstat(p->path, &info) == 0;
+	p->type = type ? type : p->below ? info.st_mode : 0;
+	return 0;
+}
+
+int lp_guard_find(int at, const char *path, bool follow, lp_place *out) {
+	walk w = {.out = out};
+	char base[PATH_MAX] = "";
+	*out = (lp_place){.free = false};
+	if (!path) return EFAULT;
+	size_t length = strlen(path);
+	if (!length) return ENOENT;
+	int code = path[0] == '/' ? 0 : base_of(at, base);
+	if (code) return code;
+	if (snprintf(w.todo, sizeof w.todo, "%s/%s", base, path) >= (int)sizeof w.todo) return ENAMETOOLONG;
+	w.level[0] = (level){.over = true, .marked = true};
+	code = walk_all(&w, follow || path[length - 1] == '/');
+	return code ? code : look_at_end(&w);
+}

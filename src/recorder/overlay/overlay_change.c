@@ -1,0 +1,408 @@
+/* overlay_change.c: changes that go to the scratch folder: files are copied there before they are written to, deletions are
+ * marked, folders that were changed are listed as the program must see them. */
+#include "recorder/overlay/overlay.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+/* ---- raw ---- */
+
+static int raw(long result) { return result < 0 ? errno : 0; }
+static int raw_mkdir(const char *path, mode_t mode) { return raw(syscall(SYS_mkdirat, AT_FDCWD, path, mode)); }
+static bool raw_stat(const char *path, struct stat *out) {
+	return syscall(SYS_newfstatat, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW) == 0;
+}
+static bool may_write(const char *path) { return syscall(SYS_faccessat, AT_FDCWD, path, W_OK) == 0; }
+
+static const char *fail(int code) {
+	errno = code;
+	return NULL;
+}
+static const char *give(const char *path, char room[PATH_MAX]) {
+	memmove(room, path, strlen(path) + 1);
+	return room;
+}
+static void changed(void) { __atomic_fetch_add(&lp_guard.state->changes, 1, __ATOMIC_RELEASE); }
+static bool untouched(void) {
+	return lp_guard.refuses || __atomic_load_n(&lp_guard.state->changes, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* ---- copies ---- */
+
+/* The folders above a path, in SCRATCH/`folder`, with the permissions that they have on the disk. */
+static int make_folders(const char *folder, const char *path, bool all) {
+	char part[PATH_MAX], made[PATH_MAX];
+	struct stat info;
+	if (strlen(path) >= sizeof part) return ENAMETOOLONG;
+	strcpy(part, path);
+	for (char *at = part; at && *at;) {
+		at = strchr(at + 1, '/');
+		if (!at && !all) break;
+		if (at) *at = '\0';
+		mode_t mode = raw_stat(part, &info) && S_ISDIR(info.st_mode) ? (info.st_mode & 07777) | 0700 : 0777;
+		if (!lp_guard_in(folder, part, made)) return ENAMETOOLONG;
+		int code = raw_mkdir(made, mode);
+		if (code && code != EEXIST) return code;
+		if (at) *at = '/';
+	}
+	return 0;
+}
+
+static int copy_bytes(int from, int to) {
+	static const size_t MOST = 1 << 30;
+	char buffer[1 << 14];
+	long got;
+	while ((got = syscall(SYS_copy_file_range, from, NULL, to, NULL, MOST, 0)) > 0) {
+	}
+	if (got == 0) return 0;
+	/* not between these file systems, or not of this kind: from where it stopped */
+	while ((got = syscall(SYS_read, from, buffer, sizeof buffer)) > 0)
+		for (long done = 0, put; done < got; done += put)
+			if ((put = syscall(SYS_write, to, buffer + done, (size_t)(got - done))) <= 0) return put < 0 ? errno : EIO;
+	return got < 0 ? errno : 0;
+}
+
+static int copy_file(const char *path, const char *to, const struct stat *info, bool empty) {
+	int from = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (from < 0 && !empty) return errno;
+	int out = (int)syscall(SYS_openat, AT_FDCWD, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int code = out < 0 ? errno : 0;
+	if (!code && !empty) code = copy_bytes(from, out);
+	struct timespec times[2] = {info->st_atim, info->st_mtim};
+	if (!code) {
+		if (syscall(SYS_fchown, out, info->st_uid, info->st_gid) != 0) errno = 0; /* only root can */
+		code = raw(syscall(SYS_fchmod, out, info->st_mode & 07777));
+		syscall(SYS_utimensat, out, NULL, times, 0);
+	}
+	if (from >= 0) syscall(SYS_close, from);
+	if (out >= 0) syscall(SYS_close, out);
+	return code;
+}
+
+static int copy_link(const char *path, const char *to) {
+	char text[PATH_MAX];
+	long length = syscall(SYS_readlinkat, AT_FDCWD, path, text, sizeof text - 1);
+	if (length < 0) return errno;
+	text[length] = '\0';
+	return raw(syscall(SYS_symlinkat, text, AT_FDCWD, to));
+}
+
+/* A file of the disk into SCRATCH/over, complete or not at all: another process may want the same. */
+static int copy_up(const lp_place *p, bool empty) {
+	char to[PATH_MAX], part[PATH_MAX];
+	struct stat info;
+	if (p->above) return 0;
+	int code = make_folders("over", p->path, S_ISDIR(p->type));
+	if (code || S_ISDIR(p->type)) return changed(), code;
+	if (!lp_guard_in("over", p->path, to)) return ENAMETOOLONG;
+	if (!raw_stat(p->path, &info)) return errno;
+	snprintf(part, sizeof part, "%s/part-%d-%ld", lp_guard.scratch, (int)getpid(), syscall(SYS_gettid));
+	code = S_ISLNK(info.st_mode) ? copy_link(p->path, part) : copy_file(p->path, part, &info, empty);
+	if (!code) code = raw(syscall(SYS_linkat, AT_FDCWD, part, AT_FDCWD, to, 0));
+	syscall(SYS_unlinkat, AT_FDCWD, part, 0);
+	changed();
+	return code == EEXIST ? 0 : code;
+}
+
+/* The disk's file of this name, with all below it, is no longer there. */
+static int mark_gone(const char *path) {
+	char mark[PATH_MAX];
+	int code = make_folders("gone", path, true);
+	if (code) return code;
+	if (!lp_guard_in("gone", path, mark) || strlen(mark) + 3 > sizeof mark) return ENAMETOOLONG;
+	strcat(mark, "/\001");
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0) return errno;
+	syscall(SYS_close, fd);
+	changed();
+	return 0;
+}
+
+/* ---- folders as the program sees them ---- */
+
+/* Visits the names of a folder of the program's; stops where `visit` gives something else than 0. */
+typedef int (*visitor)(void *context, const char *path, const lp_place *place);
+
+static int visit_names(const char *folder, const char *logical, bool above, visitor visit, void *context) {
+	char names[4096], path[PATH_MAX];
+	int code = 0, fd = (int)syscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) return errno;
+	for (long got; !code && (got = syscall(SYS_getdents64, fd, names, sizeof names)) > 0;) {
+		for (long at = 0; !code && at < got;) {
+			const struct dirent64 *e = (const void *)(names + at);
+			at += e->d_reclen;
+			if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+			if (snprintf(path, sizeof path, "%s/%s", strcmp(logical, "/") == 0 ? "" : logical, e->d_name) >= (int)sizeof path)
+				continue;
+			lp_place place;
+			if (lp_guard_find(AT_FDCWD, path, false, &place) != 0 || !(place.type || place.free)) continue;
+			if (above || !place.above) code = visit(context, path, &place);
+		}
+	}
+	syscall(SYS_close, fd);
+	return code;
+}
+
+static int visit_folder(const lp_place *p, visitor visit, void *context) {
+	char over[PATH_MAX];
+	int code = 0;
+	if (p->above && lp_guard_in("over", p->path, over)) code = visit_names(over, p->path, true, visit, context);
+	if (!code && p->below) code = visit_names(p->path, p->path, false, visit, context);
+	return code;
+}
+
+static int stop(void *context, const char *path, const lp_place *place) {
+	(void)context, (void)path, (void)place;
+	return ENOTEMPTY;
+}
+
+/* An entry of the same name and kind; what it holds nobody reads here. */
+static int list_entry(void *context, const char *path, const lp_place *place) {
+	char to[PATH_MAX];
+	if (snprintf(to, sizeof to, "%s%s", (const char *)context, strrchr(path, '/')) >= (int)sizeof to) return ENAMETOOLONG;
+	if (place->free || S_ISDIR(place->type)) return raw_mkdir(to, 0700);
+	if (S_ISLNK(place->type)) return raw(syscall(SYS_symlinkat, "?", AT_FDCWD, to));
+	return raw(syscall(SYS_mknodat, AT_FDCWD, to, S_ISREG(place->type) || S_ISFIFO(place->type) || S_ISSOCK(place->type)
+	                                                  ? (place->type & S_IFMT) | 0600 : S_IFREG | 0600, 0));
+}
+
+static const char *list(const lp_place *p, char room[PATH_MAX]) {
+	char number[48];
+	snprintf(number, sizeof number, "list/%u", __atomic_add_fetch(&lp_guard.state->lists, 1, __ATOMIC_RELAXED));
+	if (!lp_guard_in(number, "", room)) return fail(ENAMETOOLONG);
+	int code = raw_mkdir(room, 0700);
+	if (!code) code = make_folders(number, p->path, true);
+	if (!code && !lp_guard_in(number, p->path, room)) code = ENAMETOOLONG;
+	if (!code) code = visit_folder(p, list_entry, room);
+	return code ? fail(code) : room;
+}
+
+/* Whether a folder of the disk is as it was: nothing of it is in the scratch folder. */
+static bool is_plain(const lp_place *p) {
+	char path[PATH_MAX];
+	struct stat info;
+	return !p->above && lp_guard_in("gone", p->path, path) && !raw_stat(path, &info);
+}
+
+/* ---- what is there ---- */
+
+static const char *present(const lp_place *p, char room[PATH_MAX]) {
+	if (p->free || !p->above) return give(p->path, room);
+	return lp_guard_in("over", p->path, room) ? room : fail(ENAMETOOLONG);
+}
+
+const char *lp_guard_read(int at, const char *path, bool follow, char room[PATH_MAX]) {
+	lp_place p;
+	int kept = errno;
+	if (!path) return fail(EFAULT);
+	if (!*path || untouched()) return path;
+	int code = lp_guard_find(at, path, follow, &p);
+	if (!code && !p.free && !p.type) code = ENOENT;
+	if (code) return fail(code);
+	errno = kept;
+	return present(&p, room);
+}
+
+static const char *read_open(int at, const char *path, int flags, char room[PATH_MAX]) {
+	lp_place p;
+	if (untouched()) return path;
+	int code = lp_guard_find(at, path, !(flags & O_NOFOLLOW), &p);
+	if (!code && !p.free && !p.type) code = ENOENT;
+	if (code) return fail(code);
+	if (!p.free && S_ISDIR(p.type) && p.below && !is_plain(&p) && !(flags & O_PATH)) return list(&p, room);
+	return present(&p, room);
+}
+
+const char *lp_guard_change(int at, const char *path, bool follow, char room[PATH_MAX]) {
+	lp_place p;
+	if (!path) return fail(EFAULT);
+	if (!*path) return path;
+	if (lp_guard.refuses) return fail(EROFS);
+	int code = lp_guard_find(at, path, follow, &p);
+	if (!code && !p.free && !p.type) code = ENOENT;
+	if (!code && !p.free) code = copy_up(&p, false);
+	p.above = true;
+	return code ? fail(code) : present(&p, room);
+}
+
+/* ---- what is not there ---- */
+
+/* Whether names may be added to and taken from the folder of a path. */
+static int may_change_folder(const lp_place *p) {
+	char folder[PATH_MAX];
+	strcpy(folder, p->path);
+	*strrchr(folder, '/') = '\0';
+	struct stat info;
+	if (!raw_stat(*folder ? folder : "/", &info)) return 0; /* it is in the scratch folder alone */
+	return may_write(*folder ? folder : "/") || errno == EROFS ? 0 : errno;
+}
+
+static int prepare(const lp_place *p) {
+	int code = may_change_folder(p);
+	if (!code) code = make_folders("over", p->path, false);
+	changed();
+	return code;
+}
+
+const char *lp_guard_make(int at, const char *path, bool folder, char room[PATH_MAX]) {
+	lp_place p;
+	if (!path) return fail(EFAULT);
+	if (!*path) return path;
+	if (lp_guard.refuses) return fail(EROFS);
+	int code = lp_guard_find(at, path, false, &p);
+	if (!code && !p.free && p.type) code = EEXIST;
+	if (!code && !folder && path[strlen(path) - 1] == '/') code = ENOENT;
+	if (!code && !p.free) code = prepare(&p);
+	p.above = true;
+	return code ? fail(code) : present(&p, room);
+}
+
+/* ---- opening ---- */
+
+/* Of a file that is there and is to be written to. */
+static int open_present(const lp_place *p, int flags) {
+	if ((flags & O_CREAT) && (flags & O_EXCL)) return EEXIST;
+	if (!S_ISREG(p->type) || p->above) return 0; /* pipes and devices are as they are; of folders the system says it */
+	if (!may_write(p->path)) return errno;
+	return copy_up(p, flags & O_TRUNC);
+}
+
+static const char *write_open(int at, const char *path, int flags, char room[PATH_MAX]) {
+	lp_place p;
+	bool anew = (flags & O_CREAT) && (flags & O_EXCL), unnamed = (flags & O_TMPFILE) == O_TMPFILE;
+	if (lp_guard.refuses) return fail(EROFS);
+	size_t length = strlen(path);
+	if (flags & O_CREAT && path[length - 1] == '/' && length < PATH_MAX) { /* a folder, whatever is there */
+		memcpy(room, path, length);
+		while (length > 1 && room[length - 1] == '/') length--;
+		room[length] = '\0';
+		int code = lp_guard_find(at, room, false, &p);
+		return fail(code ? code : EISDIR);
+	}
+	int code = lp_guard_find(at, path, !(flags & O_NOFOLLOW) && !anew, &p);
+	if (code) return fail(code);
+	if (p.free) return present(&p, room);
+	if (unnamed) code = S_ISDIR(p.type) ? copy_up(&p, false) : p.type ? ENOTDIR : ENOENT;
+	else if (p.type) code = open_present(&p, flags);
+	else code = flags & O_CREAT ? prepare(&p) : ENOENT;
+	if (!p.type || unnamed || S_ISREG(p.type)) p.above = true;
+	return code ? fail(code) : present(&p, room);
+}
+
+const char *lp_guard_open(int at, const char *path, int flags, char room[PATH_MAX]) {
+	int kept = errno;
+	if (!path) return fail(EFAULT);
+	if (!*path) return path;
+	bool writes = !(flags & O_PATH) && ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)));
+	const char *opened = writes ? write_open(at, path, flags, room) : read_open(at, path, flags, room);
+	if (opened) errno = kept;
+	return opened;
+}
+
+/* ---- deleting and renaming ---- */
+
+static int drop_over(const lp_place *p) {
+	char over[PATH_MAX];
+	if (!p->above) return 0;
+	if (!lp_guard_in("over", p->path, over)) return ENAMETOOLONG;
+	return raw(syscall(SYS_unlinkat, AT_FDCWD, over, S_ISDIR(p->type) ? AT_REMOVEDIR : 0));
+}
+
+static int remove_place(const lp_place *p, bool folder) {
+	if (!p->type) return ENOENT;
+	if (folder != (bool)S_ISDIR(p->type)) return folder ? ENOTDIR : EISDIR;
+	int code = may_change_folder(p);
+	if (!code && folder) code = visit_folder(p, stop, NULL);
+	if (!code) code = drop_over(p);
+	return !code && p->below ? mark_gone(p->path) : code;
+}
+
+int lp_guard_remove(int at, const char *path, bool folder) {
+	lp_place p;
+	int code = lp_guard.refuses ? EROFS : lp_guard_find(at, path, false, &p);
+	if (!code && p.free) code = raw(syscall(SYS_unlinkat, AT_FDCWD, p.path, folder ? AT_REMOVEDIR : 0));
+	else if (!code) code = remove_place(&p, folder);
+	return code ? (errno = code, -1) : 0;
+}
+
+/* A folder with all that is in it. */
+static int copy_tree(void *unused, const char *path, const lp_place *place) {
+	(void)unused, (void)path;
+	if (place->free) return 0;
+	int code = copy_up(place, false);
+	return !code && S_ISDIR(place->type) ? visit_folder(place, copy_tree, NULL) : code;
+}
+
+static int may_replace(const lp_place *from, const lp_place *to, unsigned flags) {
+	if (!to->type) return flags & RENAME_EXCHANGE ? ENOENT : 0;
+	if (flags & RENAME_NOREPLACE) return EEXIST;
+	if (flags & RENAME_EXCHANGE || to->free || from->free) return 0;
+	if (S_ISDIR(to->type) != S_ISDIR(from->type)) return S_ISDIR(to->type) ? EISDIR : ENOTDIR;
+	return S_ISDIR(to->type) ? visit_folder(to, stop, NULL) : 0;
+}
+
+/* Both names are in the scratch folder then, or are not guarded. */
+static int move(lp_place *from, lp_place *to, unsigned flags) {
+	char a[PATH_MAX], b[PATH_MAX];
+	int code = from->free ? 0 : may_change_folder(from);
+	if (!code && !from->free) code = copy_tree(NULL, from->path, from);
+	if (!code && !to->free) code = prepare(to);
+	if (!code && flags & RENAME_EXCHANGE && !to->free) code = copy_tree(NULL, to->path, to);
+	bool hides = to->below && S_ISDIR(to->type) && !(flags & RENAME_EXCHANGE);
+	if (!code && hides) code = mark_gone(to->path);
+	from->above = to->above = true;
+	if (!code && (!present(from, a) || !present(to, b))) code = ENAMETOOLONG;
+	if (!code) code = raw(syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, flags));
+	if (!code && !from->free && from->below && !(flags & RENAME_EXCHANGE)) code = mark_gone(from->path);
+	return code;
+}
+
+static bool is_below(const char *path, const char *folder) {
+	size_t length = strlen(folder);
+	return strncmp(path, folder, length) == 0 && path[length] == '/';
+}
+
+int lp_guard_rename(int at, const char *path, int to_at, const char *to, unsigned flags) {
+	lp_place a, b;
+	if (lp_guard.refuses) return errno = EROFS, -1;
+	int code = lp_guard_find(at, path, false, &a);
+	if (!code) code = lp_guard_find(to_at, to, false, &b);
+	if (!code && !a.free && !a.type) code = ENOENT;
+	if (!code && strcmp(a.path, b.path) == 0) return 0;
+	if (!code && !a.free && !S_ISDIR(a.type) && to[strlen(to) - 1] == '/') code = ENOTDIR;
+	if (!code && is_below(b.path, a.path)) code = EINVAL;
+	if (!code && is_below(a.path, b.path)) code = flags & RENAME_EXCHANGE ? EINVAL : ENOTEMPTY;
+	if (!code) code = may_replace(&a, &b, flags);
+	if (!code) code = move(&a, &b, flags);
+	return code ? (errno = code, -1) : 0;
+}
+
+static void path_of(int fd, char path[PATH_MAX]) {
+	char link[40];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1);
+	path[length > 0 ? length : 0] = '\0';
+}
+
+bool lp_guard_lists(int fd, char path[PATH_MAX]) {
+	int code = errno;
+	if (lp_guard.refuses || __atomic_load_n(&lp_guard.state->lists, __ATOMIC_RELAXED) == 0) return false;
+	path_of(fd, path);
+	errno = code;
+	const char *rest = path + lp_guard.length;
+	if (strncmp(path, lp_guard.scratch, lp_guard.length) != 0 || strncmp(rest, "/list/", 6) != 0) return false;
+	lp_guard_show(path);
+	return true;
+}
+
+bool lp_guard_keeps(int fd) {
+	char path[PATH_MAX];
+	struct stat info;
+	if (syscall(SYS_fstat, fd, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))) return false;
+	path_of(fd, path);
+	return strncmp(path, lp_guard.scratch, lp_guard.length) != 0 && strncmp(path, "/dev/", 5) != 0 && path[0] == '/' &&
+	       strncmp(path, "/memfd:", 7) != 0;
+}

@@ -1,0 +1,161 @@
+/* offers.c: the project's own list of machines, and the rules that prices keep to. */
+#include "rent/offers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/csv.h"
+#include "base/text.h"
+#include "io/embedded.h"
+
+enum { ROWS = 200000 };
+enum { PROVIDER, INSTANCE, REGION, GPU, GPUS, ON_DEMAND, DATE, SOURCE, NEEDED,
+       LINKS = NEEDED, VCPUS, MEMORY, NVME, NETWORK, SPOT, COLUMNS };
+static const char *const columns[COLUMNS] = {
+	"provider", "instance", "region", "gpu", "gpus", "on_demand", "date", "source",
+	"links", "vcpus", "memory_gib", "nvme_gb", "network_gbps", "spot",
+};
+
+/* ---- reading ---- */
+
+static lk_status number(const lk_csv *csv, const int *at, int column, double *out, lk_error *err) {
+	const char *text = lk_csv_field(csv, at[column]);
+	char where[256];
+	*out = NAN;
+	if (!*text) return LK_OK;
+	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
+	return lk_parse_real(text, 0, 1e9, out, where, err);
+}
+
+static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena, const char **out, lk_error *err) {
+	const char *text = lk_csv_field(csv, at[column]);
+	if (!*text && column < NEEDED && column != REGION && column != ON_DEMAND)
+		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "column %s is empty", columns[column]);
+	*out = lk_arena_strdup(arena, text);
+	return *out ? LK_OK : lk_oom(err);
+}
+
+static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_offer *o, lk_error *err) {
+	const char **const texts[] = {&o->provider, &o->instance, &o->region, &o->gpu, &o->date, &o->source, &o->links};
+	static const int text_columns[] = {PROVIDER, INSTANCE, REGION, GPU, DATE, SOURCE, LINKS};
+	double *const numbers[] = {&o->on_demand, &o->vcpus, &o->memory_gib, &o->nvme_gb, &o->network_gbps, &o->spot};
+	static const int number_columns[] = {ON_DEMAND, VCPUS, MEMORY, NVME, NETWORK, SPOT};
+	long long gpus;
+	char where[256];
+	for (int i = 0; i < 7; i++) LK_TRY(text_of(csv, at, text_columns[i], arena, texts[i], err));
+	for (int i = 0; i < 6; i++) LK_TRY(number(csv, at, number_columns[i], numbers[i], err));
+	snprintf(where, sizeof where, "%.200s: column gpus", lk_csv_where(csv));
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[GPUS]), 1, 1024, &gpus, where, err));
+	o->gpus = (int)gpus;
+	o->device = lk_device_find(o->gpu);
+	return LK_OK;
+}
+
+typedef struct reading {
+	lk_arena *arena;
+	lk_offers *out;
+} reading;
+
+static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	return lk_push(r->out) ? read_row(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
+}
+
+lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of machines", ROWS, add_row, NULL};
+	LK_TRY(lk_csv_read(in, &table, &(reading){arena, out}, err));
+	return lk_offers_check(arena, out, faults, err);
+}
+
+lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+	lk_stream *in;
+	LK_TRY(lk_data_open(NULL, "instances.csv", &in, err));
+	lk_status status = lk_offers_read(in, arena, out, faults, err);
+	lk_stream_close(in);
+	return status;
+}
+
+/* ---- rules ---- */
+
+static const double HIGHEST_PER_GPU = 60, REGIONS_APART = 3;
+
+static const char *broken(const lk_offer *o, double cheapest, lk_arena *arena) {
+	if (o->spot > o->on_demand)
+		return lk_arena_printf(arena, "spot costs $%.2f, on demand $%.2f: on demand is never the cheaper one", o->spot, o->on_demand);
+	if (o->on_demand <= 0 || o->spot <= 0) return lk_arena_strdup(arena, "costs nothing");
+	if (o->on_demand > HIGHEST_PER_GPU * o->gpus)
+		return lk_arena_printf(arena, "$%.2f for %d GPUs is more than $%.0f each: a placeholder", o->on_demand, o->gpus, HIGHEST_PER_GPU);
+	if (o->on_demand >= REGIONS_APART * cheapest)
+		return lk_arena_printf(arena, "$%.2f here, $%.2f in another region", o->on_demand, cheapest);
+	return "";
+}
+
+static int by_instance(const void *a, const void *b) {
+	const lk_offer *x = *(const lk_offer *const *)a, *y = *(const lk_offer *const *)b;
+	int order = strcmp(x->provider, y->provider);
+	if (!order) order = strcmp(x->instance, y->instance);
+	if (!order) order = strcmp(x->gpu, y->gpu);
+	if (!order) order = (x->gpus > y->gpus) - (x->gpus < y->gpus);
+	return order ? order : (x > y) - (x < y);
+}
+
+static bool same_machine(const lk_offer *a, const lk_offer *b) {
+	return strcmp(a->provider, b->provider) == 0 && strcmp(a->instance, b->instance) == 0 && strcmp(a->gpu, b->gpu) == 0 &&
+	       a->gpus == b->gpus;
+}
+
+/* Of every offer the lowest price of its machine over the regions. */
+static lk_status cheapest_of(const lk_offers *offers, double *out, lk_error *err) {
+	const lk_offer **order = calloc(offers->count + 1, sizeof *order);
+	if (!order) return lk_oom(err);
+	for (size_t i = 0; i < offers->count; i++) order[i] = &offers->at[i];
+	if (offers->count) qsort(order, offers->count, sizeof *order, by_instance);
+	for (size_t i = 0, end; i < offers->count; i = end) {
+		double cheapest = INFINITY;
+		for (end = i; end < offers->count && same_machine(order[end], order[i]); end++)
+			if (order[end]->on_demand > 0) cheapest = fmin(cheapest, order[end]->on_demand);
+		for (size_t k = i; k < end; k++) out[order[k] - offers->at] = cheapest;
+	}
+	free(order);
+	return LK_OK;
+}
+
+static lk_status keep_sound(lk_arena *arena, lk_offers *offers, const double *cheapest, lk_offer_faults *faults, lk_error *err) {
+	size_t kept = 0;
+	for (size_t i = 0; i < offers->count; i++) {
+		const lk_offer *o = &offers->at[i];
+		const char *why = broken(o, cheapest[i], arena);
+		if (!why) return lk_oom(err);
+		if (!*why) {
+			offers->at[kept++] = *o;
+			continue;
+		}
+		if (!lk_push(faults)) return lk_oom(err);
+		lk_last(faults)->where = lk_arena_printf(arena, "%s %s%s%s", o->provider, o->instance, *o->region ? ", " : "", o->region);
+		lk_last(faults)->why = why;
+		if (!lk_last(faults)->where) return lk_oom(err);
+	}
+	offers->count = kept;
+	return LK_OK;
+}
+
+lk_status lk_offers_check(lk_arena *arena, lk_offers *offers, lk_offer_faults *faults, lk_error *err) {
+	double *cheapest = LK_ARRAY(arena, double, offers->count + 1);
+	if (!cheapest) return lk_oom(err);
+	LK_TRY(cheapest_of(offers, cheapest, err));
+	return keep_sound(arena, offers, cheapest, faults, err);
+}
+
+/* ---- as a cluster ---- */
+
+const char *lk_offer_cluster(const lk_offer *o, int machines, lk_arena *arena) {
+	const char *links = o->gpus > 1 && *o->links ? o->links : "";
+	const char *name = o->device ? o->device->name : o->gpu;
+	if (machines == 1 || isnan(o->network_gbps))
+		return lk_arena_printf(arena, "%d node * %d %s%s%s", machines, o->gpus, name, *links ? " " : "", links);
+	/* A machine's network is one pipe to the job, but NICs of 400 Gbit/s where it is wider: one for each GPU then. */
+	int nics = o->network_gbps > 400 ? o->gpus : 1;
+	return lk_arena_printf(arena, "%d node * %d %s%s%s, nic %d*%gg", machines, o->gpus, name, *links ? " " : "", links, nics,
+	                       o->network_gbps / nics);
+}

@@ -1,0 +1,189 @@
+/* offers_skypilot.c: SkyPilot's catalogues (~/.sky/catalogs/v8/CLOUD/vms.csv). Four dialects of one table: AWS, Azure and
+ * Lambda name instance, GPU and price in one row; GCP has rows of hosts, and rows of GPUs without an instance, whose prices
+ * are added to the host that takes them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/csv.h"
+#include "base/text.h"
+#include "rent/offers.h"
+
+enum { ROWS = 500000 };
+enum { TYPE, GPU, COUNT, PRICE, REGION, NEEDED, VCPUS = NEEDED, MEMORY, SPOT, COLUMNS };
+static const char *const columns[COLUMNS] = {
+	"InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region", "vCPUs", "MemoryGiB", "SpotPrice",
+};
+
+/* Which host of GCP takes which GPUs (Google Cloud, "GPU machine types"). */
+static const struct {
+	const char *gpu;
+	int count;
+	const char *host;
+} hosts[] = {
+	{"A100", 1, "a2-highgpu-1g"}, {"A100", 2, "a2-highgpu-2g"}, {"A100", 4, "a2-highgpu-4g"}, {"A100", 8, "a2-highgpu-8g"},
+	{"A100", 16, "a2-megagpu-16g"}, {"A100-80GB", 1, "a2-ultragpu-1g"}, {"A100-80GB", 2, "a2-ultragpu-2g"},
+	{"A100-80GB", 4, "a2-ultragpu-4g"}, {"A100-80GB", 8, "a2-ultragpu-8g"}, {"H100", 1, "a3-highgpu-1g"},
+	{"H100", 2, "a3-highgpu-2g"}, {"H100", 4, "a3-highgpu-4g"}, {"H100", 8, "a3-highgpu-8g"}, {"H100-MEGA", 8, "a3-megagpu-8g"},
+	{"H100-MEGA-80GB", 8, "a3-megagpu-8g"}, {"H200", 8, "a3-ultragpu-8g"}, {"B200", 8, "a4-highgpu-8g"}, {"L4", 1, "g2-standard-4"},
+	{"L4", 2, "g2-standard-24"}, {"L4", 4, "g2-standard-48"}, {"L4", 8, "g2-standard-96"}, {"V100", 1, "n1-highmem-8"},
+	{"V100", 2, "n1-highmem-16"}, {"V100", 4, "n1-highmem-32"}, {"V100", 8, "n1-highmem-64"}, {"T4", 1, "n1-highmem-8"},
+	{"T4", 2, "n1-highmem-16"}, {"T4", 4, "n1-highmem-32"}, {"P100", 1, "n1-highmem-8"}, {"P100", 2, "n1-highmem-16"},
+	{"P100", 4, "n1-highmem-32"}, {"K80", 1, "n1-highmem-8"}, {"K80", 2, "n1-highmem-16"}, {"K80", 4, "n1-highmem-32"},
+	{"K80", 8, "n1-highmem-64"},
+};
+
+static const char *host_of(const char *gpu, int count) {
+	for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
+		if (strcmp(hosts[i].gpu, gpu) == 0 && hosts[i].count == count) return hosts[i].host;
+	return NULL;
+}
+
+typedef struct row {
+	lk_offer offer;          /* instance "" of GCP's GPUs; gpus 0 of hosts */
+	const char *where;
+} row;
+typedef LK_VEC(row) rows;
+
+/* ---- reading ---- */
+
+/* Names differ from list to list by memory: what SkyPilot calls "A100" has 40 GB, "A100-80GB" 80. */
+static const lk_device *device_of(const char *name) {
+	if (strcmp(name, "A100") == 0) return lk_device_find("a100-sxm-40");
+	return lk_device_find(name);
+}
+
+static lk_status number(const lk_csv *csv, const int *at, int column, double *out, lk_error *err) {
+	const char *text = lk_csv_field(csv, at[column]);
+	char where[256];
+	*out = NAN;
+	if (!*text) return LK_OK;
+	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
+	return lk_parse_real(text, 0, 1e9, out, where, err);
+}
+
+static lk_status read_row(const lk_csv *csv, const int *at, const char *provider, const char *date, lk_arena *arena, row *out,
+                          lk_error *err) {
+	lk_offer *o = &out->offer;
+	double gpus;
+	LK_TRY(number(csv, at, COUNT, &gpus, err));
+	LK_TRY(number(csv, at, PRICE, &o->on_demand, err));
+	LK_TRY(number(csv, at, SPOT, &o->spot, err));
+	LK_TRY(number(csv, at, VCPUS, &o->vcpus, err));
+	LK_TRY(number(csv, at, MEMORY, &o->memory_gib, err));
+	o->provider = provider, o->date = date, o->links = "", o->source = "SkyPilot's catalogue";
+	o->nvme_gb = o->network_gbps = NAN;
+	o->instance = lk_arena_strdup(arena, lk_csv_field(csv, at[TYPE]));
+	o->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
+	o->region = lk_arena_strdup(arena, lk_csv_field(csv, at[REGION]));
+	out->where = lk_arena_strdup(arena, lk_csv_where(csv));
+	if (!o->instance || !o->gpu || !o->region || !out->where) return lk_oom(err);
+	/* Parts of a GPU (0.5 of an A10) are no machine of ours; they are left out with the hosts. */
+	o->gpus = gpus >= 1 && gpus <= 1024 && gpus == floor(gpus) ? (int)gpus : 0;
+	o->device = device_of(o->gpu);
+	return LK_OK;
+}
+
+typedef struct reading {
+	const char *provider, *date;
+	lk_arena *arena;
+	rows *out;
+} reading;
+
+static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	return lk_push(r->out) ? read_row(csv, at, r->provider, r->date, r->arena, lk_last(r->out), err) : lk_oom(err);
+}
+
+/* ---- zones and hosts ---- */
+
+static int by_place(const void *a, const void *b) {
+	const lk_offer *x = &((const row *)a)->offer, *y = &((const row *)b)->offer;
+	int order = strcmp(x->instance, y->instance);
+	if (!order) order = strcmp(x->gpu, y->gpu);
+	if (!order) order = (x->gpus > y->gpus) - (x->gpus < y->gpus);
+	return order ? order : strcmp(x->region, y->region);
+}
+
+/* Zones of a region as one row: the lowest prices. */
+static void join_zones(rows *all) {
+	size_t kept = 0;
+	if (all->count) qsort(all->at, all->count, sizeof *all->at, by_place);
+	for (size_t i = 0; i < all->count; i++) {
+		row *last = kept ? &all->at[kept - 1] : NULL;
+		if (!last || by_place(last, &all->at[i]) != 0) {
+			all->at[kept++] = all->at[i];
+			continue;
+		}
+		last->offer.spot = fmin(last->offer.spot, all->at[i].offer.spot);
+		last->offer.on_demand = fmin(last->offer.on_demand, all->at[i].offer.on_demand);
+	}
+	all->count = kept;
+}
+
+static const lk_offer *find_host(const rows *all, const char *instance, const char *region) {
+	row key = {.offer = {.instance = instance, .gpu = "", .region = region}};
+	const row *found = all->count ? bsearch(&key, all->at, all->count, sizeof *all->at, by_place) : NULL;
+	return found ? &found->offer : NULL;
+}
+
+static lk_status report(lk_offer_faults *faults, const char *where, const char *why, lk_error *err) {
+	if (!lk_push(faults)) return lk_oom(err);
+	*lk_last(faults) = (lk_offer_fault){where, why};
+	return LK_OK;
+}
+
+static lk_status add_host(const rows *all, const row *r, lk_offer *o, bool *sound, lk_offer_faults *faults,
+                          lk_error *err) {
+	const char *name = host_of(o->gpu, o->gpus);
+	const lk_offer *host = name ? find_host(all, name, o->region) : NULL;
+	*sound = false;
+	if (!name) return report(faults, r->where, "names GPUs without an instance that takes them", err);
+	if (!host || !(host->on_demand > 0)) return report(faults, r->where, "the price of the host is not stated, or nothing", err);
+	o->instance = name;
+	o->on_demand += host->on_demand, o->spot += host->spot;
+	o->vcpus = host->vcpus, o->memory_gib = host->memory_gib;
+	*sound = true;
+	return LK_OK;
+}
+
+/* What price lists do not say, from the project's own. */
+static void take_wiring(const lk_offers *known, lk_offer *o) {
+	for (size_t i = 0; i < known->count; i++) {
+		const lk_offer *k = &known->at[i];
+		if (strcmp(k->provider, o->provider) != 0 || strcmp(k->instance, o->instance) != 0 || k->gpus != o->gpus) continue;
+		if (k->device && o->device && k->device != o->device) o->device = k->device, o->gpu = k->gpu;
+		o->links = k->links, o->network_gbps = k->network_gbps, o->nvme_gb = k->nvme_gb;
+		return;
+	}
+}
+
+static lk_status to_offers(rows *all, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+	lk_offers known = {0};
+	lk_offer_faults unused = {0};
+	join_zones(all);
+	lk_status status = lk_offers_builtin(arena, &known, &unused, err);
+	for (size_t i = 0; status == LK_OK && i < all->count; i++) {
+		lk_offer o = all->at[i].offer;
+		bool sound = true;
+		if (!o.gpus || !*o.gpu) continue;
+		if (!*o.instance) status = add_host(all, &all->at[i], &o, &sound, faults, err);
+		if (status != LK_OK || !sound) continue;
+		take_wiring(&known, &o);
+		if (lk_push(out)) *lk_last(out) = o;
+		else status = lk_oom(err);
+	}
+	lk_vec_free(&known);
+	lk_vec_free(&unused);
+	return status;
+}
+
+lk_status lk_offers_skypilot(lk_stream *in, const char *provider, const char *date, lk_arena *arena, lk_offers *out,
+                             lk_offer_faults *faults, lk_error *err) {
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "catalogue of SkyPilot", ROWS, add_row, NULL};
+	rows all = {0};
+	lk_status status = lk_csv_read(in, &table, &(reading){provider, date, arena, &all}, err);
+	if (status == LK_OK) status = to_offers(&all, arena, out, faults, err);
+	lk_vec_free(&all);
+	return status == LK_OK ? lk_offers_check(arena, out, faults, err) : status;
+}

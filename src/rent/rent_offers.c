@@ -1,0 +1,73 @@
+/* rent_offers.c: which machines a request means. */
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "rent/rent_parts.h"
+
+static lk_status read_list(const lk_machines_request *r, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+	lk_stream *in;
+	if (r->prices && r->catalog) return lk_fail(err, LK_ERR_INPUT, "--catalog", "a list of prices was given, too");
+	if (!r->prices && !r->catalog) return lk_offers_builtin(arena, out, faults, err);
+	if (r->catalog && !r->catalog_provider) {
+		lk_fail(err, LK_ERR_INPUT, "--catalog", "does not say whose it is");
+		return lk_hint(err, "add --catalog-provider aws, gcp, azure or lambda");
+	}
+	LK_TRY(lk_stream_open(r->catalog ? r->catalog : r->prices, &in, err));
+	lk_status status = r->catalog ? lk_offers_skypilot(in, r->catalog_provider, r->catalog_date ? r->catalog_date : "undated",
+	                                                   arena, out, faults, err)
+	                              : lk_offers_read(in, arena, out, faults, err);
+	lk_stream_close(in);
+	return status;
+}
+
+/* Letters and digits alone, in lower case. */
+static void bare(const char *text, char out[256]) {
+	size_t used = 0;
+	for (; *text && used < 255; text++)
+		if (!strchr("-_. ", *text)) out[used++] = (char)(*text >= 'A' && *text <= 'Z' ? *text + 32 : *text);
+	out[used] = '\0';
+}
+
+static bool holds(const char *text, const char *part) {
+	char whole[256], wanted[256];
+	bare(text, whole), bare(part, wanted);
+	return strstr(whole, wanted) != NULL;
+}
+
+/* Whether one of the names, which are separated by commas, is the text. */
+static bool names(const char *list, const char *text) {
+	for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (strcspn(at, ",") == strlen(text) && strncasecmp(at, text, strlen(text)) == 0) return true;
+	return false;
+}
+
+static bool is_meant(const lk_machines_request *r, const lk_offer *o) {
+	if (r->provider && !names(r->provider, o->provider)) return false;
+	if (r->region && !holds(o->region, r->region)) return false;
+	return !r->filter || holds(o->gpu, r->filter) || holds(o->instance, r->filter) ||
+	       (o->device && holds(o->device->label, r->filter));
+}
+
+static lk_status none_found(const lk_machines_request *r, const lk_offers *all, lk_arena *arena, lk_error *err) {
+	const char **known = LK_ARRAY(arena, const char *, 2 * all->count + 1);
+	if (!known) return lk_oom(err);
+	for (size_t i = 0; i < all->count; i++) known[2 * i] = all->at[i].instance, known[2 * i + 1] = all->at[i].gpu;
+	const char *near = r->filter ? lk_nearest(r->filter, known, 2 * all->count) : NULL;
+	lk_fail(err, LK_ERR_INPUT, "machines", "none of %zu is meant by%s%s%s%s%s%s", all->count, r->filter ? " " : "",
+	        r->filter ? r->filter : "", r->provider ? " --provider " : "", r->provider ? r->provider : "",
+	        r->region ? " --region " : "", r->region ? r->region : "");
+	return near ? lk_hint(err, "did you mean %s?", near) : lk_hint(err, "lockstep machines lists all");
+}
+
+lk_status lk_rent_offers(const lk_machines_request *r, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+	LK_TRY(read_list(r, arena, out, faults, err));
+	size_t kept = 0;
+	for (size_t i = 0; i < out->count; i++) kept += is_meant(r, &out->at[i]);
+	if (!kept) return none_found(r, out, arena, err);
+	kept = 0;
+	for (size_t i = 0; i < out->count; i++)
+		if (is_meant(r, &out->at[i])) out->at[kept++] = out->at[i];
+	out->count = kept;
+	return LK_OK;
+}

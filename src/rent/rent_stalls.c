@@ -1,0 +1,47 @@
+/* rent_stalls.c: how fast a job's data is made ready, as `lockstep stalls` measured it: JSON of its -o json. A rate of steps is
+ * that of all hosts it ran on; preparation goes with cores, fetching with machines, whose disks are taken to be like those. */
+#include <math.h>
+
+#include "io/json.h"
+#include "rent/rent_parts.h"
+
+static double number(const lk_value *object, const char *key) {
+	const lk_value *value = lk_json_get(object, key);
+	return value && value->kind == LK_JSON_NUMBER ? value->number : NAN;
+}
+
+static lk_status no_stalls(const char *path, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, path, "holds no rates of a loader");
+	return lk_hint(err, "give what `lockstep stalls -o json` wrote of a job that reads data");
+}
+
+/* Samples a second of one core, of one machine; NAN where no limit was seen. */
+static lk_status take(const lk_rent_request *r, const lk_value *root, lk_rent_loader *out, lk_error *err) {
+	const lk_value *rates = lk_json_get(root, "rates"), *pipelined = lk_json_get(rates, "pipelined");
+	double hosts = number(root, "hosts"), cores = number(rates, "cores");
+	if (!rates || rates->kind != LK_JSON_OBJECT || !(hosts >= 1) || !(cores >= 1)) return no_stalls(r->stalls, err);
+	out->pipelined = !pipelined || pipelined->kind != LK_JSON_FALSE;
+	out->prepare_per_core = number(rates, "preparation") * r->stalls_batch / (hosts * cores);
+	out->fetch_per_machine = number(rates, "fetch") * r->stalls_batch / hosts;
+	return LK_OK;
+}
+
+lk_status lk_rent_loader_of(const lk_rent_request *r, lk_rent_loader *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_stream *in;
+	lk_value *root;
+	*out = (lk_rent_loader){.pipelined = true, .prepare_per_core = r->prepare_per_core > 0 ? r->prepare_per_core : NAN,
+	                        .fetch_per_machine = NAN};
+	if (!r->stalls) return LK_OK;
+	if (r->stalls_batch < 1) {
+		lk_fail(err, LK_ERR_INPUT, "--stalls", "needs to know how many samples a step of the measured job had");
+		return lk_hint(err, "add --stalls-batch N, over all its ranks");
+	}
+	if (r->prepare_per_core > 0) return lk_fail(err, LK_ERR_INPUT, "--prepare-per-core", "is measured by --stalls; give one of them");
+	LK_TRY(lk_stream_open(r->stalls, &in, err));
+	lk_status status = lk_json_document(&arena, in, &root, err);
+	lk_stream_close(in);
+	if (status == LK_OK) status = take(r, root, out, err);
+	lk_arena_free(&arena);
+	return status;
+}

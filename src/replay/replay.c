@@ -1,0 +1,351 @@
+/* replay.c: the question `replay`: traces lifted step by step, simulated with times of other steps, compared with their own. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/replay.h"
+#include "replay/replay_parts.h"
+#include "step/traced_step.h"
+#include "base/stats.h"
+
+void lk_replay_defaults(lk_replay_request *request) {
+	memset(request, 0, sizeof *request);
+}
+
+typedef struct answer {
+	lk_replay replay;
+	lk_arena arena;
+} answer;
+
+/* ---- steps ---- */
+
+static lk_status find_steps(lk_replaying *r, lk_error *err) {
+	uint32_t count;
+	LK_TRY(lk_traced_common_steps(r->traces, &count, err));
+	r->found = LK_ARRAY(r->arena, lk_capture_steps, r->traces->count);
+	if (!r->found) return lk_oom(err);
+	for (uint32_t i = 0; i < r->traces->count; i++)
+		LK_TRY(lk_capture_find_steps(r->traces->capture[i], &r->found[i], err));
+	r->first_step = count > LK_REPLAY_STEPS ? count - LK_REPLAY_STEPS : 0;
+	r->steps = count - r->first_step;
+	return LK_OK;
+}
+
+static uint32_t device_ops(const lk_lifted_rank *rank) {
+	uint32_t count = 0;
+	for (size_t i = 0; i < rank->ops.count; i++)
+		count += rank->ops.at[i].what == LK_LIFTED_DEVICE || rank->ops.at[i].what == LK_LIFTED_COMM;
+	return count;
+}
+
+/* A step with many more or fewer launches than the others is none of the same kind: a warm-up, or one that profiling cut off. */
+static lk_status judge_steps(lk_replaying *r, lk_error *err) {
+	double launches[LK_REPLAY_STEPS];
+	uint32_t filled = 0;
+	r->used = 0;
+	for (uint32_t s = 0; s < r->steps; s++) {
+		if (r->base[s]->rank[0].ops.count <= 1) r->left_out[s] = "nothing happened in it";
+		else launches[filled++] = device_ops(&r->base[s]->rank[0]);
+	}
+	double usual = lk_median(launches, filled);
+	for (uint32_t s = 0; s < r->steps; s++) {
+		if (r->left_out[s]) continue;
+		double count = device_ops(&r->base[s]->rank[0]);
+		if (fabs(count - usual) <= 0.1 * usual) {
+			r->used++;
+			continue;
+		}
+		r->left_out[s] = lk_arena_printf(r->arena, "%.0f kernels and copies where the others have %.0f", count, usual);
+		if (!r->left_out[s]) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
+static lk_status lift_steps(lk_replaying *r, lk_error *err) {
+	for (uint32_t s = 0; s < r->steps; s++) LK_TRY(lk_lift(r->traces, r->first_step + s, LK_NONE, &r->base[s], err));
+	return judge_steps(r, err);
+}
+
+/* ---- overheads ---- */
+
+static lk_status own_overheads(const lk_replaying *r, uint32_t first, uint32_t end, lk_overheads **out, lk_error *err) {
+	if (!(*out = lk_overheads_new())) return lk_oom(err);
+	for (uint32_t i = first; i < end; i++)
+		LK_TRY(lk_host_overheads(r->traces->capture[i], 0, INT64_MAX, *out, err));
+	return LK_OK;
+}
+
+/* A table, or a trace to take them from. */
+lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err) {
+	size_t length = strlen(path);
+	if (length > 4 && strcmp(path + length - 4, ".csv") == 0) return lk_overheads_read(path, out, err);
+	lk_traces *traces;
+	LK_TRY(lk_traces_read(&path, 1, NULL, 0, &traces, err));
+	lk_replaying other = {.traces = traces};
+	lk_status status = own_overheads(&other, 0, traces->count, out, err);
+	lk_traces_free(traces);
+	return status;
+}
+
+static lk_status share_overheads(lk_replaying *r, lk_overheads **table, lk_error *err) {
+	if (!r->request->overheads) return LK_OK;
+	LK_TRY(lk_replay_stored_overheads(r->request->overheads, table, err));
+	r->shared = LK_ARRAY(r->arena, lk_shared_overheads, r->traces->count);
+	if (!r->shared) return lk_oom(err);
+	for (uint32_t i = 0; i < r->traces->count; i++) {
+		lk_overheads *own = NULL;
+		lk_status status = r->request->as_stored ? LK_OK : own_overheads(r, i, i + 1, &own, err);
+		if (status == LK_OK) lk_shared_overheads_fit(*table, own, &r->shared[i]);
+		lk_overheads_free(own);
+		LK_TRY(status);
+	}
+	return LK_OK;
+}
+
+static lk_status write_overheads(lk_replaying *r, lk_error *err) {
+	lk_overheads *own = NULL;
+	if (!r->request->overheads_out) return LK_OK;
+	lk_status status = own_overheads(r, 0, r->traces->count, &own, err);
+	if (status == LK_OK) status = lk_overheads_write(own, r->request->overheads_out, err);
+	lk_overheads_free(own);
+	return status;
+}
+
+/* ---- the answer ---- */
+
+static lk_status new_ranks(lk_replaying *r, lk_error *err) {
+	r->ranks = LK_ARRAY(r->arena, lk_replay_rank, r->traces->count);
+	if (!r->ranks) return lk_oom(err);
+	for (uint32_t i = 0; i < r->traces->count; i++) {
+		const lk_capture *c = r->traces->capture[i];
+		lk_replay_step *steps = LK_ARRAY(r->arena, lk_replay_step, r->steps);
+		const char *path = lk_arena_strdup(r->arena, c->path);
+		if (!steps || !path) return lk_oom(err);
+		r->ranks[i] = (lk_replay_rank){.rank = c->rank, .path = path, .steps = steps, .step_count = r->steps};
+		for (uint32_t s = 0; s < r->steps; s++) {
+			const lk_capture_step *found = &r->found[i].at[r->first_step + s];
+			steps[s] = (lk_replay_step){.number = found->number, .measured_s = (double)(found->end_ns - found->start_ns) * 1e-9,
+			                            .predicted_s = NAN, .baseline_s = NAN, .left_out = r->left_out[s]};
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status predict_all(lk_replaying *r, lk_error *err) {
+	for (uint32_t s = 0; s < r->steps; s++) {
+		if (r->left_out[s]) continue;
+		if (r->hold_out == LK_HOLD_STEP) LK_TRY(lk_replay_step_out(r, s, err));
+		else if (r->hold_out == LK_HOLD_RANK) LK_TRY(lk_replay_rank_out(r, s, err));
+		else LK_TRY(lk_replay_itself(r, s, err));
+	}
+	return LK_OK;
+}
+
+static double log_error(double predicted, double measured) {
+	return predicted > 0 && measured > 0 ? fabs(log(predicted / measured)) : predicted == measured ? 0 : INFINITY;
+}
+
+static void score_steps(lk_replay *out) {
+	double error = 0, baseline = 0;
+	size_t baselines = 0;
+	for (size_t i = 0; i < out->rank_count; i++) {
+		for (size_t s = 0; s < out->ranks[i].step_count; s++) {
+			const lk_replay_step *step = &out->ranks[i].steps[s];
+			if (step->left_out || isnan(step->predicted_s)) continue;
+			out->predicted++;
+			error += log_error(step->predicted_s, step->measured_s);
+			if (!isnan(step->baseline_s)) baseline += log_error(step->baseline_s, step->measured_s), baselines++;
+		}
+	}
+	out->geomean_error = out->predicted ? expm1(error / (double)out->predicted) : NAN;
+	out->baseline_error = baselines ? expm1(baseline / (double)baselines) : NAN;
+}
+
+/* Parts of a rank summed over its steps; those that are hardly anything are not judged. */
+static void score_part(lk_replay *out, const lk_replay_rank *rank, const char *name) {
+	double measured = 0, predicted = 0, steps = 0;
+	for (size_t s = 0; s < rank->step_count; s++) {
+		const lk_replay_step *step = &rank->steps[s];
+		for (size_t p = 0; p < step->part_count; p++) {
+			if (strcmp(step->parts[p].name, name) != 0) continue;
+			measured += step->parts[p].measured_s, predicted += step->parts[p].predicted_s;
+		}
+		if (step->part_count) steps += step->measured_s;
+	}
+	if (!(measured > 0.01 * steps)) return;
+	double error = fabs(predicted / measured - 1);
+	if (error > out->parts_error) out->parts_error = error, out->worst_part = name;
+}
+
+static void score_parts(lk_replay *out) {
+	out->worst_part = "";
+	for (size_t i = 0; i < out->rank_count; i++)
+		for (size_t s = 0; s < out->ranks[i].step_count; s++)
+			for (size_t p = 0; p < out->ranks[i].steps[s].part_count; p++)
+				score_part(out, &out->ranks[i], out->ranks[i].steps[s].parts[p].name);
+}
+
+static lk_status copy_texts(lk_arena *arena, const char *const *from, size_t count, const char *const **out, lk_error *err) {
+	const char **texts = LK_ARRAY(arena, const char *, count);
+	if (!texts) return lk_oom(err);
+	for (size_t i = 0; i < count; i++)
+		if (!(texts[i] = lk_arena_strdup(arena, from[i]))) return lk_oom(err);
+	*out = texts;
+	return LK_OK;
+}
+
+/* Steps that do the same have their operations in the same places; where most are elsewhere, operations are missing. */
+static lk_status warn_of_gaps(lk_replaying *r, lk_replay *out, lk_error *err) {
+	const double LITTLE = 0.5;
+	double known = 0;
+	size_t steps = 0;
+	for (size_t i = 0; i < out->rank_count; i++)
+		for (size_t s = 0; s < out->ranks[i].step_count; s++)
+			if (!out->ranks[i].steps[s].left_out) known += out->ranks[i].steps[s].host_known, steps++;
+	if (r->hold_out != LK_HOLD_STEP || r->shared || !steps || known / (double)steps >= LITTLE) return LK_OK;
+	const char **texts = LK_ARRAY(r->arena, const char *, out->warning_count + 1);
+	if (!texts) return lk_oom(err);
+	if (out->warning_count) memcpy(texts, out->warnings, out->warning_count * sizeof *texts);
+	texts[out->warning_count] = lk_arena_printf(
+		r->arena, "only %.0f %% of the host's time is in operations that the other steps have in the same place: are events missing "
+		"from the trace? then the prediction is weak", 100 * known / (double)steps);
+	if (!texts[out->warning_count++]) return lk_oom(err);
+	out->warnings = texts;
+	return LK_OK;
+}
+
+static lk_status describe(lk_replaying *r, lk_replay *out, lk_error *err) {
+	static const char *const held[] = {[LK_HOLD_STEP] = "steps", [LK_HOLD_RANK] = "ranks", [LK_HOLD_NONE] = "nothing"};
+	static const char *const from[] = {
+		[LK_HOLD_STEP] = "each step by the times of the other steps",
+		[LK_HOLD_RANK] = "each rank by the times of the other ranks",
+		[LK_HOLD_NONE] = "each step by its own times",
+	};
+	out->held_out = held[r->hold_out];
+	out->times_from = lk_arena_printf(r->arena, "%s%s%s", from[r->hold_out], r->shared ? "; host overheads from " : "",
+	                                  r->shared ? r->request->overheads : "");
+	if (!out->times_from) return lk_oom(err);
+	out->ranks = r->ranks, out->rank_count = r->traces->count;
+	out->collectives = r->traces->matches.count;
+	out->residual_s = r->traces->residual_ns * 1e-9;
+	double operations = 0;
+	for (uint32_t s = 0; s < r->steps; s++) operations += r->base[s]->graph->ops.count;
+	out->operations = (size_t)(operations / r->steps);
+	score_steps(out);
+	score_parts(out);
+	const lk_lifted *last = r->base[r->steps - 1];
+	out->uncovered_count = last->unknown.count, out->warning_count = r->traces->warnings.count;
+	LK_TRY(copy_texts(r->arena, last->unknown.at, last->unknown.count, &out->uncovered, err));
+	out->device_known_shape = last->device_ns > 0 ? last->known_ns / last->device_ns : NAN;
+	out->note_count = r->traces->notes.count;
+	LK_TRY(copy_texts(r->arena, r->traces->notes.at, r->traces->notes.count, &out->notes, err));
+	LK_TRY(copy_texts(r->arena, r->traces->warnings.at, r->traces->warnings.count, &out->warnings, err));
+	return warn_of_gaps(r, out, err);
+}
+
+/* The graph that is written: the first step that is like the others, with its own times. */
+static lk_status write_graphs(lk_replaying *r, lk_error *err) {
+	uint32_t s = 0;
+	if (!r->request->graph && !r->request->chakra) return LK_OK;
+	while (s + 1 < r->steps && r->left_out[s]) s++;
+	lk_lift_retime(r->base[s], NULL, NULL);
+	if (r->request->graph) LK_TRY(lk_graph_write(r->base[s]->graph, r->request->graph, err));
+	return r->request->chakra ? lk_graph_chakra_write(r->base[s]->graph, r->request->chakra, err) : LK_OK;
+}
+
+static int choose(const lk_replaying *r) {
+	if (r->request->hold_out != LK_HOLD_AUTO) return r->request->hold_out;
+	if (r->request->overheads) return LK_HOLD_NONE;
+	return r->used > 1 ? LK_HOLD_STEP : r->traces->count > 1 ? LK_HOLD_RANK : LK_HOLD_NONE;
+}
+
+static lk_status check_choice(const lk_replaying *r, lk_error *err) {
+	bool steps = r->hold_out == LK_HOLD_STEP && r->used < 2, ranks = r->hold_out == LK_HOLD_RANK && r->traces->count < 2;
+	if (!r->used) {
+		lk_fail(err, LK_ERR_INPUT, r->traces->capture[0]->path, "nothing can be replayed: no step has operations");
+		return lk_hint(err, "profile with CPU and CUDA activities");
+	}
+	if (!steps && !ranks) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--hold-out", "there is only one %s like it", steps ? "step" : "rank");
+	return lk_hint(err, "trace more of them, or use --hold-out none");
+}
+
+static lk_status check_captures(const lk_replay_request *q, lk_error *err) {
+	const char *option = q->gpu ? "--gpu" : q->cluster ? "--cluster" : q->measured ? "--measured" : NULL;
+	if (!option) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, option, "these traces have times, which are taken instead of models");
+	return lk_hint(err, "leave it out; `lockstep whatif` predicts other hardware");
+}
+
+static lk_status ask(lk_replaying *r, lk_overheads **table, lk_replay *out, lk_error *err) {
+	const lk_replay_request *q = r->request;
+	lk_read_limits limits = {.shapes = true};
+	LK_TRY(lk_trace_files_read(q->paths, (uint32_t)q->path_count, &limits, 0, &r->files, err));
+	if (!r->files.captures) return lk_replay_works_ask(r, table, out, err);
+	LK_TRY(check_captures(q, err));
+	LK_TRY(lk_traces_join(&r->files, &r->traces, err));
+	LK_TRY(find_steps(r, err));
+	LK_TRY(lift_steps(r, err));
+	r->hold_out = choose(r);
+	LK_TRY(check_choice(r, err));
+	LK_TRY(share_overheads(r, table, err));
+	LK_TRY(new_ranks(r, err));
+	LK_TRY(predict_all(r, err));
+	LK_TRY(describe(r, out, err));
+	LK_TRY(write_overheads(r, err));
+	return write_graphs(r, err);
+}
+
+static void end(lk_replaying *r) {
+	for (uint32_t i = 0; r->found && i < r->traces->count; i++) lk_vec_free(&r->found[i]);
+	for (uint32_t s = 0; s < LK_REPLAY_STEPS; s++) lk_lifted_free(r->base[s]);
+}
+
+lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_error *err) {
+	answer *a = calloc(1, sizeof *a);
+	if (!a) return lk_oom(err);
+	a->replay.memory_owner = a;
+	lk_overheads *table = NULL;
+	lk_replaying r = {.request = request, .arena = &a->arena};
+	lk_status status = ask(&r, &table, &a->replay, err);
+	end(&r);
+	lk_traces_free(r.traces);
+	lk_trace_files_free(&r.files);
+	lk_overheads_free(table);
+	if (status != LK_OK) lk_replay_free(&a->replay);
+	else *out = &a->replay;
+	return status;
+}
+
+static lk_status predict_error(lk_replaying *r, double *error, lk_error *err) {
+	lk_replay scored = {0};
+	LK_TRY(find_steps(r, err));
+	LK_TRY(lift_steps(r, err));
+	r->hold_out = choose(r);
+	if (!r->used || r->hold_out == LK_HOLD_NONE) return LK_OK;
+	LK_TRY(new_ranks(r, err));
+	LK_TRY(predict_all(r, err));
+	scored.ranks = r->ranks, scored.rank_count = r->traces->count;
+	score_steps(&scored);
+	*error = scored.geomean_error;
+	return LK_OK;
+}
+
+lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err) {
+	lk_replay_request request;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_replay_defaults(&request);
+	lk_replaying r = {.request = &request, .arena = &arena, .traces = traces};
+	*error = 0;
+	lk_status status = predict_error(&r, error, err);
+	end(&r);
+	lk_arena_free(&arena);
+	return status;
+}
+
+void lk_replay_free(lk_replay *replay) {
+	if (!replay) return;
+	answer *a = replay->memory_owner;
+	lk_arena_free(&a->arena);
+	free(a);
+}

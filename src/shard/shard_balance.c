@@ -1,0 +1,308 @@
+/* shard_balance.c: local search. A step waits for the rank that is slowest forward, the one that is slowest backward, and
+ * the one that sends most columns; these may be three. What is made small is a smooth stand-in for their sum,
+ *
+ *     sum over ranks  F (f/F)^s + B (b/B)^s + 2 E (c/C)^s
+ *
+ * with F, B the means over ranks, C the least number of columns that the slowest rank can have, E the exchange's time then, and
+ * s = 2^steepness: ranks above a mean count much, those below nothing. A larger s sees the slowest alone, and finds no way
+ * from a placement that is far from even, so s grows.
+ *
+ * On a processor, what a rank touches changes what its lookups take. That is left out here: ranks that were made even by it took
+ * longer, measured, than ranks that are even in the mean share's times (docs/SHARD.md).
+ *
+ * Bundles of pieces of the ranks that count most change places with bundles of other ranks, always to the least sum: bundles of one
+ * piece or none, and where these improve nothing, of two. It ends when nothing improves. A rank's bundles are kept in the order
+ * of their time forward: those that another bundle can be exchanged for stand together.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/shard.h"
+
+/* Of one rank at most about so many exchanges are looked at: then bundles are left out by turns. Ranks of many pieces have no pairs. */
+enum { WORST = 8, TRIALS = 200000, PAIRED = 64, LEVELS = 2, NONE = -1,
+       STAMPED = 1024 /* ranks */, FIRST = 7, LAST = 9 /* steepness */ };
+
+enum { FORWARD, BACKWARD, COLUMNS, MEASURES };
+
+/* Of a rank: at most level + 1 pieces. */
+typedef struct bundle {
+	double at[MEASURES];     /* times what is aimed at */
+	double device, host;     /* bytes */
+	int piece[LEVELS];       /* places in the rank's list */
+} bundle;
+
+typedef struct rank_load {
+	double at[MEASURES], device, host;
+	double value;            /* its part of the sum */
+	LK_VEC(uint32_t) pieces;
+	LK_VEC(bundle) bundles[LEVELS];
+	bool known[LEVELS];      /* the bundles are those of its pieces */
+	uint32_t changed;        /* in this turn, the last time */
+} rank_load;
+
+typedef struct balancer {
+	const lk_shard_problem *p;
+	lk_shard_pieces *pieces;
+	rank_load *rank;         /* [ranks] */
+	double aim[MEASURES], weight[MEASURES];
+	uint32_t *looked[LEVELS]; /* [ranks * ranks] in this turn nothing was found from rank to rank; NULL: too many ranks */
+	int steepness;
+	double root;             /* 2^-steepness */
+	uint32_t turn;
+	size_t trials;
+} balancer;
+
+typedef struct move {
+	double gain;
+	bundle out, back;
+	int to;
+} move;
+
+static double steep(const balancer *b, double x) {
+	for (int i = 0; i < b->steepness; i++) x *= x;
+	return x;
+}
+
+static double value_of(const balancer *b, const double *at) {
+	double value = 0;
+	for (int m = 0; m < MEASURES; m++) value += b->weight[m] * steep(b, at[m]);
+	return value;
+}
+
+/* ---- start ---- */
+
+static void aim(balancer *b) {
+	const lk_shard_problem *p = b->p;
+	lk_shard_widths widths = {.grain = lk_shard_grain(p)};
+	double sum[MEASURES] = {0};
+	for (size_t i = 0; i < b->pieces->count; i++) {
+		const lk_shard_piece *piece = &b->pieces->at[i];
+		double times = piece->kind == LK_SHARD_DATA ? p->ranks : 1;
+		sum[FORWARD] += times * piece->cost.forward_s, sum[BACKWARD] += times * piece->cost.backward_s;
+		if (piece->kind != LK_SHARD_DATA) lk_shard_widths_add(&widths, piece->cost.columns, 1);
+	}
+	for (int m = 0; m < MEASURES; m++) b->aim[m] = b->weight[m] = sum[m] / p->ranks;
+	b->aim[COLUMNS] = lk_shard_even_columns(&widths, 1, p->ranks);
+	b->weight[COLUMNS] = 2 * lk_shard_exchange_s(p, b->aim[COLUMNS], b->aim[COLUMNS], b->aim[COLUMNS] * p->ranks);
+}
+
+/* A piece's part of its rank. */
+static bundle bundle_of(const balancer *b, uint32_t index) {
+	const lk_shard_cost *c = &b->pieces->at[index].cost;
+	const double cost[MEASURES] = {c->forward_s, c->backward_s, c->columns};
+	bundle out = {.device = c->device_bytes, .host = c->host_bytes, .piece = {NONE, NONE}};
+	for (int m = 0; m < MEASURES; m++) out.at[m] = b->aim[m] > 0 ? cost[m] / b->aim[m] : 0;
+	return out;
+}
+
+static void change(rank_load *r, const bundle *x, double sign) {
+	for (int m = 0; m < MEASURES; m++) r->at[m] += sign * x->at[m];
+	r->device += sign * x->device, r->host += sign * x->host;
+}
+
+static lk_status begin(balancer *b, lk_arena *arena, lk_error *err) {
+	const lk_shard_problem *p = b->p;
+	b->rank = LK_ARRAY(arena, rank_load, p->ranks);
+	if (!b->rank) return lk_oom(err);
+	for (int i = 0; i < LEVELS && p->ranks <= STAMPED; i++)
+		if (!(b->looked[i] = LK_ARRAY(arena, uint32_t, (size_t)p->ranks * (size_t)p->ranks))) return lk_oom(err);
+	aim(b);
+	for (size_t i = 0; i < b->pieces->count; i++) {
+		const lk_shard_piece *piece = &b->pieces->at[i];
+		bool copied = piece->kind == LK_SHARD_DATA;
+		bundle x = bundle_of(b, (uint32_t)i);
+		for (int r = copied ? 0 : piece->rank; r < (copied ? p->ranks : piece->rank + 1); r++) change(&b->rank[r], &x, 1);
+		if (copied) continue;
+		if (!lk_push(&b->rank[piece->rank].pieces)) return lk_oom(err);
+		*lk_last(&b->rank[piece->rank].pieces) = (uint32_t)i;
+	}
+	return LK_OK;
+}
+
+/* ---- bundles ---- */
+
+static int rising(const void *a, const void *b) {
+	const bundle *x = a, *y = b;
+	if (x->at[FORWARD] != y->at[FORWARD]) return x->at[FORWARD] < y->at[FORWARD] ? -1 : 1;
+	return x->piece[0] != y->piece[0] ? x->piece[0] - y->piece[0] : x->piece[1] - y->piece[1];
+}
+
+static bundle both(const bundle *x, const bundle *y) {
+	bundle sum = {.device = x->device + y->device, .host = x->host + y->host, .piece = {x->piece[0], y->piece[0]}};
+	for (int m = 0; m < MEASURES; m++) sum.at[m] = x->at[m] + y->at[m];
+	return sum;
+}
+
+static lk_status find_bundles(balancer *b, rank_load *r, int level, lk_error *err) {
+	size_t n = r->pieces.count, pairs = level && n <= PAIRED ? n * (n - (n > 0)) / 2 : 0;
+	if (r->known[level]) return LK_OK;
+	r->known[level] = true, r->bundles[level].count = 0;
+	if (!lk_reserve(&r->bundles[level], 1 + n + pairs)) return lk_oom(err);
+	bundle *out = r->bundles[level].at, *single = out + 1, *next = out + 1 + n;
+	out[0] = (bundle){.piece = {NONE, NONE}};
+	for (size_t i = 0; i < n; i++) single[i] = bundle_of(b, r->pieces.at[i]), single[i].piece[0] = (int)i;
+	for (size_t i = 0; i < n && pairs; i++)
+		for (size_t k = i + 1; k < n; k++) *next++ = both(&single[i], &single[k]);
+	r->bundles[level].count = 1 + n + pairs;
+	qsort(out, r->bundles[level].count, sizeof *out, rising);
+	b->trials += 1 + n + pairs;
+	return LK_OK;
+}
+
+/* ---- moves ---- */
+
+static void consider(const balancer *b, const rank_load *here, const bundle *out, int to, const bundle *back, const double *limit, move *best) {
+	const rank_load *there = &b->rank[to];
+	double left[MEASURES], right[MEASURES];
+	for (int m = 0; m < MEASURES; m++) {
+		double more = out->at[m] - back->at[m];
+		left[m] = here->at[m] - more, right[m] = there->at[m] + more;
+		if (left[m] > limit[m] || right[m] > limit[m]) return;
+	}
+	double device = out->device - back->device, host = out->host - back->host;
+	if (there->device + device > b->p->capacity || there->host + host > b->p->host_capacity) return;
+	if (here->device - device > b->p->capacity || here->host - host > b->p->host_capacity) return;
+	double gain = here->value + there->value - value_of(b, left) - value_of(b, right);
+	if (gain > best->gain) *best = (move){gain, *out, *back, to};
+}
+
+/* Loads that neither of two ranks may have if they are to count less together, by more than the best gain: of each measure what is
+ * left to it if the others were even. False: they count least already. */
+static bool find_limits(const balancer *b, const rank_load *here, const rank_load *there, double gain, double *limit) {
+	double even[MEASURES], left = here->value + there->value - gain;
+	for (int m = 0; m < MEASURES; m++) even[m] = 2 * b->weight[m] * steep(b, (here->at[m] + there->at[m]) / 2), left -= even[m];
+	if (!(left > 0)) return false;
+	for (int m = 0; m < MEASURES; m++)
+		limit[m] = b->weight[m] > 0 ? pow((left + even[m]) / b->weight[m], b->root) * (1 + 1e-12) : INFINITY;
+	return true;
+}
+
+/* Both ranks' bundles are in order: what may come back for a longer one is longer. */
+static void consider_rank(balancer *b, int from, int to, int level, size_t begin, size_t step, move *best) {
+	const rank_load *here = &b->rank[from], *there = &b->rank[to];
+	double limit[MEASURES];
+	size_t first = 0, count = there->bundles[level].count;
+	if (!find_limits(b, here, there, best->gain, limit)) return;
+	for (size_t i = begin; i < here->bundles[level].count; i += step) {
+		const bundle *out = &here->bundles[level].at[i], *back = there->bundles[level].at;
+		if (out->piece[0] == NONE) continue;
+		double least = there->at[FORWARD] + out->at[FORWARD] - limit[FORWARD];
+		double most = limit[FORWARD] - here->at[FORWARD] + out->at[FORWARD];
+		while (first < count && back[first].at[FORWARD] < least) first++;
+		size_t k = first;
+		for (; k < count && back[k].at[FORWARD] <= most; k++) consider(b, here, out, to, &back[k], limit, best);
+		b->trials += 1 + k - first;
+	}
+}
+
+/* Whether nothing was found from rank to rank since both changed last. */
+static bool looked_at(const balancer *b, int from, int to, int level) {
+	if (!b->looked[level]) return false;
+	uint32_t turn = b->looked[level][(size_t)from * (size_t)b->p->ranks + (size_t)to];
+	return turn > b->rank[from].changed && turn > b->rank[to].changed;
+}
+
+/* The best exchange of a rank, or one that takes half of what it counts above the mean. Gains below a part of that are not worth it. */
+static lk_status best_of(balancer *b, int from, int level, move *best, lk_error *err) {
+	rank_load *here = &b->rank[from];
+	double above = here->value;
+	for (int m = 0; m < MEASURES; m++) above -= b->weight[m];
+	*best = (move){.gain = fmax((b->steepness < LAST ? 1e-3 : 1e-6) * above, 1e-9 * here->value), .to = NONE};
+	LK_TRY(find_bundles(b, here, level, err));
+	double looks = (double)here->bundles[level].count * (double)(b->pieces->count + (size_t)b->p->ranks) * (level ? 4 : 1);
+	size_t step = 1 + (size_t)(looks / TRIALS);
+	for (int i = 0; i < b->p->ranks && !(best->to != NONE && best->gain > 0.5 * above); i++) {
+		int to = (int)((b->turn + (uint32_t)i) % (uint32_t)b->p->ranks);
+		if (to == from || b->rank[to].value >= here->value || looked_at(b, from, to, level)) continue;
+		LK_TRY(find_bundles(b, &b->rank[to], level, err));
+		consider_rank(b, from, to, level, b->turn % step, step, best);
+		if (b->looked[level] && best->to == NONE && step == 1)
+			b->looked[level][(size_t)from * (size_t)b->p->ranks + (size_t)to] = b->turn;
+	}
+	return LK_OK;
+}
+
+/* The pieces of a bundle leave `here` for the end of `there`. The later place goes first. */
+static lk_status hand_over(balancer *b, rank_load *here, const bundle *x, int to, uint32_t *moved, size_t *count, lk_error *err) {
+	int first = x->piece[0] > x->piece[1] ? x->piece[0] : x->piece[1], second = x->piece[0] + x->piece[1] - first;
+	const int places[] = {first, second};
+	for (int i = 0; i < LEVELS; i++) {
+		if (places[i] == NONE) continue;
+		moved[(*count)++] = here->pieces.at[places[i]];
+		b->pieces->at[here->pieces.at[places[i]]].rank = to;
+		here->pieces.at[places[i]] = here->pieces.at[--here->pieces.count];
+	}
+	return lk_reserve(&b->rank[to].pieces, LEVELS * 2) ? LK_OK : lk_oom(err);
+}
+
+static lk_status apply(balancer *b, int from, const move *m, lk_error *err) {
+	rank_load *here = &b->rank[from], *there = &b->rank[m->to];
+	uint32_t out[LEVELS], back[LEVELS];
+	size_t outs = 0, backs = 0;
+	LK_TRY(hand_over(b, here, &m->out, m->to, out, &outs, err));
+	LK_TRY(hand_over(b, there, &m->back, from, back, &backs, err));
+	for (size_t i = 0; i < outs; i++) there->pieces.at[there->pieces.count++] = out[i];
+	for (size_t i = 0; i < backs; i++) here->pieces.at[here->pieces.count++] = back[i];
+	change(here, &m->out, -1), change(there, &m->out, 1), change(here, &m->back, 1), change(there, &m->back, -1);
+	here->value = value_of(b, here->at), there->value = value_of(b, there->at);
+	for (int i = 0; i < LEVELS; i++) here->known[i] = there->known[i] = false;
+	return LK_OK;
+}
+
+/* The rank that counts most behind `above` in the order of (value, rank). */
+static int next_worst(const balancer *b, int above) {
+	int worst = -1;
+	for (int r = 0; r < b->p->ranks; r++) {
+		double ahead = above >= 0 ? b->rank[r].value - b->rank[above].value : -1;
+		if (ahead > 0 || (ahead == 0 && r <= above)) continue;
+		if (worst < 0 || b->rank[r].value > b->rank[worst].value) worst = r;
+	}
+	return worst;
+}
+
+static lk_status find_move(balancer *b, int *from, move *best, lk_error *err) {
+	for (int level = 0; level < LEVELS; level++) {
+		*from = -1;
+		for (int i = 0; i < WORST && (*from = next_worst(b, *from)) >= 0; i++) {
+			LK_TRY(best_of(b, *from, level, best, err));
+			if (best->to != NONE) return LK_OK;
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status improve(balancer *b, size_t limit, lk_error *err) {
+	b->root = ldexp(1, -b->steepness);
+	for (int r = 0; r < b->p->ranks; r++) b->rank[r].value = value_of(b, b->rank[r].at);
+	size_t pairs = (size_t)b->p->ranks * (size_t)b->p->ranks;
+	for (int i = 0; i < LEVELS && b->looked[i]; i++) memset(b->looked[i], 0, pairs * sizeof *b->looked[i]);
+	while (b->trials < limit) {
+		int from;
+		move best = {.to = NONE};
+		LK_TRY(find_move(b, &from, &best, err));
+		if (best.to == NONE) return LK_OK;
+		LK_TRY(apply(b, from, &best, err));
+		b->rank[from].changed = b->rank[best.to].changed = b->turn++;
+	}
+	return LK_OK;
+}
+
+static void end(balancer *b) {
+	for (int r = 0; b->rank && r < b->p->ranks; r++) {
+		lk_vec_free(&b->rank[r].pieces);
+		for (int i = 0; i < LEVELS; i++) lk_vec_free(&b->rank[r].bundles[i]);
+	}
+}
+
+lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t *budget, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	balancer b = {.p = p, .pieces = pieces, .turn = 1};
+	lk_status status = begin(&b, &arena, err);
+	for (b.steepness = FIRST; b.steepness <= LAST && status == LK_OK; b.steepness += 2) status = improve(&b, *budget, err);
+	*budget -= b.trials < *budget ? b.trials : *budget;
+	end(&b);
+	lk_arena_free(&arena);
+	return status;
+}

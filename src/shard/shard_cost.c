@@ -1,0 +1,177 @@
+/* shard_cost.c: what a piece of a table takes on the rank that has it.
+ *
+ *     whole table     all lookups of all samples; D columns of sums to every rank
+ *     k column parts  all lookups, rows D/k wide; D/k columns
+ *     k row parts     1/k of the lookups (rows are taken to be dealt out by hash); partial sums, so D columns
+ *     a copy          the rank's own samples; nothing exchanged, the whole gradient reduced over ranks and applied
+ *
+ * Rows in host memory: the most frequent ones are cached on the device; each other row that the batch touches comes over
+ * PCIe once, and goes back once when it was changed (FBGEMM's UVM caching).
+ */
+#include <math.h>
+
+#include "shard/shard.h"
+
+enum { FLOAT = 4, INDEX = 8, NARROWEST = 8 /* columns: 32 bytes, a sector of memory */ };
+
+static void scale_rows(const lk_locality *in, double factor, lk_locality *out) {
+	*out = *in;
+	for (int i = 0; i < out->count; i++) out->rows[i] *= factor;
+}
+
+/* In a share that touches so many times what the mean one does. */
+static void host_seconds(const lk_shard_problem *p, lk_lookup *l, const lk_host_uses *uses, double times, double *forward, double *backward) {
+	lk_host_share share = p->share;
+	lk_host_found found;
+	share.bytes *= times, share.samples *= times, share.page_bytes *= times;
+	lk_host_lookup_find(p->at.host, l, uses, &share, &found);
+	l->backward = false, *forward = lk_host_lookup_seconds_of(p->at.host, l, uses, &found);
+	l->backward = true, *backward = lk_host_lookup_seconds_of(p->at.host, l, uses, &found);
+}
+
+static void price_on_host(const lk_shard_problem *p, lk_lookup *l, lk_shard_piece *piece) {
+	lk_shard_shared *shared = &piece->shared;
+	lk_shard_cost *c = &piece->cost;
+	lk_host_share own = {0};
+	lk_host_uses uses;
+	lk_host_share_add(&own, l);
+	lk_host_lookup_uses(l, p->at.host->threads, &uses);
+	host_seconds(p, l, &uses, 1, &c->forward_s, &c->backward_s);
+	shared->bytes = own.bytes;
+	for (int i = 0; i < LK_SHARD_SIZES; i++) {
+		double forward_s, backward_s, octaves = (double)i / LK_SHARD_OCTAVE - 1;
+		if (i == LK_SHARD_OCTAVE) continue;
+		host_seconds(p, l, &uses, exp2(octaves), &forward_s, &backward_s);
+		shared->forward_s[i] = octaves < 0 ? fmin(forward_s - c->forward_s, 0) : forward_s - c->forward_s;
+		shared->backward_s[i] = octaves < 0 ? fmin(backward_s - c->backward_s, 0) : backward_s - c->backward_s;
+	}
+}
+
+static void price(const lk_shard_problem *p, lk_lookup *l, lk_shard_piece *piece) {
+	const lk_shard_device *at = &p->at;
+	if (!(l->pooling > 0)) return;
+	if (at->host) {
+		price_on_host(p, l, piece);
+		return;
+	}
+	l->backward = false, piece->cost.forward_s = lk_lookup_seconds(l, at->device, at->memory_rate, at->l2_rate);
+	l->backward = true, piece->cost.backward_s = lk_lookup_seconds(l, at->device, at->memory_rate, at->l2_rate);
+}
+
+/* Rows, columns and lookups of the piece. */
+static lk_lookup lookup_of(const lk_shard_problem *p, const lk_shard_piece *piece, lk_locality *room) {
+	const lk_shard_table *t = &p->tables[piece->table];
+	double k = piece->parts, i = piece->part;
+	lk_lookup l = {.batch = p->batch, .tables = 1, .rows = t->rows, .dim = t->dim, .pooling = t->pooling,
+	               .locality = t->locality, .element = p->element};
+	if (piece->kind == LK_SHARD_COLUMN) l.dim = floor(t->dim * (i + 1) / k) - floor(t->dim * i / k);
+	if (piece->kind == LK_SHARD_ROW) {
+		l.rows = floor(t->rows * (i + 1) / k) - floor(t->rows * i / k), l.pooling = t->pooling / k;
+		scale_rows(t->locality, 1 / k, room);
+		l.locality = room;
+	}
+	if (piece->kind == LK_SHARD_DATA) {
+		l.batch = p->batch / p->ranks;
+		lk_locality_thin(t->locality, 1.0 / p->ranks, room);
+		l.locality = room;
+	}
+	l.state = p->row_state + p->state * l.dim;
+	return l;
+}
+
+static double table_bytes(const lk_shard_problem *p, const lk_lookup *l) {
+	return l->rows * (l->dim * (p->element + p->state) + p->row_state);
+}
+
+/* Sums and their gradients, and the indices. */
+static double batch_bytes(const lk_lookup *l) {
+	return l->batch * (2 * FLOAT * l->dim + INDEX * l->pooling);
+}
+
+static void put_on_host(const lk_shard_problem *p, const lk_lookup *l, lk_shard_cost *c) {
+	double bytes = table_bytes(p, l), held = floor(p->cache_share * l->rows);
+	double missed = fmax(lk_locality_rows(l->locality) - held, 0) * (l->dim * p->element + l->state);
+	c->host_bytes = bytes, c->device_bytes -= (1 - p->cache_share) * bytes;
+	c->forward_s += missed / p->at.host_rate, c->backward_s += missed / p->at.host_rate;
+}
+
+/* The gradient as large as the table: cleared, read, and the weights read and written. */
+static void make_copy(const lk_shard_problem *p, const lk_lookup *l, lk_shard_cost *c) {
+	double gradient = l->rows * l->dim * FLOAT;
+	c->reduced_bytes = gradient, c->device_bytes += gradient, c->columns = 0;
+	c->backward_s += (2 * gradient + 2 * table_bytes(p, l)) / p->at.memory_rate;
+}
+
+lk_shard_piece lk_shard_piece_of(const lk_shard_problem *p, uint32_t table, lk_shard_kind kind, int part, int parts, bool host) {
+	lk_shard_piece piece = {.table = table, .kind = (uint8_t)kind, .host = host, .part = part, .parts = parts, .rank = -1};
+	lk_locality room;
+	lk_lookup l = lookup_of(p, &piece, &room);
+	lk_shard_cost *c = &piece.cost;
+	c->columns = l.dim, c->device_bytes = table_bytes(p, &l) + batch_bytes(&l);
+	price(p, &l, &piece);
+	if (kind == LK_SHARD_DATA) make_copy(p, &l, c);
+	else if (host) put_on_host(p, &l, c);
+	return piece;
+}
+
+/* Parts that are as wide, or have as many rows, as the one before cost what it does. */
+lk_status lk_shard_add_parts(const lk_shard_problem *p, lk_shard_pieces *pieces, uint32_t table, lk_shard_kind kind, int parts, bool host,
+                             lk_error *err) {
+	double all = kind == LK_SHARD_COLUMN ? p->tables[table].dim : kind == LK_SHARD_ROW ? p->tables[table].rows : parts, before = -1;
+	if (!lk_reserve(pieces, (size_t)parts)) return lk_oom(err);
+	for (int i = 0; i < parts; i++, pieces->count++) {
+		double size = floor(all * (i + 1) / parts) - floor(all * i / parts);
+		if (size != before) pieces->at[pieces->count] = lk_shard_piece_of(p, table, kind, i, parts, host);
+		else pieces->at[pieces->count] = pieces->at[pieces->count - 1], pieces->at[pieces->count].part = i;
+		before = size;
+	}
+	return LK_OK;
+}
+
+int lk_shard_most_parts(const lk_shard_problem *p, uint32_t table, lk_shard_kind kind) {
+	const lk_shard_table *t = &p->tables[table];
+	if (!(t->allowed & 1u << kind)) return 0;
+	double most = kind == LK_SHARD_COLUMN ? floor(t->dim / NARROWEST) : kind == LK_SHARD_ROW ? t->rows : 1;
+	return (int)fmax(fmin(most, p->ranks), 1);
+}
+
+int lk_shard_more_parts(int parts, int most) {
+	return parts >= most ? 0 : parts * 2 < most ? parts * 2 : most;
+}
+
+lk_status lk_shard_resplit(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t index, lk_shard_kind kind, int parts,
+                           bool host, lk_error *err) {
+	uint32_t table = pieces->at[index].table;
+	size_t kept = 0;
+	for (size_t i = 0; i < pieces->count; i++)
+		if (pieces->at[i].table != table) pieces->at[kept++] = pieces->at[i];
+	pieces->count = kept;
+	return lk_shard_add_parts(p, pieces, table, kind, parts, host, err);
+}
+
+lk_status lk_shard_whole(const lk_shard_problem *p, lk_shard_pieces *out, lk_error *err) {
+	out->count = 0;
+	if (!lk_reserve(out, p->count)) return lk_oom(err);
+	for (uint32_t t = 0; t < p->count; t++) out->at[out->count++] = lk_shard_piece_of(p, t, LK_SHARD_TABLE, 0, 1, false);
+	return LK_OK;
+}
+
+lk_status lk_shard_in_turn(const lk_shard_problem *p, lk_shard_place_fn *place, lk_shard_plan *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	double *bytes = LK_ARRAY(&arena, double, p->ranks);
+	lk_status status = bytes ? lk_shard_whole(p, &out->pieces, err) : lk_oom(err);
+	if (status == LK_OK) status = place(p, &out->pieces, bytes, err);
+	lk_arena_free(&arena);
+	return status;
+}
+
+void lk_shard_share(lk_shard_problem *p) {
+	lk_host_share all = {0};
+	for (uint32_t t = 0; t < p->count; t++) {
+		const lk_shard_table *table = &p->tables[t];
+		lk_lookup l = {.batch = p->batch, .tables = 1, .rows = table->rows, .dim = table->dim, .pooling = table->pooling,
+		               .locality = table->locality, .element = p->element, .state = p->state * table->dim + p->row_state};
+		lk_host_share_add(&all, &l);
+	}
+	p->share = lk_host_share_of(&all, p->ranks);
+}

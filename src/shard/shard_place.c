@@ -1,0 +1,192 @@
+/* shard_place.c: gives pieces ranks: longest first, each where it fits; and what fits nowhere is split, by columns while they last,
+ * then by rows; then taken to host memory, where a byte costs least time first.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "shard/shard_search.h"
+
+enum { PACK_NODES = 200000 };
+
+static lk_shard_kind first_kind(const lk_shard_table *t) {
+	for (int kind = 0; kind < LK_SHARD_KINDS; kind++)
+		if (t->allowed & 1u << kind) return (lk_shard_kind)kind;
+	return LK_SHARD_TABLE;
+}
+
+lk_status lk_shard_start_pieces(const lk_shard_problem *p, const bool *copied, lk_shard_pieces *out, lk_error *err) {
+	for (uint32_t t = 0; t < p->count; t++) {
+		lk_shard_kind kind = copied && copied[t] ? LK_SHARD_DATA : first_kind(&p->tables[t]);
+		if (!lk_push(out)) return lk_oom(err);
+		*lk_last(out) = lk_shard_piece_of(p, t, kind, 0, 1, false);
+	}
+	return LK_OK;
+}
+
+/* The next finer way to split a piece's table; false: there is none. */
+bool lk_shard_finer(const lk_shard_problem *p, const lk_shard_piece *piece, lk_shard_kind *kind, int *parts) {
+	int columns = lk_shard_most_parts(p, piece->table, LK_SHARD_COLUMN), rows = lk_shard_most_parts(p, piece->table, LK_SHARD_ROW);
+	int now = piece->parts;
+	if (piece->kind == LK_SHARD_DATA) return false;
+	if (piece->kind != LK_SHARD_ROW && (*parts = lk_shard_more_parts(now, columns)) > 0) return *kind = LK_SHARD_COLUMN, true;
+	return *kind = LK_SHARD_ROW, (*parts = lk_shard_more_parts(now, rows)) > 0;
+}
+
+/* ---- longest first ---- */
+
+double lk_shard_measure(const lk_shard_cost *c, int which) {
+	return which == FORWARD ? c->forward_s : which == BACKWARD ? c->backward_s : c->columns;
+}
+
+double lk_shard_work(const lk_shard_piece *piece) {
+	return piece->cost.forward_s + piece->cost.backward_s;
+}
+
+/* The rank that has room and where the most of the measures is least. */
+static int least_loaded(const lk_shard_problem *p, const lk_shard_cost *mean, const lk_shard_cost *load, const lk_shard_cost *more) {
+	int best = -1;
+	double least = INFINITY;
+	for (int r = 0; r < p->ranks; r++) {
+		if (load[r].device_bytes + more->device_bytes > p->capacity || load[r].host_bytes + more->host_bytes > p->host_capacity) continue;
+		double most = 0;
+		for (int m = 0; m < MEASURES; m++) {
+			double all = lk_shard_measure(&load[r], m) + lk_shard_measure(more, m);
+			if (lk_shard_measure(mean, m) > 0) most = fmax(most, all / lk_shard_measure(mean, m));
+		}
+		if (most < least) best = r, least = most;
+	}
+	return best;
+}
+
+static void load_with(lk_shard_cost *load, const lk_shard_cost *c) {
+	load->forward_s += c->forward_s, load->backward_s += c->backward_s, load->columns += c->columns;
+	load->device_bytes += c->device_bytes, load->host_bytes += c->host_bytes;
+}
+
+/* Places what has no rank yet. */
+lk_status lk_shard_longest_first(const lk_shard_problem *p, lk_shard_pieces *pieces, bool *placed, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_shard_cost *load = LK_ARRAY(&arena, lk_shard_cost, p->ranks), mean = {0};
+	lk_shard_weighed *order = LK_ARRAY(&arena, lk_shard_weighed, pieces->count);
+	size_t count = 0;
+	*placed = true;
+	if (!load || !order) return lk_arena_free(&arena), lk_oom(err);
+	for (size_t i = 0; i < pieces->count; i++) {
+		const lk_shard_piece *piece = &pieces->at[i];
+		for (int r = 0; r < p->ranks; r++)
+			if (piece->kind == LK_SHARD_DATA || piece->rank == r) load_with(&load[r], &piece->cost);
+		if (piece->kind != LK_SHARD_DATA && piece->rank < 0) order[count++] = (lk_shard_weighed){0, i};
+		lk_shard_cost part = piece->cost;
+		part.forward_s /= p->ranks, part.backward_s /= p->ranks, part.columns /= p->ranks;
+		load_with(&mean, &part);
+	}
+	for (size_t i = 0; i < count; i++)
+		for (int m = 0; m < MEASURES; m++) {
+			double own = lk_shard_measure(&pieces->at[order[i].piece].cost, m);
+			if (lk_shard_measure(&mean, m) > 0) order[i].cost = fmax(order[i].cost, own / lk_shard_measure(&mean, m));
+		}
+	for (int r = 0; r < p->ranks; r++) *placed &= load[r].device_bytes <= p->capacity;
+	qsort(order, count, sizeof *order, lk_shard_costliest_first);
+	for (size_t i = 0; i < count; i++) {
+		lk_shard_piece *piece = &pieces->at[order[i].piece];
+		piece->rank = least_loaded(p, &mean, load, &piece->cost);
+		if (piece->rank < 0) *placed = false;
+		else load_with(&load[piece->rank], &piece->cost);
+	}
+	lk_arena_free(&arena);
+	return LK_OK;
+}
+
+/* ---- what fits nowhere ---- */
+
+static double all_bytes(const lk_shard_problem *p, const lk_shard_pieces *pieces) {
+	double sum = 0;
+	for (size_t i = 0; i < pieces->count; i++)
+		sum += pieces->at[i].cost.device_bytes * (pieces->at[i].kind == LK_SHARD_DATA ? p->ranks : 1);
+	return sum;
+}
+
+/* The largest piece whose table can be split further is split. */
+static lk_status split_largest(const lk_shard_problem *p, lk_shard_pieces *pieces, bool *done, lk_error *err) {
+	size_t largest = SIZE_MAX;
+	lk_shard_kind kind = LK_SHARD_TABLE, k;
+	int parts = 0, n;
+	for (size_t i = 0; i < pieces->count; i++) {
+		double bytes = pieces->at[i].cost.device_bytes;
+		if (largest != SIZE_MAX && bytes <= pieces->at[largest].cost.device_bytes) continue;
+		if (lk_shard_finer(p, &pieces->at[i], &k, &n)) largest = i, kind = k, parts = n;
+	}
+	*done = largest != SIZE_MAX;
+	return *done ? lk_shard_resplit(p, pieces, largest, kind, parts, pieces->at[largest].host, err) : LK_OK;
+}
+
+/* A table goes to host memory, or a copy becomes a table again: where a byte of the device costs least time. */
+static lk_status move_to_host(const lk_shard_problem *p, lk_shard_pieces *pieces, bool *done, lk_error *err) {
+	size_t cheapest = SIZE_MAX;
+	double least = INFINITY;
+	for (size_t i = 0; i < pieces->count && p->host_capacity > 0; i++) {
+		const lk_shard_piece *piece = &pieces->at[i];
+		if (piece->host || piece->kind == LK_SHARD_DATA) continue;
+		lk_shard_piece there = lk_shard_piece_of(p, piece->table, (lk_shard_kind)piece->kind, piece->part, piece->parts, true);
+		double saved = piece->cost.device_bytes - there.cost.device_bytes;
+		double price = saved > 0 ? (lk_shard_work(&there) - lk_shard_work(piece)) / saved : INFINITY;
+		if (price < least) least = price, cheapest = i;
+	}
+	*done = cheapest != SIZE_MAX;
+	if (!*done) return LK_OK;
+	const lk_shard_piece *piece = &pieces->at[cheapest];
+	return lk_shard_resplit(p, pieces, cheapest, (lk_shard_kind)piece->kind, piece->parts, true, err);
+}
+
+static lk_status copies_to_tables(const lk_shard_problem *p, lk_shard_pieces *pieces, bool *done, lk_error *err) {
+	*done = false;
+	for (size_t i = 0; i < pieces->count; i++) {
+		const lk_shard_table *t = &p->tables[pieces->at[i].table];
+		if (pieces->at[i].kind != LK_SHARD_DATA || t->allowed == 1u << LK_SHARD_DATA) continue;
+		*done = true;
+		return lk_shard_resplit(p, pieces, i, first_kind(t), 1, false, err);
+	}
+	return LK_OK;
+}
+
+static lk_status relax(const lk_shard_problem *p, lk_shard_pieces *pieces, bool *done, lk_error *err) {
+	LK_TRY(copies_to_tables(p, pieces, done, err));
+	if (!*done && all_bytes(p, pieces) <= p->capacity * p->ranks) LK_TRY(split_largest(p, pieces, done, err));
+	if (!*done) LK_TRY(move_to_host(p, pieces, done, err));
+	return *done ? LK_OK : split_largest(p, pieces, done, err);
+}
+
+static void unplace(lk_shard_pieces *pieces) {
+	for (size_t i = 0; i < pieces->count; i++) pieces->at[i].rank = -1;
+}
+
+/* More bytes, or a piece larger, than ranks have: no order of placing helps. */
+bool lk_shard_hopeless(const lk_shard_problem *p, const lk_shard_pieces *pieces) {
+	for (size_t i = 0; i < pieces->count; i++)
+		if (pieces->at[i].cost.device_bytes > p->capacity || pieces->at[i].cost.host_bytes > p->host_capacity) return true;
+	return all_bytes(p, pieces) > p->capacity * p->ranks;
+}
+
+lk_status lk_shard_place(const lk_shard_problem *p, lk_shard_pieces *pieces, bool *placed, lk_error *err) {
+	for (bool more = true; more;) {
+		*placed = false;
+		if (!lk_shard_hopeless(p, pieces)) {
+			unplace(pieces);
+			LK_TRY(lk_shard_longest_first(p, pieces, placed, err));
+			if (!*placed) LK_TRY(lk_shard_pack(p, pieces, PACK_NODES, placed, err));
+		}
+		if (*placed) return LK_OK;
+		/* splits repeat indices or sums: they never make less of too much */
+		if (p->host_capacity <= 0 && all_bytes(p, pieces) > p->capacity * p->ranks) LK_TRY(copies_to_tables(p, pieces, &more, err));
+		else LK_TRY(relax(p, pieces, &more, err));
+	}
+	return LK_OK;
+}
+
+lk_status lk_shard_has_room(const lk_shard_problem *p, bool *placed, lk_error *err) {
+	lk_shard_pieces pieces = {0};
+	lk_status status = lk_shard_start_pieces(p, NULL, &pieces, err);
+	if (status == LK_OK) status = lk_shard_place(p, &pieces, placed, err);
+	lk_vec_free(&pieces);
+	return status;
+}

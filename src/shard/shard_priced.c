@@ -1,0 +1,148 @@
+/* shard_priced.c: starts from ways to place each table that are cheap together: at prices for columns and copied bytes (those of the
+ * bound, shard_bound.c), each table takes the way that costs it least. The price of a column rises until ranks send no more than
+ * they are to. Pieces may be no longer than a part of a rank's load, or ranks could not be made even.
+ *
+ * Copies cheaper and dearer, or none; pieces long and short; columns that fill ranks, and that leave them some room: each is a choice.
+ * Those whose step would be least are tried first, as the ranks are likely to become: the longer the pieces, the less even.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "shard/shard_search.h"
+
+/* Exchanges looked at, for all starts together. */
+enum { PRICED_BUDGET = 60000000, BYTES = 4, LENGTHS = 7, STEPS = 4 };
+
+/* Prices and what they are to lead to. */
+typedef struct choice {
+	double column, byte;     /* byte: INFINITY for no copies */
+	double columns;          /* at most, of a rank on average */
+	double forward_s, backward_s; /* longest pieces */
+} choice;
+
+typedef struct chooser {
+	const lk_shard_problem *p;
+	const lk_shard_ways *ways;
+	double forward, backward; /* longest pieces */
+	double byte;              /* price */
+} chooser;
+
+/* The cheapest way of a table; if all have too long pieces, the one with the shortest. */
+static const lk_shard_way *cheapest(const chooser *c, uint32_t table, double column) {
+	const lk_shard_ways *ways = &c->ways[table];
+	const lk_shard_way *best = NULL, *shortest = NULL;
+	double least = INFINITY, length = INFINITY;
+	for (int i = 0; i < ways->count; i++) {
+		const lk_shard_way *w = &ways->at[i];
+		double price = w->forward + w->backward + column * w->columns + (w->bytes > 0 ? c->byte * w->bytes : 0);
+		double longest = fmax(w->piece_forward / c->forward, w->piece_backward / c->backward);
+		if (price < INFINITY && longest < length) shortest = w, length = longest;
+		if (!(longest > 1) && price < least) best = w, least = price;
+	}
+	return best ? best : shortest ? shortest : &ways->at[0];
+}
+
+static lk_shard_way sum_at(const chooser *c, double column, const lk_shard_way **out) {
+	lk_shard_way sum = {.parts = 1};
+	for (uint32_t t = 0; t < c->p->count; t++) {
+		const lk_shard_way *w = cheapest(c, t, column);
+		sum.forward += w->forward, sum.backward += w->backward, sum.columns += w->columns, sum.bytes += w->bytes;
+		if (out) out[t] = w;
+	}
+	return sum;
+}
+
+/* The way of each table, out[count]; what they sum up to. */
+static lk_shard_way choose(const lk_shard_problem *p, const lk_shard_ways *ways, const choice *x, const lk_shard_way **out) {
+	enum { DOUBLINGS = 20, HALVINGS = 14 };
+	chooser c = {p, ways, x->forward_s, x->backward_s, x->byte};
+	double low = 0, high = x->column;
+	if (isinf(x->columns)) return sum_at(&c, high, out);
+	for (int i = 0; i < DOUBLINGS && sum_at(&c, high, NULL).columns > x->columns; i++) low = high, high *= 2;
+	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-4); i++) {
+		double middle = (low + high) / 2;
+		*(sum_at(&c, middle, NULL).columns > x->columns ? &low : &high) = middle;
+	}
+	return sum_at(&c, high, out);
+}
+
+/* ---- starts ---- */
+
+typedef struct variant {
+	choice x;
+	double even_s, likely_s; /* step if all ranks were even; and as they may become */
+	int order;
+} variant;
+
+static int shortest_first(const void *a, const void *b) {
+	const variant *x = a, *y = b;
+	if (x->likely_s != y->likely_s) return x->likely_s < y->likely_s ? -1 : 1;
+	return x->order - y->order;
+}
+
+static lk_status from_ways(searcher *s, const lk_shard_way *const *ways, size_t *budget, lk_error *err) {
+	lk_shard_pieces pieces = {0};
+	bool placed = false;
+	lk_status status = LK_OK;
+	for (uint32_t t = 0; t < s->p->count && status == LK_OK; t++)
+		status = lk_shard_add_parts(s->p, &pieces, t, ways[t]->kind, ways[t]->parts, false, err);
+	if (status == LK_OK && !lk_shard_hopeless(s->p, &pieces)) status = lk_shard_longest_first(s->p, &pieces, &placed, err);
+	if (status == LK_OK && placed) status = lk_shard_take(s, &pieces, budget, err);
+	lk_vec_free(&pieces);
+	return status;
+}
+
+/* Ways at these prices; where the same ones were chosen before, none. */
+static void add_variant(searcher *s, const choice *x, double length, const lk_shard_way **ways, variant *all, int *count) {
+	static const double uneven = 0.03; /* of the lookups, about, if pieces are as long as the bound allows; less with length^4 */
+	const lk_shard_problem *p = s->p;
+	lk_shard_widths widths = {.grain = s->grain};
+	lk_shard_way sum = choose(p, s->ways, x, ways);
+	for (uint32_t t = 0; t < p->count; t++) lk_shard_widths_of_way(p, t, ways[t], &widths);
+	double step_s = lk_shard_even_step(p, &sum, lk_shard_even_columns(&widths, 1, p->ranks));
+	double likely_s = lk_shard_even_step(p, &sum, lk_shard_even_columns(&widths, 2, p->ranks));
+	for (int i = 0; i < *count; i++)
+		if (all[i].even_s == step_s) return;
+	all[*count] = (variant){*x, step_s, likely_s + (sum.forward + sum.backward) * uneven * pow(length, 4), *count};
+	++*count;
+}
+
+/* With as many columns as the prices lead to; up to a step of the ranks' columns less and more, and steps that most pieces make. */
+static void add_variants(searcher *s, choice x, double length, const lk_shard_way **ways, variant *all, int *count) {
+	static const double steps[] = {-1, -0.5, 0, 0.5};
+	double near = ceil(choose(s->p, s->ways, &x, NULL).columns / s->grain * (1 - 1e-12)), coarse = 4 * floor(near / 4);
+	add_variant(s, &x, length, ways, all, count);
+	for (int i = 0; i < STEPS; i++) x.columns = (near + steps[i]) * s->grain, add_variant(s, &x, length, ways, all, count);
+	x.columns = coarse * s->grain, add_variant(s, &x, length, ways, all, count);
+	x.columns = (coarse + 4) * s->grain, add_variant(s, &x, length, ways, all, count);
+}
+
+static int all_variants(searcher *s, const lk_shard_way **ways, variant *all) {
+	static const double bytes[BYTES] = {0.25, 1, 4, INFINITY}, lengths[LENGTHS] = {1, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2};
+	const lk_shard_prices *prices = &s->prices;
+	int count = 0;
+	for (int i = 0; i < BYTES; i++)
+		for (int k = 0; k < LENGTHS; k++) {
+			double byte = isinf(bytes[i]) ? INFINITY : prices->byte * bytes[i];
+			add_variants(s, (choice){prices->column, byte, INFINITY, prices->forward_s * lengths[k], prices->backward_s * lengths[k]},
+			             lengths[k], ways, all, &count);
+		}
+	qsort(all, (size_t)count, sizeof *all, shortest_first);
+	return count;
+}
+
+lk_status lk_shard_from_prices(searcher *s, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	const lk_shard_way **ways = LK_ARRAY(&arena, const lk_shard_way *, s->p->count);
+	variant *all = LK_ARRAY(&arena, variant, BYTES * LENGTHS * (STEPS + 3));
+	size_t budget = PRICED_BUDGET;
+	lk_status status = ways && all ? LK_OK : lk_oom(err);
+	int count = status == LK_OK ? all_variants(s, ways, all) : 0;
+	for (int i = 0; i < count && status == LK_OK && budget > 0; i++) {
+		if (all[i].even_s >= s->best_s) continue;
+		choose(s->p, s->ways, &all[i].x, ways);
+		status = from_ways(s, ways, &budget, err);
+	}
+	lk_arena_free(&arena);
+	return status;
+}

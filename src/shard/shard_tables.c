@@ -1,0 +1,189 @@
+/* shard_tables.c: reads a list of embedding tables.
+ *
+ *     name,rows,dim,pooling[,count][,skew | ,reuse][,kinds]
+ *
+ * pooling: rows that a sample looks up and sums; count: so many equal tables; skew: exponent of a Zipf law, 0 uniform;
+ * reuse: 17 shares of different rows by how often a batch looks them up, blanks between them; kinds: "table|column|row|data".
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/csv.h"
+#include "base/intern.h"
+#include "base/text.h"
+#include "shard/shard.h"
+
+enum { NAME, ROWS, DIM, POOLING, COUNT, SKEW, REUSE, KINDS, COLUMNS, NEEDED = COUNT, TABLES = 4096,
+       REUSE_BATCH = 65536 /* samples that histograms of reuse are of, as in facebookresearch/dlrm_datasets 2021 */ };
+static const char *const columns[COLUMNS] = {"name", "rows", "dim", "pooling", "count", "skew", "reuse", "kinds"};
+
+const char *const lk_shard_kind_names[LK_SHARD_KINDS + 1] = {"table", "column", "row", "data", NULL};
+
+typedef struct reader {
+	lk_arena *arena;
+	const lk_csv *csv;
+	int at[COLUMNS];
+	double batch;
+	lk_shard_tables *out;
+} reader;
+
+static const char *field(const reader *r, int column) {
+	return lk_csv_field(r->csv, r->at[column]);
+}
+
+/* "file:line, column dim" */
+static const char *place(const reader *r, int column, char out[192]) {
+	snprintf(out, 192, "%.150s, column %s", lk_csv_where(r->csv), columns[column]);
+	return out;
+}
+
+static lk_status number(const reader *r, int column, double low, double high, double otherwise, double *out, lk_error *err) {
+	char where[192];
+	const char *text = field(r, column);
+	*out = otherwise;
+	if (!*text && column >= NEEDED) return LK_OK;
+	return lk_parse_count(text, low, high, out, place(r, column, where), err);
+}
+
+static lk_status whole(const reader *r, int column, double low, double high, double otherwise, double *out, lk_error *err) {
+	char where[192];
+	LK_TRY(number(r, column, low, high, otherwise, out, err));
+	if (*out == floor(*out)) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, place(r, column, where), "%g is no whole number", *out);
+	return lk_hint(err, "give one from %.0f to %.0f", low, high);
+}
+
+static lk_status read_kinds(const reader *r, unsigned *out, lk_error *err) {
+	char where[192], text[64], *next = text, *word;
+	*out = (1u << LK_SHARD_KINDS) - 1;
+	if (!*field(r, KINDS)) return LK_OK;
+	lk_copy(text, sizeof text, field(r, KINDS));
+	for (*out = 0; (word = strsep(&next, "|+ "));) {
+		int kind = 0;
+		while (kind < LK_SHARD_KINDS && !lk_same_name(word, lk_shard_kind_names[kind])) kind++;
+		if (kind == LK_SHARD_KINDS) {
+			lk_fail(err, LK_ERR_INPUT, place(r, KINDS, where), "\"%.40s\" is no kind of placement", word);
+			return lk_hint(err, "give table, column, row, data, or several with | between them");
+		}
+		*out |= 1u << kind;
+	}
+	return LK_OK;
+}
+
+static lk_status read_reuse(const reader *r, double bins[LK_REUSE_BINS], lk_error *err) {
+	char where[192], text[512], *next = text, *word;
+	double sum = 0;
+	int count = 0;
+	place(r, REUSE, where);
+	lk_copy(text, sizeof text, field(r, REUSE));
+	while ((word = strsep(&next, " ;"))) {
+		double share;
+		if (!*word) continue;
+		LK_TRY(lk_parse_real(word, 0, 1, &share, where, err));
+		if (count < LK_REUSE_BINS) bins[count] = share;
+		count++, sum += share;
+	}
+	if (count == LK_REUSE_BINS && sum > 0.9 && sum < 1.1) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, where, "%d shares with the sum %.3g", count, sum);
+	return lk_hint(err, "give 17 with the sum 1: rows looked up once, twice, up to 4, 8, ... over 32768 times");
+}
+
+static lk_status read_locality(const reader *r, lk_shard_table *t, lk_error *err) {
+	double skew, bins[LK_REUSE_BINS] = {0}, lookups = r->batch * t->pooling;
+	char where[192];
+	lk_locality *locality = LK_NEW(r->arena, lk_locality);
+	if (!locality) return lk_oom(err);
+	t->locality = locality;
+	LK_TRY(number(r, SKEW, 0, 10, 0, &skew, err));
+	if (!*field(r, REUSE)) {
+		lk_locality_zipf(t->rows, lookups, skew, locality);
+		return LK_OK;
+	}
+	if (*field(r, SKEW))
+		return lk_fail(err, LK_ERR_INPUT, place(r, REUSE, where), "skew and reuse exclude one another");
+	LK_TRY(read_reuse(r, bins, err));
+	lk_locality_reuse_at(bins, NULL, REUSE_BATCH, t->rows, t->pooling, r->batch, locality);
+	return LK_OK;
+}
+
+/* A product that no machine has is a slip; the sum over all is checked against memory later. */
+static lk_status check_size(const reader *r, const lk_shard_table *t, lk_error *err) {
+	char where[192];
+	if (t->rows * t->dim <= 1e15) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, place(r, ROWS, where), "%.4g rows of %.0f columns are %.3g numbers in one table", t->rows,
+	        t->dim, t->rows * t->dim);
+	return lk_hint(err, "give fewer rows or columns: at most 1e15 numbers");
+}
+
+static lk_status add(const reader *r, const lk_shard_table *table, double count, lk_error *err) {
+	if ((double)r->out->count + count > TABLES) {
+		lk_fail(err, LK_ERR_INPUT, lk_csv_where(r->csv), "more than %d tables", TABLES);
+		return lk_hint(err, "give fewer rows, or smaller counts");
+	}
+	for (int i = 0; i < (int)count; i++) {
+		if (!lk_push(r->out)) return lk_oom(err);
+		lk_shard_table *t = lk_last(r->out);
+		*t = *table;
+		if (count > 1) t->name = lk_arena_printf(r->arena, "%s_%d", table->name, i);
+		if (!t->name) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
+static lk_status read_row(const reader *r, lk_error *err) {
+	lk_shard_table t = {.name = field(r, NAME)};
+	double count;
+	char where[192];
+	if (!*t.name) {
+		lk_fail(err, LK_ERR_INPUT, place(r, NAME, where), "the table has no name");
+		return lk_hint(err, "give each row a name of its own");
+	}
+	LK_TRY(whole(r, ROWS, 1, 1e12, 0, &t.rows, err));
+	LK_TRY(whole(r, DIM, 1, 65536, 0, &t.dim, err));
+	LK_TRY(number(r, POOLING, 0, 1e6, 0, &t.pooling, err));
+	LK_TRY(whole(r, COUNT, 1, TABLES, 1, &count, err));
+	LK_TRY(check_size(r, &t, err));
+	LK_TRY(read_kinds(r, &t.allowed, err));
+	LK_TRY(read_locality(r, &t, err));
+	t.name = lk_arena_strdup(r->arena, t.name), t.where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
+	if (!t.name || !t.where) return lk_oom(err);
+	return add(r, &t, count, err);
+}
+
+/* Names are keys of the plan. */
+static lk_status check_names(const lk_shard_tables *tables, lk_error *err) {
+	lk_intern *names = lk_intern_new();
+	lk_status status = names ? LK_OK : lk_oom(err);
+	for (size_t i = 0; i < tables->count && status == LK_OK; i++) {
+		const lk_shard_table *t = &tables->at[i];
+		bool known = lk_intern_find(names, t->name) != UINT32_MAX;
+		if (!known && lk_intern_id(names, t->name) == UINT32_MAX) status = lk_oom(err);
+		if (!known) continue;
+		lk_fail(err, LK_ERR_INPUT, t->where, "column name: a second table \"%.60s\"", t->name);
+		status = lk_hint(err, "give each table a name of its own");
+	}
+	lk_intern_free(names);
+	return status;
+}
+
+static lk_status read_rows(reader *r, lk_csv *csv, const char *file, lk_error *err) {
+	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "list of embedding tables", r->at, err));
+	for (bool more;;) {
+		LK_TRY(lk_csv_next(csv, &more, err));
+		if (!more) break;
+		LK_TRY(read_row(r, err));
+	}
+	if (r->out->count) return check_names(r->out, err);
+	lk_fail(err, LK_ERR_INPUT, file, "there is no table in it");
+	return lk_hint(err, "give rows such as t0,1000000,64,10 under name,rows,dim,pooling");
+}
+
+lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out, lk_error *err) {
+	lk_csv *csv;
+	LK_TRY(lk_csv_open(in, &csv, err));
+	reader r = {.arena = arena, .csv = csv, .batch = batch, .out = out};
+	lk_status status = read_rows(&r, csv, lk_stream_name(in), err);
+	lk_csv_close(csv);
+	return status;
+}

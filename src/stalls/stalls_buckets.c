@@ -1,0 +1,79 @@
+/* stalls_buckets.c: the layer and bucket model: how long the gradients' communication takes by how many calls they are in.
+ *
+ *     T(step) = a * calls + b * bytes + c,   a, b, c >= 0
+ *
+ * a and b are fitted to the transfer times by size of the message (least squares of relative errors; a negative one is 0 and
+ * the other fitted alone, which is non-negative least squares for two numbers); c is what shows of the step's
+ * communication beyond them. Tensors that are sent one by one make `calls` their number; buckets of B bytes make it
+ * ceil(bytes / B). What overlap hides stays hidden: the shown time changes by the change of the transfer, not below 0. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "stalls/stalls_parts.h"
+#include "base/stats.h"
+
+enum { MOST_SIZES = 4096 };
+
+typedef struct line {
+	double per_call, per_byte;
+} line;
+
+/* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, calls as often as they are made. */
+static line fit(const lk_stalls_size *s, int count) {
+	double w = 0, x = 0, y = 0, xx = 0, xy = 0;
+	for (int i = 0; i < count; i++) {
+		double weight = s[i].calls / (s[i].seconds * s[i].seconds);
+		w += weight, x += weight * s[i].bytes, y += weight * s[i].seconds;
+		xx += weight * s[i].bytes * s[i].bytes, xy += weight * s[i].bytes * s[i].seconds;
+	}
+	double det = w * xx - x * x;
+	line l = {w > 0 ? y / w : 0, xx > 0 ? xy / xx : 0};
+	if (det <= 1e-12 * w * xx) return (line){0, l.per_byte};
+	double a = (y * xx - x * xy) / det, b = (w * xy - x * y) / det;
+	if (a < 0) return (line){0, l.per_byte};
+	if (b < 0) return (line){l.per_call, 0};
+	return (line){a, b};
+}
+
+static double error_of(const lk_stalls_size *s, int count, line l, double *room) {
+	for (int i = 0; i < count; i++)
+		room[i] = fabs(l.per_call + l.per_byte * s[i].bytes - s[i].seconds) / s[i].seconds;
+	return lk_median(room, (size_t)count);
+}
+
+static void predict(lk_stalls_buckets *b, double exposed_s, double step_s) {
+	double now = b->per_call_s * b->calls + b->per_byte_s * b->bytes;
+	for (int i = 0; i < b->count; i++) {
+		struct lk_stalls_bucket *k = &b->at[i];
+		k->calls = ceil(b->bytes / k->bucket_bytes);
+		k->transfer_s = b->per_call_s * k->calls + b->per_byte_s * b->bytes;
+		double shown = fmax(0, exposed_s + k->transfer_s - now);
+		k->step_s = step_s + shown - exposed_s;
+	}
+}
+
+bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s, lk_arena *arena,
+                           lk_stalls_buckets *out) {
+	enum { BUCKETS = 6 };
+	double room[MOST_SIZES];
+	lk_stalls_size used[MOST_SIZES];
+	int n = 0;
+	for (int i = 0; i < count && n < MOST_SIZES; i++) {
+		out->calls += sizes[i].calls, out->bytes += sizes[i].calls * sizes[i].bytes;
+		if (sizes[i].seconds > 0 && sizes[i].bytes > 0) used[n++] = sizes[i];
+	}
+	out->error = NAN, out->per_call_s = out->per_byte_s = out->rest_s = NAN;
+	out->sizes = n;
+	out->note = n == 0 ? "no call's transfer was seen" : n == 1 ? "all calls have one size: calls cannot be told from bytes" : "";
+	if (n < 2) return true;
+	line l = fit(used, n);
+	out->per_call_s = l.per_call, out->per_byte_s = l.per_byte;
+	out->error = error_of(used, n, l, room);
+	out->rest_s = fmax(0, exposed_s - l.per_call * out->calls - l.per_byte * out->bytes);
+	/* from one bucket for all down to a thousandth */
+	out->at = LK_ARRAY(arena, struct lk_stalls_bucket, BUCKETS);
+	if (!out->at) return false;
+	for (double parts = 1; out->count < BUCKETS; parts *= 4) out->at[out->count++].bucket_bytes = ceil(out->bytes / parts);
+	predict(out, exposed_s, step_s);
+	return true;
+}

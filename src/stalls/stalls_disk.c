@@ -1,0 +1,316 @@
+/* stalls_disk.c: how long storage works for a step, and how much of that the step does not see.
+ *
+ * A step that waits 0.2 s for storage does not tell what storage twice as fast would save: the kernel reads ahead while the
+ * program computes, one rank is served while another decodes, a limited volume lets through at once what was not used before.
+ * So storage works longer than is waited for. How long, is at least
+ *
+ *     bytes / rate      what the kernel counts as read from storage in a step, all ranks of a host, over the rate at which the
+ *                       same files come when nothing but reading is done: lk_disk_rate, just before a cold run
+ *     waiting           time in which some thread of the host waits in a read, without what the hot run's reads take
+ *     fetch             what the step takes longer
+ *
+ * The first is exact where storage is limited by its bandwidth, the second where each read waits for its own request. The
+ * kernel's counters of a device do not serve: what a limit of a control group holds back is idleness to them, and they hold
+ * what other programs read. */
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stalls/stalls_parts.h"
+#include "base/parallel.h"
+
+/* ---- what a run read ---- */
+
+enum { MOST_THREADS = 1 << 10 };
+
+typedef struct counter {
+	uint64_t key;            /* process and thread */
+	double bytes;            /* so far */
+} counter;
+typedef LK_VEC(counter) counters;
+
+/* What a thread had from storage since it last told; 0 where there are too many threads. */
+static double more_of(counters *all, const lk_recorded_call *c) {
+	uint64_t key = (uint64_t)c->process << 16 | c->record.thread;
+	size_t k = 0;
+	while (k < all->count && all->at[k].key != key) k++;
+	if (k == all->count) {
+		if (k == MOST_THREADS || !lk_push(all)) return 0;
+		all->at[k] = (counter){.key = key};
+	}
+	double more = fmax(0, (double)c->record.bytes - all->at[k].bytes);
+	all->at[k].bytes = (double)c->record.bytes;
+	return more;
+}
+
+static void add_stored(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin, int steps) {
+	counters all = {0};
+	int step = 0;
+	for (size_t i = 0; i < run->storage.count && run->storage.at[i].record.start_ns < begin[steps]; i++) {
+		const lk_recorded_call *c = &run->storage.at[i];
+		double more = more_of(&all, c);
+		while (c->record.start_ns >= begin[step + 1]) step++;
+		if (c->record.start_ns >= begin[0]) use->steps.at[step].stored += more;
+	}
+	lk_vec_free(&all);
+}
+
+static lk_disk_use *use_of(lk_disk_uses *uses, const char *host) {
+	for (size_t i = 0; i < uses->count; i++)
+		if (strcmp(uses->at[i].host, host) == 0) return &uses->at[i];
+	if (!lk_push(uses)) return NULL;
+	*lk_last(uses) = (lk_disk_use){.ranks = 0};
+	snprintf(lk_last(uses)->host, sizeof lk_last(uses)->host, "%s", host);
+	return lk_last(uses);
+}
+
+static bool add_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin, int steps) {
+	/* ranks of a host have one clock; a moment that none has is as good as another */
+	const int64_t latest = INT64_C(1) << 61;
+	int64_t moment = run->head.monotonic_ns >= 0 && run->head.monotonic_ns < latest ? run->head.monotonic_ns : 0;
+	for (int i = 0; i <= steps && !use->ranks; i++) {
+		if (!lk_push(&use->begin)) return false;
+		*lk_last(&use->begin) = moment + begin[i];
+	}
+	for (size_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *e = &run->calls.at[i].record;
+		if (e->kind != LK_RECORD_READ || e->start_ns < begin[0] || e->start_ns >= begin[steps]) continue;
+		int64_t all = e->end_ns - e->start_ns, busy = e->io.busy_ns < 0 ? 0 : e->io.busy_ns < all ? e->io.busy_ns : all;
+		if (!lk_intervals_add(&use->reads, moment + e->end_ns - busy, moment + e->end_ns)) return false;
+	}
+	return true;
+}
+
+lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int64_t *begin, int steps, lk_error *err) {
+	lk_disk_use *use = use_of(uses, run->head.host);
+	if (!use || !add_reads(use, run, begin, steps)) return lk_oom(err);
+	while (use->steps.count < (size_t)steps) {
+		if (!lk_push(&use->steps)) return lk_oom(err);
+		*lk_last(&use->steps) = (lk_disk_step){0};
+	}
+	for (int i = 0; i < steps; i++) use->steps.at[i].seconds += 1e-9 * (double)(begin[i + 1] - begin[i]);
+	add_stored(use, run, begin, steps);
+	use->ranks++;
+	return LK_OK;
+}
+
+/* What is in a step of the first rank is in it; behind its last step is what other ranks read, whose clock is the same. */
+static double wait_by_step(lk_disk_use *use) {
+	size_t step = 0, last = use->begin.count ? use->begin.count - 1 : 0;
+	lk_intervals_sort(&use->reads);
+	for (size_t i = 0; i < use->reads.count && last; i++) {
+		int64_t from = use->reads.at[i].start, end = use->reads.at[i].end;
+		while (from < end) {
+			while (step + 1 < last && from >= use->begin.at[step + 1]) step++;
+			int64_t to = step + 1 < last && end > use->begin.at[step + 1] ? use->begin.at[step + 1] : end;
+			use->steps.at[step].waited += 1e-9 * (double)(to - from);
+			from = to;
+		}
+	}
+	return use->steps.count ? 1e-9 * (double)lk_intervals_length(&use->reads) / (double)use->steps.count : 0;
+}
+
+/* Ranks of a host have equally many steps, or a last one that not all have. */
+static void add_steps(const lk_disk_use *use, size_t steps, double hosts, lk_disk_steps *out) {
+	size_t first = out->count - steps;
+	for (size_t i = 0; i < steps && i < use->steps.count; i++) {
+		out->at[first + i].seconds += use->steps.at[i].seconds / use->ranks / hosts;
+		out->at[first + i].waited += use->steps.at[i].waited / hosts;
+		out->at[first + i].stored += use->steps.at[i].stored / hosts;
+	}
+}
+
+lk_status lk_disk_sum_up(lk_disk_uses *uses, double *waited, lk_disk_steps *out, lk_error *err) {
+	size_t steps = SIZE_MAX;
+	lk_status status = LK_OK;
+	double hosts = (double)uses->count;
+	*waited = 0;
+	for (size_t i = 0; i < uses->count; i++)
+		if (uses->at[i].steps.count < steps) steps = uses->at[i].steps.count;
+	for (size_t i = 0; out && uses->count && status == LK_OK && i < steps; i++) {
+		if (lk_push(out)) *lk_last(out) = (lk_disk_step){0};
+		else status = lk_oom(err);
+	}
+	for (size_t i = 0; i < uses->count; i++) {
+		lk_disk_use *use = &uses->at[i];
+		*waited += wait_by_step(use) / hosts;
+		if (out && status == LK_OK) add_steps(use, steps, hosts, out);
+		lk_vec_free(&use->reads);
+		lk_vec_free(&use->steps);
+		lk_vec_free(&use->begin);
+	}
+	lk_vec_free(uses);
+	return status;
+}
+
+/* ---- the rate ---- */
+
+/* What a limit lets through at once is over after SETTLING_S; a slow device is looked at for LONGEST_S. */
+static const double SETTLING_S = 0.2, LONGEST_S = 1, ENOUGH_BYTES = 64 << 20, LEAST_BYTES = 1 << 20;
+enum { CHUNK = 128 << 10 };
+
+typedef struct reader {
+	double start, settled;   /* moments */
+	double now, bytes, settled_bytes;
+	double rate;
+} reader;
+
+typedef struct reading {
+	const char *const *paths;
+	size_t count;
+	double all;              /* bytes of all files */
+	size_t streams;
+	reader *of;
+} reading;
+
+static double now_s(void) { return 1e-9 * (double)lk_monotonic_ns(); }
+
+static bool go_on(const reader *r) {
+	double took = r->now - r->start;
+	return took < SETTLING_S || (took < LONGEST_S && r->bytes < ENOUGH_BYTES);
+}
+
+static double file_bytes(const char *path) {
+	struct stat info;
+	return stat(path, &info) == 0 && S_ISREG(info.st_mode) ? (double)info.st_size : 0;
+}
+
+/* Nothing is read ahead: it would still be on its way when the files are evicted again. */
+static void read_part(reader *r, const char *path, double from, double to, char *room) {
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0) return;
+	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+	for (off_t at = (off_t)from; (double)at < to && go_on(r);) {
+		ssize_t got = pread(fd, room, CHUNK, at);
+		if (got <= 0) break;
+		at += got;
+		r->now = now_s(), r->bytes += (double)got;
+		if (r->settled <= 0 && r->now - r->start >= SETTLING_S) r->settled = r->now, r->settled_bytes = r->bytes;
+	}
+	close(fd);
+}
+
+/* Stream i of n reads the i-th n-th of all bytes. */
+static lk_status read_stream(void *context, size_t job, lk_error *err) {
+	reading *all = context;
+	reader *r = &all->of[job];
+	char *room = malloc(CHUNK);
+	double from = all->all * (double)job / (double)all->streams, to = from + all->all / (double)all->streams, begin = 0;
+	if (!room) return lk_oom(err);
+	r->start = r->now = now_s();
+	for (size_t i = 0; i < all->count && begin < to && go_on(r); i++) {
+		double bytes = file_bytes(all->paths[i]), end = begin + bytes;
+		if (bytes > 0 && end > from) read_part(r, all->paths[i], floor(fmax(0, from - begin)), fmin(bytes, to - begin), room);
+		begin = end;
+	}
+	free(room);
+	bool settled = r->settled > 0 && r->now > r->settled;
+	double took = settled ? r->now - r->settled : r->now - r->start;
+	r->rate = took > 0 ? (r->bytes - (settled ? r->settled_bytes : 0)) / took : 0;
+	return LK_OK;
+}
+
+double lk_disk_rate(const char *const *paths, size_t count, int streams) {
+	enum { MOST_STREAMS = 16 };
+	reader of[MOST_STREAMS] = {0};
+	reading all = {.paths = paths, .count = count, .of = of};
+	lk_error ignored = {0};
+	double rate = 0, bytes = 0;
+	all.streams = streams < 1 ? 1 : streams > MOST_STREAMS ? MOST_STREAMS : (size_t)streams;
+	for (size_t i = 0; i < count; i++) all.all += file_bytes(paths[i]);
+	if (all.all < LEAST_BYTES || lk_parallel(all.streams, (int)all.streams, read_stream, &all, &ignored) != LK_OK) return NAN;
+	for (size_t i = 0; i < all.streams; i++) rate += of[i].rate, bytes += of[i].bytes;
+	return bytes >= LEAST_BYTES / 2 && rate > 0 ? rate : NAN;
+}
+
+/* ---- what it means ---- */
+
+static double stored_a_step(const lk_disk_work *w) {
+	double sum = 0;
+	for (size_t i = 0; i < w->count; i++) sum += w->steps[i].stored;
+	return w->count ? sum / (double)w->count : 0;
+}
+
+double lk_disk_busy(const lk_disk_work *w) {
+	double by_bytes = w->rate > 0 ? stored_a_step(w) / w->rate : 0;
+	double busy = fmax(by_bytes, fmax(w->waited, w->fetch));
+	return fmax(0, fmin(busy, w->step));
+}
+
+/* A step: how long it is, how long storage worked in it, and how long it waited. */
+typedef struct worked {
+	double seconds, device, fetch;
+} worked;
+
+static int by_seconds(const void *a, const void *b) {
+	const worked *x = a, *y = b;
+	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
+}
+
+/* What a step asks for and storage does not do within it, it does in the next one. Means become those that are known. */
+static bool look_at_steps(const lk_disk_work *w, double busy, worked *out) {
+	double left = 0, device = 0, fetch = 0, n = (double)w->count;
+	for (size_t i = 0; i < w->count; i++) {
+		double asked = left + w->steps[i].stored / w->rate;
+		out[i].seconds = w->steps[i].seconds;
+		out[i].device = fmin(asked, out[i].seconds), left = asked - out[i].device;
+		out[i].fetch = fmin(out[i].device, w->steps[i].waited);
+		device += out[i].device / n, fetch += out[i].fetch / n;
+	}
+	if (device <= 0 || (fetch <= 0 && w->fetch > 0)) return false;
+	for (size_t i = 0; i < w->count; i++) {
+		out[i].device *= busy / device;
+		if (fetch > 0) out[i].fetch *= w->fetch / fetch;
+	}
+	return true;
+}
+
+/* By length, an equal share of all steps to each kind: a step may be a part of two. */
+static void sort_into_kinds(lk_stalls_model *m, const worked *steps, size_t count, double busy) {
+	double share = (double)count / LK_STALLS_UNLIKE, all = 0;
+	m->kinds = LK_STALLS_UNLIKE, m->hidden = 0;
+	for (int k = 0; k < m->kinds; k++) {
+		double from = k * share, to = from + share, device = 0, hidden = 0, rest = 0;
+		for (size_t i = (size_t)from; i < count && (double)i < to; i++) {
+			double part = (fmin(to, (double)i + 1) - fmax(from, (double)i)) / share;
+			device += part * steps[i].device, hidden += part * fmax(0, steps[i].device - steps[i].fetch);
+			rest += part * fmax(0, steps[i].seconds - steps[i].fetch);
+		}
+		m->of[k] = (struct lk_stalls_unlike){device / busy, hidden, rest};
+		m->hidden += hidden / m->kinds, all += rest / m->kinds;
+	}
+	for (int k = 0; k < m->kinds; k++) m->of[k].rest = all > 0 ? m->of[k].rest / all : 1;
+}
+
+/* One that reads much now and then is not helped as one that always reads alike. */
+static void fit_kinds(lk_stalls_model *m, const lk_disk_work *w, double busy) {
+	if (!w->count || !(w->rate > 0) || busy <= 0) return;
+	worked *steps = malloc(w->count * sizeof *steps);
+	if (steps && look_at_steps(w, busy, steps)) {
+		qsort(steps, w->count, sizeof *steps, by_seconds);
+		sort_into_kinds(m, steps, w->count, busy);
+	}
+	free(steps);
+}
+
+/* Beside a loader of w workers a step is max(compute, device, (preparation + device - hidden) / w). Where fetching is a stall,
+ * that is what was measured: a device that is not known to work so long is one whose requests the workers wait for. */
+static double pipelined_busy(const lk_stalls_model *m, double busy, const lk_disk_work *w) {
+	if (!w->stalls || fmax(busy, (m->preparation + busy) / m->workers) >= w->step) return busy;
+	return fmax(busy, fmin(w->step, m->workers * w->step - m->preparation));
+}
+
+void lk_stalls_fit_disk(lk_stalls_model *m, const lk_disk_work *w) {
+	double busy = lk_disk_busy(w);
+	if (m->pipelined) {
+		busy = pipelined_busy(m, busy, w);
+		m->hidden = fmin(m->preparation, fmax(0, m->preparation + busy - m->workers * w->step));
+	} else {
+		m->hidden = fmax(0, busy - w->fetch);
+		fit_kinds(m, w, busy);
+	}
+	m->disk = m->bytes > 0 && busy > 0 ? m->bytes / busy : INFINITY;
+}

@@ -1,0 +1,197 @@
+/* stalls_loader.c: how long a rank prepares data, from its reads and its own code between them.
+ *
+ * A loader reads a sample and decodes it, reads the next one and decodes that: the code from a read to the thread's next call
+ * is preparation. Where the step's own thread loads, its reads come in bursts, and what follows a burst's last read is that
+ * sample's decoding and then the model. So each read of a step has its place there; places whose time is longer than that
+ * of the usual one end a burst, and count as the others do. The model's code must show that way: with no longer places, or
+ * more than one in three, every one may be the model's, and nothing can be told. A loader of other threads or processes also
+ * waits for room between reads: there each read counts with the first quartile. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stalls/stalls_parts.h"
+#include "base/stats.h"
+
+/* Of hostile recordings no more threads and gaps are looked at than any loader has. */
+enum { LEAST_BURST = 3, PLACES = 1 << 14, MOST_READERS = 1 << 10, MOST_GAPS = 1 << 20 };
+/* Longer than usual: medians of a place over steps, and, where steps read unequally often, single times. */
+static const double LONGER = 1.25, MUCH_LONGER = 1.5;
+
+typedef struct gap {
+	uint32_t place;          /* the how-manieth read of its step */
+	double seconds;
+} gap;
+
+typedef struct reader {
+	uint64_t key;            /* process and thread */
+	int64_t end_ns;          /* of its last read */
+	bool open;               /* nothing followed it yet */
+	int step;                /* it is in */
+	uint32_t reads_in_step, most, least; /* this step; of all steps so far */
+	double reads, busy;
+	LK_VEC(gap) gaps;
+} reader;
+
+typedef struct readers {
+	LK_VEC(reader) at;
+} readers;
+
+static reader *reader_of(readers *all, uint32_t process, uint16_t thread) {
+	uint64_t key = (uint64_t)process << 16 | thread;
+	for (size_t i = 0; i < all->at.count; i++)
+		if (all->at.at[i].key == key) return &all->at.at[i];
+	if (all->at.count == MOST_READERS) return &all->at.at[MOST_READERS - 1];
+	if (!lk_push(&all->at)) return NULL;
+	*lk_last(&all->at) = (reader){.key = key, .step = -1, .least = UINT32_MAX};
+	return lk_last(&all->at);
+}
+
+/* ---- reads and what follows them ---- */
+
+static bool add_gap(reader *r, uint32_t place, double seconds) {
+	if (r->gaps.count >= MOST_GAPS) return true;
+	if (!lk_push(&r->gaps)) return false;
+	*lk_last(&r->gaps) = (gap){place, fmax(0, seconds)};
+	return true;
+}
+
+static bool end_gap(reader *r, int64_t now_ns) {
+	bool was = r->open;
+	r->open = false;
+	return !was || !r->reads_in_step || add_gap(r, r->reads_in_step - 1, 1e-9 * (double)(now_ns - r->end_ns));
+}
+
+static void end_step(reader *r) {
+	if (r->step < 0) return;
+	if (r->reads_in_step > r->most) r->most = r->reads_in_step;
+	if (r->reads_in_step < r->least) r->least = r->reads_in_step;
+}
+
+static void begin_step(reader *r, int step) {
+	if (step == r->step) return;
+	end_step(r);
+	if (r->step >= 0 && step > r->step + 1) r->least = 0;
+	r->step = step, r->reads_in_step = 0;
+}
+
+/* A record may stand for several calls that followed one another closely: equal gaps. */
+static bool add_read(reader *r, const lk_record_entry *e, int step) {
+	double busy = 1e-9 * (double)e->io.busy_ns, inside = 1e-9 * (double)(e->end_ns - e->start_ns) - busy;
+	uint32_t more = e->io.count ? e->io.count - 1 : 0;
+	if (!end_gap(r, e->start_ns)) return false;
+	begin_step(r, step);
+	for (uint32_t i = 0; i < more && i < PLACES; i++)
+		if (!add_gap(r, r->reads_in_step + i, inside / more)) return false;
+	r->reads_in_step += more + 1;
+	r->reads += more + 1, r->busy += busy;
+	r->open = true, r->end_ns = e->end_ns;
+	return true;
+}
+
+static bool see_calls(const lk_recorded_run *run, const int64_t *begin, int steps, readers *all, double *bytes) {
+	int step = 0;
+	for (size_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *e = &run->calls.at[i].record;
+		if (e->start_ns < begin[0] || (e->kind != LK_RECORD_READ && e->kind != LK_RECORD_COMM)) continue;
+		if (e->start_ns >= begin[steps]) break;
+		while (e->start_ns >= begin[step + 1]) step++;
+		reader *r = reader_of(all, run->calls.at[i].process, e->thread);
+		if (!r || (e->kind == LK_RECORD_COMM && !end_gap(r, e->start_ns))) return false;
+		if (e->kind != LK_RECORD_READ) continue;
+		*bytes += (double)e->bytes;
+		if (!add_read(r, e, step)) return false;
+	}
+	for (size_t i = 0; i < all->at.count; i++) end_step(&all->at.at[i]);
+	return true;
+}
+
+/* ---- preparation ---- */
+
+static int by_place(const void *a, const void *b) {
+	const gap *x = a, *y = b;
+	if (x->place != y->place) return x->place < y->place ? -1 : 1;
+	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
+}
+
+/* Places, or single reads, as what is usual there and its sum. */
+typedef struct stretch {
+	double usual, sum, count;
+} stretch;
+
+/* Sums what is not much longer than the usual; the rest counts as the mean of that. `room` has as many numbers. */
+static double without_ends(const stretch *at, size_t n, double longer, double *room) {
+	double sum = 0, count = 0, ends = 0, all = 0;
+	for (size_t i = 0; i < n; i++) room[i] = at[i].usual;
+	double usual = lk_median(room, n);
+	for (size_t i = 0; i < n; i++) {
+		all += at[i].count;
+		if (at[i].usual > longer * usual) ends += at[i].count;
+		else sum += at[i].sum, count += at[i].count;
+	}
+	return ends > 0 && all >= LEAST_BURST * ends ? sum + ends * sum / count : NAN;
+}
+
+static size_t join_places(const reader *r, bool each, stretch *out) {
+	size_t n = 0;
+	for (size_t i = 0, end; i < r->gaps.count; i = end) {
+		double sum = 0;
+		for (end = i; end < r->gaps.count && (end == i || (!each && r->gaps.at[end].place == r->gaps.at[i].place)); end++)
+			sum += r->gaps.at[end].seconds;
+		out[n++] = (stretch){r->gaps.at[i + (end - i) / 2].seconds, sum, (double)(end - i)};
+	}
+	return n;
+}
+
+static bool main_thread(reader *r, double *own) {
+	size_t n = r->gaps.count;
+	bool alike = r->most == r->least && r->most <= PLACES;
+	*own = NAN;
+	if (n < LEAST_BURST) return true;
+	stretch *at = malloc(n * sizeof *at);
+	double *room = malloc(n * sizeof *room);
+	if (at && room) {
+		qsort(r->gaps.at, n, sizeof *r->gaps.at, by_place);
+		*own = without_ends(at, join_places(r, !alike, at), alike ? LONGER : MUCH_LONGER, room);
+	}
+	bool good = at && room;
+	free(at);
+	free(room);
+	return good;
+}
+
+static bool other_thread(const reader *r, double *own) {
+	double *room = malloc((r->gaps.count + 1) * sizeof *room);
+	if (!room) return false;
+	for (size_t i = 0; i < r->gaps.count; i++) room[i] = r->gaps.at[i].seconds;
+	*own = r->gaps.count ? lk_quantile(room, r->gaps.count, 0.25) * r->reads : 0;
+	free(room);
+	return true;
+}
+
+static bool sum_up(const lk_recorded_run *run, readers *all, int steps, lk_stalls_loader *out) {
+	double away = 0, sum = 0;
+	for (size_t i = 0; i < all->at.count; i++) {
+		reader *r = &all->at.at[i];
+		bool main = r->key == run->main_thread;
+		double own = 0;
+		if (r->reads <= 0) continue;
+		if (!(main ? main_thread(r, &own) : other_thread(r, &own))) return false;
+		out->own += own, out->reads += r->reads, out->busy += r->busy, out->threads++;
+		sum += r->busy + (isnan(own) ? 0 : own);
+		if (!main) away += r->busy + own;
+	}
+	out->apart = away > 0.5 * sum;
+	out->reads /= steps, out->busy /= steps, out->bytes /= steps, out->own /= steps;
+	return true;
+}
+
+lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps, lk_stalls_loader *out,
+                               lk_error *err) {
+	readers all = {0};
+	*out = (lk_stalls_loader){0};
+	bool good = see_calls(run, begin, steps, &all, &out->bytes) && sum_up(run, &all, steps, out);
+	for (size_t i = 0; i < all.at.count; i++) lk_vec_free(&all.at.at[i].gaps);
+	lk_vec_free(&all.at);
+	return good ? LK_OK : lk_oom(err);
+}

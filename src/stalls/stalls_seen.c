@@ -1,0 +1,218 @@
+/* stalls_seen.c: a folder of recordings as the times of a step.
+ *
+ * The step of a run is the mean over its ranks of the mean over the steps that count: sums of parts hold for means, not for
+ * medians. Recordings without steps (a launcher's, a helper's) are left out. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "stalls/stalls_parts.h"
+#include "base/stats.h"
+#include "base/text.h"
+
+typedef struct viewer {
+	int warmup, steps;
+	lk_stalls_seen *out;
+	lk_disk_uses disks;
+	/* files */
+	bool written;
+	lk_arena *arena;
+	lk_stalls_files *files;
+	lk_intern *paths;
+	LK_VEC(double) bytes;    /* by path */
+} viewer;
+
+typedef lk_status look(viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps, lk_error *err);
+
+/* Recordings of forked processes are read with those that they came from. */
+static bool is_root(const char *name) {
+	return lk_ends_in(name, LK_RECORDING_ENDING) && !strstr(name, LK_RECORDING_FORKED);
+}
+
+static lk_status look_at(viewer *v, const char *path, look *one, lk_error *err) {
+	lk_recorded_run run;
+	lk_recorded_steps steps = {.calls = 0};
+	lk_error unreadable = {0};
+	lk_intern *texts = lk_intern_new();
+	if (!texts) return lk_oom(err);
+	lk_status status = LK_OK;
+	/* what was ended while its recording began holds nothing */
+	if (lk_recorded_load(path, NULL, texts, &run, &unreadable) == LK_OK) {
+		status = lk_recorded_find_steps(&run, &steps, err);
+		if (status == LK_OK) status = one(v, path, &run, &steps, err);
+		lk_vec_free(&steps.begin);
+		lk_recorded_free(&run);
+	}
+	lk_intern_free(texts);
+	return status;
+}
+
+static lk_status look_at_all(viewer *v, const char *folder, look *one, lk_error *err) {
+	DIR *dir = opendir(folder);
+	lk_status status = LK_OK;
+	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
+		char path[PATH_MAX + NAME_MAX + 2];
+		if (!is_root(e->d_name)) continue;
+		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+		status = look_at(v, path, one, err);
+	}
+	closedir(dir);
+	return status;
+}
+
+/* ---- times ---- */
+
+/* The steps that count: from step `first`, `count` of them. */
+static int counted(const viewer *v, const lk_recorded_steps *steps, int *first) {
+	int all = steps->begin.count ? (int)steps->begin.count - 1 : 0;
+	*first = v->warmup < all ? v->warmup : all;
+	int count = all - *first;
+	return v->steps > 0 && count > v->steps ? v->steps : count;
+}
+
+/* Time in calls of the main thread, and how many calls of communication there are. */
+static void add_main(const lk_recorded_run *run, int64_t from, int64_t to, double *reading, double *writing, double *comms) {
+	for (size_t i = 0; i < run->calls.count; i++) {
+		const lk_recorded_call *call = &run->calls.at[i];
+		const lk_record_entry *e = &call->record;
+		if (call->process || e->thread != run->main_thread || e->start_ns < from || e->start_ns >= to) continue;
+		if (e->kind == LK_RECORD_READ) *reading += 1e-9 * (double)e->io.busy_ns;
+		if (e->kind == LK_RECORD_WRITE) *writing += 1e-9 * (double)e->io.busy_ns;
+		if (e->kind == LK_RECORD_SYNC) *writing += 1e-9 * (double)(e->end_ns - e->start_ns);
+		*comms += e->kind == LK_RECORD_COMM && e->comm.part != LK_PART_DONE && e->comm.part != LK_PART_MAKE;
+	}
+}
+
+static lk_status quick_step(const lk_recorded_steps *steps, int first, int count, double *out, lk_error *err) {
+	double *each = malloc(((size_t)count + 1) * sizeof *each);
+	if (!each) return lk_oom(err);
+	for (int i = 0; i < count; i++)
+		each[i] = 1e-9 * (double)(steps->begin.at[first + i + 1] - steps->begin.at[first + i]);
+	*out = lk_quantile(each, (size_t)count, 0.1);
+	free(each);
+	return LK_OK;
+}
+
+static lk_status see_rank(viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
+                          lk_error *err) {
+	lk_stalls_seen *s = v->out;
+	lk_stalls_loader l;
+	double reading = 0, writing = 0, comms = 0, quick = NAN;
+	int first, count = counted(v, steps, &first);
+	(void)path;
+	if (count < 1) return LK_OK;
+	int64_t from = steps->begin.at[first], to = steps->begin.at[first + count];
+	add_main(run, from, to, &reading, &writing, &comms);
+	LK_TRY(lk_stalls_see_loader(run, steps->begin.at + first, count, &l, err));
+	LK_TRY(quick_step(steps, first, count, &quick, err));
+	LK_TRY(lk_disk_see(&v->disks, run, steps->begin.at + first, count, err));
+	s->steps = s->ranks && s->steps < count ? s->steps : count;
+	s->ranks++;
+	s->quick_s += quick;
+	s->times.step += 1e-9 * (double)(to - from) / count;
+	s->times.reading += reading / count, s->times.writing += writing / count;
+	s->communications += comms / count;
+	s->left_out += run->head.left_out;
+	s->mpi |= (run->head.seen & LK_RECORDED_MPI) != 0;
+	s->torch |= (run->head.seen & LK_RECORDED_TORCH) != 0;
+	s->loader.bytes += l.bytes, s->loader.reads += l.reads, s->loader.busy += l.busy, s->loader.own += l.own;
+	s->loader.threads += l.threads;
+	s->loader.apart |= l.apart;
+	return LK_OK;
+}
+
+/* Preparation that shows: all of it where the main thread loads; else, where the loader has no rest, what the step takes
+ * longer than one whose data was there. */
+static void see_preparation(lk_stalls_seen *s) {
+	lk_stalls_times *t = &s->times;
+	const lk_stalls_loader *l = &s->loader;
+	const double no_rest = 0.9;
+	if (l->reads <= 0) {
+		t->preparation = NAN;
+	} else if (!l->apart) {
+		t->preparation = l->own + t->reading;
+	} else {
+		bool bound = (l->busy + l->own) / fmax(1, l->threads) > no_rest * t->step;
+		t->preparation = bound ? fmax(0, t->step - s->quick_s) : 0;
+	}
+}
+
+lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out, lk_disk_steps *each, lk_error *err) {
+	viewer v = {.warmup = warmup, .steps = steps, .out = out};
+	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN}};
+	lk_status status = look_at_all(&v, folder, see_rank, err);
+	lk_status summed = lk_disk_sum_up(&v.disks, &out->times.waited, each, err);
+	if (status != LK_OK || !out->ranks) return status;
+	LK_TRY(summed);
+	double n = out->ranks;
+	out->quick_s /= n, out->communications /= n;
+	out->times.step /= n, out->times.reading /= n, out->times.writing /= n;
+	out->loader.bytes /= n, out->loader.reads /= n, out->loader.busy /= n, out->loader.own /= n, out->loader.threads /= n;
+	out->loader_seen = out->loader.reads > 0;
+	see_preparation(out);
+	return LK_OK;
+}
+
+/* ---- files ---- */
+
+static lk_status add_file(viewer *v, const lk_recorded_run *run, const lk_recorded_call *call, lk_error *err) {
+	const lk_recorded_name *name = lk_recorded_find(&run->files, call->process, call->record.object);
+	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
+	/* a pipe, shared memory, or its name was dropped */
+	if (*path != '/' || strncmp(path, "/dev/", 5) == 0) return LK_OK;
+	uint32_t number = lk_intern_id(v->paths, path);
+	if (number == UINT32_MAX) return lk_oom(err);
+	if (number > v->files->count) {
+		if (!lk_push(v->files) || !lk_push(&v->bytes)) return lk_oom(err);
+		*lk_last(v->files) = lk_arena_strdup(v->arena, path);
+		if (!*lk_last(v->files)) return lk_oom(err);
+	}
+	v->bytes.at[number - 1] += (double)call->record.bytes;
+	return LK_OK;
+}
+
+/* What was read before the first step, as the interpreter's own files are, is no data. */
+static lk_status see_files(viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
+                           lk_error *err) {
+	int64_t from = v->written || !steps->begin.count ? 0 : steps->begin.at[0];
+	(void)path;
+	for (size_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *e = &run->calls.at[i].record;
+		if (e->kind != (v->written ? LK_RECORD_WRITE : LK_RECORD_READ) || e->start_ns < from) continue;
+		LK_TRY(add_file(v, run, &run->calls.at[i], err));
+	}
+	return LK_OK;
+}
+
+static bool comes_first(const viewer *v, size_t a, size_t b) {
+	if (v->bytes.at[a] != v->bytes.at[b]) return v->bytes.at[a] > v->bytes.at[b];
+	return strcmp(v->files->at[a], v->files->at[b]) < 0;
+}
+
+static void largest_first(viewer *v) {
+	for (size_t i = 1; i < v->files->count; i++)
+		for (size_t k = i; k > 0 && comes_first(v, k, k - 1); k--) {
+			double bytes = v->bytes.at[k];
+			const char *path = v->files->at[k];
+			v->bytes.at[k] = v->bytes.at[k - 1], v->files->at[k] = v->files->at[k - 1];
+			v->bytes.at[k - 1] = bytes, v->files->at[k - 1] = path;
+		}
+}
+
+lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena, lk_stalls_files *out, double *bytes,
+                             lk_error *err) {
+	enum { SORTED = 4096 };
+	viewer v = {.written = written, .arena = arena, .files = out, .paths = lk_intern_new()};
+	lk_status status = v.paths ? look_at_all(&v, folder, see_files, err) : lk_oom(err);
+	*bytes = 0;
+	for (size_t i = 0; i < v.bytes.count; i++) *bytes += v.bytes.at[i];
+	if (status == LK_OK && out->count <= SORTED) largest_first(&v);
+	lk_vec_free(&v.bytes);
+	lk_intern_free(v.paths);
+	return status;
+}

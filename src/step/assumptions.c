@@ -1,0 +1,167 @@
+/* assumptions.c: what was asked and what was assumed, in words. */
+#include "step/assumptions.h"
+
+#include <string.h>
+
+#include "step/profile.h"
+#include "step/step.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "base/vec.h"
+#include "cost/cost.h"
+#include "launch/launch.h"
+#include "model/layout/schedule.h"
+#include "model/layout/sizes.h"
+
+static const char *model_line(lk_arena *arena, const lk_model *m) {
+	char params[32], active[32] = "";
+	lk_format_count(lk_model_params(m), params, sizeof params);
+	if (m->network == LK_NET_CONV)
+		return lk_arena_printf(arena, "%s, %s: %s parameters, %d blocks, images of %d x %d, %d classes, %.1f G multiply-adds an image", m->name,
+		                       m->family, params, m->layers, m->image, m->image, m->conv.classes, lk_convnet_macs(m) / 1e9);
+	if (m->experts > 0) {
+		char count[32];
+		snprintf(active, sizeof active, " (%s active)",
+				 lk_format_count(lk_model_active_params(m), count, sizeof count));
+	}
+	const char *kind = m->attention == LK_ATTN_MLA ? "MLA"
+					   : m->kv_heads == m->heads   ? "MHA"
+					   : m->kv_heads == 1          ? "MQA"
+												   : "GQA";
+	const char *experts = m->experts > 0 ? lk_arena_printf(arena, ", %d experts top-%d", m->experts, m->topk) : "";
+	if (!experts) return NULL;
+	return lk_arena_printf(arena,
+						   "%s%s%s: %s parameters%s, %d layers, hidden %d, %s %d/%d heads, ffn %d%s, vocabulary %d",
+						   m->name, m->family[0] ? ", " : "", m->family, params, active, m->layers + m->decoder_layers,
+						   m->hidden, kind, m->heads, m->kv_heads, m->ffn, experts, m->vocab);
+}
+
+static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
+	const lk_node *node = &asked->cluster.node[0];
+	static const char *const intra[] = {"PCIe", "a mesh of links", "a switch"};
+	char rate[32], nic[32];
+	lk_format_rate(node->intra_rate, rate, sizeof rate);
+	lk_format_rate(node->nic_rate, nic, sizeof nic);
+	return lk_arena_printf(arena, "%s: %s, %s per GPU and direction through %s, %d NICs of %s per node",
+						   asked->cluster.text, node->device->label, rate, intra[node->intra], node->nics, nic);
+}
+
+static const char *layout_line(lk_arena *arena, const lk_job *job) {
+	static const char *const sharding[] = {"none", "1", "2", "3"};
+	static const char *const recompute[] = {"none", "selective", "full"};
+	char extra[128] = "";
+	size_t used = 0;
+	if (job->vp > 1) used += (size_t)snprintf(extra + used, sizeof extra - used, " x VP%d", job->vp);
+	if (job->cp > 1) used += (size_t)snprintf(extra + used, sizeof extra - used, " x CP%d", job->cp);
+	if (job->ep > 1) snprintf(extra + used, sizeof extra - used, ", EP%d", job->ep);
+	return lk_arena_printf(
+		arena, "DP%d x TP%d x PP%d%s%s, ZeRO %s, recompute %s, %s, %d micro-batches of %d x %d tokens, %s", job->dp,
+		job->tp, job->pp, extra, job->sequence_parallel == LK_ON && job->tp > 1 ? ", SP" : "", sharding[job->sharding],
+		recompute[job->recompute], lk_schedule_get(job->schedule)->label, job->microbatches, job->mbs, job->seq,
+		lk_dtype_name(job->dtype));
+}
+
+/* ---- assumptions ---- */
+
+typedef LK_VEC(const char *) lk_lines;
+
+static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_error *err) {
+	if (!text) return LK_OK;
+	const char *copy = lk_arena_strdup(arena, text);
+	if (!copy || !lk_push(lines)) return lk_oom(err);
+	*lk_last(lines) = copy;
+	return LK_OK;
+}
+
+static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, const lk_asked *asked, lk_lines *lines,
+								  lk_error *err) {
+	const lk_job *job = &asked->job;
+	lk_constants constants, *c = &constants;
+	lk_profile_constants(job, c);
+	char text[400];
+#define SAY(condition, ...)                                                                                            \
+	do {                                                                                                               \
+		if (condition) {                                                                                               \
+			snprintf(text, sizeof text, __VA_ARGS__);                                                                  \
+			LK_TRY(line(arena, lines, text, err));                                                                     \
+		}                                                                                                              \
+	} while (0)
+	bool launched = r->launch_count > 0 || r->script;
+	SAY(!r->cluster, "nodes are the device's usual ones: %s (say otherwise with --cluster)", asked->cluster.text);
+	SAY(!r->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
+	SAY(!r->seq && !launched, "sequence length %d (--seq)", job->seq);
+	SAY(!r->gbs && !launched, "global batch %d sequences (--gbs)", job->gbs);
+	SAY(!r->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
+	SAY(!r->zero && !launched, "ZeRO stage %d (--zero)", (int)job->sharding);
+	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab, "vocabulary padded from %d to %d",
+		job->model.vocab, job->padded_vocab);
+	SAY(true, "gradients %s with the backward pass, in buckets of %.0f MiB, %g bytes per element on the wire",
+		job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along", job->bucket_bytes / LK_MIB,
+		lk_sizes_wire_bytes(job));
+	SAY(job->pp > 1, "pipeline messages %s",
+		job->overlap_p2p == LK_ON ? "run behind compute" : "block, as Megatron-LM's without overlap");
+	SAY(job->model.experts > 0, "the busiest expert rank gets %.2f times the mean tokens (--moe-imbalance)",
+		job->moe_imbalance);
+	SAY(job->attn_kernel == LK_KERNEL_FLASH, "fused (flash) attention, %.0f %% of dense peak forward, %.0f %% backward",
+		100 * c->attention_forward, 100 * c->attention_backward);
+	const lk_device *device = asked->cluster.node[0].device;
+	SAY(device->gemm_flops > 0, "measured on %s: fp32 products %.3g TFLOP/s, streaming %.3g GB/s, a call %.3g us",
+		device->name, device->gemm_flops / 1e12, device->stream_rate / 1e9, 1e6 * device->call_s);
+	SAY(device->arch == LK_ARCH_CPU, "no step on a processor was ever compared: the range is that of runs on GPUs");
+	SAY(device->gemm_flops <= 0,
+		"large matrix products reach %.0f %% of dense peak, streaming kernels %.0f %% of memory bandwidth",
+		100 * c->gemm_efficiency, 100 * c->memory_efficiency);
+	SAY(job->cuda_graphs != LK_ON, "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)",
+		1e6 * c->launch_s, 1e6 * c->graph_launch_s);
+	SAY(job->max_connections == 1, "one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what was "
+		"issued earlier has started%s", job->sharding >= LK_SHARD_ZERO2 && job->dp > 1 ?
+		"; sharded layers' gathers and reductions hold up compute behind them" : "");
+	SAY(job->recompute == LK_RECOMPUTE_SELECTIVE && job->attn_kernel == LK_KERNEL_FLASH,
+		"selective recomputation saves almost nothing with flash attention: scores are never stored");
+	SAY(r->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !r->exact,
+		"jitter acts on whole runs of layers, their communication included (--exact: on every operation)");
+	const lk_calibration *numbers = lk_calibration_current();
+	const lk_calibration_row *profile = lk_profile_find(numbers, job);
+	SAY(profile, "efficiencies of the stack %s, %s: %d measured runs, %.1f %% off in their fit (--stack, --release)",
+		profile->subject, profile->variant, profile->points, 100 * profile->error);
+	SAY(!profile, "no measured run of the stack %s: base numbers of all stacks (--stack)", job->profile);
+	SAY(device->arch != LK_ARCH_CPU && !lk_profile_measured(numbers, device->arch),
+		"no run was measured on %s: it is taken to keep its peak as Ampere does", lk_arch_name(device->arch));
+	SAY(true, "input data is always there: no stalls of preparation or fetch are modelled");
+#undef SAY
+	return LK_OK;
+}
+
+static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err) {
+	const char **lines = LK_ARRAY(arena, const char *, asked->ignored_count);
+	if (!lines) return lk_oom(err);
+	for (int i = 0; i < asked->ignored_count; i++) {
+		lines[i] = lk_arena_printf(arena, "%s: %s", asked->ignored[i].flag, asked->ignored[i].reason);
+		if (!lines[i]) return lk_oom(err);
+	}
+	out->ignored = lines;
+	out->ignored_count = asked->ignored_count;
+	return LK_OK;
+}
+
+lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked, lk_prediction *out,
+					  lk_error *err) {
+	lk_lines lines = {0};
+	out->model = model_line(arena, &asked->job.model);
+	out->cluster = cluster_line(arena, asked);
+	out->layout = layout_line(arena, &asked->job);
+	out->reproduce = lk_reproduce(arena, request, &asked->job);
+	out->warning = asked->warning[0] ? lk_arena_strdup(arena, asked->warning) : NULL;
+	lk_status status = list_assumptions(arena, request, asked, &lines, err);
+	const char **kept = LK_ARRAY(arena, const char *, lines.count);
+	if (status == LK_OK && (!kept || !out->model || !out->cluster || !out->layout || !out->reproduce))
+		status = lk_oom(err);
+	if (status == LK_OK) {
+		if (lines.count) memcpy(kept, lines.at, lines.count * sizeof *kept);
+		out->assumptions = kept;
+		out->assumption_count = (int)lines.count;
+		status = list_ignored(arena, asked, out, err);
+	}
+	lk_vec_free(&lines);
+	return status;
+}

@@ -1,0 +1,37 @@
+/* memory_range.c: the 80 % range of a predicted peak allocation.
+ *
+ * Errors are z = ln(measured / predicted) scale, scale = sqrt(predicted / GiB) up to 2: what a prediction misses is
+ * partly a share of the memory and partly a number of bytes, so small jobs miss by more. Above 8 GiB, where few jobs
+ * were measured, the scale is 1: twice as wide. */
+#include "step/memory_range.h"
+
+#include <math.h>
+
+#include "base/units.h"
+#include "cost/calibration/calibration.h"
+
+const char *const lk_memory_classes[LK_MEMORY_CLASSES] = {"bert", "gpt with experts", "gpt without experts", "t5"};
+
+const char *lk_memory_class(const lk_model *model) {
+	if (model->network == LK_NET_ENCODER) return lk_memory_classes[0];
+	if (model->network == LK_NET_ENCDEC) return lk_memory_classes[3];
+	return lk_memory_classes[model->experts > 0 ? 1 : 2];
+}
+
+double lk_memory_scale(double predicted) {
+	return predicted > 8 * LK_GIB ? 1 : fmin(sqrt(predicted / LK_GIB), 2);
+}
+
+lk_memory_band lk_memory_band_known(const char *class) {
+	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "range", "peak-memory", class);
+	if (!row) return (lk_memory_band){0};
+	return (lk_memory_band){lk_calibration_value(row, "low", NAN), lk_calibration_value(row, "high", NAN), row->error,
+							row->points};
+}
+
+void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high) {
+	*low = *high = NAN;
+	if (band->rows == 0 || !(predicted > 0)) return;
+	*low = predicted * exp(band->low / lk_memory_scale(predicted));
+	*high = predicted * exp(band->high / lk_memory_scale(predicted));
+}

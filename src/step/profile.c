@@ -1,0 +1,130 @@
+/* profile.c: the constants that a job is predicted with: the base, found on all measured runs together, times the profile
+ * of its software stack. Both are calibration rows that `lockstep calibrate runs` writes. */
+#include "step/profile.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/text.h"
+
+const char *lk_knob_name(lk_knob knob) {
+	static const char *const names[LK_KNOBS] = {"gemm", "attention", "memory", "host", "network", "experts"};
+	return (unsigned)knob < LK_KNOBS ? names[knob] : "";
+}
+
+const char *lk_precision_class(lk_dtype dtype) {
+	if (dtype == LK_NVFP4) return "fp4";
+	return dtype == LK_FP8 || dtype == LK_MXFP8 ? "fp8" : "16-bit";
+}
+
+int lk_release_compare(const char *a, const char *b) {
+	for (;;) {
+		while (*a && !isdigit((unsigned char)*a)) a++;
+		while (*b && !isdigit((unsigned char)*b)) b++;
+		if (!*a || !*b) return (*a != 0) - (*b != 0);
+		while (*a == '0') a++;
+		while (*b == '0') b++;
+		size_t digits_a = strspn(a, "0123456789"), digits_b = strspn(b, "0123456789");
+		if (digits_a != digits_b) return digits_a < digits_b ? -1 : 1;
+		int order = strncmp(a, b, digits_a);
+		if (order != 0) return order < 0 ? -1 : 1;
+		a += digits_a, b += digits_b;
+	}
+}
+
+/* ---- finding a profile ---- */
+
+/* Stacks that share code with a measured one: Megatron-LM is what NeMo runs, PyTorch's FSDP what llm-foundry runs. */
+static const char *relative(const char *stack) {
+	static const char *const pairs[][2] = {
+		{"megatron", "nemo"}, {"megatron-bridge", "nemo"}, {"fsdp", "llm-foundry"}, {"deepspeed", "megatron-deepspeed"},
+	};
+	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+		if (strcmp(stack, pairs[i][0]) == 0) return pairs[i][1];
+	return stack;
+}
+
+/* Steps from a precision to another; the profile of the nearest stands in for a missing one. */
+static int distance(const char *a, size_t length, const char *b) {
+	static const char *const order[] = {"16-bit", "fp8", "fp4"};
+	int at_a = -9, at_b = 0;
+	for (int i = 0; i < 3; i++) {
+		if (strlen(order[i]) == length && strncmp(a, order[i], length) == 0) at_a = i;
+		if (strcmp(b, order[i]) == 0) at_b = i;
+	}
+	return at_a > at_b ? at_a - at_b : at_b - at_a;
+}
+
+static const char *release_of(const char *variant) {
+	const char *blank = strchr(variant, ' ');
+	return blank ? blank + 1 : "";
+}
+
+const lk_calibration_row *lk_profile_find(const lk_calibration *c, const lk_job *job) {
+	const lk_calibration_row *best = NULL;
+	const char *stack = relative(job->profile), *precision = lk_precision_class(job->dtype);
+	int nearest = 3;
+	for (size_t i = 0; i < c->rows.count; i++) {
+		const lk_calibration_row *row = &c->rows.at[i];
+		if (strcmp(row->family, "stack") != 0 || !lk_same_name(row->subject, stack)) continue;
+		const char *release = release_of(row->variant);
+		if (*job->release && lk_release_compare(release, job->release) > 0) continue;
+		int steps = distance(row->variant, strcspn(row->variant, " "), precision);
+		bool later = best && lk_release_compare(release, release_of(best->variant)) >= 0;
+		if (steps > nearest || (steps == nearest && best && !later)) continue;
+		nearest = steps;
+		best = row;
+	}
+	return best;
+}
+
+bool lk_profile_measured(const lk_calibration *c, lk_arch arch) {
+	return arch == LK_ARCH_AMPERE || lk_calibration_find(c, "sustained", lk_arch_name(arch), "");
+}
+
+/* ---- constants ---- */
+
+void lk_profile_base(const lk_calibration *c, lk_constants *out) {
+	const lk_calibration_row *row = lk_calibration_find(c, "step", "all", "");
+	*out = lk_default_constants;
+#define TAKE(field) out->field = lk_calibration_value(row, #field, out->field)
+	TAKE(gemm_efficiency), TAKE(gemm_fill_s), TAKE(attention_forward), TAKE(attention_backward), TAKE(attention_ramp);
+	TAKE(memory_efficiency), TAKE(norm_efficiency), TAKE(kernel_floor_s), TAKE(launch_s), TAKE(graph_launch_s);
+	TAKE(step_overhead_s), TAKE(graph_step_overhead_s), TAKE(expert_launch_s), TAKE(expert_efficiency), TAKE(network_efficiency);
+#undef TAKE
+	for (int arch = 0; arch < LK_ARCHES; arch++) {
+		const lk_calibration_row *share = lk_calibration_find(c, "sustained", lk_arch_name((lk_arch)arch), "");
+		out->sustained[arch] = lk_calibration_value(share, "gemm", out->sustained[arch]);
+		out->attention_share[arch] = lk_calibration_value(share, "attention", out->attention_share[arch]);
+	}
+}
+
+void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *c) {
+	c->gemm_efficiency *= knobs[LK_KNOB_GEMM];
+	c->vector_products *= knobs[LK_KNOB_GEMM];
+	c->attention_forward *= knobs[LK_KNOB_ATTENTION];
+	c->attention_backward *= knobs[LK_KNOB_ATTENTION];
+	c->memory_efficiency *= knobs[LK_KNOB_MEMORY];
+	c->norm_efficiency *= knobs[LK_KNOB_MEMORY];
+	c->launch_s /= knobs[LK_KNOB_HOST];
+	c->expert_launch_s /= knobs[LK_KNOB_HOST];
+	c->network_efficiency *= knobs[LK_KNOB_NETWORK];
+	c->expert_efficiency *= knobs[LK_KNOB_EXPERTS];
+}
+
+/* The base's shares of memory bandwidth are of language models: they stand for passes that their graphs do not have, too. Those of
+ * convolution nets have theirs; kernels that stream, measured alone, reach 0.83 to 0.89 (add in data/calibration/memory.csv). */
+void lk_profile_streaming(lk_constants *out) {
+	out->memory_efficiency = out->norm_efficiency = 0.86;
+	out->stream_issue = 13.9; /* of the H100, the most of all devices measured */
+}
+
+void lk_profile_constants(const lk_job *job, lk_constants *out) {
+	const lk_calibration *c = lk_calibration_current();
+	const lk_calibration_row *row = lk_profile_find(c, job);
+	double knobs[LK_KNOBS];
+	for (int k = 0; k < LK_KNOBS; k++) knobs[k] = lk_calibration_value(row, lk_knob_name((lk_knob)k), 1);
+	lk_profile_base(c, out);
+	if (job->model.network == LK_NET_CONV || job->fused_kernels) lk_profile_streaming(out);
+	lk_profile_apply(knobs, out);
+}

@@ -1,0 +1,232 @@
+/* request.c: reads a request: launch line, model, cluster, then the options on top, then everything is completed. */
+#include "step/request.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "model/layout/schedule.h"
+
+static lk_status read_launch(lk_arena *arena, const lk_predict_request *r, lk_asked *out, int *gpus, lk_error *err) {
+	lk_launch launch = {.job = &out->job};
+	if (r->script && r->launch_count > 0)
+		return lk_fail(err, LK_ERR_INPUT, "--script", "a script and a launch line behind -- exclude one another");
+	if (r->script)
+		LK_TRY(lk_launch_script(arena, r->script, &launch, err));
+	else if (r->launch_count > 0)
+		LK_TRY(lk_launch_read(arena, r->launch_count, r->launch, "launch line", &launch, err));
+	if (launch.job) out->job = *launch.job;
+	launch.job = &out->job;
+	if (r->deepspeed) LK_TRY(lk_deepspeed_read(arena, r->deepspeed, &launch, err));
+	if (launch.job && launch.job != &out->job) out->job = *launch.job;
+	*gpus = launch.gpus;
+	out->ignored = launch.ignored;
+	out->ignored_count = launch.ignored_count;
+	return LK_OK;
+}
+
+static bool looks_like_path(const char *name) {
+	size_t length = strlen(name);
+	return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0) || strcmp(name, ".") == 0;
+}
+
+static lk_status read_model(const lk_predict_request *r, lk_asked *out, lk_error *err) {
+	if (!r->model) {
+		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
+		lk_fail(err, LK_ERR_INPUT, "--model", "no model was given");
+		return lk_hint(
+			err,
+			"give --model with a preset (`lockstep models` lists them) or a config.json, or a launch line behind --");
+	}
+	lk_model model;
+	if (looks_like_path(r->model))
+		LK_TRY(lk_model_read(r->model, &model, out->warning, err));
+	else
+		LK_TRY(lk_model_preset(r->model, &model, err));
+	out->job.model = model;
+	return LK_OK;
+}
+
+static lk_status read_cluster(lk_arena *arena, const lk_predict_request *r, int launched, lk_asked *out,
+							  lk_error *err) {
+	if (r->cluster) {
+		if (r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+		LK_TRY(lk_cluster_parse(arena, r->cluster, &out->cluster, err));
+		if (r->gpus > out->cluster.gpus)
+			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", r->gpus,
+						   out->cluster.gpus);
+		out->job.gpus = r->gpus ? r->gpus : launched && launched <= out->cluster.gpus ? launched : out->cluster.gpus;
+		return LK_OK;
+	}
+	if (!r->gpu) {
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "no GPU was given");
+		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
+	}
+	const lk_device *device;
+	LK_TRY(lk_device_lookup(r->gpu, &device, err));
+	out->job.gpus = r->gpus ? r->gpus : launched;
+	if (out->job.gpus <= 0) {
+		lk_fail(err, LK_ERR_INPUT, "--gpus", "the number of GPUs was not given");
+		return lk_hint(err, "give --gpus N");
+	}
+	return lk_cluster_simple(arena, device, out->job.gpus, 0, 0, &out->cluster, err);
+}
+
+/* ---- options on top ---- */
+
+static void take_int(int *field, int value) {
+	if (value) *field = value;
+}
+
+static void take_switch(lk_switch *field, int value) {
+	if (value) *field = value > 0 ? LK_ON : LK_OFF;
+}
+
+/* One of a list of names, which end with NULL; `out` keeps its value when nothing was said. */
+static lk_status take_name(int *out, const char *text, const char *const *names, const char *where, lk_error *err) {
+	if (!text) return LK_OK;
+	int count = 0;
+	for (; names[count]; count++)
+		if (lk_same_name(text, names[count])) return *out = count, LK_OK;
+	char shown[64], list[192] = "";
+	lk_escape(text, shown, sizeof shown);
+	for (int i = 0; i < count; i++) {
+		size_t used = strlen(list);
+		snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+	}
+	lk_fail(err, LK_ERR_INPUT, where, "unknown name '%s'", shown);
+	const char *near = lk_nearest(text, names, (size_t)count);
+	return near ? lk_hint(err, "did you mean %s? one of %s", near, list) : lk_hint(err, "give one of %s", list);
+}
+
+static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
+	static const char *const names[] = {"none", "selective", "full", NULL};
+	if (!text) return LK_OK;
+	char kind[32];
+	lk_copy(kind, sizeof kind, text);
+	char *slash = strchr(kind, '/');
+	if (slash) {
+		long long count;
+		*slash = '\0';
+		LK_TRY(lk_parse_int(slash + 1, 1, 4096, &count, "--recompute", err));
+		job->recompute_layers = (int)count;
+	}
+	int value = 0;
+	LK_TRY(take_name(&value, kind, names, "--recompute", err));
+	if (slash && value != LK_RECOMPUTE_FULL)
+		return lk_fail(err, LK_ERR_INPUT, "--recompute", "a number of layers goes with full/N only");
+	job->recompute = (lk_recompute)value;
+	job->recompute_said = true;
+	return LK_OK;
+}
+
+static lk_status take_dtype(lk_dtype *out, const char *text, const char *where, lk_error *err) {
+	if (!text || lk_dtype_parse(text, out)) return LK_OK;
+	char shown[64];
+	lk_fail(err, LK_ERR_INPUT, where, "unknown number format '%s'", lk_escape(text, shown, sizeof shown));
+	return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
+}
+
+static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
+	if (!text) return LK_OK;
+	const lk_schedule *schedule = lk_schedule_find(text);
+	if (!schedule) {
+		char shown[64];
+		lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'", lk_escape(text, shown, sizeof shown));
+		return lk_hint(err, "give one of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe");
+	}
+	job->schedule = schedule->kind;
+	job->schedule_said = true;
+	return LK_OK;
+}
+
+static lk_status take_numbers(const lk_predict_request *r, lk_job *job, lk_error *err) {
+	static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
+	static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
+	int optimizer = job->optimizer, task = job->task;
+	long long zero = job->sharding;
+	LK_TRY(take_dtype(&job->dtype, r->dtype, "--dtype", err));
+	job->dtype_said |= r->dtype != NULL;
+	LK_TRY(take_dtype(&job->state_dtype, r->state_dtype, "--state-dtype", err));
+	LK_TRY(take_name(&optimizer, r->optimizer, optimizers, "--optimizer", err));
+	LK_TRY(take_name(&task, r->task, tasks, "--task", err));
+	if (r->zero) LK_TRY(lk_parse_int(r->zero, 0, 3, &zero, "--zero", err));
+	job->optimizer = (lk_optimizer)optimizer;
+	job->task = (lk_task)task;
+	job->sharding = (lk_sharding)zero;
+	job->sharding_said |= r->zero != NULL;
+	return take_recompute(job, r->recompute, err);
+}
+
+static lk_status take_layout(const lk_predict_request *r, lk_job *job, lk_error *err) {
+	static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
+	static const char *const kernels[] = {"flash", "unfused", NULL};
+	static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
+	int cp_kind = job->cp_kind, kernel = job->attn_kernel, dispatcher = job->dispatcher;
+	take_int(&job->tp, r->tp), take_int(&job->pp, r->pp), take_int(&job->vp, r->vp), take_int(&job->cp, r->cp);
+	take_int(&job->ep, r->ep), take_int(&job->etp, r->etp), take_int(&job->dp, r->dp);
+	take_int(&job->mbs, r->mbs), take_int(&job->gbs, r->gbs), take_int(&job->seq, r->seq);
+	take_int(&job->shard_group, r->shard_group), take_int(&job->lora_rank, r->lora_rank);
+	take_int(&job->first_stage_layers, r->first_stage_layers), take_int(&job->last_stage_layers, r->last_stage_layers);
+	take_switch(&job->sequence_parallel, r->sequence_parallel);
+	if (r->pipeline_layout) {
+		if (strlen(r->pipeline_layout) >= sizeof job->pipeline_layout)
+			return lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "longer than %zu characters",
+						   sizeof job->pipeline_layout - 1);
+		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, r->pipeline_layout);
+	}
+	LK_TRY(take_name(&cp_kind, r->cp_kind, cp_kinds, "--cp-kind", err));
+	LK_TRY(take_name(&kernel, r->attention, kernels, "--attention", err));
+	LK_TRY(take_name(&dispatcher, r->dispatcher, dispatchers, "--dispatcher", err));
+	job->cp_kind = (lk_cp_kind)cp_kind;
+	job->attn_kernel = (lk_attn_kernel)kernel;
+	job->dispatcher = (lk_dispatcher)dispatcher;
+	return take_schedule(job, r->schedule, err);
+}
+
+static void take_switches(const lk_predict_request *r, lk_job *job) {
+	take_switch(&job->overlap_grad_reduce, r->overlap_grad_reduce);
+	take_switch(&job->overlap_param_gather, r->overlap_param_gather);
+	take_switch(&job->overlap_p2p, r->overlap_p2p);
+	take_switch(&job->tp_overlap, r->tp_overlap);
+	take_switch(&job->cuda_graphs, r->cuda_graphs);
+	take_switch(&job->expert_overlap, r->expert_overlap);
+	take_switch(&job->fused_cross_entropy, r->fused_loss);
+	if (r->bucket_mib > 0) job->bucket_bytes = r->bucket_mib * LK_MIB;
+	if (r->moe_imbalance > 0) job->moe_imbalance = r->moe_imbalance;
+	take_int(&job->max_connections, r->max_connections);
+	job->offload_optimizer |= r->offload_optimizer;
+	job->compile |= r->compile;
+	if (r->stack) lk_copy(job->stack, sizeof job->stack, r->stack);
+	if (r->release) lk_copy(job->release, sizeof job->release, r->release);
+}
+
+/* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence. */
+lk_status lk_request_check_stack(const char *stack, lk_error *err) {
+	static const char *const names[] = {"megatron",           "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed",
+										"megatron-deepspeed", "ddp",  NULL};
+	int unused = 0;
+	return take_name(&unused, stack, names, "--stack", err);
+}
+
+lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err) {
+	memset(out, 0, sizeof *out);
+	int launched = 0;
+	LK_TRY(read_launch(arena, request, out, &launched, err));
+	LK_TRY(read_model(request, out, err));
+	LK_TRY(read_cluster(arena, request, launched, out, err));
+	LK_TRY(take_numbers(request, &out->job, err));
+	LK_TRY(take_layout(request, &out->job, err));
+	take_switches(request, &out->job);
+	LK_TRY(lk_request_check_stack(request->stack, err));
+	if (out->job.model.vocab == 0 && out->job.model.lm_head && !request->model) {
+		lk_fail(err, LK_ERR_INPUT, "launch line", "it does not state the size of the vocabulary");
+		return lk_hint(err, "add --vocab-size N to it, or name the network with --model");
+	}
+	return LK_OK;
+}
+
+lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err) {
+	LK_TRY(lk_request_take(arena, request, out, err));
+	return lk_job_complete(&out->job, &out->cluster, err);
+}

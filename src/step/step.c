@@ -1,0 +1,136 @@
+/* step.c: build the graph, cost it, fold it, run it, read times and memory from what ran. */
+#include "step/step.h"
+#include "step/memory_use.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "step/profile.h"
+#include "base/stop.h"
+#include "base/units.h"
+#include "model/build/build.h"
+
+static double now_s(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- times ---- */
+
+static lk_status choose_records(const lk_step_options *options, lk_step *out, lk_error *err) {
+	const lk_ranks *ranks = &out->graph->ranks;
+	out->record = LK_ARRAY(&out->arena, uint32_t, ranks->stages + options->record_count);
+	if (!out->record) return lk_oom(err);
+	for (uint32_t s = 0; s < ranks->stages; s++) out->record[out->record_count++] = lk_rank_of(out->graph, s, 0);
+	for (uint32_t i = 0; i < options->record_count; i++) {
+		if (options->record[i] >= ranks->world)
+			return lk_fail(err, LK_ERR_INPUT, "--trace-ranks", "there is no rank %u; the last is %u",
+						   options->record[i], ranks->world - 1);
+		bool known = false;
+		for (uint32_t k = 0; k < out->record_count; k++) known |= out->record[k] == options->record[i];
+		if (!known) out->record[out->record_count++] = options->record[i];
+	}
+	return LK_OK;
+}
+
+static lk_status split_time(lk_step *out, lk_error *err) {
+	const lk_sim_events *events = &out->sim.events;
+	uint32_t stages = out->graph->ranks.stages;
+	size_t begin = 0;
+	out->stage_time = LK_ARRAY(&out->arena, lk_breakdown, stages);
+	if (!out->stage_time) return lk_oom(err);
+	for (uint32_t r = 0; r < out->record_count; r++) {
+		size_t end = begin;
+		while (end < events->count && events->at[end].record == r) end++;
+		if (r < stages) {
+			lk_breakdown *one = &out->stage_time[r];
+			LK_TRY(lk_breakdown_of(lk_step_simulated(out), out->fold, out->graph, events->at + begin, end - begin,
+								   out->sim.step_ps, stages > 1, one, err));
+			for (int p = 0; p < LK_PART_COUNT; p++) {
+				out->breakdown.exposed_s[p] += one->exposed_s[p] / stages;
+				out->breakdown.hidden_s[p] += one->hidden_s[p] / stages;
+			}
+		}
+		begin = end;
+	}
+	return LK_OK;
+}
+
+static double program_flops(const lk_graph *graph, uint32_t stage) {
+	double flops = 0;
+	const lk_program *program = &graph->programs.at[stage];
+	for (size_t c = 0; c < program->calls.count; c++) {
+		const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+		double sum = 0;
+		for (uint32_t i = block->begin; i < block->end; i++) sum += graph->ops.flops[i];
+		flops += sum * program->calls.at[c].repeat;
+	}
+	return flops;
+}
+
+/* A slow rank or noise changes compute but not communication, which a folded run holds both of: such steps are
+ * simulated operation by operation, unless noise makes every chain of a very large job its own class. */
+static bool folds(const lk_step_options *options, const lk_graph *graph) {
+	if (options->exact || options->straggler_count > 0 || graph->traced) return false;
+	return options->jitter <= 0 || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
+}
+
+lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_error *err) {
+	if (!options->bare) LK_TRY(choose_records(options, out, err));
+	if (folds(options, out->graph)) LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
+	lk_sim_options run = {
+		.contention = !options->no_contention,
+		.all_ranks = options->all_ranks,
+		.jitter = options->jitter,
+		.seed = options->seed,
+		.stragglers = options->stragglers,
+		.straggler_count = options->straggler_count,
+		.record = out->record,
+		.record_count = out->record_count,
+		.give_up_ps = options->bare ? options->give_up_ps : 0,
+	};
+	double start = now_s();
+	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run, &out->sim, err));
+	out->simulation_s = now_s() - start;
+	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
+	if (options->bare) return LK_OK;
+	for (uint32_t s = 0; s < out->graph->ranks.stages; s++)
+		out->executed_flops += program_flops(out->graph, s) * out->graph->ranks.chains;
+	return split_time(out, err);
+}
+
+static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
+						   lk_error *err) {
+	lk_constants constants;
+	if (!options->constants) lk_profile_constants(job, &constants);
+	lk_cost_options costing = {
+		.constants = options->constants ? options->constants : &constants,
+		.cuda_graphs = job->cuda_graphs == LK_ON,
+		.compiled = job->compile,
+		.experts_eager = job->graph_experts != LK_ON,
+		.cache = options->cache,
+	};
+	LK_TRY(lk_costs_build(&out->arena, out->graph, cluster, &costing, &out->costs, err));
+	return lk_step_simulate(options, out, err);
+}
+
+lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
+					  lk_error *err) {
+	memset(out, 0, sizeof *out);
+	LK_TRY(lk_stop_check(err));
+	LK_TRY(lk_build_graph(job, &out->graph, err));
+	if (job->max_connections == 1) LK_TRY(lk_graph_one_queue(out->graph, err));
+	LK_TRY(lk_memory_ask(job, cluster, out, err));
+	bool enough = options->memory_only || (options->bare && !lk_step_fits(out));
+	return enough ? LK_OK : ask_times(job, cluster, options, out, err);
+}
+
+void lk_step_free(lk_step *step) {
+	if (!step) return;
+	lk_sim_result_free(&step->sim);
+	lk_fold_free(step->fold);
+	lk_graph_free(step->graph);
+	lk_arena_free(&step->arena);
+	memset(step, 0, sizeof *step);
+}

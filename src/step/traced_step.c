@@ -1,0 +1,137 @@
+/* traced_step.c: which step of a traced run is looked at, and when it is over. */
+#include "step/traced_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "io/stream.h"
+#include "trace/read/trace_files.h"
+
+bool lk_is_graph_file(const char *path) {
+	enum { HEAD = 4096 };
+	char head[HEAD + 1];
+	size_t got = 0;
+	lk_stream *in;
+	lk_error unused;
+	struct stat info;
+	/* What is read twice must be a file: a pipe's beginning would be gone. */
+	if (strcmp(path, "-") == 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+	if (lk_stream_open(path, &in, &unused) != LK_OK) return false;
+	lk_status status = lk_stream_read(in, head, HEAD, &got, &unused);
+	lk_stream_close(in);
+	head[got] = '\0';
+	return status == LK_OK && strstr(head, "\"lockstep_graph\"");
+}
+
+typedef struct length {
+	int64_t ns;
+	uint32_t place;
+} length;
+
+static int by_length(const void *a, const void *b) {
+	const length *x = a, *y = b;
+	if (x->ns != y->ns) return x->ns < y->ns ? -1 : 1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static lk_status unlike(const lk_capture *c, const lk_capture *first, bool marked, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, c->path, "%s steps are marked in it, but %s in %s", marked ? "training" : "no training",
+	        marked ? "none" : "some", first->path);
+	return lk_hint(err, "profile all ranks alike, or give those that are");
+}
+
+lk_status lk_traced_common_steps(const lk_traces *t, uint32_t *count, lk_error *err) {
+	bool first_marked = false;
+	*count = UINT32_MAX;
+	for (uint32_t r = 0; r < t->count; r++) {
+		lk_capture_steps steps = {0};
+		lk_status status = lk_capture_find_steps(t->capture[r], &steps, err);
+		bool marked = status == LK_OK && steps.at[0].event != LK_NONE;
+		if (status == LK_OK && steps.count < *count) *count = (uint32_t)steps.count;
+		lk_vec_free(&steps);
+		LK_TRY(status);
+		if (r == 0) first_marked = marked;
+		if (marked != first_marked) return unlike(t->capture[r], t->capture[0], marked, err);
+	}
+	return LK_OK;
+}
+
+static lk_status no_step(const lk_traces *t, const lk_capture_steps *steps, int64_t number, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, t->capture[0]->path, "there is no step %lld", (long long)number);
+	if (!steps->count) return LK_ERR_INPUT;
+	return lk_hint(err, "it has the steps %lld to %lld", (long long)steps->at[0].number, (long long)lk_last(steps)->number);
+}
+
+lk_status lk_traced_usual_step(const lk_traces *t, int64_t number, uint32_t *place, lk_error *err) {
+	lk_capture_steps steps = {0};
+	uint32_t count = 0;
+	LK_TRY(lk_traced_common_steps(t, &count, err));
+	LK_TRY(lk_capture_find_steps(t->capture[0], &steps, err));
+	length *all = malloc((count + 1) * sizeof *all);
+	lk_status status = all ? LK_OK : lk_oom(err);
+	*place = LK_NONE;
+	for (uint32_t s = 0; all && s < count; s++) {
+		all[s] = (length){steps.at[s].end_ns - steps.at[s].start_ns, s};
+		if (steps.at[s].number == number) *place = s;
+	}
+	if (status == LK_OK && number < 0) {
+		qsort(all, count, sizeof *all, by_length);
+		*place = all[count / 2].place;
+	}
+	if (status == LK_OK && *place == LK_NONE) status = no_step(t, &steps, number, err);
+	free(all);
+	lk_vec_free(&steps);
+	return status;
+}
+
+lk_status lk_traces_inputs(lk_arena *arena, const lk_verb *verb, const void *request, const char *const *paths, int count,
+                           lk_inputs *out, lk_error *err) {
+	const char *const *files = NULL;
+	uint32_t found = 0;
+	if (count > 0) LK_TRY(lk_trace_files_list(arena, paths, (uint32_t)count, &files, &found, err));
+	return lk_inputs_find(arena, verb, request, files, (int)found, out, err);
+}
+
+const lk_device *lk_traced_device(const lk_traces *t) {
+	const lk_capture *c = t->capture[0];
+	return c->device ? lk_device_find(lk_capture_text(c, c->device)) : NULL;
+}
+
+/* One program's times; 0 where nothing of the kind ran. */
+typedef struct program_times {
+	int64_t begin, carried, device, end;
+	bool marked;
+} program_times;
+
+static void note(int64_t *latest, int64_t end) {
+	if (end > *latest) *latest = end;
+}
+
+static void look_at(const lk_graph *graph, const lk_sim_event *e, uint32_t begin, uint32_t mark, program_times *out) {
+	unsigned kind = graph->ops.kind[e->op];
+	uint32_t name = graph->ops.name[e->op];
+	if (kind == LK_OP_HOST && name == begin) note(&out->begin, e->end_ps);
+	if (kind == LK_OP_HOST && name == mark) note(&out->end, e->end_ps), out->marked = true;
+	if (kind == LK_OP_HOST || kind == LK_OP_WAIT) return;
+	note(&out->device, e->end_ps);
+	if (graph->ops.flags[e->op] & LK_OP_CARRIED) note(&out->carried, e->end_ps);
+}
+
+static int64_t period(const program_times *t) {
+	int64_t host = t->end - t->begin, since = t->carried > t->begin ? t->carried : t->begin;
+	return t->device - since > host ? t->device - since : host;
+}
+
+int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, int64_t otherwise) {
+	uint32_t begin = lk_intern_find(graph->names, "begin"), mark = lk_intern_find(graph->names, "end of step");
+	double sum = 0;
+	uint32_t programs = 0;
+	if (!graph->traced || mark == UINT32_MAX) return otherwise;
+	for (size_t i = 0; i < events->count;) {
+		program_times times = {0};
+		uint32_t record = events->at[i].record;
+		for (; i < events->count && events->at[i].record == record; i++) look_at(graph, &events->at[i], begin, mark, &times);
+		if (times.marked) sum += (double)period(&times), programs++;
+	}
+	return programs ? (int64_t)(sum / programs + 0.5) : otherwise;
+}

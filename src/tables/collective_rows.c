@@ -1,0 +1,202 @@
+/* collective_rows.c: reads a table of measured collectives. What its column `fabric` says of the nodes, in words of any
+ * source, is read here: NICs ("8x200Gb IB", "4x100G EFA"), GPUs joined in pairs ("pairwise_nvlink"). */
+#include "tables/collective_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/csv.h"
+#include "base/text.h"
+#include "hw/hw.h"
+
+enum { ROWS = 1 << 20 };
+
+/* ---- the fabric in words ---- */
+
+/* "8x200Gb": so many NICs of so many Gbit/s. False where the text says nothing of that kind. */
+static bool read_nics(const char *text, lk_node *node) {
+	for (const char *x = strchr(text, 'x'); x; x = strchr(x + 1, 'x')) {
+		const char *begin = x, *end;
+		while (begin > text && begin[-1] >= '0' && begin[-1] <= '9') begin--;
+		double gbits = lk_read_real(x + 1, &end), count = lk_read_real(begin, &(const char *){NULL});
+		if (begin == x || end == x + 1 || (*end != 'G' && *end != 'g')) continue;
+		if (!(count >= 1 && count <= 64 && gbits >= 1 && gbits <= 10000)) continue;
+		node->nics = (int)count, node->nic_rate = gbits * 1e9 / 8;
+		return true;
+	}
+	return false;
+}
+
+/* GPUs joined in pairs by bridges: two of them see NVLink, a larger group goes through PCIe. NVLink bridges have 12
+ * links on cards of both generations. */
+static void pairs(int gpus, lk_node *node) {
+	const lk_device *device = node->device;
+	bool pair = gpus <= 2;
+	double links = device->links > 12 ? 12. / device->links : 1;
+	node->gpus = pair ? 2 : 4;
+	node->intra = pair ? LK_INTRA_MESH : LK_INTRA_PCIE;
+	node->intra_rate = pair ? device->link_rate * links : device->pcie_rate;
+}
+
+/* Networks that no text states. That of vidur's A100 nodes: the sizes at which its all-reduce turns from slow to fast
+ * and back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL turns from rings to trees and back if a node
+ * has a single NIC of up to 100 Gb/s and no LL128; nothing faster than 14 GB/s per node was measured, and a lone GPU
+ * reaches the same 6 GB/s as two: sockets. */
+static const struct {
+	const char *text;
+	int nics;
+	double gbits;
+} networks[] = {
+	{"vidur a100_dgx", 1, 100},
+};
+
+void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
+	const char *text = row->text;
+	lk_node *node = &row->node;
+	int most = device->node_gpus > 0 ? device->node_gpus : 8;
+	*node = (lk_node){
+		.device = device,
+		.gpus = most,
+		.nics = most,
+		.nic_rate = device->nic_rate,
+		.intra = device->link_switch                             ? LK_INTRA_SWITCH
+				 : device->link_rate > 0 && !device->link_bridge ? LK_INTRA_MESH
+																 : LK_INTRA_PCIE,
+	};
+	node->intra_rate = node->intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
+	row->network_stated = read_nics(text, node);
+	if (strstr(text, "pairwise") && !device->link_bridge) pairs((row->gpus + row->nodes - 1) / row->nodes, node);
+	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+		if (!strstr(text, networks[i].text)) continue;
+		node->nics = networks[i].nics, node->nic_rate = networks[i].gbits * 1e9 / 8, node->sockets = true;
+	}
+	if (strstr(text, "EFA")) node->nic_latency_s = device->arch >= LK_ARCH_HOPPER ? 35e-6 : 75e-6;
+	if (row->gpus > row->nodes * node->gpus) row->refused = "more GPUs than its nodes have";
+}
+
+/* Fabrics whose own source says that they are slower than they should be. */
+static const struct {
+	const char *text, *source, *why;
+} slow_ones[] = {
+	{"LOW", "", "reported as slow by its user"},
+	{"p4d", "issue 527", "reported as slow in NVIDIA/nccl issue 527"},
+};
+
+static const char *slow_reason(const char *text, const char *source) {
+	for (size_t i = 0; i < sizeof slow_ones / sizeof *slow_ones; i++)
+		if (strstr(text, slow_ones[i].text) && strstr(source, slow_ones[i].source)) return slow_ones[i].why;
+	return "";
+}
+
+/* ---- rows ---- */
+
+static bool kind_of(const char *name, lk_coll_kind *out) {
+	for (int kind = 0; kind < LK_COLLS; kind++) {
+		if (!lk_same_name(name, lk_coll_name((lk_coll_kind)kind))) continue;
+		*out = (lk_coll_kind)kind;
+		return true;
+	}
+	return false;
+}
+
+/* "H100-SXM (per file comment)" without the remark, "NVIDIA H100 80GB HBM3" without its last words. */
+const lk_device *lk_coll_device(const char *text) {
+	char name[128];
+	lk_copy(name, sizeof name, text);
+	name[strcspn(name, "(")] = '\0';
+	for (;;) {
+		const lk_device *device = lk_device_find(name);
+		char *blank = strrchr(name, ' ');
+		if (device || !blank) return device;
+		*blank = '\0';
+	}
+}
+
+/* The fabric's name: its first word, two where the first one names who measured; what stands before a remark if that is
+ * too short for a name. */
+static const char *short_name(lk_arena *arena, const char *text) {
+	size_t length = strcspn(text, " ;");
+	if (strncmp(text, "vidur ", 6) == 0)
+		length += 1 + strcspn(text + length + 1, " ;");
+	else if (length < 4)
+		length = strcspn(text, ";,(");
+	while (length > 0 && text[length - 1] == ' ') length--;
+	return lk_arena_strndup(arena, text, length);
+}
+
+typedef struct reader {
+	const lk_csv *csv;
+	lk_arena *arena;
+	lk_coll_rows *out;
+} reader;
+
+static const char *field(const reader *r, const char *name) {
+	return lk_csv_field(r->csv, lk_csv_column(r->csv, name));
+}
+
+static lk_status read_int(const reader *r, const char *name, int *out, lk_error *err) {
+	long long value;
+	char where[256];
+	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(r->csv), name);
+	LK_TRY(lk_parse_int(field(r, name), 1, 1 << 24, &value, where, err));
+	*out = (int)value;
+	return LK_OK;
+}
+
+static lk_status read_real(const reader *r, const char *name, double *out, lk_error *err) {
+	char where[256];
+	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(r->csv), name);
+	*out = NAN;
+	return *field(r, name) ? lk_parse_real(field(r, name), 0, 1e18, out, where, err) : LK_OK;
+}
+
+static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reader *r = context;
+	(void)at;
+	r->csv = csv;
+	if (!lk_push(r->out)) return lk_oom(err);
+	lk_coll_row *row = lk_last(r->out);
+	LK_TRY(read_int(r, "n_gpu", &row->gpus, err));
+	LK_TRY(read_int(r, "nodes", &row->nodes, err));
+	LK_TRY(read_real(r, "size_bytes", &row->bytes, err));
+	LK_TRY(read_real(r, "time_us", &row->us, err));
+	row->refused = "";
+	row->gpu = lk_arena_strdup(r->arena, field(r, "gpu"));
+	row->text = lk_arena_strdup(r->arena, field(r, "fabric"));
+	row->source = lk_arena_strdup(r->arena, field(r, "source"));
+	row->where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
+	if (!row->gpu || !row->text || !row->source || !row->where) return lk_oom(err);
+	row->fabric = short_name(r->arena, row->text);
+	if (!row->fabric) return lk_oom(err);
+	row->slow = slow_reason(row->text, row->source);
+	const lk_device *device = lk_coll_device(row->gpu);
+	if (!kind_of(field(r, "collective"), &row->kind))
+		row->refused = "this collective is not modelled";
+	else if (!device)
+		row->refused = "this GPU is not in the catalogue";
+	else if (!(row->bytes > 0))
+		row->refused = "the size is not stated";
+	else
+		lk_coll_row_wire(row, device);
+	return LK_OK;
+}
+
+lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err) {
+	static const char *const needed[] = {"collective", "gpu", "n_gpu", "nodes", "fabric", "size_bytes", "time_us"};
+	enum { NEEDED = sizeof needed / sizeof *needed };
+	static const lk_csv_table table = {needed, NEEDED, NEEDED, "table of collectives", ROWS, read_row, NULL};
+	return lk_csv_read(in, &table, &(reader){.arena = arena, .out = out}, err);
+}
+
+lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric) {
+	return (lk_group_shape){
+		.node = &row->node,
+		.ranks = row->gpus,
+		.nodes = row->nodes,
+		.ranks_per_node = (row->gpus + row->nodes - 1) / row->nodes,
+		.sharing = 1,
+		.oversubscription = 1,
+		.fabric = fabric,
+	};
+}

@@ -1,0 +1,58 @@
+/* dlrm_table.c: reads tables of recommendation models' steps. */
+#include "tables/dlrm_table.h"
+
+#include <string.h>
+
+#include "io/csv.h"
+#include "base/text.h"
+
+enum { ROWS = 100000, GPU = 0, MODEL, BATCH, TIME, COLUMNS };
+static const char *const columns[COLUMNS] = {"gpu", "model", "batch_size", "measured_iter_ms"};
+static const char digitised_time[] = "measured_iter_ms_digitised"; /* the same, read off a figure */
+
+/* A name that is no preset is no error: the row is skipped. A file that is named must be read. */
+static lk_status find_model(lk_arena *arena, lk_dlrm_run *r, lk_error *err) {
+	lk_error unused;
+	if (!lk_ends_in(r->name, ".json")) {
+		r->known = lk_dlrm_preset(arena, r->name, &r->model, &unused) == LK_OK;
+		return LK_OK;
+	}
+	LK_TRY(lk_dlrm_file(arena, r->name, &r->model, err));
+	r->known = true;
+	return LK_OK;
+}
+
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_dlrm_run *r, lk_error *err) {
+	long long batch;
+	r->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
+	r->name = lk_arena_strdup(arena, lk_csv_field(csv, at[MODEL]));
+	r->where = lk_arena_strdup(arena, lk_csv_where(csv));
+	if (!r->gpu || !r->name || !r->where) return lk_oom(err);
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[BATCH]), 1, 1 << 24, &batch, r->where, err));
+	LK_TRY(lk_parse_real(lk_csv_field(csv, at[TIME]), 1e-6, 1e9, &r->seconds, r->where, err));
+	r->batch = (double)batch, r->seconds *= 1e-3;
+	r->device = lk_device_find(r->gpu);
+	return find_model(arena, r, err);
+}
+
+static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_dlrm_runs *out, lk_error *err) {
+	int at[COLUMNS];
+	bool digitised = lk_csv_column(csv, digitised_time) >= 0;
+	LK_TRY(lk_csv_find(csv, columns, COLUMNS, digitised ? TIME : COLUMNS, "table of recommendation models", at, err));
+	if (at[TIME] < 0) at[TIME] = lk_csv_column(csv, digitised_time);
+	for (bool more;;) {
+		LK_TRY(lk_csv_next(csv, &more, err));
+		if (!more) return LK_OK;
+		if (out->count == ROWS) return lk_fail(err, LK_ERR_INPUT, file, "more than %d rows", ROWS);
+		if (!lk_push(out)) return lk_oom(err);
+		LK_TRY(read_row(arena, csv, at, lk_last(out), err));
+	}
+}
+
+lk_status lk_dlrm_runs_read(lk_arena *arena, lk_stream *in, lk_dlrm_runs *out, lk_error *err) {
+	lk_csv *csv;
+	LK_TRY(lk_csv_open(in, &csv, err));
+	lk_status status = read_rows(arena, csv, lk_stream_name(in), out, err);
+	lk_csv_close(csv);
+	return status;
+}

@@ -1,0 +1,221 @@
+/* memory_table.c: rows of a table of measured memory as jobs. A column whose name is a flag of Megatron-LM becomes that
+ * flag of a launch line; the line is read by launch/launch.c, so that nothing here knows what a flag means. The column
+ * `env` names the machine and the software. */
+#include "tables/memory_table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "step/memory_range.h"
+#include "io/csv.h"
+#include "base/text.h"
+#include "model/layout/sizes.h"
+
+enum { ROWS = 1 << 20, WORDS = 512, WORLD_MOST = 4096, NODE_GPUS = 8 /* of a test that does not say */ };
+
+typedef struct reader {
+	lk_arena *arena;
+	const lk_csv *csv;
+	lk_memory_runs *out;
+	const char **names; /* [columns] of flags; NULL: no flag */
+	int columns;
+} reader;
+
+typedef struct words {
+	const char *at[WORDS];
+	int count;
+} words;
+
+static bool put(words *w, const char *word) {
+	if (!word || w->count == WORDS) return false;
+	w->at[w->count++] = word;
+	return true;
+}
+
+static const char *field(const reader *r, const char *name) {
+	return lk_csv_field(r->csv, lk_csv_column(r->csv, name));
+}
+
+static const char *kept(const reader *r, const char *name) {
+	return lk_arena_strdup(r->arena, field(r, name));
+}
+
+/* ---- the machine ---- */
+
+/* The tests' long-term-support machines were A100 nodes. */
+static const char *gpu_of(const char *env) {
+	if (strstr(env, "gb200")) return "gb200";
+	if (strstr(env, "h100")) return "h100-sxm";
+	return "a100-sxm-80";
+}
+
+/* Software before Transformer Engine had a deterministic fused attention on A100: with --deterministic-mode and no
+ * stated backend it ran the unfused one. The results of the first CI clusters ("dracooci") are of that time. */
+static bool early_software(const char *env) {
+	return strstr(env, "dracooci") != NULL;
+}
+
+/* Runs that are not one plain training step of one network. */
+static const char *suspicion(const char *test) {
+	if (strstr(test, "distill")) return "distillation: a second network is in memory that the row does not describe";
+	if (strstr(test, "check_grads")) return "the run resumes and checks gradients: it is no plain training step";
+	return "";
+}
+
+/* ---- a launch line ---- */
+
+static const char *program_of(const char *model) {
+	if (strcmp(model, "t5") == 0) return "pretrain_t5.py";
+	return strcmp(model, "bert") == 0 ? "pretrain_bert.py" : "pretrain_gpt.py";
+}
+
+static bool put_flag(reader *r, words *w, const char *name, const char *value) {
+	char *flag = lk_arena_printf(r->arena, "--%s", name);
+	bool on = strcmp(value, "True") == 0;
+	if (strcmp(value, "False") == 0) return true;
+	return put(w, flag) && (on || put(w, lk_arena_strdup(r->arena, value)));
+}
+
+static bool put_text(words *w, char *text) {
+	for (char *word = text, *end; *word; word = end) {
+		word += strspn(word, " ");
+		end = word + strcspn(word, " ");
+		if (*end) *end++ = '\0';
+		if (*word && !put(w, word)) return false;
+	}
+	return true;
+}
+
+static bool put_columns(reader *r, words *w) {
+	for (int c = 0; c < r->columns; c++) {
+		const char *value = lk_csv_field(r->csv, c);
+		if (r->names[c] && *value && !put_flag(r, w, r->names[c], value)) return false;
+	}
+	const char *vocab = field(r, "vocab"), *stated = field(r, "vocab-size");
+	return !*vocab || *stated || put_flag(r, w, "vocab-size", vocab);
+}
+
+static bool put_backend(reader *r, const lk_memory_run *run, words *w) {
+	bool open = !*field(r, "attention-backend") && strcmp(field(r, "transformer-impl"), "transformer_engine") == 0;
+	bool exact = strcmp(field(r, "deterministic-mode"), "True") == 0;
+	return !(open && exact && early_software(run->env)) || put_flag(r, w, "attention-backend", "unfused");
+}
+
+static lk_status line_of(reader *r, const lk_memory_run *run, int gpus, words *w, lk_error *err) {
+	const char *more = lk_memory_flags(r->arena, run->model, run->test);
+	bool ok = put(w, "torchrun") && put(w, "--nproc_per_node") && put(w, lk_arena_printf(r->arena, "%d", gpus)) &&
+			  put(w, program_of(run->model)) && put_columns(r, w) && put_backend(r, run, w) && more &&
+			  put_text(w, lk_arena_strdup(r->arena, more));
+	return ok ? LK_OK : lk_fail(err, LK_ERR_INPUT, run->where, "the launch line is too long");
+}
+
+/* ---- a job ---- */
+
+static lk_status job_of(reader *r, lk_memory_run *run, int gpus, lk_error *err) {
+	words w = {.count = 0};
+	lk_launch launch;
+	const lk_device *device;
+	LK_TRY(line_of(r, run, gpus, &w, err));
+	LK_TRY(lk_launch_read(r->arena, w.count, w.at, run->where, &launch, err));
+	LK_TRY(lk_device_lookup(run->gpu, &device, err));
+	LK_TRY(lk_cluster_simple(r->arena, device, gpus, 0, 0, &run->cluster, err));
+	run->job = *launch.job;
+	return lk_job_complete(&run->job, &run->cluster, err);
+}
+
+static double resident(const lk_job *job) {
+	lk_resident held = lk_sizes_resident(job, job->pp - 1);
+	return held.weights + held.gradients + held.optimizer;
+}
+
+/* The table does not state how many GPUs the release tests ran on. Only the optimizer's shards depend on it, so the
+ * world size, a power of two times the model-parallel ranks, is that whose model states come nearest to the steady
+ * allocation, which is measured apart from the peak. */
+static lk_status find_world(reader *r, lk_memory_run *run, lk_error *err) {
+	lk_memory_run best = *run;
+	double nearest = INFINITY;
+	lk_error first = {0};
+	bool any = false;
+	for (int gpus = 1; gpus <= WORLD_MOST; gpus *= 2) {
+		lk_memory_run one = *run;
+		lk_status status = job_of(r, &one, gpus, err);
+		if (status == LK_ERR_MEMORY) return status;
+		if (status != LK_OK) {
+			if (!any) first = *err;
+			continue;
+		}
+		double distance = fabs(log(resident(&one.job) / run->steady));
+		if (!(distance < nearest * (1 - 1e-9))) continue;
+		nearest = distance, best = one, any = true;
+	}
+	*err = first;
+	if (!any) return LK_ERR_INPUT;
+	*run = best;
+	run->note =
+		lk_arena_printf(r->arena, "the row does not state how many GPUs; %d fit its steady allocation", best.job.gpus);
+	return run->note ? LK_OK : lk_oom(err);
+}
+
+static lk_status build(reader *r, lk_memory_run *run, lk_error *err) {
+	int nodes = atoi(field(r, "nodes")), each = atoi(field(r, "gpus_per_node"));
+	if (nodes > 0 && each > 0 && nodes <= WORLD_MOST && each <= WORLD_MOST) return job_of(r, run, nodes * each, err);
+	if (strcmp(field(r, "type"), "release") != 0) return job_of(r, run, NODE_GPUS, err);
+	if (!(run->steady > 0)) return lk_fail(err, LK_ERR_INPUT, run->where, "the row does not state how many GPUs");
+	return find_world(r, run, err);
+}
+
+/* ---- rows ---- */
+
+static lk_status read_bytes(reader *r, const char *name, double *out, lk_error *err) {
+	const char *text = field(r, name);
+	*out = NAN;
+	return *text ? lk_parse_real(text, 0, 1e15, out, lk_csv_where(r->csv), err) : LK_OK;
+}
+
+static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reader *r = context;
+	(void)csv, (void)at;
+	if (!lk_push(r->out)) return lk_oom(err);
+	lk_memory_run *run = lk_last(r->out);
+	char text[900];
+	*run = (lk_memory_run){.refused = "", .suspect = "", .note = "", .class = ""};
+	run->where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
+	run->model = kept(r, "model"), run->test = kept(r, "test"), run->env = kept(r, "env");
+	if (!run->where || !run->model || !run->test || !run->env) return lk_oom(err);
+	run->gpu = gpu_of(run->env);
+	run->suspect = suspicion(run->test);
+	LK_TRY(read_bytes(r, "mem_alloc_bytes", &run->steady, err));
+	LK_TRY(read_bytes(r, "mem_max_alloc_bytes", &run->peak, err));
+	lk_status status = build(r, run, err);
+	if (status == LK_ERR_MEMORY) return status;
+	run->class = lk_memory_class(&run->job.model);
+	if (status == LK_OK) return LK_OK;
+	run->refused = lk_arena_strdup(r->arena, lk_error_text(err, text, sizeof text));
+	return run->refused ? LK_OK : lk_oom(err);
+}
+
+/* Columns that are flags. */
+static lk_status find_flags(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reader *r = context;
+	(void)at;
+	r->csv = csv;
+	r->columns = lk_csv_columns(csv);
+	r->names = LK_ARRAY(r->arena, const char *, (size_t)r->columns);
+	if (!r->names) return lk_oom(err);
+	for (int c = 0; c < r->columns; c++) {
+		const char *name = lk_csv_name(csv, c);
+		if (lk_launch_has_flag(name)) r->names[c] = name;
+	}
+	return LK_OK;
+}
+
+lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk_error *err) {
+	static const char *const needed[] = {"model", "test", "env", "mem_alloc_bytes", "mem_max_alloc_bytes"};
+	enum { NEEDED = sizeof needed / sizeof *needed };
+	static const lk_csv_table table = {
+		needed, NEEDED, NEEDED, "table of memory, with flags of Megatron-LM as columns", ROWS, read_row, find_flags,
+	};
+	return lk_csv_read(in, &table, &(reader){.arena = arena, .out = out}, err);
+}

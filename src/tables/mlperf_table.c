@@ -1,0 +1,59 @@
+/* mlperf_table.c: reads tables of MLPerf steps. */
+#include "tables/mlperf_table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/csv.h"
+#include "base/text.h"
+
+enum { ROWS = 100000, ID = 0, BENCHMARK, GPU, GPUS, BATCH, TIME, NODES, FRAMEWORK, SOURCE, COLUMNS, NEEDED = NODES };
+static const char *const columns[COLUMNS] = {"id", "benchmark", "gpu", "n_gpu", "gbs", "step_s", "nodes", "framework", "source"};
+
+static lk_status number(const char *text, double low, double high, double *out, const char *where, lk_error *err) {
+	*out = NAN;
+	return *text ? lk_parse_real(text, low, high, out, where, err) : LK_OK;
+}
+
+/* Nodes that a system's name states, "..._n4" or "..._n4_..."; 0: it states none. */
+static int nodes_of(const char *name) {
+	for (const char *at = name; (at = strstr(at, "_n")) != NULL; at++) {
+		size_t digits = strspn(at + 2, "0123456789");
+		if (digits && digits < 6 && (at[2 + digits] == '_' || at[2 + digits] == '\0')) return atoi(at + 2);
+	}
+	return 0;
+}
+
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_mlperf_run *r, lk_error *err) {
+	double gpus, nodes;
+	r->where = lk_arena_strdup(arena, lk_csv_where(csv));
+	r->id = lk_arena_strdup(arena, lk_csv_field(csv, at[ID]));
+	r->benchmark = lk_arena_strdup(arena, lk_csv_field(csv, at[BENCHMARK]));
+	r->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
+	r->framework = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
+	if (!r->where || !r->id || !r->benchmark || !r->gpu || !r->framework) return lk_oom(err);
+	LK_TRY(number(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, r->where, err));
+	LK_TRY(number(lk_csv_field(csv, at[NODES]), 1, 1 << 20, &nodes, r->where, err));
+	LK_TRY(number(lk_csv_field(csv, at[BATCH]), 1, 1e9, &r->batch, r->where, err));
+	LK_TRY(number(lk_csv_field(csv, at[TIME]), 1e-9, 1e6, &r->seconds, r->where, err));
+	r->gpus = isnan(gpus) ? 0 : (int)gpus, r->nodes = isnan(nodes) ? 1 : (int)nodes;
+	int named = nodes_of(lk_csv_field(csv, at[SOURCE]));
+	r->named_nodes = named && !isnan(nodes) && named != r->nodes ? named : 0;
+	return LK_OK;
+}
+
+typedef struct reading {
+	lk_arena *arena;
+	lk_mlperf_runs *out;
+} reading;
+
+static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reading *r = context;
+	return lk_push(r->out) ? read_row(r->arena, csv, at, lk_last(r->out), err) : lk_oom(err);
+}
+
+lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk_error *err) {
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "table of MLPerf steps", ROWS, add_row, NULL};
+	return lk_csv_read(in, &table, &(reading){arena, out}, err);
+}

@@ -1,0 +1,341 @@
+/* nccl_log.c: reads the output of nccl-tests.
+ *
+ * Text: '#' lines say how the test was started ("nThread"), which ranks ran where ("Rank 3 ... on HOST device 3 [0x..]
+ * NAME") and what the columns are ("size count type redop root time algbw busbw #wrong time ..."). A row is a line of
+ * numbers. The columns were fewer in old versions and are more with statistics per iteration, so that they are found
+ * by the header. Without out-of-place figures a row is short by one group. Launchers put a rank before each line
+ * ("[1,0]<stdout>:", "0: "). JSON, version 3: keys args, devices and results. */
+#include "tables/nccl_log.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "base/text.h"
+
+enum { WORDS = 64, LIMIT = 256 << 20, HOSTS = 4096, RANKS = 1 << 20 };
+
+/* A log while it is read. */
+typedef struct reader {
+	lk_arena *arena;
+	lk_nccl_runs *runs;
+	const char *name;
+	int line;
+	LK_VEC(lk_nccl_point) points; /* of the run that is being read */
+	lk_nccl_run run;
+	LK_VEC(const char *) hosts; /* of the run, each once */
+	int columns, times[2];      /* of the header: columns, and where the times stand; -1 */
+} reader;
+
+double lk_nccl_point_us(const lk_nccl_point *point) {
+	return isnan(point->us) ? point->in_place_us : point->us;
+}
+
+lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *size, lk_error *err) {
+	LK_VEC(char) all = {0};
+	lk_status status = LK_OK;
+	for (size_t got = 1; status == LK_OK && got > 0;) {
+		if (all.count > LIMIT)
+			status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "more than 256 MiB");
+		else if (!lk_reserve(&all, 65536))
+			status = lk_oom(err);
+		else
+			status = lk_stream_read(in, all.at + all.count, 65536, &got, err);
+		if (status == LK_OK) all.count += got;
+	}
+	*size = all.count;
+	*text = status == LK_OK ? lk_arena_alloc(arena, all.count + 1) : NULL;
+	if (*text && all.count) memcpy(*text, all.at, all.count);
+	lk_vec_free(&all);
+	return status != LK_OK ? status : *text ? LK_OK : lk_oom(err);
+}
+
+/* ---- which collective ---- */
+
+/* "all_reduce_perf" and "alltoall_perf" somewhere in a text. */
+static bool find_kind(const char *text, lk_coll_kind *out) {
+	static const struct {
+		const char *name;
+		lk_coll_kind kind;
+	} names[] = {
+		{"all_reduce_perf", LK_COLL_ALLREDUCE},
+		{"all_gather_perf", LK_COLL_ALLGATHER},
+		{"reduce_scatter_perf", LK_COLL_REDUCESCATTER},
+		{"alltoall_perf", LK_COLL_ALLTOALL},
+		{"alltoallv_perf", LK_COLL_ALLTOALL},
+		{"broadcast_perf", LK_COLL_BROADCAST},
+		{"sendrecv_perf", LK_COLL_SENDRECV},
+		{"reduce_perf", LK_COLL_REDUCE},
+	};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (!strstr(text, names[i].name)) continue;
+		*out = names[i].kind;
+		return true;
+	}
+	return false;
+}
+
+/* A log that does not name the test: an all-reduce's bus bandwidth is 2(n-1)/n of the other one. */
+static void guess_kind(lk_nccl_run *run, double factor) {
+	if (run->kind_known || run->gpus < 3 || !(factor > 1.05)) return;
+	if (fabs(factor / lk_coll_busbw_factor(LK_COLL_ALLREDUCE, run->gpus) - 1) > .02) return;
+	run->kind = LK_COLL_ALLREDUCE;
+	run->kind_known = true;
+}
+
+/* ---- runs ---- */
+
+static int by_size(const void *a, const void *b) {
+	const lk_nccl_point *x = a, *y = b;
+	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static double joined(double sum, int runs, double next) {
+	return isnan(next) ? sum : isnan(sum) ? next : (sum * runs + next) / (runs + 1);
+}
+
+/* Points of equal size become one. */
+static int join(lk_nccl_point *points, size_t count) {
+	size_t kept = 0;
+	qsort(points, count, sizeof *points, by_size);
+	for (size_t i = 0; i < count; i++) {
+		lk_nccl_point *last = kept ? &points[kept - 1] : NULL;
+		if (!last || last->bytes != points[i].bytes) {
+			points[kept++] = points[i];
+			continue;
+		}
+		last->us = joined(last->us, last->runs, points[i].us);
+		last->in_place_us = joined(last->in_place_us, last->runs, points[i].in_place_us);
+		last->busbw = joined(last->busbw, last->runs, points[i].busbw);
+		last->runs++;
+	}
+	return (int)kept;
+}
+
+/* Ends the run that is being read, if it has rows. */
+static lk_status end_run(reader *r, lk_error *err) {
+	if (r->points.count) {
+		if (!lk_push(r->runs)) return lk_oom(err);
+		lk_nccl_run *run = lk_last(r->runs);
+		*run = r->run;
+		run->nodes = (int)r->hosts.count;
+		run->count = join(r->points.at, r->points.count);
+		run->points = LK_ARRAY(r->arena, lk_nccl_point, (size_t)run->count);
+		if (!run->points) return lk_oom(err);
+		memcpy(run->points, r->points.at, (size_t)run->count * sizeof *run->points);
+		bool known = run->kind_known; /* later runs of the file are of the same test unless they say otherwise */
+		lk_coll_kind kind = run->kind;
+		r->run = (lk_nccl_run){.device = "", .where = "", .kind = kind, .kind_known = known};
+	}
+	r->points.count = r->hosts.count = 0;
+	r->run.gpus = 0;
+	return LK_OK;
+}
+
+static lk_status add_point(reader *r, lk_nccl_point point, lk_error *err) {
+	if (r->points.count == 0) {
+		r->run.where = lk_arena_printf(r->arena, "%s:%d", r->name, r->line);
+		if (!r->run.where) return lk_oom(err);
+	}
+	if (!lk_push(&r->points)) return lk_oom(err);
+	point.runs = 1;
+	*lk_last(&r->points) = point;
+	return LK_OK;
+}
+
+static lk_status add_rank(reader *r, const char *host, const char *device, lk_error *err) {
+	if (r->run.gpus < RANKS) r->run.gpus++;
+	if (!*r->run.device) r->run.device = lk_arena_strdup(r->arena, device);
+	if (!r->run.device) return lk_oom(err);
+	for (size_t i = r->hosts.count; i-- > 0;)
+		if (strcmp(r->hosts.at[i], host) == 0) return LK_OK;
+	if (r->hosts.count >= HOSTS) return LK_OK;
+	const char *copy = lk_arena_strdup(r->arena, host);
+	if (!copy || !lk_push(&r->hosts)) return lk_oom(err);
+	*lk_last(&r->hosts) = copy;
+	return LK_OK;
+}
+
+/* ---- text ---- */
+
+/* Words; the bars of `lockstep collective` are no words. */
+static int split(char *line, char *words[WORDS]) {
+	int count = 0;
+	char *state = NULL;
+	for (char *w = strtok_r(line, " \t\r|", &state); w && count < WORDS; w = strtok_r(NULL, " \t\r|", &state))
+		words[count++] = w;
+	return count;
+}
+
+static bool number_of(const char *word, double *out) {
+	const char *end;
+	double value = lk_read_real(word, &end);
+	if (end == word || *end || !isfinite(value) || value < 0) return false;
+	*out = value;
+	return true;
+}
+
+/* Behind what a launcher puts before each line. */
+static char *behind_rank(char *line) {
+	char *text = line + strspn(line, " \t");
+	if (*text == '[') {
+		char *end = strstr(text, ">:");
+		if (end && end - text < 40) return end + 2;
+	}
+	size_t digits = strspn(text, "0123456789");
+	return digits && text[digits] == ':' ? text + digits + 1 : line;
+}
+
+/* "#  Rank  0 Group  0 Pid 12 on  host device  0 [0x07] NVIDIA A100" */
+static lk_status read_rank(reader *r, char *line, lk_error *err) {
+	char host[256] = "", *on = strstr(line, " on "), *device = strchr(line, ']');
+	if (!on || !device) return LK_OK;
+	on += 4;
+	on += strspn(on, " ");
+	size_t length = strcspn(on, " ");
+	snprintf(host, sizeof host, "%.*s", (int)(length < 255 ? length : 255), on);
+	device += 1 + strspn(device + 1, " ");
+	device[strcspn(device, "\r")] = '\0';
+	if (r->points.count) LK_TRY(end_run(r, err));
+	return add_rank(r, host, device, err);
+}
+
+static void read_header(reader *r, char *line) {
+	char *words[WORDS];
+	int count = split(line, words), first = count > 0 && strcmp(words[0], "#") == 0;
+	r->times[0] = r->times[1] = -1;
+	r->columns = count - first;
+	for (int i = first, found = 0; i < count && found < 2; i++)
+		if (strcmp(words[i], "time") == 0 || strcmp(words[i], "cputime") == 0) r->times[found++] = i - first;
+}
+
+static lk_status read_comment(reader *r, char *line, lk_error *err) {
+	if (strstr(line, "nThread") && strstr(line, "nGpus")) LK_TRY(end_run(r, err));
+	if (strstr(line, " Rank ") && strstr(line, "device")) return read_rank(r, line, err);
+	if (strstr(line, "size") && strstr(line, "count") && strstr(line, "time")) read_header(r, line);
+	return LK_OK;
+}
+
+static lk_status read_row(reader *r, char *line, lk_error *err) {
+	char *words[WORDS];
+	int count = split(line, words), time = r->times[0], second = r->times[1];
+	lk_nccl_point point = {.us = NAN, .in_place_us = NAN, .busbw = NAN};
+	double elements;
+	if (count < 6 || !number_of(words[0], &point.bytes) || !number_of(words[1], &elements)) return LK_OK;
+	if (time < 0) { /* no header was seen: two groups of four at the end, or one */
+		time = count >= 11 ? count - 8 : count - 4;
+		second = count >= 11 ? count - 4 : -1;
+	} else if (second > 0 && count <= second) { /* one group is missing: out of place */
+		double us;
+		if (time < count && number_of(words[time], &us)) point.in_place_us = us;
+		second = -1;
+	}
+	if (isnan(point.in_place_us) && time < count) (void)number_of(words[time], &point.us);
+	if (second > 0 && second < count) (void)number_of(words[second], &point.in_place_us);
+	if (!(lk_nccl_point_us(&point) > 0) || !(point.bytes > 0)) return LK_OK; /* nccl-tests write 0 for nothing to do */
+	double algbw, busbw;
+	if (time + 2 < count && number_of(words[time + 1], &algbw) && number_of(words[time + 2], &busbw)) {
+		point.busbw = busbw;
+		if (algbw > 1) guess_kind(&r->run, busbw / algbw);
+	}
+	return add_point(r, point, err);
+}
+
+static lk_status read_text(reader *r, char *text, lk_error *err) {
+	for (char *line = text, *next; line; line = next) {
+		next = strchr(line, '\n');
+		if (next) *next++ = '\0';
+		r->line++;
+		line = behind_rank(line);
+		lk_coll_kind kind;
+		if (find_kind(line, &kind)) {
+			if (r->points.count) LK_TRY(end_run(r, err));
+			r->run.kind = kind, r->run.kind_known = true;
+		}
+		char *begin = line + strspn(line, " \t");
+		LK_TRY(*begin == '#' ? read_comment(r, begin, err) : read_row(r, begin, err));
+	}
+	return end_run(r, err);
+}
+
+/* ---- JSON ---- */
+
+static double number_at(const lk_value *object, const char *key) {
+	const lk_value *value = lk_json_get(object, key);
+	return value && value->kind == LK_JSON_NUMBER && value->number >= 0 ? value->number : NAN;
+}
+
+static double time_at(const lk_value *group) {
+	double us = number_at(group, "time");
+	return isnan(us) ? number_at(group, "cpu_time") : us;
+}
+
+static lk_status read_devices(reader *r, const lk_value *devices, lk_error *err) {
+	for (size_t i = 0; devices && devices->kind == LK_JSON_ARRAY && i < devices->count; i++) {
+		const lk_value *host = lk_json_get(&devices->items[i], "hostname");
+		const lk_value *device = lk_json_get(&devices->items[i], "device_info");
+		bool named = host && host->kind == LK_JSON_STRING, known = device && device->kind == LK_JSON_STRING;
+		LK_TRY(add_rank(r, named ? host->text : "", known ? device->text : "", err));
+	}
+	return LK_OK;
+}
+
+static lk_status read_results(reader *r, const lk_value *results, lk_error *err) {
+	for (size_t i = 0; results && results->kind == LK_JSON_ARRAY && i < results->count; i++) {
+		const lk_value *row = &results->items[i], *out = lk_json_get(row, "out_of_place");
+		const lk_value *in = lk_json_get(row, "in_place");
+		lk_nccl_point point = {
+			.bytes = number_at(row, "size"),
+			.us = time_at(out),
+			.in_place_us = time_at(in),
+			.busbw = number_at(isnan(time_at(out)) ? in : out, "bus_bw"),
+		};
+		if (!(point.bytes > 0) || !(lk_nccl_point_us(&point) > 0)) continue;
+		guess_kind(&r->run, point.busbw / number_at(isnan(time_at(out)) ? in : out, "alg_bw"));
+		r->line = row->line;
+		LK_TRY(add_point(r, point, err));
+	}
+	return LK_OK;
+}
+
+static lk_status read_json(reader *r, const char *text, size_t size, lk_error *err) {
+	lk_stream *in;
+	lk_value *top;
+	LK_TRY(lk_stream_memory(text, size, r->name, &in, err));
+	lk_status status = lk_json_document(r->arena, in, &top, err);
+	lk_stream_close(in);
+	LK_TRY(status);
+	const lk_value *args = lk_json_get(top, "args");
+	for (size_t i = 0; args && args->kind == LK_JSON_ARRAY && i < args->count; i++)
+		if (args->items[i].kind == LK_JSON_STRING && find_kind(args->items[i].text, &r->run.kind))
+			r->run.kind_known = true;
+	LK_TRY(read_devices(r, lk_json_get(top, "devices"), err));
+	LK_TRY(read_results(r, lk_json_get(top, "results"), err));
+	return end_run(r, err);
+}
+
+/* ---- both ---- */
+
+lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk_error *err) {
+	char *text;
+	size_t size;
+	LK_TRY(lk_nccl_log_text(arena, in, &text, &size, err));
+	reader r = {
+		.arena = arena,
+		.runs = out,
+		.name = lk_stream_name(in),
+		.times = {-1, -1},
+		.run = {.device = "", .where = ""},
+	};
+	bool json = text[strspn(text, " \t\r\n")] == '{';
+	lk_status status = json ? read_json(&r, text, size, err) : read_text(&r, text, err);
+	lk_vec_free(&r.points);
+	lk_vec_free(&r.hosts);
+	if (status == LK_OK && out->count == 0) {
+		lk_fail(err, LK_ERR_INPUT, r.name, "no rows of nccl-tests are in it");
+		return lk_hint(err, "paste what all_reduce_perf and its relatives print, or the file of their -J");
+	}
+	return status;
+}

@@ -1,0 +1,229 @@
+/* runs.c: reads the rows of a table of runs. Columns are found by name, in any order; columns that are not known are
+ * not read. Numbers and choices are checked here, one column each; whether they make a job is found in runs_job.c. */
+#include "tables/runs.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tables/runs_row.h"
+#include "io/csv.h"
+#include "base/text.h"
+
+#define AT(field) offsetof(lk_run_row, field)
+
+static const struct number {
+	const char *name;
+	size_t offset;
+	int low, high;
+} numbers[] = {
+	{"layers", AT(layers), 1, 1 << 16}, {"hidden", AT(hidden), 1, 1 << 20}, {"heads", AT(heads), 1, 1 << 16},
+	{"kv_heads", AT(kv_heads), 1, 1 << 16}, {"head_dim", AT(head_dim), 1, 1 << 16}, {"ffn", AT(ffn), 1, 1 << 24},
+	{"vocab", AT(vocab), 1, 1 << 26}, {"seq", AT(seq), 1, 1 << 27}, {"gated", AT(gated), 0, 1},
+	{"experts", AT(experts), 0, 1 << 16}, {"topk", AT(topk), 0, 1 << 16}, {"expert_ffn", AT(expert_ffn), 0, 1 << 24},
+	{"shared_experts", AT(shared_experts), 0, 1024}, {"dense_layers", AT(dense_layers), 0, 1 << 16},
+	{"n_gpu", AT(n_gpu), 1, 1 << 22}, {"nvlink_domain", AT(nvlink_domain), 1, 1 << 16}, {"tp", AT(tp), 1, 1 << 16},
+	{"pp", AT(pp), 1, 1 << 12}, {"vp", AT(vp), 1, 1 << 12}, {"cp", AT(cp), 1, 1 << 16}, {"ep", AT(ep), 1, 1 << 16},
+	{"dp", AT(dp), 1, 1 << 22}, {"mbs", AT(mbs), 1, 1 << 20}, {"gbs", AT(gbs), 1, 1 << 28},
+	{"seq_parallel", AT(seq_parallel), 0, 1}, {"mtp", AT(mtp), 0, 64},
+};
+
+typedef struct word {
+	const char *text;
+	int value;
+} word;
+
+static const word tasks[] = {{"pretrain", LK_TASK_PRETRAIN}, {"sft", LK_TASK_SFT}, {"lora", LK_TASK_LORA}, {NULL, 0}};
+static const word attentions[] = {{"mha", LK_ATTN_HEADS}, {"gqa", LK_ATTN_HEADS}, {"mqa", LK_ATTN_HEADS},
+	{"mla", LK_ATTN_MLA}, {NULL, 0}};
+static const word shardings[] = {{"none", LK_SHARD_NONE}, {"zero1", LK_SHARD_ZERO1}, {"zero2", LK_SHARD_ZERO2},
+	{"zero3", LK_SHARD_ZERO3}, {"fsdp", LK_SHARD_ZERO3}, {NULL, 0}};
+static const word recomputes[] = {{"none", LK_RECOMPUTE_NONE}, {"selective", LK_RECOMPUTE_SELECTIVE},
+	{"full", LK_RECOMPUTE_FULL}, {NULL, 0}};
+static const word kernels[] = {{"flash", LK_KERNEL_FLASH}, {"unfused", LK_KERNEL_UNFUSED}, {NULL, 0}};
+
+static const struct choice {
+	const char *name;
+	size_t offset;
+	const word *words;
+} choices[] = {
+	{"task", AT(task), tasks}, {"attention", AT(attention), attentions}, {"sharding", AT(sharding), shardings},
+	{"recompute", AT(recompute), recomputes}, {"attn_kernel", AT(attn_kernel), kernels},
+};
+
+enum {
+	NUMBERS = sizeof numbers / sizeof *numbers,
+	CHOICES = sizeof choices / sizeof *choices,
+	ROWS = 1 << 20,
+};
+
+/* The table while it is read. */
+typedef struct reader {
+	const lk_csv *csv;
+	lk_arena *arena;
+	lk_runs *out;
+	int number[NUMBERS], choice[CHOICES]; /* columns, -1 where the table lacks them */
+} reader;
+
+static const char *field(const reader *r, const char *name) {
+	return lk_csv_field(r->csv, lk_csv_column(r->csv, name));
+}
+
+/* "runs.csv:12: tp" */
+static const char *place(const reader *r, const char *column, char out[256]) {
+	snprintf(out, 256, "%.200s: %s", lk_csv_where(r->csv), column);
+	return out;
+}
+
+static lk_status read_number(const reader *r, int i, lk_run_row *row, lk_error *err) {
+	int *at = (int *)(void *)((char *)row + numbers[i].offset);
+	const char *text = lk_csv_field(r->csv, r->number[i]);
+	char where[256];
+	long long value = LK_EMPTY;
+	if (*text) LK_TRY(lk_parse_int(text, numbers[i].low, numbers[i].high, &value, place(r, numbers[i].name, where), err));
+	*at = (int)value;
+	return LK_OK;
+}
+
+static lk_status unknown_word(const reader *r, const char *column, const char *text, const word *words, lk_error *err) {
+	char where[256], list[200] = "";
+	lk_fail(err, LK_ERR_INPUT, place(r, column, where), "\"%.60s\" is not known", text);
+	for (const word *w = words; w->text; w++) {
+		size_t used = strlen(list);
+		snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", w->text);
+	}
+	return lk_hint(err, "give one of %s, or leave it empty", list);
+}
+
+static lk_status read_choice(const reader *r, int i, lk_run_row *row, lk_error *err) {
+	int *at = (int *)(void *)((char *)row + choices[i].offset);
+	const char *text = lk_csv_field(r->csv, r->choice[i]);
+	*at = LK_EMPTY;
+	if (!*text) return LK_OK;
+	for (const word *w = choices[i].words; w->text; w++) {
+		if (strcmp(text, w->text) != 0) continue;
+		*at = w->value;
+		return LK_OK;
+	}
+	return unknown_word(r, choices[i].name, text, choices[i].words, err);
+}
+
+static lk_status read_precision(const reader *r, lk_run_row *row, lk_error *err) {
+	const char *text = field(r, "precision");
+	char where[256];
+	lk_dtype dtype;
+	row->precision = LK_EMPTY;
+	if (!*text) return LK_OK;
+	if (!lk_dtype_parse(text, &dtype)) {
+		lk_fail(err, LK_ERR_INPUT, place(r, "precision", where), "unknown number format \"%.60s\"", text);
+		return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
+	}
+	row->precision = (int)dtype;
+	return LK_OK;
+}
+
+/* Switches, separated by ';'. What is not known does not change the prediction, and the row says so. */
+static lk_status read_options(const reader *r, lk_run_row *row, lk_run *run, lk_error *err) {
+	for (const char *at = field(r, "options"); *at;) {
+		size_t length = strcspn(at, ";");
+		if (length == 7 && strncmp(at, "compile", 7) == 0) row->compile = true;
+		else if (length == 8 && strncmp(at, "async_tp", 8) == 0) row->async_tp = true;
+		else if (length > 0) {
+			run->note = lk_arena_printf(r->arena, "%s%soption %.*s is not modelled", run->note, *run->note ? "; " : "",
+			                            length < 60 ? (int)length : 60, at);
+			if (!run->note) return lk_oom(err);
+		}
+		at += length;
+		if (*at) at++;
+	}
+	return LK_OK;
+}
+
+static lk_status read_reals(const reader *r, lk_run_row *row, lk_run *run, lk_error *err) {
+	const char *network = field(r, "net_gbps_per_gpu"), *step = field(r, "step_s");
+	char where[256];
+	row->net_gbps_per_gpu = LK_EMPTY;
+	run->measured_s = NAN;
+	if (*network)
+		LK_TRY(lk_parse_real(network, 1e-3, 1e6, &row->net_gbps_per_gpu, place(r, "net_gbps_per_gpu", where), err));
+	if (*step) LK_TRY(lk_parse_real(step, 1e-9, 1e9, &run->measured_s, place(r, "step_s", where), err));
+	return LK_OK;
+}
+
+static lk_status read_texts(const reader *r, lk_run *run, lk_error *err) {
+	const struct {
+		const char **to;
+		const char *column;
+	} texts[] = {
+		{&run->id, "id"}, {&run->model, "model"}, {&run->gpu, "gpu"}, {&run->stack, "stack"}, {&run->release, "release"},
+		{&run->suspect, "suspect"},
+	};
+	run->where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
+	if (!run->where) return lk_oom(err);
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		*texts[i].to = lk_arena_strdup(r->arena, field(r, texts[i].column));
+		if (!*texts[i].to) return lk_oom(err);
+	}
+	if (!*run->id) run->id = run->where;
+	run->note = run->refused = "";
+	return LK_OK;
+}
+
+static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	const reader *r = context;
+	(void)csv, (void)at;
+	if (!lk_push(r->out)) return lk_oom(err);
+	lk_run *run = lk_last(r->out);
+	lk_run_row row = {0};
+	LK_TRY(read_texts(r, run, err));
+	for (int i = 0; i < NUMBERS; i++) LK_TRY(read_number(r, i, &row, err));
+	for (int i = 0; i < CHOICES; i++) LK_TRY(read_choice(r, i, &row, err));
+	LK_TRY(read_precision(r, &row, err));
+	LK_TRY(read_reals(r, &row, run, err));
+	LK_TRY(read_options(r, &row, run, err));
+	return lk_run_build(r->arena, &row, run, err);
+}
+
+static lk_status find_columns(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	reader *r = context;
+	(void)at, (void)err;
+	r->csv = csv;
+	for (int i = 0; i < NUMBERS; i++) r->number[i] = lk_csv_column(csv, numbers[i].name);
+	for (int i = 0; i < CHOICES; i++) r->choice[i] = lk_csv_column(csv, choices[i].name);
+	return LK_OK;
+}
+
+lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *err) {
+	/* Without these no row could be predicted or scored. */
+	static const char *const needed[] = {"id", "model", "gpu", "n_gpu", "gbs", "step_s"};
+	enum { NEEDED = sizeof needed / sizeof *needed };
+	static const lk_csv_table table = {needed, NEEDED, NEEDED, "table of runs", ROWS, read_row, find_columns};
+	return lk_csv_read(in, &table, &(reader){.arena = arena, .out = out}, err);
+}
+
+const char *lk_run_layout(lk_arena *arena, const lk_run *run) {
+	static const char *const shardings_text[] = {"ddp", "zero1", "zero2", "zero3"};
+	static const char *const recomputes_text[] = {"", " selective", " full"};
+	const lk_job *j = &run->job;
+	char text[160];
+	int used = 0;
+	const struct {
+		const char *name;
+		int value;
+	} degrees[] = {{"tp", j->tp}, {"pp", j->pp}, {"vp", j->vp}, {"cp", j->cp}, {"ep", j->ep}};
+	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+		if (degrees[i].value > 1)
+			used += snprintf(text + used, sizeof text - (size_t)used, "%s%d ", degrees[i].name, degrees[i].value);
+	snprintf(text + used, sizeof text - (size_t)used, "dp%d mbs%d %s%s%s", j->dp, j->mbs, shardings_text[j->sharding],
+	         j->sequence_parallel == LK_ON ? " sp" : "", recomputes_text[j->recompute]);
+	return lk_arena_strdup(arena, text);
+}
+
+const char *lk_run_series(lk_arena *arena, const lk_run *run) {
+	const lk_job *j = &run->job;
+	double nic = run->cluster.groups > 0 ? run->cluster.node[0].nic_rate : 0;
+	return lk_arena_printf(arena, "%s|%s|%g|%s|%s|%d|%d|%s|%d %d %d %d %d|%d|%d %d %d %d|%d", run->model, run->gpu, nic,
+	                       run->stack, run->release, j->task, j->seq, lk_dtype_name(j->dtype), j->tp, j->pp, j->vp, j->cp,
+	                       j->ep, j->mbs, j->sharding, j->recompute, j->attn_kernel, j->sequence_parallel, j->compile);
+}

@@ -1,0 +1,184 @@
+/* runs_job.c: a row of a table of runs as a job on a cluster.
+ *
+ * The network is the catalogue's of that name where its sizes agree with the columns: that settles what has no column
+ * (norms, biases, learned positions, tied embeddings, sliding windows). Otherwise it follows from the columns alone: a
+ * gated MLP stands for the llama family (RMSNorm, no biases), two matrices for the GPT family. Stated columns win.
+ *
+ * What a row leaves open is filled from stack_defaults.c, then by lk_job_complete. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tables/runs_row.h"
+#include "tables/stack_defaults.h"
+#include "base/text.h"
+
+/* DeepSeek-V3's latent attention (arXiv 2412.19437, 4.2), for networks that the catalogue does not know. */
+enum { MLA_Q = 1536, MLA_KV = 512, MLA_NOPE = 128, MLA_ROPE = 64, MLA_V = 128 };
+
+static void take(int *to, int stated) {
+	if (stated != LK_EMPTY) *to = stated;
+}
+
+/* Whether the row describes this network: no stated size differs. */
+static bool agrees(const lk_model *m, const lk_run_row *row) {
+	const int pairs[][2] = {
+		{row->layers, m->layers}, {row->hidden, m->hidden}, {row->heads, m->heads}, {row->ffn, m->ffn},
+		{row->experts == 0 ? LK_EMPTY : row->experts, m->experts}, {row->gated, m->gated},
+	};
+	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+		if (pairs[i][0] != LK_EMPTY && pairs[i][0] != pairs[i][1]) return false;
+	return m->network == LK_NET_DECODER;
+}
+
+static lk_model plain_network(const lk_run_row *row) {
+	bool gated = row->gated != 0;
+	return (lk_model){
+		.norm = gated ? LK_NORM_RMS : LK_NORM_LAYER, .norms_per_layer = 2, .final_norm = true, .norm_bias = !gated,
+		.qkv_bias = !gated, .out_bias = !gated, .mlp_bias = !gated, .lm_head = true, .gated = gated,
+	};
+}
+
+static void take_attention(const lk_run_row *row, lk_model *m) {
+	take(&m->heads, row->heads);
+	if (row->heads != LK_EMPTY && row->kv_heads == LK_EMPTY && m->kv_heads == 0) m->kv_heads = row->heads;
+	take(&m->kv_heads, row->kv_heads);
+	take(&m->head_dim, row->head_dim);
+	if (m->head_dim == 0 && m->heads > 0) m->head_dim = m->hidden / m->heads;
+	if (row->attention == LK_EMPTY) return;
+	m->attention = (lk_attention)row->attention;
+	if (m->attention != LK_ATTN_MLA || m->kv_lora > 0) return;
+	m->q_lora = MLA_Q, m->kv_lora = MLA_KV, m->qk_nope = MLA_NOPE, m->qk_rope = MLA_ROPE, m->v_dim = MLA_V;
+}
+
+static void take_experts(const lk_run_row *row, lk_model *m) {
+	take(&m->experts, row->experts);
+	take(&m->topk, row->topk);
+	take(&m->expert_ffn, row->expert_ffn);
+	take(&m->dense_layers, row->dense_layers);
+	if (row->shared_experts != LK_EMPTY && m->expert_ffn <= (1 << 24) / 1024)
+		m->shared_ffn = row->shared_experts * m->expert_ffn;
+}
+
+/* False where the row and the catalogue together do not say what trains. */
+static bool take_network(const lk_run_row *row, const char *name, lk_model *m) {
+	lk_error unused;
+	if (!*name || lk_model_preset(name, m, &unused) != LK_OK || !agrees(m, row)) *m = plain_network(row);
+	if (!*m->name) lk_copy(m->name, sizeof m->name, name);
+	take(&m->layers, row->layers);
+	take(&m->hidden, row->hidden);
+	take(&m->ffn, row->ffn);
+	take(&m->vocab, row->vocab);
+	take_attention(row, m);
+	take_experts(row, m);
+	take(&m->mtp_layers, row->mtp);
+	/* Longer sequences than the network was published with were run with a longer table of positions. */
+	if (m->position_rows > 0 && row->seq > m->position_rows) m->position_rows = row->seq;
+	return m->layers > 0 && m->hidden > 0 && m->heads > 0 && (m->ffn > 0 || m->expert_ffn > 0) && m->vocab > 0;
+}
+
+/* Layers of a pipeline that do not divide by its chunks, as the recipes of Megatron-Bridge and MLPerf lay them out: the
+ * embedding and the loss count as a layer each where that makes the split even (llama3.1-405b: 126 + 2 on 64 chunks);
+ * otherwise every chunk holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8 stages of 4
+ * chunks: 1, 2 ... 2, 0 and the prediction module). */
+static void split_layers(lk_job *job) {
+	int chunks = job->pp * (job->vp > 0 ? job->vp : 1), layers = job->model.layers;
+	if (job->pp < 2 || layers % chunks == 0) return;
+	if ((layers + 2) % chunks == 0) {
+		job->account_embedding = job->account_loss = true;
+		return;
+	}
+	int each = (layers + chunks - 1) / chunks, missing = each * chunks - layers;
+	int last = missing < each ? each - missing : 0;
+	int first = each - (missing - (each - last));
+	if (chunks < 3 || first < 0 || job->model.mtp_layers > 1) return; /* refused where the job is completed */
+	char t[3][16] = {"", "", ""};
+	const int counts[] = {first, each, last};
+	for (int i = 0; i < 3; i++)
+		if (counts[i] > 0) snprintf(t[i], sizeof t[i], "t*%d", counts[i]);
+	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "E%s|(%s|)*%d%s%sL", t[0], t[1], chunks - 2, t[2],
+	         job->model.mtp_layers ? "m" : "");
+}
+
+static void take_layout(const lk_run_row *row, lk_job *job) {
+	take(&job->tp, row->tp), take(&job->pp, row->pp), take(&job->vp, row->vp), take(&job->cp, row->cp);
+	take(&job->ep, row->ep), take(&job->dp, row->dp), take(&job->mbs, row->mbs), take(&job->gbs, row->gbs);
+	take(&job->seq, row->seq);
+	/* Sequence parallelism over one rank is none. */
+	if (row->seq_parallel != LK_EMPTY) job->sequence_parallel = row->seq_parallel && job->tp > 1 ? LK_ON : LK_OFF;
+	split_layers(job);
+}
+
+/* Defaults of the stack, then what the row states. */
+static void take_software(const lk_run_row *row, const lk_stack_defaults *d, const lk_run *run, lk_job *job) {
+	lk_copy(job->stack, sizeof job->stack, d->job_stack);
+	lk_copy(job->profile, sizeof job->profile, run->stack);
+	lk_copy(job->release, sizeof job->release, *run->release ? run->release : "0");
+	job->sharding = row->sharding != LK_EMPTY ? (lk_sharding)row->sharding : d->sharding;
+	job->recompute = row->recompute != LK_EMPTY ? (lk_recompute)row->recompute : d->recompute;
+	job->attn_kernel = row->attn_kernel != LK_EMPTY ? (lk_attn_kernel)row->attn_kernel : d->attention;
+	job->dtype = row->precision != LK_EMPTY ? (lk_dtype)row->precision : d->dtype;
+	job->sharding_said = job->recompute_said = job->dtype_said = true;
+	job->task = row->task != LK_EMPTY ? (lk_task)row->task : LK_TASK_PRETRAIN;
+	job->model.dropout = d->dropout;
+	job->overlap_grad_reduce = d->overlap_grad_reduce;
+	job->overlap_param_gather = job->sharding == LK_SHARD_NONE ? LK_AUTO : d->overlap_param_gather;
+	bool split = job->sequence_parallel == LK_ON;
+	job->tp_overlap = !split ? LK_OFF : row->async_tp ? LK_ON : d->tp_overlap;
+	job->cuda_graphs = d->cuda_graphs;
+	job->graph_experts = d->graph_experts;
+	job->expert_overlap = d->expert_overlap;
+	job->fused_cross_entropy = d->fused_loss;
+	job->fp32_grads = d->fp32_grads;
+	job->grad_reduce_fp32 = d->grad_reduce_fp32;
+	job->master_weights = d->master_weights;
+	job->cp_balanced = d->cp_balanced;
+	job->dispatcher = d->dispatcher;
+	job->compile = d->compile || row->compile;
+	if (job->model.experts > 0) job->etp = d->etp, job->moe_imbalance = d->moe_imbalance;
+	if (job->task == LK_TASK_LORA) job->lora_rank = d->lora_rank;
+}
+
+/* Racks of 72 GPUs in one NVLink domain: jobs beyond one are laid out on 64 of the 72, whose counts divide. */
+static int domain_of(const lk_run_row *row) {
+	enum { RACK = 72, RACK_USED = 64 };
+	if (row->nvlink_domain == RACK && row->n_gpu > RACK) return RACK_USED;
+	return row->nvlink_domain == LK_EMPTY ? 0 : row->nvlink_domain;
+}
+
+static lk_status take_cluster(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_error *err) {
+	const lk_device *device;
+	LK_TRY(lk_device_lookup(run->gpu, &device, err));
+	double nic = row->net_gbps_per_gpu == LK_EMPTY ? 0 : row->net_gbps_per_gpu * 1e9 / 8;
+	return lk_cluster_simple(arena, device, row->n_gpu, domain_of(row), nic, &run->cluster, err);
+}
+
+/* Keeps a wrong input as the reason why the row is not predicted. */
+static lk_status refuse(lk_arena *arena, lk_run *run, lk_status status, lk_error *err) {
+	char text[900];
+	if (status != LK_ERR_INPUT) return status;
+	run->refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
+	return run->refused ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_error *err) {
+	lk_job *job = &run->job;
+	take(&job->gpus, row->n_gpu);
+	if (row->n_gpu == LK_EMPTY || !*run->gpu) {
+		run->refused = "the row does not state the GPU or how many";
+		return LK_OK;
+	}
+	if (row->gbs == LK_EMPTY && (row->mbs == LK_EMPTY || row->pp > 1)) {
+		run->refused = "the row does not state the batch";
+		return LK_OK;
+	}
+	if (!take_network(row, run->model, &job->model)) {
+		run->refused = "the row lacks sizes of the network, and no known network has its name";
+		return LK_OK;
+	}
+	lk_status status = take_cluster(arena, row, run, err);
+	if (status != LK_OK) return refuse(arena, run, status, err);
+	take_layout(row, job);
+	take_software(row, lk_stack_defaults_of(run->stack, run->release), run, job);
+	status = lk_job_complete(job, &run->cluster, err);
+	return refuse(arena, run, status, err);
+}

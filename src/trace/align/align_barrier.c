@@ -1,0 +1,71 @@
+/* align_barrier.c: how well the rule of barriers predicts ends that the fit of the clocks has not seen. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/align/align_parts.h"
+
+enum { MOST_FOLDS = 32 };
+
+typedef struct prediction {
+	lk_aligner a;
+	double *ends, *others, *errors;
+	size_t count;
+	lk_barrier_error *out;
+} prediction;
+
+/* Every rank's end from all arrivals and from the others' transfer. */
+static void predict_ends(prediction *p, uint32_t match) {
+	const lk_traces *t = p->a.t;
+	const lk_match *m = &t->matches.at[match];
+	size_t n = lk_aligned_ends(&p->a, m, p->ends);
+	if (n < 2 || n != m->end - m->begin) return;
+	double latest = -INFINITY;
+	for (uint32_t k = m->begin; k < m->end; k++) {
+		lk_match_member member = t->members.at[k];
+		double own = (double)t->capture[member.capture]->start_ns[member.event];
+		latest = fmax(latest, lk_on_common(&p->a, member.capture, own));
+	}
+	for (size_t r = 0; r < n; r++) {
+		size_t others = 0;
+		for (size_t k = 0; k < n; k++)
+			if (k != r) p->others[others++] = p->ends[k] - latest;
+		double error = fabs(latest + lk_select_median(p->others, others) - p->ends[r]);
+		p->errors[p->count++] = error;
+		if (error < p->out->max_ns) continue;
+		p->out->max_ns = error;
+		p->out->worst_match = match;
+		p->out->worst_capture = t->members.at[m->begin + r].capture;
+	}
+	p->out->collectives++;
+}
+
+static lk_status predict_fold(prediction *p, uint32_t fold, uint32_t folds) {
+	const lk_traces *t = p->a.t;
+	memset(p->a.fit, 0, t->count * sizeof *p->a.fit);
+	p->a.skip = fold, p->a.folds = folds;
+	double slope;
+	LK_TRY(lk_clocks_fit(&p->a, &slope));
+	for (uint32_t m = fold; m < t->matches.count; m += folds)
+		if (lk_all_wait(t, &t->matches.at[m])) predict_ends(p, m);
+	return LK_OK;
+}
+
+lk_status lk_traces_barrier_error(const lk_traces *t, lk_barrier_error *out, lk_error *err) {
+	*out = (lk_barrier_error){0};
+	prediction p = {.out = out};
+	lk_status status = lk_aligner_open(&p.a, t, err);
+	p.ends = malloc((t->count + 1) * sizeof *p.ends);
+	p.others = malloc((t->count + 1) * sizeof *p.others);
+	p.errors = malloc((t->members.count + 1) * sizeof *p.errors);
+	if (!p.ends || !p.others || !p.errors) status = lk_oom(err);
+	uint32_t folds = t->matches.count < MOST_FOLDS ? (uint32_t)t->matches.count : MOST_FOLDS;
+	for (uint32_t f = 0; f < folds && status == LK_OK; f++) status = predict_fold(&p, f, folds);
+	out->ends = (uint32_t)p.count;
+	if (p.count) out->median_ns = lk_select_median(p.errors, p.count);
+	free(p.ends);
+	free(p.others);
+	free(p.errors);
+	lk_aligner_close(&p.a);
+	return status;
+}

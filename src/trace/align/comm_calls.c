@@ -1,0 +1,354 @@
+/* comm_calls.c: the communication calls of every rank, and the process group of each. Newer traces name the group with
+ * its ranks at each kernel. Older ones have the kernel's name alone: then kind and size come from the annotation around
+ * the launch ("nccl:all_reduce", Input Dims), and a group is guessed to be what runs on one stream. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "graph/graph.h"
+#include "trace/capture/comm_names.h"
+#include "trace/align/match.h"
+
+enum { MOST_ENCLOSING = 16, HOST_CALL = 64 };
+
+typedef struct finder {
+	lk_traces *t;
+	lk_run_calls *calls;
+	lk_intern *groups;   /* text that tells groups apart; id - 1 is the group */
+	bool by_place;       /* streams are compared by their place among a rank's communication streams, not by number */
+	/* of the capture at hand */
+	uint32_t capture;
+	const lk_capture *c;
+	uint8_t *name_kind;  /* [names]: 1 + lk_op_kind of a communication kernel's name; + HOST_CALL of a host's; else 0 */
+	bool launched;       /* every kernel has its launch, so that launches order them */
+	LK_VEC(int64_t) streams; /* that communicate, ascending */
+	struct {
+		uint32_t name, ranks, group;
+		int32_t peer;
+		uint8_t direction;
+	} last; /* asked for; group LK_NONE: nothing */
+	lk_error *err;
+} finder;
+
+/* ---- which events ---- */
+
+/* gloo and MPI work on the host: their annotations are the calls. */
+static bool host_call(const char *name, unsigned *kind) {
+	if (strncmp(name, "gloo:", 5) != 0 && strncmp(name, "mpi:", 4) != 0) return false;
+	*kind = lk_comm_kind(strchr(name, ':') + 1);
+	return true;
+}
+
+static lk_status learn_names(finder *f) {
+	uint32_t n = lk_intern_count(f->c->names);
+	free(f->name_kind);
+	f->name_kind = calloc((size_t)n + 1, 1);
+	if (!f->name_kind) return lk_oom(f->err);
+	for (uint32_t id = 0; id < n; id++) {
+		unsigned kind;
+		const char *name = lk_capture_text(f->c, id);
+		if (strcmp(name, LK_SOCKETS) == 0) continue;
+		if (lk_comm_kernel(name, &kind)) f->name_kind[id] = (uint8_t)(1 + kind);
+		else if (host_call(name, &kind)) f->name_kind[id] = (uint8_t)(HOST_CALL + 1 + kind);
+	}
+	return LK_OK;
+}
+
+static bool is_call(const finder *f, uint32_t event) {
+	uint8_t kind = f->name_kind[f->c->name[event]];
+	if (f->c->kind[event] == LK_EVENT_KERNEL) return kind > 0 && kind < HOST_CALL;
+	return (f->c->kind[event] == LK_EVENT_NOTE || f->c->kind[event] == LK_EVENT_OP) && kind > HOST_CALL;
+}
+
+/* ---- what is said about one ---- */
+
+typedef struct said {
+	lk_comm_note note;
+	unsigned kind;
+	int64_t bytes;
+} said;
+
+/* Bytes of one tensor, "[[6144,4]]" of "[float]"; -1 for several or an unknown type. */
+static int64_t tensor_bytes(const char *shape, const char *types) {
+	size_t length = strlen(types);
+	char type[64];
+	if (strncmp(shape, "[[", 2) != 0 || length < 3 || length >= sizeof type) return -1;
+	lk_copy(type, sizeof type, types + 1);
+	type[length - 2] = '\0';
+	double bytes = lk_comm_element_bytes(type);
+	const char *at = shape + 2;
+	while (*at != ']') {
+		const char *end;
+		bytes *= lk_read_real(at, &end);
+		if (end == at) return -1;
+		at = *end == ',' ? end + 1 : end;
+	}
+	return strcmp(at, "]]") == 0 && bytes > 0 && bytes < 9e18 ? (int64_t)bytes : -1;
+}
+
+static void take_note(said *s, const lk_comm_note *note) {
+	if (s->note.group == 0 && s->note.ranks == 0) {
+		lk_comm_note had = s->note;
+		s->note = *note;
+		if (s->note.peer < 0) s->note.peer = had.peer;
+	}
+	if (s->kind == LK_OP_COUNT) s->kind = note->kind;
+	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
+	int64_t bytes;
+	if (s->bytes < 0 && elements >= 0 && note->element_bytes &&
+		!__builtin_mul_overflow(elements, note->element_bytes, &bytes))
+		s->bytes = bytes;
+}
+
+/* The annotation of an older trace: input alone, so an all-gather's message stays unknown. */
+static void take_annotation(said *s, const lk_capture *c, uint32_t event) {
+	unsigned kind = lk_comm_kind(lk_capture_text(c, c->name[event]) + 5);
+	if (s->kind == LK_OP_COUNT) s->kind = kind;
+	if (s->bytes < 0 && kind != LK_OP_ALLGATHER)
+		s->bytes = tensor_bytes(lk_capture_text(c, c->shape[event]), lk_capture_text(c, c->types[event]));
+}
+
+/* From the event itself, then from what encloses it or its launch. */
+static said ask(const finder *f, uint32_t event) {
+	const lk_capture *c = f->c;
+	said s = {.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
+			  .kind = LK_OP_COUNT,
+			  .bytes = -1};
+	bool device = c->kind[event] == LK_EVENT_KERNEL;
+	const lk_comm_note *own = lk_capture_comm(c, event);
+	if (own) take_note(&s, own);
+	uint32_t at = device ? c->launch[event] : event;
+	for (int depth = 0; at != LK_NONE && depth < MOST_ENCLOSING; depth++, at = c->parent[at]) {
+		const lk_comm_note *note = at != event ? lk_capture_comm(c, at) : NULL;
+		if (note) take_note(&s, note);
+		const char *name = lk_capture_text(c, c->name[at]);
+		if (c->kind[at] == LK_EVENT_NOTE && (strncmp(name, "nccl:", 5) == 0 || strncmp(name, "gloo:", 5) == 0))
+			take_annotation(&s, c, at);
+	}
+	if (s.kind == LK_OP_COUNT) s.kind = (f->name_kind[c->name[event]] & (HOST_CALL - 1)) - 1u;
+	return s;
+}
+
+/* ---- groups ---- */
+
+static bool whole_list(const char *ranks) {
+	return ranks[0] == '[' && !strstr(ranks, "...");
+}
+
+/* A list that a kernel leaves out or shortens may stand in the file's head. */
+static const char *ranks_of(const lk_capture *c, const lk_comm_note *note) {
+	const char *ranks = lk_capture_text(c, note->ranks), *name = lk_capture_text(c, note->group);
+	if (whole_list(ranks)) return ranks;
+	for (size_t i = 0; i < c->groups.count; i++) {
+		const lk_capture_group *g = &c->groups.at[i];
+		if (strcmp(lk_capture_text(c, g->name), name) == 0 && whole_list(lk_capture_text(c, g->ranks)))
+			return lk_capture_text(c, g->ranks);
+	}
+	return ranks;
+}
+
+static int32_t list_size(const char *ranks) {
+	if (!whole_list(ranks) || strcmp(ranks, "[]") == 0) return 0;
+	int32_t n = 1;
+	for (; *ranks; ranks++) n += *ranks == ',';
+	return n;
+}
+
+static lk_status group_of_key(finder *f, const char *key, const char *name, const char *ranks, int32_t size, bool told,
+                              uint32_t *out) {
+	lk_traces *t = f->t;
+	uint32_t id = lk_intern_id(f->groups, key);
+	if (id == UINT32_MAX) return lk_oom(f->err);
+	*out = id - 1;
+	if (*out < t->groups.count) return LK_OK;
+	if (!lk_push(&t->groups) || !lk_push(&f->calls->told)) return lk_oom(f->err);
+	lk_run_group *g = lk_last(&t->groups);
+	*lk_last(&f->calls->told) = told;
+	g->size = size;
+	g->name = lk_arena_strdup(&t->arena, name);
+	g->ranks = lk_arena_strdup(&t->arena, ranks);
+	return g->name && g->ranks ? LK_OK : lk_oom(f->err);
+}
+
+static bool message(const said *s) {
+	return s->kind == LK_OP_SEND || s->kind == LK_OP_RECV;
+}
+
+static int32_t told_size(const finder *f, const said *s) {
+	return s->note.group_size > 0 ? s->note.group_size : list_size(ranks_of(f->c, &s->note));
+}
+
+/* Whom a message goes to or comes from must be said, unless there are but two. */
+static bool can_be_matched(const finder *f, const said *s) {
+	bool told = s->note.group || s->note.ranks;
+	return !message(s) || (told && (s->note.peer >= 0 || told_size(f, s) == 2));
+}
+
+/* Messages between two ranks are a group of their own: "0 (2 to 3)". */
+static char *channel(const finder *f, const said *s, lk_arena *arena, const char **ranks) {
+	int32_t mine = f->c->rank, peer = s->note.peer;
+	if (!message(s)) return lk_arena_strdup(arena, "");
+	if (peer < 0) return lk_arena_strdup(arena, " (send and receive)");
+	*ranks = lk_arena_printf(arena, "[%d, %d]", mine < peer ? mine : peer, mine < peer ? peer : mine);
+	bool send = s->kind == LK_OP_SEND;
+	return *ranks ? lk_arena_printf(arena, " (%d to %d)", send ? mine : peer, send ? peer : mine) : NULL;
+}
+
+static lk_status new_told_group(finder *f, const said *s, uint32_t *out) {
+	const lk_capture *c = f->c;
+	const char *name = lk_capture_text(c, s->note.group), *text = lk_capture_text(c, s->note.group_text);
+	const char *ranks = ranks_of(c, &s->note);
+	const char *shown = *text && strcmp(text, "undefined") != 0 ? text : *name ? name : "unnamed";
+	lk_arena scratch = LK_ARENA_INIT;
+	char *between = channel(f, s, &scratch, &ranks);
+	char *key = between ? lk_arena_printf(&scratch, "%s\x1f%s\x1f%s", name, ranks, between) : NULL;
+	char *full = between ? lk_arena_printf(&scratch, "%s%s", shown, between) : NULL;
+	int32_t size = message(s) ? 2 : told_size(f, s);
+	lk_status status = key && full ? group_of_key(f, key, full, ranks, size, true, out) : lk_oom(f->err);
+	lk_arena_free(&scratch);
+	return status;
+}
+
+/* Calls of one group mostly come in a row. */
+static lk_status told_group(finder *f, const said *s, uint32_t *out) {
+	const lk_comm_note *note = &s->note;
+	uint8_t direction = s->kind == LK_OP_SEND ? 1 : s->kind == LK_OP_RECV ? 2 : 0;
+	if (f->last.group == LK_NONE || f->last.name != note->group || f->last.ranks != note->ranks ||
+	    f->last.peer != note->peer || f->last.direction != direction) {
+		f->last.group = LK_NONE;
+		LK_TRY(new_told_group(f, s, &f->last.group));
+		f->last.name = note->group, f->last.ranks = note->ranks, f->last.peer = note->peer,
+		f->last.direction = direction;
+	}
+	*out = f->last.group;
+	return LK_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static lk_status stream_group(finder *f, uint32_t event, uint32_t *out) {
+	const lk_lane *lane = &f->c->lanes.at[f->c->lane[event]];
+	char name[64], key[80];
+	if (!lane->stream) {
+		snprintf(name, sizeof name, "host");
+	} else if (f->by_place) {
+		int64_t *at =
+			f->streams.count ? bsearch(&lane->thread, f->streams.at, f->streams.count, sizeof *at, ascending) : NULL;
+		snprintf(name, sizeof name, "communication stream %td", at ? at - f->streams.at + 1 : (ptrdiff_t)0);
+	} else snprintf(name, sizeof name, "stream %lld", (long long)lane->thread);
+	snprintf(key, sizeof key, "\x1f%s", name);
+	return group_of_key(f, key, name, "", 0, false, out);
+}
+
+/* ---- one capture ---- */
+
+static lk_status find_streams(finder *f) {
+	const lk_capture *c = f->c;
+	f->streams.count = 0;
+	f->launched = true;
+	bool *seen = calloc(c->lanes.count + 1, sizeof *seen);
+	if (!seen) return lk_oom(f->err);
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (!is_call(f, i) || c->kind[i] != LK_EVENT_KERNEL) continue;
+		f->launched &= c->launch[i] != LK_NONE;
+		const lk_comm_note *note = lk_capture_comm(c, i);
+		if (note && (note->group || note->ranks)) continue;
+		if (!c->lanes.at[c->lane[i]].stream || seen[c->lane[i]]) continue;
+		seen[c->lane[i]] = true;
+		if (!lk_push(&f->streams)) return free(seen), lk_oom(f->err);
+		*lk_last(&f->streams) = c->lanes.at[c->lane[i]].thread;
+	}
+	free(seen);
+	if (f->streams.count) qsort(f->streams.at, f->streams.count, sizeof *f->streams.at, ascending);
+	return LK_OK;
+}
+
+static lk_status begin_capture(finder *f, uint32_t capture) {
+	f->capture = capture;
+	f->c = f->t->capture[capture];
+	f->last.group = LK_NONE;
+	LK_TRY(learn_names(f));
+	return find_streams(f);
+}
+
+static int by_group(const void *a, const void *b) {
+	const lk_comm_call *x = a, *y = b;
+	if (x->group != y->group) return x->group < y->group ? -1 : 1;
+	if (x->issued != y->issued) return x->issued < y->issued ? -1 : 1;
+	if (x->end != y->end) return x->end < y->end ? -1 : 1;
+	return x->event < y->event ? -1 : x->event > y->event;
+}
+
+static lk_status find_calls(finder *f) {
+	const lk_capture *c = f->c;
+	lk_comm_calls *list = &f->calls->of[f->capture];
+	int64_t base = lk_clock_base(f->t, f->capture);
+	uint32_t loose = 0;
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (!is_call(f, i)) continue;
+		said s = ask(f, i);
+		uint32_t group;
+		if (!can_be_matched(f, &s)) {
+			loose++;
+			continue;
+		}
+		if (s.note.group || s.note.ranks) LK_TRY(told_group(f, &s, &group));
+		else LK_TRY(stream_group(f, i, &group));
+		if (!lk_push(list)) return lk_oom(f->err);
+		bool device = c->kind[i] == LK_EVENT_KERNEL;
+		*lk_last(list) = (lk_comm_call){.event = i, .group = group, .kind = (uint8_t)s.kind, .bytes = s.bytes,
+			.issued = device && f->launched ? c->start_ns[c->launch[i]] : c->start_ns[i],
+			.end = lk_add_saturated(base, lk_event_end(c, i))};
+	}
+	if (loose && f->t->count > 1)
+		lk_traces_warn(f->t, "%s: %u sends and receives are not matched: their partner is not said", c->path, loose);
+	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_group);
+	return LK_OK;
+}
+
+/* Stream numbers are those of the driver. They agree between equal processes; where they do not, their order may. */
+static lk_status compare_streams(finder *f) {
+	LK_VEC(int64_t) first = {0};
+	bool equal = true, as_many = true, any = false;
+	lk_status status = LK_OK;
+	for (uint32_t k = 0; k < f->t->count && status == LK_OK; k++) {
+		status = begin_capture(f, k);
+		if (status != LK_OK || !f->streams.count) continue;
+		size_t n = f->streams.count;
+		if (!any) {
+			any = true;
+			if (!lk_reserve(&first, n)) status = lk_oom(f->err);
+			else memcpy(first.at, f->streams.at, (first.count = n) * sizeof *first.at);
+			continue;
+		}
+		as_many &= n == first.count;
+		equal &= n == first.count && memcmp(first.at, f->streams.at, n * sizeof *first.at) == 0;
+	}
+	lk_vec_free(&first);
+	f->by_place = !equal && as_many;
+	return status;
+}
+
+lk_status lk_calls_find(lk_traces *t, lk_run_calls *calls, lk_error *err) {
+	finder f = {.t = t, .calls = calls, .groups = lk_intern_new(), .err = err};
+	calls->of = calloc((size_t)t->count + 1, sizeof *calls->of);
+	lk_status status = f.groups && calls->of ? compare_streams(&f) : lk_oom(err);
+	for (uint32_t k = 0; k < t->count && status == LK_OK; k++) {
+		status = begin_capture(&f, k);
+		if (status == LK_OK) status = find_calls(&f);
+	}
+	lk_intern_free(f.groups);
+	free(f.name_kind);
+	lk_vec_free(&f.streams);
+	return status;
+}
+
+void lk_calls_free(const lk_traces *t, lk_run_calls *calls) {
+	for (uint32_t k = 0; calls->of && k < t->count; k++) lk_vec_free(&calls->of[k]);
+	free(calls->of);
+	lk_vec_free(&calls->told);
+}

@@ -1,0 +1,373 @@
+/* match.c: the calls of a process group, rank by rank, as collectives. All ranks are laid against the one whose calls
+ * most others share; who differs is named. Of groups that are only guessed, ranks whose ends do not keep step belong to
+ * different groups and are taken apart. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "graph/graph.h"
+#include "trace/align/match.h"
+
+enum {
+	MOST_PARTS = 64,    /* that a guessed group is taken apart into */
+	RANKS_NAMED = 8,
+	FEWEST_TO_JUDGE = 3, /* common calls before ends can tell that ranks do not keep step */
+};
+/* Ends of one collective agree within about 10 us, those of different groups only by chance. */
+static const double SAME_GROUP_NS = 50e3;
+
+/* The calls of one rank in one group. */
+typedef struct span {
+	uint32_t capture;
+	lk_call_list calls;
+	int64_t *places;
+	double jitter;
+} span;
+
+typedef LK_VEC(span) spans;
+
+typedef struct matcher {
+	lk_traces *t;
+	lk_run_calls *calls;
+	LK_VEC(spans) of;        /* by group */
+	lk_order_notes notes;
+	lk_error *err;
+} matcher;
+
+/* ---- spans ---- */
+
+static lk_status add_span(matcher *m, uint32_t group, uint32_t capture, const lk_comm_call *at, size_t count) {
+	spans *s = &m->of.at[group];
+	if (!lk_push(s)) return lk_oom(m->err);
+	*lk_last(s) = (span){.capture = capture, .calls = {at, (uint32_t)count, m->t->capture[capture]->whole}};
+	return LK_OK;
+}
+
+static lk_status cut_spans(matcher *m) {
+	for (size_t g = 0; g < m->t->groups.count; g++)
+		if (!lk_push(&m->of)) return lk_oom(m->err);
+	for (uint32_t k = 0; k < m->t->count; k++) {
+		const lk_comm_calls *list = &m->calls->of[k];
+		for (size_t begin = 0, end; begin < list->count; begin = end) {
+			for (end = begin; end < list->count && list->at[end].group == list->at[begin].group;) end++;
+			LK_TRY(add_span(m, list->at[begin].group, k, list->at + begin, end - begin));
+		}
+	}
+	return LK_OK;
+}
+
+/* ---- whom the others are compared with ---- */
+
+typedef struct fingerprint {
+	uint64_t hash;
+	uint32_t span;
+} fingerprint;
+
+static int by_hash(const void *a, const void *b) {
+	const fingerprint *x = a, *y = b;
+	if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
+	return x->span < y->span ? -1 : x->span > y->span;
+}
+
+static uint64_t hash_calls(lk_call_list calls) {
+	uint64_t hash = calls.count;
+	for (uint32_t i = 0; i < calls.count; i++) {
+		const lk_comm_call *c = &calls.at[i];
+		uint8_t kind = c->kind == LK_OP_RECV ? LK_OP_SEND : c->kind;
+		hash = lk_hash64(hash ^ kind ^ (kind == LK_OP_ALLTOALL ? 0 : (uint64_t)c->bytes << 8));
+	}
+	return hash;
+}
+
+/* A rank whose sequence most ranks have; among equals the longest, then the first. */
+static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) {
+	fingerprint *prints = calloc(s->count, sizeof *prints);
+	if (!prints) return lk_oom(err);
+	for (uint32_t i = 0; i < s->count; i++) prints[i] = (fingerprint){hash_calls(s->at[i].calls), i};
+	qsort(prints, s->count, sizeof *prints, by_hash);
+	size_t most = 0;
+	for (size_t begin = 0, end; begin < s->count; begin = end) {
+		for (end = begin; end < s->count && prints[end].hash == prints[begin].hash;) end++;
+		uint32_t one = prints[begin].span;
+		uint32_t length = s->at[one].calls.count, had = most ? s->at[*out].calls.count : 0;
+		if (end - begin < most) continue;
+		if (end - begin == most && (length < had || (length == had && one > *out))) continue;
+		most = end - begin;
+		*out = one;
+	}
+	free(prints);
+	return LK_OK;
+}
+
+/* ---- problems in words ---- */
+
+/* " 3", "s 3, 5": behind "rank". */
+static void rank_list(const matcher *m, const lk_order_note *notes, size_t n, char *out, size_t size) {
+	size_t used = (size_t)snprintf(out, size, n > 1 ? "s" : "");
+	for (size_t i = 0; i < n && i < RANKS_NAMED && used < size; i++) {
+		int rank = m->t->capture[notes[i].capture]->rank;
+		used += (size_t)snprintf(out + used, size - used, "%s %d", i ? "," : "", rank);
+	}
+	if (n > RANKS_NAMED && used < size) snprintf(out + used, size - used, " and %zu more", n - RANKS_NAMED);
+}
+
+static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t size) {
+	const char *name = kind < LK_OP_COUNT ? lk_op_kind_name(kind) : "communication of unknown kind";
+	if (bytes >= 0) snprintf(out, size, "%s of %lld bytes", name, (long long)bytes);
+	else snprintf(out, size, "%s", name);
+	return out;
+}
+
+/* Ranks of one collective that all differ in the same way. */
+static void say(const matcher *m, const lk_run_group *g, int64_t first, const lk_comm_call *expected,
+				const lk_order_note *notes, size_t n) {
+	char ranks[160], own[96], other[96];
+	rank_list(m, notes, n, ranks, sizeof ranks);
+	call_text(notes->kind, notes->bytes, own, sizeof own);
+	call_text(expected->kind, expected->bytes, other, sizeof other);
+	long long number = (long long)(notes->place - first);
+	switch (notes->what) {
+	case LK_CALL_MISSING:
+		lk_traces_problem(m->t, "group %s, number %lld: %s is missing on rank%s", g->name, number, other, ranks);
+		break;
+	case LK_CALL_EXTRA:
+		lk_traces_problem(m->t, "group %s, before number %lld (%s): rank%s has %s that the other ranks have not",
+						  g->name, number, other, ranks, own);
+		break;
+	case LK_CALL_OTHER_KIND:
+		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: desynchronised", g->name,
+						  number, ranks, own, other);
+		break;
+	case LK_CALL_OTHER_SIZE:
+		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ", g->name,
+						  number, ranks, own, other);
+		break;
+	}
+}
+
+static int by_place(const void *a, const void *b) {
+	const lk_order_note *x = a, *y = b;
+	if (x->place != y->place) return x->place < y->place ? -1 : 1;
+	if (x->what != y->what) return x->what < y->what ? -1 : 1;
+	if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+	if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+	return x->capture < y->capture ? -1 : x->capture > y->capture;
+}
+
+static bool alike(const lk_order_note *x, const lk_order_note *y) {
+	return x->place == y->place && x->what == y->what && x->kind == y->kind && x->bytes == y->bytes;
+}
+
+static void say_all(matcher *m, uint32_t group, lk_call_list reference, int64_t first) {
+	lk_order_notes *notes = &m->notes;
+	if (!notes->count) return;
+	qsort(notes->at, notes->count, sizeof *notes->at, by_place);
+	for (size_t begin = 0, end; begin < notes->count; begin = end) {
+		for (end = begin; end < notes->count && alike(&notes->at[begin], &notes->at[end]);) end++;
+		int64_t place =
+			notes->at[begin].place < reference.count ? notes->at[begin].place : (int64_t)reference.count - 1;
+		say(m, &m->t->groups.at[group], first, &reference.at[place], notes->at + begin, end - begin);
+	}
+}
+
+/* ---- one group ---- */
+
+static lk_status place_spans(matcher *m, spans *s, uint32_t reference) {
+	lk_call_list a = s->at[reference].calls;
+	for (uint32_t i = 0; i < s->count; i++) {
+		span *p = &s->at[i];
+		p->places = malloc((size_t)p->calls.count * sizeof *p->places);
+		if (!p->places) return lk_oom(m->err);
+		p->jitter = 0;
+		if (i == reference) {
+			for (uint32_t k = 0; k < a.count; k++) p->places[k] = k;
+			continue;
+		}
+		size_t before = m->notes.count;
+		LK_TRY(lk_order_find(a, p->calls, p->places, &m->notes, &p->jitter, m->err));
+		for (size_t n = before; n < m->notes.count; n++) m->notes.at[n].capture = p->capture;
+	}
+	return LK_OK;
+}
+
+static void forget_notes(lk_order_notes *notes, uint32_t capture) {
+	size_t kept = 0;
+	for (size_t n = 0; n < notes->count; n++)
+		if (notes->at[n].capture != capture) notes->at[kept++] = notes->at[n];
+	notes->count = kept;
+}
+
+static uint32_t common_calls(const span *p, uint32_t reference) {
+	uint32_t n = 0;
+	for (uint32_t k = 0; k < p->calls.count; k++) n += p->places[k] >= 0 && p->places[k] < reference;
+	return n;
+}
+
+/* "stream 84, part 3" after "stream 84, part 2"; the number goes to *part. */
+static const char *next_part(matcher *m, const char *name, long *part) {
+	const char *mark = strstr(name, ", part ");
+	*part = mark ? strtol(mark + 7, NULL, 10) + 1 : 2;
+	return lk_arena_printf(&m->t->arena, "%.*s, part %ld", (int)(mark ? mark - name : (long)strlen(name)), name, *part);
+}
+
+static lk_status add_part(matcher *m, uint32_t group) {
+	long part;
+	const char *name = next_part(m, m->t->groups.at[group].name, &part);
+	if (!name || !lk_push(&m->t->groups) || !lk_push(&m->of) || !lk_push(&m->calls->told)) return lk_oom(m->err);
+	*lk_last(&m->t->groups) = (lk_run_group){.name = name, .ranks = ""};
+	*lk_last(&m->calls->told) = part >= MOST_PARTS; /* then left as it is */
+	return LK_OK;
+}
+
+/* A guessed group: who does not keep step moves to a part of its own, which is looked at later. */
+static lk_status take_apart(matcher *m, uint32_t group, uint32_t reference) {
+	uint32_t calls = m->of.at[group].at[reference].calls.count, next = (uint32_t)m->t->groups.count;
+	size_t kept = 0, count = m->of.at[group].count;
+	for (size_t i = 0; i < count; i++) {
+		span p = m->of.at[group].at[i];
+		if (i == reference || !(p.jitter > SAME_GROUP_NS) || common_calls(&p, calls) < FEWEST_TO_JUDGE) {
+			m->of.at[group].at[kept++] = p;
+			continue;
+		}
+		forget_notes(&m->notes, p.capture);
+		free(p.places);
+		m->of.at[group].at[i].places = NULL;
+		if (next == m->t->groups.count) LK_TRY(add_part(m, group));
+		LK_TRY(add_span(m, next, p.capture, p.calls.at, p.calls.count));
+	}
+	m->of.at[group].count = kept;
+	return LK_OK;
+}
+
+static lk_status list_captures(matcher *m, uint32_t group) {
+	const spans *s = &m->of.at[group];
+	lk_run_group *g = &m->t->groups.at[group];
+	g->captures = LK_ARRAY(&m->t->arena, uint32_t, s->count);
+	if (!g->captures) return lk_oom(m->err);
+	for (size_t i = 0; i < s->count; i++) g->captures[g->count++] = s->at[i].capture;
+	return LK_OK;
+}
+
+typedef struct extent {
+	int64_t first, last; /* places */
+} extent;
+
+static extent extent_of(const spans *s) {
+	extent e = {INT64_MAX, INT64_MIN};
+	for (size_t i = 0; i < s->count; i++)
+		for (uint32_t k = 0; k < s->at[i].calls.count; k++) {
+			int64_t place = s->at[i].places[k];
+			if (place == LK_NO_PLACE) continue;
+			if (place < e.first) e.first = place;
+			if (place > e.last) e.last = place;
+		}
+	return e;
+}
+
+static void join_match(lk_match *match, const lk_comm_call *call) {
+	if (match->kind == LK_OP_COUNT) match->kind = call->kind;
+	if (call->bytes > match->bytes) match->bytes = call->bytes;
+}
+
+/* Counting sort by place; spans are by capture, so members come out by capture. */
+static lk_status make_matches(matcher *m, uint32_t group, extent e) {
+	lk_traces *t = m->t;
+	const spans *s = &m->of.at[group];
+	size_t places = (size_t)(e.last - e.first + 1), total = 0;
+	uint32_t *number = calloc(places + 1, sizeof *number);
+	if (!number) return lk_oom(m->err);
+	for (size_t i = 0; i < s->count; i++)
+		for (uint32_t k = 0; k < s->at[i].calls.count; k++)
+			if (s->at[i].places[k] != LK_NO_PLACE) number[s->at[i].places[k] - e.first]++, total++;
+	bool room = t->members.count + total < LK_NONE && lk_reserve(&t->members, total);
+	size_t match = t->matches.count;
+	uint32_t begin = (uint32_t)t->members.count;
+	for (size_t p = 0; p < places && room; p++) {
+		if (!number[p]) continue;
+		room = lk_push(&t->matches);
+		if (!room) break;
+		*lk_last(&t->matches) = (lk_match){.kind = LK_OP_COUNT, .group = group, .sequence = (uint32_t)p, .bytes = -1,
+		                                   .begin = begin, .end = begin};
+		begin += number[p];
+		number[p] = (uint32_t)match++;
+	}
+	for (size_t i = 0; i < s->count && room; i++)
+		for (uint32_t k = 0; k < s->at[i].calls.count; k++) {
+			if (s->at[i].places[k] == LK_NO_PLACE) continue;
+			lk_match *to = &t->matches.at[number[s->at[i].places[k] - e.first]];
+			t->members.at[to->end++] = (lk_match_member){s->at[i].capture, s->at[i].calls.at[k].event};
+			join_match(to, &s->at[i].calls.at[k]);
+		}
+	if (room) t->members.count += total;
+	free(number);
+	return room ? LK_OK : lk_oom(m->err);
+}
+
+static void free_places(spans *s) {
+	for (size_t i = 0; i < s->count; i++) free(s->at[i].places), s->at[i].places = NULL;
+}
+
+/* The capture of a rank; LK_NONE if there is none. */
+static uint32_t capture_of(const lk_traces *t, long rank) {
+	uint32_t low = 0, high = t->count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (t->capture[middle]->rank < rank) low = middle + 1;
+		else high = middle;
+	}
+	return low < t->count && t->capture[low]->rank == rank ? low : LK_NONE;
+}
+
+static int by_number(const void *a, const void *b) {
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Ranks of the list that were captured and have no call at all. */
+static void say_absent(matcher *m, const lk_run_group *g) {
+	if (g->ranks[0] != '[' || strstr(g->ranks, "...")) return;
+	size_t used = 0, absent = 0;
+	char text[160] = "", *end;
+	for (const char *at = g->ranks + 1; *at; at = end) {
+		long rank = strtol(at, &end, 10);
+		if (end == at) break;
+		end += strspn(end, ", ");
+		uint32_t capture = capture_of(m->t, rank);
+		if (capture == LK_NONE || bsearch(&capture, g->captures, g->count, sizeof capture, by_number)) continue;
+		if (absent++ < RANKS_NAMED) used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);
+	}
+	if (absent)
+		lk_traces_problem(m->t, "group %s %s: no collective at all on captured rank%s%s%s", g->name, g->ranks,
+		                  absent > 1 ? "s" : "", text, absent > RANKS_NAMED ? " and more" : "");
+}
+
+static lk_status match_group(matcher *m, uint32_t group) {
+	uint32_t reference = 0;
+	m->notes.count = 0;
+	if (!m->of.at[group].count) return LK_OK;
+	LK_TRY(choose_reference(&m->of.at[group], &reference, m->err));
+	LK_TRY(place_spans(m, &m->of.at[group], reference));
+	lk_call_list calls = m->of.at[group].at[reference].calls;
+	if (!m->calls->told.at[group]) LK_TRY(take_apart(m, group, reference));
+	extent e = extent_of(&m->of.at[group]);
+	say_all(m, group, calls, e.first);
+	LK_TRY(list_captures(m, group));
+	LK_TRY(make_matches(m, group, e));
+	free_places(&m->of.at[group]);
+	say_absent(m, &m->t->groups.at[group]);
+	return LK_OK;
+}
+
+lk_status lk_calls_match(lk_traces *t, lk_run_calls *calls, lk_error *err) {
+	matcher m = {.t = t, .calls = calls, .err = err};
+	lk_status status = cut_spans(&m);
+	for (uint32_t g = 0; g < t->groups.count && status == LK_OK; g++) status = match_group(&m, g);
+	for (size_t g = 0; g < m.of.count; g++) {
+		free_places(&m.of.at[g]);
+		lk_vec_free(&m.of.at[g]);
+	}
+	lk_vec_free(&m.of);
+	lk_vec_free(&m.notes);
+	return status;
+}

@@ -1,0 +1,257 @@
+/* match_order.c: which call of one rank is which call of another. Profiling begins and ends at different calls, so the
+ * sequences are laid over each other at several offsets; at each a walk counts where kinds or sizes differ. Steps
+ * repeat, so that many offsets agree equally well: then the right one is where the ends of both differ by a steady
+ * amount. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/graph.h"
+#include "trace/align/match.h"
+
+enum {
+	WINDOW = 32,      /* how far a walk looks for agreement behind a difference */
+	CONFIRM = 4,      /* calls in a row that make agreement */
+	OFFSETS = 16,     /* tried besides begin and end */
+	OPENING = 12,     /* calls that an offset must agree on to be tried */
+	MOST_EDITS = 1000,
+	SAMPLES = 128,    /* places where the steadiness of the clocks is looked at */
+};
+/* Ends of one collective agree within about 10 us (perf-model section 4); twice that is steady. */
+static const double STEADY_NS = 20e3;
+/* Clocks of hosts that NTP sets differ by a few milliseconds at most. */
+static const double NEAR_NS = 5e6;
+
+static uint8_t shape_of(uint8_t kind) {
+	return kind == LK_OP_RECV ? LK_OP_SEND : kind;
+}
+
+static bool same_kind(const lk_comm_call *a, const lk_comm_call *b) {
+	return a->kind == LK_OP_COUNT || b->kind == LK_OP_COUNT || shape_of(a->kind) == shape_of(b->kind);
+}
+
+bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
+	if (!same_kind(a, b)) return false;
+	/* Splits of an all-to-all differ by rank. */
+	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->kind == LK_OP_ALLTOALL ||
+		   b->kind == LK_OP_ALLTOALL;
+}
+
+/* Agreement from here on, for CONFIRM calls or up to the end of one. */
+static bool confirmed(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j) {
+	uint32_t n = 0;
+	for (; n < CONFIRM && i < a.count && j < b.count; n++, i++, j++)
+		if (!lk_calls_agree(&a.at[i], &b.at[j])) return false;
+	return n > 0 || (i == a.count && j == b.count);
+}
+
+/* The fewest calls to step over in both until they agree again; one each if that is not near. */
+static void resume(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j, uint32_t *skip_a, uint32_t *skip_b) {
+	for (uint32_t most = 1; most <= WINDOW; most++)
+		for (uint32_t less = most + 1; less-- > 0;) {
+			if (i + most <= a.count && j + less <= b.count && confirmed(a, b, i + most, j + less))
+				return (void)(*skip_a = most, *skip_b = less);
+			if (i + less <= a.count && j + most <= b.count && confirmed(a, b, i + less, j + most))
+				return (void)(*skip_a = less, *skip_b = most);
+		}
+	*skip_a = *skip_b = 1;
+}
+
+typedef struct walk {
+	lk_call_list a, b;
+	int64_t *places;
+	lk_order_notes *notes; /* NULL: only counted */
+	uint32_t edits, agreed;
+	bool full;             /* memory is out */
+} walk;
+
+static void note(walk *w, int64_t place, lk_difference what, const lk_comm_call *call) {
+	if (!w->notes) return;
+	if (!lk_push(w->notes)) return (void)(w->full = true);
+	*lk_last(w->notes) = (lk_order_note){.place = place, .what = what, .kind = call->kind, .bytes = call->bytes};
+}
+
+/* Steps over a stretch where they differ: call against call first, what is left over is missing or too much. */
+static void step_over(walk *w, uint32_t i, uint32_t j, uint32_t skip_a, uint32_t skip_b) {
+	uint32_t both = skip_a < skip_b ? skip_a : skip_b;
+	for (uint32_t k = 0; k < skip_b; k++) w->places[j + k] = LK_NO_PLACE;
+	for (uint32_t k = 0; k < both; k++) {
+		const lk_comm_call *x = &w->a.at[i + k], *y = &w->b.at[j + k];
+		bool kind = same_kind(x, y);
+		if (kind) w->places[j + k] = i + k;
+		if (!lk_calls_agree(x, y)) note(w, i + k, kind ? LK_CALL_OTHER_SIZE : LK_CALL_OTHER_KIND, y);
+	}
+	for (uint32_t k = both; k < skip_a; k++) note(w, i + k, LK_CALL_MISSING, &w->a.at[i + k]);
+	for (uint32_t k = both; k < skip_b; k++) note(w, i + both, LK_CALL_EXTRA, &w->b.at[j + k]);
+	w->edits += skip_a > skip_b ? skip_a : skip_b;
+}
+
+/* Lays b over a so that b's call 0 falls on a's call `offset`. What hangs over at the ends is no difference. */
+static void walk_from(walk *w, int64_t offset) {
+	uint32_t i = offset > 0 ? (uint32_t)offset : 0, j = offset < 0 ? (uint32_t)-offset : 0;
+	w->edits = w->agreed = 0;
+	for (uint32_t k = 0; k < j && k < w->b.count; k++) w->places[k] = (int64_t)k + offset;
+	while (i < w->a.count && j < w->b.count) {
+		if (lk_calls_agree(&w->a.at[i], &w->b.at[j])) {
+			w->places[j++] = i++;
+			w->agreed++;
+			continue;
+		}
+		uint32_t skip_a = 1, skip_b = 1;
+		if (w->edits < MOST_EDITS) resume(w->a, w->b, i, j, &skip_a, &skip_b);
+		step_over(w, i, j, skip_a, skip_b);
+		i += skip_a;
+		j += skip_b;
+	}
+	for (; j < w->b.count; j++) w->places[j] = i++;
+}
+
+static double between(const walk *w, uint32_t j) {
+	return (double)w->a.at[w->places[j]].end - (double)w->b.at[j].end;
+}
+
+static bool common(const walk *w, uint32_t j) {
+	return w->places[j] >= 0 && w->places[j] < w->a.count;
+}
+
+/* Median change of the distance between both clocks from one common call to the next. A clock that runs fast hardly
+ * shows in it, two calls that are not the same do. */
+static double jitter(const walk *w) {
+	double change[SAMPLES];
+	size_t n = 0;
+	uint32_t stride = w->b.count / SAMPLES + 1;
+	for (uint32_t j = 0; j + 1 < w->b.count && n < SAMPLES; j += stride)
+		if (common(w, j) && common(w, j + 1)) change[n++] = fabs(between(w, j + 1) - between(w, j));
+	return n ? lk_select_median(change, n) : NAN;
+}
+
+/* ---- offsets worth trying ---- */
+
+typedef struct candidate {
+	int64_t offset;
+	double unsteady;  /* as jitter, over the first calls */
+	double apart;     /* of the clocks of the files */
+} candidate;
+
+typedef struct offsets {
+	candidate at[OFFSETS];
+	uint32_t count;
+} offsets;
+
+/* The steadier one; of those that are steady enough the one that trusts the clocks of the files more. */
+static bool better(const candidate *x, const candidate *y) {
+	double a = fmax(x->unsteady, STEADY_NS), b = fmax(y->unsteady, STEADY_NS);
+	return a != b ? a < b : x->apart < y->apart;
+}
+
+static void keep_offset(offsets *o, candidate c) {
+	uint32_t at = o->count;
+	if (at == OFFSETS) {
+		if (!better(&c, &o->at[--at])) return;
+	} else o->count++;
+	for (; at > 0 && better(&c, &o->at[at - 1]); at--) o->at[at] = o->at[at - 1];
+	o->at[at] = c;
+}
+
+/* Every place of `a` where the first calls of `b` agree; sign -1 when both are exchanged. */
+static void find_opening(offsets *o, lk_call_list a, lk_call_list b, int sign) {
+	for (uint32_t i = 1; i < a.count; i++) {
+		double change[OPENING], last = (double)a.at[i].end - (double)b.at[0].end, apart = fabs(last);
+		uint32_t n = 0;
+		while (n < OPENING && i + n < a.count && n < b.count && lk_calls_agree(&a.at[i + n], &b.at[n])) {
+			double now = (double)a.at[i + n].end - (double)b.at[n].end;
+			change[n++] = fabs(now - last);
+			last = now;
+		}
+		if (n < OPENING && i + n < a.count && n < b.count) continue;
+		double unsteady = n > 1 ? lk_select_median(change + 1, n - 1) : INFINITY;
+		keep_offset(o, (candidate){sign * (int64_t)i, unsteady, apart});
+	}
+}
+
+typedef struct trial {
+	int64_t offset;
+	double score, jitter; /* score: calls that agree, less four for each that does not */
+	uint32_t edits;
+	bool near;            /* the clocks of the files agree as those of hosts do */
+} trial;
+
+static bool near_in_time(const walk *w) {
+	double apart[SAMPLES];
+	size_t n = 0;
+	uint32_t stride = w->b.count / SAMPLES + 1;
+	for (uint32_t j = 0; j < w->b.count && n < SAMPLES; j += stride)
+		if (common(w, j)) apart[n++] = fabs(between(w, j));
+	return n && lk_select_median(apart, n) < NEAR_NS;
+}
+
+static trial try_offset(walk *w, int64_t offset) {
+	walk_from(w, offset);
+	return (trial){offset, (double)w->agreed - 4.0 * w->edits, jitter(w), w->edits, near_in_time(w)};
+}
+
+/* Fewer differences, then clocks that agree, then more in common. */
+static bool better_trial(const trial *x, const trial *y) {
+	if (x->edits != y->edits) return x->edits < y->edits;
+	return x->near != y->near ? x->near : x->score > y->score;
+}
+
+/* Of the trials that agree well, the steady ones; of those the best. */
+static int64_t best_of(const trial *t, size_t n) {
+	double top = -INFINITY, steadiest = INFINITY;
+	for (size_t i = 0; i < n; i++) top = fmax(top, t[i].score);
+	double enough = top > 0 ? top / 2 : top;
+	for (size_t i = 0; i < n; i++)
+		if (t[i].score >= enough) steadiest = fmin(steadiest, t[i].jitter);
+	double limit = fmax(STEADY_NS, 2 * steadiest);
+	const trial *best = NULL;
+	for (size_t i = 0; i < n; i++) {
+		if (t[i].score < enough || t[i].jitter > limit) continue;
+		if (!best || better_trial(&t[i], best)) best = &t[i];
+	}
+	return best ? best->offset : 0;
+}
+
+lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_order_notes *notes, double *jitter_ns,
+                        lk_error *err) {
+	walk w = {.a = a, .b = b, .places = places};
+	trial trials[OFFSETS + 2];
+	trials[0] = try_offset(&w, 0);
+	*jitter_ns = trials[0].jitter;
+	bool steady = a.count == b.count && !(trials[0].jitter > STEADY_NS);
+	if (trials[0].edits == 0 && (steady || (a.whole && b.whole))) return LK_OK;
+	offsets o = {0};
+	find_opening(&o, a, b, 1);
+	find_opening(&o, b, a, -1);
+	size_t n = 1;
+	trials[n++] = try_offset(&w, (int64_t)a.count - b.count);
+	for (uint32_t i = 0; i < o.count; i++) trials[n++] = try_offset(&w, o.at[i].offset);
+	w.notes = notes;
+	walk_from(&w, best_of(trials, n));
+	*jitter_ns = jitter(&w);
+	return w.full ? lk_oom(err) : LK_OK;
+}
+
+double lk_select_median(double *x, size_t n) {
+	size_t low = 0, high = n - 1, k = (n - 1) / 2;
+	while (low < high) {
+		double pivot = x[low + (high - low) / 2];
+		size_t i = low, j = high;
+		for (;;) {
+			while (x[i] < pivot) i++;
+			while (x[j] > pivot) j--;
+			if (i >= j) break;
+			double swap = x[i];
+			x[i++] = x[j];
+			x[j--] = swap;
+		}
+		/* x[low..i-1] <= pivot <= x[j+1..high], and i is j or j + 1 */
+		if (i > j) {
+			if (k <= j) high = j;
+			else low = i;
+		} else if (k < i) high = i - 1;
+		else if (k > i) low = i + 1;
+		else break;
+	}
+	return x[k];
+}

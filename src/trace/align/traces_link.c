@@ -1,0 +1,61 @@
+/* traces_link.c: execution traces beside captures: each is linked with the capture of its rank, which learns from
+ * it. */
+#include <stdio.h>
+
+#include "trace/align/link.h"
+#include "trace/align/match.h"
+#include "trace/read/trace_files.h"
+
+static uint32_t capture_of(const lk_traces *t, int32_t rank) {
+	for (uint32_t i = 0; i < t->count; i++)
+		if (t->capture[i]->rank == rank) return i;
+	return LK_NONE;
+}
+
+/* By its name; one trace beside one capture is of that. */
+static int32_t rank_of(const lk_traces *t, const lk_works *w, uint32_t count) {
+	int32_t rank = w->rank >= 0 ? w->rank : lk_trace_rank_in_name(w->path);
+	return rank < 0 && count == 1 && t->count == 1 ? t->capture[0]->rank : rank;
+}
+
+static lk_status learn(lk_traces *t, lk_capture *c, const lk_works *w, const lk_link *link, lk_error *err) {
+	uint32_t comms, shapes, joined = link->by_record + link->by_order, all = w->count - link->roots;
+	/* Of another run or step, a few names agree by chance. */
+	if (joined * 2 < all) {
+		lk_traces_warn(t, "%s: only %u of its %u works are in the capture of rank %d; it was left out; is it of the same "
+					   "step?", w->path, joined, all, c->rank);
+		return LK_OK;
+	}
+	LK_TRY(lk_link_comms(c, w, link, &comms, err));
+	LK_TRY(lk_link_shapes(c, w, link, &shapes, err));
+	char more[96] = "";
+	if (link->uncertain) snprintf(more, sizeof more, " (%u of them by order alone)", link->uncertain);
+	lk_traces_note(t, "execution trace of rank %d: %u of %u works joined%s; it told %u communication operations and the "
+				   "shapes of %u others", c->rank, joined, w->count, more, comms, shapes);
+	return LK_OK;
+}
+
+static lk_status link_one(lk_traces *t, const lk_works *w, uint32_t count, bool *taken, lk_error *err) {
+	int32_t rank = rank_of(t, w, count);
+	uint32_t at = rank < 0 ? LK_NONE : capture_of(t, rank);
+	lk_link link;
+	for (size_t i = 0; i < w->warnings.count; i++) lk_traces_warn(t, "%s: %s", w->path, w->warnings.at[i]);
+	if (at == LK_NONE || taken[at]) {
+		if (rank < 0) lk_traces_warn(t, "%s: its name does not say of which rank it is; it was left out", w->path);
+		else if (at == LK_NONE) lk_traces_warn(t, "%s: there is no capture of rank %d; it was left out", w->path, rank);
+		else lk_traces_warn(t, "%s: a second execution trace of rank %d; it was left out", w->path, rank);
+		return LK_OK;
+	}
+	taken[at] = true;
+	LK_TRY(lk_link_works(w, t->capture[at], &link, err));
+	lk_status status = learn(t, t->capture[at], w, &link, err);
+	lk_link_free(&link);
+	return status;
+}
+
+lk_status lk_traces_link(lk_traces *t, lk_works *const *works, uint32_t count, lk_error *err) {
+	bool *taken = LK_ARRAY(&t->arena, bool, t->count);
+	if (!taken) return lk_oom(err);
+	for (uint32_t i = 0; i < count; i++) LK_TRY(link_one(t, works[i], count, taken, err));
+	return LK_OK;
+}

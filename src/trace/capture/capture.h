@@ -1,0 +1,173 @@
+/* capture.h: what a profiler saw of one rank: every event with its time, in columns.
+ *
+ * A reader (kineto.c, nsys.c) makes a capture, adds events in any order and finishes it; after that it is constant.
+ * Finishing sorts events into *lanes* (a CPU thread or a device stream), finds which event encloses which, and joins
+ * device work with the call that launched it. About 60 bytes an event; names and shapes are interned.
+ *
+ * Times are nanoseconds from the capture's `origin_ns`, which is a time of the host's clock.
+ */
+#ifndef LK_TRACE_CAPTURE_H
+#define LK_TRACE_CAPTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/arena.h"
+#include "base/intern.h"
+#include "base/vec.h"
+#include "graph/graph.h"
+#include "lockstep/error.h"
+#include "trace/capture/lane_map.h"
+
+/* What an event is. */
+typedef enum lk_event_kind {
+	LK_EVENT_OP,      /* an operation of the framework on the CPU: aten::mm */
+	LK_EVENT_NOTE,    /* an annotation: ProfilerStep#4, nccl:all_reduce, ## forward ## */
+	LK_EVENT_RUNTIME, /* a call of the device's runtime or driver: cudaLaunchKernel */
+	LK_EVENT_KERNEL, LK_EVENT_MEMCPY, LK_EVENT_MEMSET, /* work of the device, on a stream */
+	LK_EVENT_SYNC,    /* a wait that the device's profiler reports: stream wait event, event, stream, context */
+	LK_EVENT_KINDS,
+} lk_event_kind;
+static inline bool lk_event_on_device(unsigned kind) { return kind >= LK_EVENT_KERNEL && kind <= LK_EVENT_MEMSET; }
+
+/* No such event, lane or thing. */
+#define LK_NONE UINT32_MAX
+enum { LK_MOST_LANES = 65000 };
+
+/* A CPU thread or a device stream. */
+typedef struct lk_lane {
+	int64_t process, thread; /* ids as in the file; of a stream: device and stream */
+	bool stream;
+	uint32_t name;           /* interned; 0 none */
+	uint32_t begin, end;     /* its events in lk_capture.order */
+} lk_lane;
+
+/* A communication operation, as kernel arguments or annotations tell it. Not said: 0. */
+typedef struct lk_comm_note {
+	uint32_t event;          /* a kernel, or on hosts (gloo) an operation */
+	uint8_t kind;            /* lk_op_kind; LK_OP_COUNT unknown */
+	uint8_t element_bytes;   /* of its data type; 0 not said */
+	uint32_t dtype;          /* interned name of it, as in the file */
+	uint32_t group;          /* interned process group name */
+	uint32_t group_text;     /* interned description */
+	uint32_t ranks;          /* interned text of its ranks, "[0, 1]" */
+	int32_t group_size;
+	int32_t peer;            /* of send and receive; -1 none */
+	int64_t in_elements, out_elements; /* -1 not said */
+} lk_comm_note;
+
+/* A wait, by LK_EVENT_SYNC or the arguments of a call. Lanes are LK_NONE where not said. */
+typedef struct lk_sync_note {
+	uint32_t event;
+	enum { LK_SYNC_EVENT, LK_SYNC_STREAM, LK_SYNC_DEVICE, LK_SYNC_STREAM_WAITS } kind;
+	uint32_t stream;         /* lane that waits (STREAM_WAITS), or that the host waits for */
+	uint32_t on;             /* lane waited for */
+	uint32_t record;         /* correlation of the cudaEventRecord; 0 none */
+} lk_sync_note;
+
+/* A process group that the file's head describes. */
+typedef struct lk_capture_group {
+	uint32_t name, text;     /* interned */
+	int32_t size;
+	uint32_t ranks;          /* interned text, "[0, 1, 2, 3]"; 0 not said */
+} lk_capture_group;
+
+typedef struct lk_capture {
+	const char *path;        /* where it was read from */
+	const char *format;      /* "Kineto JSON", "Nsight Systems SQLite" */
+	int32_t rank, world;     /* -1 and 0: not said */
+	uint32_t backend;        /* interned "nccl", "gloo"; 0 not said */
+	uint32_t device;         /* interned name of the device used; 0 none or not said */
+	int32_t sms;             /* of the device; 0 not said */
+	double device_bytes;     /* of its memory; 0 not said */
+	bool processor;          /* a program without a device, whose processor stands for it (recorded.h) */
+	int64_t origin_ns;       /* time 0 */
+	bool absolute;           /* origin_ns counts from 1970, so that hosts can be compared */
+	bool whole;              /* holds every communication from the program's first on, as recordings do; a profiler's file begins
+	                            anywhere */
+	lk_intern *names;
+	lk_arena arena;          /* texts of this struct */
+
+	/* columns, in the order of addition */
+	uint32_t count, capacity;
+	int64_t *start_ns, *dur_ns;
+	uint8_t *kind;
+	uint16_t *lane;
+	uint32_t *name;
+	uint32_t *correlation;   /* joins device work with its launch; 0 none */
+	uint32_t *external;      /* the file's number of the CPU operation: of an operation its own, of others the cause; 0 none */
+	uint32_t *record;        /* OP, NOTE: record function id, which joins execution traces; 0 none */
+	uint32_t *shape, *types; /* OP: interned text of `Input Dims` and `Input type` as in the file; 0 none.
+	                            KERNEL: thread blocks and threads of a block */
+	uint32_t *outputs;       /* OP: shapes of its results, likewise, where an execution trace or a convolution's
+	                            arguments tell them; 0 not said */
+	int64_t *value;          /* OP: sequence number of autograd, -1 none. MEMCPY, MEMSET: bytes, -1 not said */
+
+	/* made by lk_capture_finish */
+	uint32_t *order;         /* events by lane, start, longest first */
+	uint32_t *parent;        /* the event of the same lane that encloses this one; LK_NONE */
+	uint32_t *launch;        /* device work: the RUNTIME event that launched it; RUNTIME: the first work launched; LK_NONE */
+
+	LK_VEC(lk_lane) lanes;
+	lk_lane_map lane_map;    /* finds them */
+	uint32_t last_lane;      /* the one asked for last */
+	LK_VEC(lk_comm_note) comms;      /* by event, after finishing */
+	LK_VEC(lk_sync_note) syncs;      /* likewise */
+	LK_VEC(lk_capture_group) groups;
+	LK_VEC(const char *) warnings;   /* what was odd, in sentences */
+	uint64_t dropped;        /* events of no use here: python_function, flows, gpu_user_annotation */
+	uint64_t bytes_read;     /* of the decompressed file */
+} lk_capture;
+
+/* One event as it is added. Zero what is not said. */
+typedef struct lk_event {
+	lk_event_kind kind;
+	int64_t start_ns, dur_ns;
+	uint32_t lane, name, correlation, external, record, shape, types, outputs;
+	int64_t value;
+} lk_event;
+
+lk_capture *lk_capture_new(const char *path, const char *format); /* NULL when memory is out */
+void lk_capture_free(lk_capture *capture);
+/* The lane of a process and thread, or device and stream; LK_NONE when memory is out or there are over 65,000. */
+uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int64_t thread);
+/* The event's number; LK_NONE when memory is out. */
+uint32_t lk_capture_add(lk_capture *capture, const lk_event *event);
+/* A numbered warning, "W2: ..." in the end; memory errors are dropped. */
+void lk_capture_warn(lk_capture *capture, const char *fmt, ...) LK_PRINTF(2, 3);
+/* Sorts, nests, joins. Times are made to count from the first event. */
+lk_status lk_capture_finish(lk_capture *capture, lk_error *err);
+
+static inline const char *lk_capture_text(const lk_capture *c, uint32_t id) { return lk_intern_text(c->names, id); }
+static inline int64_t lk_event_end(const lk_capture *c, uint32_t event) { return c->start_ns[event] + c->dur_ns[event]; }
+/* The communication note of an event, or NULL; the sync note likewise. Binary search. */
+const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
+const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);
+/* Bytes that all columns take. */
+size_t lk_capture_bytes(const lk_capture *capture);
+
+/* What reading may cost; 0: the default in brackets. */
+typedef struct lk_read_limits {
+	uint64_t bytes;          /* decompressed [64 GiB] */
+	uint64_t events;         /* kept [1e9] */
+	uint64_t names;          /* different names and shapes [16 million] */
+	bool shapes;             /* keep `Input Dims` and `Input type` (whatif needs them) */
+} lk_read_limits;
+
+/* Reads a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite; told by its content. What is
+ * odd becomes a warning where a result is possible. */
+lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out, lk_error *err);
+
+/* A training step inside a capture. */
+typedef struct lk_capture_step {
+	uint32_t event;          /* its annotation; LK_NONE: the whole capture */
+	int64_t number;          /* as annotated, or counting from 0 */
+	int64_t start_ns, end_ns; /* of the annotation */
+	bool whole;              /* false: cut off by the begin or end of profiling */
+} lk_capture_step;
+typedef LK_VEC(lk_capture_step) lk_capture_steps;
+
+/* The steps, in order: ProfilerStep#N; else the stretches between starts of data loading (enumerate(DataLoader)); else
+ * one, the whole capture. */
+lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err);
+
+#endif

@@ -1,0 +1,236 @@
+/* capture_comms.c: communication, found in what a profiler saw.
+ *
+ * Newer traces state collectives in arguments: of the kernel, and of the operation record_param_comms that enqueued it.
+ * Older ones have the kernel's name (ncclKernel_AllReduce_RING_LL_Sum_float) and, around the call that launched it, an
+ * annotation of the process group (nccl:all_reduce) whose `Input Dims` and `Input type` tell how much was sent. Hosts
+ * without devices (gloo) have the annotation alone, and it is what took the time.
+ *
+ * In the end each communication has one note: on its kernel; on a host, on the annotation; where neither exists, on the
+ * operation that enqueued it. */
+#include "trace/capture/capture_comms.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "trace/capture/comm_names.h"
+
+enum { MOST_PARENTS = 256 };
+
+/* A kernel without a note of its own and the annotation or operation that enqueued it. */
+typedef struct joined {
+	uint32_t cause, note;    /* event; index in comms */
+} joined;
+
+typedef struct state {
+	lk_capture *c;
+	size_t read;             /* how many notes the reader made */
+	LK_VEC(joined) joined;
+	uint8_t *traits;         /* by name: what kind of name it is */
+} state;
+
+enum { UNKNOWN, OTHER, DEVICE_ANNOTATION, HOST_ANNOTATION, PARAMETERS, COMM_KERNEL };
+
+/* What a name says; looked up once per name. */
+static uint8_t trait_of(const state *s, uint32_t name) {
+	uint8_t *t = &s->traits[name];
+	if (*t != UNKNOWN) return *t;
+	const char *text = lk_capture_text(s->c, name);
+	unsigned kind;
+	*t = OTHER;
+	if (strcmp(text, "record_param_comms") == 0) *t = PARAMETERS;
+	else if (strncmp(text, "nccl:", 5) == 0) *t = DEVICE_ANNOTATION;
+	else if (strncmp(text, "gloo:", 5) == 0 || strncmp(text, "mpi:", 4) == 0) *t = HOST_ANNOTATION;
+	else if (lk_comm_kernel(text, &kind)) *t = COMM_KERNEL;
+	return *t;
+}
+
+/* ---- sizes from shapes ---- */
+
+/* Elements of the tensors at the head of a list of shapes, "[[6144],[],[]]": 6144. Lists in lists are lists of tensors.
+ * -1 where no shape is stated. */
+static int64_t elements_of(const char *dims) {
+	double sum = 0, product = 1;
+	bool inside = false, any = false;
+	for (const char *p = dims; *p; p++) {
+		if (*p == '[') product = 1, inside = false;
+		else if (*p >= '0' && *p <= '9') {
+			double size = *p - '0';
+			while (p[1] >= '0' && p[1] <= '9') size = size * 10 + (*++p - '0');
+			product *= size;
+			inside = true;
+		} else if (*p == ']' && inside) {
+			sum += product;
+			inside = false;
+			any = true;
+		}
+	}
+	return any && sum < 9e18 ? (int64_t)sum : -1;
+}
+
+/* The first type of "[float,Scalar]", "[TensorList]". */
+static void first_type(const char *types, char *out, size_t size) {
+	size_t n = strspn(types, "["), length = strcspn(types + n, ",]");
+	if (length >= size) length = size - 1;
+	memcpy(out, types + n, length);
+	out[length] = '\0';
+}
+
+/* How many elements come out where so many go in. */
+static int64_t elements_out(const lk_comm_note *n) {
+	if (n->in_elements < 0) return -1;
+	bool spreads = n->kind == LK_OP_ALLGATHER || n->kind == LK_OP_REDUCESCATTER;
+	if (n->kind == LK_OP_COUNT || (spreads && n->group_size <= 0)) return -1;
+	if (n->kind == LK_OP_REDUCESCATTER) return n->in_elements / n->group_size;
+	if (n->kind == LK_OP_ALLGATHER)
+		return n->in_elements < INT64_MAX / n->group_size ? n->in_elements * n->group_size : -1;
+	return n->in_elements;
+}
+
+static lk_status sizes_from_shapes(lk_capture *c, uint32_t event, lk_comm_note *n, lk_error *err) {
+	char type[64];
+	if (c->kind[event] != LK_EVENT_OP && c->kind[event] != LK_EVENT_NOTE) return LK_OK;
+	first_type(lk_capture_text(c, c->types[event]), type, sizeof type);
+	if (!n->element_bytes) n->element_bytes = (uint8_t)lk_comm_element_bytes(type);
+	if (!n->element_bytes) return LK_OK; /* a TensorList has no shape of its own */
+	if (!n->dtype) n->dtype = lk_intern_id(c->names, type);
+	if (n->dtype == LK_NONE) return lk_oom(err);
+	if (n->in_elements < 0) n->in_elements = elements_of(lk_capture_text(c, c->shape[event]));
+	if (n->out_elements < 0) n->out_elements = elements_out(n);
+	return LK_OK;
+}
+
+/* "nccl:send 0->1", "nccl:recv 0<-1": the other rank. */
+static int32_t peer_of(const char *annotation) {
+	const char *at = strstr(annotation, "->");
+	if (!at) at = strstr(annotation, "<-");
+	if (!at || at[2] < '0' || at[2] > '9') return -1;
+	long peer = strtol(at + 2, NULL, 10);
+	return peer < 1 << 30 ? (int32_t)peer : -1;
+}
+
+/* ---- notes ---- */
+
+static int by_event(const void *a, const void *b) {
+	const lk_comm_note *x = a, *y = b;
+	return x->event < y->event ? -1 : x->event > y->event;
+}
+
+/* The note that the reader made of an event, or NULL. */
+static const lk_comm_note *read_note(const state *s, uint32_t event) {
+	lk_comm_note key = {.event = event};
+	return s->read ? bsearch(&key, s->c->comms.at, s->read, sizeof key, by_event) : NULL;
+}
+
+/* The innermost annotation around an event of a thread, else the operation with parameters. */
+static uint32_t cause_of(const state *s, uint32_t event) {
+	uint32_t parameters = LK_NONE;
+	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = s->c->parent[event]) {
+		uint8_t trait = trait_of(s, s->c->name[event]);
+		if (trait == DEVICE_ANNOTATION || trait == HOST_ANNOTATION) return event;
+		if (trait == PARAMETERS && parameters == LK_NONE) parameters = event;
+	}
+	return parameters;
+}
+
+/* The operation with parameters around an annotation, if the reader noted what they were. */
+static const lk_comm_note *parameters_of(const state *s, uint32_t event) {
+	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = s->c->parent[event])
+		if (trait_of(s, s->c->name[event]) == PARAMETERS) return read_note(s, event);
+	return NULL;
+}
+
+/* What the annotation `cause` (or LK_NONE) tells about a communication of `kind`. */
+static lk_status note_of(state *s, uint32_t event, uint32_t cause, unsigned kind, lk_comm_note *n, lk_error *err) {
+	*n = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .peer = -1, .in_elements = -1, .out_elements = -1};
+	if (cause == LK_NONE) return LK_OK;
+	const lk_comm_note *stated = parameters_of(s, cause);
+	if (stated) {
+		*n = *stated;
+		n->event = event;
+	}
+	const char *name = lk_capture_text(s->c, s->c->name[cause]);
+	unsigned said = trait_of(s, s->c->name[cause]) == PARAMETERS ? LK_OP_COUNT : lk_comm_kind(name);
+	/* A kernel's name is sure, but for those that all point-to-point traffic shares. */
+	if (kind != LK_OP_COUNT && kind != LK_OP_ALLTOALL) n->kind = (uint8_t)kind;
+	else if (said != LK_OP_COUNT) n->kind = (uint8_t)said;
+	if (n->peer < 0 && (n->kind == LK_OP_SEND || n->kind == LK_OP_RECV)) n->peer = peer_of(name);
+	return sizes_from_shapes(s->c, cause, n, err);
+}
+
+static lk_status add_kernel(state *s, uint32_t event, lk_error *err) {
+	lk_capture *c = s->c;
+	lk_comm_note n;
+	unsigned kind;
+	uint32_t call = c->launch[event], cause = call == LK_NONE ? LK_NONE : cause_of(s, call);
+	lk_comm_kernel(lk_capture_text(c, c->name[event]), &kind);
+	LK_TRY(note_of(s, event, cause, kind, &n, err));
+	if (!lk_push(&c->comms)) return lk_oom(err);
+	*lk_last(&c->comms) = n;
+	if (cause == LK_NONE) return LK_OK;
+	if (!lk_push(&s->joined)) return lk_oom(err);
+	*lk_last(&s->joined) = (joined){cause, (uint32_t)c->comms.count - 1};
+	return LK_OK;
+}
+
+static int by_cause(const void *a, const void *b) {
+	const joined *x = a, *y = b;
+	return x->cause < y->cause ? -1 : x->cause > y->cause;
+}
+
+/* One annotation that launched several kernels states the size of all together: of each it is not known. */
+static void drop_shared_sizes(state *s) {
+	if (s->joined.count) qsort(s->joined.at, s->joined.count, sizeof *s->joined.at, by_cause);
+	for (size_t i = 0; i < s->joined.count; i++) {
+		const joined *j = &s->joined.at[i];
+		bool shared = (i > 0 && j[-1].cause == j->cause) || (i + 1 < s->joined.count && j[1].cause == j->cause);
+		if (shared) s->c->comms.at[j->note].in_elements = s->c->comms.at[j->note].out_elements = -1;
+	}
+}
+
+/* Annotations of hosts, where nothing ran on a device. */
+static lk_status add_host(state *s, lk_error *err) {
+	lk_capture *c = s->c;
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (c->kind[i] != LK_EVENT_NOTE || trait_of(s, c->name[i]) != HOST_ANNOTATION || read_note(s, i)) continue;
+		lk_comm_note n;
+		LK_TRY(note_of(s, i, i, LK_OP_COUNT, &n, err));
+		if (!lk_push(&c->comms)) return lk_oom(err);
+		*lk_last(&c->comms) = n;
+	}
+	return LK_OK;
+}
+
+/* What enqueued a communication is not one more of it. */
+static void drop_parameters(state *s, bool kernels) {
+	lk_capture *c = s->c;
+	size_t kept = 0;
+	for (size_t i = 0; i < c->comms.count; i++) {
+		uint32_t event = c->comms.at[i].event;
+		bool carried = kernels ? lk_event_on_device(c->kind[event]) : c->kind[event] == LK_EVENT_NOTE;
+		if (carried) c->comms.at[kept++] = c->comms.at[i];
+	}
+	if (kept) c->comms.count = kept;
+}
+
+static lk_status join(state *s, lk_error *err) {
+	lk_capture *c = s->c;
+	bool kernels = false;
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (c->kind[i] != LK_EVENT_KERNEL || trait_of(s, c->name[i]) != COMM_KERNEL) continue;
+		kernels = true;
+		if (!read_note(s, i)) LK_TRY(add_kernel(s, i, err));
+	}
+	drop_shared_sizes(s);
+	if (!kernels) LK_TRY(add_host(s, err));
+	drop_parameters(s, kernels);
+	return LK_OK;
+}
+
+lk_status lk_capture_join_comms(lk_capture *c, lk_error *err) {
+	state s = {.c = c, .read = c->comms.count};
+	if (s.read) qsort(c->comms.at, s.read, sizeof *c->comms.at, by_event);
+	s.traits = calloc(lk_intern_count(c->names) + 1, 1);
+	lk_status status = s.traits ? join(&s, err) : lk_oom(err);
+	free(s.traits);
+	lk_vec_free(&s.joined);
+	return status;
+}

@@ -1,0 +1,68 @@
+/* capture_steps.c: where the training steps of a capture begin and end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/capture/capture.h"
+
+static const char profiler_step[] = "ProfilerStep#", data_loading[] = "enumerate(DataLoader)#";
+
+static bool begins(const char *text, const char *with) {
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+static int by_start(const void *a, const void *b) {
+	const lk_capture_step *x = a, *y = b;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+static lk_status add(lk_capture_steps *out, uint32_t event, int64_t number, int64_t start, int64_t end, lk_error *err) {
+	if (!lk_push(out)) return lk_oom(err);
+	*lk_last(out) = (lk_capture_step){event, number, start, end, true};
+	return LK_OK;
+}
+
+/* The first and the last moment of anything. */
+static void extent(const lk_capture *c, int64_t *first, int64_t *last) {
+	*first = *last = 0;
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (i == 0 || c->start_ns[i] < *first) *first = c->start_ns[i];
+		if (i == 0 || lk_event_end(c, i) > *last) *last = lk_event_end(c, i);
+	}
+}
+
+static lk_status annotated(const lk_capture *c, lk_capture_steps *out, lk_error *err) {
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (c->kind[i] != LK_EVENT_NOTE) continue;
+		const char *name = lk_capture_text(c, c->name[i]);
+		if (!begins(name, profiler_step)) continue;
+		LK_TRY(add(out, i, strtoll(name + strlen(profiler_step), NULL, 10), c->start_ns[i], lk_event_end(c, i), err));
+	}
+	return LK_OK;
+}
+
+/* From one start of data loading to the next; the last one ends where everything does. */
+static lk_status between_loads(const lk_capture *c, int64_t last, lk_capture_steps *out, lk_error *err) {
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (c->kind[i] != LK_EVENT_NOTE || !begins(lk_capture_text(c, c->name[i]), data_loading)) continue;
+		LK_TRY(add(out, i, 0, c->start_ns[i], c->start_ns[i], err));
+	}
+	if (out->count < 2) return out->count = 0, LK_OK;
+	qsort(out->at, out->count, sizeof *out->at, by_start);
+	for (size_t s = 0; s < out->count; s++) {
+		out->at[s].number = (int64_t)s;
+		out->at[s].end_ns = s + 1 < out->count ? out->at[s + 1].start_ns : last;
+	}
+	out->at[out->count - 1].whole = false;
+	return LK_OK;
+}
+
+lk_status lk_capture_find_steps(const lk_capture *c, lk_capture_steps *out, lk_error *err) {
+	int64_t first, last;
+	extent(c, &first, &last);
+	out->count = 0;
+	LK_TRY(annotated(c, out, err));
+	if (!out->count) LK_TRY(between_loads(c, last, out, err));
+	if (!out->count) return add(out, LK_NONE, 0, first, last, err);
+	qsort(out->at, out->count, sizeof *out->at, by_start);
+	return LK_OK;
+}

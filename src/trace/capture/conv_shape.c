@@ -1,0 +1,94 @@
+/* conv_shape.c: convolutions by PyTorch's signatures.
+: out = floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1
+ * in every dimension. Transposed ones are left alone: their weights lie the other way round, and groups count. */
+#include "trace/capture/conv_shape.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum { MOST = 5 }; /* batch, channels, three dimensions */
+
+/* Which argument is which; -1: there is none. */
+typedef struct signature {
+	const char *name;
+	int stride, padding, dilation, transposed;
+} signature;
+
+static const signature signatures[] = {
+	{"aten::conv1d", 3, 4, 5, -1},
+	{"aten::conv2d", 3, 4, 5, -1},
+	{"aten::conv3d", 3, 4, 5, -1},
+	{"aten::convolution", 3, 4, 5, 6},
+	{"aten::_convolution", 3, 4, 5, 6},
+	{"aten::cudnn_convolution", 3, 2, 4, -1},
+	{"aten::miopen_convolution", 4, 3, 5, -1},
+};
+
+/* Argument `index` of a list, at its first byte; NULL. */
+static const char *argument(const char *list, int index) {
+	if (*list != '[') return NULL;
+	int depth = 0;
+	for (list++; *list && (depth || *list != ']'); list++) {
+		if (!index && !depth) return *list == ',' ? NULL : list;
+		depth += (*list == '[') - (*list == ']');
+		index -= !depth && *list == ',';
+	}
+	return NULL;
+}
+
+/* The whole numbers of an argument; how many, or -1. */
+static int numbers(const char *list, int index, double out[MOST]) {
+	const char *at = index < 0 ? NULL : argument(list, index);
+	int count = 0;
+	if (!at || *at != '[') return -1;
+	for (at++; *at != ']'; at += *at == ',') {
+		while (*at == ' ') at++; /* Kineto writes the lists as texts, "[2, 2]" */
+		const char *end;
+		double value = count < MOST ? lk_read_real(at, &end) : NAN;
+		if (count == MOST || end == at || !(fabs(value) < 1e12) || value != floor(value)) return -1;
+		out[count++] = value;
+		at = end;
+		if (*at != ',' && *at != ']') return -1;
+	}
+	return count;
+}
+
+/* One number for each dimension; a single one is for all. */
+static bool per_dimension(const char *values, int index, int dimensions, double least, double out[MOST]) {
+	int count = numbers(values, index, out);
+	if (count != dimensions && count != 1) return false;
+	for (int d = count; d < dimensions; d++) out[d] = out[0];
+	for (int d = 0; d < dimensions; d++)
+		if (out[d] < least) return false;
+	return true;
+}
+
+static bool is_true(const char *values, int index) {
+	const char *at = index < 0 ? NULL : argument(values, index);
+	return at && strncasecmp(at, "true", 4) == 0;
+}
+
+bool lk_conv_result(const char *name, const char *dims, const char *values, char *out, size_t size) {
+	const signature *s = NULL;
+	for (size_t i = 0; i < sizeof signatures / sizeof *signatures && !s; i++)
+		if (strcmp(name, signatures[i].name) == 0) s = &signatures[i];
+	double in[MOST], weight[MOST], stride[MOST], padding[MOST], dilation[MOST];
+	int rank = s ? numbers(dims, 0, in) : -1;
+	if (rank < 3 || numbers(dims, 1, weight) != rank || !per_dimension(values, s->stride, rank - 2, 1, stride) ||
+		!per_dimension(values, s->padding, rank - 2, 0, padding) ||
+		!per_dimension(values, s->dilation, rank - 2, 1, dilation))
+		return false;
+	if (is_true(values, s->transposed)) return false;
+	int length = snprintf(out, size, "[[%.0f,%.0f", in[0], weight[0]);
+	for (int d = 0; d < rank - 2; d++) {
+		double points = floor((in[d + 2] + 2 * padding[d] - dilation[d] * (weight[d + 2] - 1) - 1) / stride[d]) + 1;
+		if (!(points >= 1) || length < 0 || (size_t)length >= size) return false;
+		length += snprintf(out + length, size - (size_t)length, ",%.0f", points);
+	}
+	if (length < 0 || (size_t)length + 3 > size) return false;
+	strcpy(out + length, "]]");
+	return true;
+}

@@ -1,0 +1,53 @@
+/* lane_map.c: open addressing with linear probing; the table doubles when it is half full. The hash begins with where
+ * the table lies, which differs from process to process: no file can be made whose lanes all meet in one slot. */
+#include "trace/capture/lane_map.h"
+
+#include <stdlib.h>
+#include "base/stats.h"
+
+typedef struct lk_lane_slot {
+	lk_lane_key key;
+	uint32_t value;
+	bool used;
+} lk_lane_slot;
+
+static lk_lane_slot *slot_of(const lk_lane_map *map, lk_lane_key key) {
+	uint64_t seed = (uint64_t)(uintptr_t)map->slots;
+	uint64_t hash = lk_hash64(lk_hash64((uint64_t)key.process ^ seed) ^ ((uint64_t)key.thread * 2 + key.stream));
+	for (size_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
+		lk_lane_slot *s = &map->slots[i];
+		if (!s->used) return s;
+		if (s->key.process == key.process && s->key.thread == key.thread && s->key.stream == key.stream) return s;
+	}
+}
+
+static bool grow(lk_lane_map *map) {
+	lk_lane_map larger = {.count = map->count, .capacity = map->capacity ? map->capacity * 2 : 64};
+	larger.slots = calloc(larger.capacity, sizeof *larger.slots);
+	if (!larger.slots) return false;
+	for (size_t i = 0; i < map->capacity; i++)
+		if (map->slots[i].used) *slot_of(&larger, map->slots[i].key) = map->slots[i];
+	free(map->slots);
+	*map = larger;
+	return true;
+}
+
+uint32_t *lk_lane_map_at(lk_lane_map *map, lk_lane_key key) {
+	if (map->count >= map->capacity / 2 && !grow(map)) return NULL;
+	lk_lane_slot *s = slot_of(map, key);
+	if (!s->used) {
+		*s = (lk_lane_slot){key, UINT32_MAX, true};
+		map->count++;
+	}
+	return &s->value;
+}
+
+uint32_t lk_lane_map_find(const lk_lane_map *map, lk_lane_key key) {
+	const lk_lane_slot *s = map->capacity ? slot_of(map, key) : NULL;
+	return s && s->used ? s->value : UINT32_MAX;
+}
+
+void lk_lane_map_free(lk_lane_map *map) {
+	free(map->slots);
+	*map = (lk_lane_map){0};
+}

@@ -1,0 +1,172 @@
+/* lift_kinds.c: the shapes of operations for the kernels that they launch, and kernels by name where no shapes are known. */
+#include "trace/lift/lift_kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "trace/capture/comm_names.h"
+#include "trace/lift/op_shapes.h"
+
+/* ---- owners ---- */
+
+static bool shaped(const lk_capture *c, uint32_t op, lk_op *out) {
+	if (c->kind[op] != LK_EVENT_OP || !c->shape[op]) return false;
+	lk_shapes_known known = lk_op_from_shapes(lk_capture_text(c, c->name[op]), lk_capture_text(c, c->shape[op]),
+	                                          lk_capture_text(c, c->types[op]), lk_capture_text(c, c->outputs[op]), out);
+	return known == LK_SHAPES_WORK || known == LK_SHAPES_SYNC;
+}
+
+/* What is known of (name, shapes, types, results), so that each is read once: 1 known, 2 not. */
+typedef struct shape_memo {
+	struct {
+		uint32_t name, shape, types, outputs;
+		uint8_t known; /* 0: free */
+	} *slots;
+	size_t size, used;
+} shape_memo;
+
+static bool remembered(shape_memo *memo, const lk_capture *c, uint32_t op) {
+	size_t at = (c->name[op] * 2654435761u ^ c->shape[op] * 40503u ^ c->types[op] ^ c->outputs[op] * 69069u) & (memo->size - 1);
+	for (; memo->slots[at].known; at = (at + 1) & (memo->size - 1))
+		if (memo->slots[at].name == c->name[op] && memo->slots[at].shape == c->shape[op] &&
+		    memo->slots[at].types == c->types[op] && memo->slots[at].outputs == c->outputs[op])
+			return memo->slots[at].known == 1;
+	lk_op unused = {0};
+	bool known = shaped(c, op, &unused);
+	if (memo->used * 2 >= memo->size) return known; /* full: asked again each time */
+	memo->used++;
+	memo->slots[at].name = c->name[op], memo->slots[at].shape = c->shape[op], memo->slots[at].types = c->types[op];
+	memo->slots[at].outputs = c->outputs[op];
+	memo->slots[at].known = known ? 1 : 2;
+	return known;
+}
+
+/* The innermost operation around a launch whose shapes tell what it computes. */
+static uint32_t operation_of(shape_memo *memo, const lk_capture *c, uint32_t work) {
+	uint32_t at = c->launch[work] == LK_NONE ? LK_NONE : c->parent[c->launch[work]];
+	for (; at != LK_NONE; at = c->parent[at])
+		if (c->kind[at] == LK_EVENT_OP && remembered(memo, c, at)) return at;
+	return LK_NONE;
+}
+
+static bool is_comm(const lk_capture *c, uint32_t event) {
+	unsigned kind;
+	return lk_capture_comm(c, event) || lk_comm_kernel(lk_capture_text(c, c->name[event]), &kind);
+}
+
+/* Gives every operation to the longest of its kernels: `best` by operation. */
+static lk_status find_owners(const lk_capture *c, uint32_t *owner, uint32_t *operation, lk_error *err) {
+	shape_memo memo = {.size = 1 << 16};
+	uint32_t *best = malloc((c->count + 1) * sizeof *best);
+	memo.slots = calloc(memo.size, sizeof *memo.slots);
+	lk_status status = best && memo.slots ? LK_OK : lk_oom(err);
+	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) best[i] = LK_NONE;
+	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) {
+		if (c->kind[i] != LK_EVENT_KERNEL || is_comm(c, i)) continue;
+		uint32_t op = operation[i] = operation_of(&memo, c, i);
+		if (op != LK_NONE && (best[op] == LK_NONE || c->dur_ns[i] > c->dur_ns[best[op]])) best[op] = i;
+	}
+	for (uint32_t i = 0; status == LK_OK && i < c->count; i++)
+		if (best[i] != LK_NONE) owner[best[i]] = i;
+	free(best);
+	free(memo.slots);
+	return status;
+}
+
+/* ---- what is not known ---- */
+
+static int by_time(const void *a, const void *b) {
+	const struct lk_unknown_work *x = a, *y = b;
+	if (x->ns != y->ns) return x->ns > y->ns ? -1 : 1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static lk_status list_unknown(const lk_capture *c, lk_work_kinds *out, lk_error *err) {
+	uint32_t names = lk_intern_count(c->names), *place = calloc(names + 1, sizeof *place);
+	lk_status status = place ? LK_OK : lk_oom(err);
+	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) {
+		if (!lk_event_on_device(c->kind[i])) continue;
+		bool known = out->owner[i] != LK_NONE || is_comm(c, i) || (c->kind[i] != LK_EVENT_KERNEL && c->value[i] > 0);
+		out->device_ns += (double)c->dur_ns[i];
+		if (known) out->known_ns += (double)c->dur_ns[i];
+		if (known) continue;
+		if (!place[c->name[i]]) {
+			if (!lk_push(&out->unknown)) status = lk_oom(err);
+			if (status != LK_OK) break;
+			place[c->name[i]] = (uint32_t)out->unknown.count;
+			lk_last(&out->unknown)->name = c->name[i];
+		}
+		struct lk_unknown_work *u = &out->unknown.at[place[c->name[i]] - 1];
+		u->count++, u->ns += (double)c->dur_ns[i];
+	}
+	free(place);
+	if (out->unknown.count) qsort(out->unknown.at, out->unknown.count, sizeof *out->unknown.at, by_time);
+	return status;
+}
+
+lk_status lk_work_kinds_find(const lk_capture *c, lk_work_kinds *out, lk_error *err) {
+	size_t size = (c->count + (size_t)1) * sizeof *out->owner;
+	*out = (lk_work_kinds){.owner = malloc(size), .operation = malloc(size)};
+	lk_status status = out->owner && out->operation ? LK_OK : lk_oom(err);
+	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) out->owner[i] = out->operation[i] = LK_NONE;
+	if (status == LK_OK) status = find_owners(c, out->owner, out->operation, err);
+	if (status == LK_OK) status = list_unknown(c, out, err);
+	if (status != LK_OK) lk_work_kinds_free(out);
+	return status;
+}
+
+void lk_work_kinds_free(lk_work_kinds *kinds) {
+	free(kinds->owner);
+	free(kinds->operation);
+	lk_vec_free(&kinds->unknown);
+	*kinds = (lk_work_kinds){0};
+}
+
+/* ---- kinds ---- */
+
+static const struct {
+	const char *part;
+	lk_op_kind kind;
+} names[] = {
+	{"flash_bwd", LK_OP_ATTENTION_BWD}, {"flash_fwd", LK_OP_ATTENTION}, {"fmha", LK_OP_ATTENTION}, {"flash", LK_OP_ATTENTION},
+	{"gemm", LK_OP_GEMM}, {"cutlass", LK_OP_GEMM}, {"cublas", LK_OP_GEMM}, {"gemv", LK_OP_GEMM}, {"winograd", LK_OP_CONV},
+	{"scudnn", LK_OP_CONV}, {"wgrad", LK_OP_CONV}, {"dgrad", LK_OP_CONV}, {"conv", LK_OP_CONV}, {"softmax", LK_OP_SOFTMAX},
+	{"batch_norm", LK_OP_NORM}, {"bn_", LK_OP_NORM}, {"norm", LK_OP_NORM}, {"embedding", LK_OP_EMBEDDING},
+	{"multi_tensor_apply", LK_OP_OPTIMIZER}, {"adam", LK_OP_OPTIMIZER}, {"loss", LK_OP_LOSS}, {"gather", LK_OP_PERMUTE},
+	{"scatter", LK_OP_PERMUTE}, {"index", LK_OP_PERMUTE}, {"permute", LK_OP_PERMUTE}, {"sort", LK_OP_PERMUTE},
+};
+
+static lk_op_kind kernel_kind(const char *name) {
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcasestr(name, names[i].part)) return names[i].kind;
+	return LK_OP_ELEMENTWISE;
+}
+
+static void copy_kind(const lk_capture *c, uint32_t event, lk_op *out) {
+	bool host = strstr(out->name, "HtoD") || strstr(out->name, "DtoH") || strstr(out->name, "Host");
+	out->kind = host ? LK_OP_COPY : LK_OP_ELEMENTWISE;
+	if (c->value[event] <= 0) return;
+	/* within the device it is read and written */
+	out->bytes = (double)c->value[event] * (host || c->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
+}
+
+static void comm_kind(const lk_capture *c, uint32_t event, lk_op *out) {
+	const lk_comm_note *note = lk_capture_comm(c, event);
+	unsigned kind = LK_OP_COUNT;
+	lk_comm_kernel(out->name, &kind);
+	if (note && note->kind < LK_OP_COUNT) kind = note->kind;
+	out->kind = kind < LK_OP_COUNT ? (uint8_t)kind : LK_OP_ALLREDUCE;
+	if (!note || note->in_elements <= 0) return;
+	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
+	out->bytes = (double)elements * note->element_bytes;
+}
+
+void lk_work_kind(const lk_capture *c, const lk_work_kinds *kinds, uint32_t event, lk_op *out) {
+	out->name = lk_capture_text(c, c->name[event]);
+	if (c->kind[event] != LK_EVENT_KERNEL) {
+		copy_kind(c, event, out);
+	} else if (is_comm(c, event)) {
+		comm_kind(c, event, out);
+	} else if (kinds->owner[event] == LK_NONE || !shaped(c, kinds->owner[event], out)) {
+		out->kind = (uint8_t)kernel_kind(out->name);
+	}
+}

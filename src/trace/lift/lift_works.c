@@ -1,0 +1,232 @@
+/* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the operations are those
+ * of lift_works_shapes.c or lift_works_timed.c. */
+#include "trace/lift/lift_works.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "trace/lift/lift_works_parts.h"
+
+/* Beyond the streams that a graph has, threads share the last one; beyond this many they are not told apart. */
+enum { MOST_THREADS = 256 };
+
+/* ---- what both ways use ---- */
+
+/* Threads and streams in one list: a stream's number is odd. */
+static int64_t key_of(bool device, int64_t thread) { return (int64_t)((uint64_t)thread * 2 + device); }
+
+bool lk_lift_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream) {
+	int64_t key = key_of(device, thread);
+	for (size_t i = l->threads.count; i-- > 0;)
+		if (l->threads.at[i] == key) return *stream = l->stream_of.at[i], true;
+	if (l->threads.count >= MOST_THREADS) return *stream = LK_STREAMS - 1, true;
+	if (!lk_push(&l->threads) || !lk_push(&l->stream_of)) return false;
+	lk_program *program = &l->graph->programs.at[l->rank];
+	/* The first thread is the host's stream, the first stream the compute stream; others take what is free. */
+	bool first = true;
+	for (size_t i = 0; i + 1 < l->threads.count; i++) first &= (l->threads.at[i] & 1) != device;
+	*stream = first                         ? device ? LK_STREAM_COMPUTE : LK_STREAM_HOST
+			  : l->streams < LK_STREAMS - 1 ? l->streams++
+											: LK_STREAMS - 1;
+	*lk_last(&l->threads) = key;
+	*lk_last(&l->stream_of) = *stream;
+	char name[48];
+	snprintf(name, sizeof name, "%s %lld", device ? "stream" : "thread", (long long)thread);
+	program->stream_names[*stream] = lk_intern_id(l->graph->names, name);
+	if (!device) program->threads |= LK_JOIN(*stream);
+	return program->stream_names[*stream] != UINT32_MAX;
+}
+
+bool lk_lifter_depend(lk_lifter *l, uint32_t op) {
+	if (!lk_push(&l->deps)) return false;
+	*lk_last(&l->deps) = op;
+	return true;
+}
+
+uint32_t lk_lifter_add(lk_lifter *l, lk_op *op) {
+	op->deps = l->deps.at;
+	op->dep_count = (uint32_t)l->deps.count;
+	l->deps.count = 0;
+	return lk_graph_add(l->graph, op);
+}
+
+/* nccl-tests count the larger side of a rank: what an all-gather ends with, what a reduce-scatter begins with. */
+static double message(const lk_comm_note *note) {
+	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
+	return elements > 0 ? (double)elements * (note->element_bytes ? note->element_bytes : 1) : 0;
+}
+
+bool lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op) {
+	uint32_t index = l->team_of[l->rank][comm - l->w->comms.at];
+	if (index == LK_NONE || comm->note.kind >= LK_OP_COUNT) return false;
+	op->kind = comm->note.kind;
+	op->group = lk_op_is_collective(op->kind) ? LK_GROUP_TEAM : LK_GROUP_PP;
+	op->channel = (int32_t)index;
+	op->bytes = message(&comm->note);
+	return true;
+}
+
+bool lk_lift_unpriced(lk_lifter *l, uint32_t work) {
+	uint32_t name = lk_intern_id(l->graph->names, lk_works_text(l->w, l->w->name[work]));
+	if (name == UINT32_MAX) return false;
+	while (l->unpriced.count <= name)
+		if (!lk_push(&l->unpriced)) return false;
+	l->unpriced.at[name]++;
+	l->report->unpriced++;
+	return true;
+}
+
+/* ---- teams ---- */
+
+/* One rank's use of a process group. */
+typedef struct member {
+	uint32_t name;           /* in the graph, with the ranks of the group where they are known */
+	uint32_t rank;
+	int32_t size;
+	uint32_t comm;
+} member;
+
+typedef LK_VEC(member) members;
+
+static int by_name(const void *a, const void *b) {
+	const member *x = a, *y = b;
+	if (x->name != y->name) return x->name < y->name ? -1 : 1;
+	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+	return x->comm < y->comm ? -1 : x->comm > y->comm;
+}
+
+static bool list_members(lk_lifter *l, members *list) {
+	for (uint32_t rank = 0; rank < l->count; rank++) {
+		const lk_works *w = l->works[rank];
+		l->team_of[rank] = lk_arena_array(&l->report->arena, w->comms.count + 1, sizeof **l->team_of);
+		if (!l->team_of[rank]) return false;
+		for (size_t i = 0; i < w->comms.count; i++) {
+			const lk_comm_note *note = &w->comms.at[i].note;
+			char name[256];
+			if (w->comms.at[i].waits || !lk_op_is_collective(note->kind)) continue;
+			snprintf(name, sizeof name, "%.120s%s%.100s", note->group ? lk_works_text(w, note->group) : "all ranks",
+			         note->ranks ? " " : "", lk_works_text(w, note->ranks));
+			uint32_t id = lk_intern_id(l->graph->names, name);
+			if (id == UINT32_MAX || !lk_push(list)) return false;
+			*lk_last(list) = (member){id, rank, note->group_size, (uint32_t)i};
+		}
+	}
+	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_name);
+	return true;
+}
+
+/* One team of the members of one name from `begin` on; where there are more ranks than the group has, the name means
+ * another group on each of them. */
+static bool add_teams(lk_lifter *l, const member *list, size_t count) {
+	uint32_t ranks = 0, size = 0;
+	for (size_t i = 0; i < count; i++) {
+		ranks += !i || list[i].rank != list[i - 1].rank;
+		if (list[i].size > 0 && (uint32_t)list[i].size > size) size = (uint32_t)list[i].size;
+	}
+	bool apart = size && ranks > size;
+	for (size_t i = 0; i < count; i++) {
+		bool new_rank = !i || list[i].rank != list[i - 1].rank;
+		if (!i || (apart && new_rank)) {
+			if (!lk_push(&l->graph->teams)) return false;
+			uint32_t at = (uint32_t)l->graph->team_stages.count;
+			*lk_last(&l->graph->teams) =
+				(lk_team){.name = list[0].name, .begin = at, .end = at, .ranks = size ? size : ranks};
+		}
+		if (new_rank) {
+			if (!lk_push(&l->graph->team_stages)) return false;
+			*lk_last(&l->graph->team_stages) = list[i].rank;
+			lk_last(&l->graph->teams)->end++;
+		}
+		l->team_of[list[i].rank][list[i].comm] = (uint32_t)l->graph->teams.count - 1;
+	}
+	return true;
+}
+
+static lk_status find_teams(lk_lifter *l) {
+	members list = {0};
+	l->team_of = lk_arena_array(&l->report->arena, l->count, sizeof *l->team_of);
+	bool good = l->team_of && list_members(l, &list);
+	for (size_t at = 0, end; good && at < list.count; at = end) {
+		for (end = at; end < list.count && list.at[end].name == list.at[at].name;) end++;
+		good = add_teams(l, list.at + at, end - at);
+	}
+	lk_vec_free(&list);
+	return good ? LK_OK : lk_oom(l->err);
+}
+
+/* ---- programs ---- */
+
+static bool has_device_works(const lk_works *w) {
+	for (uint32_t i = 0; i < w->count; i++)
+		if (w->kind[i] == LK_WORK_DEVICE) return true;
+	return false;
+}
+
+static lk_status lift_rank(lk_lifter *l, uint32_t rank) {
+	char name[32];
+	uint32_t block;
+	l->rank = rank, l->w = l->works[rank];
+	l->threads.count = l->stream_of.count = l->deps.count = 0;
+	l->streams = LK_STREAM_COMPUTE + 1;
+	snprintf(name, sizeof name, "rank %u", l->w->rank >= 0 ? (unsigned)l->w->rank : rank);
+	l->graph->programs.at[rank].name = lk_intern_id(l->graph->names, name);
+	if (l->graph->programs.at[rank].name == UINT32_MAX) return lk_oom(l->err);
+	lk_graph_begin_block(l->graph, name);
+	LK_TRY(has_device_works(l->w) ? lk_lift_by_dependencies(l) : lk_lift_by_shapes(l));
+	LK_TRY(lk_graph_end_block(l->graph, &block, l->err));
+	return lk_graph_call(l->graph, rank,
+						 &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER},
+						 l->err);
+}
+
+static int by_count(const void *a, const void *b) {
+	const lk_unpriced *x = a, *y = b;
+	if (x->count != y->count) return x->count > y->count ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static lk_status list_unpriced(lk_lifter *l) {
+	for (size_t i = 0; i < l->unpriced.count; i++) {
+		if (!l->unpriced.at[i]) continue;
+		if (!lk_push(&l->report->names)) return lk_oom(l->err);
+		const char *name = lk_arena_strdup(&l->report->arena, lk_intern_text(l->graph->names, (uint32_t)i));
+		if (!name) return lk_oom(l->err);
+		*lk_last(&l->report->names) = (lk_unpriced){name, l->unpriced.at[i]};
+	}
+	if (l->report->names.count)
+		qsort(l->report->names.at, l->report->names.count, sizeof *l->report->names.at, by_count);
+	return LK_OK;
+}
+
+static lk_status lift(lk_lifter *l) {
+	l->graph->traced = true;
+	l->graph->ranks.world = l->count, l->graph->ranks.chains = 1;
+	for (int g = 0; g < LK_GROUPS; g++) l->graph->ranks.group[g].size = l->graph->ranks.group[g].stride = 1;
+	LK_TRY(find_teams(l));
+	LK_TRY(lk_lift_messages(l)); /* makes the programs */
+	for (uint32_t rank = 0; rank < l->count; rank++) LK_TRY(lift_rank(l, rank));
+	LK_TRY(list_unpriced(l));
+	return lk_graph_check(l->graph, l->err);
+}
+
+lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_overheads *overheads, lk_graph **out,
+                        lk_works_lifted *report, lk_error *err) {
+	*out = NULL;
+	*report = (lk_works_lifted){0};
+	lk_lifter l = {
+		.graph = lk_graph_new(), .works = works, .count = count, .overheads = overheads, .report = report, .err = err};
+	if (!l.graph) return lk_oom(err);
+	lk_status status = lift(&l);
+	lk_vec_free(&l.unpriced);
+	lk_vec_free(&l.threads);
+	lk_vec_free(&l.stream_of);
+	lk_vec_free(&l.deps);
+	if (status == LK_OK) return *out = l.graph, LK_OK;
+	lk_graph_free(l.graph);
+	lk_works_lifted_free(report);
+	return status;
+}
+
+void lk_works_lifted_free(lk_works_lifted *report) {
+	lk_vec_free(&report->names);
+	lk_arena_free(&report->arena);
+}

@@ -1,0 +1,100 @@
+/* lift_works_messages.c: sends and receives of works that name their peers, as channels of a step graph: all messages from one
+ * rank to another with one tag are one channel, on which the k-th send meets the k-th receive. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/lift/lift_works_parts.h"
+
+/* One end of a message. */
+typedef struct message {
+	uint32_t from, to;       /* places of the ranks */
+	int64_t tag;
+	bool receives;
+	uint32_t comm;           /* of the rank that it is on */
+} message;
+
+typedef LK_VEC(message) messages;
+
+static int by_key(const void *a, const void *b) {
+	const message *x = a, *y = b;
+	if (x->from != y->from) return x->from < y->from ? -1 : 1;
+	if (x->to != y->to) return x->to < y->to ? -1 : 1;
+	if (x->tag != y->tag) return x->tag < y->tag ? -1 : 1;
+	if (x->receives != y->receives) return x->receives ? 1 : -1;
+	return x->comm < y->comm ? -1 : x->comm > y->comm;
+}
+
+/* Traces name peers by number; the place of that rank, or LK_NONE where its trace was not given. */
+static uint32_t place_of(const lk_lifter *l, int32_t rank) {
+	for (uint32_t i = 0; i < l->count; i++)
+		if (l->works[i]->rank == rank) return i;
+	return LK_NONE;
+}
+
+static bool list_messages(lk_lifter *l, messages *list) {
+	for (uint32_t rank = 0; rank < l->count; rank++) {
+		const lk_works *w = l->works[rank];
+		for (size_t i = 0; i < w->comms.count; i++) {
+			const lk_comm_note *note = &w->comms.at[i].note;
+			if (note->kind != LK_OP_SEND && note->kind != LK_OP_RECV) continue;
+			l->team_of[rank][i] = LK_NONE;
+			uint32_t peer = note->peer < 0 ? LK_NONE : place_of(l, note->peer);
+			if (peer == LK_NONE || peer == rank) continue;
+			bool receives = note->kind == LK_OP_RECV;
+			if (!lk_push(list)) return false;
+			*lk_last(list) = (message){receives ? peer : rank, receives ? rank : peer, w->comms.at[i].sequence, receives,
+									   (uint32_t)i};
+		}
+	}
+	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_key);
+	return true;
+}
+
+static size_t run_of(const messages *list, size_t at) {
+	size_t end = at;
+	while (end < list->count && list->at[end].from == list->at[at].from && list->at[end].to == list->at[at].to &&
+		   list->at[end].tag == list->at[at].tag)
+		end++;
+	return end - at;
+}
+
+/* Gives the messages of one key their channels at both ends, unless some have no partner. */
+static bool give_channel(lk_lifter *l, const message *m, size_t count, uint32_t *used) {
+	size_t receives = 0;
+	for (size_t i = 0; i < count; i++) receives += m[i].receives;
+	if (receives * 2 != count) return false;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t rank = m[i].receives ? m[i].to : m[i].from;
+		l->team_of[rank][m[i].comm] = used[rank];
+	}
+	used[m->from]++, used[m->to]++;
+	return true;
+}
+
+static lk_status wire(lk_lifter *l, const messages *list, uint32_t *used) {
+	uint32_t most = 0;
+	for (size_t at = 0, run; at < list->count; at += run) {
+		run = run_of(list, at);
+		give_channel(l, list->at + at, run, used);
+	}
+	for (uint32_t rank = 0; rank < l->count; rank++)
+		if (used[rank] > most) most = used[rank];
+	LK_TRY(lk_graph_set_programs(l->graph, l->count, most, l->err));
+	for (size_t at = 0, run; at < list->count; at += run) {
+		const message *first = &list->at[at], *last = &list->at[at + (run = run_of(list, at)) - 1];
+		uint32_t a = l->team_of[first->from][first->comm], b = l->team_of[first->to][last->comm];
+		bool paired = !first->receives && last->receives && a != LK_NONE && b != LK_NONE;
+		if (paired) lk_graph_wire(l->graph, first->from, a, first->to, b);
+	}
+	return LK_OK;
+}
+
+lk_status lk_lift_messages(lk_lifter *l) {
+	messages list = {0};
+	uint32_t *used = calloc((size_t)l->count + 1, sizeof *used);
+	bool good = used && list_messages(l, &list);
+	lk_status status = good ? wire(l, &list, used) : lk_oom(l->err);
+	free(used);
+	lk_vec_free(&list);
+	return status;
+}

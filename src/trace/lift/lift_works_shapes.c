@@ -1,0 +1,358 @@
+/* lift_works_shapes.c: a rank's execution trace without times as operations of a step graph.
+ *
+ * The host, in the terms of host_time.h, at every level of nesting: a top-level operation of a thread begins T1 after
+ * the one before; of any operation T2 passes before the first thing inside, T5 between two, T3 behind the last; one with
+ * nothing inside takes T5. Things inside are operations and launches; that one without parts launches is told by the
+ * overheads, which know a T2 of it, and by its shapes.
+ *
+ * The device: below a top-level operation, the outermost operations whose shapes say what they do are taken whole; each
+ * is one kernel, behind the first launch inside, in order on the compute stream. Collectives are on a stream of their
+ * own, behind the compute that was launched before them; compute waits for one where the trace has a wait, or reads or
+ * writes a tensor of its. The host waits for results that it reads (aten::item, copies to host memory). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/lift/lift_works_parts.h"
+#include "trace/lift/op_shapes.h"
+
+/* What a work does to the device; | DONE: it has. */
+enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN, DONE = 16 };
+
+enum { OPEN = 64 }; /* collectives that nobody has waited for; the oldest is forgotten */
+
+typedef struct shapes {
+	lk_lifter *l;
+	const lk_works *w;
+	uint8_t *does;
+	uint8_t *taken;          /* it, or what encloses it, is taken whole */
+	uint8_t *parts;          /* it encloses others */
+	uint32_t *above;         /* the operation of the host that encloses it; LK_NONE */
+	uint32_t *first, *last, *next; /* operations of the host inside one; its next sibling */
+	/* the walk */
+	uint32_t host;           /* the last operation of a CPU thread */
+	uint8_t host_stream;
+	uint8_t *had;            /* something inside it is over */
+	uint32_t acting;         /* the innermost open work that acts on the device and has not yet; LK_NONE */
+	double pending;          /* host time that no operation of the graph has yet, seconds */
+	const char *pending_name;
+	uint8_t comm_stream;
+	struct {
+		int64_t storage, sequence;
+		uint32_t op;
+	} open[OPEN];
+	uint32_t opened;
+} shapes;
+
+static const char *name_of(const shapes *s, uint32_t work) { return lk_works_text(s->w, s->w->name[work]); }
+
+/* ---- what works do ---- */
+
+static bool encloses_only(const shapes *s, uint32_t work) {
+	return s->w->kind[work] != LK_WORK_OP || strncmp(name_of(s, work), "autograd::engine::evaluate_function", 35) == 0;
+}
+
+/* Operations that launch nothing themselves when they have no parts: conversions to what a tensor is already, steps of
+ * autograd that hand a gradient on. */
+static bool idle_alone(const char *name) {
+	static const char *const names[] = {
+		"aten::to",          "aten::contiguous", "aten::type_as", "aten::dropout", "torch::autograd::AccumulateGrad",
+		"record_param_comms"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(name, names[i]) == 0) return true;
+	size_t length = strlen(name);
+	while (length && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
+	return name[length] && length >= 8 && strncmp(name + length - 8, "Backward", 8) == 0 && !strchr(name, ':');
+}
+
+/* Operations of other libraries launch kernels of their own, whatever parts they have besides. */
+static bool foreign(const char *name) {
+	static const char *const own[] = {
+		"aten::",           "c10d::", "autograd::engine::", "torch::autograd::AccumulateGrad", "torch::distributed::",
+		"torch.distributed"};
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		if (strncmp(name, own[i], strlen(own[i])) == 0) return false;
+	return strstr(name, "::");
+}
+
+/* A copy between host and device passes over PCIe; the host waits for one that it will read. */
+static uint8_t transfer(const shapes *s, uint32_t work, lk_op *op) {
+	const lk_tensor *to = &s->w->tensors.at[s->w->tensor_begin[work]];
+	op->kind = LK_OP_COPY;
+	op->bytes = (double)to->elements * to->element_bytes;
+	return strncmp(lk_works_text(s->w, to->device), "cpu", 3) == 0 ? SYNC : PIECE;
+}
+
+/* What a work does, and as which operation; *whole: its parts are of no interest. */
+static uint8_t classify(const shapes *s, uint32_t work, lk_op *op, bool *whole) {
+	const lk_works *w = s->w;
+	const lk_work_comm *comm = lk_works_comm(w, work);
+	bool host, device = lk_works_on_device(w, work, &host);
+	*op = (lk_op){.name = name_of(s, work)};
+	*whole = true;
+	if (comm && comm->waits) return AWAIT;
+	if (comm && lk_op_is_collective(comm->note.kind)) return COLLECTIVE;
+	if (comm) return UNKNOWN;
+	*whole = false;
+	if (encloses_only(s, work)) return NONE;
+	lk_shapes_known known = lk_op_from_shapes(op->name, lk_works_text(w, w->shape[work]),
+											  lk_works_text(w, w->types[work]), lk_works_text(w, w->outputs[work]), op);
+	*whole = known != LK_SHAPES_UNKNOWN;
+	if (known == LK_SHAPES_NOTHING) return NONE;
+	if (!device) return NONE;
+	if (known == LK_SHAPES_UNKNOWN)
+		return foreign(op->name) || !(s->parts[work] || idle_alone(op->name)) ? UNKNOWN : NONE;
+	if (host && strcmp(op->name, "aten::copy_") == 0) return transfer(s, work, op);
+	return known == LK_SHAPES_SYNC ? SYNC : PIECE;
+}
+
+static void count(shapes *s, uint32_t work, uint8_t does, bool whole) {
+	bool host;
+	if (s->w->kind[work] != LK_WORK_OP || does == AWAIT) return;
+	if (does == UNKNOWN) return; /* counted by name */
+	if (does != NONE) s->l->report->priced++;
+	else if (!whole) s->l->report->nothing += !s->parts[work];
+	else if (!lk_works_on_device(s->w, work, &host) && host) s->l->report->hosts++;
+	else s->l->report->nothing++;
+}
+
+/* What the host spends time on: operations, and annotations that stand for one (as host_time.c has them). */
+static bool of_host(const shapes *s, uint32_t work) {
+	const char *name = name_of(s, work);
+	if (s->w->kind[work] == LK_WORK_OP) return true;
+	return s->w->kind[work] == LK_WORK_NOTE &&
+		   (strncmp(name, "Optimizer.", 10) == 0 || strncmp(name, "enumerate(DataLoader)", 21) == 0);
+}
+
+/* Works are in the order of their begin, so that what encloses one has been here. */
+static void enclose(shapes *s, uint32_t work) {
+	uint32_t parent = s->w->parent[work];
+	uint32_t above = parent == LK_NONE ? LK_NONE : of_host(s, parent) ? parent : s->above[parent];
+	s->above[work] = above;
+	s->taken[work] = parent != LK_NONE && s->taken[parent];
+	s->first[work] = s->last[work] = s->next[work] = LK_NONE;
+	if (above == LK_NONE || !of_host(s, work)) return;
+	if (s->first[above] == LK_NONE) s->first[above] = work;
+	else s->next[s->last[above]] = work;
+	s->last[above] = work;
+}
+
+static lk_status find_pieces(shapes *s) {
+	for (uint32_t i = 0; i < s->w->count; i++)
+		if (s->w->parent[i] != LK_NONE) s->parts[s->w->parent[i]] = 1;
+	for (uint32_t i = 0; i < s->w->count; i++) {
+		bool whole;
+		lk_op op;
+		enclose(s, i);
+		if (s->taken[i]) continue;
+		s->does[i] = classify(s, i, &op, &whole);
+		s->taken[i] = whole;
+		count(s, i, s->does[i], whole);
+		if (s->does[i] == UNKNOWN && !lk_lift_unpriced(s->l, i)) return lk_oom(s->l->err);
+	}
+	return LK_OK;
+}
+
+/* ---- the walk ---- */
+
+static double overhead(shapes *s, int term, const char *name) {
+	bool known = true;
+	double us = s->l->overheads ? lk_overheads_mean(s->l->overheads, term, name, &known) : 0;
+	s->l->report->host_times += s->l->overheads != NULL;
+	s->l->report->strange_overheads += !known;
+	return isfinite(us) && us > 0 ? us * 1e-6 : 0;
+}
+
+static void spend(shapes *s, int term, const char *name, const char *whose) {
+	s->pending += overhead(s, term, name);
+	s->pending_name = whose;
+}
+
+static bool add_host(shapes *s, const char *name, double seconds, uint32_t join) {
+	if (s->host != LK_NONE && !lk_lifter_depend(s->l, s->host)) return false;
+	s->host = lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_HOST,
+										 .stream = s->host_stream,
+										 .phase = LK_PHASE_OTHER,
+										 .name = name,
+										 .m = seconds,
+										 .measured_ps = llround(fmin(seconds, 1e6) * 1e12), /* eleven days */
+										 .join = join});
+	return true;
+}
+
+/* What has come together since the last operation of the host. */
+static bool add_pending(shapes *s) {
+	double seconds = s->pending;
+	s->pending = 0;
+	return !(seconds > 0) || add_host(s, s->pending_name, seconds, 0);
+}
+
+/* Dependencies on the collectives whose tensors a work uses. */
+static bool await_tensors(shapes *s, uint32_t work) {
+	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++)
+		for (uint32_t i = 0; i < OPEN && i < s->opened; i++) {
+			if (s->open[i].storage < 0 || s->open[i].storage != s->w->tensors.at[t].storage) continue;
+			if (!lk_lifter_depend(s->l, s->open[i].op)) return false;
+			s->open[i].storage = -1; /* what follows on the stream is behind it */
+		}
+	return true;
+}
+
+static void open_collective(shapes *s, uint32_t work, uint32_t op) {
+	int64_t sequence = lk_works_comm(s->w, work)->sequence;
+	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++, s->opened++) {
+		s->open[s->opened % OPEN].storage = s->w->tensors.at[t].storage;
+		s->open[s->opened % OPEN].sequence = sequence;
+		s->open[s->opened % OPEN].op = op;
+	}
+}
+
+/* A wait of the trace: the compute stream waits for the collective of its number. */
+static bool await_sequence(shapes *s, uint32_t work) {
+	int64_t sequence = lk_works_comm(s->w, work)->sequence;
+	for (uint32_t i = 0; i < OPEN && i < s->opened; i++) {
+		if (s->open[i].sequence != sequence || s->open[i].storage < 0) continue;
+		s->open[i].storage = -1;
+		if (!lk_lifter_depend(s->l, s->open[i].op)) return false;
+	}
+	if (!s->l->deps.count) return true;
+	if (s->host != LK_NONE && !lk_lifter_depend(s->l, s->host)) return false;
+	lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_WAIT,
+							   .stream = LK_STREAM_COMPUTE,
+							   .phase = LK_PHASE_OTHER,
+							   .name = "wait for the collective"});
+	return true;
+}
+
+/* Tensors of an operation that no rule covers pass through memory once. */
+static void guess(const shapes *s, uint32_t work, lk_op *op) {
+	op->kind = LK_OP_ELEMENTWISE;
+	op->bytes = 0;
+	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++)
+		op->bytes += (double)s->w->tensors.at[t].elements * s->w->tensors.at[t].element_bytes;
+}
+
+/* The launch of what a work does on the device, and that. */
+static bool add_piece(shapes *s, uint32_t work) {
+	lk_op op;
+	bool whole;
+	uint8_t does = classify(s, work, &op, &whole);
+	const char *call = op.kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel";
+	if (!add_pending(s) || !add_host(s, call, overhead(s, LK_T4, call), 0)) return false;
+	if (does == UNKNOWN) guess(s, work, &op);
+	op.stream = LK_STREAM_COMPUTE, op.phase = LK_PHASE_OTHER;
+	if (!lk_lifter_depend(s->l, s->host)) return false;
+	if (does != COLLECTIVE) {
+		if (!await_tensors(s, work)) return false;
+		lk_lifter_add(s->l, &op);
+		return does != SYNC || add_host(s, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
+	}
+	lk_lift_comm(s->l, lk_works_comm(s->w, work), &op);
+	op.stream = s->comm_stream, op.join = LK_JOIN(LK_STREAM_COMPUTE);
+	open_collective(s, work, lk_lifter_add(s->l, &op));
+	return true;
+}
+
+static bool acts(const shapes *s, uint32_t work) { return s->does[work] != NONE && s->does[work] != AWAIT; }
+
+/* Whether an operation without parts launches something, as far as the overheads know. */
+static bool launches(const shapes *s, uint32_t work) {
+	bool known = false, host;
+	if (!s->l->overheads || s->first[work] != LK_NONE || !lk_works_on_device(s->w, work, &host)) return false;
+	lk_overheads_mean(s->l->overheads, LK_T2, name_of(s, work), &known);
+	return known;
+}
+
+/* A launch inside `work`: the first one is of the work that acts; further ones are time of the host. */
+static bool launch(shapes *s, uint32_t work) {
+	const char *name = name_of(s, work);
+	spend(s, s->had[work] ? LK_T5 : LK_T2, name, name);
+	s->had[work] = 1;
+	if (s->acting == LK_NONE) return spend(s, LK_T4, "cudaLaunchKernel", name), true;
+	uint32_t piece = s->acting;
+	s->acting = LK_NONE;
+	s->does[piece] |= DONE;
+	return add_piece(s, piece);
+}
+
+static bool enter(shapes *s, uint32_t work) {
+	const char *name = name_of(s, work);
+	uint32_t above = s->above[work];
+	if (above != LK_NONE) {
+		spend(s, s->had[above] ? LK_T5 : LK_T2, name_of(s, above), name_of(s, above));
+		s->had[above] = 1;
+	} else if (s->host != LK_NONE) spend(s, LK_T1, name, name);
+	if (s->does[work] == AWAIT) return add_pending(s) && await_sequence(s, work);
+	if (acts(s, work)) s->acting = work;
+	return !launches(s, work) || launch(s, work);
+}
+
+static bool leave(shapes *s, uint32_t work) {
+	const char *name = name_of(s, work);
+	if (acts(s, work) && !(s->does[work] & DONE)) {
+		s->acting = work;
+		if (!launch(s, work)) return false;
+	}
+	spend(s, s->had[work] ? LK_T3 : LK_T5, name, name);
+	return true;
+}
+
+/* All that is inside, without recursion: traces may be nested as deep as they like. */
+static bool add_top(shapes *s, uint32_t top) {
+	if (!lk_lift_stream(s->l, false, s->w->thread[top], &s->host_stream)) return false;
+	uint32_t at = top;
+	s->acting = LK_NONE;
+	if (!enter(s, at)) return false;
+	for (;;) {
+		if (s->first[at] != LK_NONE) {
+			at = s->first[at];
+			if (!enter(s, at)) return false;
+			continue;
+		}
+		while (at != top && s->next[at] == LK_NONE) {
+			if (!leave(s, at)) return false;
+			at = s->above[at];
+		}
+		if (!leave(s, at)) return false;
+		if (at == top) return add_pending(s);
+		at = s->next[at];
+		if (!enter(s, at)) return false;
+	}
+}
+
+static lk_status walk(shapes *s) {
+	lk_program *program = &s->l->graph->programs.at[s->l->rank];
+	uint32_t compute = lk_intern_id(s->l->graph->names, "compute"),
+			 comm = lk_intern_id(s->l->graph->names, "collectives");
+	if (compute == UINT32_MAX || comm == UINT32_MAX) return lk_oom(s->l->err);
+	program->stream_names[LK_STREAM_COMPUTE] = compute;
+	s->comm_stream = s->l->streams++;
+	program->stream_names[s->comm_stream] = comm;
+	s->host = LK_NONE;
+	for (uint32_t i = 0; i < s->w->count; i++)
+		if (s->above[i] == LK_NONE && of_host(s, i) && !add_top(s, i)) return lk_oom(s->l->err);
+	return LK_OK;
+}
+
+lk_status lk_lift_by_shapes(lk_lifter *l) {
+	size_t n = l->w->count + 1;
+	shapes *s = calloc(1, sizeof *s);
+	if (!s) return lk_oom(l->err);
+	*s = (shapes){.l = l,
+				  .w = l->w,
+				  .does = calloc(n, 1),
+				  .taken = calloc(n, 1),
+				  .parts = calloc(n, 1),
+				  .had = calloc(n, 1),
+				  .above = calloc(n, 4),
+				  .first = calloc(n, 4),
+				  .last = calloc(n, 4),
+				  .next = calloc(n, 4)};
+	bool good = s->does && s->taken && s->parts && s->had && s->above && s->first && s->last && s->next;
+	lk_status status = good ? find_pieces(s) : lk_oom(l->err);
+	if (status == LK_OK) status = walk(s);
+	free(s->does), free(s->taken), free(s->parts), free(s->had), free(s->above);
+	free(s->first), free(s->last), free(s->next);
+	free(s);
+	return status;
+}

@@ -1,0 +1,445 @@
+/* op_shapes.c: from operations of PyTorch to work on a device. A table says which rule holds for which name; a rule is
+ * a few lines of arithmetic on shapes.
+ *
+ * Bytes are what must pass through device memory once: inputs read, results written. Flops are two for each
+ * multiply-add. Matrix products of float run in fp32 (torch.backends.cuda.matmul.allow_tf32 is off by default),
+ * convolutions of float in tf32 (torch.backends.cudnn.allow_tf32 is on). */
+#include "trace/lift/op_shapes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "trace/capture/comm_names.h"
+
+enum { DIMS = 8, INPUTS = 24 };
+
+/* An input: a tensor, or a list of them of which only the sum is kept. */
+typedef struct tensor {
+	int rank;               /* of a tensor; -1: a list of `tensors` */
+	double dim[DIMS];
+	double elements;
+	int tensors;
+	int bytes;              /* of an element; 0: no tensor */
+} tensor;
+
+typedef struct asked {
+	tensor in[INPUTS], result;
+	int inputs;
+	lk_dtype dtype;         /* of the first tensor of floating-point numbers */
+	int width;              /* bytes of its elements */
+	bool has_result;
+} asked;
+
+/* ---- reading the texts ---- */
+
+/* One value at *at, to behind it; a tensor's dims, a list of those, or something else. False if the text is broken. */
+static bool read_value(const char **at, int depth, tensor *out) {
+	if (**at != '[') {
+		for (int open = 0; **at && (open || (**at != ',' && **at != ']')); (*at)++)
+			open += (**at == '(') - (**at == ')');
+		return true;
+	}
+	double product = 1;
+	int numbers = 0, lists = 0;
+	for ((*at)++; **at && **at != ']'; *at += **at == ',') {
+		tensor inner = {0};
+		if (**at == '[') {
+			if (depth > 8 || !read_value(at, depth + 1, &inner)) return false;
+			lists++;
+			out->elements += inner.elements;
+			out->tensors += inner.rank < 0 ? inner.tensors : 1;
+		} else {
+			const char *end;
+			double value = lk_read_real(*at, &end);
+			if (end == *at || value < 0 || !isfinite(value)) return false;
+			if (numbers < DIMS) out->dim[numbers] = value;
+			product *= value;
+			numbers++;
+			*at = end;
+		}
+		if (**at != ',' && **at != ']') return false;
+	}
+	if (**at != ']' || numbers > DIMS) return false;
+	(*at)++;
+	out->rank = lists ? -1 : numbers;
+	if (!lists) out->elements = product;
+	return true;
+}
+
+/* Bytes of an element, by the type's name alone or inside TensorList(...); 0 for what is no tensor ("Int", "Scalar").
+ */
+static int type_bytes(const char *type, size_t length) {
+	char name[40];
+	const char *list = "TensorList(";
+	if (length > strlen(list) && strncmp(type, list, strlen(list)) == 0)
+		type += strlen(list), length -= strlen(list) + 1;
+	if (length >= sizeof name) return 0;
+	memcpy(name, type, length);
+	name[length] = '\0';
+	if (strcmp(name, "TensorList") == 0) return 4; /* Kineto names no more */
+	/* Tensors are in C++'s spelling; "Int", "Bool" and "Double" with a capital are numbers of the call. */
+	return name[0] >= 'a' && name[0] <= 'z' ? lk_comm_element_bytes(name) : 0;
+}
+
+static bool floating(const char *type, size_t length, lk_dtype *out) {
+	static const struct {
+		const char *part;
+		lk_dtype dtype;
+	} types[] = {{"bfloat16", LK_BF16}, {"BFloat16", LK_BF16}, {"half", LK_FP16},
+				 {"Half", LK_FP16},     {"float8", LK_FP8},    {"Float8", LK_FP8},
+				 {"float", LK_FP32},    {"double", LK_FP32} /* there is no wider format here */};
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (memmem(type, length, types[i].part, strlen(types[i].part))) return *out = types[i].dtype, true;
+	return false;
+}
+
+/* One type after another, beside the inputs. */
+static void read_types(const char *types, asked *q) {
+	bool found = false;
+	const char *at = types && *types == '[' ? types + 1 : "";
+	for (int i = 0; i < q->inputs; i++) {
+		const char *begin = at;
+		lk_dtype dtype;
+		for (int open = 0; *at && (open || (*at != ',' && *at != ']')); at++)
+			open += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+		size_t length = (size_t)(at - begin);
+		q->in[i].bytes = *types ? type_bytes(begin, length) : 4;
+		if (!found && q->in[i].bytes && *types && floating(begin, length, &dtype)) {
+			found = true;
+			q->dtype = dtype, q->width = q->in[i].bytes;
+		}
+		if (*at == ',') at++;
+	}
+	if (!found) q->dtype = LK_FP32, q->width = q->inputs && q->in[0].bytes ? q->in[0].bytes : 4;
+}
+
+static bool read_shapes(const char *dims, const char *types, const char *outputs, asked *q) {
+	tensor past = {0};
+	*q = (asked){0};
+	if (!dims || *dims != '[') return false;
+	for (dims++; *dims && *dims != ']'; dims += *dims == ',') {
+		tensor *to = q->inputs < INPUTS ? &q->in[q->inputs++] : &past;
+		*to = (tensor){0};
+		if (*dims == ',') continue; /* Kineto leaves scalars empty in places */
+		if (!read_value(&dims, 0, to)) return false;
+		if (*dims != ',' && *dims != ']') return false;
+	}
+	read_types(types ? types : "", q);
+	if (outputs && outputs[0] == '[' && outputs[1] == '[') {
+		const char *first = outputs + 1;
+		q->has_result = read_value(&first, 0, &q->result);
+	}
+	return *dims == ']';
+}
+
+/* ---- rules ---- */
+
+typedef bool (*rule)(const asked *, lk_op *);
+
+/* Tensors among the inputs, with their bytes; the largest one's. */
+static double input_bytes(const asked *q, double *largest) {
+	double sum = 0;
+	*largest = 0;
+	for (int i = 0; i < q->inputs; i++) {
+		double bytes = q->in[i].elements * q->in[i].bytes;
+		sum += bytes;
+		*largest = fmax(*largest, bytes);
+	}
+	return sum;
+}
+
+static bool stream(const asked *q, lk_op *out, double bytes) {
+	out->bytes = bytes;
+	out->flops = 0;
+	return q->inputs > 0 && isfinite(bytes);
+}
+
+/* Reads its inputs, writes a result of the largest one's size. */
+static bool map(const asked *q, lk_op *out) {
+	double largest, sum = input_bytes(q, &largest);
+	return stream(q, out, sum + (q->has_result ? q->result.elements * q->width : largest));
+}
+
+/* Writes what is its first input: fill_, zero_, uniform_. */
+static bool fill(const asked *q, lk_op *out) { return stream(q, out, q->in[0].elements * q->in[0].bytes); }
+
+/* copy_(to, from): writes one, reads the other. */
+static bool copy(const asked *q, lk_op *out) {
+	if (q->inputs < 2) return map(q, out);
+	double from = q->in[1].elements * q->in[1].bytes;
+	return stream(q, out, q->in[0].elements * q->in[0].bytes + from);
+}
+
+/* Reads its inputs; the result is small: sums, means, losses. */
+static bool reduce(const asked *q, lk_op *out) {
+	double largest, sum = input_bytes(q, &largest);
+	return stream(q, out, sum + (q->has_result ? q->result.elements * q->width : 0));
+}
+
+/* Reads twice what it writes once: statistics first, then the normalised values. */
+static bool norm(const asked *q, lk_op *out) {
+	double largest, sum = input_bytes(q, &largest);
+	return stream(q, out, sum + 2 * largest);
+}
+
+/* A list of tensors is read and written; further lists are read. */
+static bool foreach(const asked *q, lk_op *out) {
+	double largest, sum = input_bytes(q, &largest);
+	return q->in[0].rank == -1 && stream(q, out, sum + q->in[0].elements * q->in[0].bytes);
+}
+
+static bool product(const asked *q, lk_op *out, double batch, double m, double n, double k) {
+	if (!(batch > 0 && m > 0 && n > 0 && k > 0)) return false;
+	out->batch = batch, out->m = m, out->n = n, out->k = k;
+	out->flops = 2 * batch * m * n * k;
+	out->bytes = batch * (m * k + k * n + m * n) * q->width;
+	return isfinite(out->flops);
+}
+
+/* The product of inputs `a` and a + 1, matrices or batches of them. */
+static bool multiply(const asked *q, lk_op *out, int a) {
+	if (q->inputs < a + 2) return false;
+	const tensor *x = &q->in[a], *y = &q->in[a + 1];
+	if (x->rank < 2 || y->rank < 2 || x->dim[x->rank - 1] != y->dim[y->rank - 2]) return false;
+	double m = x->dim[x->rank - 2], k = x->dim[x->rank - 1], n = y->dim[y->rank - 1];
+	/* batches of the left with one right matrix are one tall matrix */
+	double batch = m * k > 0 ? x->elements / (m * k) : 0;
+	return y->rank == 2 ? product(q, out, 1, m * batch, n, k) : product(q, out, batch, m, n, k);
+}
+
+static bool mm(const asked *q, lk_op *out) { return multiply(q, out, 0); }
+static bool addmm(const asked *q, lk_op *out) { return multiply(q, out, 1); }
+
+/* linear(input, weight [out, in], bias) */
+static bool linear(const asked *q, lk_op *out) {
+	if (q->inputs < 2 || q->in[0].rank < 1 || q->in[1].rank != 2) return false;
+	double k = q->in[1].dim[1];
+	if (q->in[0].dim[q->in[0].rank - 1] != k || !(k > 0)) return false;
+	return product(q, out, 1, q->in[0].elements / k, q->in[1].dim[0], k);
+}
+
+/* As implicit product: one row for each output point, the window (weight / filters) as k. `times` products of that
+ * size. */
+static bool convolve(const asked *q, lk_op *out, const tensor *result, const tensor *weight, double inputs,
+					 double times) {
+	if (result->rank < 3 || weight->rank != result->rank || !(weight->dim[0] > 0) || !(result->dim[1] > 0))
+		return false;
+	double points = result->elements / result->dim[1];
+	if (!product(q, out, 1, points, weight->dim[0], weight->elements / weight->dim[0])) return false;
+	out->flops *= times;
+	out->m *= times;
+	out->bytes = times * (inputs + weight->elements + result->elements) * q->width;
+	if (q->dtype == LK_FP32) out->dtype = LK_TF32;
+	return true;
+}
+
+/* convolution(input, weight, ...) */
+static bool convolution(const asked *q, lk_op *out) {
+	if (q->inputs < 2 || !q->has_result) return false;
+	return convolve(q, out, &q->result, &q->in[1], q->in[0].elements, 1);
+}
+
+/* convolution_backward(gradient, input, weight, ...): the gradients of input and of weight, each the forward's work */
+static bool convolution_backward(const asked *q, lk_op *out) {
+	if (q->inputs < 3) return false;
+	return convolve(q, out, &q->in[0], &q->in[2], q->in[1].elements, 2);
+}
+
+/* attention(query [..., heads, queries, size], key, value): two products of the scores' size */
+static bool attend(const asked *q, lk_op *out, int first, double products) {
+	if (q->inputs < first + 3) return false;
+	const tensor *a = &q->in[first], *b = &q->in[first + 1];
+	if (a->rank != 4 || b->rank != 4) return false;
+	out->batch = a->dim[0] * a->dim[1], out->m = a->dim[2], out->n = b->dim[2], out->k = a->dim[3];
+	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
+	out->bytes = products * (a->elements + b->elements) * q->width;
+	return out->flops > 0 && isfinite(out->flops);
+}
+
+static bool attention(const asked *q, lk_op *out) { return attend(q, out, 0, 2); }
+/* its backward has the gradient first, and five products: the scores again, and four gradients */
+static bool attention_backward(const asked *q, lk_op *out) { return attend(q, out, 1, 5); }
+/* flash_attn's own layout is [batch, queries, heads, size] */
+static bool flash(const asked *q, lk_op *out, int first, double products) {
+	if (!attend(q, out, first, products)) return false;
+	const tensor *a = &q->in[first], *b = &q->in[first + 1];
+	out->batch = a->dim[0] * a->dim[2], out->m = a->dim[1], out->n = b->dim[1];
+	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
+	return true;
+}
+static bool flash_forward(const asked *q, lk_op *out) { return flash(q, out, 0, 2); }
+static bool flash_backward(const asked *q, lk_op *out) { return flash(q, out, 1, 5); }
+
+/* Rows of a table that are named by indices: each is read and written once, and the indices read. */
+static bool gather(const asked *q, lk_op *out, int table, int indices) {
+	if (q->inputs <= indices || q->inputs <= table || q->in[table].rank < 1) return false;
+	const tensor *t = &q->in[table], *i = &q->in[indices];
+	double row = t->rank > 1 && t->dim[0] > 0 ? t->elements / t->dim[0] : 1;
+	return stream(q, out, i->elements * (2 * row * q->width + i->bytes));
+}
+
+static bool embedding(const asked *q, lk_op *out) { return gather(q, out, 0, 1); }
+/* the indices are the last tensor */
+static bool index_select(const asked *q, lk_op *out) {
+	int last = q->inputs - 1;
+	while (last > 0 && !q->in[last].bytes) last--;
+	return gather(q, out, 0, last);
+}
+
+/* embedding_dense_backward(gradient, indices, ...): the gradient is read and added to rows; the table is cleared before
+ */
+static bool embedding_backward(const asked *q, lk_op *out) {
+	double table = q->has_result ? q->result.elements * q->width : 0;
+	return stream(q, out, table + 3 * q->in[0].elements * q->width);
+}
+
+/* fbgemm's lookups have tables and optimizer states as flat lists, so that rows and what of them is read follow from
+ * the result alone, and how many are pooled is in no shape: at least one row is read for each that is written. */
+static bool pooled(const asked *q, lk_op *out) {
+	return q->has_result && q->result.rank == 2 && stream(q, out, 2 * q->result.elements * q->width);
+}
+
+/* Sorting by radix: four passes over keys, each read and written. */
+static bool sort(const asked *q, lk_op *out) { return stream(q, out, 8 * q->in[0].elements * q->in[0].bytes); }
+
+/* ---- the table ---- */
+
+/* Which rule holds for which names: without "aten::", divided by blanks; a '*' stands for anything. The first that fits
+ * counts. */
+static const struct {
+	rule rule;
+	uint8_t kind;
+	bool sync;
+	const char *names;
+} rules[] = {
+	{mm, LK_OP_GEMM, false,
+	 "mm _scaled_mm matmul bmm"},
+	{addmm, LK_OP_GEMM, false,
+	 "addmm addmm_ _addmm_activation baddbmm baddbmm_"},
+	{linear, LK_OP_GEMM, false,
+	 "linear"},
+	{convolution, LK_OP_CONV, false,
+	 "conv1d conv2d conv3d convolution _convolution cudnn_convolution miopen_convolution"},
+	{convolution_backward, LK_OP_CONV, false,
+	 "convolution_backward"},
+	{attention, LK_OP_ATTENTION, false,
+	 "scaled_dot_product_attention _scaled_dot_product_flash_attention "
+	 "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention"},
+	{attention_backward, LK_OP_ATTENTION_BWD, false,
+	 "_scaled_dot_product_flash_attention_backward "
+	 "_scaled_dot_product_efficient_attention_backward "
+	 "_scaled_dot_product_cudnn_attention_backward"},
+	{flash_forward, LK_OP_ATTENTION, false,
+	 "_flash_attention_forward _efficient_attention_forward"},
+	{flash_backward, LK_OP_ATTENTION_BWD, false,
+	 "_flash_attention_backward _efficient_attention_backward"},
+	{map, LK_OP_SOFTMAX, false,
+	 "_softmax _softmax_backward_data _masked_softmax*"},
+	{map, LK_OP_LOSS, false,
+	 "_log_softmax _log_softmax_backward_data"},
+	{reduce, LK_OP_LOSS, false,
+	 "nll_loss*_forward"},
+	{map, LK_OP_LOSS, false,
+	 "nll_loss* mse_loss* binary_cross_entropy binary_cross_entropy_backward"},
+	{norm, LK_OP_NORM, false,
+	 "native_layer_norm* native_group_norm* native_batch_norm* cudnn_batch_norm* "
+	 "miopen_batch_norm* _batch_norm_with_update* _fused_rms_norm* batch_norm_*"},
+	{reduce, LK_OP_NORM, false,
+	 "sum mean amax max min amin argmax norm linalg_vector_norm any all var* std* prod"},
+	{map, LK_OP_NORM, false,
+	 "cumsum cumsum_"},
+	{reduce, LK_OP_NORM, false,
+	 "_foreach_norm"},
+	{fill, LK_OP_OPTIMIZER, false,
+	 "_foreach_zero_"},
+	{foreach, LK_OP_OPTIMIZER, false,
+	 "_foreach_* _fused_adam* _fused_sgd* _amp_*"},
+	{embedding, LK_OP_EMBEDDING, false,
+	 "embedding _embedding_bag*"},
+	{index_select, LK_OP_EMBEDDING, false,
+	 "index_select gather"},
+	{embedding_backward, LK_OP_EMBEDDING, false,
+	 "embedding_dense_backward"},
+	{map, LK_OP_PERMUTE, false,
+	 "index index_put_ _index_put_impl_ index_add* scatter*"},
+	{sort, LK_OP_PERMUTE, false,
+	 "sort topk argsort"},
+	{map, LK_OP_PERMUTE, false,
+	 "roll flip"},
+	{map, LK_OP_ELEMENTWISE, false,
+	 "cat stack"},
+	{copy, LK_OP_ELEMENTWISE, false,
+	 "copy_"},
+	{fill, LK_OP_ELEMENTWISE, false,
+	 "fill_ zero_ uniform_ normal_ random_ bernoulli_ exponential_"},
+	{map, LK_OP_ELEMENTWISE, false,
+	 "max_pool2d_with_indices* avg_pool2d* _adaptive_avg_pool2d* upsample_* native_dropout* "
+	 "threshold_backward clamp* relu relu_ gelu* silu* tanh* sigmoid* elu* leaky_relu* hardtanh* "
+	 "hardswish* softplus* glu* add add_ sub sub_ rsub mul mul_ div div_ pow* neg* exp exp_ log* "
+	 "sqrt* rsqrt* reciprocal* abs* sin* cos* erf* where masked_fill* addcmul* addcdiv* lerp* "
+	 "remainder* floor* round* eq* ne lt* gt* le ge bitwise_* maximum minimum isnan isfinite "
+	 "isinf tril* triu* constant_pad_nd repeat_interleave"},
+	{fill, LK_OP_COPY, true,
+	 "_local_scalar_dense"},
+	{map, LK_OP_ELEMENTWISE, true,
+	 "nonzero masked_select"},
+	{map, LK_OP_PERMUTE, false,
+	 "fbgemm::permute_*"},
+	{map, LK_OP_NORM, false,
+	 "fbgemm::asynchronous_*_cumsum"},
+	{map, LK_OP_ELEMENTWISE, false,
+	 "fbgemm::bounds_check_indices"},
+	{pooled, LK_OP_EMBEDDING, false,
+	 "fbgemm::*_function"},
+};
+
+/* Allocations, views, and questions: names without "aten::". */
+static const char nothing[] =
+	"empty empty_like empty_strided new_empty new_empty_strided resize_ set_ record_stream view "
+	"_unsafe_view reshape _reshape_alias view_as as_strided as_strided_ transpose transpose_ t "
+	"t_ numpy_T permute expand expand_as squeeze squeeze_ unsqueeze unsqueeze_ select slice "
+	"narrow split split_with_sizes chunk unbind unfold diagonal detach detach_ alias lift_fresh "
+	"flatten unflatten movedim swapaxes swapdims result_type is_same_size is_pinned "
+	"resolve_conj resolve_neg size stride broadcast_tensors _nested_tensor_size real "
+	"view_as_real view_as_complex unsafe_split unsafe_chunk tensor_split mT matrix_H "
+	"_has_compatible_shallow_copy_type";
+
+/* One '*' stands for anything. */
+static bool fits(const char *pattern, size_t size, const char *name) {
+	const char *star = memchr(pattern, '*', size);
+	size_t length = strlen(name);
+	if (!star) return length == size && memcmp(pattern, name, size) == 0;
+	size_t head = (size_t)(star - pattern), tail = size - head - 1;
+	return length >= head + tail && memcmp(name, pattern, head) == 0 &&
+		   memcmp(name + length - tail, star + 1, tail) == 0;
+}
+
+/* Whether one of the patterns, divided by blanks, fits. */
+static bool fits_any(const char *patterns, const char *name) {
+	while (*patterns) {
+		size_t size = strcspn(patterns, " ");
+		if (fits(patterns, size, name)) return true;
+		patterns += size + (patterns[size] == ' ');
+	}
+	return false;
+}
+
+lk_shapes_known lk_op_from_shapes(const char *name, const char *dims, const char *types, const char *outputs,
+								  lk_op *out) {
+	asked q;
+	const char *plain = strncmp(name, "aten::", 6) == 0 ? name + 6 : name;
+	if (strcmp(name, "detach") == 0 || strcmp(name, "detach_") == 0) return LK_SHAPES_NOTHING;
+	if (plain != name && fits_any(nothing, plain)) return LK_SHAPES_NOTHING;
+	if (plain == name && strncmp(name, "fbgemm::", 8) != 0) return LK_SHAPES_UNKNOWN;
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+		if (!fits_any(rules[i].names, plain)) continue;
+		if (!read_shapes(dims, types, outputs, &q)) return LK_SHAPES_UNKNOWN;
+		out->kind = rules[i].kind;
+		out->dtype = (uint8_t)q.dtype;
+		out->m = out->n = out->k = out->batch = out->flops = out->bytes = 0;
+		if (!rules[i].rule(&q, out)) return LK_SHAPES_UNKNOWN;
+		return rules[i].sync ? LK_SHAPES_SYNC : LK_SHAPES_WORK;
+	}
+	return LK_SHAPES_UNKNOWN;
+}

@@ -1,0 +1,326 @@
+/* step_times.c: observations by key, at four levels of detail, in one hash table; an observation is a time of the host, or lag
+ * and work of the device. Means without outliers. */
+#include "trace/lift/step_times.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/stats.h"
+
+enum { LEVELS = LK_KNOWN_NOT };
+
+typedef struct slot {
+	uint64_t key;         /* 0: free */
+	uint32_t newest;      /* 1 + observation; of a keyer: times that the path has come */
+	uint32_t count;
+	float mean[2];        /* valid if `ready` */
+	bool ready;
+} slot;
+
+typedef struct observation {
+	float value[2];
+	uint32_t older;       /* 1 + observation of the same slot */
+	uint32_t source;
+} observation;
+
+struct lk_step_times {
+	slot *slots;
+	size_t size, used;    /* size: a power of two */
+	LK_VEC(observation) seen;
+	LK_VEC(double) scratch;
+};
+
+lk_step_times *lk_step_times_new(void) {
+	lk_step_times *t = calloc(1, sizeof *t);
+	if (t && !(t->slots = calloc(t->size = 1 << 12, sizeof *t->slots))) {
+		free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void lk_step_times_free(lk_step_times *t) {
+	if (!t) return;
+	free(t->slots);
+	lk_vec_free(&t->seen);
+	lk_vec_free(&t->scratch);
+	free(t);
+}
+
+/* ---- keys ---- */
+
+/* Names are numbers of one capture, so keys are made of their texts. */
+static uint64_t text_key(const lk_capture *c, uint32_t name) {
+	uint64_t h = 0x6c6b;
+	for (const char *at = lk_capture_text(c, name); *at; at++) h = (h ^ (unsigned char)*at) * 0x100000001b3u;
+	return lk_hash64(h);
+}
+
+typedef struct keys {
+	uint64_t level[LEVELS];
+} keys;
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+	return lk_hash64(a ^ (b + 0x9e3779b97f4a7c15u)) | 1;
+}
+
+/* Keys of all operations of a rank in order; counts how often a path came. */
+typedef struct keyer {
+	const lk_lifted_rank *rank;
+	uint64_t *names;      /* [names of the capture], 0: not made */
+	slot *rounds;         /* by path key: how often it comes in all, and has come */
+	size_t size;
+} keyer;
+
+static slot *round_of(keyer *k, uint64_t key) {
+	size_t at = key >> 1 & (k->size - 1);
+	while (k->rounds[at].key && k->rounds[at].key != key) at = (at + 1) & (k->size - 1);
+	k->rounds[at].key = key;
+	return &k->rounds[at];
+}
+
+static keys coarse_keys(keyer *k, uint32_t name, uint64_t what, uint64_t path) {
+	if (!k->names[name]) k->names[name] = text_key(k->rank->capture, name);
+	keys out;
+	out.level[LK_KNOWN_KIND] = mix(1, what);
+	out.level[LK_KNOWN_NAME] = mix(k->names[name], what);
+	out.level[LK_KNOWN_PATH] = mix(out.level[LK_KNOWN_NAME], path);
+	return out;
+}
+
+static keys piece_path(keyer *k, const lk_host_piece *p) {
+	return coarse_keys(k, p->name, (uint64_t)p->term << 4 | p->call, p->path);
+}
+
+static keys device_path(keyer *k, const lk_lifted_op *op) {
+	return coarse_keys(k, k->rank->capture->name[op->event], 0x100u + op->what, op->path);
+}
+
+/* The place: the how-manieth of how many. Where the counts of two steps differ, no place corresponds. */
+static keys placed(keyer *k, keys out) {
+	slot *round = round_of(k, out.level[LK_KNOWN_PATH]);
+	out.level[LK_KNOWN_PLACE] = mix(out.level[LK_KNOWN_PATH], (uint64_t)round->count << 32 | round->newest++);
+	return out;
+}
+
+static keys piece_keys(keyer *k, const lk_host_piece *p) {
+	return placed(k, piece_path(k, p));
+}
+
+static keys device_keys(keyer *k, const lk_lifted_op *op) {
+	return placed(k, device_path(k, op));
+}
+
+static bool is_device(const lk_lifted_op *op) {
+	return op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_LAG || op->what == LK_LIFTED_COMM ||
+	       op->what == LK_LIFTED_PEERS;
+}
+
+static bool keyer_begin(keyer *k, const lk_lifted_rank *rank) {
+	size_t things = rank->ops.count + rank->pieces.count;
+	*k = (keyer){.rank = rank, .size = 1024};
+	while (k->size < things * 2) k->size *= 2;
+	k->names = calloc(lk_intern_count(rank->capture->names) + 1, sizeof *k->names);
+	k->rounds = calloc(k->size, sizeof *k->rounds);
+	if (!k->names || !k->rounds) return false;
+	for (size_t i = 0; i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
+			round_of(k, piece_path(k, &rank->pieces.at[p]).level[LK_KNOWN_PATH])->count++;
+		if (is_device(op)) round_of(k, device_path(k, op).level[LK_KNOWN_PATH])->count++;
+	}
+	return true;
+}
+
+static void keyer_end(keyer *k) {
+	free(k->names);
+	free(k->rounds);
+}
+
+/* ---- observations ---- */
+
+static bool grow(lk_step_times *t) {
+	slot *old = t->slots;
+	size_t size = t->size;
+	slot *slots = calloc(size * 2, sizeof *slots);
+	if (!slots) return false;
+	for (size_t i = 0; i < size; i++) {
+		if (!old[i].key) continue;
+		size_t at = old[i].key & (size * 2 - 1);
+		while (slots[at].key) at = (at + 1) & (size * 2 - 1);
+		slots[at] = old[i];
+	}
+	free(old);
+	t->slots = slots, t->size = size * 2;
+	return true;
+}
+
+static slot *find(const lk_step_times *t, uint64_t key) {
+	size_t at = key & (t->size - 1);
+	while (t->slots[at].key && t->slots[at].key != key) at = (at + 1) & (t->size - 1);
+	return &t->slots[at];
+}
+
+static bool observe(lk_step_times *t, const keys *k, uint32_t source, double first, double second) {
+	for (int level = 0; level < LEVELS; level++) {
+		if (t->used * 2 >= t->size && !grow(t)) return false;
+		if (!lk_push(&t->seen)) return false;
+		slot *s = find(t, k->level[level]);
+		if (!s->key) s->key = k->level[level], t->used++;
+		*lk_last(&t->seen) = (observation){{(float)first, (float)second}, s->newest, source};
+		s->newest = (uint32_t)t->seen.count;
+		s->count++;
+		s->ready = false;
+	}
+	return true;
+}
+
+lk_status lk_step_times_add(lk_step_times *t, const lk_lifted_rank *rank, uint32_t source, lk_error *err) {
+	keyer k;
+	bool fine = keyer_begin(&k, rank);
+	for (size_t i = 0; fine && i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		for (uint32_t p = op->piece_begin; fine && p < op->piece_end; p++) {
+			keys all = piece_keys(&k, &rank->pieces.at[p]);
+			if (rank->pieces.at[p].blocked) continue;
+			fine = observe(t, &all, source, (double)rank->pieces.at[p].dur_ns, 0);
+		}
+		if (!fine || !is_device(op)) continue;
+		keys all = device_keys(&k, op);
+		fine = observe(t, &all, source, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns), (double)op->lag_ns);
+	}
+	keyer_end(&k);
+	return fine ? LK_OK : lk_oom(err);
+}
+
+/* ---- prediction ---- */
+
+/* Mean of what lies within 1.5 interquartile ranges of the quartiles. */
+static double robust_mean(const double *x, size_t n) {
+	if (n < 4) return lk_mean(x, n);
+	double low = lk_quantile(x, n, 0.25), high = lk_quantile(x, n, 0.75), range = 1.5 * (high - low), sum = 0;
+	size_t kept = 0;
+	for (size_t i = 0; i < n; i++)
+		if (x[i] >= low - range && x[i] <= high + range) sum += x[i], kept++;
+	return kept ? sum / (double)kept : lk_median(x, n);
+}
+
+/* Of the same path, every observation counts: what is long there now and then is long in the mean. */
+static bool settle(lk_step_times *t, slot *s, int level) {
+	for (int v = 0; v < 2; v++) {
+		t->scratch.count = 0;
+		for (uint32_t o = s->newest; o; o = t->seen.at[o - 1].older) {
+			if (!lk_push(&t->scratch)) return false;
+			*lk_last(&t->scratch) = (double)t->seen.at[o - 1].value[v];
+		}
+		s->mean[v] = (float)(level <= LK_KNOWN_PATH ? lk_mean : robust_mean)(t->scratch.at, t->scratch.count);
+	}
+	return s->ready = true;
+}
+
+/* What is asked of a table: times of one source, if it has them. */
+typedef struct question {
+	lk_step_times *times;
+	keyer *keyer;
+	const lk_shared_overheads *shared;
+	uint32_t source;
+	bool fine;
+} question;
+
+/* The newest observation of a source, or NULL. */
+static const observation *of_source(const lk_step_times *t, const slot *s, uint32_t source) {
+	for (uint32_t o = source == LK_NONE ? 0 : s->newest; o; o = t->seen.at[o - 1].older)
+		if (t->seen.at[o - 1].source == source) return &t->seen.at[o - 1];
+	return NULL;
+}
+
+static lk_known look_up(question *q, const keys *k, double *first, double *second) {
+	for (int level = 0; level < LEVELS; level++) {
+		slot *s = find(q->times, k->level[level]);
+		if (!s->key) continue;
+		const observation *seen = level == LK_KNOWN_PLACE ? of_source(q->times, s, q->source) : NULL;
+		if (!seen && !s->ready && !settle(q->times, s, level)) q->fine = false;
+		*first = (double)(seen ? seen->value[0] : s->mean[0]), *second = (double)(seen ? seen->value[1] : s->mean[1]);
+		return (lk_known)level;
+	}
+	return LK_KNOWN_NOT;
+}
+
+void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own, lk_shared_overheads *out) {
+	*out = (lk_shared_overheads){.table = table};
+	for (int term = LK_T1; term <= LK_T5; term++) {
+		double scale = own ? lk_overheads_level(own, term) / lk_overheads_level(table, term) : 1;
+		out->scale[term] = isfinite(scale) && scale > 0 ? scale : 1;
+	}
+}
+
+static double shared_time(const keyer *k, const lk_host_piece *p, const lk_shared_overheads *shared, lk_known *known) {
+	bool by_name;
+	double us = lk_overheads_mean(shared->table, p->term, lk_capture_text(k->rank->capture, p->name), &by_name);
+	if (!isfinite(us)) return *known = LK_KNOWN_NOT, (double)p->dur_ns;
+	*known = by_name ? LK_KNOWN_NAME : LK_KNOWN_KIND;
+	return us * 1e3 * shared->scale[p->term];
+}
+
+static double piece_time(question *q, const lk_host_piece *p, lk_known *known) {
+	double ns = (double)p->dur_ns, unused;
+	keys all = piece_keys(q->keyer, p);
+	bool gap = p->term == LK_T1 && p->dur_ns > LK_GAP_NS;
+	if (q->shared && gap) return *known = LK_KNOWN_NOT, ns;
+	if (q->shared && p->event != LK_NONE) return shared_time(q->keyer, p, q->shared, known);
+	*known = look_up(q, &all, &ns, &unused);
+	return ns;
+}
+
+int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
+	const lk_lifted_op *op = &rank->ops.at[i];
+	int64_t ns = 0;
+	switch (op->what) {
+	case LK_LIFTED_HOST:
+		for (uint32_t p = op->piece_begin; p < op->piece_end; p++) ns += rank->pieces.at[p].dur_ns;
+		return ns;
+	case LK_LIFTED_WAIT:
+	case LK_LIFTED_END: return 0;
+	case LK_LIFTED_COMM: return op->end_ns - op->met_ns;
+	default: return op->end_ns - op->start_ns + op->lag_ns;
+	}
+}
+
+static void predict_op(question *q, const lk_lifted_rank *rank, uint32_t i, lk_retimed *out) {
+	const lk_lifted_op *op = &rank->ops.at[i];
+	lk_known known;
+	double host = 0;
+	out->ns[i] = lk_lifted_own(rank, i);
+	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) {
+		double ns = piece_time(q, &rank->pieces.at[p], &known);
+		out->host_ns[known] += ns;
+		host += ns;
+	}
+	if (op->what == LK_LIFTED_HOST) out->ns[i] = llround(host);
+	if (!is_device(op)) return;
+	keys all = device_keys(q->keyer, op);
+	double lag = (double)op->lag_ns, work = (double)out->ns[i] - lag;
+	known = look_up(q, &all, &work, &lag);
+	out->device_ns[known] += work;
+	out->ns[i] = llround(work + lag);
+	out->lag_ns[i] = llround(lag);
+}
+
+lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, const lk_shared_overheads *shared, uint32_t source,
+                                lk_retimed *out, lk_error *err) {
+	keyer k;
+	bool made = keyer_begin(&k, rank);
+	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns), .lag_ns = calloc(rank->ops.count + 1, sizeof *out->lag_ns)};
+	question q = {t, &k, shared, source, made && out->ns && out->lag_ns};
+	for (uint32_t i = 0; q.fine && i < rank->ops.count; i++) predict_op(&q, rank, i, out);
+	keyer_end(&k);
+	if (q.fine) return LK_OK;
+	lk_retimed_free(out);
+	return lk_oom(err);
+}
+
+void lk_retimed_free(lk_retimed *retimed) {
+	free(retimed->ns);
+	free(retimed->lag_ns);
+	*retimed = (lk_retimed){0};
+}

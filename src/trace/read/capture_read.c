@@ -1,0 +1,74 @@
+/* capture_read.c: a file of any format, told by its content (trace_kind.h). */
+#include <string.h>
+
+#include "trace/read/kineto.h"
+#include "trace/read/nsys.h"
+#include "trace/read/recorded.h"
+#include "trace/read/trace_files.h"
+#include "trace/read/trace_kind.h"
+
+/* SQLite reads files, not streams; a recording has others beside it. */
+static lk_status check_file(lk_stream *in, const char *path, const char *what, lk_error *err) {
+	if (lk_stream_plain(in) && strcmp(path, "-") != 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "%s must be a plain file", what);
+	return lk_hint(err, "unpack it, and give its name");
+}
+
+static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path, const lk_read_limits *limits,
+                             lk_capture *capture, lk_error *err) {
+	switch (kind) {
+	case LK_TRACE_NSYS:
+		LK_TRY(check_file(in, path, "a database of Nsight Systems", err));
+		return lk_nsys_read(path, limits, capture, err);
+	case LK_TRACE_RECORDING:
+		LK_TRY(check_file(in, path, "a recording", err));
+		return lk_recording_read(path, limits, capture, err);
+	default: return lk_kineto_read(in, limits, capture, err);
+	}
+}
+
+static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *path, const lk_read_limits *limits,
+                              lk_capture **out, lk_error *err) {
+	const char *format = kind == LK_TRACE_NSYS        ? "Nsight Systems SQLite"
+	                     : kind == LK_TRACE_RECORDING ? "lockstep recording"
+	                                                  : "Kineto JSON";
+	lk_capture *capture = lk_capture_new(path, format);
+	lk_status status = capture ? read_events(in, kind, path, limits, capture, err) : lk_oom(err);
+	if (status == LK_OK) status = lk_capture_finish(capture, err);
+	if (status != LK_OK) lk_capture_free(capture);
+	else *out = capture;
+	return status;
+}
+
+static lk_status no_times(const char *path, lk_trace_kind kind, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, path, "is %s: it does not say when things ran", lk_trace_kind_name(kind));
+	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
+	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
+}
+
+static lk_status read_any(lk_stream *in, const char *path, const lk_read_limits *limits, lk_capture **capture,
+                          lk_works **works, lk_error *err) {
+	static const lk_read_limits none = {.shapes = true};
+	const char *head;
+	size_t size;
+	if (!limits) limits = &none;
+	LK_TRY(lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, err));
+	lk_trace_kind kind = lk_trace_kind_of(head, size);
+	if (!lk_trace_is_works(kind)) return read_capture(in, kind, path, limits, capture, err);
+	return works ? lk_works_read_stream(in, limits, works, err) : no_times(path, kind, err);
+}
+
+lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture, lk_works **works,
+                        lk_error *err) {
+	lk_stream *in;
+	*capture = NULL;
+	if (works) *works = NULL;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = read_any(in, path, limits, capture, works, err);
+	lk_stream_close(in);
+	return status;
+}
+
+lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out, lk_error *err) {
+	return lk_trace_read(path, limits, out, NULL, err);
+}

@@ -1,0 +1,417 @@
+/* kineto_event.c: reads one event of a JSON trace. Keys may come in any order; of a key that comes twice the last
+ * counts, but the first category decides what is skipped. As soon as `ph` and `cat` tell that an event is of no use,
+ * the rest of it is not looked at. */
+#include "trace/read/kineto_event.h"
+
+#include <ctype.h>
+
+typedef enum how { PHASE, CATEGORY, TEXT, TIME, WHOLE, PLACE, THREE, VALUE, ARGUMENTS, NESTED } how;
+
+typedef struct key {
+	const char *name;
+	uint8_t length, how;
+	uint16_t where;          /* offset in lk_kineto_fields */
+} key;
+
+#define KEY(name, how, field) {name, sizeof name - 1, how, offsetof(lk_kineto_fields, field)}
+
+static const key event_keys[] = {
+	KEY("ph", PHASE, ph),        KEY("cat", CATEGORY, kind),   KEY("name", TEXT, name),
+	KEY("pid", PLACE, process),  KEY("tid", PLACE, thread),    KEY("ts", TIME, start_ns),
+	KEY("dur", TIME, dur_ns),    KEY("args", ARGUMENTS, name), KEY("traceEvents", NESTED, name),
+};
+
+static const key argument_keys[] = {
+	KEY("External id", WHOLE, external),        KEY("external id", WHOLE, external),
+	KEY("correlation", WHOLE, correlation),     KEY("Record function id", WHOLE, record),
+	KEY("Sequence number", WHOLE, sequence),    KEY("stream", WHOLE, stream),
+	KEY("device", WHOLE, device),               KEY("bytes", WHOLE, bytes),
+	KEY("grid", THREE, grid),                   KEY("block", THREE, block),
+	KEY("Input Dims", VALUE, dims),             KEY("Input dims", VALUE, dims),
+	KEY("Input type", VALUE, types),            KEY("cuda_sync_kind", TEXT, sync_kind),
+	KEY("wait_on_stream", WHOLE, wait_stream),  KEY("wait_on_cuda_event_record_corr_id", WHOLE, wait_record),
+	KEY("Collective name", TEXT, collective),   KEY("In msg nelems", WHOLE, in_elements),
+	KEY("Out msg nelems", WHOLE, out_elements), KEY("Group size", WHOLE, group_size),
+	KEY("dtype", TEXT, dtype),                  KEY("Process Group Name", TEXT, group),
+	KEY("Process Group Description", TEXT, group_text), KEY("Process Group Ranks", TEXT, ranks),
+	KEY("Src Rank", WHOLE, source),             KEY("Dst Rank", WHOLE, target),
+	KEY("Concrete Inputs", VALUE, values),      KEY("name", TEXT, label),
+};
+
+/* `where` is what the category means. Old files write Operator, Kernel, Runtime: small letters stand for both. */
+static const key categories[] = {
+#define CATEGORY_OF(name, kind) {name, sizeof name - 1, CATEGORY, kind}
+	CATEGORY_OF("cpu_op", LK_EVENT_OP),                CATEGORY_OF("operator", LK_EVENT_OP),
+	CATEGORY_OF("user_annotation", LK_EVENT_NOTE),     CATEGORY_OF("cuda_runtime", LK_EVENT_RUNTIME),
+	CATEGORY_OF("cuda_driver", LK_EVENT_RUNTIME),      CATEGORY_OF("runtime", LK_EVENT_RUNTIME),
+	CATEGORY_OF("hip_runtime", LK_EVENT_RUNTIME),      CATEGORY_OF("xpu_runtime", LK_EVENT_RUNTIME),
+	CATEGORY_OF("privateuse1_runtime", LK_EVENT_RUNTIME), CATEGORY_OF("kernel", LK_EVENT_KERNEL),
+	CATEGORY_OF("gpu_memcpy", LK_EVENT_MEMCPY),        CATEGORY_OF("memcpy", LK_EVENT_MEMCPY),
+	CATEGORY_OF("gpu_memset", LK_EVENT_MEMSET),        CATEGORY_OF("memset", LK_EVENT_MEMSET),
+	CATEGORY_OF("cuda_sync", LK_EVENT_SYNC),
+	/* What is no use here; other categories are none either, these are the frequent ones. */
+	CATEGORY_OF("python_function", LK_KINETO_USELESS), CATEGORY_OF("ac2g", LK_KINETO_USELESS),
+	CATEGORY_OF("fwdbwd", LK_KINETO_USELESS),          CATEGORY_OF("gpu_user_annotation", LK_KINETO_USELESS),
+	CATEGORY_OF("cpu_instant_event", LK_KINETO_USELESS), CATEGORY_OF("Trace", LK_KINETO_USELESS),
+};
+
+/* ---- keys by hash ---- */
+
+/* The first 8 bytes of a text. So many must be readable, which the window's pad sees to. */
+static inline uint64_t word_of(const char *text, size_t length) {
+	uint64_t word;
+	memcpy(&word, text, sizeof word);
+	return length < 8 ? word & ((UINT64_C(1) << 8 * length) - 1) : word;
+}
+
+static inline size_t hash_of(uint64_t word, size_t length) {
+	return (word ^ length * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93) >> 40;
+}
+
+static void put(lk_key_slot *slots, size_t mask, const key *keys, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		char text[64] = "";
+		memcpy(text, keys[i].name, keys[i].length);
+		uint64_t word = word_of(text, keys[i].length);
+		size_t at = hash_of(word, keys[i].length) & mask;
+		while (slots[at].number) at = (at + 1) & mask;
+		slots[at] = (lk_key_slot){word, keys[i].length, (uint8_t)(i + 1)};
+	}
+}
+
+static inline int find(const lk_key_slot *slots, size_t mask, const key *keys, const char *text, size_t length) {
+	uint64_t word = word_of(text, length);
+	for (size_t at = hash_of(word, length) & mask; slots[at].number; at = (at + 1) & mask) {
+		if (slots[at].word != word || slots[at].length != length) continue;
+		int i = slots[at].number - 1;
+		if (length <= 8 || memcmp(keys[i].name + 8, text + 8, length - 8) == 0) return i;
+	}
+	return -1;
+}
+
+/* A key with escapes in it: no profiler writes one, but it is JSON. */
+static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size_t mask, const key *keys,
+                                                  lk_slice text) {
+	char plain[64] = "";
+	size_t length = lk_slice_text(text, plain, sizeof plain - 8);
+	return find(slots, mask, keys, plain, length);
+}
+
+static inline int find_slice(const lk_key_slot *slots, size_t mask, const key *keys, lk_slice text) {
+	return text.plain ? find(slots, mask, keys, text.at, text.length) : find_escaped(slots, mask, keys, text);
+}
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define FIND(slots, keys, text) find_slice(slots, COUNT(slots) - 1, keys, text)
+
+void lk_keys_open(lk_keys *k) {
+	memset(k, 0, sizeof *k);
+	put(k->event, COUNT(k->event) - 1, event_keys, COUNT(event_keys));
+	put(k->args, COUNT(k->args) - 1, argument_keys, COUNT(argument_keys));
+	put(k->category, COUNT(k->category) - 1, categories, COUNT(categories));
+}
+
+bool lk_keys_event(const lk_keys *k, const char *text, size_t length) {
+	return FIND(k->event, event_keys, ((lk_slice){text, (uint32_t)length, true})) >= 0;
+}
+
+static uint8_t kind_of(const lk_keys *k, lk_slice category) {
+	int i = FIND(k->category, categories, category);
+	if (i < 0) {
+		char small[40] = "";
+		size_t length = lk_slice_text(category, small, sizeof small - 8);
+		for (size_t j = 0; j < length; j++) small[j] = (char)tolower((unsigned char)small[j]);
+		i = FIND(k->category, categories, ((lk_slice){small, (uint32_t)length, true}));
+	}
+	return i < 0 ? LK_KINETO_USELESS : (uint8_t)categories[i].where;
+}
+
+/* ---- values ---- */
+
+typedef struct cursor {
+	lk_kineto_fields *f;
+	const lk_keys *keys;
+	const char *p, *end;
+	lk_event_state state;    /* why a function returned false */
+} cursor;
+
+static bool stop(cursor *c, lk_event_state state) {
+	c->state = state;
+	return false;
+}
+
+static bool wrong(cursor *c) {
+	return stop(c, c->p >= c->end ? LK_EVENT_SHORT : LK_EVENT_DAMAGED);
+}
+
+static inline void skip_space(cursor *c) {
+	while ((unsigned char)*c->p <= ' ' && c->p < c->end) c->p++;
+}
+
+/* The text whose opening quote is at the cursor. */
+static inline bool read_text(cursor *c, lk_slice *out) {
+	const char *first = c->p + 1, *p = first;
+	bool plain = true;
+	for (;; plain = false) {
+		p = lk_text_stop(p);
+		if (p >= c->end) return stop(c, LK_EVENT_SHORT);
+		if (*p == '"') break;
+		if (*p == '\\') p++;
+		else c->f->controls = true;
+		p++;
+	}
+	*out = (lk_slice){first, (uint32_t)(p - first), plain};
+	c->p = p + 1;
+	return true;
+}
+
+/* The next byte that ends a number or word: white space, a separator, a quote. */
+static inline const char *bare_stop(const char *p) {
+#ifdef __SSE2__
+	for (;; p += 16) {
+		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p), space = _mm_set1_epi8(' ');
+		__m128i bracket = _mm_or_si128(x, space); /* ']' as '}' */
+		__m128i stop = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8(',')), _mm_cmpeq_epi8(bracket, _mm_set1_epi8('}')));
+		stop = _mm_or_si128(stop,
+		                    _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8(':'))));
+		stop = _mm_or_si128(stop, _mm_cmpeq_epi8(_mm_min_epu8(x, space), x));
+		unsigned mask = (unsigned)_mm_movemask_epi8(stop);
+		if (mask) return p + __builtin_ctz(mask);
+	}
+#else
+	while ((unsigned char)*p > ' ' && *p != ',' && (*p | 0x20) != '}' && *p != '"' && *p != ':') p++;
+	return p;
+#endif
+}
+
+/* What is neither text nor list: up to the next separator. */
+static inline bool read_bare(cursor *c, lk_slice *out) {
+	const char *first = c->p;
+	c->p = bare_stop(first);
+	*out = (lk_slice){first, (uint32_t)(c->p - first), true};
+	if (c->p >= c->end) return stop(c, LK_EVENT_SHORT);
+	return c->p > first || stop(c, LK_EVENT_DAMAGED);
+}
+
+static bool read_list(cursor *c, lk_slice *out) {
+	lk_skip skip = {0};
+	const char *first = c->p;
+	lk_skip_state state = lk_skip_on(&skip, &c->p, c->end);
+	if (state != LK_SKIP_DONE) return stop(c, state == LK_SKIP_DEEP ? LK_EVENT_DEEP : LK_EVENT_SHORT);
+	*out = (lk_slice){first, (uint32_t)(c->p - first), true};
+	return true;
+}
+
+static inline bool read_value(cursor *c, lk_slice *out) {
+	if (*c->p == '"') return read_text(c, out);
+	return *c->p == '{' || *c->p == '[' ? read_list(c, out) : read_bare(c, out);
+}
+
+/* A number, also in quotes; what is none leaves the field alone. */
+static bool read_number(cursor *c, lk_slice *out) {
+	bool list = *c->p == '{' || *c->p == '[';
+	if (!read_value(c, out)) return false;
+	if (list) out->length = 0;
+	char first = out->length ? *out->at : 'n';
+	if (first == 'N' || first == 'I' || (first == '-' && out->length > 1 && out->at[1] == 'I')) c->f->not_finite = true;
+	return true;
+}
+
+static inline const char *read_digits(const char *p, int64_t *value) {
+	uint64_t read = (uint64_t)*value; /* may run over; who counts the digits sees it */
+	for (unsigned digit; (digit = (unsigned)((unsigned char)*p - '0')) < 10; p++) read = read * 10 + digit;
+	*value = (int64_t)read;
+	return p;
+}
+
+/* Whether a number ends at `p` and not at the end of the window. */
+static inline bool number_ends(const cursor *c, const char *p) {
+	return (*p == ',' || *p == '}' || *p == ']' || (unsigned char)*p <= ' ') && p < c->end;
+}
+
+static bool read_whole_slowly(cursor *c, int64_t *out) {
+	lk_slice slice;
+	if (!read_number(c, &slice)) return false;
+	int64_t value = lk_slice_whole(slice);
+	if (value != LK_UNSAID) *out = value;
+	return true;
+}
+
+/* Plain digits, as nearly all numbers are, are read where they stand; all else goes the slow way. */
+static inline bool read_whole(cursor *c, int64_t *out) {
+	const char *first = c->p + (*c->p == '-');
+	int64_t value = 0;
+	const char *p = read_digits(first, &value);
+	if (p == first || p - first > 18 || !number_ends(c, p)) return read_whole_slowly(c, out);
+	*out = first > c->p ? -value : value;
+	c->p = p;
+	return true;
+}
+
+static bool read_time_slowly(cursor *c, int64_t *out) {
+	lk_slice slice;
+	if (!read_number(c, &slice)) return false;
+	if (slice.length && (unsigned char)(slice.at[slice.at[0] == '-' && slice.length > 1] - '0') < 10)
+		*out = lk_slice_nanoseconds(slice);
+	return true;
+}
+
+/* Microseconds with at most three decimals. */
+static inline bool read_time(cursor *c, int64_t *out) {
+	static const int thousandths[] = {1000, 100, 10, 1};
+	int64_t value = 0;
+	const char *p = read_digits(c->p, &value);
+	ptrdiff_t digits = p - c->p, decimals = 0;
+	if (*p == '.') {
+		const char *point = p + 1;
+		p = read_digits(point, &value);
+		decimals = p - point;
+	}
+	if (!digits || digits > 16 || decimals > 3 || !number_ends(c, p)) return read_time_slowly(c, out);
+	uint64_t ns = (uint64_t)value * (uint64_t)thousandths[decimals]; /* 19 digits at most */
+	*out = ns < (uint64_t)LK_MOST_NS ? (int64_t)ns : LK_MOST_NS;
+	c->p = p;
+	return true;
+}
+
+/* A process or thread: a number, or a text, whose slice follows the number in the fields. */
+static bool read_place(cursor *c, int64_t *out, lk_slice *text) {
+	if (*c->p != '"') return read_whole(c, out);
+	return read_text(c, text);
+}
+
+static int64_t product_of(int64_t x, int64_t y, int64_t z) {
+	double product = x > 0 && y > 0 && z > 0 ? (double)x * (double)y * (double)z : 0;
+	return product < 4e9 ? (int64_t)product : 4000000000;
+}
+
+static bool read_three_slowly(cursor *c, int64_t *out) {
+	lk_slice list;
+	bool is_list = *c->p == '[';
+	if (!read_value(c, &list)) return false;
+	if (!is_list) return true;
+	const char *p = list.at + 1, *end = list.at + list.length;
+	int64_t n[3];
+	for (int i = 0; i < 3; i++) {
+		while (p < end && ((unsigned char)*p <= ' ' || *p == ',')) p++;
+		n[i] = lk_slice_whole((lk_slice){p, (uint32_t)(end - p), true});
+		while (p < end && *p != ',') p++;
+	}
+	*out = product_of(n[0], n[1], n[2]);
+	return true;
+}
+
+/* "[512, 1, 1]" */
+static bool read_three(cursor *c, int64_t *out) {
+	const char *p = c->p;
+	int64_t n[3] = {0};
+	for (int i = 0; i < 3; i++) {
+		if (*p != (i ? ',' : '[')) return read_three_slowly(c, out);
+		p++;
+		if (*p == ' ') p++;
+		const char *first = p;
+		p = read_digits(p, &n[i]);
+		if (p == first || p - first > 15) return read_three_slowly(c, out);
+	}
+	if (*p != ']' || p >= c->end) return read_three_slowly(c, out);
+	*out = product_of(n[0], n[1], n[2]);
+	c->p = p + 1;
+	return true;
+}
+
+/* ---- members ---- */
+
+static bool read_phase(cursor *c, char *out) {
+	lk_slice slice;
+	char plain[4];
+	if (!read_value(c, &slice)) return false;
+	*out = slice.length == 1 ? *slice.at : '?';
+	if (!slice.plain && lk_slice_text(slice, plain, sizeof plain) == 1) *out = plain[0];
+	return true;
+}
+
+/* Whether the phase and category so far tell that nothing is kept of an event. Metadata name lanes; B and E stand for a
+ * call and its return, and the E has no category. */
+static bool useless(const lk_kineto_fields *f) {
+	if (f->ph == 'X') return f->kind == LK_KINETO_USELESS;
+	return f->ph && f->ph != 'M' && f->ph != 'B' && f->ph != 'E';
+}
+
+static bool read_arguments(cursor *c);
+
+static bool read_member(cursor *c, const key *k) {
+	lk_slice slice;
+	void *where = (char *)c->f + k->where;
+	switch ((how)k->how) {
+	case PHASE: return read_phase(c, where);
+	case CATEGORY:
+		if (!read_value(c, &slice)) return false;
+		if (c->f->kind == LK_KINETO_UNKNOWN) c->f->kind = kind_of(c->keys, slice);
+		return true;
+	case TEXT:
+	case VALUE: return read_value(c, where);
+	case TIME: return read_time(c, where);
+	case WHOLE: return read_whole(c, where);
+	case PLACE: return read_place(c, where, where == &c->f->thread ? &c->f->thread_text : &c->f->process_text);
+	case THREE: return read_three(c, where);
+	case ARGUMENTS: return *c->p == '{' ? read_arguments(c) : read_value(c, &slice);
+	case NESTED: break;
+	}
+	return true;
+}
+
+/* Moves to the next key and behind its colon. False with DONE: the object is over. */
+static inline bool next_key(cursor *c, bool first, lk_slice *out) {
+	skip_space(c);
+	if (!first) {
+		if (*c->p == ',') {
+			c->p++;
+			skip_space(c);
+			if (*c->p == '}') c->f->comma = true;
+		} else if (*c->p != '}') return wrong(c);
+	}
+	if (*c->p == '}') return c->p++, stop(c, LK_EVENT_DONE);
+	if (*c->p != '"') return wrong(c);
+	if (!read_text(c, out)) return false;
+	skip_space(c);
+	if (*c->p != ':') return wrong(c);
+	c->p++;
+	skip_space(c);
+	return true;
+}
+
+static inline void note_seen(cursor *c, uint64_t *seen, int i) {
+	if (*seen >> i & 1) c->f->twice = true;
+	*seen |= UINT64_C(1) << i;
+}
+
+static bool read_arguments(cursor *c) {
+	lk_slice name, unneeded;
+	c->p++;
+	for (bool first = true; next_key(c, first, &name); first = false) {
+		int i = FIND(c->keys->args, argument_keys, name);
+		if (i >= 0) note_seen(c, &c->f->seen_args, i);
+		if (!(i < 0 ? read_value(c, &unneeded) : read_member(c, &argument_keys[i]))) return false;
+	}
+	return c->state == LK_EVENT_DONE;
+}
+
+lk_event_state lk_kineto_event(lk_kineto_fields *f, const lk_keys *keys, const char **at, const char *end, int *depth) {
+	cursor c = {.f = f, .keys = keys, .p = *at + 1, .end = end};
+	lk_slice name, unneeded;
+	*f = (lk_kineto_fields){
+		.kind = LK_KINETO_UNKNOWN, .start_ns = LK_UNSAID, .dur_ns = LK_UNSAID, .process = -1, .thread = -1,
+		.sequence = -1, .stream = -1, .device = -1, .bytes = -1, .wait_stream = -1,
+		.in_elements = -1, .out_elements = -1, .source = -1, .target = -1};
+	for (bool first = true;; first = false) {
+		const char *before = c.p;
+		if (!next_key(&c, first, &name)) break;
+		int i = FIND(keys->event, event_keys, name);
+		if (i >= 0) note_seen(&c, &f->seen, i);
+		if (i >= 0 && event_keys[i].how == NESTED) return *at = before, LK_EVENT_NESTED;
+		if (!(i < 0 ? read_value(&c, &unneeded) : read_member(&c, &event_keys[i]))) break;
+		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(f)) return *at = c.p, *depth = 1, LK_EVENT_USELESS;
+	}
+	if (c.state == LK_EVENT_DONE || c.state == LK_EVENT_DAMAGED) *at = c.p;
+	return c.state;
+}

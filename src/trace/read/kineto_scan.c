@@ -1,0 +1,167 @@
+/* kineto_scan.c: the sliding window, and the walk over values that nobody needs: 64 bytes at a time as bit masks of
+ * quotes and brackets. A prefix XOR over the quotes says which bytes lie inside texts (as simdjson does: Langdale and
+ * Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28, 2019); brackets outside them are counted. */
+#include "trace/read/kineto_scan.h"
+
+#include <stdlib.h>
+
+/* The first window fits into a core's second-level cache; the last is more than any event or head field in use. */
+enum { FIRST_WINDOW = 1 << 18, LAST_WINDOW = 1 << 25 };
+
+static bool resize(lk_window *w, size_t capacity) {
+	size_t at = w->bytes ? (size_t)(w->at - w->bytes) : 0, end = w->bytes ? (size_t)(w->end - w->bytes) : 0;
+	char *grown = realloc(w->bytes, capacity + LK_SCAN_PAD);
+	if (!grown) return false;
+	w->bytes = grown;
+	w->capacity = capacity;
+	w->at = grown + at;
+	w->end = grown + end;
+	memset(grown + end, 0, LK_SCAN_PAD);
+	return true;
+}
+
+bool lk_window_open(lk_window *w, lk_stream *in, uint64_t limit) {
+	*w = (lk_window){.in = in, .limit = limit};
+	return resize(w, FIRST_WINDOW);
+}
+
+void lk_window_close(lk_window *w) {
+	free(w->bytes);
+	w->bytes = NULL;
+}
+
+static uint64_t newlines(const char *from, const char *to) {
+	uint64_t count = 0;
+#ifdef __SSE2__
+	const __m128i newline = _mm_set1_epi8('\n'), zero = _mm_setzero_si128();
+	while (to - from >= 64) {
+		/* Each comparison takes -1 off a byte, of which four stay far from running over. */
+		__m128i sum = zero;
+		for (int i = 0; i < 4; i++)
+			sum = _mm_sub_epi8(
+				sum, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(from + 16 * i)), newline));
+		sum = _mm_sad_epu8(sum, zero);
+		count += (uint64_t)_mm_cvtsi128_si64(sum) + (uint64_t)_mm_cvtsi128_si64(_mm_srli_si128(sum, 8));
+		from += 64;
+	}
+#endif
+	for (; from < to; from++) count += *from == '\n';
+	return count;
+}
+
+uint64_t lk_window_line(const lk_window *w, const char *at) {
+	return w->lines + newlines(w->bytes, at) + 1;
+}
+
+static void slide(lk_window *w) {
+	size_t left = (size_t)(w->end - w->at);
+	w->lines += newlines(w->bytes, w->at);
+	memmove(w->bytes, w->at, left);
+	w->at = w->bytes;
+	w->end = w->bytes + left;
+}
+
+lk_window_state lk_window_more(lk_window *w) {
+	if (w->ended) return LK_WINDOW_END;
+	slide(w);
+	size_t there = (size_t)(w->end - w->bytes), got;
+	if (there == w->capacity) {
+		if (w->capacity >= LAST_WINDOW) return LK_WINDOW_FULL;
+		if (!resize(w, w->capacity * 2)) return LK_WINDOW_MEMORY;
+	}
+	w->broken = lk_stream_read(w->in, w->bytes + there, w->capacity - there, &got, &w->cause);
+	w->end = w->bytes + there + got;
+	memset(w->bytes + there + got, 0, LK_SCAN_PAD);
+	w->read += got;
+	w->ended = there + got < w->capacity || w->broken != LK_OK;
+	if (w->broken == LK_ERR_MEMORY) return LK_WINDOW_MEMORY;
+	if (w->read > w->limit) return LK_WINDOW_LIMIT;
+	return got ? LK_WINDOW_MORE : LK_WINDOW_END;
+}
+
+/* ---- skipping ---- */
+
+typedef struct masks {
+	uint64_t quote, slash, open, close; /* bit i: byte i of the block */
+} masks;
+
+/* '{' and '[', and '}' and ']', differ in one bit. */
+static masks look(const char *p) {
+	masks m = {0};
+#ifdef __SSE2__
+	for (int i = 0; i < 4; i++) {
+		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
+		__m128i bracket = _mm_or_si128(x, _mm_set1_epi8(0x20));
+		m.quote |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('"'))) << 16 * i;
+		m.slash |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('\\'))) << 16 * i;
+		m.open |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bracket, _mm_set1_epi8('{'))) << 16 * i;
+		m.close |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bracket, _mm_set1_epi8('}'))) << 16 * i;
+	}
+#else
+	for (int i = 0; i < 64; i++) {
+		uint64_t bit = UINT64_C(1) << i;
+		if (p[i] == '"') m.quote |= bit;
+		else if (p[i] == '\\') m.slash |= bit;
+		else if ((p[i] | 0x20) == '{') m.open |= bit;
+		else if ((p[i] | 0x20) == '}') m.close |= bit;
+	}
+#endif
+	return m;
+}
+
+/* Bit i: the XOR of bits 0 to i. */
+static uint64_t prefix_xor(uint64_t x) {
+	for (int shift = 1; shift < 64; shift *= 2) x ^= x << shift;
+	return x;
+}
+
+/* Byte by byte, for blocks with backslashes and for the end of the window. */
+static lk_skip_state skip_slowly(lk_skip *s, const char **at, const char *end) {
+	const char *p = *at;
+	for (; p < end; p++) {
+		if (s->escaped) s->escaped = false;
+		else if (*p == '\\') s->escaped = s->in_text;
+		else if (*p == '"') s->in_text = !s->in_text;
+		else if (!s->in_text && (*p | 0x20) == '{' && ++s->depth > LK_SCAN_DEPTH) return LK_SKIP_DEEP;
+		else if (!s->in_text && (*p | 0x20) == '}' && --s->depth == 0) return *at = p + 1, LK_SKIP_DONE;
+	}
+	*at = end;
+	return LK_SKIP_SHORT;
+}
+
+/* Where among the brackets of a block the last open one is closed: a bit number, 64 if nowhere. */
+static int closing(lk_skip *s, uint64_t open, uint64_t close) {
+	if (!(open | close)) return 64;
+	if (__builtin_popcountll(close) < s->depth) {
+		s->depth += __builtin_popcountll(open) - __builtin_popcountll(close);
+		return 64;
+	}
+	for (uint64_t both = open | close; both; both &= both - 1) {
+		uint64_t bit = both & -both;
+		if (open & bit) s->depth++;
+		else if (--s->depth == 0) return __builtin_ctzll(bit);
+	}
+	return 64;
+}
+
+lk_skip_state lk_skip_on(lk_skip *s, const char **at, const char *end) {
+	const char *p = *at;
+	while (end - p >= 64) {
+		masks m = look(p);
+		if (m.slash | s->escaped) {
+			*at = p;
+			lk_skip_state state = skip_slowly(s, at, p + 64);
+			if (state != LK_SKIP_SHORT) return state;
+			p += 64;
+			continue;
+		}
+		uint64_t text = prefix_xor(m.quote) ^ (s->in_text ? ~UINT64_C(0) : 0);
+		int last = closing(s, m.open & ~text, m.close & ~text);
+		if (last < 64) return *at = p + last + 1, LK_SKIP_DONE;
+		if (s->depth > LK_SCAN_DEPTH) return LK_SKIP_DEEP;
+		s->in_text = text >> 63;
+		p += 64;
+	}
+	*at = p;
+	return skip_slowly(s, at, end);
+}

@@ -1,0 +1,538 @@
+/* pytorch_et.c: the nodes of PyTorch's execution trace (torch.profiler's ExecutionTraceObserver), streamed.
+ *
+ *   1.0.1               flat: inputs, input_shapes, input_types, rf_id, tid, ... are members of the node
+ *   1.0.2 .. 1.1.1      inputs and outputs are objects of values, shapes and types; the rest is a list `attrs` of names
+ * and values; `ctrl_deps` is the parent's id
+ *
+ * A tensor is a list [id, storage, offset, elements, bytes of an element, device]. Communication is told by
+ * record_param_comms, whose inputs are, in this order: tensor or list of them, sequence number, process group (a
+ * number, or [name, description]), rank, name of the collective, in-splits, out-splits, and later world size (last).
+ * Newer traces say the same as attributes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/capture/comm_names.h"
+#include "trace/capture/shape_text.h"
+#include "trace/capture/works_parts.h"
+
+enum { ITEMS = 16 };
+
+/* One input of a node, as far as communication is told by it. */
+typedef struct item {
+	enum { OTHER, NUMBER, TEXT, LIST } kind;
+	double number;           /* of a list: how many elements */
+	char text[96];           /* of a list: its first text */
+} item;
+
+typedef struct reader {
+	lk_json *json;
+	const lk_read_limits *limits;
+	lk_works *w;
+	lk_error *err;
+	lk_shape_text shape;     /* that is being put together */
+	lk_shape_text groups;    /* the last long text among the inputs: process groups are described in one */
+	/* of the node that is being read */
+	lk_work work;
+	char name[256];
+	int64_t scope;
+	item items[ITEMS];
+	uint32_t item_count;
+	lk_comm_note comm;       /* as attributes have it */
+	bool has_comm;
+	LK_VEC(lk_capture_group) aliases; /* `name` of collectives' inputs, `text` the group's own name */
+} reader;
+
+static lk_status next(reader *r, lk_json_token *token) { return lk_json_next(r->json, token, r->err); }
+
+static lk_status skip_rest(reader *r, lk_json_token token) {
+	int depth = token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
+	while (depth) {
+		LK_TRY(next(r, &token));
+		depth += token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
+		depth -= token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END;
+	}
+	return LK_OK;
+}
+
+static void keep_text(const reader *r, char *out, size_t size) {
+	size_t length;
+	const char *text = lk_json_text(r->json, &length);
+	if (length >= size) length = size - 1;
+	memcpy(out, text, length);
+	out[length] = '\0';
+}
+
+static int64_t whole(double x) {
+	if (isnan(x)) return 0;
+	return x > 9.2e18 ? INT64_MAX : x < -9.2e18 ? INT64_MIN : (int64_t)x;
+}
+
+/* A whole number without the rounding of a double: ids are hashes sometimes. */
+static int64_t whole_text(const reader *r) {
+	const char *text = lk_json_text(r->json, NULL);
+	return strpbrk(text, ".eE") ? whole(lk_json_number(r->json)) : strtoll(text, NULL, 10);
+}
+
+/* A number, also alone in a list or in quotes (`ctrl_deps`); `none` for anything else. */
+static lk_status read_whole(reader *r, int64_t none, int64_t *out) {
+	lk_json_token token;
+	bool list = false;
+	*out = none;
+	LK_TRY(next(r, &token));
+	if (token == LK_JSON_ARRAY) {
+		list = true;
+		LK_TRY(next(r, &token));
+		if (token == LK_JSON_ARRAY_END) return LK_OK;
+	}
+	if (token == LK_JSON_NUMBER || token == LK_JSON_STRING) *out = whole_text(r);
+	else LK_TRY(skip_rest(r, token));
+	while (list && token != LK_JSON_ARRAY_END) LK_TRY(next(r, &token));
+	return LK_OK;
+}
+
+/* ---- shapes and types ---- */
+
+/* A value as compact JSON without quotes, interned: "[[512,13],[],[]]". */
+static lk_status read_shape(reader *r, bool types, uint32_t *out) {
+	int depth = 0;
+	bool comma = false;
+	r->shape.text.count = 0;
+	do {
+		lk_json_token token;
+		size_t length;
+		LK_TRY(next(r, &token));
+		bool open = token == LK_JSON_ARRAY || token == LK_JSON_OBJECT;
+		bool close = token == LK_JSON_ARRAY_END || token == LK_JSON_OBJECT_END;
+		const char *text = lk_json_text(r->json, &length);
+		depth += open - close;
+		bool good = !comma || close || lk_shape_put(&r->shape, ",", 1);
+		if (open || close) good &= lk_shape_put(&r->shape, open ? "[" : "]", 1);
+		else if (types && token == LK_JSON_STRING) good &= lk_shape_put_type(&r->shape, text, length);
+		else good &= lk_shape_put(&r->shape, text, length);
+		if (!good) return lk_oom(r->err);
+		comma = !open && token != LK_JSON_KEY;
+	} while (depth > 0);
+	return lk_works_name(r->w, r->limits, lk_shape_text_of(&r->shape), out, r->err);
+}
+
+/* ---- values ---- */
+
+/* What a list holds, until it turns out to be a tensor. */
+typedef struct list {
+	double number[5];
+	char text[96];
+	uint32_t count, numbers, texts;
+} list;
+
+static bool is_tensor(const list *l) { return l->count == 6 && l->numbers == 5 && l->texts == 1; }
+
+static lk_status add_tensor(reader *r, const list *l, bool output) {
+	uint32_t device;
+	LK_TRY(lk_works_name(r->w, r->limits, l->text, &device, r->err));
+	if (!lk_push(&r->w->tensors)) return lk_oom(r->err);
+	double bytes = l->number[4];
+	*lk_last(&r->w->tensors) = (lk_tensor){
+		.id = whole(l->number[0]), .storage = whole(l->number[1]), .elements = whole(fmax(0, l->number[3])),
+		.element_bytes = bytes >= 0 && bytes < 1024 ? (uint16_t)bytes : 0, .device = device, .output = output};
+	return LK_OK;
+}
+
+/* The elements of a list that has begun; depth is limited by the JSON reader. */
+static lk_status read_list(reader *r, bool output, list *l) {
+	lk_json_token token;
+	*l = (list){0};
+	for (;; l->count++) {
+		LK_TRY(next(r, &token));
+		if (token == LK_JSON_ARRAY_END) return is_tensor(l) ? add_tensor(r, l, output) : LK_OK;
+		if (token == LK_JSON_ARRAY) {
+			list inner;
+			LK_TRY(read_list(r, output, &inner));
+		} else if (token == LK_JSON_NUMBER) {
+			if (l->numbers < 5) l->number[l->numbers] = lk_json_number(r->json);
+			l->numbers++;
+		} else if (token == LK_JSON_STRING) {
+			if (!l->texts++) keep_text(r, l->text, sizeof l->text);
+		} else LK_TRY(skip_rest(r, token));
+	}
+}
+
+static lk_status read_item(reader *r, lk_json_token token, bool output) {
+	item at = {OTHER, 0, ""};
+	if (token == LK_JSON_ARRAY) {
+		list l;
+		LK_TRY(read_list(r, output, &l));
+		if (!is_tensor(&l)) at.kind = LIST, at.number = l.count, memcpy(at.text, l.text, sizeof at.text);
+	} else if (token == LK_JSON_NUMBER) at.kind = NUMBER, at.number = lk_json_number(r->json);
+	else if (token == LK_JSON_STRING) {
+		size_t length;
+		const char *text = lk_json_text(r->json, &length);
+		at.kind = TEXT;
+		keep_text(r, at.text, sizeof at.text);
+		r->groups.text.count = 0;
+		if (!output && length > sizeof at.text && !lk_shape_put(&r->groups, text, length)) return lk_oom(r->err);
+	} else LK_TRY(skip_rest(r, token));
+	if (!output && r->item_count < ITEMS) r->items[r->item_count++] = at;
+	return LK_OK;
+}
+
+static lk_status read_values(reader *r, bool output) {
+	lk_json_token token;
+	LK_TRY(next(r, &token));
+	if (token != LK_JSON_ARRAY) return skip_rest(r, token);
+	for (;;) {
+		LK_TRY(next(r, &token));
+		if (token == LK_JSON_ARRAY_END) return LK_OK;
+		LK_TRY(read_item(r, token, output));
+	}
+}
+
+/* ---- process groups ---- */
+
+static lk_status name_value(reader *r, const lk_value *value, uint32_t *out) {
+	return lk_works_name(r->w, r->limits, value && value->text ? value->text : "", out, r->err);
+}
+
+static lk_status name_ranks(reader *r, lk_arena *arena, const lk_value *ranks, uint32_t *out) {
+	char *text = lk_arena_array(arena, ranks ? ranks->count + 1 : 1, 24);
+	size_t used = 0;
+	if (!text) return lk_oom(r->err);
+	*out = 0;
+	if (!ranks || ranks->kind != LK_JSON_ARRAY || !ranks->count) return LK_OK;
+	for (size_t i = 0; i < ranks->count; i++)
+		used += (size_t)sprintf(text + used, "%s%lld", i ? ", " : "[", (long long)whole(ranks->items[i].number));
+	strcpy(text + used, "]");
+	return lk_works_name(r->w, r->limits, text, out, r->err);
+}
+
+/* Up to 1.0.2 collectives name the group by its address, which the description gives beside the name. */
+static lk_status add_alias(reader *r, const char *address, uint32_t name) {
+	if (!lk_push(&r->aliases)) return lk_oom(r->err);
+	lk_last(&r->aliases)->text = name;
+	return lk_works_name(r->w, r->limits, address, &lk_last(&r->aliases)->name, r->err);
+}
+
+static lk_status add_group(reader *r, lk_arena *arena, const lk_value *group) {
+	const lk_value *size = lk_json_get(group, "group_size");
+	lk_capture_group g = {0};
+	if (!lk_json_get(group, "pg_name")) return LK_OK;
+	LK_TRY(name_value(r, lk_json_get(group, "pg_name"), &g.name));
+	LK_TRY(name_value(r, lk_json_get(group, "pg_desc"), &g.text));
+	LK_TRY(name_ranks(r, arena, lk_json_get(group, "ranks"), &g.ranks));
+	if (size && size->number > 0 && size->number < 1e9) g.size = (int32_t)size->number;
+	if (!lk_push(&r->w->groups)) return lk_oom(r->err);
+	*lk_last(&r->w->groups) = g;
+	const lk_value *alias = lk_json_get(group, "backend_id");
+	return alias && alias->text ? add_alias(r, alias->text, g.name) : LK_OK;
+}
+
+/* "## process_group:init ##" has them as JSON in a text. Where that is none, the groups are not known; no more. */
+static lk_status read_groups(reader *r) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_stream *in;
+	lk_value *document;
+	lk_error inner;
+	LK_TRY(lk_stream_memory(r->groups.text.at, r->groups.text.count, "process groups", &in, r->err));
+	lk_status status = lk_json_document(&arena, in, &document, &inner);
+	if (status == LK_ERR_MEMORY) status = lk_oom(r->err);
+	else if (status != LK_OK) {
+		lk_works_warn(r->w, "the description of the process groups cannot be read: %s", inner.what);
+		status = LK_OK;
+	} else if (document->kind == LK_JSON_ARRAY)
+		for (size_t i = 0; i < document->count && status == LK_OK; i++)
+			status = add_group(r, &arena, &document->items[i]);
+	lk_stream_close(in);
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* ---- communication ---- */
+
+/* Elements of the tensors of the node that is being read. */
+static int64_t elements(const reader *r, bool output, uint8_t *bytes) {
+	const lk_works *w = r->w;
+	int64_t sum = 0;
+	for (size_t t = w->count ? w->tensor_begin[w->count] : 0; t < w->tensors.count; t++) {
+		const lk_tensor *tensor = &w->tensors.at[t];
+		if (tensor->output != output || __builtin_add_overflow(sum, tensor->elements, &sum)) continue;
+		if (!*bytes && tensor->element_bytes < 256) *bytes = (uint8_t)tensor->element_bytes;
+	}
+	return sum;
+}
+
+static lk_status name_group(reader *r, const item *at, uint32_t *out) {
+	char text[32];
+	snprintf(text, sizeof text, "%.0f", at->number);
+	return lk_works_name(r->w, r->limits, at->kind == LIST || at->kind == TEXT ? at->text : text, out, r->err);
+}
+
+static lk_status push_comm(reader *r, lk_work_comm *comm) {
+	comm->note.event = r->w->count;
+	if (comm->note.in_elements < 0) comm->note.in_elements = elements(r, false, &comm->note.element_bytes);
+	if (comm->note.out_elements < 0) comm->note.out_elements = elements(r, true, &comm->note.element_bytes);
+	if (!comm->note.element_bytes) elements(r, false, &comm->note.element_bytes);
+	if (!lk_push(&r->w->comms)) return lk_oom(r->err);
+	*lk_last(&r->w->comms) = *comm;
+	return LK_OK;
+}
+
+/* What the inputs of record_param_comms say that attributes did not. */
+static lk_status read_comm(reader *r) {
+	lk_work_comm comm = {.note = r->comm, .sequence = -1};
+	uint32_t named = 0;
+	while (named < r->item_count && r->items[named].kind != TEXT) named++;
+	if (named == r->item_count && !r->has_comm) return LK_OK;
+	const char *name = named < r->item_count ? r->items[named].text : "";
+	comm.waits = strcmp(name, "wait") == 0;
+	if (comm.note.kind == LK_OP_COUNT) comm.note.kind = (uint8_t)lk_comm_kind(name);
+	if (named >= 3 && r->items[named - 3].kind == NUMBER) comm.sequence = whole(r->items[named - 3].number);
+	if (!comm.note.group && named >= 2) LK_TRY(name_group(r, &r->items[named - 2], &comm.note.group));
+	const item *last = r->item_count ? &r->items[r->item_count - 1] : NULL;
+	if (!comm.note.group_size && named + 3 < r->item_count && last->kind == NUMBER && last->number > 0 &&
+		last->number < 1e9)
+		comm.note.group_size = (int32_t)last->number;
+	/* the sizes sent to each rank are as many as there are ranks */
+	if (!comm.note.group_size && named + 1 < r->item_count && r->items[named + 1].kind == LIST &&
+		r->items[named + 1].number < 1e9)
+		comm.note.group_size = (int32_t)r->items[named + 1].number;
+	return push_comm(r, &comm);
+}
+
+static lk_status read_text_id(reader *r, uint32_t *out) {
+	lk_json_token token;
+	char text[256] = "";
+	LK_TRY(next(r, &token));
+	if (token == LK_JSON_STRING || token == LK_JSON_NUMBER) keep_text(r, text, sizeof text);
+	else LK_TRY(skip_rest(r, token));
+	return lk_works_name(r->w, r->limits, text, out, r->err);
+}
+
+static lk_status read_dtype(reader *r) {
+	LK_TRY(read_text_id(r, &r->comm.dtype));
+	int bytes = lk_comm_element_bytes(lk_works_text(r->w, r->comm.dtype));
+	if (bytes) r->comm.element_bytes = (uint8_t)bytes;
+	return LK_OK;
+}
+
+static lk_status read_collective(reader *r) {
+	uint32_t name;
+	LK_TRY(read_text_id(r, &name));
+	if (!name) return LK_OK;
+	r->has_comm = true;
+	r->comm.kind = (uint8_t)lk_comm_kind(lk_works_text(r->w, name));
+	return LK_OK;
+}
+
+/* ---- nodes ---- */
+
+/* A member of a flat node, or an attribute; *known is false, and nothing read, if it is neither. */
+static lk_status read_attribute(reader *r, const char *key, bool *known) {
+	int64_t number;
+	*known = true;
+	if (strcmp(key, "rf_id") == 0) {
+		LK_TRY(read_whole(r, 0, &number));
+		r->work.record = number > 0 && number < LK_NONE ? (uint32_t)number : 0;
+		return LK_OK;
+	}
+	if (strcmp(key, "seq_id") == 0) return read_whole(r, -1, &r->work.sequence);
+	if (strcmp(key, "tid") == 0) return read_whole(r, -1, &r->work.thread);
+	if (strcmp(key, "scope") == 0) return read_whole(r, 0, &r->scope);
+	if (strcmp(key, "collective_name") == 0) return read_collective(r);
+	if (strcmp(key, "dtype") == 0) return read_dtype(r);
+	if (strcmp(key, "in_msg_nelems") == 0) return read_whole(r, -1, &r->comm.in_elements);
+	if (strcmp(key, "out_msg_nelems") == 0) return read_whole(r, -1, &r->comm.out_elements);
+	if (strcmp(key, "pg_name") == 0) return read_text_id(r, &r->comm.group);
+	if (strcmp(key, "pg_desc") == 0) return read_text_id(r, &r->comm.group_text);
+	if (strcmp(key, "pg_size") == 0) {
+		LK_TRY(read_whole(r, 0, &number));
+		r->comm.group_size = number > 0 && number < 1 << 30 ? (int32_t)number : 0;
+		return LK_OK;
+	}
+	*known = false;
+	return LK_OK;
+}
+
+/* {"name": "rf_id", "type": "uint64", "value": 3}; the name comes first. */
+static lk_status read_attr(reader *r) {
+	lk_json_token token;
+	char name[64] = "", key[16];
+	for (;;) {
+		bool known = false;
+		LK_TRY(next(r, &token));
+		if (token == LK_JSON_OBJECT_END) return LK_OK;
+		keep_text(r, key, sizeof key);
+		if (strcmp(key, "name") == 0) {
+			LK_TRY(next(r, &token));
+			if (token == LK_JSON_STRING) keep_text(r, name, sizeof name);
+			else LK_TRY(skip_rest(r, token));
+			continue;
+		}
+		if (strcmp(key, "value") == 0) LK_TRY(read_attribute(r, name, &known));
+		if (!known) LK_TRY(lk_json_skip(r->json, r->err));
+	}
+}
+
+static lk_status read_attrs(reader *r) {
+	lk_json_token token;
+	LK_TRY(next(r, &token));
+	if (token != LK_JSON_ARRAY) return skip_rest(r, token);
+	for (;;) {
+		LK_TRY(next(r, &token));
+		if (token == LK_JSON_ARRAY_END) return LK_OK;
+		if (token == LK_JSON_OBJECT) LK_TRY(read_attr(r));
+		else LK_TRY(skip_rest(r, token));
+	}
+}
+
+/* The object {values, shapes, types}, or in flat nodes the list of values itself. */
+static lk_status read_sides(reader *r, bool output) {
+	lk_json_token token;
+	char key[16];
+	LK_TRY(next(r, &token));
+	if (token == LK_JSON_ARRAY) {
+		for (;;) {
+			LK_TRY(next(r, &token));
+			if (token == LK_JSON_ARRAY_END) return LK_OK;
+			LK_TRY(read_item(r, token, output));
+		}
+	}
+	if (token != LK_JSON_OBJECT) return skip_rest(r, token);
+	for (;;) {
+		LK_TRY(next(r, &token));
+		if (token == LK_JSON_OBJECT_END) return LK_OK;
+		keep_text(r, key, sizeof key);
+		if (strcmp(key, "values") == 0) LK_TRY(read_values(r, output));
+		else if (strcmp(key, "shapes") == 0) LK_TRY(read_shape(r, false, output ? &r->work.outputs : &r->work.shape));
+		else if (strcmp(key, "types") == 0 && !output) LK_TRY(read_shape(r, true, &r->work.types));
+		else LK_TRY(lk_json_skip(r->json, r->err));
+	}
+}
+
+static lk_status read_name(reader *r) {
+	lk_json_token token;
+	LK_TRY(next(r, &token));
+	if (token != LK_JSON_STRING) return skip_rest(r, token);
+	keep_text(r, r->name, sizeof r->name);
+	return lk_works_name(r->w, r->limits, lk_json_text(r->json, NULL), &r->work.name, r->err);
+}
+
+static lk_status read_member(reader *r, const char *key) {
+	bool known;
+	if (strcmp(key, "name") == 0) return read_name(r);
+	if (strcmp(key, "id") == 0) return read_whole(r, -1, &r->work.id);
+	if (strcmp(key, "parent") == 0 || strcmp(key, "ctrl_deps") == 0) return read_whole(r, -1, &r->work.parent_id);
+	if (strcmp(key, "inputs") == 0) return read_sides(r, false);
+	if (strcmp(key, "outputs") == 0) return read_sides(r, true);
+	if (strcmp(key, "input_shapes") == 0) return read_shape(r, false, &r->work.shape);
+	if (strcmp(key, "input_types") == 0) return read_shape(r, true, &r->work.types);
+	if (strcmp(key, "output_shapes") == 0) return read_shape(r, false, &r->work.outputs);
+	if (strcmp(key, "attrs") == 0) return read_attrs(r);
+	LK_TRY(read_attribute(r, key, &known));
+	return known ? LK_OK : lk_json_skip(r->json, r->err);
+}
+
+/* torch's RecordScope: 0 functions, 1 backward functions, 7 what users (and the profiler) annotate. */
+static lk_work_kind kind_of(const reader *r) {
+	if (strncmp(r->name, "[pytorch|profiler|execution_", 28) == 0) return LK_WORK_ROOT;
+	return r->scope == 7 ? LK_WORK_NOTE : LK_WORK_OP;
+}
+
+static lk_status keep(reader *r) {
+	r->work.kind = kind_of(r);
+	if (strcmp(r->name, "record_param_comms") == 0) {
+		r->work.kind = LK_WORK_OP;
+		LK_TRY(read_comm(r));
+	}
+	if (r->groups.text.count && strcmp(r->name, "## process_group:init ##") == 0) LK_TRY(read_groups(r));
+	if (r->work.parent_id >= 0) {
+		if (!lk_push(&r->w->control_ids)) return lk_oom(r->err);
+		*lk_last(&r->w->control_ids) = r->work.parent_id;
+	}
+	return lk_works_put(r->w, r->limits, &r->work, r->err);
+}
+
+static lk_status read_node(reader *r) {
+	lk_json_token token;
+	r->work = LK_WORK_NONE;
+	r->work.id = -1;
+	r->name[0] = '\0', r->scope = 0, r->item_count = 0, r->has_comm = false, r->groups.text.count = 0;
+	r->comm = (lk_comm_note){.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1};
+	for (;;) {
+		char key[32];
+		LK_TRY(next(r, &token));
+		if (token == LK_JSON_OBJECT_END) return keep(r);
+		keep_text(r, key, sizeof key);
+		LK_TRY(read_member(r, key));
+	}
+}
+
+/* An address, which is another one on every rank. */
+static bool is_address(const char *name) { return strlen(name) >= 8 && strspn(name, "0123456789") == strlen(name); }
+
+/* Groups that are named by addresses get the name that belongs to it, or are numbered by first use. */
+static lk_status rename_groups(reader *r, uint32_t *name_of) {
+	uint32_t unnamed = 0;
+	for (size_t i = 0; i < r->aliases.count; i++) name_of[r->aliases.at[i].name] = r->aliases.at[i].text;
+	for (size_t i = 0; i < r->w->comms.count; i++) {
+		uint32_t *group = &r->w->comms.at[i].note.group;
+		if (r->w->comms.at[i].waits || !is_address(lk_works_text(r->w, *group))) continue;
+		if (!name_of[*group]) {
+			char text[32];
+			snprintf(text, sizeof text, "group %u", unnamed++);
+			LK_TRY(lk_works_name(r->w, r->limits, text, &name_of[*group], r->err));
+		}
+		*group = name_of[*group];
+	}
+	return LK_OK;
+}
+
+/* What was said once of a group, by its description or by one collective, holds for all of its collectives. */
+static void fill_comms(lk_works *w, lk_capture_group *by_name) {
+	for (size_t g = 0; g < w->groups.count; g++) by_name[w->groups.at[g].name] = w->groups.at[g];
+	for (size_t i = 0; i < w->comms.count; i++) {
+		const lk_comm_note *note = &w->comms.at[i].note;
+		if (!by_name[note->group].size) by_name[note->group].size = note->group_size;
+	}
+	for (size_t i = 0; i < w->comms.count; i++) {
+		lk_comm_note *note = &w->comms.at[i].note;
+		if (w->comms.at[i].waits || !note->group) continue;
+		const lk_capture_group *group = &by_name[note->group];
+		if (!note->group_size) note->group_size = group->size;
+		if (!note->ranks) note->ranks = group->ranks;
+		if (!note->group_text) note->group_text = group->text;
+	}
+}
+
+static lk_status finish_groups(reader *r) {
+	size_t names = lk_intern_count(r->w->names) + r->w->comms.count; /* and those that renaming adds */
+	uint32_t *name_of = calloc(names, sizeof *name_of);
+	lk_capture_group *by_name = calloc(names, sizeof *by_name);
+	lk_status status = name_of && by_name ? rename_groups(r, name_of) : lk_oom(r->err);
+	if (status == LK_OK) fill_comms(r->w, by_name);
+	free(name_of);
+	free(by_name);
+	return status;
+}
+
+static lk_status read_all(reader *r) {
+	lk_json_token token;
+	for (;;) {
+		LK_TRY(next(r, &token));
+		if (token == LK_JSON_ARRAY_END) break;
+		if (token == LK_JSON_OBJECT) LK_TRY(read_node(r));
+		else LK_TRY(skip_rest(r, token));
+	}
+	return finish_groups(r);
+}
+
+lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works, lk_error *err) {
+	reader *r = calloc(1, sizeof *r);
+	if (!r) return lk_oom(err);
+	*r = (reader){.json = json, .limits = limits, .w = works, .err = err};
+	lk_status status = read_all(r);
+	lk_vec_free(&r->shape.text);
+	lk_vec_free(&r->groups.text);
+	lk_vec_free(&r->aliases);
+	free(r);
+	return status;
+}

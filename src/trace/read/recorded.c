@@ -1,0 +1,292 @@
+/* recorded.c: a recording and those of forked processes as one list of calls, by time; who waited for which. */
+#include "trace/read/recorded_parts.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "base/text.h"
+#include "trace/read/trace_files.h"
+
+enum { MOST_CHILDREN = 1024 };
+
+/* Times beyond three months are no times. */
+static const int64_t LAST_NS = INT64_C(1) << 53;
+
+typedef struct loader {
+	lk_recorded_run *run;
+	const lk_read_limits *limits;
+	uint32_t process;
+	int64_t shift_ns;        /* from this process's times to those of the first */
+	lk_error *err;
+} loader;
+
+void lk_recorded_free(lk_recorded_run *run) {
+	lk_vec_free(&run->calls);
+	lk_vec_free(&run->storage);
+	lk_vec_free(&run->names);
+	lk_vec_free(&run->files);
+	lk_vec_free(&run->groups);
+	lk_vec_free(&run->peers);
+}
+
+/* ---- names ---- */
+
+static int by_key(const void *a, const void *b) {
+	const lk_recorded_name *x = a, *y = b;
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_t process, uint32_t number) {
+	lk_recorded_name key = {.key = (uint64_t)process << 32 | number};
+	return names->count ? bsearch(&key, names->at, names->count, sizeof key, by_key) : NULL;
+}
+
+static lk_status intern(loader *l, const char *text, uint32_t *out) {
+	uint64_t most = l->limits && l->limits->names ? l->limits->names : 16u << 20;
+	char plain[LK_TEXT_MOST * 4];
+	*out = lk_intern_id(l->run->texts, lk_escape(text, plain, sizeof plain));
+	if (*out == UINT32_MAX) return lk_oom(l->err);
+	return *out < most ? LK_OK : lk_fail(l->err, LK_ERR_INPUT, l->run->path, "holds too many different names");
+}
+
+static lk_status add_name(loader *l, lk_recorded_names *to, const lk_recorded *r) {
+	const char *slash = strrchr(r->text, '/');
+	if (!lk_push(to)) return lk_oom(l->err);
+	lk_recorded_name *name = lk_last(to);
+	name->key = (uint64_t)l->process << 32 | r->record.object;
+	if (r->record.kind == LK_RECORD_GROUP)
+		name->size = r->record.comm.peer, name->rank = r->record.comm.tag, name->division = (uint64_t)r->record.bytes;
+	LK_TRY(intern(l, r->text, &name->name));
+	return intern(l, slash ? slash + 1 : r->text, &name->shown);
+}
+
+/* ---- records ---- */
+
+static bool possible(const lk_record_entry *r) {
+	if (r->start_ns < 0 || r->end_ns < r->start_ns || r->end_ns >= LAST_NS || r->bytes < 0) return false;
+	switch (r->kind) {
+	case LK_RECORD_COMM: return r->comm.part < LK_PARTS && r->comm.what < LK_WHATS;
+	case LK_RECORD_DEVICE_CALL: case LK_RECORD_DEVICE_WORK: return r->device.what < LK_DEVICE_WHATS;
+	case LK_RECORD_PROXY: return r->proxy.device_ns >= 0 && r->proxy.network_ns >= 0 && r->proxy.peer_ns >= 0;
+	default: return true;
+	}
+}
+
+static lk_status add_call(loader *l, const lk_record_entry *r) {
+	uint64_t most = l->limits && l->limits->events ? l->limits->events : 1000000000;
+	lk_recorded_run *run = l->run;
+	if (!possible(r)) return run->strange++, LK_OK;
+	lk_recorded_calls *to = r->kind == LK_RECORD_STORAGE ? &run->storage : &run->calls;
+	if (to->count >= most) return lk_fail(l->err, LK_ERR_INPUT, run->path, "holds too many records");
+	if (!lk_push(to)) return lk_oom(l->err);
+	*lk_last(to) = (lk_recorded_call){*r, l->process, LK_NONE};
+	lk_last(to)->record.start_ns += l->shift_ns;
+	lk_last(to)->record.end_ns += l->shift_ns;
+	return LK_OK;
+}
+
+static lk_status add_record(loader *l, const lk_recorded *r) {
+	switch (r->record.kind) {
+	case LK_RECORD_THREAD: return LK_OK;
+	case LK_RECORD_NAME: return add_name(l, &l->run->names, r);
+	case LK_RECORD_FILE: return add_name(l, &l->run->files, r);
+	case LK_RECORD_PEER: return add_name(l, &l->run->peers, r);
+	case LK_RECORD_GROUP: return add_name(l, &l->run->groups, r);
+	default: return add_call(l, &r->record);
+	}
+}
+
+static lk_status add_records(loader *l, lk_recording *recording) {
+	lk_recorded *got = malloc(sizeof *got);
+	lk_status status = got ? LK_OK : lk_oom(l->err);
+	while (status == LK_OK && lk_recording_next(recording, got)) status = add_record(l, got);
+	free(got);
+	l->run->dropped += recording->head.dropped;
+	return status;
+}
+
+/* ---- order ---- */
+
+static int by_start(const void *a, const void *b) {
+	const lk_recorded_call *x = a, *y = b;
+	if (x->record.start_ns != y->record.start_ns) return x->record.start_ns < y->record.start_ns ? -1 : 1;
+	if (x->process != y->process) return x->process < y->process ? -1 : 1;
+	if (x->record.thread != y->record.thread) return x->record.thread < y->record.thread ? -1 : 1;
+	return x->record.end_ns < y->record.end_ns ? -1 : x->record.end_ns > y->record.end_ns;
+}
+
+bool lk_recorded_by_pipe(const lk_recorded_run *run, const lk_recorded_call *call) {
+	const lk_recorded_name *peer = lk_recorded_find(&run->peers, call->process, call->record.object);
+	return peer && strncmp(lk_intern_text(run->texts, peer->name), LK_RECORD_PIPE, strlen(LK_RECORD_PIPE)) == 0;
+}
+
+/* How much a call says for its thread being the main one. Connections are mostly served by threads of their own. */
+static uint64_t weight_of(const lk_record_entry *r) {
+	switch (r->kind) {
+	case LK_RECORD_COMM: return 1u << 20;
+	case LK_RECORD_SENT: case LK_RECORD_RECEIVED: case LK_RECORD_WAIT: return 0;
+	case LK_RECORD_DEVICE_WORK: case LK_RECORD_PROXY: return 0; /* another told of it */
+	default: return 1;
+	}
+}
+
+/* The thread that communicates most by calls, else the one that has most calls of files, else the first. */
+static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
+	uint64_t *weight = calloc(1 << 16, sizeof *weight);
+	if (!weight) return lk_oom(err);
+	for (size_t i = 0; i < run->calls.count; i++)
+		if (run->calls.at[i].process == 0)
+			weight[run->calls.at[i].record.thread] += weight_of(&run->calls.at[i].record);
+	for (uint32_t t = 1; t < 1 << 16; t++)
+		if (weight[t] > weight[run->main_thread]) run->main_thread = (uint16_t)t;
+	free(weight);
+	return LK_OK;
+}
+
+/* ---- requests ---- */
+
+/* By handle: the call that began what it stands for, and, for persistent ones, the call that made it. */
+typedef struct request {
+	uint64_t key;
+	uint32_t call, made;
+	bool used;
+} request;
+
+static request *request_at(request *table, size_t size, uint64_t key) {
+	size_t at = lk_hash64(key) & (size - 1);
+	while (table[at].used && table[at].key != key) at = (at + 1) & (size - 1);
+	return &table[at];
+}
+
+/* A persistent request says what it is when it is made; its starts learn that. */
+static void start(lk_recorded_run *run, request *r, uint32_t call) {
+	lk_record_entry *record = &run->calls.at[call].record;
+	r->call = call;
+	if (r->made == LK_NONE) return;
+	const lk_record_entry *made = &run->calls.at[r->made].record;
+	record->object = made->object, record->bytes = made->bytes;
+	record->comm.peer = made->comm.peer, record->comm.tag = made->comm.tag, record->comm.what = made->comm.what;
+	record->comm.element_bytes = made->comm.element_bytes, record->comm.call = made->comm.call;
+}
+
+static void follow(lk_recorded_run *run, request *table, size_t size, uint32_t call) {
+	const lk_record_entry *record = &run->calls.at[call].record;
+	request *r = request_at(table, size, record->comm.request);
+	if (!r->used) *r = (request){record->comm.request, LK_NONE, LK_NONE, true};
+	switch (record->comm.part) {
+	case LK_PART_POST: r->call = call, r->made = LK_NONE; break;
+	case LK_PART_MAKE: r->call = LK_NONE, r->made = call; break;
+	case LK_PART_START: start(run, r, call); break;
+	case LK_PART_FREE: r->call = r->made = LK_NONE; break;
+	case LK_PART_DONE:
+		if (r->call == LK_NONE) break;
+		run->calls.at[r->call].done = call;
+		run->calls.at[call].done = r->call;
+		r->call = LK_NONE;
+		break;
+	default: break;
+	}
+}
+
+static lk_status follow_requests(lk_recorded_run *run, lk_error *err) {
+	size_t size = 16;
+	while (size < run->calls.count * 2) size *= 2;
+	request *table = calloc(size, sizeof *table);
+	if (!table) return lk_oom(err);
+	for (uint32_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *r = &run->calls.at[i].record;
+		if (run->calls.at[i].process == 0 && r->kind == LK_RECORD_COMM && r->comm.part != LK_PART_WHOLE &&
+		    r->comm.part != LK_PART_ENQUEUE)
+			follow(run, table, size, i);
+	}
+	free(table);
+	return LK_OK;
+}
+
+static void sort_names(lk_recorded_names *names) {
+	if (names->count) qsort(names->at, names->count, sizeof *names->at, by_key);
+}
+
+static lk_status put_in_order(lk_recorded_run *run, lk_error *err) {
+	if (run->calls.count) qsort(run->calls.at, run->calls.count, sizeof *run->calls.at, by_start);
+	if (run->storage.count) qsort(run->storage.at, run->storage.count, sizeof *run->storage.at, by_start);
+	sort_names(&run->names);
+	sort_names(&run->files);
+	sort_names(&run->groups);
+	sort_names(&run->peers);
+	LK_TRY(find_main_thread(run, err));
+	return follow_requests(run, err);
+}
+
+/* ---- several processes ---- */
+
+/* "HOST-12-0.of-7.lkrec" for the recording of process 7. */
+static bool is_child(const char *name, uint32_t root) {
+	const char *at = strstr(name, LK_RECORDING_FORKED);
+	char *end;
+	return at && name[0] != '.' && strtoul(at + strlen(LK_RECORDING_FORKED), &end, 10) == root &&
+	       strcmp(end, LK_RECORDING_ENDING) == 0;
+}
+
+static lk_status add_child(loader *l, const char *path) {
+	lk_recording recording;
+	lk_error ignored = {0};
+	const lk_recording_head *own = &l->run->head;
+	/* one that ended while its recording began */
+	if (lk_recording_open(path, &recording, &ignored) != LK_OK) return LK_OK;
+	lk_status status = LK_OK;
+	if (strcmp(recording.head.host, own->host) == 0 && recording.head.root == own->pid &&
+	    !__builtin_sub_overflow(recording.head.monotonic_ns, own->monotonic_ns, &l->shift_ns) && l->shift_ns >= 0 &&
+	    l->shift_ns < LAST_NS) {
+		l->process = ++l->run->children;
+		status = add_records(l, &recording);
+	}
+	lk_recording_close(&recording);
+	return status;
+}
+
+static lk_status add_children(loader *l, const char *path) {
+	char folder[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	int length = slash ? (int)(slash - path) + 1 : 0;
+	snprintf(folder, sizeof folder, "%.*s", length, path);
+	DIR *dir = opendir(*folder ? folder : ".");
+	lk_status status = LK_OK;
+	for (struct dirent *e; dir && status == LK_OK && l->run->children < MOST_CHILDREN && (e = readdir(dir));) {
+		char child[PATH_MAX + NAME_MAX + 2];
+		if (!is_child(e->d_name, l->run->head.pid)) continue;
+		snprintf(child, sizeof child, "%s%s", folder, e->d_name);
+		status = add_child(l, child);
+	}
+	if (dir) closedir(dir);
+	return status;
+}
+
+static lk_status take(loader *l, lk_recording *recording, lk_intern *texts, const char *path) {
+	*l->run = (lk_recorded_run){.path = recording->path, .head = recording->head, .texts = texts};
+	lk_status status = add_records(l, recording);
+	if (status == LK_OK && path) status = add_children(l, path);
+	if (status == LK_OK && path) status = lk_recorded_find_members(l->run, path, l->err);
+	if (status == LK_OK) status = put_in_order(l->run, l->err);
+	if (status != LK_OK) lk_recorded_free(l->run);
+	return status;
+}
+
+lk_status lk_recorded_take(lk_recording *recording, const lk_read_limits *limits, lk_intern *texts, lk_recorded_run *out,
+                           lk_error *err) {
+	loader l = {.run = out, .limits = limits, .err = err};
+	return take(&l, recording, texts, NULL);
+}
+
+lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_intern *texts, lk_recorded_run *out,
+                           lk_error *err) {
+	lk_recording recording;
+	loader l = {.run = out, .limits = limits, .err = err};
+	LK_TRY(lk_recording_open(path, &recording, err));
+	lk_status status = take(&l, &recording, texts, path);
+	out->path = path;
+	lk_recording_close(&recording);
+	return status;
+}

@@ -1,0 +1,183 @@
+/* recording_device.c: calls of a device's runtime and of NCCL, and the work on its streams, as a profiler shows them: the
+ * call on the thread's lane, the work on its stream's, joined by a correlation; waits with what they wait for.
+ *
+ * Kernels between two marks are one piece of work, "kernels". Communications that reached a stream together (a group of
+ * calls) are one piece too: messages that are received lie beside all others, which share the piece by their bytes. */
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "trace/read/recorded_parts.h"
+
+/* ---- work by serial ---- */
+
+static int by_serial(const void *a, const void *b) {
+	const lk_shown_work *x = a, *y = b;
+	if (x->serial != y->serial) return x->serial < y->serial ? -1 : 1;
+	return x->call < y->call ? -1 : x->call > y->call;
+}
+
+static lk_shown_work *find(lk_shown_work *at, size_t count, uint64_t serial) {
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (at[middle].serial < serial) low = middle + 1;
+		else high = middle;
+	}
+	return serial && low < count && at[low].serial == serial ? &at[low] : NULL;
+}
+
+static bool received(const lk_record_entry *r) { return r->comm.what == LK_WHAT_RECV; }
+
+/* What it weighs among those that share a piece of work. */
+static double weight(const lk_record_entry *r) { return (double)r->bytes + 1; }
+
+lk_status lk_show_prepare_device(lk_shower *s) {
+	const lk_recorded_run *run = s->run;
+	for (uint32_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *r = &run->calls.at[i].record;
+		if (run->calls.at[i].process) continue;
+		lk_shown_work one = {.serial = r->device.serial, .call = i};
+		if (r->kind == LK_RECORD_DEVICE_WORK) {
+			if (!lk_push(&s->works)) return lk_oom(s->err);
+			*lk_last(&s->works) = one;
+		} else if (r->kind == LK_RECORD_DEVICE_CALL && r->device.what == LK_DEVICE_RECORD) {
+			if (!lk_push(&s->recorded)) return lk_oom(s->err);
+			*lk_last(&s->recorded) = one;
+		}
+	}
+	if (s->works.count) qsort(s->works.at, s->works.count, sizeof *s->works.at, by_serial);
+	if (s->recorded.count) qsort(s->recorded.at, s->recorded.count, sizeof *s->recorded.at, by_serial);
+	for (uint32_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *r = &run->calls.at[i].record;
+		if (run->calls.at[i].process || r->kind != LK_RECORD_COMM || r->comm.part != LK_PART_ENQUEUE) continue;
+		lk_shown_work *work = find(s->works.at, s->works.count, r->comm.request);
+		if (work) work->bytes[received(r)] += weight(r);
+	}
+	return LK_OK;
+}
+
+void lk_show_free_device(lk_shower *s) {
+	lk_vec_free(&s->works);
+	lk_vec_free(&s->recorded);
+}
+
+/* ---- lanes ---- */
+
+/* Two for each stream: the second has what goes on beside. */
+static uint32_t lane_of(lk_shower *s, uint32_t stream, bool beside) {
+	return stream ? lk_capture_lane(s->c, true, 0, LK_SHOWN_DEVICE + 2 * (int64_t)stream + beside) : LK_NONE;
+}
+
+static lk_status name_of(lk_shower *s, const lk_recorded_call *call, uint32_t number, const char *otherwise, uint32_t *out) {
+	const lk_recorded_name *name = number ? lk_recorded_find(&s->run->names, call->process, number) : NULL;
+	if (!name) return lk_show_name(s, otherwise, out);
+	*out = name->name;
+	return LK_OK;
+}
+
+/* ---- work ---- */
+
+static lk_status work_name(lk_shower *s, const lk_recorded_call *work, uint8_t direction, uint32_t *out) {
+	static const char *const copies[] = {"Memcpy HtoH", "Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD", "Memcpy (Unknown)"};
+	const lk_record_entry *r = &work->record;
+	if (r->device.what == LK_DEVICE_COPY) return lk_show_name(s, copies[direction < 4 ? direction : 4], out);
+	if (r->device.what == LK_DEVICE_SET) return lk_show_name(s, "Memset", out);
+	return name_of(s, work, r->device.call, "kernels", out);
+}
+
+/* The work that a call has put on its stream, once for all calls that it came from. */
+static lk_status add_work(lk_shower *s, const lk_record_entry *call, uint32_t *correlation) {
+	lk_shown_work *first = find(s->works.at, s->works.count, call->device.serial);
+	for (lk_shown_work *w = first; w && w < s->works.at + s->works.count && w->serial == first->serial; w++) {
+		const lk_recorded_call *work = &s->run->calls.at[w->call];
+		const lk_record_entry *r = &work->record;
+		/* CUPTI has numbers of its own for streams */
+		uint32_t lane = lane_of(s, call->device.stream ? call->device.stream : r->device.stream, false), name;
+		if (w->correlation || lane == LK_NONE || r->device.what > LK_DEVICE_SET) continue;
+		if (!*correlation) *correlation = ++s->correlation;
+		w->correlation = *correlation;
+		LK_TRY(work_name(s, work, call->device.direction, &name));
+		lk_event e = {.kind = r->device.what == LK_DEVICE_COPY ? LK_EVENT_MEMCPY
+		                      : r->device.what == LK_DEVICE_SET ? LK_EVENT_MEMSET : LK_EVENT_KERNEL,
+		              .start_ns = r->start_ns, .dur_ns = r->end_ns > r->start_ns ? r->end_ns - r->start_ns : 1,
+		              .lane = lane, .name = name, .correlation = w->correlation,
+		              .value = r->device.what == LK_DEVICE_KERNEL ? -1 : r->bytes};
+		if (lk_capture_add(s->c, &e) == LK_NONE) return lk_oom(s->err);
+	}
+	return LK_OK;
+}
+
+/* ---- waits ---- */
+
+static lk_status add_sync(lk_shower *s, uint32_t event, const lk_record_entry *r, uint32_t lane) {
+	lk_shown_work *from = find(s->recorded.at, s->recorded.count, r->device.serial);
+	uint32_t stream = from ? s->run->calls.at[from->call].record.device.stream : 0;
+	lk_sync_note note = {.event = event, .stream = LK_NONE, .on = LK_NONE, .record = from ? from->correlation : 0};
+	switch (r->device.what) {
+	case LK_DEVICE_WAIT_STREAM: note.kind = LK_SYNC_STREAM, note.stream = lane; break;
+	case LK_DEVICE_WAIT_EVENT: note.kind = LK_SYNC_EVENT, note.on = lane_of(s, stream, false); break;
+	case LK_DEVICE_WAIT_ALL: note.kind = LK_SYNC_DEVICE; break;
+	case LK_DEVICE_STREAM_WAITS:
+		note.kind = LK_SYNC_STREAM_WAITS, note.stream = lane, note.on = lane_of(s, stream, false);
+		break;
+	default: return LK_OK;
+	}
+	if (!lk_push(&s->c->syncs)) return lk_oom(s->err);
+	*lk_last(&s->c->syncs) = note;
+	return LK_OK;
+}
+
+lk_status lk_show_device_call(lk_shower *s, uint32_t lane, const lk_recorded_call *call) {
+	const lk_record_entry *r = &call->record;
+	uint32_t name, event, correlation = 0;
+	LK_TRY(name_of(s, call, r->device.call, "call of the runtime", &name));
+	if (r->device.what == LK_DEVICE_RECORD) {
+		lk_shown_work *own = find(s->recorded.at, s->recorded.count, r->device.serial);
+		correlation = ++s->correlation;
+		if (own) own->correlation = correlation;
+	} else if (r->device.what <= LK_DEVICE_SET)
+		LK_TRY(add_work(s, r, &correlation));
+	LK_TRY(lk_show_event(s, LK_EVENT_RUNTIME, lane, name, r->start_ns, r->end_ns, correlation, &event));
+	return add_sync(s, event, r, lane_of(s, r->device.stream, false));
+}
+
+/* ---- communication ---- */
+
+/* Its share of a piece of work. */
+static void share(lk_shown_work *work, const lk_record_entry *piece, const lk_record_entry *r, int64_t *start, int64_t *end) {
+	int side = received(r);
+	double length = (double)(piece->end_ns - piece->start_ns) / work->bytes[side];
+	*start = piece->start_ns + (int64_t)(length * work->done[side]);
+	work->done[side] += weight(r);
+	*end = piece->start_ns + (int64_t)(length * work->done[side]);
+	if (*end <= *start) *end = *start + 1;
+}
+
+lk_status lk_show_enqueued(lk_shower *s, uint32_t lane, const lk_recorded_call *call) {
+	const lk_record_entry *r = &call->record;
+	uint32_t name, event, correlation = 0;
+	unsigned kind = lk_show_kind((lk_comm_what)r->comm.what);
+	lk_shown_work *work = kind == LK_OP_COUNT ? NULL : find(s->works.at, s->works.count, r->comm.request);
+	LK_TRY(name_of(s, call, r->comm.call, "communication", &name));
+	if (!work) s->untimed++;
+	else correlation = ++s->correlation;
+	LK_TRY(lk_show_event(s, LK_EVENT_RUNTIME, lane, name, r->start_ns, r->end_ns, correlation, &event));
+	if (!work) return LK_OK;
+	int64_t start, end;
+	const lk_record_entry *piece = &s->run->calls.at[work->call].record;
+	bool beside = received(r) && work->bytes[0] > 0;
+	share(work, piece, r, &start, &end);
+	uint32_t on = lane_of(s, r->comm.tag > 0 ? (uint32_t)r->comm.tag : piece->device.stream, beside);
+	LK_TRY(lk_show_event(s, LK_EVENT_KERNEL, on, name, start, end, correlation, &event));
+	return event == LK_NONE ? LK_OK : lk_show_note(s, event, r, kind, r->comm.peer);
+}
+
+/* As an annotation of the thread that serves the network. */
+lk_status lk_show_proxy(lk_shower *s, const lk_recorded_call *call) {
+	const lk_record_entry *r = &call->record;
+	char text[120];
+	uint32_t name, event, lane = lk_capture_lane(s->c, false, s->run->head.pid, (int64_t)UINT16_MAX + 1 + r->proxy.channel);
+	snprintf(text, sizeof text, "network:%s %d", r->proxy.sends ? "send to" : "receive from", r->proxy.peer);
+	LK_TRY(lk_show_name(s, text, &name));
+	return lk_show_event(s, LK_EVENT_NOTE, lane, name, r->start_ns, r->end_ns, 0, &event);
+}

@@ -1,0 +1,188 @@
+/* trace_files.c: files and folders, listed and read in parallel. */
+#include "trace/read/trace_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/parallel.h"
+#include "io/recording.h"
+#include "base/text.h"
+
+/* ---- which files ---- */
+
+typedef LK_VEC(char *) names;
+
+static void free_names(names *n) {
+	for (size_t i = 0; i < n->count; i++) free(n->at[i]);
+	lk_vec_free(n);
+}
+
+static bool trace_name(const char *name) {
+	static const char *const endings[] = {".json", ".json.gz", ".json.zst", ".sqlite", ".et", LK_RECORDING_ENDING};
+	/* forked processes are read with the one that they were forked from */
+	if (name[0] == '.' || (strstr(name, LK_RECORDING_FORKED) && lk_ends_in(name, LK_RECORDING_ENDING))) return false;
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (lk_ends_in(name, endings[i])) return true;
+	return false;
+}
+
+/* rank2 before rank10. */
+static int by_name(const void *a, const void *b) {
+	return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+static lk_status add_name(names *n, char *name, lk_error *err) {
+	if (!name || !lk_push(n)) return free(name), lk_oom(err);
+	*lk_last(n) = name;
+	return LK_OK;
+}
+
+static char *joined(const char *folder, const char *name) {
+	char *path = NULL;
+	const char *slash = lk_ends_in(folder, "/") ? "" : "/";
+	return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
+}
+
+/* Of a recording: whether its process knew its rank. */
+static bool knows_rank(const char *path) {
+	lk_recording recording;
+	lk_error ignored;
+	if (!lk_ends_in(path, LK_RECORDING_ENDING) || lk_recording_open(path, &recording, &ignored) != LK_OK) return false;
+	bool knows = recording.head.rank >= 0;
+	lk_recording_close(&recording);
+	return knows;
+}
+
+/* Where some recordings are ranks' the others are of programs that started them. */
+static void drop_starters(names *all, size_t before) {
+	size_t kept = before;
+	bool ranks = false;
+	for (size_t i = before; i < all->count; i++) ranks |= knows_rank(all->at[i]);
+	for (size_t i = before; ranks && i < all->count; i++) {
+		bool starter = lk_ends_in(all->at[i], LK_RECORDING_ENDING) && !knows_rank(all->at[i]);
+		if (starter) free(all->at[i]);
+		else all->at[kept++] = all->at[i];
+	}
+	if (ranks) all->count = kept;
+}
+
+static lk_status list_folder(const char *folder, names *out, lk_error *err) {
+	DIR *dir = opendir(folder);
+	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	size_t before = out->count;
+	lk_status status = LK_OK;
+	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
+		if (!trace_name(e->d_name)) continue;
+		char *path = joined(folder, e->d_name);
+		struct stat info;
+		if (path && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) free(path);
+		else status = add_name(out, path, err);
+	}
+	closedir(dir);
+	LK_TRY(status);
+	if (out->count == before) {
+		lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
+		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .et or .lkrec; folders inside are not looked into");
+	}
+	drop_starters(out, before);
+	qsort(out->at + before, out->count - before, sizeof *out->at, by_name);
+	return LK_OK;
+}
+
+static lk_status list_files(const char *const *paths, uint32_t count, names *out, lk_error *err) {
+	for (uint32_t i = 0; i < count; i++) {
+		struct stat info;
+		if (strcmp(paths[i], "-") == 0 && count > 1) {
+			lk_fail(err, LK_ERR_INPUT, "-", "standard input cannot be one of several traces");
+			return lk_hint(err, "write it to a file first");
+		}
+		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode))
+			LK_TRY(list_folder(paths[i], out, err));
+		else LK_TRY(add_name(out, strdup(paths[i]), err));
+	}
+	return out->count ? LK_OK : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
+}
+
+lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count, const char *const **out, uint32_t *found,
+                              lk_error *err) {
+	names all = {0};
+	lk_status status = list_files(paths, count, &all, err);
+	const char **list = status == LK_OK ? LK_ARRAY(arena, const char *, all.count) : NULL;
+	for (size_t i = 0; list && i < all.count && status == LK_OK; i++)
+		if (!(list[i] = lk_arena_strdup(arena, all.at[i]))) status = lk_oom(err);
+	if (status == LK_OK && !list) status = lk_oom(err);
+	*out = list, *found = (uint32_t)all.count;
+	free_names(&all);
+	return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct reading {
+	const names *files;
+	const lk_read_limits *limits;
+	lk_trace_files *out;
+} reading;
+
+static lk_status read_one(void *context, size_t job, lk_error *err) {
+	reading *r = context;
+	return lk_trace_read(r->files->at[job], r->limits, &r->out->capture[job], &r->out->works[job], err);
+}
+
+/* Each file is in its place of both lists; here the empty places go. */
+static void close_ranks(lk_trace_files *f, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		lk_capture *capture = f->capture[i];
+		lk_works *works = f->works[i];
+		f->capture[i] = NULL, f->works[i] = NULL;
+		if (capture) f->capture[f->captures++] = capture;
+		if (works) f->works[f->work_count++] = works;
+	}
+}
+
+static lk_status read_all(const names *files, const lk_read_limits *limits, int threads, lk_trace_files *out,
+						  lk_error *err) {
+	*out = (lk_trace_files){.capture = calloc(files->count, sizeof *out->capture),
+							.works = calloc(files->count, sizeof *out->works)};
+	reading r = {.files = files, .limits = limits, .out = out};
+	lk_status status = out->capture && out->works ? lk_parallel(files->count, threads, read_one, &r, err) : lk_oom(err);
+	if (out->capture && out->works) close_ranks(out, files->count);
+	if (status != LK_OK) lk_trace_files_free(out);
+	return status;
+}
+
+lk_status lk_trace_files_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
+                              lk_trace_files *out, lk_error *err) {
+	names files = {0};
+	*out = (lk_trace_files){0};
+	lk_status status = list_files(paths, count, &files, err);
+	if (status == LK_OK) status = read_all(&files, limits, threads, out, err);
+	free_names(&files);
+	return status;
+}
+
+void lk_trace_files_free(lk_trace_files *f) {
+	for (uint32_t i = 0; i < f->captures; i++) lk_capture_free(f->capture[i]);
+	for (uint32_t i = 0; i < f->work_count; i++) lk_works_free(f->works[i]);
+	free(f->capture);
+	free(f->works);
+	*f = (lk_trace_files){0};
+}
+
+static lk_status no_times(const lk_works *w, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, w->path, "is a %s: it does not say when things ran", w->format);
+	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
+	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
+}
+
+lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
+						 lk_traces **out, lk_error *err) {
+	lk_trace_files files;
+	LK_TRY(lk_trace_files_read(paths, count, limits, threads, &files, err));
+	lk_status status = files.captures ? lk_traces_join(&files, out, err) : no_times(files.works[0], err);
+	lk_trace_files_free(&files);
+	return status;
+}

@@ -1,0 +1,101 @@
+/* trace_kind.c: SQLite by its magic, JSON by its first bracket and the names of its members, Chakra's protobuf by its
+ * first record. */
+#include "trace/read/trace_kind.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "io/recording.h"
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+static const char *skip_blanks(const char *at, const char *end) {
+	while (at < end && is_blank(*at)) at++;
+	return at;
+}
+
+/* A bracket and behind it a quote or another bracket. Protobuf may begin with a bracket too (a length of 91 or 123),
+ * but goes on with the tag of a field, 0x0a, and a length below 0x20. */
+static bool is_json(const char *at, const char *end) {
+	at = skip_blanks(at, end);
+	if (at >= end || (*at != '{' && *at != '[')) return false;
+	at = skip_blanks(at + 1, end);
+	return at >= end || (*at && strchr("\"'{}[]0123456789-", *at));
+}
+
+/* Behind a text that begins at its quote, or the end. */
+static const char *skip_text(const char *at, const char *end) {
+	char quote = *at;
+	for (at++; at < end && *at != quote; at++)
+		if (*at == '\\') at++;
+	return at < end ? at + 1 : end;
+}
+
+static lk_trace_kind kind_of_key(const char *key, size_t length) {
+	static const struct {
+		const char *key;
+		lk_trace_kind kind;
+	} keys[] = {
+		{"traceEvents", LK_TRACE_KINETO}, {"nodes", LK_TRACE_PYTORCH_ET}, {"workload_graph", LK_TRACE_CHAKRA_JSON}};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (strlen(keys[i].key) == length && memcmp(keys[i].key, key, length) == 0) return keys[i].kind;
+	return LK_TRACE_OTHER_JSON;
+}
+
+/* By the members of the outermost object; a bare list is one of events. Quotes may be Python's. */
+static lk_trace_kind kind_of_json(const char *at, const char *end) {
+	int depth = 0;
+	at = skip_blanks(at, end);
+	if (at < end && *at == '[') return LK_TRACE_KINETO;
+	while (at < end) {
+		if (*at == '"' || *at == '\'') {
+			const char *text = at + 1;
+			at = skip_text(at, end);
+			const char *colon = skip_blanks(at, end);
+			bool key = depth == 1 && colon < end && *colon == ':';
+			lk_trace_kind kind = key ? kind_of_key(text, (size_t)(at - 1 - text)) : LK_TRACE_OTHER_JSON;
+			if (kind != LK_TRACE_OTHER_JSON) return kind;
+			continue;
+		}
+		depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
+		at++;
+	}
+	return LK_TRACE_OTHER_JSON;
+}
+
+/* A record of known length whose first field is Chakra's version or an attribute (texts and records within it) or a
+ * node's number; the first record may be empty. */
+static bool is_chakra(const unsigned char *at, const unsigned char *end) {
+	if (at < end && *at == 0) at++;
+	uint64_t length = 0;
+	for (int shift = 0; at < end && shift < 35; shift += 7) {
+		length |= (uint64_t)(*at & 127) << shift;
+		if (*at++ < 128) break;
+	}
+	if (end - at < 2 || length < 2) return false;
+	return at[0] == 0x08 || ((at[0] == 0x0a || at[0] == 0x12) && at[1] < length);
+}
+
+lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
+	static const char sqlite[] = "SQLite format 3"; /* with the NUL */
+	const char *end = head + size;
+	if (size >= sizeof sqlite && memcmp(head, sqlite, sizeof sqlite) == 0) return LK_TRACE_NSYS;
+	if (size >= 8 && memcmp(head, LK_RECORDING_MAGIC, 8) == 0) return LK_TRACE_RECORDING;
+	if (size >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3;
+	if (is_json(head, end)) return kind_of_json(head, end);
+	return is_chakra((const unsigned char *)head, (const unsigned char *)end) ? LK_TRACE_CHAKRA : LK_TRACE_OTHER;
+}
+
+const char *lk_trace_kind_name(lk_trace_kind kind) {
+	static const char *const names[] = {
+		[LK_TRACE_KINETO] = "a Kineto trace",
+		[LK_TRACE_NSYS] = "a database of Nsight Systems",
+		[LK_TRACE_PYTORCH_ET] = "a PyTorch execution trace",
+		[LK_TRACE_CHAKRA_JSON] = "a Chakra execution trace",
+		[LK_TRACE_CHAKRA] = "a Chakra execution trace",
+		[LK_TRACE_RECORDING] = "a recording",
+		[LK_TRACE_OTHER_JSON] = "JSON",
+		[LK_TRACE_OTHER] = "no trace",
+	};
+	return names[kind];
+}

@@ -1,0 +1,240 @@
+/* baseline_runs.c: what a page of arithmetic predicts for a training run.
+ *
+ *     constant MFU            flops / (GPUs x peak) / MFU; one MFU, the median of the other folds
+ *     constant MFU per stack  the same, one MFU per software stack (of all stacks where no other fold has this one)
+ *     roofline, alpha-beta    max(max(flops / peak, bytes / bandwidth) x bubble + messages of layers, messages of
+ *                             gradients and weights), times one factor
+ *     nearest run             the MFU of the most similar run of another fold
+ *
+ * Roofline: bytes are three reads of the weights per micro-batch, 34 bytes per token, hidden unit and layer written and
+ * read (arXiv 2205.05198), and the optimizer's state read and written. The bubble is 1 + (p - 1) / (v m). Messages:
+ * 4 all-reduces per layer and micro-batch for tensor parallelism, 4 all-to-alls for experts; beside the arithmetic one
+ * all-reduce of the gradients and with ZeRO-3 two all-gathers of the weights per micro-batch. Each takes ALPHA + bytes
+ * over the rate of the link.
+ * The factor is the median of measured / predicted over the other folds.
+ *
+ * Similar: the sum of |log2| of the ratios of sizes, degrees and peak, and 1 for each choice that differs. */
+#include "validate/baselines.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "cost/kernel/kernel.h"
+#include "model/layout/sizes.h"
+
+enum {
+	SIZES = 11,
+	CHOICES = 7,
+	MOST = 8192, /* runs; the time grows with the square */
+};
+
+static const double ALPHA = 10e-6; /* s per message */
+
+/* A run as the baselines see it. */
+typedef struct lesson {
+	const char *stack;
+	int fold;
+	bool asked, teaches;       /* can be predicted; others may learn from it */
+	double measured, ideal, roofline; /* s; ideal: at the device's peak */
+	double size[SIZES];        /* log2 */
+	int choice[CHOICES];
+} lesson;
+
+/* ---- folds ---- */
+
+typedef struct placed {
+	const lk_run *run;
+	size_t row;
+} placed;
+
+static int by_fold(const void *a, const void *b) {
+	const lk_run *x = ((const placed *)a)->run, *y = ((const placed *)b)->run;
+	int order = strcmp(x->stack, y->stack);
+	if (order == 0) order = strcmp(x->model, y->model);
+	return order ? order : strcmp(x->gpu, y->gpu);
+}
+
+lk_status lk_runs_folds(const lk_runs *runs, int *fold, int *count, lk_error *err) {
+	placed *rows = malloc((runs->count ? runs->count : 1) * sizeof *rows);
+	if (!rows) return lk_oom(err);
+	for (size_t i = 0; i < runs->count; i++) rows[i] = (placed){&runs->at[i], i};
+	qsort(rows, runs->count, sizeof *rows, by_fold);
+	*count = 0;
+	for (size_t i = 0; i < runs->count; i++) {
+		if (i == 0 || by_fold(&rows[i - 1], &rows[i]) != 0) ++*count;
+		fold[rows[i].row] = *count - 1;
+	}
+	free(rows);
+	return LK_OK;
+}
+
+/* ---- a run in numbers ---- */
+
+static double ideal_of(const lk_run *run) {
+	const lk_job *j = &run->job;
+	double flops = lk_model_flops(&j->model, j->seq) * j->gbs * (j->task == LK_TASK_LORA ? 2.0 / 3 : 1);
+	return flops / j->gpus / lk_peak_flops(run->cluster.node[0].device, j->dtype);
+}
+
+/* Seconds of `calls` messages of so many bytes among ranks that span so many GPUs. */
+static double messages(const lk_node *node, int ranks, int span, double calls, double bytes) {
+	double rate = span <= node->gpus ? node->intra_rate : node->nics * node->nic_rate / node->gpus;
+	if (ranks < 2) return 0;
+	return calls * (ALPHA + bytes * (ranks - 1) / ranks / fmax(rate, 1e8));
+}
+
+/* Messages inside the layers, which the arithmetic waits for. */
+static double layer_messages(const lk_run *run, double tokens, double layers) {
+	const lk_job *j = &run->job;
+	const lk_node *node = &run->cluster.node[0];
+	double calls = 4 * layers * j->microbatches, activations = 2 * tokens * j->model.hidden;
+	double time = messages(node, j->tp, j->tp, calls, 2 * activations);
+	if (j->model.experts > 0) time += messages(node, j->ep, j->ep * j->etp, calls, activations * j->model.topk);
+	return time;
+}
+
+/* Gradients, and weights that are gathered, which travel beside the arithmetic. */
+static double data_messages(const lk_run *run, double layers) {
+	const lk_job *j = &run->job;
+	const lk_node *node = &run->cluster.node[0];
+	lk_rank_params held = lk_sizes_stage(j, 0);
+	double trained = held.trained_dense + held.trained_experts, gathers = 2 * layers * j->microbatches;
+	int dp = lk_sizes_dp_ranks(j);
+	double time = messages(node, dp, dp * j->tp, 1, 2 * trained * lk_sizes_wire_bytes(j));
+	if (j->sharding != LK_SHARD_ZERO3) return time;
+	return time + messages(node, dp, dp * j->tp, gathers, (held.dense + held.experts) * 2 / layers);
+}
+
+static double roofline_of(const lk_run *run, double ideal) {
+	const lk_job *j = &run->job;
+	lk_rank_params held = lk_sizes_stage(j, 0);
+	double m = j->microbatches, layers = fmax(1, (double)j->model.layers / j->pp);
+	double tokens = (double)j->mbs * j->seq / j->cp;
+	double weights = 3 * (held.dense + held.experts) * lk_sizes_weight_bytes(j);
+	double activations = 68 * tokens * j->model.hidden * layers / j->tp;
+	double bytes = m * (weights + activations) + 2 * lk_sizes_resident(j, 0).optimizer;
+	double device = fmax(ideal, bytes / run->cluster.node[0].device->memory_rate) * (1 + (j->pp - 1) / (j->vp * m));
+	return fmax(device + layer_messages(run, tokens, layers), data_messages(run, layers));
+}
+
+static void describe(const lk_run *run, lesson *l) {
+	const lk_job *j = &run->job;
+	const double sizes[SIZES] = {
+		lk_model_params(&j->model), lk_model_flops(&j->model, j->seq) / j->seq, j->seq, j->gpus, j->tp, j->pp, j->cp, j->ep,
+		j->mbs, j->microbatches, lk_peak_flops(run->cluster.node[0].device, j->dtype),
+	};
+	const int choices[CHOICES] = {
+		(int)j->task, (int)j->sharding, (int)j->recompute, (int)j->attn_kernel, (int)j->dtype, (int)j->compile,
+		(int)run->cluster.node[0].device->arch,
+	};
+	for (int i = 0; i < SIZES; i++) l->size[i] = log2(fmax(sizes[i], 1));
+	memcpy(l->choice, choices, sizeof choices);
+}
+
+static lesson *lessons_of(lk_arena *arena, const lk_runs *runs, const int *fold) {
+	lesson *lessons = LK_ARRAY(arena, lesson, runs->count);
+	for (size_t i = 0; lessons && i < runs->count; i++) {
+		const lk_run *run = &runs->at[i];
+		lesson *l = &lessons[i];
+		*l = (lesson){.stack = run->stack, .fold = fold[i], .asked = !*run->refused, .measured = run->measured_s};
+		if (!l->asked) continue;
+		l->ideal = ideal_of(run);
+		l->roofline = roofline_of(run, l->ideal);
+		l->asked = isfinite(l->ideal) && l->ideal > 0 && isfinite(l->roofline);
+		l->teaches = l->asked && !*run->suspect && run->measured_s > 0;
+		describe(run, l);
+	}
+	return lessons;
+}
+
+/* ---- predictions ---- */
+
+typedef double seconds_fn(const lesson *l);
+
+static double ideal_seconds(const lesson *l) {
+	return l->ideal;
+}
+
+static double roofline_seconds(const lesson *l) {
+	return l->roofline;
+}
+
+/* Median of measured over `seconds` in the other folds, of one stack or (NULL) of all; NAN where there are none. */
+static double factor_for(const lesson *lessons, size_t count, int fold, const char *stack, seconds_fn *seconds,
+                         double *room) {
+	size_t n = 0;
+	for (size_t i = 0; i < count; i++) {
+		const lesson *l = &lessons[i];
+		if (!l->teaches || l->fold == fold || (stack && strcmp(l->stack, stack) != 0)) continue;
+		room[n++] = l->measured / seconds(l);
+	}
+	return n > 0 ? lk_median(room, n) : NAN;
+}
+
+/* Rows of one fold share their factor: it is worked out once. */
+static lk_status scaled(lk_arena *arena, lk_scoring *out, const char *name, const lesson *lessons, bool per_stack,
+                        seconds_fn *seconds, int parameters, lk_error *err) {
+	lk_baseline *b = lk_scoring_baseline(arena, out, name, parameters);
+	double *room = LK_ARRAY(arena, double, out->count), *factor = LK_ARRAY(arena, double, out->count);
+	bool *known = LK_ARRAY(arena, bool, out->count);
+	if (!b || !room || !factor || !known) return lk_oom(err);
+	for (size_t i = 0; i < out->count; i++) {
+		const lesson *l = &lessons[i];
+		if (!l->asked) continue;
+		if (!known[l->fold]) {
+			double found = per_stack ? factor_for(lessons, out->count, l->fold, l->stack, seconds, room) : NAN;
+			if (isnan(found)) found = factor_for(lessons, out->count, l->fold, NULL, seconds, room);
+			factor[l->fold] = found, known[l->fold] = true;
+		}
+		b->predicted[i] = factor[l->fold] * seconds(l);
+	}
+	return LK_OK;
+}
+
+static double distance(const lesson *a, const lesson *b) {
+	double sum = strcmp(a->stack, b->stack) != 0;
+	for (int i = 0; i < SIZES; i++) sum += fabs(a->size[i] - b->size[i]);
+	for (int i = 0; i < CHOICES; i++) sum += a->choice[i] != b->choice[i];
+	return sum;
+}
+
+static lk_status nearest(lk_arena *arena, lk_scoring *out, const lesson *lessons, lk_error *err) {
+	lk_baseline *b = lk_scoring_baseline(arena, out, "nearest run", 0);
+	if (!b) return lk_oom(err);
+	for (size_t i = 0; i < out->count; i++) {
+		const lesson *asked = &lessons[i], *best = NULL;
+		double least = INFINITY;
+		for (size_t k = 0; asked->asked && k < out->count; k++) {
+			if (!lessons[k].teaches || lessons[k].fold == asked->fold) continue;
+			double d = distance(asked, &lessons[k]);
+			if (d < least) least = d, best = &lessons[k];
+		}
+		if (best) b->predicted[i] = best->measured / best->ideal * asked->ideal;
+	}
+	return LK_OK;
+}
+
+/* How many stacks the lessons are of. */
+static int stacks_of(const lesson *lessons, size_t count) {
+	int stacks = 0;
+	for (size_t i = 0; i < count; i++) {
+		bool first = lessons[i].teaches;
+		for (size_t k = 0; first && k < i; k++)
+			first = !lessons[k].teaches || strcmp(lessons[k].stack, lessons[i].stack) != 0;
+		stacks += first;
+	}
+	return stacks;
+}
+
+lk_status lk_baselines_runs(lk_arena *arena, const lk_runs *runs, const int *fold, lk_scoring *out, lk_error *err) {
+	if (runs->count > MOST) return LK_OK;
+	lesson *lessons = lessons_of(arena, runs, fold);
+	if (!lessons) return lk_oom(err);
+	int stacks = stacks_of(lessons, runs->count);
+	LK_TRY(scaled(arena, out, "constant MFU", lessons, false, ideal_seconds, 1, err));
+	LK_TRY(scaled(arena, out, "constant MFU per stack", lessons, true, ideal_seconds, stacks, err));
+	LK_TRY(scaled(arena, out, "roofline, alpha-beta", lessons, false, roofline_seconds, 1, err));
+	return nearest(arena, out, lessons, err);
+}

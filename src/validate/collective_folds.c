@@ -1,0 +1,116 @@
+/* collective_folds.c: folds over the rows of a fabric. By size: the sizes fall into five parts, and a part is left out
+ * of all curves of the fabric. By GPUs: all rows on that number of GPUs are left out. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fit/collective_fit.h"
+#include "base/stats.h"
+
+enum { PARTS = 5, FOLDS = 64 };
+
+const char *lk_coll_size_class(double bytes) {
+	return bytes < 1048576 ? "<1 MiB" : bytes <= 16777216 ? "1-16 MiB" : ">16 MiB";
+}
+
+static bool usable(const lk_coll_row *row) {
+	return !*row->refused && !*row->slow && row->us > 0;
+}
+
+lk_status lk_coll_fabrics_of(const lk_coll_rows *rows, lk_coll_fabrics *out, lk_error *err) {
+	for (size_t i = 0; i < rows->count; i++) {
+		const char *name = rows->at[i].fabric;
+		size_t same = 0;
+		bool known = false;
+		for (size_t f = 0; f < out->count && !known; f++) known = strcmp(out->at[f], name) == 0;
+		for (size_t k = i; k < rows->count && !known; k++)
+			same += usable(&rows->at[k]) && strcmp(rows->at[k].fabric, name) == 0;
+		if (known || same < LK_COLL_FIT_ROWS) continue;
+		if (!lk_push(out)) return lk_oom(err);
+		*lk_last(out) = name;
+	}
+	return LK_OK;
+}
+
+bool lk_coll_fitted(const lk_coll_fabrics *fabrics, const lk_coll_row *row) {
+	for (size_t f = 0; f < fabrics->count; f++)
+		if (strcmp(fabrics->at[f], row->fabric) == 0) return usable(row);
+	return false;
+}
+
+static int fold_of(const lk_coll_row *row, lk_coll_folds folds) {
+	if (folds == LK_COLL_FOLDS_GPUS) return row->gpus;
+	return (int)(lk_hash64((uint64_t)row->bytes) % PARTS);
+}
+
+/* A row has no relatives where no other number of GPUs of its fabric was measured, or none over the network that its
+ * own time is made of and that nobody states. */
+const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row) {
+	bool others = false, network = row->network_stated;
+	for (size_t i = 0; i < rows->count; i++) {
+		const lk_coll_row *other = &rows->at[i];
+		if (!usable(other) || other->gpus == row->gpus || strcmp(other->fabric, row->fabric) != 0) continue;
+		others = true;
+		network |= other->nodes > 1;
+	}
+	if (!others) return "not scored: no other number of GPUs of this fabric was measured";
+	if (row->nodes > 1 && !network)
+		return "not scored: its network is not stated, and no other number of GPUs was measured over it";
+	return NULL;
+}
+
+/* ---- leaving out ---- */
+
+typedef struct split {
+	lk_coll_pick *seen, *held;
+	size_t *place; /* of held rows in the table */
+	double *us;    /* of held rows */
+	size_t seen_count, held_count;
+} split;
+
+static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, int fold, split *s) {
+	s->seen_count = s->held_count = 0;
+	for (size_t i = 0; i < rows->count; i++) {
+		const lk_coll_row *row = &rows->at[i];
+		if (!usable(row) || strcmp(row->fabric, fabric) != 0) continue;
+		if (fold_of(row, folds) != fold) {
+			s->seen[s->seen_count++] = row;
+		} else {
+			s->place[s->held_count] = i;
+			s->held[s->held_count++] = row;
+		}
+	}
+}
+
+static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, lk_coll_predictor *predict,
+					   split *s, double *us, lk_error *err) {
+	int done[FOLDS], count = 0;
+	for (size_t i = 0; i < rows->count; i++) {
+		const lk_coll_row *row = &rows->at[i];
+		int fold = fold_of(row, folds);
+		bool known = false;
+		for (int k = 0; k < count && !known; k++) known = done[k] == fold;
+		if (known || count == FOLDS || strcmp(row->fabric, fabric) != 0) continue;
+		done[count++] = fold;
+		divide(rows, fabric, folds, fold, s);
+		LK_TRY(predict(s->seen, s->seen_count, s->held, s->held_count, s->us, err));
+		for (size_t h = 0; h < s->held_count; h++) us[s->place[h]] = s->us[h];
+	}
+	return LK_OK;
+}
+
+lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics, lk_coll_folds folds,
+						lk_coll_predictor *predict, double *us, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	split s = {
+		.seen = LK_ARRAY(&arena, lk_coll_pick, rows->count),
+		.held = LK_ARRAY(&arena, lk_coll_pick, rows->count),
+		.place = LK_ARRAY(&arena, size_t, rows->count),
+		.us = LK_ARRAY(&arena, double, rows->count),
+	};
+	lk_status status = s.seen && s.held && s.place && s.us ? LK_OK : lk_oom(err);
+	for (size_t f = 0; f < fabrics->count && status == LK_OK; f++)
+		status = cross(rows, fabrics->at[f], folds, predict, &s, us, err);
+	lk_arena_free(&arena);
+	return status;
+}

@@ -1,0 +1,275 @@
+/* network_time.c: a network's time from its kernels.
+ *
+ *     device   = products * sum of products + passes * sum of passes + gap * launches + exchange
+ *     host     = host * call * launches (+ fetch * fetches, in a training forward)
+ *     forward  = max4(device, host) * (1 + squeeze * full)
+ *     backward = max4(device, host)
+ *     time     = (forward + backward) * bubble
+ *
+ * Kernels are issued ahead of the device, so the longer of the two counts. Measured loops give all memory back before
+ * each run: a training forward fetches what it keeps from the driver. Where that nearly fills the device, the allocator
+ * gives back and fetches again in the middle of it.
+ */
+#include "validate/network_time.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "validate/eager_ops.h"
+#include "base/fit.h"
+#include "cost/cost.h"
+#include "cost/kernel/gemm.h"
+#include "cost/kernel/kernel.h"
+
+/* ---- work ---- */
+
+static void add_product(const lk_model_run *run, const lk_gemm_model *model, const lk_eager_op *op,
+                        lk_network_work *w) {
+	double count = op->count / run->tensor, flops = 2 * op->batch * op->m * op->n * op->k;
+	lk_gemm_shape shape = {LK_FP32, op->batch, op->m, op->n, op->k};
+	double seconds = lk_gemm_seconds(model, run->device, &shape, NULL);
+	w->products_s[op->backward] += count * fmax(seconds - model->numbers.floor_s, 0);
+	w->roofline_s += count * flops / lk_peak_flops(run->device, LK_FP32);
+}
+
+/* Models of the operations that lists name, looked up once a row of the table. */
+typedef struct found {
+	const lk_memory_kernel *kernel;
+	lk_memory_model model;
+} found;
+
+static const lk_memory_model *model_of(const lk_calibration *c, const lk_device *d, const lk_memory_kernel *kernel,
+                                       found *cache) {
+	enum { KERNELS = 16 };
+	for (int i = 0; i < KERNELS; i++) {
+		if (cache[i].kernel == kernel) return &cache[i].model;
+		if (cache[i].kernel && i + 1 < KERNELS) continue;
+		cache[i].kernel = kernel;
+		cache[i].model = lk_memory_model_find(c, d, kernel, LK_FP32, NULL, NULL);
+		cache[i].model.floor_s = cache[i].model.start_s = 0; /* of a call alone; in a queue it is the gap */
+		return &cache[i].model;
+	}
+	return &cache[0].model;
+}
+
+static void add_pass(const lk_calibration *c, const lk_model_run *run, const lk_eager_op *op, found *cache,
+                     lk_network_work *w) {
+	double count = op->count / (op->whole ? 1 : run->tensor);
+	lk_memory_work work = {op->kernel, op->bytes, op->rows, op->width, 4};
+	const lk_memory_model *model = model_of(c, run->device, op->kernel, cache);
+	w->passes_s[op->backward] += count * lk_memory_seconds(model, run->device, &work);
+	w->roofline_s += count * op->bytes / run->device->memory_rate;
+}
+
+/* Ring all-reduce of `bytes` among the devices. */
+static double reduce_seconds(const lk_device *d, int devices, double bytes) {
+	double rate = d->link_rate > 0 ? d->link_rate : fmax(d->pcie_rate, 1e9);
+	return 20e-6 + 2.0 * (devices - 1) / devices * bytes / (0.8 * rate);
+}
+
+static void add_exchange(const lk_model_run *run, double batch, lk_network_work *w) {
+	const lk_model *m = &run->model;
+	double layers = m->layers + m->decoder_layers;
+	if (run->tensor > 1) {
+		double each = reduce_seconds(run->device, run->tensor, 4 * batch * run->seq * m->hidden);
+		w->exchange_s[0] += 2 * layers * each, w->exchange_s[1] += 2 * layers * each;
+	}
+	if (run->data > 1) { /* behind the backward pass, but for the last buckets */
+		double bytes = 4 * lk_model_params(m);
+		w->exchange_s[1] += 0.2 * reduce_seconds(run->device, run->data, bytes);
+	}
+}
+
+lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_run *run, lk_network_work *out,
+                             lk_error *err) {
+	lk_eager_ops ops = {0};
+	found cache[16] = {{0}};
+	lk_gemm_model products;
+	lk_gemm_model_of(run->device, LK_FP32, &products);
+	double batch = run->batch / run->data;
+	lk_eager_run eager = {batch, run->seq, run->train, run->compiled};
+	*out = (lk_network_work){.train = run->train};
+	lk_status status = lk_eager_list(&run->model, &eager, &ops, err);
+	for (size_t i = 0; status == LK_OK && i < ops.count; i++) {
+		const lk_eager_op *op = &ops.at[i];
+		out->launches[op->backward] += op->count;
+		if (op->product) add_product(run, &products, op, out);
+		else add_pass(calibration, run, op, cache, out);
+	}
+	lk_vec_free(&ops);
+	if (status != LK_OK) return status;
+	add_exchange(run, batch, out);
+	const lk_memory_kernel *add = lk_memory_kernel_find("add");
+	lk_memory_model call = lk_memory_model_find(calibration, run->device, add, LK_FP32, NULL, NULL);
+	out->call_s = fmax(call.floor_s, call.start_s);
+	out->borrowed = !products.measured;
+	int parts = run->tensor * run->stages;
+	lk_eager_kept kept = lk_eager_keeps(&run->model, &eager);
+	out->fetches = kept.fetches / parts;
+	out->fill = kept.bytes / parts / run->device->memory_bytes;
+	out->bubble = (run->micro + run->stages - 1.0) / ((double)run->micro * run->stages);
+	return LK_OK;
+}
+
+/* ---- the formula ---- */
+
+static const struct {
+	const char *name;
+	double usual, low, high, spread; /* spread: how far from usual is no surprise, as ln */
+} numbers[LK_NETWORK_NUMBERS] = {
+	{"gap_us", 3, 0.3, 30, 1},       {"products", 1.02, 0.7, 1.5, 0.1}, {"passes", 1.0, 0.5, 2, 0.2},
+	{"host", 0.5, 0.02, 5, 1},       {"fetch_us", 200, 10, 2000, 1}, {"squeeze", 0.5, 0.01, 3, 1},
+};
+
+static lk_network_model model_from(const double *x) {
+	return (lk_network_model){x[0] * 1e-6, x[1], x[2], x[3], x[4] * 1e-6, x[5]};
+}
+
+lk_network_model lk_network_usual(void) {
+	double x[LK_NETWORK_NUMBERS];
+	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) x[i] = numbers[i].usual;
+	return model_from(x);
+}
+
+static double longer(double a, double b) {
+	double top = fmax(a, b), r = top > 0 ? fmin(a, b) / top : 0;
+	return top * sqrt(sqrt(1 + r * r * r * r));
+}
+
+double lk_network_seconds(const lk_network_model *m, const lk_network_work *w) {
+	double total = 0;
+	for (int way = 0; way < (w->train ? 2 : 1); way++) {
+		double device = m->products * w->products_s[way] + m->passes * w->passes_s[way] + m->gap_s * w->launches[way] +
+		                w->exchange_s[way];
+		double host = m->host * w->call_s * w->launches[way];
+		if (w->train && way == 0) host += m->fetch_s * w->fetches;
+		double seconds = longer(device, host);
+		double full = fmin(fmax((w->fill - 0.8) / 0.15, 0), 1);
+		if (w->train && way == 0) seconds *= 1 + m->squeeze * full;
+		total += seconds;
+	}
+	return total * w->bubble;
+}
+
+/* ---- fitting ---- */
+
+typedef struct task {
+	const lk_network_row *rows;
+	size_t count;
+	lk_network_fit *fit;
+} task;
+
+/* Seconds with products longer by a factor. */
+static double with_factor(const lk_network_model *model, const lk_network_work *work, double factor) {
+	lk_network_model own = *model;
+	own.products *= factor;
+	return lk_network_seconds(&own, work);
+}
+
+/* ln of the factor with which a row comes out right; the secant of two tries is near enough. */
+static double factor_of_row(const lk_network_model *model, const lk_network_row *r) {
+	double at = 1;
+	for (int step = 0; step < 3; step++) {
+		double now = with_factor(model, r->work, at), more = with_factor(model, r->work, 1.1 * at);
+		double slope = log(more / now) / log(1.1);
+		at *= exp(fmin(fmax(log(r->seconds / now) / fmax(slope, 0.2), -1), 1));
+	}
+	return log(at);
+}
+
+/* Products of devices whose kernels are borrowed: the mean of what rows ask for, drawn to 1 as by half a row. */
+static void set_factors(const task *t) {
+	for (int d = 0; d < t->fit->owners; d++) {
+		double sum = 0, rows = 0.5;
+		for (size_t i = 0; i < t->count; i++) {
+			if (t->rows[i].device != t->fit->own[d].device) continue;
+			sum += factor_of_row(&t->fit->model, &t->rows[i]);
+			rows++;
+		}
+		t->fit->own[d].factor = exp(sum / rows);
+	}
+}
+
+double lk_network_predict(const lk_network_fit *fit, const lk_network_row *row) {
+	for (int d = 0; d < fit->owners && row->work->borrowed; d++)
+		if (fit->own[d].device == row->device) return with_factor(&fit->model, row->work, fit->own[d].factor);
+	return lk_network_seconds(&fit->model, row->work);
+}
+
+static double objective(const double *x, void *context) {
+	const task *t = context;
+	double sum = 0, far = 0;
+	t->fit->model = model_from(x);
+	set_factors(t);
+	for (size_t i = 0; i < t->count; i++)
+		sum += fabs(log(lk_network_predict(t->fit, &t->rows[i]) / t->rows[i].seconds));
+	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) {
+		double off = log(x[i] / numbers[i].usual) / numbers[i].spread;
+		far += off * off;
+	}
+	return sum / (double)t->count + 0.002 * far;
+}
+
+static void find_devices(const task *t) {
+	lk_network_fit *fit = t->fit;
+	for (size_t i = 0; i < t->count; i++) {
+		if (!t->rows[i].work->borrowed) continue;
+		int d = 0;
+		while (d < fit->owners && fit->own[d].device != t->rows[i].device) d++;
+		if (d == fit->owners && d < (int)(sizeof fit->own / sizeof *fit->own)) {
+			fit->own[d].device = t->rows[i].device;
+			fit->own[fit->owners++].factor = 1;
+		}
+	}
+}
+
+void lk_network_fit_rows(const lk_network_row *rows, size_t count, lk_network_fit *out) {
+	lk_fit_number search[LK_NETWORK_NUMBERS];
+	double x[LK_NETWORK_NUMBERS];
+	task t = {rows, count, out};
+	*out = (lk_network_fit){.model = lk_network_usual()};
+	if (count == 0) return;
+	find_devices(&t);
+	for (int i = 0; i < LK_NETWORK_NUMBERS; i++)
+		search[i] = (lk_fit_number){numbers[i].name, numbers[i].usual, numbers[i].low, numbers[i].high, true};
+	lk_fit_simplex(search, LK_NETWORK_NUMBERS, 3000, objective, &t, x, NULL);
+	out->model = model_from(x);
+	set_factors(&t);
+}
+
+/* ---- as rows of a calibration ---- */
+
+lk_status lk_network_write(const lk_network_fit *fit, int points, double error, const char *source, const char *date,
+                           lk_calibration *into, lk_error *err) {
+	const lk_network_model *m = &fit->model;
+	const double x[LK_NETWORK_NUMBERS] = {m->gap_s * 1e6, m->products, m->passes,
+	                                      m->host,        m->fetch_s * 1e6, m->squeeze};
+	lk_calibration_row *row = lk_calibration_add(into, "network", "all", "fp32");
+	if (!row) return lk_oom(err);
+	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) lk_calibration_put(row, numbers[i].name, x[i]);
+	row->points = points, row->error = error, row->source = source, row->date = date;
+	for (int d = 0; d < fit->owners; d++) {
+		row = lk_calibration_add(into, "network", fit->own[d].device->name, "fp32");
+		if (!row) return lk_oom(err);
+		lk_calibration_put(row, "factor", fit->own[d].factor);
+		row->source = source, row->date = date;
+	}
+	return LK_OK;
+}
+
+void lk_network_read(const lk_calibration *calibration, lk_network_fit *out) {
+	const lk_calibration_row *all = lk_calibration_find(calibration, "network", "all", "fp32");
+	double x[LK_NETWORK_NUMBERS];
+	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) {
+		double value = lk_calibration_value(all, numbers[i].name, numbers[i].usual);
+		x[i] = fmin(fmax(value, numbers[i].low), numbers[i].high);
+	}
+	*out = (lk_network_fit){.model = model_from(x)};
+	const int room = sizeof out->own / sizeof *out->own;
+	for (size_t i = 0; i < calibration->rows.count && out->owners < room; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
+		if (strcmp(row->family, "network") != 0 || strcmp(row->subject, "all") == 0) continue;
+		out->own[out->owners].device = lk_device_find(row->subject);
+		out->own[out->owners++].factor = fmin(fmax(lk_calibration_value(row, "factor", 1), 0.1), 10);
+	}
+}

@@ -1,0 +1,156 @@
+/* ops_memory_table.c: memory-bound rows of a table of kernel times, sorted by what is fitted together and by what is
+ * left out together. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "validate/ops_memory.h"
+#include "base/stats.h"
+#include "model/network/model.h"
+
+enum { FEW_WIDTHS = 32, SHARES = 8 };
+
+/* ---- groups ---- */
+
+/* Networks differ in what one name stands for: with a parallel residual an addition has three terms, and norms are of
+ * two kinds. */
+static const lk_memory_kernel *kernel_named(const lk_op_sample *s) {
+	lk_model model;
+	lk_error unused;
+	bool known = *s->model && lk_model_preset(s->model, &model, &unused) == LK_OK;
+	if (strcmp(s->op, "add") == 0 && known && model.parallel_residual) return lk_memory_kernel_find("add_parallel");
+	if (strcmp(s->op, "rmsnorm_or_layernorm") == 0)
+		return lk_memory_kernel_find(known && model.norm == LK_NORM_LAYER ? "layernorm" : "rmsnorm");
+	return lk_memory_kernel_find(s->op);
+}
+
+/* Answers for names seen before: texts of a table are one pointer each. */
+typedef struct known_kernel {
+	const char *op, *model;
+	const lk_memory_kernel *kernel;
+} known_kernel;
+typedef LK_VEC(known_kernel) known_kernels;
+
+static lk_status kernel_of(known_kernels *known, const lk_op_sample *s, const lk_memory_kernel **out, lk_error *err) {
+	for (size_t i = known->count; i-- > 0;) {
+		*out = known->at[i].kernel;
+		if (known->at[i].op == s->op && known->at[i].model == s->model) return LK_OK;
+	}
+	if (!lk_push(known)) return lk_oom(err);
+	*out = kernel_named(s);
+	*lk_last(known) = (known_kernel){s->op, s->model, *out};
+	return LK_OK;
+}
+
+static lk_memory_rows *group_of(lk_memory_table *t, const lk_op_sample *sample, const lk_memory_kernel *kernel) {
+	for (size_t i = t->groups.count; i-- > 0;) {
+		lk_memory_rows *g = &t->groups.at[i];
+		if (g->device == sample->device && g->kernel == kernel && g->dtype == sample->dtype) return g;
+	}
+	if (!lk_push(&t->groups)) return NULL;
+	*lk_last(&t->groups) = (lk_memory_rows){.device = sample->device, .kernel = kernel, .dtype = sample->dtype};
+	return lk_last(&t->groups);
+}
+
+static lk_status sort_rows(lk_memory_table *t, known_kernels *known, const char **why, lk_error *err) {
+	for (size_t i = 0; i < t->count; i++) {
+		const lk_op_sample *sample = &t->samples[i];
+		const lk_memory_kernel *kernel = NULL;
+		if (sample->family != LK_FAMILY_MEMORY) continue;
+		LK_TRY(kernel_of(known, sample, &kernel, err));
+		const char *reason = !sample->device ? "the device is not in the catalogue"
+		                     : !kernel       ? "the operation is not modelled"
+		                                     : NULL;
+		if (why) why[i] = reason;
+		if (reason) continue;
+		lk_memory_rows *g = group_of(t, sample, kernel);
+		if (!g || !lk_push(&g->rows)) return lk_oom(err);
+		*lk_last(&g->rows) = i;
+	}
+	return LK_OK;
+}
+
+lk_status lk_memory_table_sort(lk_arena *arena, const lk_op_sample *samples, size_t count, const char **why,
+                               lk_memory_table *out, lk_error *err) {
+	*out = (lk_memory_table){.samples = samples, .count = count};
+	out->points = LK_ARRAY(arena, lk_memory_point, count);
+	out->fold = LK_ARRAY(arena, int, count);
+	if (!out->points || !out->fold) return lk_oom(err);
+	known_kernels known = {0};
+	lk_status status = sort_rows(out, &known, why, err);
+	lk_vec_free(&known);
+	return status;
+}
+
+void lk_memory_table_free(lk_memory_table *table) {
+	for (size_t i = 0; i < table->groups.count; i++) lk_vec_free(&table->groups.at[i].rows);
+	lk_vec_free(&table->groups);
+}
+
+/* ---- folds ---- */
+
+/* Few widths: each is a fold. Many: an even share of them, by their hash. */
+static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *t, lk_error *err) {
+	double *widths = LK_ARRAY(arena, double, t->count);
+	size_t rows = 0, different = 0;
+	if (!widths) return lk_oom(err);
+	for (size_t i = 0; i < t->count; i++)
+		if (t->samples[i].family == LK_FAMILY_MEMORY) widths[rows++] = t->samples[i].n;
+	qsort(widths, rows, sizeof *widths, lk_ascending);
+	for (size_t i = 0; i < rows; i++)
+		if (i == 0 || widths[i] != widths[i - 1]) widths[different++] = widths[i];
+	t->few_widths = different <= FEW_WIDTHS;
+	t->folds = t->few_widths ? (int)different : SHARES;
+	for (size_t i = 0; i < t->count; i++) {
+		double n = t->samples[i].n, *place = bsearch(&n, widths, different, sizeof n, lk_ascending);
+		if (place) t->fold[i] = t->few_widths ? (int)(place - widths) : (int)(lk_hash64((uint64_t)n) % SHARES);
+	}
+	return LK_OK;
+}
+
+static void folds_of_devices(lk_memory_table *t) {
+	for (size_t i = 0; i < t->groups.count; i++) {
+		size_t first = 0;
+		while (t->groups.at[first].device != t->groups.at[i].device) first++;
+		for (size_t r = 0; r < t->groups.at[i].rows.count; r++) t->fold[t->groups.at[i].rows.at[r]] = (int)first;
+	}
+	t->folds = (int)t->groups.count;
+}
+
+lk_status lk_memory_table_folds(lk_arena *arena, lk_memory_table *table, int kind, lk_error *err) {
+	if (kind != LK_FOLDS_GPU) return folds_of_widths(arena, table, err);
+	folds_of_devices(table);
+	return LK_OK;
+}
+
+/* ---- fits ---- */
+
+lk_memory_group lk_memory_table_points(lk_memory_table *table, const lk_memory_rows *rows, int fold) {
+	lk_memory_group group = {rows->device, rows->kernel, rows->dtype, table->points, 0};
+	for (size_t i = 0; i < rows->rows.count; i++) {
+		const lk_op_sample *s = &table->samples[rows->rows.at[i]];
+		if (table->fold[rows->rows.at[i]] == fold) continue;
+		table->points[group.count++] = (lk_memory_point){s->m, s->n, s->seconds};
+	}
+	return group;
+}
+
+const lk_memory_model *lk_memory_table_whole(lk_memory_table *table, lk_memory_rows *rows) {
+	if (!rows->fitted) {
+		lk_memory_group group = lk_memory_table_points(table, rows, -1);
+		rows->whole = lk_memory_fit(&group);
+		rows->fitted = true;
+	}
+	return &rows->whole;
+}
+
+/* Operations that only stream miss alike; times are taken together by octaves. */
+const char *lk_memory_range_class(lk_arena *arena, const lk_memory_rows *rows, double seconds) {
+	const char *kind = rows->kernel->grid == LK_GRID_FLAT ? "flat" : rows->kernel->name;
+	int octave = (int)fmin(fmax(floor(log2(seconds * 1e6)), 0), 12);
+	return lk_arena_printf(arena, "%s %s %s %d us", kind, lk_dtype_name(rows->dtype), rows->device->name, 1 << octave);
+}
+
+double lk_memory_inside(const lk_memory_table *table) {
+	return table->few_widths ? 0.77 : 0.73;
+}

@@ -1,0 +1,80 @@
+/* ops_nearest.c: nearest neighbours in four logarithms. Points are sorted by their sum, the logarithm of the work: two points
+ * whose sums differ by s are at least s/2 apart, so the search goes outward from a point's place and ends early. */
+#include "validate/ops_nearest.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "cost/kernel/kernel.h"
+
+typedef struct place {
+	double at[4], sum;
+	size_t point;
+	int device, fold;
+} place;
+
+static int by_sum(const void *a, const void *b) {
+	const place *x = a, *y = b;
+	if (x->device != y->device) return x->device - y->device;
+	if (x->sum != y->sum) return x->sum < y->sum ? -1 : 1;
+	return (x->point > y->point) - (x->point < y->point);
+}
+
+static place place_of(const lk_gemm_table *table, size_t i, bool other_devices) {
+	const lk_gemm_point *p = &table->points[i];
+	place out = {.at = {log(p->shape.batch), log(p->shape.m), log(p->shape.n), log(p->shape.k)}, .point = i, .fold = p->fold};
+	for (int d = 0; d < 4; d++) out.sum += out.at[d];
+	out.device = other_devices ? 0 : p->device;
+	return out;
+}
+
+typedef struct search {
+	const place *at;
+	size_t count, own;
+	bool cross;
+	double least;   /* squared distance */
+	size_t best;    /* of at; `own` none */
+} search;
+
+/* Looks at one place; false when nothing nearer can lie beyond it. */
+static bool look(search *s, size_t i) {
+	const place *own = &s->at[s->own], *other = &s->at[i];
+	double apart = (other->sum - own->sum) / 2, far = 0;
+	if (other->device != own->device || apart * apart > s->least) return false;
+	if (i == s->own || (s->cross && other->fold == own->fold)) return true;
+	for (int d = 0; d < 4; d++) far += (other->at[d] - own->at[d]) * (other->at[d] - own->at[d]);
+	if (far < s->least) s->least = far, s->best = i;
+	return s->least > 0;
+}
+
+static size_t nearest(const place *places, size_t count, size_t own, bool cross) {
+	search s = {places, count, own, cross, INFINITY, own};
+	bool up = true, down = true;
+	for (size_t step = 1; up || down; step++) {
+		up = up && own + step < count && look(&s, own + step);
+		down = down && own >= step && look(&s, own - step);
+	}
+	return s.best;
+}
+
+lk_status lk_gemm_nearest(const lk_gemm_table *table, bool cross, bool other_devices, double *predicted, lk_error *err) {
+	place *places = calloc(table->count + 1, sizeof *places);
+	if (!places) return lk_oom(err);
+	for (size_t i = 0; i < table->count; i++) places[i] = place_of(table, i, other_devices);
+	qsort(places, table->count, sizeof *places, by_sum);
+	for (size_t i = 0; i < table->count; i++) {
+		size_t found = nearest(places, table->count, i, cross);
+		const lk_gemm_point *own = &table->points[places[i].point], *other = &table->points[places[found].point];
+		double work = exp(places[i].sum - places[found].sum);
+		double peaks = lk_peak_flops(table->device[other->device], table->dtype) /
+		               lk_peak_flops(table->device[own->device], table->dtype);
+		predicted[places[i].point] = found == i ? NAN : other->sample->seconds * work * peaks;
+	}
+	free(places);
+	return LK_OK;
+}
+
+double lk_gemm_roofline(const lk_device *device, const lk_gemm_shape *s) {
+	double bytes = lk_dtype_bytes(s->dtype) * s->batch * (s->m * s->n + s->m * s->k + s->n * s->k);
+	return fmax(2 * s->batch * s->m * s->n * s->k / lk_peak_flops(device, s->dtype), bytes / device->memory_rate);
+}

@@ -1,0 +1,159 @@
+/* score_collectives.c: measured collectives, size by size. Fabrics with rows enough are fitted (cross-validated:
+ * without the row's fold), the others are predicted from the catalogue and the default numbers. Fabrics whose source
+ * calls them slow are predicted and not scored. Ranges: the class widths of the calibration (family "range", subject
+ * "collective", variant fabric and size class). */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fit/collective_fit.h"
+#include "validate/scoring.h"
+#include "base/text.h"
+
+static const double usual_width = .35; /* ln of the half range where no class has rows */
+
+static const lk_calibration_row *own_row(const char *fabric) {
+	return lk_calibration_find(lk_calibration_current(), "collective", fabric, "");
+}
+
+/* With the numbers in use: the fabric's own row of the calibration and its curves, else the default. */
+static void predict_in_use(const lk_coll_rows *rows, double *us) {
+	for (size_t i = 0; i < rows->count; i++) {
+		const lk_calibration_row *row = own_row(rows->at[i].fabric);
+		lk_fabric fabric = row ? lk_fabric_of(row) : *lk_fabric_default();
+		lk_curves curves;
+		lk_curves_of(lk_calibration_current(), row, &curves);
+		if (row) fabric.curves = &curves;
+		if (!*rows->at[i].refused) us[i] = lk_coll_row_time(&rows->at[i], &fabric);
+	}
+}
+
+/* Numbers behind the predictions of fitted fabrics. */
+static int numbers_of(const lk_coll_fabrics *fabrics) {
+	const lk_calibration *calibration = lk_calibration_current();
+	int numbers = LK_FABRIC_NUMBERS * (int)fabrics->count;
+	for (size_t f = 0; f < fabrics->count; f++) {
+		const lk_calibration_row *row = own_row(fabrics->at[f]);
+		lk_curves curves;
+		lk_curves_of(calibration, row, &curves);
+		for (int i = 0; i < curves.count; i++)
+			for (int k = 0; k < LK_CURVE_KNOTS; k++) numbers += curves.at[i].measured[k];
+	}
+	return numbers;
+}
+
+static void set_range(const lk_coll_row *row, bool fitted, bool unseen, lk_validated *out) {
+	char class[128];
+	snprintf(class, sizeof class, "%.80s %s", fitted ? row->fabric : "other", lk_coll_size_class(row->bytes));
+	const lk_calibration_row *range = lk_calibration_find(lk_calibration_current(), "range", "collective", class);
+	double width = lk_calibration_value(range, unseen ? "unseen_width" : "width", usual_width);
+	out->low = out->predicted * exp(-width), out->high = out->predicted * exp(width);
+}
+
+/* ---- rows ---- */
+
+typedef struct task {
+	lk_arena *arena;
+	const lk_coll_rows *rows;
+	lk_coll_fabrics fabrics;
+	lk_coll_folds folds;
+	bool cross;
+	lk_scoring *out;
+} task;
+
+static const char *reason_of(const task *t, const lk_coll_row *row) {
+	if (*row->refused) return row->refused;
+	if (*row->slow) return lk_arena_printf(t->arena, "not scored: %s", row->slow);
+	if (!(row->us > 0)) return "not scored: no measured time";
+	bool fitted = lk_coll_fitted(&t->fabrics, row);
+	if (fitted && t->cross && t->folds == LK_COLL_FOLDS_GPUS) return lk_coll_no_relatives(t->rows, row);
+	return fitted ? NULL : "from the catalogue and the default numbers: too few rows to fit its fabric";
+}
+
+static lk_status fill_row(const task *t, size_t i, double us, lk_error *err) {
+	const lk_coll_row *row = &t->rows->at[i];
+	lk_validated *out = &t->out->rows[i];
+	lk_group_shape group = lk_coll_row_group(row, NULL);
+	bool fitted = lk_coll_fitted(&t->fabrics, row), own = own_row(row->fabric) != NULL;
+	out->id = row->fabric, out->where = row->where, out->gpu = row->gpu, out->gpus = row->gpus, out->unit = "us";
+	out->model = lk_coll_name(row->kind), out->measured = row->us > 0 ? row->us : NAN, out->predicted = us;
+	out->reason = reason_of(t, row);
+	if (!*row->refused) {
+		lk_coll_cost cost = lk_collective_cost(row->kind, &group, row->bytes);
+		out->layout = lk_arena_printf(t->arena, "%.0f B, %d node%s, %s %s", row->bytes, row->nodes,
+									  row->nodes == 1 ? "" : "s", lk_algo_name(cost.algo), lk_proto_name(cost.proto));
+		if (!out->layout) return lk_oom(err);
+	}
+	set_range(row, fitted || own, t->cross && t->folds == LK_COLL_FOLDS_GPUS, out);
+	t->out->scores[i].suspect = *row->slow || (out->reason && strncmp(out->reason, "not scored", 10) == 0);
+	t->out->divisions[0].keys[i] = fitted ? (lk_score_key){"fitted", 0} : (lk_score_key){"from the catalogue", 1};
+	t->out->divisions[1].keys[i] = (lk_score_key){row->fabric, 0};
+	t->out->divisions[2].keys[i] = (lk_score_key){lk_coll_name(row->kind), 0};
+	t->out->divisions[3].keys[i] = (lk_score_key){
+		lk_arena_printf(t->arena, "%d on %d node%s", row->gpus, row->nodes, row->nodes == 1 ? "" : "s"),
+		row->nodes * 1000 + row->gpus,
+	};
+	t->out->divisions[4].keys[i] = (lk_score_key){lk_coll_size_class(row->bytes), (int)fmin(row->bytes / 1048576, 17)};
+	t->out->divisions[4].keys[i].order = row->bytes < 1048576 ? 0 : row->bytes <= 16777216 ? 1 : 2;
+	return t->out->divisions[3].keys[i].name ? LK_OK : lk_oom(err);
+}
+
+/* ---- the whole ---- */
+
+static lk_status compare(const task *t, lk_error *err) {
+	static const struct {
+		const char *name;
+		lk_coll_predictor *predict;
+		int parameters; /* per fabric; -1: two per collective and group */
+	} others[] = {
+		{"alpha-beta", lk_coll_predict_alpha_beta, -1},
+		{"raw NCCL", lk_coll_predict_raw, 0},
+		{"five scalars", lk_coll_predict_scalars, 5},
+	};
+	for (size_t b = 0; b < sizeof others / sizeof *others; b++) {
+		int parameters = others[b].parameters * (int)t->fabrics.count;
+		lk_baseline *baseline = lk_scoring_baseline(t->arena, t->out, others[b].name, parameters < 0 ? 0 : parameters);
+		if (!baseline) return lk_oom(err);
+		LK_TRY(lk_coll_cross(t->rows, &t->fabrics, t->folds, others[b].predict, baseline->predicted, err));
+		if (parameters >= 0) continue;
+		for (size_t i = 0; i < t->rows->count; i++) {
+			const lk_coll_row *row = &t->rows->at[i], *before = i ? row - 1 : NULL;
+			bool same = before && before->kind == row->kind && before->gpus == row->gpus &&
+						before->nodes == row->nodes && strcmp(before->fabric, row->fabric) == 0;
+			if (!same && lk_coll_fitted(&t->fabrics, row)) baseline->parameters += 2;
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status score(task *t, lk_error *err) {
+	static const char *const by[] = {"fabrics", "fabric", "collective", "gpus", "size"};
+	LK_TRY(lk_coll_fabrics_of(t->rows, &t->fabrics, err));
+	LK_TRY(lk_scoring_rows(t->arena, t->rows->count, t->out, err));
+	double *us = LK_ARRAY(t->arena, double, t->rows->count);
+	if (!us) return lk_oom(err);
+	for (size_t i = 0; i < t->rows->count; i++) us[i] = NAN;
+	predict_in_use(t->rows, us);
+	if (t->cross) LK_TRY(lk_coll_cross(t->rows, &t->fabrics, t->folds, lk_coll_predict_model, us, err));
+	for (size_t d = 0; d < sizeof by / sizeof *by; d++)
+		if (!lk_scoring_divide(t->arena, t->out, by[d])) return lk_oom(err);
+	for (size_t i = 0; i < t->rows->count; i++) LK_TRY(fill_row(t, i, us[i], err));
+	t->out->parameters = numbers_of(&t->fabrics);
+	t->out->unit_of_rows = "size";
+	t->out->folds = !t->cross                        ? ""
+					: t->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes"
+													 : "number of GPUs of the fabric";
+	return compare(t, err);
+}
+
+lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
+							   lk_error *err) {
+	lk_coll_rows rows = {0};
+	task t = {.arena = arena, .rows = &rows, .cross = request->cross, .out = out};
+	t.folds = request->folds == LK_FOLDS_GPUS ? LK_COLL_FOLDS_GPUS : LK_COLL_FOLDS_SIZE;
+	lk_status status = lk_coll_rows_read(arena, in, &rows, err);
+	if (status == LK_OK) status = score(&t, err);
+	lk_vec_free(&t.fabrics);
+	lk_vec_free(&rows);
+	return status;
+}

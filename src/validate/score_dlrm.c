@@ -1,0 +1,188 @@
+/* score_dlrm.c: training steps of recommendation models on one device. Nothing is fitted to the rows: kernels come from other
+ * measurements, what the host spends from profiles of recommendation models on one of the devices, shared by all rows. */
+#include <math.h>
+#include <string.h>
+
+#include "tables/dlrm_table.h"
+#include "validate/dlrm_time.h"
+#include "fit/misses.h"
+#include "validate/scoring.h"
+#include "cost/calibration/calibration.h"
+
+/* Of misses, for a range that holds about 80 % of another model's. */
+static const double inside = 0.8;
+
+typedef struct scorer {
+	lk_arena *arena;
+	const lk_validate_request *request;
+	const lk_dlrm_run *runs;
+	size_t count;
+	lk_host_terms host;
+	lk_dlrm_time *times;        /* [count] */
+	lk_miss *misses;            /* [count] */
+	lk_scoring *out;
+} scorer;
+
+/* ---- what the host spends ---- */
+
+/* Of recommendation models, at batches as those of the table. */
+static lk_host_kind kind_of(const scorer *s) {
+	lk_host_kind kind = {"DLRM", INFINITY, 0};
+	for (size_t i = 0; i < s->count; i++)
+		kind.least = fmin(kind.least, s->runs[i].batch), kind.most = fmax(kind.most, s->runs[i].batch);
+	return kind;
+}
+
+static lk_status read_terms(const scorer *s, const char *path, lk_host_terms *out, lk_error *err) {
+	const lk_host_kind kind = kind_of(s);
+	lk_stream *in;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_host_terms_read(in, &kind, out, err);
+	lk_stream_close(in);
+	return status;
+}
+
+static const char *beside(lk_arena *arena, const char *table, const char *name) {
+	const char *slash = strrchr(table, '/');
+	return lk_arena_printf(arena, "%.*s%s", slash ? (int)(slash + 1 - table) : 0, table, name);
+}
+
+/* The tables beside the one of measurements: a newer one of T1 and T2 over many runs, an older one of all terms of one. */
+static lk_status read_usual(scorer *s, lk_error *err) {
+	const char *many = beside(s->arena, s->request->table, "host_op_overheads.csv");
+	const char *full = beside(s->arena, s->request->table, "host_op_overheads_dlrm.csv");
+	lk_host_terms more = {0};
+	if (!many || !full) return lk_oom(err);
+	lk_status status = read_terms(s, many, &s->host, err);
+	if (status == LK_OK) status = read_terms(s, full, &more, err);
+	if (status == LK_OK) status = lk_host_terms_fill(&s->host, &more, err);
+	else lk_hint(err, "name a table of host overheads with --overheads");
+	lk_host_terms_free(&more);
+	return status;
+}
+
+static lk_status read_host(scorer *s, lk_error *err) {
+	return s->request->overheads ? read_terms(s, s->request->overheads, &s->host, err) : read_usual(s, err);
+}
+
+/* ---- rows ---- */
+
+static const char *why_not(const lk_dlrm_run *r) {
+	if (!r->device) return "the device is not in the catalogue";
+	if (!r->known) return "the recommendation model is not known";
+	return NULL;
+}
+
+static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
+	const lk_dlrm_run *r = &s->runs[i];
+	lk_validated *row = &s->out->rows[i];
+	row->id = lk_arena_printf(s->arena, "%s batch %.0f", r->name, r->batch);
+	if (!row->id) return lk_oom(err);
+	row->where = r->where, row->model = r->name, row->gpu = r->gpu, row->gpus = 1;
+	row->precision = "fp32", row->measured = r->seconds, row->reason = why_not(r);
+	if (row->reason) return LK_OK;
+	LK_TRY(lk_dlrm_predict(&r->model, r->batch, r->device, &s->host, &s->times[i], err));
+	row->predicted = s->times[i].step_s;
+	return LK_OK;
+}
+
+/* Rows whose ranges are of one width: steps that wait for the host miss by what profiles hold, others by kernels. */
+static const char *class_of(const scorer *s, size_t i) {
+	return s->times[i].host_s > s->times[i].kernels_s ? "host-bound step" : "device-bound step";
+}
+
+static lk_status divide(scorer *s, lk_error *err) {
+	lk_score_key *class = lk_scoring_divide(s->arena, s->out, "class");
+	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
+	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model");
+	lk_score_key *batch = lk_scoring_divide(s->arena, s->out, "batch");
+	if (!class || !gpu || !model || !batch) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) {
+		class[i].name = class_of(s, i);
+		gpu[i].name = s->runs[i].gpu, model[i].name = s->runs[i].name;
+		batch[i] = (lk_score_key){lk_arena_printf(s->arena, "%.0f", s->runs[i].batch), (int)s->runs[i].batch};
+		if (!batch[i].name) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
+/* ---- ranges: from how far predictions of the other models miss ---- */
+
+static int fold_of(const scorer *s, size_t i) {
+	size_t first = 0;
+	while (strcmp(s->runs[first].name, s->runs[i].name) != 0) first++;
+	return (int)first;
+}
+
+static lk_status put_ranges(scorer *s, lk_error *err) {
+	for (size_t i = 0; i < s->count; i++) {
+		const lk_validated *row = &s->out->rows[i];
+		double miss = fabs(log(row->predicted / row->measured));
+		if (!row->reason) s->misses[i] = (lk_miss){class_of(s, i), fold_of(s, i), miss, NAN};
+	}
+	if (s->request->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->count, inside, err));
+	for (size_t i = 0; i < s->count; i++) {
+		lk_validated *row = &s->out->rows[i];
+		double width = s->misses[i].width;
+		if (row->reason) continue;
+		/* 0.13: what cross-validation over the three models of the public table gives */
+		if (!s->request->cross) width = lk_misses_width(lk_calibration_current(), "network", class_of(s, i), 0.13);
+		row->low = row->predicted * exp(-width), row->high = row->predicted * exp(width);
+	}
+	return LK_OK;
+}
+
+/* ---- baselines ---- */
+
+/* The mean by ratio of the other models' steps on the GPU, at the batch that is nearest. */
+static double nearest_of_others(const scorer *s, size_t i) {
+	const lk_dlrm_run *r = &s->runs[i];
+	double least = INFINITY, sum = 0;
+	int rows = 0;
+	for (size_t k = 0; k < s->count; k++) {
+		const lk_dlrm_run *other = &s->runs[k];
+		if (strcmp(other->gpu, r->gpu) != 0 || strcmp(other->name, r->name) == 0) continue;
+		double far = fabs(log(other->batch / r->batch));
+		if (far < least) least = far, sum = 0, rows = 0;
+		if (far == least) sum += log(other->seconds), rows++;
+	}
+	return rows ? exp(sum / rows) : NAN;
+}
+
+static lk_status add_baselines(scorer *s, lk_error *err) {
+	lk_baseline *kernels = lk_scoring_baseline(s->arena, s->out, "kernels alone", 0);
+	lk_baseline *host = lk_scoring_baseline(s->arena, s->out, "host alone", 0);
+	lk_baseline *nearest = lk_scoring_baseline(s->arena, s->out, "other models on the GPU, nearest batch", 1);
+	if (!kernels || !host || !nearest) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) {
+		if (s->out->rows[i].reason) continue;
+		kernels->predicted[i] = s->times[i].kernels_s, host->predicted[i] = s->times[i].host_s;
+		nearest->predicted[i] = nearest_of_others(s, i);
+	}
+	return LK_OK;
+}
+
+static lk_status score(scorer *s, lk_error *err) {
+	LK_TRY(lk_scoring_rows(s->arena, s->count, s->out, err));
+	s->times = LK_ARRAY(s->arena, lk_dlrm_time, s->count);
+	s->misses = LK_ARRAY(s->arena, lk_miss, s->count);
+	if (!s->times || !s->misses) return lk_oom(err);
+	LK_TRY(read_host(s, err));
+	for (size_t i = 0; i < s->count; i++) LK_TRY(fill_row(s, i, err));
+	LK_TRY(divide(s, err));
+	LK_TRY(put_ranges(s, err));
+	LK_TRY(add_baselines(s, err));
+	s->out->unit_of_rows = "training step";
+	return LK_OK;
+}
+
+lk_status lk_score_dlrm(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
+                        lk_error *err) {
+	lk_dlrm_runs runs = {0};
+	lk_status status = lk_dlrm_runs_read(arena, in, &runs, err);
+	scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	if (status == LK_OK) status = score(&s, err);
+	lk_host_terms_free(&s.host);
+	lk_vec_free(&runs);
+	return status;
+}

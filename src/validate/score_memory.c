@@ -1,0 +1,94 @@
+/* score_memory.c: peak memory of the last pipeline stage, predicted as `lockstep predict` would: the same builder, the
+ * same walk over the graph (lk_step_ask). */
+#include <math.h>
+#include <string.h>
+
+#include "fit/memory_range.h"
+#include "validate/scoring.h"
+#include "step/step.h"
+#include "base/text.h"
+
+lk_status lk_memory_predict(const lk_memory_run *run, double *bytes, lk_error *err) {
+	lk_step step;
+	lk_step_options options = {.memory_only = true};
+	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
+	if (status == LK_OK) *bytes = step.memory[run->job.pp - 1].walk.peak;
+	lk_step_free(&step);
+	return status;
+}
+
+static const char *schedule_of(const lk_job *job) {
+	if (job->pp == 1) return "no pipeline";
+	return job->vp > 1 ? "interleaved" : "1f1b";
+}
+
+static const char *reason_of(lk_arena *arena, const lk_memory_run *run, const char *refused) {
+	if (*refused) return refused;
+	if (*run->suspect) return lk_arena_printf(arena, "not scored, suspect: %s", run->suspect);
+	return *run->note ? run->note : NULL;
+}
+
+static lk_status fill_row(lk_arena *arena, const lk_memory_run *run, lk_scoring *out, size_t i, lk_error *err) {
+	lk_validated *row = &out->rows[i];
+	const char *refused = run->refused;
+	char text[900];
+	row->id = lk_arena_printf(arena, "%s %s", run->test, run->env);
+	if (!row->id) return lk_oom(err);
+	row->where = run->where, row->model = run->model, row->gpu = run->gpu, row->unit = "bytes";
+	row->measured = run->peak;
+	lk_status status = *refused ? LK_OK : lk_memory_predict(run, &row->predicted, err);
+	if (status == LK_ERR_MEMORY) return status;
+	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
+	if (!refused) return lk_oom(err);
+	row->reason = reason_of(arena, run, refused);
+	if (*run->suspect && !row->reason) return lk_oom(err);
+	out->scores[i].suspect = *run->suspect != '\0';
+	out->divisions[0].keys[i] = (lk_score_key){run->class, 0};
+	out->divisions[1].keys[i] = (lk_score_key){run->gpu, 0};
+	if (*refused) return LK_OK;
+	row->gpus = run->job.gpus, row->precision = lk_dtype_name(run->job.dtype);
+	row->layout = schedule_of(&run->job);
+	out->divisions[2].keys[i] = (lk_score_key){row->layout, 0};
+	out->baselines[0].predicted[i] = lk_memory_closed_form(&run->job);
+	return LK_OK;
+}
+
+/* The range of every row: known from the calibration, or found from the rows of the other tests. */
+static lk_status fill_ranges(lk_arena *arena, const lk_memory_runs *runs, bool cross, lk_scoring *out, lk_error *err) {
+	lk_memory_residual *known = LK_ARRAY(arena, lk_memory_residual, out->count + 1);
+	if (!known) return lk_oom(err);
+	for (size_t i = 0; i < out->count; i++) {
+		bool counts = !*runs->at[i].suspect && out->rows[i].predicted > 0;
+		known[i] = (lk_memory_residual){runs->at[i].class, runs->at[i].test, counts ? out->rows[i].predicted : 0,
+										out->rows[i].measured};
+	}
+	lk_memory_band band = {0};
+	for (size_t i = 0; i < out->count; i++) {
+		bool same = i > 0 && strcmp(known[i].fold, known[i - 1].fold) == 0 && known[i].class == known[i - 1].class;
+		if (!same && cross) LK_TRY(lk_memory_band_fit(known, out->count, known[i].class, known[i].fold, &band, err));
+		if (!same && !cross) band = lk_memory_band_known(known[i].class);
+		lk_memory_band_apply(&band, out->rows[i].predicted, &out->rows[i].low, &out->rows[i].high);
+	}
+	return LK_OK;
+}
+
+static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_memory_runs *runs,
+					   lk_scoring *out, lk_error *err) {
+	static const char *const by[] = {"class", "gpu", "schedule"};
+	LK_TRY(lk_memory_read(arena, in, runs, err));
+	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
+	for (int d = 0; d < 3; d++)
+		if (!lk_scoring_divide(arena, out, by[d])) return lk_oom(err);
+	if (!lk_scoring_baseline(arena, out, "closed form", 0)) return lk_oom(err);
+	for (size_t i = 0; i < runs->count; i++) LK_TRY(fill_row(arena, &runs->at[i], out, i, err));
+	if (request->cross) out->folds = "test, for the ranges; the predictions are not fitted";
+	return fill_ranges(arena, runs, request->cross, out, err);
+}
+
+lk_status lk_score_memory(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
+						  lk_error *err) {
+	lk_memory_runs runs = {0};
+	lk_status status = score(arena, request, in, &runs, out, err);
+	lk_vec_free(&runs);
+	return status;
+}

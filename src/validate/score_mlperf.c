@@ -1,0 +1,215 @@
+/* score_mlperf.c: MLPerf steps of recommendation models, BERT and ResNet-50: the predicted step, times one number for each
+ * stack. Nearly all submissions of a benchmark run one code: HugeCTR's or built like it (fp16 or TF32 with tables in fp32),
+ * NVIDIA's BERT and ResNet (compiled or fused, replayed from CUDA graphs); tinygrad's are their own. With folds, the number is
+ * that of the rows of other models or other GPUs alone. */
+#include <math.h>
+#include <string.h>
+
+#include "fit/fold_range.h"
+#include "tables/mlperf_table.h"
+#include "validate/scoring.h"
+#include "tables/throughput.h"
+#include "step/dlrm_step.h"
+#include "base/stats.h"
+#include "cost/calibration/calibration.h"
+
+typedef struct scorer {
+	lk_arena *arena;
+	const lk_validate_request *request;
+	const lk_mlperf_run *runs;
+	size_t count;
+	double *raw;             /* [count] before the number; NAN */
+	double *ratios;          /* [count] scratch */
+	lk_scoring *out;
+} scorer;
+
+/* ---- rows ---- */
+
+static const char *preset_of(const char *benchmark) {
+	if (strcmp(benchmark, "dlrm") == 0) return "dlrm-criteo";
+	return strcmp(benchmark, "dlrm_dcnv2") == 0 ? "dlrm-dcnv2" : NULL;
+}
+
+static const char *network_of(const char *benchmark) {
+	if (strcmp(benchmark, "resnet") == 0) return "resnet50";
+	return strcmp(benchmark, "bert") == 0 ? "bert-large" : NULL;
+}
+
+static const char *stack_of(const lk_mlperf_run *r) {
+	if (preset_of(r->benchmark)) return "hugectr";
+	if (strstr(r->framework, "tinygrad")) return "tinygrad";
+	return strcmp(r->benchmark, "bert") == 0 ? "mlperf bert" : "mlperf resnet";
+}
+
+/* NVIDIA's code, which nearly all submissions run (mlcommons/training_results_v3.1, NVIDIA/benchmarks/bert, and xFusion's on
+ * Ada): sequences of up to 512 tokens are packed, two of them in 512 on average ("Average sequences/sample 1.99895" in its
+ * packed_data/README.md; PACKING_FACTOR=2), masked positions alone reach the head (masked_lm_prob 0.15, --dense_seq_output),
+ * layers are fused by hand and replayed from CUDA graphs, on Hopper and Blackwell in 8 bits (--use_transformer_engine2).
+ * tinygrad pads to 512, gathers masked positions as well and has no fused attention; its loss stays on the device, too. */
+static void take_bert(const lk_mlperf_run *r, lk_throughput_run *run) {
+	bool packed = strcmp(stack_of(r), "mlperf bert") == 0;
+	lk_arch arch = run->device->arch;
+	run->seq = packed ? 256 : 512, run->host_ahead = true, run->logit_share = 0.15;
+	run->unfused = !packed, run->fused_kernels = packed;
+	if (!packed) return;
+	if (arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL) run->dtype = LK_FP8, run->precision = "fp8";
+}
+
+static lk_status predict_network(const lk_mlperf_run *r, const lk_device *device, double *out, lk_error *err) {
+	lk_throughput_run run = {
+		.model = network_of(r->benchmark), .device = device, .dtype = LK_FP16, .precision = "fp16", .gpus = r->gpus, .nodes = r->nodes,
+		.mbs = (int)(r->batch / r->gpus), .steps = 1, .fused = true};
+	if (strcmp(r->benchmark, "bert") == 0) take_bert(r, &run);
+	double ideal;
+	return lk_throughput_step(&run, out, &ideal, err);
+}
+
+/* Ranks that do not divide the batch get what is left in fractions: a hundred thousand samples. */
+static lk_status predict(const lk_mlperf_run *r, const lk_device *device, double *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_dlrm model;
+	lk_cluster cluster;
+	lk_step step = {0};
+	const lk_step_options options = {0};
+	int in_node = (r->gpus + r->nodes - 1) / r->nodes;
+	const lk_dlrm_job job = {r->batch, r->gpus, LK_FP16, in_node};
+	lk_status status = lk_dlrm_preset(&arena, preset_of(r->benchmark), &model, err);
+	if (status == LK_OK) status = lk_cluster_simple(&arena, device, r->gpus, in_node < device->node_gpus ? in_node : 0, 0, &cluster, err);
+	if (status == LK_OK) status = lk_dlrm_ask(&model, &job, &cluster, &options, &step, err);
+	if (status == LK_OK) *out = step.step_s;
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+	return status;
+}
+
+static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
+	const lk_mlperf_run *r = &s->runs[i];
+	lk_validated *row = &s->out->rows[i];
+	const lk_device *device = lk_device_find(r->gpu);
+	s->raw[i] = NAN;
+	row->id = r->id, row->where = r->where, row->model = r->benchmark, row->gpu = r->gpu, row->gpus = r->gpus;
+	row->stack = stack_of(r), row->precision = "fp16", row->measured = r->seconds;
+	const char *network = network_of(r->benchmark);
+	if (!preset_of(r->benchmark) && !network) row->reason = "the network's shapes are not known here";
+	else if (!device) row->reason = "the device is not in the catalogue";
+	else if (!(r->batch >= r->gpus) || r->gpus < 1) row->reason = "batch or GPUs are not stated";
+	else if (network && (r->batch > 1 << 28 || fmod(r->batch, r->gpus) != 0)) row->reason = "the batch does not divide over the GPUs";
+	if (row->reason) return LK_OK;
+	return network ? predict_network(r, device, &s->raw[i], err) : predict(r, device, &s->raw[i], err);
+}
+
+/* ---- the one number ---- */
+
+static bool same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
+	return strcmp(a->benchmark, b->benchmark) == 0 && strcmp(a->gpu, b->gpu) == 0;
+}
+
+/* Median of measured over predicted of a row's stack, which makes the mean of |ln| least; with folds, rows of its model and
+ * GPU are left out. NAN: no other rows. */
+static double scale_of(const scorer *s, size_t without) {
+	size_t rows = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		if (isnan(s->raw[i]) || isnan(s->runs[i].seconds) || strcmp(s->out->rows[i].stack, s->out->rows[without].stack) != 0) continue;
+		if (s->request->cross && same_fold(&s->runs[i], &s->runs[without])) continue;
+		s->ratios[rows++] = log(s->runs[i].seconds / s->raw[i]);
+	}
+	return exp(lk_median(s->ratios, rows));
+}
+
+static int stacks_of(const scorer *s) {
+	int count = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		bool seen = isnan(s->raw[i]);
+		for (size_t k = 0; k < i && !seen; k++) seen = !isnan(s->raw[k]) && strcmp(s->out->rows[i].stack, s->out->rows[k].stack) == 0;
+		count += !seen;
+	}
+	return count;
+}
+
+static bool one_stack(const void *context, size_t a, size_t b) {
+	const scorer *s = context;
+	return strcmp(s->out->rows[a].stack, s->out->rows[b].stack) == 0;
+}
+
+static bool one_fold(const void *context, size_t a, size_t b) {
+	const scorer *s = context;
+	return same_fold(&s->runs[a], &s->runs[b]);
+}
+
+/* A stack's own, where enough others have run it. */
+static lk_status range_rows(scorer *s, lk_error *err) {
+	LK_TRY(lk_fold_ranges(s->arena, s->out->rows, s->count, one_stack, one_fold, s, err));
+	return lk_fold_ranges(s->arena, s->out->rows, s->count, NULL, one_fold, s, err);
+}
+
+static void predict_rows(scorer *s) {
+	for (size_t i = 0; i < s->count; i++) {
+		lk_validated *row = &s->out->rows[i];
+		if (row->reason) continue;
+		double scale = scale_of(s, i);
+		if (isnan(scale)) {
+			row->reason = "no other GPU of this stack";
+			continue;
+		}
+		const lk_calibration_row *known = lk_calibration_find(lk_calibration_current(), "recommender", row->stack, "fp16");
+		bool use = !s->request->cross && known;
+		if (use) scale = lk_calibration_value(known, "scale", scale);
+		row->predicted = s->raw[i] * scale;
+		if (use) row->low = row->predicted * lk_calibration_value(known, "low", NAN), row->high = row->predicted * lk_calibration_value(known, "high", NAN);
+	}
+	s->out->parameters = stacks_of(s), s->out->folds = s->request->cross ? "model and GPU" : "", s->out->unit_of_rows = "run";
+}
+
+static lk_status divide(scorer *s, lk_error *err) {
+	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu"), *model = lk_scoring_divide(s->arena, s->out, "model");
+	lk_score_key *both = lk_scoring_divide(s->arena, s->out, "model and GPU"), *stack = lk_scoring_divide(s->arena, s->out, "stack");
+	lk_score_key *entries = lk_scoring_divide(s->arena, s->out, "entries");
+	if (!gpu || !model || !both || !stack || !entries) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) {
+		if (s->out->rows[i].reason) continue;
+		stack[i].name = s->out->rows[i].stack;
+		gpu[i].name = s->runs[i].gpu, model[i].name = s->runs[i].benchmark;
+		both[i].name = lk_arena_printf(s->arena, "%s %s", s->runs[i].benchmark, s->runs[i].gpu);
+		entries[i].name = lk_arena_printf(s->arena, "%s%s", s->runs[i].benchmark, s->runs[i].named_nodes ? ", its name tells other nodes" : "");
+		if (!both[i].name || !entries[i].name) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
+/* Time per sample and GPU of the other folds' rows, nearest in GPUs' memory rate. */
+static lk_status add_baseline(scorer *s, lk_error *err) {
+	lk_baseline *b = lk_scoring_baseline(s->arena, s->out, "samples per second and GPU of the other folds, by memory rate", 1);
+	if (!b) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) {
+		if (isnan(s->raw[i])) continue;
+		double sum = 0, rate = lk_device_find(s->runs[i].gpu)->memory_rate;
+		int rows = 0;
+		for (size_t k = 0; k < s->count; k++) {
+			const lk_mlperf_run *r = &s->runs[k];
+			if (isnan(s->raw[k]) || isnan(r->seconds) || same_fold(r, &s->runs[i]) || strcmp(r->benchmark, s->runs[i].benchmark) != 0) continue;
+			sum += log(r->seconds * r->gpus / r->batch * lk_device_find(r->gpu)->memory_rate / rate), rows++;
+		}
+		if (rows) b->predicted[i] = exp(sum / rows) * s->runs[i].batch / s->runs[i].gpus;
+	}
+	return LK_OK;
+}
+
+static lk_status score(scorer *s, lk_error *err) {
+	LK_TRY(lk_scoring_rows(s->arena, s->count, s->out, err));
+	s->raw = LK_ARRAY(s->arena, double, s->count), s->ratios = LK_ARRAY(s->arena, double, s->count);
+	if (!s->raw || !s->ratios) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) LK_TRY(fill_row(s, i, err));
+	predict_rows(s);
+	LK_TRY(range_rows(s, err));
+	LK_TRY(divide(s, err));
+	return add_baseline(s, err);
+}
+
+lk_status lk_score_mlperf(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+	lk_mlperf_runs runs = {0};
+	lk_status status = lk_mlperf_read(arena, in, &runs, err);
+	scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	if (status == LK_OK) status = score(&s, err);
+	lk_vec_free(&runs);
+	return status;
+}

@@ -1,0 +1,162 @@
+/* score_runs.c: measured training runs. Rows are predicted as `lockstep predict` would: the same question (lk_step_ask), no
+ * constant that depends on the row. */
+#include <math.h>
+#include <string.h>
+
+#include "validate/baselines.h"
+#include "fit/cross_runs.h"
+#include "tables/runs.h"
+#include "validate/scoring.h"
+#include "step/range.h"
+#include "base/text.h"
+#include "lockstep/plan.h"
+
+/* Why the row is skipped, not scored, or only partly used. */
+static const char *reason_of(lk_arena *arena, const lk_run *run, const char *refused) {
+	if (*refused) return refused;
+	if (*run->suspect)
+		return lk_arena_printf(arena, "not scored, suspect: %s%s%s", run->suspect, *run->note ? "; " : "", run->note);
+	if (isnan(run->measured_s)) return "not scored: no measured step time";
+	return *run->note ? run->note : NULL;
+}
+
+/* Rows are ranked against each other within equal network, GPU, count and batch. */
+static const char *group_of(lk_arena *arena, const lk_run *run) {
+	return lk_arena_printf(arena, "%s|%s|%d|%d", run->model, run->gpu, run->job.gpus, run->job.gbs);
+}
+
+/* What is ranked: the layout with all else that a user could choose; repeated runs of it are one. */
+static const char *choice_of(lk_arena *arena, const lk_run *run, const char *layout) {
+	const lk_job *j = &run->job;
+	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, j->task, j->seq, lk_dtype_name(j->dtype)) : NULL;
+}
+
+/* A prediction that a team of processes shares, or the reason why there is none. */
+typedef struct shared_run {
+	double seconds;
+	lk_status status;
+	lk_error err;
+} shared_run;
+
+static lk_status predict_one(void *context, size_t i, void *result, lk_error *err) {
+	const lk_run *run = &((const lk_run *)context)[i];
+	shared_run *out = result;
+	memset(out, 0, sizeof *out);
+	out->seconds = NAN;
+	if (!*run->refused) out->status = lk_run_predict(run, NULL, &out->seconds, &out->err);
+	if (out->status == LK_ERR_MEMORY) *err = out->err;
+	return out->status == LK_ERR_MEMORY ? out->status : LK_OK;
+}
+
+/* In parts, so that those that are done can be kept. */
+static lk_status predict_together(const struct lk_plan_team *team, const lk_runs *runs, shared_run *out, lk_error *err) {
+	enum { PART = 64 };
+	for (size_t at = 0; at < runs->count; at += PART) {
+		size_t left = runs->count - at, count = left < PART ? left : PART;
+		LK_TRY(team->run(team->self, count, sizeof *out, predict_one, runs->at + at, out + at, err));
+	}
+	return LK_OK;
+}
+
+static lk_status predict_run(const lk_run *run, const shared_run *shared, double *seconds, lk_error *err) {
+	if (!shared) return lk_run_predict(run, NULL, seconds, err);
+	*seconds = shared->seconds;
+	if (shared->status != LK_OK) *err = shared->err;
+	return shared->status;
+}
+
+static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross, const shared_run *shared, lk_scoring *out,
+                          size_t i, lk_error *err) {
+	lk_validated *row = &out->rows[i];
+	lk_score *score = &out->scores[i];
+	const char *refused = run->refused;
+	char text[900];
+	row->id = run->id, row->where = run->where, row->stack = run->stack, row->release = run->release;
+	row->model = run->model, row->gpu = run->gpu, row->gpus = run->job.gpus, row->unit = "s";
+	row->measured = run->measured_s;
+	lk_status status = LK_OK;
+	double in_use = NAN; /* with the calibration in use, which has seen the run: in cross-validation for its error alone */
+	if (!*refused && !(cross && isfinite(cross->predicted))) status = predict_run(run, shared, &in_use, err);
+	row->predicted = cross ? cross->predicted : in_use;
+	if (status == LK_ERR_MEMORY) return status;
+	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
+	if (!refused) return lk_oom(err);
+	score->stack = run->stack, score->suspect = *run->suspect != '\0';
+	if (!*run->refused) {
+		row->precision = lk_dtype_name(run->job.dtype);
+		row->layout = lk_run_layout(arena, run);
+		score->layout = choice_of(arena, run, row->layout);
+		score->group = group_of(arena, run);
+		score->series = lk_run_series(arena, run);
+		score->gpus = run->job.gpus, score->work = (double)run->job.gbs * run->job.seq;
+		if (!row->layout || !score->layout || !score->group || !score->series) return lk_oom(err);
+	}
+	if (row->predicted > 0 && !cross)
+		lk_range_of(arena, &run->job, run->cluster.node[0].device, row->predicted, &row->low, &row->high, NULL);
+	if (cross) row->low = cross->low, row->high = cross->high;
+	row->reason = reason_of(arena, run, refused);
+	if (*run->suspect && !*refused && !row->reason) return lk_oom(err);
+	out->divisions[0].keys[i] = (lk_score_key){run->stack, 0};
+	out->divisions[1].keys[i] = (lk_score_key){run->gpu, 0};
+	out->divisions[2].keys[i] = lk_scale_key(run->job.gpus);
+	out->divisions[3].keys[i] = (lk_score_key){*run->refused ? NULL : run->job.model.experts > 0 ? "experts" : "dense", 0};
+	return LK_OK;
+}
+
+/* Drops the rows of other stacks. */
+static lk_status choose(const lk_validate_request *request, lk_runs *runs, lk_error *err) {
+	size_t kept = 0;
+	if (!request->stack) return LK_OK;
+	for (size_t i = 0; i < runs->count; i++)
+		if (lk_same_name(runs->at[i].stack, request->stack)) runs->at[kept++] = runs->at[i];
+	if (kept == 0) {
+		char shown[64];
+		lk_fail(err, LK_ERR_INPUT, "--stack", "no row has the stack \"%s\"", lk_escape(request->stack, shown, sizeof shown));
+		return lk_hint(err, "the column `stack` of %.100s names them", request->table);
+	}
+	runs->count = kept;
+	return LK_OK;
+}
+
+/* Predictions from fits without the run's fold. */
+static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, const int *fold, int folds, lk_cross_run **out,
+                                int *numbers, lk_error *err) {
+	lk_runs_fit *fit;
+	*out = LK_ARRAY(arena, lk_cross_run, runs->count);
+	if (!*out) return lk_oom(err);
+	LK_TRY(lk_runs_fit_all(arena, runs, &fit, err));
+	*numbers = lk_runs_fit_numbers(fit);
+	return lk_runs_cross(arena, runs, fit, fold, folds, *out, err);
+}
+
+static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_runs *runs, lk_scoring *out,
+                       lk_error *err) {
+	LK_TRY(lk_runs_read(arena, in, runs, err));
+	LK_TRY(choose(request, runs, err));
+	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
+	static const char *const by[] = {"stack", "gpu", "gpus", "network"};
+	for (int d = 0; d < 4; d++)
+		if (!lk_scoring_divide(arena, out, by[d])) return lk_oom(err);
+	lk_cross_run *cross = NULL;
+	int *fold = LK_ARRAY(arena, int, runs->count), folds;
+	if (!fold) return lk_oom(err);
+	if (request->cross) {
+		LK_TRY(lk_runs_folds(runs, fold, &folds, err));
+		LK_TRY(cross_validate(arena, runs, fold, folds, &cross, &out->parameters, err));
+		out->folds = "(stack, network, GPU)";
+	}
+	shared_run *shared = request->team && !cross ? LK_ARRAY(arena, shared_run, runs->count) : NULL;
+	if (request->team && !cross && !shared) return lk_oom(err);
+	if (shared) LK_TRY(predict_together(request->team, runs, shared, err));
+	for (size_t i = 0; i < runs->count; i++)
+		LK_TRY(fill_row(arena, &runs->at[i], cross ? &cross[i] : NULL, shared ? &shared[i] : NULL, out, i, err));
+	return cross ? lk_baselines_runs(arena, runs, fold, out, err) : LK_OK;
+}
+
+lk_status lk_score_runs(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
+                        lk_error *err) {
+	lk_runs runs = {0};
+	lk_status status = score(arena, request, in, &runs, out, err);
+	lk_vec_free(&runs);
+	return status;
+}

@@ -1,0 +1,198 @@
+/* score_slowdown.c: kernels beside communication, predicted from their time alone and their profile. Names of kernels
+ * serve to tell rows apart in what is printed and to keep kernels apart in the folds of one baseline; the model never
+ * sees them. Rows that no communication runs beside are not predicted; the fit learns from them how far a time alone
+ * can be trusted.
+ *
+ * Folds: FOLDS parts of the launches, by a hash of their place. The baseline "kernel never seen" is the same model with
+ * all launches of a name left out together. */
+#include <math.h>
+#include <string.h>
+
+#include "validate/scoring.h"
+#include "fit/slowdown.h"
+#include "base/stats.h"
+#include "cost/calibration/calibration.h"
+
+enum { FOLDS = 20 };
+
+typedef struct work {
+	lk_arena *arena;
+	lk_slowdown_table table;
+	size_t *fold, *name_fold;   /* [rows] */
+	size_t names;
+	bool *use;                  /* [rows] of the fit at hand */
+	double *strength;           /* [rows] */
+	double *width;              /* [rows] half the 80 % range, |ln| */
+} work;
+
+/* What one way to predict writes: [rows of the table]. */
+typedef lk_status way(work *w, bool all, size_t fold, const size_t *folds, double *predicted, lk_error *err);
+
+static bool beside(const lk_slowdown_row *row) {
+	return row->kernel.ratio > 0;
+}
+
+/* ---- ways ---- */
+
+static double width_of(const lk_overlap *model, const lk_overlap_kernel *kernel) {
+	const char *class = lk_overlap_class_names[lk_overlap_class_of(kernel)];
+	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "range", "slowdown", class);
+	double usual = lk_calibration_value(row, "usual", 0.1);
+	return lk_calibration_value(row, "times", 2) * lk_overlap_spread(model, kernel, usual);
+}
+
+
+static lk_status by_model(work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+	lk_arena arena = {0};
+	lk_overlap model;
+	bool fitted = lk_slowdown_fit(&arena, &w->table, w->use, kinds, &model);
+	for (size_t i = 0; fitted && i < w->table.count; i++)
+		if (folds[i] == fold) predicted[i] = lk_overlap_seconds(&model, &w->table.at[i].kernel);
+	lk_arena_free(&arena);
+	return fitted ? LK_OK : lk_oom(err);
+}
+
+/* Half the range of the fold's rows, from how far launches outside it were missed when they were left out. */
+static lk_status widths(work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+	lk_arena arena = {0};
+	lk_overlap model;
+	double *miss = LK_ARRAY(&arena, double, w->table.count);
+	for (size_t i = 0; miss && i < w->table.count; i++)
+		miss[i] = beside(&w->table.at[i]) ? fabs(log(predicted[i] / w->table.at[i].measured_s)) : NAN;
+	bool fitted = miss && lk_slowdown_fit(&arena, &w->table, w->use, kinds, &model) &&
+	              lk_slowdown_spreads(&arena, &w->table, w->use, miss, &model);
+	for (size_t i = 0; fitted && i < w->table.count; i++)
+		if (folds[i] == fold) w->width[i] = width_of(&model, &w->table.at[i].kernel);
+	lk_arena_free(&arena);
+	return fitted ? LK_OK : lk_oom(err);
+}
+
+/* The reference of the literature: one kernel, by its name, and one number for all others. */
+static lk_status by_name(work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+	double slower[2];
+	(void)kinds;
+	for (int named = 0; named < 2; named++) {
+		for (size_t i = 0; i < w->table.count; i++) {
+			bool is = strstr(w->table.at[i].name, "GammaBeta") != NULL;
+			w->strength[i] = w->use[i] && is == named ? 1 : 0;
+		}
+		slower[named] = lk_slowdown_median(w->arena, &w->table, w->strength);
+		if (isnan(slower[named])) return lk_oom(err);
+	}
+	for (size_t i = 0; i < w->table.count; i++) {
+		const lk_slowdown_row *row = &w->table.at[i];
+		if (folds[i] == fold)
+			predicted[i] = row->kernel.alone_s * (1 + row->kernel.ratio * slower[strstr(row->name, "GammaBeta") != NULL]);
+	}
+	return LK_OK;
+}
+
+static lk_status each_fold(work *w, way *predict, bool kinds, const size_t *folds, size_t count, double *predicted,
+                           lk_error *err) {
+	for (size_t f = 0; f < count; f++) {
+		for (size_t i = 0; i < w->table.count; i++) w->use[i] = folds[i] != f;
+		LK_TRY(predict(w, kinds, f, folds, predicted, err));
+	}
+	return LK_OK;
+}
+
+/* ---- what is filled ---- */
+
+static lk_status number_folds(work *w, lk_error *err) {
+	size_t count = w->table.count;
+	w->fold = LK_ARRAY(w->arena, size_t, count), w->name_fold = LK_ARRAY(w->arena, size_t, count);
+	w->use = LK_ARRAY(w->arena, bool, count), w->strength = LK_ARRAY(w->arena, double, count);
+	w->width = LK_ARRAY(w->arena, double, count);
+	if (!w->fold || !w->name_fold || !w->use || !w->strength || !w->width) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) {
+		size_t first = 0;
+		w->fold[i] = lk_hash64(i) % FOLDS;
+		while (strcmp(w->table.at[first].name, w->table.at[i].name) != 0) first++;
+		w->name_fold[i] = first == i ? w->names++ : w->name_fold[first];
+	}
+	return LK_OK;
+}
+
+static double plain(const lk_overlap_kernel *k, double slower) {
+	return k->alone_s * (1 + k->ratio * slower);
+}
+
+/* A baseline's predictions, from those of all rows of the table. */
+static lk_status add_baseline(work *w, lk_scoring *out, const char *name, int parameters, const double *all,
+                              lk_error *err) {
+	lk_baseline *baseline = lk_scoring_baseline(w->arena, out, name, parameters);
+	if (!baseline) return lk_oom(err);
+	size_t at = 0;
+	for (size_t i = 0; i < w->table.count; i++)
+		if (beside(&w->table.at[i])) baseline->predicted[at++] = all[i];
+	return LK_OK;
+}
+
+static lk_status add_baselines(work *w, bool cross, lk_scoring *out, lk_error *err) {
+	double *all = LK_ARRAY(w->arena, double, w->table.count);
+	if (!all) return lk_oom(err);
+	for (size_t i = 0; i < w->table.count; i++) all[i] = plain(&w->table.at[i].kernel, 0);
+	LK_TRY(add_baseline(w, out, "no slowdown", 0, all, err));
+	for (size_t i = 0; i < w->table.count; i++) all[i] = plain(&w->table.at[i].kernel, 0.3);
+	LK_TRY(add_baseline(w, out, "constant 1.3", 1, all, err));
+	if (!cross) return LK_OK;
+	LK_TRY(each_fold(w, by_name, false, w->fold, FOLDS, all, err));
+	LK_TRY(add_baseline(w, out, "one rule for one kernel", 2, all, err));
+	LK_TRY(each_fold(w, by_model, false, w->fold, FOLDS, all, err));
+	LK_TRY(add_baseline(w, out, "two constants alone", 2, all, err));
+	LK_TRY(each_fold(w, by_model, true, w->name_fold, w->names, all, err));
+	return add_baseline(w, out, "kernel never seen", 0, all, err);
+}
+
+static void fill_row(const lk_slowdown_row *from, double predicted, double width, lk_validated *row) {
+	row->id = from->id, row->where = from->where, row->model = from->name;
+	row->layout = lk_overlap_class_names[lk_overlap_class_of(&from->kernel)];
+	row->predicted = predicted, row->measured = from->measured_s;
+	row->low = predicted * exp(-width), row->high = predicted * exp(width);
+}
+
+static lk_status fill_rows(work *w, const double *predicted, lk_scoring *out, lk_error *err) {
+	size_t count = 0, at = 0;
+	for (size_t i = 0; i < w->table.count; i++) count += beside(&w->table.at[i]);
+	LK_TRY(lk_scoring_rows(w->arena, count, out, err));
+	lk_score_key *class = lk_scoring_divide(w->arena, out, "bound by");
+	lk_score_key *name = lk_scoring_divide(w->arena, out, "kernel");
+	if (!class || !name) return lk_oom(err);
+	for (size_t i = 0; i < w->table.count; i++) {
+		const lk_slowdown_row *row = &w->table.at[i];
+		if (!beside(row)) continue;
+		lk_overlap_class of = lk_overlap_class_of(&row->kernel);
+		fill_row(row, predicted[i], w->width[i], &out->rows[at]);
+		class[at] = (lk_score_key){lk_overlap_class_names[of], (int)of};
+		name[at++] = (lk_score_key){row->name, 0};
+	}
+	return LK_OK;
+}
+
+static lk_status score(work *w, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+	lk_overlap model;
+	LK_TRY(lk_slowdown_read(w->arena, in, &w->table, err));
+	LK_TRY(number_folds(w, err));
+	double *predicted = LK_ARRAY(w->arena, double, w->table.count);
+	if (!predicted || !lk_overlap_load(w->arena, lk_calibration_current(), &model)) return lk_oom(err);
+	for (size_t i = 0; i < w->table.count; i++) {
+		predicted[i] = lk_overlap_seconds(&model, &w->table.at[i].kernel);
+		w->width[i] = width_of(&model, &w->table.at[i].kernel);
+	}
+	if (request->cross) LK_TRY(each_fold(w, by_model, true, w->fold, FOLDS, predicted, err));
+	if (request->cross) LK_TRY(each_fold(w, widths, true, w->fold, FOLDS, predicted, err));
+	LK_TRY(fill_rows(w, predicted, out, err));
+	LK_TRY(add_baselines(w, request->cross, out, err));
+	out->folds = request->cross ? "twentieth of the launches" : "";
+	out->parameters = 2 + (int)model.kind_count;
+	out->unit_of_rows = "kernel";
+	return LK_OK;
+}
+
+lk_status lk_score_slowdown(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
+                            lk_error *err) {
+	work w = {.arena = arena};
+	lk_status status = score(&w, request, in, out, err);
+	lk_vec_free(&w.table);
+	return status;
+}

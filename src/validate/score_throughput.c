@@ -1,0 +1,165 @@
+/* score_throughput.c: throughput of BERT and convolution nets: the predicted step times one number for the stack and its
+ * precision. With folds, the number is that of rows of other networks or other GPUs alone. */
+#include <math.h>
+#include <string.h>
+
+#include "fit/fold_range.h"
+#include "validate/scoring.h"
+#include "tables/throughput.h"
+#include "step/request.h"
+#include "step/step.h"
+#include "base/stats.h"
+#include "cost/calibration/calibration.h"
+
+typedef struct scorer {
+	lk_arena *arena;
+	const lk_validate_request *request;
+	lk_throughput_run *runs;
+	size_t count;
+	double *raw;             /* [count] before the number; NAN */
+	double *ideal;           /* [count] at the peak */
+	double *ratios;          /* [count] scratch */
+	lk_scoring *out;
+} scorer;
+
+/* ---- prediction ---- */
+
+lk_status lk_throughput_step(const lk_throughput_run *r, double *seconds, double *ideal, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_predict_request request;
+	lk_asked asked;
+	lk_step step = {0};
+	const lk_step_options options = {0};
+	lk_predict_defaults(&request);
+	request.model = r->model, request.gpu = r->device->name, request.gpus = r->gpus, request.seq = r->seq;
+	request.mbs = r->mbs, request.gbs = r->mbs * r->gpus * r->steps, request.dtype = r->precision;
+	request.stack = "ddp", request.compile = r->fused || r->compiled, request.cuda_graphs = r->fused ? 1 : 0;
+	request.optimizer = r->optimizer ? r->optimizer : r->seq ? "lamb" : "sgd";
+	if (r->reduces_late) request.overlap_grad_reduce = -1;
+	if (r->unfused) request.attention = "unfused";
+	lk_status status = lk_request_read(&arena, &request, &asked, err);
+	asked.job.logit_share = r->logit_share, asked.job.host_ahead = r->host_ahead, asked.job.fused_kernels = r->fused_kernels;
+	if (r->fused_kernels) asked.job.compile = false;
+	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
+	if (status == LK_OK) {
+		*seconds = step.step_s;
+		*ideal = step.graph->model_flops / r->gpus / r->device->peak_flops[r->dtype];
+	}
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+	return status;
+}
+
+static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
+	lk_throughput_run *r = &s->runs[i];
+	lk_validated *row = &s->out->rows[i];
+	lk_error why = {0};
+	s->raw[i] = s->ideal[i] = NAN;
+	row->id = r->id, row->where = r->where, row->model = r->model, row->gpu = r->gpu, row->gpus = r->gpus, row->stack = r->stack;
+	row->precision = r->precision, row->measured = r->seconds, row->reason = r->why_not;
+	if (row->reason) return LK_OK;
+	lk_status status = lk_throughput_step(r, &s->raw[i], &s->ideal[i], &why);
+	if (status == LK_ERR_MEMORY) return lk_oom(err);
+	if (status == LK_OK) return LK_OK;
+	row->reason = lk_arena_printf(s->arena, "%s: %s", why.where, why.what);
+	return row->reason ? LK_OK : lk_oom(err);
+}
+
+/* ---- the one number ---- */
+
+static bool same_stack(const lk_throughput_run *a, const lk_throughput_run *b) {
+	return a->dtype == b->dtype && strcmp(a->stack, b->stack) == 0;
+}
+
+static bool same_fold(const lk_throughput_run *a, const lk_throughput_run *b) {
+	return strcmp(a->model, b->model) == 0 && a->device == b->device;
+}
+
+/* Median of measured over predicted of the stack in that precision, which makes the mean of |ln| least; with folds, rows of the
+ * network on that GPU are left out. NAN: no other rows. */
+static double scale_of(const scorer *s, const double *predicted, size_t of) {
+	size_t rows = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		if (isnan(predicted[i]) || !same_stack(&s->runs[i], &s->runs[of])) continue;
+		if (s->request->cross && same_fold(&s->runs[i], &s->runs[of])) continue;
+		s->ratios[rows++] = log(s->runs[i].seconds / predicted[i]);
+	}
+	return exp(lk_median(s->ratios, rows));
+}
+
+static int stacks_of(const scorer *s) {
+	int count = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		bool seen = isnan(s->raw[i]);
+		for (size_t k = 0; k < i && !seen; k++) seen = !isnan(s->raw[k]) && same_stack(&s->runs[i], &s->runs[k]);
+		count += !seen;
+	}
+	return count;
+}
+
+static bool one_stack(const void *context, size_t a, size_t b) {
+	const scorer *s = context;
+	return same_stack(&s->runs[a], &s->runs[b]);
+}
+
+static bool one_fold(const void *context, size_t a, size_t b) {
+	const scorer *s = context;
+	return same_fold(&s->runs[a], &s->runs[b]);
+}
+
+static lk_status predict_rows(scorer *s, lk_error *err) {
+	lk_baseline *mfu = lk_scoring_baseline(s->arena, s->out, "one share of the peak for each stack and precision", stacks_of(s));
+	if (!mfu) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) {
+		lk_validated *row = &s->out->rows[i];
+		if (row->reason) continue;
+		double scale = scale_of(s, s->raw, i);
+		if (isnan(scale)) {
+			row->reason = "no other network or GPU of this stack and precision";
+			continue;
+		}
+		row->predicted = s->raw[i] * scale;
+		mfu->predicted[i] = s->ideal[i] * scale_of(s, s->ideal, i);
+	}
+	s->out->parameters = stacks_of(s);
+	s->out->folds = s->request->cross ? "network on a GPU" : "";
+	LK_TRY(lk_fold_ranges(s->arena, s->out->rows, s->count, one_stack, one_fold, s, err));
+	return lk_fold_ranges(s->arena, s->out->rows, s->count, NULL, one_fold, s, err);
+}
+
+static lk_status divide(scorer *s, lk_error *err) {
+	lk_score_key *stack = lk_scoring_divide(s->arena, s->out, "stack"), *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
+	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model"), *both = lk_scoring_divide(s->arena, s->out, "stack and precision");
+	lk_score_key *fold = lk_scoring_divide(s->arena, s->out, "network on a GPU");
+	if (!stack || !gpu || !model || !both || !fold) return lk_oom(err);
+	for (size_t i = 0; i < s->count; i++) {
+		const lk_throughput_run *r = &s->runs[i];
+		if (s->out->rows[i].reason) continue;
+		stack[i].name = r->stack, gpu[i].name = r->device->name, model[i].name = r->model;
+		both[i].name = lk_arena_printf(s->arena, "%s %s", r->stack, r->precision);
+		fold[i].name = lk_arena_printf(s->arena, "%s, %s", r->model, r->device->name);
+		if (!both[i].name || !fold[i].name) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
+static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_throughput_run *runs, size_t count,
+                       lk_scoring *out, lk_error *err) {
+	scorer s = {.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
+	LK_TRY(lk_scoring_rows(arena, count, out, err));
+	s.raw = LK_ARRAY(arena, double, count), s.ideal = LK_ARRAY(arena, double, count);
+	s.ratios = LK_ARRAY(arena, double, count);
+	if (!s.raw || !s.ideal || !s.ratios) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) LK_TRY(fill_row(&s, i, err));
+	LK_TRY(predict_rows(&s, err));
+	out->unit_of_rows = "run";
+	return divide(&s, err);
+}
+
+lk_status lk_score_scaling(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+	lk_throughput_runs runs = {0};
+	lk_status status = lk_throughput_read(arena, in, &runs, err);
+	if (status == LK_OK) status = score(arena, request, runs.at, runs.count, out, err);
+	lk_vec_free(&runs);
+	return status;
+}

@@ -1,0 +1,319 @@
+/* summary.c: the statistics of include/lockstep/validate.h over rows of (predicted, measured).
+ *
+ * Errors are symmetric in the logarithm: halving and doubling count alike in geomean_error. Rank figures compare
+ * layouts of one job: rows of one layout (repeated submissions, releases) are one point, by the geometric mean of
+ * what was predicted and measured; only groups with two layouts or more count.
+ *
+ * A scaling series is one job on different numbers of GPUs. Its speed is work / time, and each number of GPUs is held
+ * against the smallest one: ln of (predicted speed-up / measured speed-up). What is wrong at every size alike cancels, so
+ * scaling_error says how far one measurement can be carried to other sizes. */
+#include "validate/summary.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+
+enum { MACRO_ROWS = 10 }; /* scored rows that a stack needs to count in the macro mean */
+
+static bool is_positive(double x) {
+	return isfinite(x) && x > 0;
+}
+
+bool lk_score_counts(const lk_score *s) {
+	return !s->suspect && is_positive(s->predicted) && is_positive(s->measured);
+}
+
+static void clear(lk_accuracy *a) {
+	const char *by = a->by, *name = a->name;
+	*a = (lk_accuracy){
+		.by = by, .name = name, .geomean_error = NAN, .macro_geomean_error = NAN, .mape = NAN, .median_error = NAN,
+		.p90_error = NAN, .bias = NAN, .kendall_tau = NAN, .mean_top1_regret = NAN, .coverage = NAN,
+		.within_5 = NAN, .weighted_error = NAN, .half_width = NAN, .scaling_error = NAN,
+	};
+}
+
+/* ---- errors ---- */
+
+static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+	size_t room = count ? count : 1, n = 0, ranges = 0, covered = 0, near = 0;
+	double *error = malloc(2 * room * sizeof *error);
+	double distance = 0, shift = 0, off = 0, whole = 0;
+	if (!error) return lk_oom(err);
+	double *width = error + room;
+	for (size_t i = 0; i < count; i++) {
+		const lk_score *s = &scores[i];
+		out->rows++;
+		out->suspect += s->suspect;
+		out->predicted += is_positive(s->predicted);
+		out->skipped += !is_positive(s->predicted);
+		if (!lk_score_counts(s)) continue;
+		double logarithm = log(s->predicted / s->measured);
+		distance += fabs(logarithm);
+		shift += logarithm;
+		error[n++] = fabs(s->predicted / s->measured - 1);
+		near += error[n - 1] <= 0.05;
+		off += fabs(s->predicted - s->measured);
+		whole += s->measured;
+		covered += s->measured >= s->low && s->measured <= s->high;
+		if (s->low > 0 && s->high > 0) width[ranges++] = sqrt(s->high / s->low) - 1;
+	}
+	out->scored = (int)n;
+	if (n > 0) {
+		out->geomean_error = expm1(distance / (double)n);
+		out->bias = expm1(shift / (double)n);
+		out->mape = lk_mean(error, n);
+		out->median_error = lk_median(error, n);
+		out->p90_error = lk_quantile(error, n, 0.9);
+		out->within_5 = (double)near / (double)n;
+		out->weighted_error = off / whole;
+	}
+	if (ranges > 0) {
+		out->coverage = (double)covered / (double)n;
+		out->half_width = lk_median(width, ranges);
+	}
+	free(error);
+	return LK_OK;
+}
+
+/* ---- ranks ---- */
+
+/* A layout of a group: sums of logarithms over its rows, then their means. */
+typedef struct point {
+	const char *group, *layout;
+	double predicted, measured;
+	int rows;
+} point;
+
+static int by_group(const void *a, const void *b) {
+	const point *x = a, *y = b;
+	int order = strcmp(x->group, y->group);
+	return order ? order : strcmp(x->layout, y->layout);
+}
+
+/* Joins points of one layout; returns how many are left. */
+static size_t join_layouts(point *points, size_t count) {
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (kept > 0 && by_group(&points[kept - 1], &points[i]) == 0) {
+			points[kept - 1].predicted += points[i].predicted;
+			points[kept - 1].measured += points[i].measured;
+			points[kept - 1].rows++;
+		} else {
+			points[kept++] = points[i];
+		}
+	}
+	for (size_t i = 0; i < kept; i++) {
+		points[i].predicted = exp(points[i].predicted / points[i].rows);
+		points[i].measured = exp(points[i].measured / points[i].rows);
+	}
+	return kept;
+}
+
+/* Of the layout with the shortest predicted time; where several share it, their mean. */
+static double top1_regret(const double *predicted, const double *measured, size_t n) {
+	double first = INFINITY, best = INFINITY, sum = 0;
+	size_t ties = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (predicted[i] < first) first = predicted[i];
+		if (measured[i] < best) best = measured[i];
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (predicted[i] > first) continue;
+		sum += measured[i] / best - 1;
+		ties++;
+	}
+	return sum / (double)ties;
+}
+
+/* Means over the groups of joined points. x and y have room for all of them. */
+static void rank_groups(const point *points, size_t count, double *x, double *y, lk_accuracy *out) {
+	double tau_sum = 0, regret_sum = 0;
+	int taus = 0;
+	for (size_t begin = 0, end; begin < count; begin = end) {
+		for (end = begin; end < count && strcmp(points[end].group, points[begin].group) == 0; end++) {
+			x[end - begin] = points[end].predicted;
+			y[end - begin] = points[end].measured;
+		}
+		if (end - begin < 2) continue;
+		double tau = lk_kendall_tau(x, y, end - begin);
+		if (!isnan(tau)) tau_sum += tau, taus++;
+		regret_sum += top1_regret(x, y, end - begin);
+		out->rank_groups++;
+	}
+	if (taus > 0) out->kendall_tau = tau_sum / taus;
+	if (out->rank_groups > 0) out->mean_top1_regret = regret_sum / out->rank_groups;
+}
+
+static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+	size_t room = count ? count : 1, n = 0;
+	point *points = malloc(room * sizeof *points);
+	double *x = malloc(2 * room * sizeof *x);
+	lk_status status = points && x ? LK_OK : lk_oom(err);
+	for (size_t i = 0; status == LK_OK && i < count; i++) {
+		const lk_score *s = &scores[i];
+		if (!s->group || !lk_score_counts(s)) continue;
+		points[n++] = (point){s->group, s->layout, log(s->predicted), log(s->measured), 1};
+	}
+	if (status == LK_OK && n > 0) {
+		qsort(points, n, sizeof *points, by_group);
+		rank_groups(points, join_layouts(points, n), x, x + room, out);
+	}
+	free(points);
+	free(x);
+	return status;
+}
+
+/* ---- scaling ---- */
+
+/* A size of a series: sums of the logarithms of speed over its rows, then their means. */
+typedef struct pace {
+	const char *series;
+	int gpus, rows;
+	double predicted, measured;
+} pace;
+
+static int by_series(const void *a, const void *b) {
+	const pace *x = a, *y = b;
+	int order = strcmp(x->series, y->series);
+	return order ? order : (x->gpus > y->gpus) - (x->gpus < y->gpus);
+}
+
+/* Joins runs of one series on equally many GPUs; returns how many are left. */
+static size_t join_sizes(pace *paces, size_t count) {
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (kept > 0 && by_series(&paces[kept - 1], &paces[i]) == 0) {
+			paces[kept - 1].predicted += paces[i].predicted;
+			paces[kept - 1].measured += paces[i].measured;
+			paces[kept - 1].rows++;
+		} else {
+			paces[kept++] = paces[i];
+		}
+	}
+	for (size_t i = 0; i < kept; i++) {
+		paces[i].predicted /= paces[i].rows;
+		paces[i].measured /= paces[i].rows;
+	}
+	return kept;
+}
+
+/* Over joined paces: the first of a series is its smallest. */
+static void scale(const pace *paces, size_t count, lk_accuracy *out) {
+	double distance = 0;
+	int steps = 0;
+	for (size_t begin = 0, i = 1; i < count; i++) {
+		if (strcmp(paces[i].series, paces[begin].series) != 0) {
+			begin = i;
+			continue;
+		}
+		const pace *from = &paces[begin], *to = &paces[i];
+		distance += fabs((to->predicted - from->predicted) - (to->measured - from->measured));
+		steps++;
+		out->series += i == begin + 1;
+	}
+	if (steps > 0) out->scaling_error = expm1(distance / steps);
+}
+
+static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+	size_t n = 0;
+	pace *paces = malloc((count ? count : 1) * sizeof *paces);
+	if (!paces) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) {
+		const lk_score *s = &scores[i];
+		if (!s->series || !is_positive(s->work) || !lk_score_counts(s)) continue;
+		double work = log(s->work);
+		paces[n++] = (pace){s->series, s->gpus, 1, work - log(s->predicted), work - log(s->measured)};
+	}
+	qsort(paces, n, sizeof *paces, by_series);
+	scale(paces, join_sizes(paces, n), out);
+	free(paces);
+	return LK_OK;
+}
+
+/* ---- divisions ---- */
+
+/* A row of a division: its key, and where it stands. */
+typedef struct member {
+	lk_score_key key;
+	size_t row;
+} member;
+
+static int by_key(const void *a, const void *b) {
+	const member *x = a, *y = b;
+	int order = x->key.order - y->key.order;
+	if (order == 0) order = strcmp(x->key.name, y->key.name);
+	return order ? order : (x->row > y->row) - (x->row < y->row);
+}
+
+static lk_status summarise_rows(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+	clear(out);
+	LK_TRY(summarise_errors(scores, count, out, err));
+	LK_TRY(summarise_ranks(scores, count, out, err));
+	return summarise_scaling(scores, count, out, err);
+}
+
+static lk_status summarise_members(const char *by, const lk_score *scores, const member *members, size_t count,
+                                   lk_score *part, lk_accuracy *groups, int *filled, lk_error *err) {
+	for (size_t begin = 0, end; begin < count; begin = end) {
+		for (end = begin; end < count && strcmp(members[end].key.name, members[begin].key.name) == 0; end++)
+			part[end - begin] = scores[members[end].row];
+		lk_accuracy *group = &groups[(*filled)++];
+		group->by = by;
+		group->name = members[begin].key.name;
+		LK_TRY(summarise_rows(part, end - begin, group, err));
+	}
+	return LK_OK;
+}
+
+lk_status lk_summarise_by(const char *by, const lk_score *scores, const lk_score_key *keys, size_t count,
+                          lk_accuracy *groups, int *filled, lk_error *err) {
+	size_t room = count ? count : 1;
+	member *members = malloc(room * sizeof *members);
+	lk_score *part = malloc(room * sizeof *part);
+	lk_status status = members && part ? LK_OK : lk_oom(err);
+	if (status == LK_OK) {
+		size_t named = 0;
+		for (size_t i = 0; i < count; i++)
+			if (keys[i].name) members[named++] = (member){keys[i], i};
+		qsort(members, named, sizeof *members, by_key);
+		status = summarise_members(by, scores, members, named, part, groups, filled, err);
+	}
+	free(members);
+	free(part);
+	return status;
+}
+
+/* The mean of the stacks' geomean_error. */
+static lk_status summarise_macro(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+	size_t room = count ? count : 1;
+	lk_score_key *keys = malloc(room * sizeof *keys);
+	lk_accuracy *stacks = malloc(room * sizeof *stacks);
+	int filled = 0, counted = 0;
+	double sum = 0;
+	lk_status status = keys && stacks ? LK_OK : lk_oom(err);
+	for (size_t i = 0; status == LK_OK && i < count; i++) keys[i] = (lk_score_key){scores[i].stack, 0};
+	if (status == LK_OK) status = lk_summarise_by("stack", scores, keys, count, stacks, &filled, err);
+	for (int i = 0; status == LK_OK && i < filled; i++) {
+		if (stacks[i].scored < MACRO_ROWS || !*stacks[i].name) continue;
+		sum += stacks[i].geomean_error;
+		counted++;
+	}
+	if (counted > 0) out->macro_geomean_error = sum / counted;
+	free(keys);
+	free(stacks);
+	return status;
+}
+
+lk_status lk_summarise(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+	LK_TRY(summarise_rows(scores, count, out, err));
+	return summarise_macro(scores, count, out, err);
+}
+
+lk_score_key lk_scale_key(int gpus) {
+	if (gpus <= 8) return (lk_score_key){"1-8", 0};
+	if (gpus <= 64) return (lk_score_key){"9-64", 1};
+	if (gpus <= 512) return (lk_score_key){"65-512", 2};
+	return (lk_score_key){"over 512", 3};
+}

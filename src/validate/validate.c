@@ -1,0 +1,239 @@
+/* validate.c: predicted against measured: hands the table to the file of its kind (score_*.c), sums up what comes back. */
+#include "lockstep/validate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "validate/scoring.h"
+#include "validate/validate_parts.h"
+#include "base/text.h"
+#include "cost/calibration/calibration.h"
+
+/* Everything that a validation owns. */
+typedef struct work {
+	lk_validation result;       /* first: the result is the work */
+	lk_arena arena;
+} work;
+
+void lk_validate_defaults(lk_validate_request *request) {
+	memset(request, 0, sizeof *request);
+}
+
+void lk_validate_free(lk_validation *validation) {
+	if (!validation) return;
+	work *w = validation->memory_owner;
+	lk_arena_free(&w->arena);
+	free(w);
+}
+
+/* ---- what the kinds fill ---- */
+
+lk_status lk_scoring_rows(lk_arena *arena, size_t count, lk_scoring *out, lk_error *err) {
+	out->rows = LK_ARRAY(arena, lk_validated, count);
+	out->scores = LK_ARRAY(arena, lk_score, count);
+	if (!out->rows || !out->scores) return lk_oom(err);
+	out->count = count;
+	for (size_t i = 0; i < count; i++) {
+		out->rows[i] = (lk_validated){
+			.row = (int)i + 1, .id = "", .where = "", .stack = "", .release = "", .model = "", .gpu = "", .layout = "",
+			.precision = "", .unit = "s", .predicted = NAN, .measured = NAN, .error = NAN, .low = NAN, .high = NAN,
+		};
+		out->scores[i].stack = "";
+	}
+	return LK_OK;
+}
+
+lk_score_key *lk_scoring_divide(lk_arena *arena, lk_scoring *out, const char *by) {
+	lk_score_key *keys = LK_ARRAY(arena, lk_score_key, out->count);
+	if (!keys || out->division_count == LK_DIVISIONS) return NULL;
+	out->divisions[out->division_count++] = (lk_division){by, keys};
+	return keys;
+}
+
+lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *name, int parameters) {
+	double *predicted = LK_ARRAY(arena, double, out->count);
+	if (!predicted || out->baseline_count == LK_BASELINES) return NULL;
+	for (size_t i = 0; i < out->count; i++) predicted[i] = NAN;
+	lk_baseline *baseline = &out->baselines[out->baseline_count++];
+	*baseline = (lk_baseline){name, parameters, predicted};
+	return baseline;
+}
+
+/* ---- summing up ---- */
+
+/* Rows and scores from one another. */
+static void finish_rows(lk_scoring *s) {
+	for (size_t i = 0; i < s->count; i++) {
+		lk_validated *row = &s->rows[i];
+		lk_score *score = &s->scores[i];
+		row->error = row->predicted / row->measured - 1;
+		score->predicted = row->predicted, score->measured = row->measured, score->low = row->low, score->high = row->high;
+		row->scored = lk_score_counts(score);
+	}
+}
+
+static bool tells_apart(const lk_division *division, size_t count) {
+	const char *first = NULL;
+	for (size_t i = 0; i < count; i++) {
+		const char *name = division->keys[i].name;
+		if (!first) first = name;
+		if (name && strcmp(name, first) != 0) return true;
+	}
+	return false;
+}
+
+/* The part of each row, for those who show rows one by one. */
+static const char *part_rows(lk_scoring *s) {
+	int chosen = 0;
+	while (chosen < s->division_count && !tells_apart(&s->divisions[chosen], s->count)) chosen++;
+	if (chosen == s->division_count) return "";
+	for (size_t i = 0; i < s->count; i++) s->rows[i].part = s->divisions[chosen].keys[i].name;
+	return s->divisions[chosen].by;
+}
+
+/* Rows of a part, for every division. */
+static lk_status divide(const lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
+	size_t room = (size_t)s->division_count * s->count;
+	lk_accuracy *groups = LK_ARRAY(arena, lk_accuracy, room);
+	if (!groups) return lk_oom(err);
+	v->groups = groups;
+	for (int d = 0; d < s->division_count; d++)
+		LK_TRY(lk_summarise_by(s->divisions[d].by, s->scores, s->divisions[d].keys, s->count, groups, &v->group_count, err));
+	return LK_OK;
+}
+
+/* The baselines over the rows that they answer. */
+static lk_status compare(const lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
+	lk_accuracy *baselines = LK_ARRAY(arena, lk_accuracy, s->baseline_count);
+	lk_score *scores = LK_ARRAY(arena, lk_score, s->count);
+	if (!baselines || !scores) return lk_oom(err);
+	v->baselines = baselines, v->baseline_count = s->baseline_count;
+	for (int b = 0; b < s->baseline_count; b++) {
+		for (size_t i = 0; i < s->count; i++) {
+			scores[i] = s->scores[i];
+			scores[i].predicted = s->baselines[b].predicted[i];
+			scores[i].low = scores[i].high = NAN;
+			scores[i].suspect |= !s->rows[i].scored;
+		}
+		baselines[b].by = "baseline", baselines[b].name = s->baselines[b].name;
+		LK_TRY(lk_summarise(scores, s->count, &baselines[b], err));
+		baselines[b].parameters = s->baselines[b].parameters;
+	}
+	return LK_OK;
+}
+
+static lk_status summarise(lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
+	finish_rows(s);
+	v->parts = part_rows(s);
+	v->rows = s->rows;
+	v->row_count = (int)s->count;
+	v->summary.by = v->summary.name = "all";
+	LK_TRY(lk_summarise(s->scores, s->count, &v->summary, err));
+	v->summary.parameters = s->parameters;
+	v->folds = s->folds ? s->folds : "";
+	v->unit_of_rows = s->unit_of_rows ? s->unit_of_rows : "run";
+	LK_TRY(divide(s, arena, v, err));
+	return compare(s, arena, v, err);
+}
+
+/* Largest error first, then rows without one; those alike in the order of the table. */
+static int by_error(const void *a, const void *b) {
+	const lk_validated *x = a, *y = b;
+	double dx = fabs(log1p(x->error)), dy = fabs(log1p(y->error));
+	if (isnan(dx) != isnan(dy)) return isnan(dx) ? 1 : -1;
+	if (dx != dy && !isnan(dx)) return dx < dy ? 1 : -1;
+	return x->row - y->row;
+}
+
+/* ---- the question ---- */
+
+static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
+	const struct {
+		bool asked;
+		lk_scoring_fn *score;
+	} kinds[] = {
+		{r->ops, lk_score_ops}, {r->collectives, lk_score_collectives}, {r->memory, lk_score_memory},
+		{r->slowdown, lk_score_slowdown}, {r->models, lk_score_models},
+		{r->dlrm, lk_score_dlrm}, {r->scaling, lk_score_scaling}, {r->plan, lk_score_plans}, {r->mlperf, lk_score_mlperf},
+	};
+	lk_scoring_fn *found = lk_score_runs;
+	int asked = 0;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (kinds[i].asked) found = kinds[i].score, asked++;
+	if (asked <= 1) return found;
+	lk_fail(err, LK_ERR_INPUT, "validate", "more than one kind of table is named");
+	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown, --models, --scaling, --mlperf, --plan and --dlrm, or none for "
+	        "training runs");
+	return NULL;
+}
+
+static lk_status check_stack(const lk_validate_request *r, lk_error *err) {
+	bool other = r->ops || r->collectives || r->memory || r->slowdown || r->models || r->dlrm || r->scaling || r->mlperf || r->plan;
+	if (!r->stack || !other) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
+}
+
+static lk_status check_overheads(const lk_validate_request *r, lk_error *err) {
+	if (!r->overheads || r->dlrm) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--overheads", "only recommendation models are predicted with host overheads");
+	return lk_hint(err, "add --dlrm");
+}
+
+/* Kinds that can leave something else out than usual. */
+static lk_status check_folds(const lk_validate_request *r, lk_error *err) {
+	bool kernels = r->ops || r->models, of_kernels = r->folds == LK_FOLDS_SHAPE || r->folds == LK_FOLDS_GPU;
+	bool of_collectives = r->folds == LK_FOLDS_SIZE || r->folds == LK_FOLDS_GPUS;
+	if (r->folds != 0 && !r->cross) {
+		lk_fail(err, LK_ERR_INPUT, "--folds", "nothing is left out of a fit without --cross-validate");
+		return lk_hint(err, "add --cross-validate");
+	}
+	if (r->folds == 0 || (kernels && of_kernels) || (r->collectives && of_collectives)) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
+	if (kernels) return lk_hint(err, "give shape or gpu");
+	return r->collectives ? lk_hint(err, "give size or gpus") : lk_hint(err, "leave it out: they have one kind of folds");
+}
+
+static lk_status answer(const lk_validate_request *request, lk_stream *in, work *w, lk_error *err) {
+	lk_scoring scoring = {0};
+	lk_scoring_fn *score = kind_of(request, err);
+	if (!score) return LK_ERR_INPUT;
+	LK_TRY(check_stack(request, err));
+	LK_TRY(check_overheads(request, err));
+	LK_TRY(check_folds(request, err));
+	LK_TRY(score(&w->arena, request, in, &scoring, err));
+	if (scoring.count == 0) return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");
+	LK_TRY(summarise(&scoring, &w->arena, &w->result, err));
+	w->result.all_rows = request->rows || request->plan;
+	if (request->sort == 1) qsort(scoring.rows, scoring.count, sizeof *scoring.rows, by_error);
+	w->result.source = lk_arena_strdup(&w->arena, request->table);
+	w->result.reproduce = lk_validate_command(&w->arena, request);
+	return w->result.source && w->result.reproduce ? LK_OK : lk_oom(err);
+}
+
+/* Before the work, not after it. */
+static lk_status check_plot(const char *path, lk_error *err) {
+	if (lk_ends_in(path, ".svg") || lk_ends_in(path, ".svg.gz")) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--plot", "\"%.200s\" does not end in .svg", path);
+	return lk_hint(err, "pictures are written as SVG: name a file that ends in .svg or .svg.gz");
+}
+
+lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err) {
+	*out = NULL;
+	if (!request->table) {
+		lk_fail(err, LK_ERR_INPUT, "validate", "no table of measurements is named");
+		return lk_hint(err, "give a CSV file, such as llm_runs.csv");
+	}
+	if (request->plot) LK_TRY(check_plot(request->plot, err));
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	work *w = calloc(1, sizeof *w);
+	if (!w) return lk_oom(err);
+	w->result.memory_owner = w;
+	lk_stream *in = NULL;
+	lk_status status = lk_stream_open(request->table, &in, err);
+	if (status == LK_OK) status = answer(request, in, w, err);
+	lk_stream_close(in);
+	if (status == LK_OK) *out = &w->result;
+	else lk_validate_free(&w->result);
+	return status;
+}

@@ -1,0 +1,314 @@
+/* reply.c: verbs by name: words to a request, the request to an answer, the answer to JSON. */
+#include "view/reply/reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "lockstep/catalogue.h"
+#include "lockstep/explain.h"
+#include "lockstep/plan.h"
+#include "lockstep/rent.h"
+#include "lockstep/shard.h"
+#include "lockstep/validate.h"
+#include "lockstep/whatif.h"
+
+/* ---- writing to memory ---- */
+
+lk_status lk_reply_write(lk_reply *reply, lk_reply_writer *write, const void *what, lk_error *err) {
+	FILE *out = open_memstream(&reply->json, &reply->json_size);
+	if (!out) return lk_oom(err);
+	lk_status status = write(what, out, err);
+	if (fclose(out) != 0 && status == LK_OK) status = lk_oom(err);
+	return status;
+}
+
+static lk_status write_prediction(const void *what, FILE *out, lk_error *err) {
+	const lk_prediction *p = what;
+	return lk_predict_print(&p, 1, LK_OUTPUT_JSON, false, false, NULL, out, err);
+}
+static lk_status write_plan(const void *what, FILE *out, lk_error *err) {
+	return lk_plan_print(what, LK_OUTPUT_JSON, false, false, NULL, out, err);
+}
+static lk_status write_validation(const void *what, FILE *out, lk_error *err) {
+	return lk_validate_print(what, LK_VALIDATE_JSON, false, out, err);
+}
+static lk_status write_explanation(const void *what, FILE *out, lk_error *err) {
+	return lk_explain_print(what, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, out, err);
+}
+static lk_status write_shard(const void *what, FILE *out, lk_error *err) {
+	return lk_shard_print(what, LK_SHARD_PLAN, LK_OUTPUT_JSON, false, NULL, out, err);
+}
+static lk_status write_rent(const void *what, FILE *out, lk_error *err) {
+	return lk_rent_print(what, LK_OUTPUT_JSON, false, false, NULL, out, err);
+}
+static lk_status write_whatif(const void *what, FILE *out, lk_error *err) {
+	return lk_whatif_print(what, LK_OUTPUT_JSON, false, false, NULL, out, err);
+}
+static lk_status write_simulation(const void *what, FILE *out, lk_error *err) {
+	return lk_simulate_print(what, out, err);
+}
+
+/* ---- verbs ---- */
+
+/* What a verb is asked with. */
+typedef struct asked {
+	lk_args *args;
+	const char *input;
+	size_t size;
+} asked;
+
+typedef lk_status asker(lk_reply *reply, const asked *a, lk_error *err);
+
+static lk_status ask_predict(lk_reply *reply, const asked *a, lk_error *err) {
+	lk_predict_request r;
+	lk_prediction *p;
+	size_t count;
+	LK_TRY(lk_args_combinations(a->args, &count, err));
+	if (count > 1) {
+		lk_fail(err, LK_ERR_INPUT, "predict", "the lists make %zu combinations, and one is answered here", count);
+		return lk_hint(err, "sweep answers all of them");
+	}
+	lk_predict_defaults(&r);
+	LK_TRY(lk_args_fill(a->args, 0, &r, err));
+	r.launch = a->args->rest, r.launch_count = a->args->rest_count;
+	LK_TRY(lk_predict(&r, &p, err));
+	lk_status status = lk_predict_write_files(p, &r, err);
+	if (status == LK_OK) status = lk_reply_write(reply, write_prediction, p, err);
+	reply->yes = p->fits;
+	lk_predict_free(p);
+	return status;
+}
+
+static lk_status take_launch_line(lk_reply *reply, const lk_plan *plan, int emit, lk_error *err) {
+	const char *line;
+	if (emit <= 0 || plan->best < 0) return LK_OK;
+	LK_TRY(lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(emit - 1), &line, err));
+	reply->text = lk_arena_strdup(&reply->arena, line);
+	return reply->text ? LK_OK : lk_oom(err);
+}
+
+static lk_status ask_plan(lk_reply *reply, const asked *a, lk_error *err) {
+	lk_plan_request r;
+	lk_plan *plan;
+	lk_plan_defaults(&r);
+	LK_TRY(lk_args_fill(a->args, 0, &r, err));
+	r.job.launch = a->args->rest, r.job.launch_count = a->args->rest_count;
+	LK_TRY(lk_plan_find(&r, &plan, err));
+	lk_status status = take_launch_line(reply, plan, r.emit, err);
+	if (status == LK_OK) status = lk_reply_write(reply, write_plan, plan, err);
+	reply->yes = plan->best >= 0;
+	lk_plan_free(plan);
+	return status;
+}
+
+static lk_status ask_validate(lk_reply *reply, const asked *a, lk_error *err) {
+	lk_validate_request r;
+	lk_validation *validation;
+	lk_validate_defaults(&r);
+	LK_TRY(lk_args_fill(a->args, 0, &r, err));
+	r.table = a->args->operands[0];
+	LK_TRY(lk_validate(&r, &validation, err));
+	lk_status status = r.plot ? lk_validate_plot(validation, r.plot, err) : LK_OK;
+	if (status == LK_OK) status = lk_reply_write(reply, write_validation, validation, err);
+	reply->yes = true;
+	lk_validate_free(validation);
+	return status;
+}
+
+static lk_status ask_explain(lk_reply *reply, const asked *a, lk_error *err) {
+	lk_explain_request r;
+	lk_explanation *answer;
+	lk_explain_defaults(&r);
+	LK_TRY(lk_args_fill(a->args, 0, &r, err));
+	r.traces = a->args->operands, r.trace_count = a->args->operand_count;
+	LK_TRY(lk_explain(&r, &answer, err));
+	lk_status status = r.trace ? lk_explain_trace(answer, r.trace, err) : LK_OK;
+	if (status == LK_OK) status = lk_reply_write(reply, write_explanation, answer, err);
+	reply->yes = true;
+	lk_explain_free(answer);
+	return status;
+}
+
+static lk_status ask_shard(lk_reply *reply, const asked *a, lk_error *err) {
+	lk_shard_request r;
+	lk_shard_answer *answer;
+	lk_shard_defaults(&r);
+	LK_TRY(lk_args_fill(a->args, 0, &r, err));
+	r.tables = a->args->operands[0];
+	LK_TRY(lk_shard(&r, &answer, err));
+	lk_status status = answer->fits && r.plan ? lk_shard_write_plan(answer, r.plan, err) : LK_OK;
+	if (status == LK_OK) status = lk_reply_write(reply, write_shard, answer, err);
+	reply->yes = answer->fits;
+	lk_shard_free(answer);
+	return status;
+}
+
+static lk_status ask_rent(lk_reply *reply, const asked *a, lk_error *err) {
+	lk_rent_request r;
+	lk_rent *rent;
+	lk_rent_defaults(&r);
+	LK_TRY(lk_args_fill(a->args, 0, &r, err));
+	LK_TRY(lk_rent_find(&r, &rent, err));
+	lk_status status = lk_reply_write(reply, write_rent, rent, err);
+	reply->yes = rent->cheapest >= 0;
+	lk_rent_free(rent);
+	return status;
+}
+
+static lk_status ask_whatif(lk_reply *reply, const asked *a, lk_error *err) {
+	lk_whatif_request r;
+	lk_whatif *answer;
+	lk_whatif_defaults(&r);
+	LK_TRY(lk_args_fill(a->args, 0, &r, err));
+	r.paths = a->args->operands, r.path_count = a->args->operand_count;
+	LK_TRY(lk_whatif_ask(&r, &answer, err));
+	lk_status status = lk_whatif_write_files(answer, &r, err);
+	if (status == LK_OK) status = lk_reply_write(reply, write_whatif, answer, err);
+	reply->yes = true;
+	lk_whatif_free(answer);
+	return status;
+}
+
+static lk_status ask_simulate(lk_reply *reply, const asked *a, lk_error *err) {
+	lk_simulate_request r;
+	lk_simulate_defaults(&r);
+	LK_TRY(lk_args_fill(a->args, 0, &r, err));
+	r.graph = a->args->operand_count ? a->args->operands[0] : NULL;
+	r.text = a->input, r.text_size = a->size;
+	LK_TRY(lk_simulate(&r, &reply->simulation, err));
+	LK_TRY(lk_simulate_write_files(reply->simulation, &r, err));
+	reply->yes = true;
+	LK_TRY(lk_reply_spans(reply, err));
+	return lk_reply_write(reply, write_simulation, reply->simulation, err);
+}
+
+static const struct {
+	const lk_verb *verb;
+	asker *ask;
+} verbs[] = {
+	{&lk_predict_verb, ask_predict}, {&lk_plan_verb, ask_plan},   {&lk_validate_verb, ask_validate},
+	{&lk_explain_verb, ask_explain}, {&lk_shard_verb, ask_shard}, {&lk_rent_verb, ask_rent},
+	{&lk_whatif_verb, ask_whatif},   {&lk_simulate_verb, ask_simulate},
+};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+/* ---- lists of what is known ---- */
+
+typedef lk_status lister(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
+
+typedef struct listed {
+	lister *list;
+	const char *filter;
+} listed;
+
+static lk_status write_list(const void *what, FILE *out, lk_error *err) {
+	const listed *l = what;
+	return l->list(l->filter, LK_OUTPUT_JSON, true, false, NULL, out, err);
+}
+
+static lk_status ask_list(lk_reply *reply, lister *list, int count, const char *const *words, lk_error *err) {
+	listed l = {list, count > 0 ? words[0] : NULL};
+	if (count > 1) return lk_fail(err, LK_ERR_INPUT, words[1], "is one word too many");
+	reply->yes = true;
+	return lk_reply_write(reply, write_list, &l, err);
+}
+
+/* ---- asking ---- */
+
+static lk_status unknown(const char *verb, lk_error *err) {
+	const char *names[VERBS + 2] = {"devices", "models"};
+	for (int i = 0; i < VERBS; i++) names[i + 2] = verbs[i].verb->name;
+	const char *near = lk_nearest(verb, names, VERBS + 2);
+	lk_fail(err, LK_ERR_INPUT, NULL, "there is no verb \"%.64s\"", verb);
+	return near ? lk_hint(err, "did you mean %s?", near) : LK_ERR_INPUT;
+}
+
+static lk_status ask(lk_reply *reply, const char *name, int count, const char *const *words, asked a, lk_error *err) {
+	int at = 0;
+	lk_args args;
+	if (strcmp(name, "devices") == 0) return ask_list(reply, lk_devices_print, count, words, err);
+	if (strcmp(name, "models") == 0) return ask_list(reply, lk_models_print, count, words, err);
+	while (at < VERBS && strcmp(verbs[at].verb->name, name) != 0) at++;
+	if (at == VERBS) return unknown(name, err);
+	LK_TRY(lk_args_parse(verbs[at].verb, count, words, &args, err));
+	a.args = &args;
+	lk_status status = lk_args_check_empty(&args, err);
+	if (args.help) status = lk_fail(err, LK_ERR_INPUT, "--help", "is for people: lockstep help %s", name);
+	if (status == LK_OK) status = verbs[at].ask(reply, &a, err);
+	lk_args_free(&args);
+	return status;
+}
+
+lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, const char *input, size_t size,
+                       const lk_stop *stop) {
+	asked a = {.input = input, .size = size};
+	lk_reply *reply = lk_reply_new();
+	if (!reply) return NULL;
+	lk_stop_watch(stop);
+	return lk_reply_end(reply, ask(reply, verb, count, words, a, &reply->error), stop);
+}
+
+static lk_status write_verbs(const void *what, FILE *out, lk_error *err) {
+	return lk_verbs_json(what, out, err);
+}
+
+lk_reply *lk_reply_verbs(void) {
+	const lk_verb *all[VERBS + 1] = {NULL};
+	lk_reply *reply = lk_reply_new();
+	if (!reply) return NULL;
+	for (int i = 0; i < VERBS; i++) all[i] = verbs[i].verb;
+	return lk_reply_end(reply, lk_reply_write(reply, write_verbs, all, &reply->error), NULL);
+}
+
+/* ---- the reply ---- */
+
+lk_reply *lk_reply_new(void) {
+	return calloc(1, sizeof(lk_reply));
+}
+
+lk_reply *lk_reply_end(lk_reply *reply, lk_status status, const lk_stop *stop) {
+	lk_stop_watch(NULL);
+	/* What works on row by row keeps refusals as answers, this one too. */
+	if (lk_stop_asked(stop)) {
+		reply->error = (lk_error){0};
+		status = lk_fail(&reply->error, LK_ERR_STOPPED, NULL, "stopped before it was done");
+	}
+	reply->status = status;
+	if (status != LK_OK) lk_error_text(&reply->error, reply->line, sizeof reply->line);
+	return reply;
+}
+
+void lk_reply_free(lk_reply *reply) {
+	if (!reply) return;
+	for (size_t i = 0; reply->predictions && i < reply->rows; i++) lk_predict_free(reply->predictions[i]);
+	for (int i = 0; i < reply->parts; i++) lk_args_free(&reply->args[i]);
+	lk_simulate_free(reply->simulation);
+	free(reply->json);
+	free(reply->row_json);
+	lk_arena_free(&reply->arena);
+	free(reply);
+}
+
+lk_status lk_reply_status(const lk_reply *reply) {
+	return reply->status;
+}
+
+const char *lk_reply_error(const lk_reply *reply, int part) {
+	const lk_error *e = &reply->error;
+	return part == LK_REPLY_WHERE ? e->where : part == LK_REPLY_WHAT ? e->what : part == LK_REPLY_HINT ? e->hint : reply->line;
+}
+
+bool lk_reply_yes(const lk_reply *reply) {
+	return reply->status == LK_OK && reply->yes;
+}
+
+const char *lk_reply_json(const lk_reply *reply, size_t *size) {
+	if (size) *size = reply->json_size;
+	return reply->json;
+}
+
+const char *lk_reply_text(const lk_reply *reply) {
+	return reply->text;
+}

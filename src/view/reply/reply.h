@@ -1,0 +1,44 @@
+/* reply.h: the inside of a reply, for the files that fill it. */
+#ifndef LK_VIEW_REPLY_H
+#define LK_VIEW_REPLY_H
+
+#include "base/arena.h"
+#include "lockstep/predict.h"
+#include "lockstep/reply.h"
+#include "lockstep/simulate.h"
+#include "view/text/predict_view.h"
+
+struct lk_reply {
+	lk_arena arena;
+	lk_status status;
+	lk_error error;
+	char line[2048];         /* the error as one line */
+	bool yes;
+	char *json, *row_json;   /* of open_memstream */
+	size_t json_size;
+	const char *text;
+	/* columns, and what their texts are borrowed of */
+	lk_sweep_column *columns;
+	int column_count;
+	size_t rows;
+	lk_sweep_row *sweep;     /* [rows] of a sweep */
+	lk_predict_request *requests;
+	lk_prediction **predictions;
+	lk_error *refusals;
+	lk_args *args;           /* [parts] */
+	int parts;
+	lk_simulation *simulation;
+};
+
+/* Writes to memory: what `write` printed is in reply->json. */
+typedef lk_status lk_reply_writer(const void *what, FILE *out, lk_error *err);
+lk_status lk_reply_write(lk_reply *reply, lk_reply_writer *write, const void *what, lk_error *err);
+
+/* The spans of reply->simulation as columns. */
+lk_status lk_reply_spans(lk_reply *reply, lk_error *err);
+
+lk_reply *lk_reply_new(void);
+/* Sets the status that `lk_reply_status` says; an end that was asked for wins over what came of it. */
+lk_reply *lk_reply_end(lk_reply *reply, lk_status status, const lk_stop *stop);
+
+#endif

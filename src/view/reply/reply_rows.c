@@ -1,0 +1,143 @@
+/* reply_rows.c: replies with columns: sweeps, whose rows are combinations, and simulations, whose rows are spans. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "view/reply/reply.h"
+
+/* ---- sweeps ---- */
+
+/* Parses the lines; counts[i] words each. How many rows they make. */
+static lk_status parse(lk_reply *r, int parts, const int *counts, const char *const *words, size_t *rows, lk_error *err) {
+	*rows = 0;
+	r->args = LK_ARRAY(&r->arena, lk_args, parts);
+	if (!r->args) return lk_oom(err);
+	for (; r->parts < parts; words += counts[r->parts - 1]) {
+		lk_args *args = &r->args[r->parts];
+		size_t combinations;
+		LK_TRY(lk_args_parse(&lk_predict_verb, counts[r->parts], words, args, err));
+		r->parts++;
+		LK_TRY(lk_args_check_empty(args, err));
+		LK_TRY(lk_args_combinations(args, &combinations, err));
+		*rows += combinations;
+	}
+	if (*rows > 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "sweep", "there is nothing to answer");
+	return lk_hint(err, "give one request or more");
+}
+
+/* Many combinations would write one file. */
+static lk_status check_files(const lk_predict_request *r, lk_error *err) {
+	const char *single = r->trace ? "--trace" : r->graph ? "--graph" : r->chakra ? "--chakra" : NULL;
+	if (!single) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, single, "the combinations of a sweep would write the same file");
+	return lk_hint(err, "ask predict for one combination");
+}
+
+static lk_status make_requests(lk_reply *r, size_t rows, lk_error *err) {
+	size_t at = 0, combinations;
+	r->requests = LK_ARRAY(&r->arena, lk_predict_request, rows);
+	r->predictions = LK_ARRAY(&r->arena, lk_prediction *, rows);
+	r->refusals = LK_ARRAY(&r->arena, lk_error, rows);
+	r->sweep = LK_ARRAY(&r->arena, lk_sweep_row, rows);
+	if (!r->requests || !r->predictions || !r->refusals || !r->sweep) return lk_oom(err);
+	for (int p = 0; p < r->parts; p++) {
+		LK_TRY(lk_args_combinations(&r->args[p], &combinations, err));
+		for (size_t i = 0; i < combinations; i++, at++) {
+			lk_predict_request *request = &r->requests[at];
+			lk_predict_defaults(request);
+			LK_TRY(lk_args_fill(&r->args[p], i, request, err));
+			LK_TRY(check_files(request, err));
+			request->launch = r->args[p].rest, request->launch_count = r->args[p].rest_count;
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status answer(lk_reply *r, int threads, lk_error *err) {
+	LK_TRY(lk_predict_many(r->requests, r->rows, threads, r->predictions, r->refusals, NULL, NULL, err));
+	for (size_t i = 0; i < r->rows; i++) {
+		r->sweep[i] = (lk_sweep_row){r->predictions[i], r->predictions[i] ? NULL : &r->refusals[i], &r->requests[i]};
+		r->yes |= r->predictions[i] && r->predictions[i]->fits;
+	}
+	lk_sweep sweep = {.rows = r->sweep, .count = r->rows};
+	lk_sweep_varying(&sweep);
+	r->columns = lk_sweep_columns(&sweep, &r->arena, &r->column_count);
+	return r->columns ? LK_OK : lk_oom(err);
+}
+
+static lk_status sweep(lk_reply *r, int parts, const int *counts, const char *const *words, int threads, lk_error *err) {
+	size_t rows;
+	LK_TRY(parse(r, parts, counts, words, &rows, err));
+	LK_TRY(make_requests(r, rows, err));
+	r->rows = rows;
+	return answer(r, threads, err);
+}
+
+lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words, int threads, const lk_stop *stop) {
+	lk_reply *reply = lk_reply_new();
+	if (!reply) return NULL;
+	lk_stop_watch(stop);
+	return lk_reply_end(reply, sweep(reply, parts, counts, words, threads, &reply->error), stop);
+}
+
+const char *lk_reply_row(lk_reply *r, size_t row, size_t *size) {
+	size_t written = 0;
+	free(r->row_json);
+	r->row_json = NULL;
+	if (!r->sweep || row >= r->rows) return NULL;
+	FILE *out = open_memstream(&r->row_json, &written);
+	if (!out) return NULL;
+	lk_error err;
+	lk_status status = lk_sweep_print(&r->sweep[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
+	if (fclose(out) != 0 || status != LK_OK) return NULL;
+	if (size) *size = written;
+	return r->row_json;
+}
+
+/* ---- spans ---- */
+
+enum { RANK, CALL, REPETITION, READY, START, END, NUMBERS, BLOCK = NUMBERS, NAME, KIND, STREAM, SPAN_COLUMNS };
+static const char *const span_keys[SPAN_COLUMNS] = {
+	"rank", "call", "repetition", "ready_s", "start_s", "end_s", "block", "name", "kind", "stream"};
+
+static void put_span(const lk_simulation *s, size_t row, double *numbers[], const char **texts[]) {
+	const lk_simulated_span *span = &s->spans[row];
+	const lk_simulated_operation *op = &s->operations[span->operation];
+	numbers[RANK][row] = span->rank, numbers[CALL][row] = span->call, numbers[REPETITION][row] = span->repetition;
+	numbers[READY][row] = span->ready_s, numbers[START][row] = span->start_s, numbers[END][row] = span->end_s;
+	texts[BLOCK][row] = op->block, texts[NAME][row] = op->name, texts[KIND][row] = op->kind, texts[STREAM][row] = op->stream;
+}
+
+lk_status lk_reply_spans(lk_reply *r, lk_error *err) {
+	const lk_simulation *s = r->simulation;
+	double *numbers[SPAN_COLUMNS] = {NULL};
+	const char **texts[SPAN_COLUMNS] = {NULL};
+	r->columns = LK_ARRAY(&r->arena, lk_sweep_column, SPAN_COLUMNS);
+	if (!r->columns) return lk_oom(err);
+	for (int c = 0; c < SPAN_COLUMNS; c++) {
+		if (c < NUMBERS) numbers[c] = LK_ARRAY(&r->arena, double, s->span_count);
+		else texts[c] = LK_ARRAY(&r->arena, const char *, s->span_count);
+		if (!numbers[c] && !texts[c]) return lk_oom(err);
+		r->columns[c] = (lk_sweep_column){span_keys[c], numbers[c], texts[c]};
+	}
+	for (size_t row = 0; row < s->span_count; row++) put_span(s, row, numbers, texts);
+	r->rows = s->span_count, r->column_count = SPAN_COLUMNS;
+	return LK_OK;
+}
+
+/* ---- what callers read ---- */
+
+size_t lk_reply_rows(const lk_reply *reply) {
+	return reply->status == LK_OK ? reply->rows : 0;
+}
+
+int lk_reply_columns(const lk_reply *reply) {
+	return reply->status == LK_OK ? reply->column_count : 0;
+}
+
+const char *lk_reply_column(const lk_reply *reply, int i, const double **numbers, const char *const **texts) {
+	*numbers = NULL, *texts = NULL;
+	if (i < 0 || i >= lk_reply_columns(reply)) return NULL;
+	*numbers = reply->columns[i].numbers, *texts = reply->columns[i].texts;
+	return reply->columns[i].key;
+}

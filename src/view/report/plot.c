@@ -1,0 +1,323 @@
+/* plot.c: predicted over measured as SVG, without scripts and for light and dark pages.
+ *
+ * Both axes are logarithmic and alike, so that equal relative errors are equal distances from the diagonal. The rows of
+ * a part are one path of dots, in tenths of a pixel: some ten bytes a row. Colours keep apart for colour-blind readers
+ * (after Okabe and Ito), shapes tell them apart a second time. The description says in words what the legend says. */
+#include "view/report/plot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "io/stream.h"
+#include "base/text.h"
+#include "view/table/output.h"
+
+/* Tenths of a pixel. */
+enum { WIDTH = 7800, HEIGHT = 5900, LEFT = 950, TOP = 750, SIDE = 4300, LEGEND = 5450, ENTRY = 400 };
+enum { PARTS = 10, NAME = 26, SEED = 20 };
+
+static const char *const style =
+	"text{font-family:system-ui,sans-serif;font-size:130px;fill:#1f2328}.s,.k{fill:#59636e}.s{font-size:115px}"
+	".h{font-size:165px;font-weight:600}.paper{fill:#fff}.grid{stroke:#d8dee4;stroke-width:8}.band{fill:#1f2328;"
+	"fill-opacity:.08}.line{stroke:#59636e;stroke-width:12}.frame{fill:none;stroke:#8c959f;stroke-width:10}"
+	".p{fill:none;opacity:.8}"
+	"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.s,.k{fill:#9ba6b2}.paper{fill:#14181d}.grid{stroke:#2b3138}"
+	".band{fill:#e6edf3}.line{stroke:#9ba6b2}.frame{stroke:#6e7781}.p{opacity:1}}";
+
+/* The last is for all parts that have none of their own. */
+static const char *const colours[PARTS] = {"#1f7fc4", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
+	"#56b4e9", "#8c6bb1", "#80891f", "#a6611a", "#888888"};
+static const char *const shapes[4] = {"h1", "h1", "m-30 0h60m-30-30v60", "m-22-22l44 44m0-44l-44 44"};
+static const char *const strokes[4] = {
+	"stroke-width=\"52\" stroke-linecap=\"round\"", "stroke-width=\"42\" stroke-linecap=\"square\"",
+	"stroke-width=\"16\"", "stroke-width=\"16\"",
+};
+
+typedef struct part {
+	const char *name;           /* NULL: all that are not named */
+	int rows;
+	double distance;            /* sum of |ln(predicted / measured)| */
+	double error;
+} part;
+
+typedef struct picture {
+	const lk_validation *v;
+	FILE *out;
+	const char *unit;
+	int rows;                   /* scored, in this unit */
+	double share;               /* of them that is drawn */
+	double low, high;           /* log10 of the axes' ends */
+	part parts[PARTS];
+	int part_count;
+} picture;
+
+/* ---- text ---- */
+
+/* For XML: control characters and wrong UTF-8 as \xNN, then the signs of markup; at most `most` characters. */
+static void put_text(FILE *out, const char *text, int most) {
+	char safe[512];
+	lk_escape(text, safe, sizeof safe);
+	for (const char *at = safe; *at; most--) {
+		size_t length = lk_utf8_length(at, strlen(at)); /* never 0 after lk_escape */
+		if (most == 0) {
+			fputs("...", out);
+			return;
+		}
+		if (*at == '&') fputs("&amp;", out);
+		else if (*at == '<') fputs("&lt;", out);
+		else if (*at == '>') fputs("&gt;", out);
+		else if (strncmp(at, "\xef\xbf\xbe", 3) == 0 || strncmp(at, "\xef\xbf\xbf", 3) == 0) fputc('?', out); /* U+FFFE */
+		else fwrite(at, 1, length, out);
+		at += length;
+	}
+}
+
+static void put_percent(FILE *out, double share) {
+	char text[40];
+	fputs(lk_percent(share, text, sizeof text), out);
+}
+
+static void put_mark(const picture *p, double value) {
+	char text[64];
+	if (strcmp(p->unit, "bytes") == 0) lk_format_bytes(value, text, sizeof text);
+	else if (strcmp(p->unit, "s") == 0 && value < 100.5) lk_format_seconds(value, text, sizeof text);
+	else snprintf(text, sizeof text, value < 1e5 && value > 1e-4 ? "%.6g %.16s" : "%.0e %.16s", value, p->unit);
+	char *comma = strchr(text, ',');
+	if (comma) *comma = '.';
+	put_text(p->out, text, NAME);
+}
+
+static const char *file_of(const char *path) {
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* ---- what is drawn ---- */
+
+static bool counts(const picture *p, const lk_validated *row) {
+	return row->scored && row->predicted > 0 && row->measured > 0 && strcmp(row->unit, p->unit) == 0;
+}
+
+static bool is_drawn(const picture *p, const lk_validated *row) {
+	return counts(p, row) && (p->share >= 1 || lk_uniform(SEED, (uint64_t)row->row) < p->share);
+}
+
+static int part_of(const picture *p, const lk_validated *row) {
+	for (int i = 0; row->part && i < p->part_count; i++)
+		if (p->parts[i].name && strcmp(p->parts[i].name, row->part) == 0) return i;
+	return p->part_count - 1;
+}
+
+/* Rows of a group that is a part; 0 of others. */
+static int part_rows(const lk_validation *v, int group) {
+	return strcmp(v->groups[group].by, v->parts) == 0 ? v->groups[group].scored : 0;
+}
+
+/* The parts in the order of their division; of more than the legend holds, those with most rows. */
+static void choose_parts(picture *p) {
+	const lk_validation *v = p->v;
+	int most[PARTS - 1] = {0}, equal = 0; /* rows of the largest groups, falling; how many have as many as the last */
+	for (int i = 0; i < v->group_count; i++)
+		for (int k = 0, rows = part_rows(v, i); k < PARTS - 1; k++) {
+			int other = most[k];
+			if (rows > other) most[k] = rows, rows = other;
+		}
+	for (int k = 0; k < PARTS - 1; k++) equal += most[k] == most[PARTS - 2];
+	for (int i = 0; i < v->group_count; i++) {
+		int rows = part_rows(v, i);
+		if (rows > most[PARTS - 2] || (rows > 0 && rows == most[PARTS - 2] && equal-- > 0))
+			p->parts[p->part_count++].name = v->groups[i].name;
+	}
+	p->part_count++; /* the others */
+}
+
+static void count_rows(picture *p) {
+	for (int i = 0; i < p->v->row_count; i++) {
+		const lk_validated *row = &p->v->rows[i];
+		if (!counts(p, row)) continue;
+		part *q = &p->parts[part_of(p, row)];
+		double x = log10(row->measured), y = log10(row->predicted);
+		p->low = fmin(p->low, fmin(x, y)), p->high = fmax(p->high, fmax(x, y));
+		q->distance += fabs(log(row->predicted / row->measured));
+		q->rows++, p->rows++;
+	}
+}
+
+/* Ends of the axes, some room around the points, a factor of three at least. */
+static void set_limits(picture *p) {
+	enum { ROOM = 25 };
+	if (p->rows == 0) p->low = 0, p->high = 1;
+	double middle = (p->low + p->high) / 2, half = fmax((p->high - p->low) / 2, log10(3) / 2) * (1 + 1.0 / ROOM);
+	p->low = middle - half, p->high = middle + half;
+	p->share = p->rows > LK_PLOT_POINTS ? (double)LK_PLOT_POINTS / p->rows : 1;
+}
+
+static void survey(picture *p) {
+	p->unit = "s";
+	for (int i = 0; i < p->v->row_count; i++) {
+		if (!p->v->rows[i].scored) continue;
+		p->unit = p->v->rows[i].unit;
+		break;
+	}
+	p->low = INFINITY, p->high = -INFINITY;
+	choose_parts(p);
+	count_rows(p);
+	set_limits(p);
+	for (int i = 0; i < p->part_count; i++) p->parts[i].error = expm1(p->parts[i].distance / p->parts[i].rows);
+}
+
+/* ---- drawing ---- */
+
+static int along(const picture *p, double logarithm) {
+	return (int)lround((logarithm - p->low) / (p->high - p->low) * SIDE);
+}
+
+static int across(const picture *p, double logarithm) {
+	return LEFT + along(p, logarithm);
+}
+
+static int above(const picture *p, double logarithm) {
+	return TOP + SIDE - along(p, logarithm);
+}
+
+/* "350 rows, error 12.4 %, cross-validated: (stack, network, GPU)" */
+static void put_sum(const picture *p) {
+	fprintf(p->out, "%d rows, error ", p->rows);
+	put_percent(p->out, p->v->summary.geomean_error);
+	fputs(*p->v->folds ? ", cross-validated: " : ", with the calibration in use", p->out);
+	put_text(p->out, p->v->folds, 48);
+}
+
+static void put_name(const picture *p, const part *q, int most) {
+	bool only = p->part_count == 1;
+	put_text(p->out, q->name ? *q->name ? q->name : "(none)" : only ? "all rows" : "others", most);
+}
+
+static void put_words(const picture *p) {
+	fputs("<title id=\"t\">Predicted over measured: ", p->out);
+	put_text(p->out, file_of(p->v->source), 80);
+	fputs("</title>\n<desc id=\"d\">", p->out);
+	put_sum(p);
+	fputs(". Points near the diagonal are predicted well; the band is 20 % around it.", p->out);
+	for (int i = 0; i < p->part_count; i++) {
+		if (p->parts[i].rows == 0) continue;
+		fputc(' ', p->out);
+		put_name(p, &p->parts[i], 80);
+		fprintf(p->out, ": %d rows, error ", p->parts[i].rows);
+		put_percent(p->out, p->parts[i].error);
+		fputc('.', p->out);
+	}
+	fputs("</desc>\n", p->out);
+}
+
+static void put_head(const picture *p) {
+	fprintf(p->out, "<text class=\"h\" x=\"%d\" y=\"300\">", LEFT);
+	put_text(p->out, file_of(p->v->source), 60);
+	fprintf(p->out, "</text>\n<text class=\"k\" x=\"%d\" y=\"540\">", LEFT);
+	put_sum(p);
+	fputs("</text>\n", p->out);
+}
+
+static void put_axes(const picture *p) {
+	double at[LK_PLOT_TICKS];
+	int count = lk_plot_ticks(p->low, p->high, p->unit, at), foot = TOP + SIDE;
+	for (int i = 0; i < count; i++) {
+		int x = across(p, log10(at[i])), y = above(p, log10(at[i]));
+		fprintf(p->out, "<path class=\"grid\" d=\"M%d %dv%dM%d %dh%d\"/>", x, foot, -SIDE, LEFT, y, SIDE);
+		fprintf(p->out, "<text class=\"s\" text-anchor=\"middle\" x=\"%d\" y=\"%d\">", x, foot + 190);
+		put_mark(p, at[i]);
+		fprintf(p->out, "</text><text class=\"s\" text-anchor=\"end\" x=\"%d\" y=\"%d\">", LEFT - 80, y + 40);
+		put_mark(p, at[i]);
+		fputs("</text>\n", p->out);
+	}
+	fprintf(p->out, "<text text-anchor=\"middle\" x=\"%d\" y=\"%d\">measured</text>\n", LEFT + SIDE / 2, foot + 420);
+	fprintf(p->out, "<text text-anchor=\"middle\" transform=\"translate(220 %d) rotate(-90)\">predicted</text>\n",
+	        TOP + SIDE / 2);
+}
+
+/* The diagonal, and the band of 20 % on both sides. */
+static void put_guides(const picture *p) {
+	double over = log10(1.2), under = log10(0.8);
+	int left = LEFT, right = LEFT + SIDE;
+	fprintf(p->out, "<g clip-path=\"url(#plot)\"><path class=\"band\" d=\"M%d %dL%d %dL%d %dL%d %dz\"/>", left,
+	        above(p, p->low + over), right, above(p, p->high + over), right, above(p, p->high + under), left,
+	        above(p, p->low + under));
+	fprintf(p->out, "<path class=\"line\" d=\"M%d %dL%d %d\"/></g>\n", left, TOP + SIDE, right, TOP);
+	fprintf(p->out, "<path class=\"frame\" d=\"M%d %dh%dv%dh%dz\"/>\n", left, TOP, SIDE, SIDE, -SIDE);
+}
+
+/* The last part is grey whatever its place. */
+static void open_dots(const picture *p, int i) {
+	int shape = i % 4;
+	fprintf(p->out, "<path class=\"p\" stroke=\"%s\" %s d=\"", colours[p->parts[i].name ? i : PARTS - 1], strokes[shape]);
+}
+
+static void put_dots(const picture *p) {
+	for (int which = 0; which < p->part_count; which++) {
+		if (p->parts[which].rows == 0) continue;
+		open_dots(p, which);
+		for (int i = 0; i < p->v->row_count; i++) {
+			const lk_validated *row = &p->v->rows[i];
+			if (!is_drawn(p, row) || part_of(p, row) != which) continue;
+			fprintf(p->out, "M%d %d%s", across(p, log10(row->measured)), above(p, log10(row->predicted)), shapes[which % 4]);
+		}
+		fputs("\"/>\n", p->out);
+	}
+}
+
+static void put_legend(const picture *p) {
+	int y = TOP + 120;
+	for (int i = 0; i < p->part_count; i++) {
+		if (p->parts[i].rows == 0) continue;
+		open_dots(p, i);
+		fprintf(p->out, "M%d %d%s\"/>", LEGEND, y - 45, shapes[i % 4]);
+		fprintf(p->out, "<text x=\"%d\" y=\"%d\">", LEGEND + 120, y);
+		put_name(p, &p->parts[i], NAME);
+		fprintf(p->out, "</text><text class=\"s\" x=\"%d\" y=\"%d\">%d rows, ", LEGEND + 120, y + 160, p->parts[i].rows);
+		put_percent(p->out, p->parts[i].error);
+		fputs("</text>\n", p->out);
+		y += ENTRY;
+	}
+}
+
+static void put_caption(const picture *p) {
+	fprintf(p->out, "<text class=\"s\" x=\"%d\" y=\"%d\">Line: predicted as measured. Band: within 20 %%.", LEFT,
+	        HEIGHT - 130);
+	int drawn = 0;
+	for (int i = 0; p->share < 1 && i < p->v->row_count; i++) drawn += is_drawn(p, &p->v->rows[i]);
+	if (p->share < 1) fprintf(p->out, " %d of %d rows are drawn, a fixed random sample.", drawn, p->rows);
+	fputs("</text>\n", p->out);
+}
+
+static void draw(const picture *p) {
+	fprintf(p->out,
+	        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
+	        "aria-labelledby=\"t d\">\n", WIDTH, HEIGHT, WIDTH / 10, HEIGHT / 10);
+	put_words(p);
+	fprintf(p->out, "<style>%s</style>\n<clipPath id=\"plot\"><path d=\"M%d %dh%dv%dh%dz\"/></clipPath>\n", style, LEFT,
+	        TOP, SIDE, SIDE, -SIDE);
+	fprintf(p->out, "<path class=\"paper\" d=\"M0 0h%dv%dh%dz\"/>\n", WIDTH, HEIGHT, -WIDTH);
+	put_head(p);
+	put_axes(p);
+	put_guides(p);
+	put_dots(p);
+	put_legend(p);
+	put_caption(p);
+	fputs("</svg>\n", p->out);
+}
+
+lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk_error *err) {
+	picture p = {.v = validation};
+	lk_sink *sink;
+	survey(&p);
+	LK_TRY(lk_sink_open(path, &sink, err));
+	p.out = lk_sink_file(sink);
+	if (!p.out) {
+		lk_sink_abandon(sink);
+		return lk_oom(err);
+	}
+	draw(&p);
+	return lk_sink_commit(sink, err);
+}

@@ -1,0 +1,311 @@
+/* report.c: the document of a report and the panels that verbs share; docs/HTML.md has its form. */
+#include "view/report/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "lockstep/catalogue.h"
+#include "view/report/report_page.h"
+#include "view/table/table_internal.h"
+
+enum { MOST_RESULT = 4 << 20 }; /* bytes of the answer that are embedded */
+
+/* ---- the frame ---- */
+
+/* The verb's own JSON, as a value. A document that would make the report unwieldy is left out, and the report says so. */
+static lk_status put_result(lk_report *r, const lk_report_job *job, bool *left_out, lk_error *err) {
+	char *text = NULL;
+	size_t size = 0;
+	if (!job->result) return lk_json_put_null(r, "result"), LK_OK;
+	FILE *file = open_memstream(&text, &size);
+	if (!file) return lk_oom(err);
+	lk_status status = job->result(job->answer, false, file, err);
+	if (fclose(file) != 0 && status == LK_OK) status = lk_oom(err);
+	*left_out = size > MOST_RESULT;
+	if (status == LK_OK && *left_out) lk_json_put_null(r, "result");
+	else if (status == LK_OK) lk_json_put_document(r, "result", text, size);
+	free(text);
+	return status;
+}
+
+static lk_status write_document(const void *what, bool colour, FILE *out, lk_error *err) {
+	const lk_report_job *job = what;
+	lk_report r;
+	bool left_out = false;
+	(void)colour;
+	lk_json_begin(&r, out, true);
+	lk_json_object(&r, NULL);
+	lk_json_put_text(&r, "lockstep", lk_version());
+	lk_json_put_text(&r, "data", lk_data_date());
+	lk_json_put_text(&r, "verb", job->verb);
+	lk_json_put_text(&r, "title", job->title);
+	lk_json_put_text(&r, "reproduce", job->reproduce);
+	if (job->reproduces) lk_json_put_text(&r, "reproduces", job->reproduces);
+	lk_report_inputs(&r, job->inputs);
+	lk_json_array(&r, "panels");
+	LK_TRY(job->panels(job->answer, &r, err));
+	lk_json_array_end(&r);
+	lk_json_array(&r, "assumptions");
+	if (job->assumptions) job->assumptions(job->answer, &r);
+	lk_json_array_end(&r);
+	LK_TRY(put_result(&r, job, &left_out, err));
+	lk_json_array(&r, "warnings");
+	if (job->warnings) job->warnings(job->answer, &r);
+	if (left_out) lk_report_text(&r, "the whole answer is too large to be kept in this report; -o json writes it");
+	lk_json_array_end(&r);
+	lk_json_object_end(&r);
+	return lk_json_finish(&r, err);
+}
+
+/* The document in memory, then the page around it. */
+static lk_status write_html(const void *what, bool colour, FILE *out, lk_error *err) {
+	const lk_report_job *job = what;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+	if (!file) return lk_oom(err);
+	lk_status status = write_document(job, colour, file, err);
+	if (fclose(file) != 0 && status == LK_OK) status = lk_oom(err);
+	if (status == LK_OK) status = lk_report_page(job->title, text, size, out, err);
+	free(text);
+	return status;
+}
+
+lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+	lk_writing w = {LK_FORMAT_JSON, false, false, path, out};
+	return lk_write_through(&w, form == LK_REPORT_HTML ? write_html : write_document, job, err);
+}
+
+/* ---- panels ---- */
+
+void lk_report_panel(lk_report *r, const char *kind, const char *title, const char *note, bool wide) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "kind", kind);
+	lk_json_put_text(r, "title", title);
+	if (note && *note) lk_json_put_text(r, "note", note);
+	if (wide) lk_json_put_bool(r, "wide", true);
+}
+
+void lk_report_panel_end(lk_report *r) { lk_json_object_end(r); }
+
+void lk_report_verdict(lk_report *r, const char *state, const char *headline, const char *detail) {
+	lk_report_panel(r, "verdict", headline, NULL, true);
+	lk_json_put_text(r, "state", state);
+	lk_json_put_text(r, "detail", detail);
+}
+
+void lk_report_figures(lk_report *r) { lk_json_array(r, "figures"); }
+
+void lk_report_figure(lk_report *r, const char *label, const char *value, const char *range, const char *note) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_text(r, "value", value);
+	if (range && *range) lk_json_put_text(r, "range", range);
+	if (note && *note) lk_json_put_text(r, "note", note);
+	lk_json_object_end(r);
+}
+
+void lk_report_facts(lk_report *r) { lk_json_array(r, "facts"); }
+
+void lk_report_fact(lk_report *r, const char *label, const char *text) {
+	if (!text || !*text) return;
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_text(r, "text", text);
+	lk_json_object_end(r);
+}
+
+void lk_report_part(lk_report *r, const char *key, const char *label) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "key", key);
+	lk_json_put_text(r, "label", label);
+	lk_json_object_end(r);
+}
+
+void lk_report_text(lk_report *r, const char *text) { lk_json_put_text(r, NULL, text); }
+
+void lk_report_fall(lk_report *r, const char *key, const char *label, double seconds, const char *note, bool total) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "key", key);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_number(r, "value", seconds);
+	if (note) lk_json_put_text(r, "note", note);
+	if (total) lk_json_put_bool(r, "total", true);
+	lk_json_object_end(r);
+}
+
+void lk_report_row(lk_report *r, const char *name, const char *mark, const double *values, int count) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "name", name);
+	if (mark) lk_json_put_text(r, "mark", mark);
+	lk_json_array(r, "values");
+	for (int i = 0; i < count; i++) lk_json_put_number(r, NULL, values[i]);
+	lk_json_array_end(r);
+	lk_json_object_end(r);
+}
+
+void lk_report_axis(lk_report *r, const char *key, const char *label, const char *unit, bool log) {
+	lk_json_object(r, key);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_text(r, "unit", unit);
+	if (log) lk_json_put_bool(r, "log", true);
+	lk_json_object_end(r);
+}
+
+void lk_report_series(lk_report *r, const char *name, const char *key, bool line) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "name", name);
+	lk_json_put_text(r, "key", key);
+	lk_json_put_text(r, "style", line ? "line" : "points");
+	lk_json_array(r, "points");
+}
+
+void lk_report_point(lk_report *r, double x, double y, const char *text, const char *command) {
+	lk_json_array(r, NULL);
+	lk_json_put_number(r, NULL, x);
+	lk_json_put_number(r, NULL, y);
+	if (text || command) lk_json_put_text(r, NULL, text ? text : "");
+	if (command) lk_json_put_text(r, NULL, command);
+	lk_json_array_end(r);
+}
+
+void lk_report_series_end(lk_report *r) {
+	lk_json_array_end(r);
+	lk_json_object_end(r);
+}
+
+void lk_report_swing(lk_report *r, const char *label, double low, double high) {
+	lk_json_object(r, NULL);
+	lk_json_put_text(r, "label", label);
+	lk_json_put_number(r, "low", low);
+	lk_json_put_number(r, "high", high);
+	lk_json_object_end(r);
+}
+
+/* ---- tables ---- */
+
+/* Whether people are shown the number itself. */
+static bool says_number(const lk_cell *cell) {
+	char digits[LK_DIGITS];
+	const lk_cell bare = {LK_CELL_NUMBER, NULL, cell->number};
+	return !cell->text || strcmp(cell->text, lk_cell_shown(&bare, digits)) == 0;
+}
+
+/* A text, a number, or a number with what people are shown of it. */
+static void put_cell(lk_report *r, const lk_cell *cell) {
+	char digits[LK_DIGITS];
+	if (cell->kind == LK_CELL_EMPTY) lk_json_put_null(r, NULL);
+	else if (cell->kind == LK_CELL_BOOL) lk_json_put_bool(r, NULL, cell->number != 0);
+	else if (cell->kind == LK_CELL_TEXT) lk_json_put_text(r, NULL, cell->text);
+	else if (says_number(cell)) lk_json_put_number(r, NULL, cell->number);
+	else {
+		lk_json_array(r, NULL);
+		lk_json_put_number(r, NULL, cell->number);
+		lk_json_put_text(r, NULL, lk_cell_shown(cell, digits));
+		lk_json_array_end(r);
+	}
+}
+
+static void put_columns(lk_report *r, const lk_table *t) {
+	lk_json_array(r, "columns");
+	for (int i = 0; i < t->count; i++) {
+		if (t->columns[i].hidden) continue;
+		lk_json_object(r, NULL);
+		lk_json_put_text(r, "key", lk_table_key(t, i));
+		lk_json_put_text(r, "title", t->columns[i].title);
+		if (t->columns[i].right) lk_json_put_bool(r, "right", true);
+		lk_json_object_end(r);
+	}
+	lk_json_array_end(r);
+}
+
+static void put_rows(lk_report *r, const lk_table *t, int rows) {
+	lk_json_array(r, "rows");
+	for (int row = 0; row < rows; row++) {
+		lk_json_array(r, NULL);
+		for (int i = 0; i < t->count; i++)
+			if (!t->columns[i].hidden) put_cell(r, lk_table_cell(t, row, i));
+		lk_json_array_end(r);
+	}
+	lk_json_array_end(r);
+}
+
+static int column_of(const lk_table *t, const char *key) {
+	int i = 0;
+	while (i < t->count && strcmp(lk_table_key(t, i), key) != 0) i++;
+	return i < t->count ? i : -1;
+}
+
+void lk_report_hide(lk_table *t, const char *key) {
+	int column = t && t->status == LK_OK ? column_of(t, key) : -1;
+	if (column >= 0) t->columns[column].hidden = true;
+}
+
+void lk_report_reveal(lk_table *t, const char *key) {
+	int column = t && t->status == LK_OK ? column_of(t, key) : -1;
+	if (column >= 0) t->columns[column].hidden = false;
+}
+
+void lk_report_rename(lk_table *t, const char *key, const char *title) {
+	int column = t && t->status == LK_OK ? column_of(t, key) : -1;
+	if (column >= 0) t->columns[column].title = title;
+}
+
+void lk_report_round(lk_table *t, int digits) {
+	char text[LK_DIGITS];
+	for (size_t i = 0; t && i < t->cells.count; i++) {
+		lk_cell *cell = &t->cells.at[i];
+		const char *end;
+		if (cell->kind != LK_CELL_NUMBER || !cell->text) continue;
+		snprintf(text, sizeof text, "%.*g", digits, cell->number);
+		cell->number = lk_read_real(text, &end);
+	}
+}
+
+static bool same_throughout(const lk_table *t, int column) {
+	char a[LK_DIGITS], b[LK_DIGITS];
+	int row = 1;
+	while (row < t->rows && strcmp(lk_cell_shown(lk_table_cell(t, 0, column), a), lk_cell_shown(lk_table_cell(t, row, column), b)) == 0) row++;
+	return row > 1 && row == t->rows;
+}
+
+char *lk_report_same(lk_table *t, const char *const *keys, char *out, size_t size) {
+	size_t used = 0;
+	*out = '\0';
+	for (; t && t->status == LK_OK && *keys; keys++) {
+		char digits[LK_DIGITS];
+		int column = column_of(t, *keys);
+		if (column < 0 || t->columns[column].hidden || !same_throughout(t, column)) continue;
+		const char *shown = lk_cell_shown(lk_table_cell(t, 0, column), digits);
+		t->columns[column].hidden = true;
+		if (!*shown || used >= size) continue;
+		int length = snprintf(out + used, size - used, "%s%s %.60s", used ? ", " : "", t->columns[column].title, shown);
+		used += length > 0 ? (size_t)length : 0;
+	}
+	return out;
+}
+
+lk_status lk_report_table_with(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most,
+                               lk_report_more *more, const void *context, lk_error *err) {
+	lk_status status = LK_OK;
+	if (!table || table->status != LK_OK) {
+		lk_table_free(table);
+		return lk_oom(err);
+	}
+	int rows = most > 0 && table->rows > most ? most : table->rows;
+	if (rows > 0) {
+		lk_report_panel(r, "table", title, note, wide);
+		put_columns(r, table);
+		put_rows(r, table, rows);
+		if (rows < table->rows) lk_json_put_integer(r, "left_out", table->rows - rows);
+		if (more) status = more(r, context, err);
+		lk_report_panel_end(r);
+	}
+	lk_table_free(table);
+	return status;
+}
+
+lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err) {
+	return lk_report_table_with(r, title, note, wide, table, most, NULL, NULL, err);
+}

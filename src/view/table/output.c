@@ -1,0 +1,114 @@
+/* output.c: one way out for all views, and the numbers that they share. */
+#include "view/table/output.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "io/stream.h"
+#include "base/text.h"
+#include "lockstep/view.h"
+
+lk_status lk_writing_check(const lk_writing *w, lk_error *err) {
+	if (w->format < 0 || w->format >= LK_FORMATS)
+		return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", w->format);
+	if (w->format != LK_FORMAT_SQLITE || w->path) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
+	return lk_hint(err, "add --file NAME.sqlite");
+}
+
+static lk_status write_stream(const lk_writing *w, lk_writer *write, const void *what, lk_error *err) {
+	errno = 0;
+	lk_status status = write(what, w->colour, w->out, err);
+	bool written = status != LK_ERR_IO && fflush(w->out) == 0 && !ferror(w->out);
+	if (written || (status != LK_OK && status != LK_ERR_IO)) return status;
+	int code = errno;
+	return lk_fail(err, LK_ERR_IO, "output", "cannot write%s%s", code ? ": " : "", code ? strerror(code) : "");
+}
+
+lk_status lk_write_through(const lk_writing *w, lk_writer *write, const void *what, lk_error *err) {
+	if (!w->path) return write_stream(w, write, what, err);
+	lk_sink *sink;
+	LK_TRY(lk_sink_open(w->path, &sink, err));
+	FILE *file = lk_sink_file(sink);
+	lk_status status = file ? write(what, false, file, err) : lk_oom(err);
+	/* A disk that is full makes the writer fail first, and the commit tells why. */
+	if (status == LK_OK || status == LK_ERR_IO) {
+		lk_status end = lk_sink_commit(sink, err);
+		return end != LK_OK ? end : status;
+	}
+	lk_sink_abandon(sink);
+	return status;
+}
+
+typedef struct formatted {
+	const lk_table *table;
+	lk_format format;
+} formatted;
+
+static lk_status write_formatted(const void *what, bool colour, FILE *out, lk_error *err) {
+	const formatted *f = what;
+	return lk_table_write(f->table, f->format, colour, out, err);
+}
+
+lk_status lk_write_table(const lk_writing *w, lk_table *table, lk_error *err) {
+	if (!table) return lk_oom(err);
+	formatted f = {table, (lk_format)w->format};
+	lk_status status = lk_writing_check(w, err);
+	if (status == LK_OK && w->format == LK_FORMAT_SQLITE) status = lk_table_sqlite(table, w->path, err);
+	else if (status == LK_OK) status = lk_write_through(w, write_formatted, &f, err);
+	lk_table_free(table);
+	return status;
+}
+
+/* ---- validations, whose view knows streams only ---- */
+
+typedef struct saved {
+	const lk_validation *validation;
+	int format;
+} saved;
+
+static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error *err) {
+	const saved *s = what;
+	return lk_validate_print(s->validation, s->format, colour, out, err);
+}
+
+lk_status lk_validate_save(const lk_validation *validation, int format, bool colour, const char *path, FILE *out,
+                           lk_error *err) {
+	lk_writing w = {format, false, colour, path, out};
+	saved s = {validation, format};
+	LK_TRY(lk_writing_check(&w, err));
+	if (format == LK_VALIDATE_SQLITE) return lk_validate_sqlite(validation, path, err);
+	return lk_write_through(&w, write_saved, &s, err);
+}
+
+/* ---- text and numbers ---- */
+
+lk_status lk_put_safe(const char *text, FILE *out, lk_error *err) {
+	size_t room = strlen(text) * 4 + 1;
+	char *safe = malloc(room);
+	if (!safe) return lk_oom(err);
+	fputs(lk_escape(text, safe, room), out);
+	free(safe);
+	return LK_OK;
+}
+
+char *lk_fixed(double number, int places, char *out, size_t size) {
+	if (!isfinite(number) || fabs(number) >= 1e15) return lk_format_count(number, out, size);
+	snprintf(out, size, "%.*f", places, number);
+	char *comma = strchr(out, ',');
+	if (comma) *comma = '.';
+	return out;
+}
+
+char *lk_gib(double bytes, char *out, size_t size) {
+	double gib = bytes / 0x1p30;
+	return lk_fixed(gib, gib != 0 && fabs(gib) < 1 ? 2 : 1, out, size);
+}
+
+char *lk_percent(double share, char *out, size_t size) {
+	lk_fixed(share * 100, 1, out, size);
+	size_t used = strlen(out);
+	if (isfinite(share)) snprintf(out + used, size - used, " %%");
+	return out;
+}

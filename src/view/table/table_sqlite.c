@@ -1,0 +1,137 @@
+/* table_sqlite.c: a table as a table of an SQLite database. One transaction drops the old table, makes the new one and
+ * fills it: either all of it is there or nothing has changed. Names are quoted as SQL identifiers, values are bound. */
+#include <sqlite3.h>
+#include <string.h>
+#include "base/text.h"
+#include "view/table/table_internal.h"
+
+/* A copy with invalid UTF-8 replaced by U+FFFD, or `text` itself where it is valid; NULL when memory is out. */
+static const char *utf8(lk_arena *arena, const char *text) {
+	size_t left = strlen(text), good = 0, length;
+	while (good < left && (length = lk_utf8_length(text + good, left - good))) good += length;
+	if (good == left) return text;
+	char *copy = lk_arena_array(arena, left + 1, 3), *to = copy;
+	if (!copy) return NULL;
+	while (left) {
+		length = lk_utf8_length(text, left);
+		memcpy(to, length ? text : "\xef\xbf\xbd", length ? length : 3);
+		to += length ? length : 3;
+		if (!length) length = 1;
+		text += length;
+		left -= length;
+	}
+	*to = '\0';
+	return copy;
+}
+
+/* The declared type that leaves every value of the column as it is; "" where kinds are mixed. */
+static const char *type_of(const lk_table *t, int column) {
+	int kinds[4] = {0};
+	for (int row = 0; row < t->rows; row++) kinds[lk_table_cell(t, row, column)->kind]++;
+	if (!!kinds[LK_CELL_TEXT] + !!kinds[LK_CELL_NUMBER] + !!kinds[LK_CELL_BOOL] != 1) return "";
+	return kinds[LK_CELL_TEXT] ? " TEXT" : kinds[LK_CELL_NUMBER] ? " REAL" : " INTEGER";
+}
+
+static lk_status refused(sqlite3 *db, const char *path, lk_error *err) {
+	int code = db ? sqlite3_extended_errcode(db) & 0xff : SQLITE_NOMEM;
+	if (code == SQLITE_NOMEM) return lk_oom(err);
+	lk_status status = code == SQLITE_ERROR || code == SQLITE_NOTADB ? LK_ERR_INPUT : LK_ERR_IO;
+	lk_fail(err, status, path, "SQLite: %s", sqlite3_errmsg(db));
+	if (code == SQLITE_NOTADB) lk_hint(err, "name a new file or an SQLite database");
+	if (code == SQLITE_CANTOPEN) lk_hint(err, "does the folder exist?");
+	if (code == SQLITE_BUSY) lk_hint(err, "close the other program that writes to it");
+	return status;
+}
+
+/* Runs a statement that was built, and frees its text. */
+static lk_status run(sqlite3 *db, const char *path, char *sql, lk_error *err) {
+	if (!sql) return lk_oom(err);
+	int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+	sqlite3_free(sql);
+	return code == SQLITE_OK ? LK_OK : refused(db, path, err);
+}
+
+static lk_status create(sqlite3 *db, const char *path, const lk_table *t, lk_arena *arena, lk_error *err) {
+	const char *name = utf8(arena, t->name);
+	if (!name) return lk_oom(err);
+	LK_TRY(run(db, path, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\"", name), err));
+	sqlite3_str *sql = sqlite3_str_new(db);
+	sqlite3_str_appendf(sql, "CREATE TABLE \"%w\" (", name);
+	for (int i = 0; i < t->count; i++) {
+		const char *key = utf8(arena, lk_table_key(t, i));
+		if (key) sqlite3_str_appendf(sql, "%s\"%w\"%s", i ? ", " : "", key, type_of(t, i));
+	}
+	sqlite3_str_appendall(sql, ")");
+	return run(db, path, sqlite3_str_finish(sql), err);
+}
+
+static int bind(sqlite3_stmt *insert, int at, const lk_cell *cell, lk_arena *arena) {
+	const char *text = cell->kind == LK_CELL_TEXT ? utf8(arena, cell->text) : "";
+	if (!text) return SQLITE_NOMEM;
+	switch (cell->kind) {
+	case LK_CELL_TEXT: return sqlite3_bind_text64(insert, at, text, strlen(text), SQLITE_TRANSIENT, SQLITE_UTF8);
+	case LK_CELL_NUMBER: return sqlite3_bind_double(insert, at, cell->number);
+	case LK_CELL_BOOL: return sqlite3_bind_int(insert, at, cell->number != 0);
+	default: return sqlite3_bind_null(insert, at);
+	}
+}
+
+static lk_status prepare(sqlite3 *db, const char *path, const lk_table *t, sqlite3_stmt **insert, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	const char *name = utf8(&arena, t->name);
+	sqlite3_str *sql = sqlite3_str_new(db);
+	sqlite3_str_appendf(sql, "INSERT INTO \"%w\" VALUES (", name ? name : "");
+	for (int i = 0; i < t->count; i++) sqlite3_str_appendall(sql, i ? ", ?" : "?");
+	sqlite3_str_appendall(sql, ")");
+	char *text = sqlite3_str_finish(sql);
+	int code = text && name ? sqlite3_prepare_v2(db, text, -1, insert, NULL) : SQLITE_NOMEM;
+	sqlite3_free(text);
+	bool lost = !text || !name;
+	lk_arena_free(&arena);
+	if (lost) return lk_oom(err);
+	return code == SQLITE_OK ? LK_OK : refused(db, path, err);
+}
+
+static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *t, lk_arena *arena, lk_error *err) {
+	sqlite3_stmt *insert = NULL;
+	LK_TRY(prepare(db, path, t, &insert, err));
+	int code = SQLITE_OK;
+	for (int row = 0; row < t->rows && code == SQLITE_OK; row++) {
+		for (int i = 0; i < t->count && code == SQLITE_OK; i++)
+			code = bind(insert, i + 1, lk_table_cell(t, row, i), arena);
+		if (code == SQLITE_OK && sqlite3_step(insert) == SQLITE_DONE) code = sqlite3_reset(insert);
+		else if (code == SQLITE_OK) code = SQLITE_ERROR;
+		lk_arena_free(arena);
+	}
+	lk_status status = code == SQLITE_OK ? LK_OK : code == SQLITE_NOMEM ? lk_oom(err) : refused(db, path, err);
+	sqlite3_finalize(insert);
+	return status;
+}
+
+static lk_status replace(sqlite3 *db, const char *path, const lk_table *t, lk_arena *arena, lk_error *err) {
+	LK_TRY(run(db, path, sqlite3_mprintf("BEGIN IMMEDIATE"), err));
+	LK_TRY(create(db, path, t, arena, err));
+	LK_TRY(insert_rows(db, path, t, arena, err));
+	return run(db, path, sqlite3_mprintf("COMMIT"), err);
+}
+
+lk_status lk_table_sqlite(const lk_table *t, const char *path, lk_error *err) {
+	if (t->status == LK_ERR_MEMORY) return lk_oom(err);
+	if (t->status != LK_OK)
+		return lk_fail(err, t->status, t->name, "a row of the table has more than its %d cells", t->count);
+	if (!t->count) return lk_fail(err, LK_ERR_INTERNAL, t->name, "the table has no columns");
+	if (!*path || strcmp(path, "-") == 0 || strcmp(path, ":memory:") == 0) {
+		lk_fail(err, LK_ERR_INPUT, path, "an SQLite database cannot be written to a stream");
+		return lk_hint(err, "name a file");
+	}
+	sqlite3 *db = NULL;
+	lk_arena arena = LK_ARENA_INIT;
+	/* Without SQLITE_OPEN_URI a path that begins with "file:" is only a path. */
+	int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+	lk_status status = code == SQLITE_OK ? LK_OK : refused(db, path, err);
+	if (status == LK_OK) sqlite3_busy_timeout(db, 2000);
+	if (status == LK_OK) status = replace(db, path, t, &arena, err);
+	lk_arena_free(&arena);
+	sqlite3_close(db); /* an open transaction is rolled back */
+	return status;
+}

@@ -1,0 +1,173 @@
+/* collective_view.c: a collective by size: as nccl-tests print it, or as a table. The text begins its lines of prose
+ * with
+ * '#', as theirs does. */
+#include "lockstep/collective.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "base/text.h"
+#include "view/table/output.h"
+
+/* ---- text ---- */
+
+static void put_real(double value, int width, FILE *out) {
+	if (isnan(value))
+		fprintf(out, " %*s", width, "-");
+	else
+		fprintf(out, value >= 1000 ? " %*.0f" : " %*.2f", width, value);
+}
+
+static void put_heading(const lk_collective *c, FILE *out) {
+	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count", "type", "redop",
+			"time", "algbw", "busbw", "algo", "proto", "ch", "limit");
+	if (c->log) fprintf(out, " | %10s %8s %7s flag", "measured", "busbw", "ratio");
+	fprintf(out, "\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "(B)", "(elements)", "", "", "(us)",
+			"(GB/s)", "(GB/s)", "", "", "", "");
+	if (c->log) fprintf(out, " | %10s %8s %7s", "(us)", "(GB/s)", "");
+	fputc('\n', out);
+}
+
+static bool reduces(const char *op) {
+	return strncmp(op, "all_reduce", 10) == 0 || strncmp(op, "reduce", 6) == 0;
+}
+
+static void put_row(const lk_collective *c, const lk_collective_row *row, FILE *out) {
+	fprintf(out, "  %12.0f %13.0f %8s %6s |", row->bytes, row->count, "float", reduces(c->op) ? "sum" : "none");
+	put_real(row->us, 10, out), put_real(row->algbw, 8, out), put_real(row->busbw, 8, out);
+	fprintf(out, "  %-9.20s %-6s", row->algo, row->proto);
+	if (row->channels)
+		fprintf(out, " %3d", row->channels);
+	else
+		fprintf(out, " %3s", "");
+	fprintf(out, " %-8s", row->limit);
+	if (c->log) {
+		fputs(" |", out);
+		put_real(row->measured_us, 10, out), put_real(row->measured_busbw, 8, out), put_real(row->ratio, 7, out);
+		fprintf(out, " %s", row->flag);
+	}
+	fputc('\n', out);
+}
+
+static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+	const lk_collective *c = what;
+	(void)colour;
+	fprintf(out, "# lockstep collective: %s, %s, %d ranks on %d node%s\n# cluster: ", c->op, c->library, c->gpus,
+			c->nodes, c->nodes == 1 ? "" : "s");
+	LK_TRY(lk_put_safe(c->cluster, out, err));
+	put_heading(c, out);
+	for (int i = 0; i < c->row_count; i++) put_row(c, &c->rows[i], out);
+	fprintf(out, "# Avg bus bandwidth    : %.4f\n", c->mean_busbw);
+	if (c->log) fprintf(out, "# measured against it  : %.1f %% off (exp(mean |ln ratio|) - 1)\n", 100 * c->error);
+	for (int i = 0; i < c->note_count; i++) {
+		fputs("# ", out);
+		LK_TRY(lk_put_safe(c->notes[i], out, err));
+		fputc('\n', out);
+	}
+	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
+}
+
+/* ---- tables ---- */
+
+static const lk_column columns[] = {
+	{"size_bytes", "size", true, false},
+	{"count", "count", true, false},
+	{"time_us", "time us", true, false},
+	{"algbw_GBps", "algbw", true, false},
+	{"busbw_GBps", "busbw", true, false},
+	{"algo", "algo", false, false},
+	{"proto", "proto", false, false},
+	{"channels", "channels", true, false},
+	{"limit", "limit", false, false},
+	{"measured_us", "measured us", true, false},
+	{"measured_busbw_GBps", "busbw", true, false},
+	{"ratio", "ratio", true, false},
+	{"flag", "flag", false, false},
+};
+
+static void put_fixed(lk_table *t, double value) {
+	char text[64];
+	lk_table_number(t, value, lk_fixed(value, 2, text, sizeof text));
+}
+
+static void put_whole(lk_table *t, double value) {
+	char text[64];
+	lk_table_number(t, value, lk_fixed(value, 0, text, sizeof text));
+}
+
+static lk_table *table_of(const lk_collective *c) {
+	lk_table *t = lk_table_new("collective", columns, (int)(sizeof columns / sizeof *columns) - (c->log ? 0 : 4));
+	for (int i = 0; t && i < c->row_count; i++) {
+		const lk_collective_row *row = &c->rows[i];
+		lk_table_row(t);
+		put_whole(t, row->bytes), put_whole(t, row->count);
+		put_fixed(t, row->us), put_fixed(t, row->algbw), put_fixed(t, row->busbw);
+		lk_table_text(t, row->algo);
+		lk_table_text(t, *row->proto ? row->proto : NULL);
+		lk_table_number(t, row->channels ? row->channels : NAN, NULL);
+		lk_table_text(t, row->limit);
+		if (!c->log) continue;
+		put_fixed(t, row->measured_us), put_fixed(t, row->measured_busbw), put_fixed(t, row->ratio);
+		lk_table_text(t, *row->flag ? row->flag : NULL);
+	}
+	return t;
+}
+
+/* ---- JSON: one document ---- */
+
+static void put_json_row(lk_json_writer *w, const lk_collective *c, const lk_collective_row *row) {
+	lk_json_object(w, NULL);
+	lk_json_put_number(w, "size_bytes", row->bytes);
+	lk_json_put_number(w, "count", row->count);
+	lk_json_put_number(w, "time_us", row->us);
+	lk_json_put_number(w, "algbw_GBps", row->algbw);
+	lk_json_put_number(w, "busbw_GBps", row->busbw);
+	lk_json_put_text(w, "algo", row->algo);
+	lk_json_put_text(w, "proto", *row->proto ? row->proto : NULL);
+	if (row->channels)
+		lk_json_put_integer(w, "channels", row->channels);
+	else
+		lk_json_put_null(w, "channels");
+	lk_json_put_text(w, "limit", row->limit);
+	if (c->log) {
+		lk_json_put_number(w, "measured_us", row->measured_us);
+		lk_json_put_number(w, "measured_busbw_GBps", row->measured_busbw);
+		lk_json_put_number(w, "ratio", row->ratio);
+		lk_json_put_text(w, "flag", *row->flag ? row->flag : NULL);
+	}
+	lk_json_object_end(w);
+}
+
+static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+	const lk_collective *c = what;
+	lk_json_writer w;
+	(void)colour;
+	lk_json_begin(&w, out, false);
+	lk_json_object(&w, NULL);
+	lk_json_put_text(&w, "op", c->op);
+	lk_json_put_text(&w, "library", c->library);
+	lk_json_put_integer(&w, "gpus", c->gpus);
+	lk_json_put_integer(&w, "nodes", c->nodes);
+	lk_json_put_text(&w, "cluster", c->cluster);
+	lk_json_put_text(&w, "fabric", c->fabric);
+	lk_json_put_number(&w, "mean_busbw_GBps", c->mean_busbw);
+	lk_json_put_number(&w, "error", c->error);
+	lk_json_array(&w, "notes");
+	for (int i = 0; i < c->note_count; i++) lk_json_put_text(&w, NULL, c->notes[i]);
+	lk_json_array_end(&w);
+	lk_json_array(&w, "rows");
+	for (int i = 0; i < c->row_count; i++) put_json_row(&w, c, &c->rows[i]);
+	lk_json_array_end(&w);
+	lk_json_object_end(&w);
+	return lk_json_finish(&w, err);
+}
+
+lk_status lk_collective_print(const lk_collective *collective, int format, bool colour, const char *path, FILE *out,
+							  lk_error *err) {
+	lk_writing w = {format, false, colour, path, out};
+	LK_TRY(lk_writing_check(&w, err));
+	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, collective, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, collective, err);
+	return lk_write_table(&w, table_of(collective), err);
+}

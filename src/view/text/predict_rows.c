@@ -1,0 +1,346 @@
+/* predict_rows.c: predictions as rows of one table. What people look at is shown, the rest is there for programs. A
+ * column is a line of `fixed`; behind them stand those of swept options that have no line, and those of the parts of a
+ * step. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/vec.h"
+#include "view/text/predict_view.h"
+
+typedef enum kind {
+	BEST, VERDICT, MODEL, REFUSED, OPTION, PART, /* made by hand */
+	TEXT, REAL, REAL_OR_NONE, /* the field of lk_prediction; OR_NONE: 0 means not known */
+	INT, INT_OR_NONE, WIDE, NARROW, /* int, uint64_t, uint32_t */
+} kind;
+
+/* When people see a column: always; never; where its cells differ; where one is not 1; where one is not empty. */
+typedef enum show { ALWAYS, NEVER, VARIES, NOT_ONE, PRESENT } show;
+
+typedef char *shown_as(double number, char *out, size_t size);
+
+typedef struct spec {
+	const char *key, *title;
+	kind kind;
+	show show;
+	size_t offset;           /* of the field in lk_prediction */
+	shown_as *shown;         /* NULL: %.6g */
+	const lk_option *option; /* OPTION */
+	const char *part;        /* PART */
+} spec;
+
+typedef struct specs {
+	LK_VEC(spec) list;
+	lk_arena arena; /* of keys that are made up */
+} specs;
+
+typedef struct cell {
+	bool filled, is_text;
+	double number;
+	const char *text;
+	char shown[64], buffer[512];
+} cell;
+
+#define AT(field) offsetof(lk_prediction, field)
+
+static const spec fixed[] = {
+	{.key = "best", .title = "", .kind = BEST, .show = VARIES},
+	{.key = "verdict", .title = "verdict", .kind = VERDICT},
+	{.key = "peak_bytes", .title = "GiB", .kind = REAL, .offset = AT(peak_bytes), .shown = lk_gib},
+	{.key = "usable_bytes", .title = "of GiB", .kind = REAL, .offset = AT(usable_bytes), .shown = lk_gib,
+	 .show = VARIES},
+	{.key = "fullest_stage", .title = "stage", .kind = INT, .offset = AT(fullest_stage), .show = NEVER},
+	{.key = "model", .title = "model", .kind = MODEL, .show = VARIES},
+	{.key = "cluster", .title = "cluster", .kind = TEXT, .offset = AT(cluster), .show = NEVER},
+	{.key = "gpus", .title = "GPUs", .kind = INT_OR_NONE, .offset = AT(gpus), .show = VARIES},
+	{.key = "tp", .title = "tp", .kind = INT_OR_NONE, .offset = AT(tp)},
+	{.key = "pp", .title = "pp", .kind = INT_OR_NONE, .offset = AT(pp)},
+	{.key = "vp", .title = "vp", .kind = INT_OR_NONE, .offset = AT(vp), .show = NOT_ONE},
+	{.key = "cp", .title = "cp", .kind = INT_OR_NONE, .offset = AT(cp), .show = NOT_ONE},
+	{.key = "ep", .title = "ep", .kind = INT_OR_NONE, .offset = AT(ep), .show = NOT_ONE},
+	{.key = "dp", .title = "dp", .kind = INT_OR_NONE, .offset = AT(dp)},
+	{.key = "mbs", .title = "mbs", .kind = INT_OR_NONE, .offset = AT(mbs)},
+	{.key = "gbs", .title = "gbs", .kind = INT_OR_NONE, .offset = AT(gbs)},
+	{.key = "seq", .title = "seq", .kind = INT_OR_NONE, .offset = AT(seq)},
+	{.key = "microbatches", .kind = INT_OR_NONE, .offset = AT(microbatches), .show = NEVER},
+	{.key = "recompute", .title = "recompute", .kind = TEXT, .offset = AT(recompute)},
+	{.key = "dtype", .title = "dtype", .kind = TEXT, .offset = AT(dtype)},
+	{.key = "schedule", .title = "schedule", .kind = TEXT, .offset = AT(schedule), .show = VARIES},
+};
+
+static const spec results[] = {
+	{.key = "step_time_s", .title = "step", .kind = REAL, .offset = AT(step_time_s), .shown = lk_format_seconds},
+	{.key = "step_time_low_s", .title = "low", .kind = REAL, .offset = AT(step_time_low_s), .show = NEVER, .shown = lk_format_seconds},
+	{.key = "step_time_high_s", .title = "high", .kind = REAL, .offset = AT(step_time_high_s), .show = NEVER, .shown = lk_format_seconds},
+	{.key = "basis", .kind = TEXT, .offset = AT(basis), .show = NEVER},
+	{.key = "tokens_per_s_per_gpu", .title = "tokens/s/GPU", .kind = REAL_OR_NONE,
+	 .offset = AT(tokens_per_s_per_gpu), .show = PRESENT, .shown = lk_format_thousands},
+	{.key = "samples_per_s", .title = "samples/s", .kind = REAL, .offset = AT(samples_per_s), .show = NEVER},
+	{.key = "model_tflops_per_gpu", .kind = REAL, .offset = AT(model_flops_per_s_per_gpu), .show = NEVER},
+	{.key = "mfu", .title = "MFU", .kind = REAL_OR_NONE, .offset = AT(mfu), .shown = lk_percent},
+	{.key = "hfu", .title = "HFU", .kind = REAL_OR_NONE, .offset = AT(hfu), .shown = lk_percent, .show = NEVER},
+	{.key = "peak_flops", .kind = REAL, .offset = AT(peak_flops), .show = NEVER},
+	{.key = "days", .title = "days", .kind = REAL_OR_NONE, .offset = AT(days), .show = PRESENT},
+	{.key = "gpu_hours", .title = "GPU-hours", .kind = REAL_OR_NONE, .offset = AT(gpu_hours), .show = PRESENT,
+	 .shown = lk_format_thousands},
+	{.key = "goodput", .title = "goodput", .kind = REAL_OR_NONE, .offset = AT(goodput), .show = PRESENT,
+	 .shown = lk_percent},
+};
+
+static const spec closing[] = {
+	{.key = "operations", .kind = WIDE, .offset = AT(operations), .show = NEVER},
+	{.key = "layer_operations", .kind = NARROW, .offset = AT(layer_operations), .show = NEVER},
+	{.key = "ranks_simulated", .kind = NARROW, .offset = AT(ranks_simulated), .show = NEVER},
+	{.key = "ranks", .kind = NARROW, .offset = AT(ranks), .show = NEVER},
+	{.key = "simulation_s", .kind = REAL, .offset = AT(simulation_s), .show = NEVER},
+	{.key = "reproduce", .kind = TEXT, .offset = AT(reproduce), .show = NEVER},
+	{.key = "refused", .title = "why refused", .kind = REFUSED, .show = PRESENT},
+};
+
+/* ---- cells ---- */
+
+static void set_text(cell *out, const char *text) {
+	out->filled = text && *text;
+	out->is_text = true;
+	out->text = text;
+}
+
+static void set_number(cell *out, double number) {
+	out->filled = true;
+	out->number = number;
+}
+
+/* Of a refused row, or of an option without a field in lk_prediction: what was asked. */
+static void set_asked(cell *out, const lk_option *option, const lk_predict_request *request) {
+	if (!request) return;
+	lk_option_text(option, request, out->buffer, sizeof out->buffer);
+	const char *end;
+	double number = lk_read_real(out->buffer, &end);
+	if (option->kind == LK_OPTION_TEXT || end == out->buffer || *end) set_text(out, out->buffer);
+	else set_number(out, number);
+}
+
+static const lk_option *option_of(const char *key) {
+	for (const lk_option *o = lk_predict_verb.options; o->name; o++)
+		if (strcmp(o->name, key) == 0) return o;
+	return NULL;
+}
+
+static void set_field(cell *out, const spec *s, const lk_prediction *p) {
+	const char *at = (const char *)p + s->offset;
+	double number = 0;
+	switch (s->kind) {
+	case TEXT: set_text(out, *(const char *const *)(const void *)at); return;
+	case WIDE: number = (double)*(const uint64_t *)(const void *)at; break;
+	case NARROW: number = *(const uint32_t *)(const void *)at; break;
+	case INT: case INT_OR_NONE: number = *(const int *)(const void *)at; break;
+	default: number = *(const double *)(const void *)at;
+	}
+	bool none = number == 0 && (s->kind == INT_OR_NONE || s->kind == REAL_OR_NONE);
+	if (s->offset == AT(model_flops_per_s_per_gpu)) number /= 1e12;
+	if (!none) set_number(out, number);
+}
+
+static void set_part(cell *out, const char *part, const lk_prediction *p) {
+	if (p) set_number(out, 0);
+	for (int i = 0; p && i < p->breakdown_count; i++)
+		if (strcmp(p->breakdown[i].key, part) == 0) set_number(out, p->breakdown[i].exposed_s);
+}
+
+static void fill_cell(const lk_sweep *sweep, const spec *s, size_t row, long best, cell *out) {
+	const lk_sweep_row *r = &sweep->rows[row];
+	const lk_prediction *p = r->prediction;
+	out->filled = out->is_text = false;
+	switch (s->kind) {
+	case BEST:
+		set_number(out, (long)row == best);
+		lk_copy(out->shown, sizeof out->shown, (long)row == best ? "*" : "");
+		return;
+	case VERDICT: set_text(out, !p ? "refused" : p->fits ? "fits" : "does not fit"); return;
+	case MODEL: set_text(out, r->request && r->request->model ? r->request->model : p ? p->model : NULL); return;
+	case REFUSED: set_text(out, r->refusal ? lk_error_text(r->refusal, out->buffer, sizeof out->buffer) : NULL); return;
+	case OPTION: set_asked(out, s->option, r->request); break;
+	case PART: set_part(out, s->part, p); return;
+	default:
+		if (p) set_field(out, s, p);
+		else if (option_of(s->key)) set_asked(out, option_of(s->key), r->request);
+	}
+}
+
+/* What people see of it. */
+static void show_cell(const spec *s, cell *out) {
+	if (!out->filled || out->is_text || s->kind == BEST) return;
+	if (s->shown) s->shown(out->number, out->shown, sizeof out->shown);
+	else
+		lk_format_shortest(s->kind == REAL_OR_NONE ? round(out->number * 10) / 10 : out->number, out->shown,
+						   sizeof out->shown);
+}
+
+/* ---- columns ---- */
+
+static bool same_cell(const cell *a, const cell *b) {
+	if (a->is_text != b->is_text) return false;
+	return a->is_text ? strcmp(a->text, b->text) == 0 : a->number == b->number;
+}
+
+/* Empty cells, those of refused rows, do not count. */
+static bool is_shown(const lk_sweep *sweep, const spec *s, long best) {
+	cell cells[2], *first = NULL;
+	if (s->show == ALWAYS || s->show == NEVER) return s->show == ALWAYS;
+	for (size_t i = 0; i < sweep->count; i++) {
+		cell *at = first ? &cells[1] : &cells[0];
+		fill_cell(sweep, s, i, best, at);
+		if (!at->filled) continue;
+		if (s->show == PRESENT) return true;
+		if (s->show == NOT_ONE && at->number != 1) return true;
+		if (s->show == VARIES && first && !same_cell(first, at)) return true;
+		first = &cells[0];
+	}
+	return false;
+}
+
+static bool add_spec(specs *all, spec s) {
+	if (!s.key || !lk_push(&all->list)) return false;
+	*lk_last(&all->list) = s;
+	return true;
+}
+
+static bool add_specs(specs *all, const spec *some, size_t count) {
+	for (size_t i = 0; i < count; i++)
+		if (!add_spec(all, some[i])) return false;
+	return true;
+}
+
+static bool has_key(const specs *all, const char *key) {
+	for (size_t i = 0; i < all->list.count; i++)
+		if (strcmp(all->list.at[i].key, key) == 0) return true;
+	return false;
+}
+
+/* Options that were swept and have no column. */
+static bool add_swept(specs *all, const lk_sweep *sweep) {
+	for (int i = 0; i < sweep->varying_count; i++) {
+		const lk_option *o = sweep->varying[i];
+		if (has_key(all, o->name)) continue;
+		char *key = lk_arena_strdup(&all->arena, o->name);
+		for (char *c = key; c && *c; c++)
+			if (*c == '-') *c = '_';
+		if (!add_spec(all, (spec){.key = key, .title = o->name, .kind = OPTION, .option = o})) return false;
+	}
+	return true;
+}
+
+/* "gemm_exposed_s" for every part of any row. */
+static bool add_parts(specs *all, const lk_sweep *sweep) {
+	for (size_t i = 0; i < sweep->count; i++) {
+		const lk_prediction *p = sweep->rows[i].prediction;
+		for (int k = 0; p && k < p->breakdown_count; k++) {
+			char key[80];
+			snprintf(key, sizeof key, "%s_exposed_s", p->breakdown[k].key);
+			if (has_key(all, key)) continue;
+			spec s = {
+				.key = lk_arena_strdup(&all->arena, key), .kind = PART, .part = p->breakdown[k].key, .show = NEVER};
+			if (!add_spec(all, s)) return false;
+		}
+	}
+	return true;
+}
+
+#define ADD(all, table) add_specs(all, table, sizeof table / sizeof *table)
+
+static bool find_columns(specs *all, const lk_sweep *sweep) {
+	return ADD(all, fixed) && add_swept(all, sweep) && ADD(all, results) && add_parts(all, sweep) && ADD(all, closing);
+}
+
+/* ---- the table ---- */
+
+static bool is_number_kind(const spec *s) {
+	if (s->kind == OPTION) return s->option->kind != LK_OPTION_TEXT;
+	return s->kind >= REAL;
+}
+
+static void put_cell(lk_table *table, const cell *c) {
+	if (!c->filled) lk_table_text(table, NULL);
+	else if (c->is_text) lk_table_text(table, c->text);
+	else lk_table_number(table, c->number, c->shown);
+}
+
+static lk_table *make_table(const specs *all, const lk_sweep *sweep) {
+	lk_arena arena = LK_ARENA_INIT;
+	size_t count = all->list.count;
+	long best = lk_sweep_best(sweep);
+	lk_column *columns = LK_ARRAY(&arena, lk_column, count);
+	for (size_t i = 0; columns && i < count; i++) {
+		const spec *s = &all->list.at[i];
+		columns[i] = (lk_column){
+			.key = s->key, .title = s->title, .right = is_number_kind(s), .hidden = !is_shown(sweep, s, best)};
+	}
+	lk_table *table = columns ? lk_table_new("predictions", columns, (int)count) : NULL;
+	lk_arena_free(&arena);
+	for (size_t row = 0; table && row < sweep->count; row++) {
+		cell c;
+		lk_table_row(table);
+		for (size_t i = 0; i < count; i++) {
+			fill_cell(sweep, &all->list.at[i], row, best, &c);
+			show_cell(&all->list.at[i], &c);
+			put_cell(table, &c);
+		}
+	}
+	return table;
+}
+
+lk_table *lk_sweep_table(const lk_sweep *sweep) {
+	specs all = {0};
+	lk_table *table = find_columns(&all, sweep) ? make_table(&all, sweep) : NULL;
+	lk_vec_free(&all.list);
+	lk_arena_free(&all.arena);
+	return table;
+}
+
+/* ---- as arrays ---- */
+
+static bool is_text_column(const spec *s) {
+	return s->kind == VERDICT || s->kind == MODEL || s->kind == REFUSED || s->kind == TEXT ||
+	       (s->kind == OPTION && s->option->kind == LK_OPTION_TEXT);
+}
+
+static bool fill_texts(const lk_sweep *sweep, const spec *s, lk_arena *arena, lk_sweep_column *out) {
+	const char **texts = LK_ARRAY(arena, const char *, sweep->count);
+	for (size_t row = 0; texts && row < sweep->count; row++) {
+		cell c;
+		fill_cell(sweep, s, row, -1, &c);
+		texts[row] = !c.filled ? NULL : c.text == c.buffer ? lk_arena_strdup(arena, c.text) : c.text;
+		if (c.filled && !texts[row]) return false;
+	}
+	out->texts = texts;
+	return texts != NULL;
+}
+
+static bool fill_numbers(const lk_sweep *sweep, const spec *s, long best, lk_arena *arena, lk_sweep_column *out) {
+	double *numbers = LK_ARRAY(arena, double, sweep->count);
+	for (size_t row = 0; numbers && row < sweep->count; row++) {
+		cell c;
+		fill_cell(sweep, s, row, best, &c);
+		numbers[row] = c.filled && !c.is_text ? c.number : NAN;
+	}
+	out->numbers = numbers;
+	return numbers != NULL;
+}
+
+lk_sweep_column *lk_sweep_columns(const lk_sweep *sweep, lk_arena *arena, int *count) {
+	specs all = {0};
+	long best = lk_sweep_best(sweep);
+	bool fine = find_columns(&all, sweep);
+	lk_sweep_column *columns = fine ? LK_ARRAY(arena, lk_sweep_column, all.list.count) : NULL;
+	*count = (int)all.list.count;
+	for (int i = 0; columns && fine && i < *count; i++) {
+		const spec *s = &all.list.at[i];
+		columns[i].key = lk_arena_strdup(arena, s->key);
+		fine = columns[i].key && (is_text_column(s) ? fill_texts(sweep, s, arena, &columns[i])
+		                                            : fill_numbers(sweep, s, best, arena, &columns[i]));
+	}
+	lk_vec_free(&all.list);
+	lk_arena_free(&all.arena);
+	return fine ? columns : NULL;
+}

@@ -1,0 +1,341 @@
+/* rent_view.c: machines with prices; choices by cost and time. No price without its currency, date and source. */
+#include "lockstep/rent.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "base/text.h"
+#include "rent/rent_parts.h"
+#include "view/table/output.h"
+#include "view/table/tables.h"
+
+static void put_dollars(lk_table *t, double dollars) {
+	char text[40], number[32];
+	if (isnan(dollars)) {
+		lk_table_number(t, NAN, NULL);
+		return;
+	}
+	if (dollars >= 1000) snprintf(text, sizeof text, "$%s", lk_format_thousands(dollars, number, sizeof number));
+	else snprintf(text, sizeof text, "$%s", lk_fixed(dollars, 2, number, sizeof number));
+	lk_table_number(t, dollars, text);
+}
+
+static void put_whole(lk_table *t, double number) {
+	char text[32];
+	lk_table_number(t, number, isnan(number) ? NULL : lk_fixed(number, 0, text, sizeof text));
+}
+
+/* ---- machines ---- */
+
+static const lk_column machine_columns[] = {
+	{"gpu", "GPU", false, false},
+	{"gpus", "GPUs", true, false},
+	{"provider", "provider", false, false},
+	{"instance", "instance", false, false},
+	{"region", "region", false, false},
+	{"vcpus", "vCPUs", true, false},
+	{"memory_gib", "memory GiB", true, false},
+	{"nvme_gb", "NVMe GB", true, true},
+	{"links", "links", false, false},
+	{"network_gbps", "network Gbit/s", true, false},
+	{"on_demand_usd_h", "on demand /h", true, false},
+	{"spot_usd_h", "spot /h", true, false},
+	{"usd_h_per_gpu", "per GPU", true, false},
+	{"date", "price of", false, false},
+	{"source", "source", false, false},
+};
+
+static int by_gpu(const void *a, const void *b) {
+	const lk_offer *x = a, *y = b;
+	int order = strcmp(x->gpu, y->gpu);
+	if (!order) order = (x->gpus > y->gpus) - (x->gpus < y->gpus);
+	if (order) return order;
+	double p = isnan(x->on_demand) ? INFINITY : x->on_demand, q = isnan(y->on_demand) ? INFINITY : y->on_demand;
+	if (p != q) return p < q ? -1 : 1;
+	order = strcmp(x->instance, y->instance);
+	return order ? order : strcmp(x->region, y->region);
+}
+
+static lk_table *machine_table(lk_offers *offers) {
+	lk_table *t = lk_table_new("machines", machine_columns, (int)(sizeof machine_columns / sizeof *machine_columns));
+	qsort(offers->at, offers->count, sizeof *offers->at, by_gpu);
+	for (size_t i = 0; t && i < offers->count; i++) {
+		const lk_offer *o = &offers->at[i];
+		char text[32];
+		lk_table_row(t);
+		lk_table_text(t, o->gpu);
+		lk_table_number(t, o->gpus, NULL);
+		lk_table_text(t, o->provider);
+		lk_table_text(t, o->instance);
+		lk_table_text(t, *o->region ? o->region : NULL);
+		put_whole(t, o->vcpus), put_whole(t, o->memory_gib), put_whole(t, o->nvme_gb);
+		lk_table_text(t, *o->links ? o->links : NULL);
+		lk_table_number(t, o->network_gbps, isnan(o->network_gbps) ? NULL : lk_format_shortest(o->network_gbps, text, sizeof text));
+		put_dollars(t, o->on_demand), put_dollars(t, o->spot), put_dollars(t, o->on_demand / o->gpus);
+		lk_table_text(t, o->date);
+		lk_table_text(t, o->source);
+	}
+	return t;
+}
+
+typedef struct listing {
+	lk_offers *offers;
+	const lk_offer_faults *faults;
+	bool verbose;
+} listing;
+
+static lk_status write_listing(const void *what, bool colour, FILE *out, lk_error *err) {
+	const listing *l = what;
+	lk_table *t = machine_table(l->offers);
+	lk_status status = t ? lk_table_write(t, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(t);
+	LK_TRY(status);
+	fputs("\nList prices in US dollars per machine and hour, of the day and source beside them (data/instances.csv says more).\n", out);
+	if (l->faults->count)
+		fprintf(out, "%zu offers were left out, whose prices cannot be%s\n", l->faults->count, l->verbose ? ":" : " (-v names them)");
+	for (size_t i = 0; l->verbose && i < l->faults->count; i++) {
+		LK_TRY(lk_put_safe(l->faults->at[i].where, out, err));
+		fputs(": ", out);
+		LK_TRY(lk_put_safe(l->faults->at[i].why, out, err));
+		fputc('\n', out);
+	}
+	return LK_OK;
+}
+
+lk_status lk_machines_print(const lk_machines_request *r, bool colour, FILE *out, lk_error *err) {
+	lk_writing w = {r->format, r->verbose, colour, r->path, out};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_offers offers = {0};
+	lk_offer_faults faults = {0};
+	lk_status status = lk_writing_check(&w, err);
+	if (status == LK_OK) status = lk_rent_offers(r, &arena, &offers, &faults, err);
+	listing l = {&offers, &faults, r->verbose};
+	if (status == LK_OK)
+		status = r->format == LK_FORMAT_TEXT ? lk_write_through(&w, write_listing, &l, err)
+		                                     : lk_write_table(&w, machine_table(&offers), err);
+	lk_vec_free(&offers), lk_vec_free(&faults);
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* ---- choices ---- */
+
+static const lk_column choice_columns[] = {
+	{"mark", "", false, false},
+	{"machines", "machines", true, false},
+	{"provider", "", false, false},
+	{"instance", "instance", false, false},
+	{"region", "", false, true},
+	{"gpu", "GPU", false, false},
+	{"gpus", "GPUs", true, false},
+	{"batch", "batch", true, false},
+	{"step_time_s", "step", true, false},
+	{"hours", "hours", true, false},
+	{"hours_range", "80 % range", true, false},
+	{"cost_usd", "dollars", true, false},
+	{"cost_range", "80 % range", true, false},
+	{"stall", "largest stall", false, false},
+	{"stall_share", "", true, false},
+	{"goodput", "goodput", true, true},
+	{"price_usd_h", "per machine-hour", true, false},
+	{"price_date", "price of", false, false},
+	{"price_source", "source", false, false},
+	{"pareto", "", false, true},
+	{"in_time", "", false, true},
+	{"in_budget", "", false, true},
+	{"layout", "layout", false, true},
+	{"reproduce", "command", false, true},
+};
+enum { CHOICE_COLUMNS = sizeof choice_columns / sizeof *choice_columns };
+
+const char *lk_rent_mark(const lk_rent *rent, int i) {
+	if (i == rent->cheapest) return i == rent->fastest ? "cheapest, fastest" : "cheapest";
+	if (i == rent->fastest) return "fastest";
+	for (int k = 0; k < rent->tie_count; k++)
+		if (rent->ties[k] == i) return "tie";
+	return rent->choices[i].pareto ? "front" : NULL;
+}
+
+static char *hours_text(double hours, char *out, size_t size) {
+	return lk_fixed(hours, hours < 10 ? 2 : hours < 100 ? 1 : 0, out, size);
+}
+
+static void put_range(lk_table *t, double low, double high, bool dollars) {
+	char text[80], a[32], b[32];
+	if (isnan(low) || isnan(high)) {
+		lk_table_text(t, NULL);
+		return;
+	}
+	if (dollars) snprintf(text, sizeof text, "$%s - %s", lk_fixed(low, low < 100 ? 2 : 0, a, sizeof a), lk_fixed(high, low < 100 ? 2 : 0, b, sizeof b));
+	else snprintf(text, sizeof text, "%s - %s", hours_text(low, a, sizeof a), hours_text(high, b, sizeof b));
+	lk_table_text(t, text);
+}
+
+static void put_choice(lk_table *t, const lk_rent *rent, int i) {
+	const lk_rent_choice *c = &rent->choices[i];
+	char text[40];
+	lk_table_row(t);
+	lk_table_text(t, lk_rent_mark(rent, i));
+	lk_table_number(t, c->machines, NULL);
+	lk_table_text(t, c->provider);
+	lk_table_text(t, c->instance);
+	lk_table_text(t, *c->region ? c->region : NULL);
+	lk_table_text(t, c->gpu);
+	lk_table_number(t, c->gpus, NULL);
+	lk_table_number(t, c->batch, NULL);
+	lk_table_number(t, c->step_s, lk_format_seconds(c->step_s, text, sizeof text));
+	lk_table_number(t, c->hours, hours_text(c->hours, text, sizeof text));
+	put_range(t, c->hours_low, c->hours_high, false);
+	put_dollars(t, c->cost);
+	put_range(t, c->cost_low, c->cost_high, true);
+	lk_table_text(t, c->stall);
+	lk_table_number(t, c->stall_share, lk_percent(c->stall_share, text, sizeof text));
+	lk_table_number(t, c->goodput, lk_percent(c->goodput, text, sizeof text));
+	put_dollars(t, c->price);
+	lk_table_text(t, c->date);
+	lk_table_text(t, c->source);
+	lk_table_bool(t, c->pareto), lk_table_bool(t, c->in_time), lk_table_bool(t, c->in_budget);
+	lk_table_text(t, c->layout);
+	lk_table_text(t, c->reproduce);
+}
+
+lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
+	lk_column columns[CHOICE_COLUMNS];
+	memcpy(columns, choice_columns, sizeof columns);
+	for (int i = 0; verbose && i < CHOICE_COLUMNS; i++)
+		if (strcmp(columns[i].key, "goodput") == 0 || strcmp(columns[i].key, "layout") == 0) columns[i].hidden = false;
+	lk_table *t = lk_table_new("choices", columns, CHOICE_COLUMNS);
+	for (int i = 0; t && i < rent->count; i++) put_choice(t, rent, i);
+	return t;
+}
+
+/* ---- text ---- */
+
+typedef struct text {
+	const lk_rent *rent;
+	bool verbose;
+} text;
+
+static void put_decision(const lk_rent *rent, const char *what, int at, FILE *out) {
+	const lk_rent_choice *c = &rent->choices[at];
+	char hours[32], cost[40];
+	fprintf(out, "%-9s %d x %s (%s): %s h, $%s\n", what, c->machines, c->instance, c->provider, hours_text(c->hours, hours, sizeof hours),
+	        lk_fixed(c->cost, c->cost < 1000 ? 2 : 0, cost, sizeof cost));
+}
+
+static void put_decisions(const lk_rent *rent, FILE *out) {
+	if (rent->nothing) fprintf(out, "NOTHING  %s\n", rent->nothing);
+	if (rent->cheapest >= 0) put_decision(rent, "CHEAPEST", rent->cheapest, out);
+	if (rent->fastest >= 0) put_decision(rent, "FASTEST", rent->fastest, out);
+	if (!rent->tie_count) return;
+	fputs("TIE      too close to the cheapest to call:", out);
+	for (int i = 0; i < rent->tie_count; i++) {
+		const lk_rent_choice *c = &rent->choices[rent->ties[i]];
+		fprintf(out, "%s %d x %s", i ? "," : "", c->machines, c->instance);
+	}
+	fprintf(out, "\n         to settle it, measure %s\n", rent->settle);
+}
+
+static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+	const text *x = what;
+	const lk_rent *rent = x->rent;
+	char count[32];
+	put_decisions(rent, out);
+	fputs("\nmodel    ", out);
+	LK_TRY(lk_put_safe(rent->model ? rent->model : "", out, err));
+	fprintf(out, "\ntraining %s samples", lk_format_count(rent->samples, count, sizeof count));
+	if (rent->deadline_h > 0) fprintf(out, ", in %g h", rent->deadline_h);
+	if (rent->budget > 0) fprintf(out, ", for $%.0f", rent->budget);
+	fprintf(out, "; %d choices fit\n\n", rent->considered);
+	lk_table *t = lk_rent_table(rent, x->verbose);
+	lk_status status = t ? lk_table_write(t, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(t);
+	LK_TRY(status);
+	fputc('\n', out);
+	for (int i = 0; i < rent->note_count; i++) {
+		LK_TRY(lk_put_safe(rent->notes[i], out, err));
+		fputc('\n', out);
+	}
+	for (int i = 0; x->verbose && i < rent->count; i++) {
+		LK_TRY(lk_put_safe(rent->choices[i].reproduce, out, err));
+		fputc('\n', out);
+	}
+	return LK_OK;
+}
+
+/* ---- JSON ---- */
+
+static void put_json_choice(lk_json_writer *w, const lk_rent_choice *c) {
+	lk_json_object(w, NULL);
+	lk_json_put_text(w, "provider", c->provider);
+	lk_json_put_text(w, "instance", c->instance);
+	lk_json_put_text(w, "region", *c->region ? c->region : NULL);
+	lk_json_put_text(w, "gpu", c->gpu);
+	lk_json_put_integer(w, "machines", c->machines);
+	lk_json_put_integer(w, "gpus", c->gpus);
+	lk_json_put_integer(w, "batch", c->batch);
+	lk_json_put_text(w, "layout", c->layout);
+	lk_json_put_number(w, "step_time_s", c->step_s);
+	lk_json_put_number(w, "hours", c->hours);
+	lk_json_put_number(w, "hours_low", c->hours_low);
+	lk_json_put_number(w, "hours_high", c->hours_high);
+	lk_json_put_number(w, "price_usd_h", c->price);
+	lk_json_put_number(w, "cost_usd", c->cost);
+	lk_json_put_number(w, "cost_low_usd", c->cost_low);
+	lk_json_put_number(w, "cost_high_usd", c->cost_high);
+	lk_json_put_text(w, "price_date", c->date);
+	lk_json_put_text(w, "price_source", c->source);
+	lk_json_put_text(w, "stall", c->stall);
+	lk_json_put_number(w, "stall_share", c->stall_share);
+	lk_json_put_number(w, "goodput", c->goodput);
+	lk_json_put_bool(w, "pareto", c->pareto);
+	lk_json_put_bool(w, "in_time", c->in_time);
+	lk_json_put_bool(w, "in_budget", c->in_budget);
+	lk_json_put_text(w, "reproduce", c->reproduce);
+	lk_json_object_end(w);
+}
+
+static void put_place(lk_json_writer *w, const char *key, int at) {
+	if (at < 0) lk_json_put_null(w, key);
+	else lk_json_put_integer(w, key, at);
+}
+
+static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+	const lk_rent *rent = ((const text *)what)->rent;
+	lk_json_writer w;
+	(void)colour;
+	lk_json_begin(&w, out, false);
+	lk_json_object(&w, NULL);
+	lk_json_put_text(&w, "model", rent->model);
+	lk_json_put_number(&w, "samples", rent->samples);
+	lk_json_put_number(&w, "deadline_h", rent->deadline_h > 0 ? rent->deadline_h : NAN);
+	lk_json_put_number(&w, "budget_usd", rent->budget > 0 ? rent->budget : NAN);
+	lk_json_put_integer(&w, "considered", rent->considered);
+	lk_json_array(&w, "choices");
+	for (int i = 0; i < rent->count; i++) put_json_choice(&w, &rent->choices[i]);
+	lk_json_array_end(&w);
+	put_place(&w, "cheapest", rent->cheapest);
+	put_place(&w, "fastest", rent->fastest);
+	lk_json_array(&w, "ties");
+	for (int i = 0; i < rent->tie_count; i++) lk_json_put_integer(&w, NULL, rent->ties[i]);
+	lk_json_array_end(&w);
+	lk_json_put_text(&w, "settle", rent->settle);
+	lk_json_put_text(&w, "nothing", rent->nothing);
+	lk_json_put_text(&w, "reproduce", rent->reproduce);
+	lk_json_array(&w, "notes");
+	for (int i = 0; i < rent->note_count; i++) lk_json_put_text(&w, NULL, rent->notes[i]);
+	lk_json_array_end(&w);
+	lk_json_object_end(&w);
+	return lk_json_finish(&w, err);
+}
+
+lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err) {
+	lk_writing w = {format, verbose, colour, path, out};
+	text x = {rent, verbose};
+	LK_TRY(lk_writing_check(&w, err));
+	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &x, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &x, err);
+	return lk_write_table(&w, lk_rent_table(rent, verbose), err);
+}

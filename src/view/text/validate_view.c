@@ -1,0 +1,296 @@
+/* validate_view.c: a validation as text, Markdown, CSV, JSON, JSON lines or SQLite. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "base/text.h"
+#include "lockstep/validate.h"
+#include "view/table/table.h"
+
+enum { WORST = 10, CELL = 64 };
+
+/* ---- cells ---- */
+
+/* A fraction as a percentage for people. */
+static void put_percent(lk_table *table, double fraction, bool sign) {
+	char shown[CELL];
+	snprintf(shown, sizeof shown, sign ? "%+.1f %%" : "%.1f %%", 100 * fraction);
+	lk_table_number(table, fraction, shown);
+}
+
+static void put_value(lk_table *table, double value, const char *unit) {
+	char shown[CELL];
+	if (strcmp(unit, "s") == 0) lk_format_seconds(value, shown, sizeof shown);
+	else if (strcmp(unit, "bytes") == 0) lk_format_bytes(value, shown, sizeof shown);
+	else snprintf(shown, sizeof shown, "%.4g %.16s", value, unit);
+	lk_table_number(table, value, shown);
+}
+
+static void put_plain(lk_table *table, double value) {
+	char shown[CELL];
+	snprintf(shown, sizeof shown, "%.2f", value);
+	lk_table_number(table, value, shown);
+}
+
+/* ---- tables ---- */
+
+static const lk_column summary_columns[] = {
+	{"by", "by", false, false}, {"name", "", false, false}, {"rows", "rows", true, false},
+	{"predicted", "predicted", true, true}, {"skipped", "skipped", true, false}, {"suspect", "suspect", true, true},
+	{"scored", "scored", true, false}, {"geomean_error", "error", true, false},
+	{"macro_geomean_error", "macro error", true, true}, {"mape", "mape", true, false},
+	{"median_error", "median", true, false}, {"p90_error", "p90", true, false}, {"bias", "bias", true, false},
+	{"kendall_tau", "tau", true, false}, {"mean_top1_regret", "regret", true, false},
+	{"coverage", "in range", true, false}, {"rank_groups", "groups", true, true}, {"within_5", "in 5 %", true, false},
+	{"weighted_error", "weighted", true, false}, {"half_width", "range +/-", true, false},
+	{"scaling_error", "scaling", true, false}, {"series", "series", true, true}, {"parameters", "fitted", true, true},
+};
+
+static void put_accuracy(lk_table *table, const lk_accuracy *a) {
+	lk_table_row(table);
+	lk_table_text(table, a->by);
+	lk_table_text(table, strcmp(a->by, a->name) == 0 ? "" : a->name);
+	lk_table_number(table, a->rows, NULL);
+	lk_table_number(table, a->predicted, NULL);
+	lk_table_number(table, a->skipped, NULL);
+	lk_table_number(table, a->suspect, NULL);
+	lk_table_number(table, a->scored, NULL);
+	put_percent(table, a->geomean_error, false);
+	put_percent(table, a->macro_geomean_error, false);
+	put_percent(table, a->mape, false);
+	put_percent(table, a->median_error, false);
+	put_percent(table, a->p90_error, false);
+	put_percent(table, a->bias, true);
+	put_plain(table, a->kendall_tau);
+	put_percent(table, a->mean_top1_regret, false);
+	put_percent(table, a->coverage, false);
+	lk_table_number(table, a->rank_groups, NULL);
+	put_percent(table, a->within_5, false);
+	put_percent(table, a->weighted_error, false);
+	put_percent(table, a->half_width, false);
+	put_percent(table, a->scaling_error, false);
+	lk_table_number(table, a->series, NULL);
+	lk_table_number(table, a->parameters, NULL);
+}
+
+static lk_table *summary_table(const lk_validation *v) {
+	lk_table *table = lk_table_new("validate_summary", summary_columns, sizeof summary_columns / sizeof *summary_columns);
+	if (!table) return NULL;
+	put_accuracy(table, &v->summary);
+	for (int i = 0; i < v->group_count; i++) put_accuracy(table, &v->groups[i]);
+	for (int i = 0; i < v->baseline_count; i++) put_accuracy(table, &v->baselines[i]);
+	return table;
+}
+
+static const lk_column row_columns[] = {
+	{"id", "id", false, false}, {"stack", "stack", false, false}, {"release", "release", false, true},
+	{"model", "model", false, false}, {"gpu", "GPU", false, false}, {"gpus", "GPUs", true, false},
+	{"layout", "layout", false, false}, {"precision", "precision", false, false}, {"predicted", "predicted", true, false},
+	{"measured", "measured", true, false}, {"unit", "unit", false, true}, {"error", "error", true, false},
+	{"low", "low", true, true}, {"high", "high", true, true}, {"scored", "scored", false, true},
+	{"part", "part", false, true}, {"reason", "remark", false, false},
+};
+
+static void put_row(lk_table *table, const lk_validated *row) {
+	lk_table_row(table);
+	lk_table_text(table, row->id);
+	lk_table_text(table, row->stack);
+	lk_table_text(table, row->release);
+	lk_table_text(table, row->model);
+	lk_table_text(table, row->gpu);
+	lk_table_number(table, row->gpus > 0 ? row->gpus : NAN, NULL);
+	lk_table_text(table, row->layout);
+	lk_table_text(table, row->precision);
+	put_value(table, row->predicted, row->unit);
+	put_value(table, row->measured, row->unit);
+	lk_table_text(table, row->unit);
+	put_percent(table, row->error, true);
+	put_value(table, row->low, row->unit);
+	put_value(table, row->high, row->unit);
+	lk_table_bool(table, row->scored);
+	lk_table_text(table, row->part);
+	lk_table_text(table, row->reason);
+}
+
+typedef bool keep_fn(const lk_validated *row);
+
+static bool keep_all(const lk_validated *row) {
+	(void)row;
+	return true;
+}
+
+static bool keep_unscored(const lk_validated *row) {
+	return !row->scored;
+}
+
+static lk_table *row_table(const lk_validation *v, keep_fn *keep) {
+	lk_table *table = lk_table_new("validate_rows", row_columns, sizeof row_columns / sizeof *row_columns);
+	for (int i = 0; table && i < v->row_count; i++)
+		if (keep(&v->rows[i])) put_row(table, &v->rows[i]);
+	return table;
+}
+
+static int by_distance(const void *a, const void *b) {
+	const lk_validated *x = *(const lk_validated *const *)a, *y = *(const lk_validated *const *)b;
+	double dx = fabs(log1p(x->error)), dy = fabs(log1p(y->error));
+	if (dx != dy) return dx < dy ? 1 : -1;
+	return x->row - y->row;
+}
+
+/* The scored rows that are farthest off. */
+static lk_table *worst_table(const lk_validation *v) {
+	lk_table *table = lk_table_new("validate_worst", row_columns, sizeof row_columns / sizeof *row_columns);
+	const lk_validated **rows = malloc((size_t)(v->row_count + 1) * sizeof *rows);
+	int count = 0;
+	if (!table || !rows) {
+		lk_table_free(table);
+		free(rows);
+		return NULL;
+	}
+	for (int i = 0; i < v->row_count; i++)
+		if (v->rows[i].scored) rows[count++] = &v->rows[i];
+	qsort(rows, (size_t)count, sizeof *rows, by_distance);
+	for (int i = 0; i < count && i < WORST; i++) put_row(table, rows[i]);
+	free(rows);
+	return table;
+}
+
+/* ---- for people ---- */
+
+/* A heading and a table without its empty columns; nothing where the table has no rows. Frees the table. */
+static lk_status put_section(const char *heading, lk_table *table, lk_format format, bool colour, FILE *out,
+	lk_error *err) {
+	if (!table) return lk_oom(err);
+	lk_status status = LK_OK;
+	lk_table_hide_empty(table);
+	if (lk_table_rows(table) > 0) {
+		fprintf(out, "\n%s%s\n%s", format == LK_FORMAT_MD ? "## " : "", heading, format == LK_FORMAT_MD ? "\n" : "");
+		status = lk_table_write(table, format, colour, out, err);
+	}
+	lk_table_free(table);
+	return status;
+}
+
+static void put_head(const lk_validation *v, FILE *out) {
+	const lk_accuracy *s = &v->summary;
+	char source[200];
+	fprintf(out, "%d rows of %s: %d predicted, %d skipped, %d scored (%d suspect rows are listed, not scored)\n", s->rows,
+	        lk_escape(v->source, source, sizeof source), s->predicted, s->skipped, s->scored, s->suspect);
+	if (isfinite(s->geomean_error))
+		fprintf(out, "error %.1f %% (exp(mean |ln(predicted / measured)|) - 1)", 100 * s->geomean_error);
+	if (isfinite(s->macro_geomean_error))
+		fprintf(out, ", mean over stacks with 10 rows or more %.1f %%", 100 * s->macro_geomean_error);
+	if (isfinite(s->geomean_error)) fputc('\n', out);
+	if (*v->folds) fprintf(out, "cross-validated: each %s is predicted from fits without its %s\n", v->unit_of_rows, v->folds);
+}
+
+static lk_status print_people(const lk_validation *v, lk_format format, bool colour, FILE *out, lk_error *err) {
+	put_head(v, out);
+	LK_TRY(put_section("In sum and in parts", summary_table(v), format, colour, out, err));
+	if (v->all_rows) {
+		LK_TRY(put_section("Rows", row_table(v, keep_all), format, colour, out, err));
+	} else {
+		LK_TRY(put_section("Farthest off", worst_table(v), format, colour, out, err));
+		LK_TRY(put_section("Not scored", row_table(v, keep_unscored), format, colour, out, err));
+	}
+	char command[512];
+	fprintf(out, "\n%s%s%s\n", format == LK_FORMAT_MD ? "    " : "", lk_escape(v->reproduce, command, sizeof command), "");
+	return LK_OK;
+}
+
+/* ---- for machines ---- */
+
+static void json_accuracy(lk_json_writer *w, const char *key, const lk_accuracy *a, bool named) {
+	lk_json_object(w, key);
+	if (named) lk_json_put_text(w, "by", a->by), lk_json_put_text(w, "name", a->name);
+	lk_json_put_integer(w, "rows", a->rows);
+	lk_json_put_integer(w, "predicted", a->predicted);
+	lk_json_put_integer(w, "skipped", a->skipped);
+	lk_json_put_integer(w, "suspect", a->suspect);
+	lk_json_put_integer(w, "scored", a->scored);
+	lk_json_put_number(w, "geomean_error", a->geomean_error);
+	lk_json_put_number(w, "macro_geomean_error", a->macro_geomean_error);
+	lk_json_put_number(w, "mape", a->mape);
+	lk_json_put_number(w, "median_error", a->median_error);
+	lk_json_put_number(w, "p90_error", a->p90_error);
+	lk_json_put_number(w, "bias", a->bias);
+	lk_json_put_number(w, "kendall_tau", a->kendall_tau);
+	lk_json_put_number(w, "mean_top1_regret", a->mean_top1_regret);
+	lk_json_put_number(w, "coverage", a->coverage);
+	lk_json_put_integer(w, "rank_groups", a->rank_groups);
+	lk_json_put_number(w, "within_5", a->within_5);
+	lk_json_put_number(w, "weighted_error", a->weighted_error);
+	lk_json_put_number(w, "half_width", a->half_width);
+	lk_json_put_number(w, "scaling_error", a->scaling_error);
+	lk_json_put_integer(w, "series", a->series);
+	lk_json_put_integer(w, "parameters", a->parameters);
+	lk_json_object_end(w);
+}
+
+static void json_row(lk_json_writer *w, const lk_validated *row) {
+	lk_json_object(w, NULL);
+	lk_json_put_text(w, "id", row->id);
+	lk_json_put_number(w, "predicted", row->predicted);
+	lk_json_put_number(w, "measured", row->measured);
+	lk_json_put_text(w, "unit", row->unit);
+	lk_json_put_number(w, "error", row->error);
+	lk_json_put_number(w, "low", row->low);
+	lk_json_put_number(w, "high", row->high);
+	lk_json_put_text(w, "reason", row->reason);
+	lk_json_put_bool(w, "scored", row->scored);
+	lk_json_put_text(w, "part", row->part);
+	lk_json_put_text(w, "stack", row->stack);
+	lk_json_put_text(w, "release", row->release);
+	lk_json_put_text(w, "model", row->model);
+	lk_json_put_text(w, "gpu", row->gpu);
+	lk_json_put_integer(w, "gpus", row->gpus);
+	lk_json_put_text(w, "layout", row->layout);
+	lk_json_put_text(w, "precision", row->precision);
+	lk_json_object_end(w);
+}
+
+static lk_status print_json(const lk_validation *v, FILE *out, lk_error *err) {
+	lk_json_writer w;
+	lk_json_begin(&w, out, false);
+	lk_json_object(&w, NULL);
+	json_accuracy(&w, "summary", &v->summary, false);
+	lk_json_array(&w, "groups");
+	for (int i = 0; i < v->group_count; i++) json_accuracy(&w, NULL, &v->groups[i], true);
+	lk_json_array_end(&w);
+	lk_json_array(&w, "baselines");
+	for (int i = 0; i < v->baseline_count; i++) json_accuracy(&w, NULL, &v->baselines[i], true);
+	lk_json_array_end(&w);
+	lk_json_put_text(&w, "folds", v->folds);
+	lk_json_array(&w, "rows");
+	for (int i = 0; i < v->row_count; i++) json_row(&w, &v->rows[i]);
+	lk_json_array_end(&w);
+	lk_json_put_text(&w, "command", v->reproduce);
+	lk_json_object_end(&w);
+	return lk_json_finish(&w, err);
+}
+
+lk_status lk_validate_print(const lk_validation *v, int format, bool colour, FILE *out, lk_error *err) {
+	if (format == LK_FORMAT_JSON) return print_json(v, out, err);
+	if (format == LK_FORMAT_TEXT || format == LK_FORMAT_MD) {
+		LK_TRY(print_people(v, (lk_format)format, colour, out, err));
+		if (fflush(out) == 0 && !ferror(out)) return LK_OK;
+		return lk_fail(err, LK_ERR_IO, "validate", "the output could not be written");
+	}
+	lk_table *table = row_table(v, keep_all);
+	lk_status status = table ? lk_table_write(table, (lk_format)format, colour, out, err) : lk_oom(err);
+	lk_table_free(table);
+	return status;
+}
+
+lk_status lk_validate_sqlite(const lk_validation *v, const char *path, lk_error *err) {
+	lk_table *summary = summary_table(v), *rows = row_table(v, keep_all);
+	lk_status status = summary && rows ? lk_table_sqlite(summary, path, err) : lk_oom(err);
+	if (status == LK_OK) status = lk_table_sqlite(rows, path, err);
+	lk_table_free(summary);
+	lk_table_free(rows);
+	return status;
+}
+
+_Static_assert((int)LK_VALIDATE_TEXT == LK_FORMAT_TEXT && (int)LK_VALIDATE_SQLITE == LK_FORMAT_SQLITE,
+               "public formats are those of tables");

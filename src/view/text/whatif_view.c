@@ -1,0 +1,277 @@
+/* whatif_view.c: changes beside the base: a few as columns, many as rows; and as data. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "whatif/whatif_files.h"
+#include "io/json.h"
+#include "base/text.h"
+#include "lockstep/whatif.h"
+#include "view/table/output.h"
+#include "view/table/tables.h"
+#include "view/timeline/trace.h"
+
+enum { SIDE_BY_SIDE = 6, CELL = 64 };
+
+/* ---- cells ---- */
+
+static char *signed_percent(double share, char out[CELL]) {
+	char number[CELL];
+	if (fabs(share) < 0.0005) share = 0; /* no sign */
+	snprintf(out, CELL, "%s%s %%", share > 0 ? "+" : "", lk_fixed(100 * share, 1, number, sizeof number));
+	return out;
+}
+
+static char *change_text(const lk_whatif_column *c, bool base, char out[CELL]) {
+	if (base)
+		lk_copy(out, CELL, "-");
+	else
+		signed_percent(c->change, out);
+	return out;
+}
+
+static char *efficiency_text(const lk_whatif_column *c, bool base, char out[CELL]) {
+	(void)base;
+	if (isnan(c->efficiency))
+		lk_copy(out, CELL, "-");
+	else
+		lk_percent(c->efficiency, out, CELL);
+	return out;
+}
+
+static char *uncertainty_text(const lk_whatif_column *c, bool base, char out[CELL]) {
+	char number[CELL];
+	(void)base;
+	snprintf(out, CELL, "+-%s %%", lk_fixed(100 * c->uncertainty, 1, number, sizeof number));
+	return out;
+}
+
+/* ---- side by side ---- */
+
+typedef char *cell_text(const lk_whatif_column *c, bool base, char out[CELL]);
+
+static char *gpus_text(const lk_whatif_column *c, bool base, char out[CELL]) {
+	(void)base;
+	snprintf(out, CELL, "%d", c->ranks);
+	return out;
+}
+
+/* A line is a text, or seconds of the column. */
+static const struct {
+	const char *title;
+	cell_text *text;
+	size_t seconds;
+} lines[] = {
+	{"GPUs", gpus_text, 0},
+	{"step", NULL, offsetof(lk_whatif_column, step_s)},
+	{"vs base", change_text, 0},
+	{"scaling efficiency", efficiency_text, 0},
+	{"uncertainty", uncertainty_text, 0},
+	{"compute", NULL, offsetof(lk_whatif_column, compute_s)},
+	{"communication, exposed", NULL, offsetof(lk_whatif_column, exposed_s)},
+	{"communication, hidden", NULL, offsetof(lk_whatif_column, hidden_s)},
+	{"waiting, host, copies", NULL, offsetof(lk_whatif_column, other_s)},
+};
+enum { LINES = sizeof lines / sizeof *lines };
+
+static char *line_text(const lk_whatif_column *c, int line, bool base, char out[CELL]) {
+	if (lines[line].text) return lines[line].text(c, base, out);
+	const char *field = (const char *)c + lines[line].seconds;
+	return lk_format_seconds(*(const double *)(const void *)field, out, CELL);
+}
+
+static lk_status write_side_by_side(const lk_whatif *w, bool colour, FILE *out, lk_error *err) {
+	lk_column columns[SIDE_BY_SIDE + 1] = {{"what", "", false, false}};
+	for (int i = 0; i < w->column_count; i++)
+		columns[i + 1] = (lk_column){w->columns[i].label, w->columns[i].label, true, false};
+	lk_table *table = lk_table_new("whatif", columns, w->column_count + 1);
+	if (!table) return lk_oom(err);
+	for (int line = 0; line < LINES; line++) {
+		lk_table_row(table);
+		lk_table_text(table, lines[line].title);
+		for (int i = 0; i < w->column_count; i++) {
+			char text[CELL];
+			lk_table_text(table, w->columns[i].refused ? "n/a" : line_text(&w->columns[i], line, i == 0, text));
+		}
+	}
+	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
+	lk_table_free(table);
+	return status;
+}
+
+/* ---- rows ---- */
+
+static const lk_column row_columns[] = {
+	{"change", "change", false, false},
+	{"gpus", "GPUs", true, false},
+	{"step_time_s", "step", true, false},
+	{"vs_base", "vs base", true, false},
+	{"scaling_efficiency", "efficiency", true, false},
+	{"uncertainty", "uncertainty", true, false},
+	{"compute_s", "compute", true, false},
+	{"exposed_s", "comm. exposed", true, false},
+	{"hidden_s", "hidden", true, false},
+	{"other_s", "other", true, false},
+	{"samples_per_s", "samples/s", true, true},
+	{"cluster", "cluster", false, true},
+	{"refused", "refused", false, false},
+};
+
+static void put_seconds(lk_table *t, const lk_whatif_column *c, double seconds) {
+	char text[CELL];
+	lk_table_number(t, c->refused ? NAN : seconds, lk_format_seconds(seconds, text, sizeof text));
+}
+
+static void put_row(lk_table *t, const lk_whatif_column *c, bool base) {
+	char text[CELL];
+	double none = c->refused ? NAN : 0;
+	lk_table_row(t);
+	lk_table_text(t, c->label);
+	lk_table_number(t, c->ranks + none, NULL);
+	put_seconds(t, c, c->step_s);
+	lk_table_number(t, c->change + none, change_text(c, base, text));
+	lk_table_number(t, c->efficiency + none, efficiency_text(c, base, text));
+	lk_table_number(t, c->uncertainty + none, uncertainty_text(c, base, text));
+	put_seconds(t, c, c->compute_s), put_seconds(t, c, c->exposed_s), put_seconds(t, c, c->hidden_s),
+		put_seconds(t, c, c->other_s);
+	lk_table_number(t, c->samples_per_s > 0 ? c->samples_per_s : NAN, NULL);
+	lk_table_text(t, c->cluster);
+	lk_table_text(t, c->refused);
+}
+
+lk_table *lk_whatif_table(const lk_whatif *w) {
+	lk_table *t = lk_table_new("whatif", row_columns, sizeof row_columns / sizeof *row_columns);
+	for (int i = 0; t && i < w->column_count; i++) put_row(t, &w->columns[i], i == 0);
+	if (t) lk_table_hide_empty(t);
+	return t;
+}
+
+static lk_status write_rows(const lk_whatif *w, bool colour, FILE *out, lk_error *err) {
+	lk_table *table = lk_whatif_table(w);
+	if (!table) return lk_oom(err);
+	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
+	lk_table_free(table);
+	return status;
+}
+
+/* ---- text ---- */
+
+typedef struct text {
+	const lk_whatif *w;
+	bool verbose;
+} text;
+
+static lk_status put_line(const char *head, const char *line, FILE *out, lk_error *err) {
+	fputs(head, out);
+	LK_TRY(lk_put_safe(line, out, err));
+	fputc('\n', out);
+	return LK_OK;
+}
+
+/* Combinations repeat what their parts say. */
+static bool said(const lk_whatif *w, int before, const char *note) {
+	for (int i = 0; i < before; i++)
+		for (int n = 0; n < w->columns[i].note_count; n++)
+			if (strcmp(w->columns[i].notes[n], note) == 0) return true;
+	return false;
+}
+
+static lk_status put_remarks(const lk_whatif *w, int column, FILE *out, lk_error *err) {
+	const lk_whatif_column *c = &w->columns[column];
+	if (c->refused) LK_TRY(put_line("cannot   ", c->refused, out, err));
+	for (int n = 0; n < c->note_count; n++)
+		if (!said(w, column, c->notes[n])) LK_TRY(put_line("note     ", c->notes[n], out, err));
+	return LK_OK;
+}
+
+static bool fits(const lk_whatif *w) {
+	size_t width = 24;
+	for (int i = 0; i < w->column_count; i++)
+		width += strlen(w->columns[i].label) > 10 ? strlen(w->columns[i].label) + 2 : 12;
+	return w->column_count <= SIDE_BY_SIDE && width <= 120;
+}
+
+static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+	const text *t = what;
+	const lk_whatif *w = t->w;
+	LK_TRY(put_line("base     ", w->source, out, err));
+	LK_TRY(put_line("cluster  ", w->columns[0].cluster, out, err));
+	fputc('\n', out);
+	LK_TRY(fits(w) ? write_side_by_side(w, colour, out, err) : write_rows(w, colour, out, err));
+	fputc('\n', out);
+	for (int i = 0; i < w->column_count; i++) LK_TRY(put_remarks(w, i, out, err));
+	for (int i = 0; t->verbose && i < w->note_count; i++) LK_TRY(put_line("basis    ", w->notes[i], out, err));
+	return put_line("reproduce: ", w->reproduce, out, err);
+}
+
+/* ---- JSON ---- */
+
+static void put_number(lk_json_writer *w, const char *key, double value, bool known) {
+	if (known && isfinite(value))
+		lk_json_put_number(w, key, value);
+	else
+		lk_json_put_null(w, key);
+}
+
+static void put_texts(lk_json_writer *w, const char *key, const char *const *texts, int count) {
+	lk_json_array(w, key);
+	for (int i = 0; i < count; i++) lk_json_put_text(w, NULL, texts[i]);
+	lk_json_array_end(w);
+}
+
+static void put_column(lk_json_writer *w, const lk_whatif_column *c) {
+	bool known = !c->refused;
+	lk_json_object(w, NULL);
+	lk_json_put_text(w, "change", c->label);
+	put_texts(w, "sets", c->sets, c->set_count);
+	lk_json_put_text(w, "refused", c->refused);
+	put_number(w, "gpus", c->ranks, known);
+	put_number(w, "step_time_s", c->step_s, known);
+	put_number(w, "vs_base", c->change, known);
+	put_number(w, "scaling_efficiency", c->efficiency, known);
+	put_number(w, "uncertainty", c->uncertainty, known);
+	put_number(w, "compute_s", c->compute_s, known);
+	put_number(w, "exposed_s", c->exposed_s, known);
+	put_number(w, "hidden_s", c->hidden_s, known);
+	put_number(w, "other_s", c->other_s, known);
+	put_number(w, "samples_per_s", c->samples_per_s, known && c->samples_per_s > 0);
+	lk_json_put_text(w, "cluster", c->cluster);
+	put_texts(w, "notes", c->notes, c->note_count);
+	lk_json_object_end(w);
+}
+
+static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+	const lk_whatif *answer = what;
+	lk_json_writer w;
+	(void)colour;
+	lk_json_begin(&w, out, false);
+	lk_json_object(&w, NULL);
+	lk_json_put_text(&w, "source", answer->source);
+	lk_json_put_bool(&w, "traced", answer->traced);
+	lk_json_array(&w, "changes");
+	for (int i = 0; i < answer->column_count; i++) put_column(&w, &answer->columns[i]);
+	lk_json_array_end(&w);
+	put_texts(&w, "notes", answer->notes, answer->note_count);
+	lk_json_put_text(&w, "reproduce", answer->reproduce);
+	lk_json_object_end(&w);
+	return lk_json_finish(&w, err);
+}
+
+/* ---- the ways out ---- */
+
+lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, bool colour, const char *path, FILE *out,
+						  lk_error *err) {
+	lk_writing w = {format, verbose, colour, path, out};
+	LK_TRY(lk_writing_check(&w, err));
+	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &(text){whatif, verbose}, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, whatif, err);
+	return lk_write_table(&w, lk_whatif_table(whatif), err);
+}
+
+lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request, lk_error *err) {
+	const lk_step *step = lk_whatif_step(whatif);
+	if (!request->graph && !request->trace) return LK_OK;
+	if (!step->graph) return lk_fail(err, LK_ERR_INPUT, "--graph", "%s", whatif->columns[whatif->together].refused);
+	if (request->trace) LK_TRY(lk_trace_write_step(step, request->trace, err));
+	return request->graph ? lk_graph_write(step->graph, request->graph, err) : LK_OK;
+}

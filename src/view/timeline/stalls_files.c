@@ -1,0 +1,129 @@
+/* stalls_files.c: a run of stalls as a timeline and as folded stacks. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "lockstep/explain.h"
+#include "lockstep/stalls.h"
+#include "trace/read/recorded.h"
+#include "view/table/output.h"
+
+lk_status lk_stalls_timeline(const lk_stalls_answer *answer, const char *path, lk_error *err) {
+	lk_explain_request request;
+	lk_explanation *x;
+	lk_explain_defaults(&request);
+	request.traces = &answer->shown, request.trace_count = 1;
+	LK_TRY(lk_explain(&request, &x, err));
+	lk_status status = lk_explain_trace(x, path, err);
+	lk_explain_free(x);
+	return status;
+}
+
+/* ---- folded stacks (https://github.com/brendangregg/FlameGraph): frames, a blank, microseconds ---- */
+
+/* Nanoseconds by stack; ids of the intern table count up from 1. */
+typedef struct stacks {
+	lk_intern *names;
+	LK_VEC(int64_t) ns;
+} stacks;
+
+static lk_status add(stacks *s, const char *stack, int64_t ns, lk_error *err) {
+	uint32_t id = lk_intern_id(s->names, stack);
+	if (id == UINT32_MAX) return lk_oom(err);
+	while (s->ns.count <= id)
+		if (!lk_push(&s->ns)) return lk_oom(err);
+	s->ns.at[id] += ns;
+	return LK_OK;
+}
+
+/* A frame's name has no semicolon and no control characters. */
+static void frame(char *out, size_t size, const char *name) {
+	lk_escape(name, out, size);
+	for (char *c = out; *c; c++)
+		if (*c == ';') *c = ':';
+}
+
+static void name_call(const lk_recorded_run *run, const lk_recorded_call *call, char *out, size_t size) {
+	static const char *const words[LK_RECORD_KINDS] = {
+		[LK_RECORD_OPEN] = "open", [LK_RECORD_READ] = "read", [LK_RECORD_WRITE] = "write",
+		[LK_RECORD_SYNC] = "sync", [LK_RECORD_MAP] = "map",   [LK_RECORD_CLOSE] = "close"};
+	const lk_record_entry *e = &call->record;
+	bool comm = e->kind == LK_RECORD_COMM;
+	const lk_recorded_name *what = comm ? lk_recorded_find(&run->names, call->process, e->comm.call)
+	                                    : lk_recorded_find(&run->files, call->process, e->object);
+	const lk_recorded_name *group = comm ? lk_recorded_find(&run->groups, call->process, e->object) : NULL;
+	char name[300], on[300];
+	frame(name, sizeof name, what ? lk_intern_text(run->texts, comm ? what->name : what->shown) : "?");
+	frame(on, sizeof on, group ? lk_intern_text(run->texts, group->name) : "");
+	if (comm) snprintf(out, size, "communication;%s%s%s", name, *on ? ";ranks " : "", on);
+	else snprintf(out, size, "files;%s;%s", e->kind < LK_RECORD_KINDS && words[e->kind] ? words[e->kind] : "call", name);
+}
+
+/* The main thread's calls, and its own code between them. */
+static lk_status add_rank(stacks *s, const lk_recorded_run *run, lk_error *err) {
+	char who[64], stack[1024], what[700];
+	int64_t cursor = -1;
+	if (run->head.rank >= 0) snprintf(who, sizeof who, "rank %d", run->head.rank);
+	else snprintf(who, sizeof who, "process %u", run->head.pid);
+	for (size_t i = 0; i < run->calls.count; i++) {
+		const lk_recorded_call *call = &run->calls.at[i];
+		const lk_record_entry *e = &call->record;
+		if (call->process || e->thread != run->main_thread || e->start_ns < cursor) continue;
+		snprintf(stack, sizeof stack, "%s;own code", who);
+		if (cursor >= 0) LK_TRY(add(s, stack, e->start_ns - cursor, err));
+		name_call(run, call, what, sizeof what);
+		snprintf(stack, sizeof stack, "%s;%s", who, what);
+		LK_TRY(add(s, stack, e->end_ns - e->start_ns, err));
+		cursor = e->end_ns;
+	}
+	return LK_OK;
+}
+
+static lk_status add_file(stacks *s, const char *path, lk_error *err) {
+	lk_recorded_run run;
+	lk_error unreadable = {0};
+	lk_intern *texts = lk_intern_new();
+	if (!texts) return lk_oom(err);
+	lk_status status = LK_OK;
+	if (lk_recorded_load(path, NULL, texts, &run, &unreadable) == LK_OK) {
+		status = add_rank(s, &run, err);
+		lk_recorded_free(&run);
+	}
+	lk_intern_free(texts);
+	return status;
+}
+
+static lk_status add_folder(stacks *s, const char *folder, lk_error *err) {
+	DIR *dir = opendir(folder);
+	lk_status status = LK_OK;
+	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
+		char path[PATH_MAX + NAME_MAX + 2];
+		if (!lk_ends_in(e->d_name, LK_RECORDING_ENDING) || strstr(e->d_name, LK_RECORDING_FORKED)) continue;
+		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+		status = add_file(s, path, err);
+	}
+	closedir(dir);
+	return status;
+}
+
+static lk_status write_stacks(const void *what, bool colour, FILE *out, lk_error *err) {
+	const stacks *s = what;
+	(void)colour, (void)err;
+	for (uint32_t id = 1; id < s->ns.count; id++)
+		if (s->ns.at[id] >= 1000) fprintf(out, "%s %lld\n", lk_intern_text(s->names, id), (long long)(s->ns.at[id] / 1000));
+	return LK_OK;
+}
+
+lk_status lk_stalls_folded(const lk_stalls_answer *answer, const char *path, lk_error *err) {
+	stacks s = {.names = lk_intern_new()};
+	lk_status status = s.names ? add_folder(&s, answer->shown, err) : lk_oom(err);
+	lk_writing w = {.path = path};
+	if (status == LK_OK) status = lk_write_through(&w, write_stacks, &s, err);
+	lk_vec_free(&s.ns);
+	lk_intern_free(s.names);
+	return status;
+}

@@ -1,0 +1,74 @@
+/* trace.c: writes a timeline as a trace; the ending of the path chooses the format. */
+#include "view/timeline/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "step/timeline.h"
+#include "view/timeline/trace_plan.h"
+
+typedef lk_status writer(const lk_trace_plan *plan, lk_trace_out *out);
+
+static writer *writer_of(const char *path) {
+	static const struct { const char *ending; writer *write; } formats[] = {
+		{".json", lk_trace_chrome}, {".json.gz", lk_trace_chrome}, {".pftrace", lk_trace_perfetto},
+	};
+	size_t length = strlen(path);
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+		size_t n = strlen(formats[i].ending);
+		if (length >= n && strcmp(path + length - n, formats[i].ending) == 0) return formats[i].write;
+	}
+	return NULL;
+}
+
+void lk_trace_flush(lk_trace_out *out) {
+	if (out->status == LK_OK && out->used) out->status = lk_sink_write(out->sink, out->bytes, out->used, out->err);
+	out->used = 0;
+}
+
+void lk_trace_put_slowly(lk_trace_out *out, const void *bytes, size_t size) {
+	lk_trace_flush(out);
+	if (size > sizeof out->bytes) {
+		if (out->status == LK_OK) out->status = lk_sink_write(out->sink, bytes, size, out->err);
+		return;
+	}
+	memcpy(out->bytes, bytes, size);
+	out->used = size;
+}
+
+static lk_status write_plan(const lk_trace_plan *plan, writer *write, const char *path, lk_error *err) {
+	lk_trace_out *out = calloc(1, sizeof *out);
+	if (!out) return lk_oom(err);
+	out->err = err;
+	lk_status status = lk_sink_open(path, &out->sink, err);
+	if (status == LK_OK) {
+		status = write(plan, out);
+		lk_trace_flush(out);
+		if (status == LK_OK) status = out->status;
+		if (status == LK_OK) status = lk_sink_commit(out->sink, err);
+		else lk_sink_abandon(out->sink);
+	}
+	free(out);
+	return status;
+}
+
+lk_status lk_trace_write(const lk_timeline *timeline, const char *path, lk_error *err) {
+	writer *write = writer_of(path);
+	if (!write) {
+		lk_fail(err, LK_ERR_INPUT, path, "no trace format has this ending");
+		return lk_hint(err, "end the name in .json or .json.gz (Chrome trace events) or .pftrace (Perfetto)");
+	}
+	lk_trace_plan plan = {0};
+	lk_status status = lk_trace_plan_make(&plan, timeline, err);
+	if (status == LK_OK) status = write_plan(&plan, write, path, err);
+	lk_trace_plan_free(&plan);
+	return status;
+}
+
+lk_status lk_trace_write_step(const lk_step *step, const char *path, lk_error *err) {
+	lk_timeline *timeline;
+	LK_TRY(lk_step_timeline(step, &timeline, err));
+	lk_status status = lk_trace_write(timeline, path, err);
+	lk_timeline_free(timeline);
+	return status;
+}

@@ -1,0 +1,264 @@
+/* trace_perfetto.c: Perfetto's native format, a protobuf Trace of TracePackets with TrackEvents. Field numbers are
+ * those of github.com/google/perfetto, protos/perfetto/trace (trace_packet.proto, track_event/, interned_data/).
+ *
+ * Times are nanoseconds, the resolution of the format. Both ends of a slice are rounded to the nearest one, which keeps
+ * their order, and events are written in the order of nesting; readers keep that order for equal times. Names,
+ * categories and names of annotations are interned: written once, with the packet that uses them first. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "io/protobuf.h"
+#include "view/timeline/trace_plan.h"
+
+enum { TRACE_PACKET = 1 };
+enum {
+	PACKET_TIMESTAMP = 8, PACKET_SEQUENCE = 10, PACKET_TRACK_EVENT = 11, PACKET_INTERNED = 12, PACKET_FLAGS = 13,
+	PACKET_TRACK = 60,
+};
+enum { FLAG_STATE_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
+enum {
+	TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_THREAD = 4, TRACK_PARENT = 5, TRACK_COUNTER = 8,
+	TRACK_CHILD_ORDERING = 11, TRACK_RANK = 12, TRACK_PROCESS_ORDERING = 19, TRACK_THREAD_ORDERING = 20,
+};
+enum { ORDERING_EXPLICIT = 1, CHILDREN_EXPLICIT = 3 };
+enum { PROCESS_PID = 1, PROCESS_SORT_INDEX = 3, PROCESS_NAME = 6 };
+enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_SORT_INDEX = 3, THREAD_NAME = 5 };
+enum { COUNTER_UNIT = 3, UNIT_BYTES = 3 };
+enum {
+	EVENT_CATEGORY = 3, EVENT_ANNOTATION = 4, EVENT_TYPE = 9, EVENT_NAME = 10, EVENT_TRACK = 11, EVENT_COUNTER = 30,
+	EVENT_REAL_COUNTER = 44, EVENT_FLOW = 47, EVENT_FLOW_END = 48,
+};
+enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_COUNTER = 4 };
+enum { INTERNED_CATEGORY = 1, INTERNED_NAME = 2, INTERNED_ANNOTATION = 3 };
+enum { ENTRY_ID = 1, ENTRY_TEXT = 2 };
+enum { ANNOTATION_NAME = 1, ANNOTATION_INTEGER = 4, ANNOTATION_REAL = 5 };
+enum { ANNOTATED_BYTES = 1, ANNOTATED_FLOPS, ANNOTATED_LAYER, ANNOTATED_MICROBATCH };
+enum { SEQUENCE = 1 }; /* the one writer of packets */
+
+/* The packet being built. Memory that is out shows when it is sent. */
+typedef struct perfetto {
+	const lk_trace_plan *plan;
+	lk_trace_out *out;
+	lk_proto_out packet;
+	unsigned char *known;    /* by interned id: which of the indices below hold it */
+	LK_VEC(uint32_t) open;   /* spans that have begun and not ended */
+} perfetto;
+
+enum { KNOWN_NAME = 1, KNOWN_CATEGORY = 2 };
+
+static void send(perfetto *p) {
+	unsigned char head[12];
+	if (p->packet.lost && p->out->status == LK_OK) p->out->status = lk_oom(p->out->err);
+	size_t used = lk_proto_encode(head, TRACE_PACKET << 3 | LK_WIRE_BYTES);
+	used += lk_proto_encode(head + used, p->packet.bytes.count);
+	lk_trace_put(p->out, head, used);
+	lk_trace_put(p->out, p->packet.bytes.at, p->packet.bytes.count);
+	p->packet.bytes.count = 0;
+}
+
+/* ---- descriptors ---- */
+
+/* Identities in the file; 0 is the root of all tracks. */
+static uint64_t process_uuid(size_t process) {
+	return 1 + (uint64_t)process;
+}
+
+static uint64_t track_uuid(const lk_trace_plan *plan, size_t track) {
+	return 1 + plan->processes.count + track;
+}
+
+static uint64_t counter_uuid(const lk_trace_plan *plan, size_t series) {
+	return 1 + plan->processes.count + plan->timeline->tracks.count + series;
+}
+
+static void put_entry(perfetto *p, unsigned index, uint64_t id, const char *text) {
+	size_t entry = lk_proto_begin(&p->packet, index);
+	lk_proto_put_integer(&p->packet, ENTRY_ID, id);
+	lk_proto_put_text(&p->packet, ENTRY_TEXT, text);
+	lk_proto_end(&p->packet, entry);
+}
+
+/* The first packet: state is clear, annotations have names, ranks decide the order of processes and threads. */
+static void send_root(perfetto *p) {
+	lk_proto_put_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
+	lk_proto_put_integer(&p->packet, PACKET_FLAGS, FLAG_STATE_CLEARED);
+	size_t interned = lk_proto_begin(&p->packet, PACKET_INTERNED);
+	put_entry(p, INTERNED_ANNOTATION, ANNOTATED_BYTES, "bytes");
+	put_entry(p, INTERNED_ANNOTATION, ANNOTATED_FLOPS, "flops");
+	put_entry(p, INTERNED_ANNOTATION, ANNOTATED_LAYER, "layer");
+	put_entry(p, INTERNED_ANNOTATION, ANNOTATED_MICROBATCH, "microbatch");
+	lk_proto_end(&p->packet, interned);
+	size_t track = lk_proto_begin(&p->packet, PACKET_TRACK);
+	lk_proto_put_integer(&p->packet, TRACK_UUID, 0);
+	lk_proto_put_integer(&p->packet, TRACK_PROCESS_ORDERING, ORDERING_EXPLICIT);
+	lk_proto_put_integer(&p->packet, TRACK_THREAD_ORDERING, ORDERING_EXPLICIT);
+	lk_proto_end(&p->packet, track);
+	send(p);
+}
+
+static size_t begin_track(perfetto *p, uint64_t uuid) {
+	lk_proto_put_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
+	size_t track = lk_proto_begin(&p->packet, PACKET_TRACK);
+	lk_proto_put_integer(&p->packet, TRACK_UUID, uuid);
+	return track;
+}
+
+static void send_process(perfetto *p, size_t index) {
+	const lk_trace_process *process = &p->plan->processes.at[index];
+	size_t track = begin_track(p, process_uuid(index));
+	size_t body = lk_proto_begin(&p->packet, TRACK_PROCESS);
+	lk_proto_put_integer(&p->packet, PROCESS_PID, (uint64_t)process->pid);
+	lk_proto_put_integer(&p->packet, PROCESS_SORT_INDEX, index);
+	lk_proto_put_text(&p->packet, PROCESS_NAME, process->name);
+	lk_proto_end(&p->packet, body);
+	lk_proto_put_integer(&p->packet, TRACK_CHILD_ORDERING, CHILDREN_EXPLICIT);
+	lk_proto_put_integer(&p->packet, TRACK_RANK, index);
+	lk_proto_end(&p->packet, track);
+	send(p);
+}
+
+static void send_thread(perfetto *p, size_t index) {
+	const lk_trace_row *row = &p->plan->rows[index];
+	size_t track = begin_track(p, track_uuid(p->plan, index));
+	size_t body = lk_proto_begin(&p->packet, TRACK_THREAD);
+	lk_proto_put_integer(&p->packet, THREAD_PID, (uint64_t)p->plan->processes.at[row->process].pid);
+	lk_proto_put_integer(&p->packet, THREAD_TID, (uint64_t)row->tid);
+	lk_proto_put_integer(&p->packet, THREAD_SORT_INDEX, index);
+	lk_proto_put_text(&p->packet, THREAD_NAME, row->name);
+	lk_proto_end(&p->packet, body);
+	lk_proto_put_integer(&p->packet, TRACK_PARENT, process_uuid(row->process));
+	lk_proto_put_integer(&p->packet, TRACK_RANK, index);
+	lk_proto_end(&p->packet, track);
+	send(p);
+}
+
+static void send_counter_track(perfetto *p, const lk_trace_point *point) {
+	size_t track = begin_track(p, counter_uuid(p->plan, point->series));
+	lk_proto_put_text(&p->packet, TRACK_NAME, lk_trace_text(p->plan, point->counter->name));
+	lk_proto_put_integer(&p->packet, TRACK_PARENT, process_uuid(point->process));
+	size_t body = lk_proto_begin(&p->packet, TRACK_COUNTER);
+	lk_proto_put_integer(&p->packet, COUNTER_UNIT, UNIT_BYTES);
+	lk_proto_end(&p->packet, body);
+	lk_proto_end(&p->packet, track);
+	send(p);
+}
+
+static void send_descriptors(perfetto *p) {
+	const lk_trace_plan *plan = p->plan;
+	send_root(p);
+	for (size_t i = 0; i < plan->processes.count; i++) send_process(p, i);
+	for (size_t i = 0; i < plan->timeline->tracks.count; i++) send_thread(p, i);
+	for (size_t i = 0; i < plan->point_count; i++)
+		if (!i || plan->points[i].series != plan->points[i - 1].series) send_counter_track(p, &plan->points[i]);
+}
+
+/* ---- events ---- */
+
+/* The part of a packet before its event; the interned texts that the event is the first to use. */
+static void begin_packet(perfetto *p, uint64_t ns, const lk_slice *slice) {
+	lk_proto_put_integer(&p->packet, PACKET_TIMESTAMP, ns);
+	lk_proto_put_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
+	if (!slice) return;
+	lk_proto_put_integer(&p->packet, PACKET_FLAGS, FLAG_NEEDS_STATE);
+	bool new_name = !(p->known[slice->name] & KNOWN_NAME);
+	bool new_category = slice->category && !(p->known[slice->category] & KNOWN_CATEGORY);
+	if (!new_name && !new_category) return;
+	size_t interned = lk_proto_begin(&p->packet, PACKET_INTERNED);
+	if (new_category) put_entry(p, INTERNED_CATEGORY, slice->category, lk_trace_text(p->plan, slice->category));
+	if (new_name) put_entry(p, INTERNED_NAME, (uint64_t)slice->name + 1, lk_trace_text(p->plan, slice->name));
+	lk_proto_end(&p->packet, interned);
+	p->known[slice->name] |= KNOWN_NAME;
+	p->known[slice->category] |= KNOWN_CATEGORY;
+}
+
+static void annotate(perfetto *p, uint64_t name, double value) {
+	if (!isfinite(value)) return;
+	size_t annotation = lk_proto_begin(&p->packet, EVENT_ANNOTATION);
+	lk_proto_put_integer(&p->packet, ANNOTATION_NAME, name);
+	if (fabs(value) < 9e18 && value == (double)(int64_t)value)
+		lk_proto_put_integer(&p->packet, ANNOTATION_INTEGER, (uint64_t)(int64_t)value);
+	else lk_proto_put_double(&p->packet, ANNOTATION_REAL, value);
+	lk_proto_end(&p->packet, annotation);
+}
+
+static void send_begin(perfetto *p, size_t index) {
+	const lk_trace_plan *plan = p->plan;
+	const lk_trace_span *span = &plan->spans[index];
+	const lk_slice *s = span->slice;
+	begin_packet(p, lk_trace_ns(plan, span->start_ps), s);
+	size_t event = lk_proto_begin(&p->packet, PACKET_TRACK_EVENT);
+	lk_proto_put_integer(&p->packet, EVENT_TYPE, TYPE_BEGIN);
+	lk_proto_put_integer(&p->packet, EVENT_TRACK, track_uuid(plan, span->track));
+	lk_proto_put_integer(&p->packet, EVENT_NAME, (uint64_t)s->name + 1);
+	if (s->category) lk_proto_put_integer(&p->packet, EVENT_CATEGORY, s->category);
+	if (s->bytes != 0) annotate(p, ANNOTATED_BYTES, s->bytes);
+	if (s->flops != 0) annotate(p, ANNOTATED_FLOPS, s->flops);
+	if (s->layer >= 0) annotate(p, ANNOTATED_LAYER, s->layer);
+	if (s->microbatch >= 0) annotate(p, ANNOTATED_MICROBATCH, s->microbatch);
+	if (plan->out_first)
+		for (uint64_t i = plan->out_first[index]; i < plan->out_first[index + 1]; i++) lk_proto_put_fixed64(&p->packet, EVENT_FLOW, i + 1);
+	lk_proto_end(&p->packet, event);
+	send(p);
+}
+
+/* Arrows arrive with the end of a slice: a receive that waits begins before or with the send, and the reader takes the
+ * first event that names an arrow for its start. */
+static void send_end(perfetto *p, size_t index) {
+	const lk_trace_plan *plan = p->plan;
+	const lk_trace_span *span = &plan->spans[index];
+	begin_packet(p, lk_trace_ns(plan, span->end_ps), NULL);
+	size_t event = lk_proto_begin(&p->packet, PACKET_TRACK_EVENT);
+	lk_proto_put_integer(&p->packet, EVENT_TYPE, TYPE_END);
+	lk_proto_put_integer(&p->packet, EVENT_TRACK, track_uuid(plan, span->track));
+	if (plan->in_first)
+		for (uint32_t i = plan->in_first[index]; i < plan->in_first[index + 1]; i++)
+			lk_proto_put_fixed64(&p->packet, EVENT_FLOW_END, (uint64_t)plan->in_arrows[i] + 1);
+	lk_proto_end(&p->packet, event);
+	send(p);
+}
+
+/* Ends the open spans of `track` that end by `time_ps`, and all those of other tracks. */
+static void close_until(perfetto *p, uint32_t track, int64_t time_ps) {
+	while (p->open.count) {
+		const lk_trace_span *top = &p->plan->spans[*lk_last(&p->open)];
+		if (top->track == track && top->end_ps > time_ps) return;
+		send_end(p, *lk_last(&p->open));
+		p->open.count--;
+	}
+}
+
+static void send_slices(perfetto *p) {
+	const lk_trace_plan *plan = p->plan;
+	for (size_t i = 0; i < plan->span_count && p->out->status == LK_OK; i++) {
+		close_until(p, plan->spans[i].track, plan->spans[i].start_ps);
+		if (!lk_push(&p->open)) p->packet.lost = true;
+		else *lk_last(&p->open) = (uint32_t)i;
+		send_begin(p, i);
+	}
+	close_until(p, UINT32_MAX, 0);
+}
+
+static void send_point(perfetto *p, const lk_trace_point *point) {
+	double value = point->counter->value;
+	begin_packet(p, lk_trace_ns(p->plan, point->counter->time_ps), NULL);
+	size_t event = lk_proto_begin(&p->packet, PACKET_TRACK_EVENT);
+	lk_proto_put_integer(&p->packet, EVENT_TYPE, TYPE_COUNTER);
+	lk_proto_put_integer(&p->packet, EVENT_TRACK, counter_uuid(p->plan, point->series));
+	if (fabs(value) < 9e18 && value == (double)(int64_t)value) lk_proto_put_integer(&p->packet, EVENT_COUNTER, (uint64_t)(int64_t)value);
+	else lk_proto_put_double(&p->packet, EVENT_REAL_COUNTER, value);
+	lk_proto_end(&p->packet, event);
+	send(p);
+}
+
+lk_status lk_trace_perfetto(const lk_trace_plan *plan, lk_trace_out *out) {
+	perfetto p = {.plan = plan, .out = out};
+	p.known = calloc((size_t)lk_intern_count(plan->timeline->names) + 1, 1);
+	if (!p.known) return lk_oom(out->err);
+	send_descriptors(&p);
+	send_slices(&p);
+	for (size_t i = 0; i < plan->point_count && out->status == LK_OK; i++) send_point(&p, &plan->points[i]);
+	free(p.known);
+	lk_vec_free(&p.packet.bytes);
+	lk_vec_free(&p.open);
+	return out->status;
+}

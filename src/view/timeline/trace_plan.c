@@ -1,0 +1,351 @@
+/* trace_plan.c: puts a timeline in order for trace viewers: processes and threads get their numbers, slices are sorted
+ * by track, start and length and checked to nest, arrows and counters follow them. What is written depends on what the
+ * timeline says, not on the order in which its slices were stored. */
+#include "view/timeline/trace_plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char WHERE[] = "trace";
+
+/* Two slices may overlap by so much through rounding: costs are rounded to picoseconds one by one. */
+static const uint64_t TOLERANCE_PS = 1;
+
+const char *lk_trace_text(const lk_trace_plan *plan, uint32_t name) {
+	return lk_intern_text(plan->timeline->names, name);
+}
+
+uint64_t lk_trace_ps(const lk_trace_plan *plan, int64_t time_ps) {
+	return (uint64_t)time_ps - (uint64_t)plan->origin_ps;
+}
+
+uint64_t lk_trace_ns(const lk_trace_plan *plan, int64_t time_ps) {
+	uint64_t ps = lk_trace_ps(plan, time_ps);
+	return ps / 1000 + (ps % 1000 >= 500);
+}
+
+void lk_trace_plan_free(lk_trace_plan *plan) {
+	lk_vec_free(&plan->processes);
+	lk_arena_free(&plan->arena);
+}
+
+/* ---- checks ---- */
+
+static lk_status check_slice(const lk_timeline *t, const lk_slice *s, uint32_t names, lk_error *err) {
+	size_t index = (size_t)(s - t->slices.at);
+	if (s->track >= t->tracks.count || s->name >= names || s->category >= names)
+		return lk_fail(err, LK_ERR_INTERNAL, WHERE, "slice %zu names a track or text that is not there", index);
+	if (s->end_ps < s->start_ps)
+		return lk_fail(err, LK_ERR_INTERNAL, WHERE, "slice %zu ends before it starts", index);
+	return LK_OK;
+}
+
+static lk_status check_counter(const lk_timeline *t, const lk_counter *c, uint32_t names, lk_error *err) {
+	size_t index = (size_t)(c - t->counters.at);
+	if (c->name >= names) return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu has no name", index);
+	if (!isfinite(c->value)) return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu is not a finite number", index);
+	return LK_OK;
+}
+
+static lk_status check_all(lk_trace_plan *plan, lk_error *err) {
+	const lk_timeline *t = plan->timeline;
+	uint32_t names = lk_intern_count(t->names);
+	if (t->slices.count >= UINT32_MAX || t->tracks.count >= UINT32_MAX || t->flows.count >= UINT32_MAX)
+		return lk_fail(err, LK_ERR_INPUT, WHERE, "the timeline has more slices than a trace can number");
+	for (size_t i = 0; i < t->tracks.count; i++)
+		if (t->tracks.at[i].process >= names || t->tracks.at[i].name >= names)
+			return lk_fail(err, LK_ERR_INTERNAL, WHERE, "track %zu has no name", i);
+	for (size_t i = 0; i < t->slices.count; i++) {
+		LK_TRY(check_slice(t, &t->slices.at[i], names, err));
+		if (t->slices.at[i].start_ps < plan->origin_ps) plan->origin_ps = t->slices.at[i].start_ps;
+	}
+	for (size_t i = 0; i < t->counters.count; i++) {
+		LK_TRY(check_counter(t, &t->counters.at[i], names, err));
+		if (t->counters.at[i].time_ps < plan->origin_ps) plan->origin_ps = t->counters.at[i].time_ps;
+	}
+	return LK_OK;
+}
+
+/* ---- processes and threads ---- */
+
+static const char *process_name(lk_trace_plan *plan, int32_t rank, uint32_t name) {
+	const char *text = lk_trace_text(plan, name);
+	return *text ? text : lk_arena_printf(&plan->arena, "rank %" PRId32, rank);
+}
+
+static bool add_process(lk_trace_plan *plan, int32_t rank, int32_t ranks, uint32_t name) {
+	if (!lk_push(&plan->processes)) return false;
+	lk_trace_process *p = lk_last(&plan->processes);
+	*p = (lk_trace_process){.rank = rank, .ranks = ranks, .pid = rank, .name = process_name(plan, rank, name)};
+	return p->name != NULL;
+}
+
+/* A track or process by what makes it the same process as another: rank and name. */
+typedef struct key {
+	int32_t rank;
+	uint32_t name, index;
+} key;
+
+static int by_key(const void *a, const void *b) {
+	const key *x = a, *y = b;
+	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+	if (x->name != y->name) return x->name < y->name ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Sets the process of every row: first the index of the first track of the same process, then, in the order of tracks,
+ * the number of the process. */
+static bool make_processes(lk_trace_plan *plan) {
+	const lk_timeline *t = plan->timeline;
+	size_t count = t->tracks.count;
+	key *keys = LK_ARRAY(&plan->arena, key, count);
+	plan->rows = LK_ARRAY(&plan->arena, lk_trace_row, count);
+	if (!keys || !plan->rows) return false;
+	for (size_t i = 0; i < count; i++) keys[i] = (key){t->tracks.at[i].rank, t->tracks.at[i].process, (uint32_t)i};
+	if (count) qsort(keys, count, sizeof *keys, by_key);
+	for (size_t i = 0, first = 0; i < count; i++) {
+		if (keys[i].rank != keys[first].rank || keys[i].name != keys[first].name) first = i;
+		plan->rows[keys[i].index].process = keys[first].index;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		lk_trace_row *row = &plan->rows[i];
+		if (row->process != i) {
+			row->process = plan->rows[row->process].process;
+			continue;
+		}
+		if (!add_process(plan, t->tracks.at[i].rank, t->tracks.at[i].ranks, t->tracks.at[i].process)) return false;
+		row->process = (uint32_t)plan->processes.count - 1;
+	}
+	return true;
+}
+
+/* A copy of the processes by rank; of equal ranks the first process comes first. */
+static key *by_rank(lk_trace_plan *plan) {
+	size_t count = plan->processes.count;
+	key *keys = LK_ARRAY(&plan->arena, key, count);
+	for (size_t i = 0; keys && i < count; i++) keys[i] = (key){plan->processes.at[i].rank, 0, (uint32_t)i};
+	if (keys && count) qsort(keys, count, sizeof *keys, by_key);
+	return keys;
+}
+
+/* Numbers for people: pid is the rank. Second processes of a rank and all threads count on from the highest rank. */
+static bool number_all(lk_trace_plan *plan) {
+	key *keys = by_rank(plan);
+	size_t count = plan->processes.count;
+	if (!keys) return false;
+	int64_t next = count && keys[count - 1].rank > 0 ? (int64_t)keys[count - 1].rank + 1 : 1;
+	for (size_t i = 1; i < count; i++)
+		if (keys[i].rank == keys[i - 1].rank) plan->processes.at[keys[i].index].pid = next++;
+	for (size_t i = 0; i < plan->timeline->tracks.count; i++) {
+		plan->rows[i].tid = next++;
+		plan->rows[i].name = lk_trace_text(plan, plan->timeline->tracks.at[i].name);
+	}
+	return true;
+}
+
+/* ---- slices ---- */
+
+static int order(double a, double b) {
+	return a < b ? -1 : a > b ? 1 : !!isnan(a) - !!isnan(b);
+}
+
+/* Equal spans are ordered by what they show, so that the file does not depend on the order in memory. */
+static int by_content(const lk_slice *x, const lk_slice *y) {
+	if (x->name != y->name) return x->name < y->name ? -1 : 1;
+	if (x->category != y->category) return x->category < y->category ? -1 : 1;
+	if (x->microbatch != y->microbatch) return x->microbatch < y->microbatch ? -1 : 1;
+	if (x->layer != y->layer) return x->layer < y->layer ? -1 : 1;
+	int by_bytes = order(x->bytes, y->bytes), by_flops = order(x->flops, y->flops);
+	return by_bytes ? by_bytes : by_flops ? by_flops : x < y ? -1 : x > y;
+}
+
+static int by_place(const void *a, const void *b) {
+	const lk_trace_span *x = a, *y = b;
+	if (x->track != y->track) return x->track < y->track ? -1 : 1;
+	if (x->start_ps != y->start_ps) return x->start_ps < y->start_ps ? -1 : 1;
+	if (x->end_ps != y->end_ps) return x->end_ps > y->end_ps ? -1 : 1;
+	return by_content(x->slice, y->slice);
+}
+
+static bool sort_spans(lk_trace_plan *plan) {
+	const lk_timeline *t = plan->timeline;
+	plan->span_count = t->slices.count;
+	plan->spans = LK_ARRAY(&plan->arena, lk_trace_span, plan->span_count);
+	if (!plan->spans) return false;
+	bool sorted = true;
+	for (size_t i = 0; i < plan->span_count; i++) {
+		const lk_slice *s = &t->slices.at[i];
+		plan->spans[i] = (lk_trace_span){s, s->track, s->start_ps, s->end_ps};
+		sorted = sorted && (!i || by_place(&plan->spans[i - 1], &plan->spans[i]) < 0);
+	}
+	if (!sorted) qsort(plan->spans, plan->span_count, sizeof *plan->spans, by_place);
+	return true;
+}
+
+static lk_status overlap(const lk_trace_plan *plan, const lk_trace_span *outer, const lk_trace_span *inner,
+		lk_error *err) {
+	return lk_fail(err, LK_ERR_INTERNAL, WHERE,
+		"on the track \"%.40s\" of rank %" PRId32 " \"%.80s\" (%" PRId64 " to %" PRId64 " ps) and \"%.80s\" (%" PRId64
+		" to %" PRId64 " ps) overlap in part", plan->rows[inner->track].name,
+		plan->timeline->tracks.at[inner->track].rank, lk_trace_text(plan, outer->slice->name), outer->start_ps,
+		outer->end_ps, lk_trace_text(plan, inner->slice->name), inner->start_ps, inner->end_ps);
+}
+
+typedef struct open_spans {
+	LK_VEC(lk_trace_span *) stack;
+} open_spans;
+
+/* Picoseconds from `early` to a later time; a difference of two times may need 64 bits without sign. */
+static uint64_t between(int64_t early, int64_t late) {
+	return (uint64_t)late - (uint64_t)early;
+}
+
+/* Fits a span into those that are open: closes the ones that have ended, clips what rounding made overlap. */
+static lk_status fit(const lk_trace_plan *plan, open_spans *open, lk_trace_span *span, lk_error *err) {
+	while (open->stack.count) {
+		lk_trace_span *top = *lk_last(&open->stack);
+		if (top->end_ps <= span->start_ps) {
+			open->stack.count--;
+		} else if (span->end_ps <= top->end_ps) {
+			break;
+		} else if (between(span->start_ps, top->end_ps) <= TOLERANCE_PS) {
+			span->start_ps = top->end_ps;
+		} else if (between(top->end_ps, span->end_ps) <= TOLERANCE_PS) {
+			span->end_ps = top->end_ps;
+		} else {
+			return overlap(plan, top, span, err);
+		}
+	}
+	if (!lk_push(&open->stack)) return lk_oom(err);
+	*lk_last(&open->stack) = span;
+	return LK_OK;
+}
+
+static lk_status nest_spans(lk_trace_plan *plan, lk_error *err) {
+	open_spans open = {0};
+	lk_status status = LK_OK;
+	for (size_t i = 0; i < plan->span_count && status == LK_OK; i++) {
+		lk_trace_span *span = &plan->spans[i];
+		if (i && span[-1].track != span->track) {
+			open.stack.count = 0;
+		} else if (i && span->start_ps < span[-1].start_ps) {
+			/* The start before was moved on by the clipping; this one must not fall behind it. */
+			span->start_ps = span[-1].start_ps;
+			if (span->end_ps < span->start_ps) span->end_ps = span->start_ps;
+		}
+		status = fit(plan, &open, span, err);
+	}
+	lk_vec_free(&open.stack);
+	return status;
+}
+
+/* ---- arrows ---- */
+
+static int by_ends(const void *a, const void *b) {
+	const lk_trace_arrow *x = a, *y = b;
+	if (x->from != y->from) return x->from < y->from ? -1 : 1;
+	return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static lk_status check_arrow(const lk_trace_plan *plan, const lk_trace_arrow *arrow, lk_error *err) {
+	const lk_trace_span *from = &plan->spans[arrow->from], *to = &plan->spans[arrow->to];
+	if (arrow->from != arrow->to && to->end_ps >= from->start_ps) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, WHERE, "\"%.80s\" of rank %" PRId32 " gets a message that \"%.80s\" of rank %" PRId32
+		" sends later", lk_trace_text(plan, to->slice->name), plan->timeline->tracks.at[to->track].rank,
+		lk_trace_text(plan, from->slice->name), plan->timeline->tracks.at[from->track].rank);
+	return lk_hint(err, "are the clocks of the ranks aligned?");
+}
+
+/* Counts per span become the index of its first arrow. */
+static bool index_arrows(lk_trace_plan *plan) {
+	size_t spans = plan->span_count, arrows = plan->arrow_count;
+	plan->out_first = LK_ARRAY(&plan->arena, uint32_t, spans + 1);
+	plan->in_first = LK_ARRAY(&plan->arena, uint32_t, spans + 2);
+	plan->in_arrows = LK_ARRAY(&plan->arena, uint32_t, arrows);
+	if (!plan->out_first || !plan->in_first || !plan->in_arrows) return false;
+	for (size_t i = 0; i < arrows; i++) {
+		plan->out_first[plan->arrows[i].from + 1]++;
+		plan->in_first[plan->arrows[i].to + 2]++;
+	}
+	for (size_t i = 1; i <= spans; i++) {
+		plan->out_first[i] += plan->out_first[i - 1];
+		plan->in_first[i + 1] += plan->in_first[i];
+	}
+	for (size_t i = 0; i < arrows; i++) plan->in_arrows[plan->in_first[plan->arrows[i].to + 1]++] = (uint32_t)i;
+	return true;
+}
+
+static lk_status make_arrows(lk_trace_plan *plan, lk_error *err) {
+	const lk_timeline *t = plan->timeline;
+	plan->arrow_count = t->flows.count;
+	if (!plan->arrow_count) return LK_OK;
+	plan->arrows = LK_ARRAY(&plan->arena, lk_trace_arrow, plan->arrow_count);
+	uint32_t *place = LK_ARRAY(&plan->arena, uint32_t, plan->span_count);
+	if (!plan->arrows || !place) return lk_oom(err);
+	for (size_t i = 0; i < plan->span_count; i++) place[plan->spans[i].slice - t->slices.at] = (uint32_t)i;
+	for (size_t i = 0; i < plan->arrow_count; i++) {
+		if (t->flows.at[i].from >= plan->span_count || t->flows.at[i].to >= plan->span_count)
+			return lk_fail(err, LK_ERR_INTERNAL, WHERE, "flow %zu ends at a slice that is not there", i);
+		plan->arrows[i] = (lk_trace_arrow){place[t->flows.at[i].from], place[t->flows.at[i].to]};
+		LK_TRY(check_arrow(plan, &plan->arrows[i], err));
+	}
+	qsort(plan->arrows, plan->arrow_count, sizeof *plan->arrows, by_ends);
+	return index_arrows(plan) ? LK_OK : lk_oom(err);
+}
+
+/* ---- counters ---- */
+
+static int by_series(const void *a, const void *b) {
+	const lk_counter *x = ((const lk_trace_point *)a)->counter, *y = ((const lk_trace_point *)b)->counter;
+	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+	if (x->name != y->name) return x->name < y->name ? -1 : 1;
+	if (x->time_ps != y->time_ps) return x->time_ps < y->time_ps ? -1 : 1;
+	return x < y ? -1 : x > y; /* of two at one time the later one in memory stands */
+}
+
+/* Points learn their process, which is made if the rank has no track, and their series. */
+static bool place_points(lk_trace_plan *plan) {
+	key *keys = by_rank(plan);
+	size_t known = plan->processes.count, k = 0;
+	if (!keys) return false;
+	for (size_t i = 0; i < plan->point_count; i++) {
+		lk_trace_point *point = &plan->points[i];
+		const lk_counter *c = point->counter;
+		bool new_rank = !i || point[-1].counter->rank != c->rank;
+		if (new_rank) {
+			while (k < known && keys[k].rank < c->rank) k++;
+			bool found = k < known && keys[k].rank == c->rank;
+			if (!found && !add_process(plan, c->rank, 1, 0)) return false;
+			point->process = found ? keys[k].index : (uint32_t)plan->processes.count - 1;
+		} else {
+			point->process = point[-1].process;
+		}
+		if (new_rank || point[-1].counter->name != c->name) plan->series_count++;
+		point->series = plan->series_count - 1;
+	}
+	return true;
+}
+
+static bool make_points(lk_trace_plan *plan) {
+	const lk_timeline *t = plan->timeline;
+	plan->point_count = t->counters.count;
+	plan->points = LK_ARRAY(&plan->arena, lk_trace_point, plan->point_count);
+	if (!plan->points) return false;
+	bool sorted = true;
+	for (size_t i = 0; i < plan->point_count; i++) {
+		plan->points[i].counter = &t->counters.at[i];
+		sorted = sorted && (!i || by_series(&plan->points[i - 1], &plan->points[i]) < 0);
+	}
+	if (!sorted) qsort(plan->points, plan->point_count, sizeof *plan->points, by_series);
+	return place_points(plan);
+}
+
+lk_status lk_trace_plan_make(lk_trace_plan *plan, const lk_timeline *timeline, lk_error *err) {
+	*plan = (lk_trace_plan){.timeline = timeline};
+	LK_TRY(check_all(plan, err));
+	if (!make_processes(plan) || !make_points(plan) || !number_all(plan) || !sort_spans(plan)) return lk_oom(err);
+	LK_TRY(nest_spans(plan, err));
+	return make_arrows(plan, err);
+}

@@ -1,0 +1,319 @@
+/* whatif.c: a change of a step asked: the base graph copied, the sets applied in the order of their table, priced,
+ * simulated. */
+#include "whatif/whatif.h"
+#include "step/traced_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/intervals.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "hw/cluster_edit.h"
+
+struct lk_whatif_base {
+	lk_arena arena;
+	lk_whatif_site site;
+	lk_edit edit; /* as it is, with what is known of each operation */
+	bool *mask;
+	uint32_t stand_ins;
+	double step_s;
+};
+
+/* ---- where a step's time goes ---- */
+
+/* Events of one program, those of the step's own work: compute, communication alone, communication beside compute. */
+lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, size_t count, double seconds[3], lk_error *err) {
+	lk_intervals compute = {0}, comm = {0}, alone = {0};
+	lk_status status = LK_OK;
+	for (size_t i = 0; i < count && status == LK_OK; i++) {
+		unsigned kind = graph->ops.kind[events[i].op];
+		bool communicates = lk_op_is_comm(kind);
+		if ((!communicates && kind > LK_OP_OPTIMIZER) || graph->ops.flags[events[i].op] & LK_OP_CARRIED) continue;
+		if (!lk_intervals_add(communicates ? &comm : &compute, events[i].start_ps, events[i].end_ps)) status = lk_oom(err);
+	}
+	lk_intervals_sort(&compute);
+	lk_intervals_sort(&comm);
+	if (status == LK_OK && !lk_intervals_minus(&comm, &compute, &alone)) status = lk_oom(err);
+	if (status == LK_OK) {
+		double exposed = (double)lk_intervals_length(&alone) / LK_PS_PER_S;
+		seconds[0] += (double)lk_intervals_length(&compute) / LK_PS_PER_S;
+		seconds[1] += exposed;
+		seconds[2] += (double)lk_intervals_length(&comm) / LK_PS_PER_S - exposed;
+	}
+	lk_vec_free(&compute);
+	lk_vec_free(&comm);
+	lk_vec_free(&alone);
+	return status;
+}
+
+static lk_status split_traced(lk_whatif_outcome *out, lk_error *err) {
+	const lk_sim_events *events = &out->step.sim.events;
+	double programs = (double)out->step.graph->programs.count, seconds[3] = {0};
+	for (size_t begin = 0, end; begin < events->count; begin = end) {
+		for (end = begin; end < events->count && events->at[end].record == events->at[begin].record;) end++;
+		LK_TRY(lk_whatif_split(out->step.graph, events->at + begin, end - begin, seconds, err));
+	}
+	out->compute_s = seconds[0] / programs, out->exposed_s = seconds[1] / programs,
+	out->hidden_s = seconds[2] / programs;
+	return LK_OK;
+}
+
+static void split_predicted(lk_whatif_outcome *out) {
+	const lk_breakdown *b = &out->step.breakdown;
+	for (int p = LK_PART_GEMM; p <= LK_PART_OPTIMIZER; p++) out->compute_s += b->exposed_s[p];
+	for (int p = LK_PART_TP; p <= LK_PART_PP; p++) out->exposed_s += b->exposed_s[p], out->hidden_s += b->hidden_s[p];
+}
+
+static lk_status split(lk_whatif_outcome *out, lk_error *err) {
+	if (out->step.graph->traced)
+		LK_TRY(split_traced(out, err));
+	else
+		split_predicted(out);
+	double rest = out->step.step_s - out->compute_s - out->exposed_s;
+	out->other_s = rest > 0 ? rest : 0;
+	return LK_OK;
+}
+
+/* ---- a scenario ---- */
+
+/* A copy of what is under edit, knowledge included. */
+static lk_status copy_edit(const lk_edit *from, lk_edit *out, lk_error *err) {
+	memset(out, 0, sizeof *out);
+	LK_TRY(lk_graph_copy(from->graph, &out->graph, err));
+	if (!lk_reserve(&out->op, from->op.count)) return lk_oom(err);
+	if (from->op.count) memcpy(out->op.at, from->op.at, from->op.count * sizeof *out->op.at);
+	out->op.count = from->op.count;
+	return LK_OK;
+}
+
+static void free_scenario(lk_scenario *s) {
+	lk_edit_free(&s->edit);
+	lk_vec_free(&s->stragglers);
+	lk_vec_free(&s->notes);
+}
+
+lk_status lk_whatif_check_twice(const lk_whatif_set *a, const lk_whatif_set *b, lk_error *err) {
+	if (a->key->apply != b->key->apply || a->key->what || strcmp(a->key->name, "straggler") == 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--set", "'%.80s' and '%.80s' set the same", a->text, b->text);
+	return lk_hint(err, "write values to try one after the other as a list: %s=A,B", a->key->name);
+}
+
+/* A device that has no arithmetic of a format; NULL: all have. */
+static const lk_device *lacks(const lk_cluster *cluster, lk_dtype dtype) {
+	for (int g = 0; g < cluster->groups; g++)
+		if (!(cluster->node[g].device->peak_flops[dtype] > 0)) return cluster->node[g].device;
+	return NULL;
+}
+
+/* As predict refuses it. What ran before goes on as it was. */
+static lk_status check_format(const lk_scenario *s, lk_dtype before, lk_error *err) {
+	const lk_device *device = lacks(&s->cluster, s->dtype);
+	if (!device || lacks(s->before, before)) return LK_OK;
+	const char *key = s->dtype == before ? "gpu" : "dtype";
+	lk_fail(err, LK_ERR_INPUT, key, "%s has no %s arithmetic", device->name, lk_dtype_name(s->dtype));
+	return lk_hint(err, "give another format or another GPU");
+}
+
+/* Of the whole run. */
+int lk_whatif_ranks(const lk_graph *graph, uint32_t before, const lk_whatif_site *site) {
+	double each = site->run_ranks > before && before ? (double)site->run_ranks / before : 1;
+	return (int)(graph->ranks.world * each + 0.5);
+}
+
+static lk_status apply(lk_scenario *s, const lk_whatif_set *sets, size_t count, lk_error *err) {
+	const lk_dtype before = s->dtype;
+	for (size_t a = 0; a < count; a++)
+		for (size_t b = 0; b < a; b++) LK_TRY(lk_whatif_check_twice(&sets[b], &sets[a], err));
+	for (int k = 0; k < lk_whatif_key_count; k++)
+		for (size_t i = 0; i < count; i++)
+			if (sets[i].key == &lk_whatif_keys[k]) LK_TRY(sets[i].key->apply(s, sets[i].what, sets[i].value, err));
+	LK_TRY(check_format(s, before, err));
+	if (count) LK_TRY(lk_graph_check(s->edit.graph, err)); /* half of a message, one rank's part of a collective */
+	int ranks = lk_whatif_ranks(s->edit.graph, s->before_ranks, s->site);
+	if (s->wired.groups) LK_TRY(lk_cluster_grown(s->arena, &s->wired, ranks, &s->wired, err));
+	return lk_cluster_grown(s->arena, &s->cluster, ranks, &s->cluster, err);
+}
+
+/* What was measured stands in the graph as the time that it was given, for files and other tools. */
+static void state_times(const lk_scenario *s, const lk_costs *costs) {
+	lk_graph *graph = s->edit.graph;
+	for (size_t p = graph->programs.count; p-- > 0;) {
+		uint32_t variant = lk_whatif_variant(graph, costs, (uint32_t)p);
+		const lk_program *program = &graph->programs.at[p];
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			for (uint32_t i = block->begin; i < block->end; i++)
+				if (s->edit.op.at[i].measured_ps > 0 || s->edit.op.at[i].factor != 1)
+					graph->ops.measured_ps[i] = lk_costs_get(costs, variant, i)->duration_ps;
+		}
+	}
+}
+
+static lk_status simulate(lk_scenario *s, const lk_ranks *before, lk_whatif_outcome *out, lk_error *err) {
+	lk_step_options options = {
+		/* What was measured has been slowed by what ran beside it already. */
+		.no_contention = s->site->no_contention || s->edit.graph->traced,
+		.stragglers = s->stragglers.at,
+		.straggler_count = (uint32_t)s->stragglers.count,
+	};
+	LK_TRY(lk_whatif_price(s, false, &out->step.costs, err));
+	state_times(s, &out->step.costs);
+	out->step.graph = s->edit.graph;
+	lk_status status = lk_step_simulate(&options, &out->step, err);
+	if (status == LK_OK && out->step.graph->traced) {
+		out->step.sim.step_ps = lk_traced_step_ps(out->step.graph, &out->step.sim.events, out->step.sim.step_ps);
+		out->step.step_s = (double)out->step.sim.step_ps / LK_PS_PER_S;
+	}
+	if (status == LK_OK) out->uncertainty = lk_whatif_uncertainty(s, &out->step.costs, before, out->step.step_s);
+	s->edit.graph = NULL; /* the step's now */
+	return status == LK_OK ? split(out, err) : status;
+}
+
+static lk_status keep_notes(const lk_scenario *s, lk_whatif_outcome *out, lk_error *err) {
+	out->notes = LK_ARRAY(&out->step.arena, const char *, s->notes.count);
+	if (!out->notes) return lk_oom(err);
+	for (size_t i = 0; i < s->notes.count; i++) out->notes[out->note_count++] = s->notes.at[i];
+	return LK_OK;
+}
+
+lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, size_t count, lk_whatif_outcome *out,
+						lk_error *err) {
+	memset(out, 0, sizeof *out);
+	lk_scenario s = {
+		.site = &base->site,
+		.before = &base->site.cluster,
+		.before_ranks = base->edit.graph->ranks.world,
+		.arena = &out->step.arena,
+		.cluster = base->site.cluster,
+		.dtype = (lk_dtype)base->edit.graph->peak_dtype,
+		.cuda_graphs = base->site.cuda_graphs,
+		.launch = 1,
+		.mask = base->mask,
+	};
+	lk_status status = copy_edit(&base->edit, &s.edit, err);
+	if (status == LK_OK) status = apply(&s, sets, count, err);
+	if (status == LK_OK) status = simulate(&s, &base->edit.graph->ranks, out, err);
+	if (status == LK_OK) status = keep_notes(&s, out, err);
+	out->cluster = s.cluster;
+	free_scenario(&s);
+	return status;
+}
+
+void lk_whatif_outcome_free(lk_whatif_outcome *outcome) {
+	if (outcome) lk_step_free(&outcome->step);
+}
+
+/* ---- the base ---- */
+
+static lk_status name_teams(lk_whatif_base *base, lk_error *err) {
+	const lk_graph *graph = base->edit.graph;
+	char *copy = lk_arena_strdup(&base->arena, base->site.data_parallel), *rest = copy, *name;
+	if (!copy) return lk_oom(err);
+	while ((name = strsep(&rest, ","))) {
+		bool found = false;
+		for (size_t t = 0; t < graph->teams.count; t++)
+			if (lk_glob(name, lk_intern_text(graph->names, graph->teams.at[t].name))) base->mask[t] = found = true;
+		if (!found) return lk_fail(err, LK_ERR_INPUT, "--data-parallel", "the graph has no group '%.80s'", name);
+	}
+	return LK_OK;
+}
+
+static lk_status check_room(const lk_whatif_base *base, lk_error *err) {
+	const lk_ranks *ranks = &base->edit.graph->ranks;
+	if ((uint32_t)base->site.cluster.gpus >= ranks->world) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the graph has %u ranks", base->site.cluster.gpus,
+			ranks->world);
+	return lk_hint(err, "give the cluster that it ran on, or was predicted for");
+}
+
+/* Every operation of a program may be recorded; a file can ask for any number of them. */
+static lk_status check_length(const lk_graph *graph, lk_error *err) {
+	const double most = 5e7; /* largest predicted jobs and traces have a tenth */
+	double ops = lk_graph_length(graph);
+	if (ops <= most) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, "step graph", "its programs run %.3g operations: at most %.0e are simulated", ops,
+				   most);
+}
+
+static lk_status learn(lk_whatif_base *base, lk_error *err) {
+	lk_costs costs = {0};
+	lk_scenario s = {
+		.site = &base->site,
+		.arena = &base->arena,
+		.edit = base->edit,
+		.cluster = base->site.cluster,
+		.dtype = (lk_dtype)base->edit.graph->peak_dtype,
+		.cuda_graphs = base->site.cuda_graphs,
+		.launch = 1,
+	};
+	LK_TRY(lk_whatif_stand_in(&s, &base->stand_ins, err));
+	return lk_whatif_price(&s, true, &costs, err);
+}
+
+/* As predict decides where nothing is said: layers whose gradients are scattered one by one are FSDP's. */
+const char *lk_whatif_usual_stack(const lk_graph *graph) {
+	uint32_t name = lk_intern_find(graph->names, "scatter_gradients");
+	for (uint32_t i = 0; i < graph->ops.count && name != UINT32_MAX; i++)
+		if (graph->ops.name[i] == name && graph->ops.kind[i] == LK_OP_REDUCESCATTER) return "fsdp";
+	return "megatron";
+}
+
+static lk_status begin(const lk_graph *graph, lk_whatif_base *base, lk_error *err) {
+	lk_whatif_outcome outcome;
+	LK_TRY(lk_edit_begin(graph, &base->edit, err));
+	if (!base->site.stack) base->site.stack = lk_whatif_usual_stack(graph);
+	LK_TRY(check_room(base, err));
+	LK_TRY(check_length(graph, err));
+	base->mask = LK_ARRAY(&base->arena, bool, graph->teams.count);
+	if (!base->mask) return lk_oom(err);
+	if (base->site.data_parallel)
+		LK_TRY(name_teams(base, err));
+	else
+		lk_edit_data_parallel(base->edit.graph, base->mask);
+	LK_TRY(learn(base, err));
+	lk_status status = lk_whatif_try(base, NULL, 0, &outcome, err);
+	base->step_s = outcome.step.step_s;
+	lk_whatif_outcome_free(&outcome);
+	return status;
+}
+
+lk_status lk_whatif_begin(const lk_graph *graph, const lk_whatif_site *site, lk_whatif_base **out, lk_error *err) {
+	lk_whatif_base *base = calloc(1, sizeof *base);
+	*out = NULL;
+	if (!base) return lk_oom(err);
+	base->site = *site;
+	lk_status status = begin(graph, base, err);
+	if (status == LK_OK)
+		*out = base;
+	else
+		lk_whatif_end(base);
+	return status;
+}
+
+void lk_whatif_end(lk_whatif_base *base) {
+	if (!base) return;
+	lk_edit_free(&base->edit);
+	lk_arena_free(&base->arena);
+	free(base);
+}
+
+double lk_whatif_base_seconds(const lk_whatif_base *base) {
+	return base->step_s;
+}
+uint32_t lk_whatif_stand_ins(const lk_whatif_base *base) {
+	return base->stand_ins;
+}
+
+lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *seconds, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_whatif_sets sets = {0};
+	lk_whatif_outcome outcome = {0};
+	lk_status status = lk_whatif_parse(&arena, text, &sets, err);
+	if (status == LK_OK) status = lk_whatif_try(base, sets.at, sets.count, &outcome, err);
+	if (status == LK_OK) *seconds = base->step_s - outcome.step.step_s;
+	lk_whatif_outcome_free(&outcome);
+	lk_vec_free(&sets);
+	lk_arena_free(&arena);
+	return status;
+}
