@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "validate/eager_ops.h"
+#include "tables/eager_ops.h"
 #include "io/csv.h"
 #include "base/text.h"
 

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "validate/eager_ops.h"
+#include "tables/eager_ops.h"
 #include "base/fit.h"
 #include "cost/cost.h"
 #include "cost/kernel/gemm.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "validate/scoring.h"
-#include "fit/slowdown.h"
+#include "tables/slowdown.h"
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
 

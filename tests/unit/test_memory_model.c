@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "calibrate/calibrate.h"
-#include "validate/eager_ops.h"
+#include "tables/eager_ops.h"
 #include "fit/fit_memory.h"
 #include "fit/misses.h"
 #include "tables/models_table.h"
