@@ -2,7 +2,7 @@
 #ifndef BENCH_LOOKUP_TASKS_H
 #define BENCH_LOOKUP_TASKS_H
 
-#include "cost/kernel/embedding_host.h"
+#include "cost/kernel/embedding.h"
 
 typedef struct lookup_tasks_options {
 	int ranks, first, last;

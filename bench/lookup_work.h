@@ -2,7 +2,7 @@
 #ifndef BENCH_LOOKUP_WORK_H
 #define BENCH_LOOKUP_WORK_H
 
-#include "cost/kernel/embedding_host.h"
+#include "cost/kernel/embedding.h"
 #include "lookup_kernel.h"
 
 /* How indices are drawn: a Zipf law, independently; or with a published histogram of reuse. */

@@ -48,7 +48,7 @@ function collective(name, what, letters, bytes,    peer) {
 
 BEGIN {
 	nccl = ARGV[1] ~ /nccl_calls/
-	printf "/* Made by tools/gpu_wrappers.awk of %s. */\n#include \"recorder/gpu/%s.h\"\n\n", ARGV[1], nccl ? "nccl" : "gpu"
+	printf "/* Made by tools/gpu_wrappers.awk of %s. */\n#include \"recorder/gpu/gpu.h\"\n\n", ARGV[1]
 }
 /^#/ || NF == 0 { next }
 nccl {

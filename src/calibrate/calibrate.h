@@ -2,7 +2,7 @@
 #ifndef LK_ACCURACY_CALIBRATE_H
 #define LK_ACCURACY_CALIBRATE_H
 
-#include "tables/ops_table.h"
+#include "tables/tables.h"
 #include "io/stream.h"
 #include "cost/calibration/calibration.h"
 #include "lockstep/calibrate.h"

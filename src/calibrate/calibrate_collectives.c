@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "calibrate/calibrate.h"
-#include "fit/collective_fit.h"
-#include "tables/nccl_log.h"
+#include "fit/fits.h"
+#include "tables/tables.h"
 #include "base/stats.h"
 #include "base/text.h"
 

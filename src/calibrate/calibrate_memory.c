@@ -1,7 +1,7 @@
 /* calibrate_memory.c: `lockstep calibrate ops` for memory-bound operations: a row of family "memory" for each device,
  * operation and format, and the widths of ranges from predictions of rows whose width the fit had not seen. */
 #include "calibrate/calibrate.h"
-#include "validate/ops_memory.h"
+#include "validate/validate.h"
 
 static lk_status fit_groups(lk_memory_table *table, const char *source, const char *date, lk_calibration *out,
                             lk_error *err) {

@@ -1,7 +1,7 @@
 /* calibrate_peaks.c: how far measured peaks lie from predicted ones, as rows of family "range". The memory model itself
  * has no fitted numbers: it counts tensors. */
 #include "calibrate/calibrate.h"
-#include "fit/memory_range.h"
+#include "fit/fits.h"
 
 static lk_status add_band(const lk_memory_residual *rows, size_t count, const char *class, const char *source,
 						  const char *date, lk_calibration *out, lk_error *err) {

@@ -1,8 +1,8 @@
 /* calibrate_runs.c: measured training runs as rows of a calibration: base constants, shares of architectures, profiles of
  * stacks, and the ranges that cross-validation gives. */
-#include "validate/baselines.h"
+#include "validate/validate.h"
 #include "calibrate/calibrate.h"
-#include "fit/cross_runs.h"
+#include "fit/fits.h"
 
 static lk_status fit_runs(lk_arena *arena, const lk_runs *runs, const char *source, const char *date,
                           lk_calibration *out, lk_error *err) {

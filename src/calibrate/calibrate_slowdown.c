@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "calibrate/calibrate.h"
-#include "tables/slowdown.h"
+#include "tables/tables.h"
 #include "base/stats.h"
 
 #define DEVICE "a100-sxm-40"

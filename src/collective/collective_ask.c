@@ -4,13 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/collective_flags.h"
-#include "tables/collective_rows.h"
-#include "tables/nccl_log.h"
+#include "collective/collective.h"
+#include "tables/tables.h"
 #include "base/text.h"
-#include "cost/collective/curve.h"
-#include "cost/collective/fabric.h"
-#include "cost/collective/host_collective.h"
+#include "cost/collective/collective.h"
 #include "hw/hw.h"
 
 enum { ROWS = 100000, ELEMENT = 4, NOTES = LK_COLLECTIVE_FLAGS + 4 };

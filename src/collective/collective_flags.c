@@ -8,7 +8,7 @@
  *     whole   at the sizes from 64 MiB (or the largest one) the bus bandwidth is below 0.6 of the model's: not this
  *             or that size, the fabric is slow: links, NICs, GPUDirect RDMA, or NCCL's view of the node
  */
-#include "collective/collective_flags.h"
+#include "collective/collective.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* compose.c: recordings of single processes as one job: read, checked, written as a step graph, simulated, summed up. */
-#include "compose/compose_build.h"
+#include "compose/compose.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/lifted_run.h"
+#include "step/traced.h"
 #include "base/intervals.h"
 #include "base/text.h"
 

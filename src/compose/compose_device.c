@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compose/compose_build.h"
+#include "compose/compose.h"
 
 enum { LANE_SENDS, LANE_RECEIVES, LANE_COLLECTIVES, LANES };
 

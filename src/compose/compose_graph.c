@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compose/compose_build.h"
+#include "compose/compose.h"
 #include "base/stats.h"
 
 enum { MOST_OPS = 8 << 20 };

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compose/compose_parts.h"
+#include "compose/compose.h"
 #include "base/stats.h"
 
 /* What q does with one peer: all messages of one direction. */

@@ -2,8 +2,8 @@
  * another. Ranks are placed in order, so many to a node. Formulas: docs/METHOD.md, "Composing a job". */
 #include <math.h>
 
-#include "compose/compose_parts.h"
-#include "cost/collective/host_collective.h"
+#include "compose/compose.h"
+#include "cost/collective/collective.h"
 
 static int node_of(const lk_composer *c, int32_t rank) { return rank / c->ranks_per_node; }
 

@@ -1,6 +1,6 @@
 /* emulated_device.c: calls of a device's runtime joined with the work that they put on streams, by its serial numbers. Launches
  * that were recorded as several calls, and kernels that were timed one by one, are one piece where they have one number. */
-#include "compose/emulated_device.h"
+#include "compose/compose.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* emulated_step.c: of the steps of a recording, the sequence of calls that most of them have; then, over these, medians of the
  * own work before each call and of the work that it put on a device's stream. */
-#include "compose/emulated_device.h"
-#include "compose/emulated_step.h"
+#include "compose/compose.h"
 
 #include <math.h>
 #include <stdlib.h>

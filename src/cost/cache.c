@@ -1,7 +1,7 @@
 /* cache.c: what a search has asked before. A job of a search differs from the next one in a degree or two: most of its
  * operations have been priced already, and its ranks lie as those of another job did. Open addressing, keys compared as
  * bytes; every key is zeroed before it is filled, so padding does not matter. */
-#include "cost/cache.h"
+#include "cost/cost.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/stats.h"
-#include "cost/cache.h"
 #include "cost/cost.h"
 
 enum { MOST_VARIANTS = 4096 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "options/command.h"
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 #include "base/arena.h"
 #include "base/intern.h"
 #include "base/vec.h"

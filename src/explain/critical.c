@@ -1,6 +1,6 @@
 /* critical.c: a walk back through lifted ranks, on measured times. An operation begins when the last of these is over: the one before
  * it on its stream, what it depends on, and, of a rendezvous, the last rank's arrival. */
-#include "explain/critical.h"
+#include "explain/explain.h"
 
 #include <stdlib.h>
 #include <string.h>

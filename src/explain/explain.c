@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "options/command.h"
-#include "explain/explain_parts.h"
-#include "step/traced_step.h"
+#include "step/traced.h"
 #include "base/parallel.h"
 
 enum { WARNINGS = 200 };

@@ -1,9 +1,12 @@
 /* explain.h: the inside of an explanation, for the view of its events and for those who add to it. */
-#ifndef LK_ASK_EXPLAIN_H
-#define LK_ASK_EXPLAIN_H
+#ifndef LK_EXPLAIN_EXPLAIN_H
+#define LK_EXPLAIN_EXPLAIN_H
 
+#include "base/intervals.h"
+#include "hw/hw.h"
 #include "lockstep/explain.h"
 #include "trace/align/traces.h"
+#include "trace/lift/lift.h"
 
 /* The traces behind an explanation, which owns them. */
 const lk_traces *lk_explain_traces(const lk_explanation *explanation);
@@ -17,5 +20,207 @@ lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err);
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s);
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path, lk_error *err);
 lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
+
+/* ---- explain_parts: what the files of explain share: the work on one rank, and sets of times that can be asked. */
+
+/* ---- sets of times (explain_times.c) ---- */
+
+/* Disjoint intervals in order, and how much of them lies before each. */
+typedef struct lk_times {
+	lk_intervals set;
+	int64_t *before;
+} lk_times;
+
+/* Appends [start, end), whose start is not before that of the one before; joins what touches. False: memory is out. */
+bool lk_times_append(lk_intervals *set, int64_t start, int64_t end);
+/* Fills `before`; after this `between` may be asked. */
+bool lk_times_index(lk_times *times);
+/* How much of the set lies in [start, end); 0 for end <= start. O(log n). */
+int64_t lk_times_between(const lk_times *times, int64_t start, int64_t end);
+int64_t lk_times_length(const lk_times *times);
+void lk_times_free(lk_times *times);
+
+/* Something to be put in order. */
+typedef struct lk_timed {
+	uint64_t key;
+	uint32_t item;
+} lk_timed;
+typedef LK_VEC(lk_timed) lk_timed_list;
+/* Appends where lk_reserve has made room. */
+static inline void lk_timed_put(lk_timed_list *list, uint64_t key, uint32_t item) {
+	list->at[list->count++] = (lk_timed){key, item};
+}
+/* By key, stable, in linear time. False: memory is out. */
+bool lk_timed_sort(lk_timed *at, size_t count);
+
+/* What is known of `count` ascending durations. */
+lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count);
+
+/* ---- names (explain_names.c) ---- */
+
+/* What a name tells; asked once per name. */
+enum {
+	LK_NAME_KNOWN = 1,
+	LK_NAME_COMM = 2,        /* a communication kernel */
+	LK_NAME_WAITS = 4,       /* a call that waits for the device */
+	LK_NAME_LOADS = 8,       /* enumerate(DataLoader)#... */
+	LK_NAME_STEP = 16,       /* ProfilerStep#N */
+	LK_NAME_TO_DEVICE = 32,  /* a copy from host to device */
+	LK_NAME_HOST_COMM = 64,  /* gloo:all_reduce: communication on the host */
+};
+
+typedef struct lk_rank_work lk_rank_work;
+unsigned lk_name_class(lk_rank_work *w, uint32_t name);
+
+/* ---- one rank (explain_rank.c and others) ---- */
+
+/* One communication kernel, or operation of hosts. */
+typedef struct lk_rank_comm {
+	uint32_t event;
+	int64_t exposed_ns;      /* what it alone is to blame for */
+	int64_t exposed_wait_ns; /* ... before the last rank arrived */
+	int64_t last_ns;         /* the last rank's arrival on this rank's clock; INT64_MIN not matched */
+	uint32_t last_capture;   /* whose it is */
+} lk_rank_comm;
+
+/* Where in the program something is lost: the names with the most of it, the worst first; interned, 0 none. */
+enum { LK_PLACES = 3 };
+typedef struct lk_rank_places {
+	uint32_t name[LK_PLACES];
+	int64_t ns[LK_PLACES];
+} lk_rank_places;
+
+/* Gaps of the device, and the annotations and outermost operations around the calls that are to blame. */
+typedef struct lk_rank_blame {
+	uint64_t gaps;
+	lk_rank_places notes, ops;
+} lk_rank_blame;
+
+/* Gaps that follow one another for the same reason (explain_stretch.c). */
+enum { LK_STRETCH_LAUNCH, LK_STRETCH_SYNC, LK_STRETCH_DATA, LK_STRETCH_CAUSES };
+typedef struct lk_stretch {
+	int64_t start, end, lost_ns, longest;
+	uint64_t gaps;           /* 0: none is open */
+	uint32_t note, op; /* around the calls that end the gaps: annotation of all, operation of the longest; 0 none */
+} lk_stretch;
+
+struct lk_rank_work {
+	const lk_traces *traces;
+	uint32_t index;
+	const lk_capture *c;
+	bool shown;              /* false: measured for the others' sake, not asked for */
+	uint8_t *name_class;
+	lk_capture_steps steps;  /* that are looked at */
+	bool annotated;
+	lk_times windows;        /* they */
+	lk_times busy, compute, communication, memory; /* unions within the windows */
+	lk_times exposed, exposed_memory, idle;
+	lk_times loading;        /* the data loader's annotations */
+	lk_timed_list device;    /* device events that touch the windows, by start */
+	lk_timed_list waits;     /* calls that wait for the device, by start */
+	LK_VEC(lk_rank_comm) comms; /* by start */
+	bool host_comms;         /* they are operations of hosts */
+	lk_timed_list durations; /* kernels (or operations) that begin in the windows: name, then duration; key: duration */
+	lk_explain_rank result;
+	LK_VEC(lk_explain_step) step_rows;
+	LK_VEC(lk_explain_idle) idle_rows;
+	LK_VEC(lk_explain_queue) queue_rows;
+	lk_stretch open[LK_STRETCH_CAUSES];
+	LK_VEC(lk_explain_stretch) stretches;
+	lk_explain_launch launch;
+	lk_rank_blame sync, late; /* of idle_sync_ns and idle_host_ns */
+	uint64_t sync_calls;
+};
+
+/* Everything about one rank; needs nothing of another but its place in the traces, so that ranks can be worked on in
+ * parallel. Free in any case. */
+lk_status lk_rank_explain(lk_rank_work *w, const lk_traces *traces, uint32_t index, const lk_explain_request *request,
+                          lk_error *err);
+void lk_rank_free(lk_rank_work *w);
+/* Its parts, in this order. */
+lk_status lk_rank_select(lk_rank_work *w, const char *steps, lk_error *err);
+lk_status lk_rank_gaps(lk_rank_work *w, lk_error *err);
+lk_status lk_rank_launches(lk_rank_work *w, lk_error *err);
+lk_status lk_rank_comms(lk_rank_work *w, lk_error *err);
+lk_status lk_rank_durations(lk_rank_work *w, lk_error *err);
+
+/* The outermost annotation and operation around a call, names; 0 none. */
+void lk_rank_place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op);
+/* A gap of the device of which `lost` has this cause; gaps come in order. False: memory is out. */
+bool lk_stretch_add(lk_rank_work *w, int cause, const lk_interval *gap, int64_t lost, uint32_t call);
+bool lk_stretches_end(lk_rank_work *w);
+int lk_stretch_order(const void *a, const void *b); /* for qsort: the costliest first */
+
+static inline bool lk_in_windows(const lk_rank_work *w, int64_t time) {
+	const lk_intervals *set = &w->windows.set;
+	if (set->count == 1) return time >= set->at[0].start && time < set->at[0].end; /* steps mostly touch */
+	return time < INT64_MAX && lk_times_between(&w->windows, time, time + 1) > 0;
+}
+
+/* ---- all ranks ---- */
+
+/* A capture's own time on the run's common clock. */
+static inline int64_t lk_common_ns(const lk_traces *traces, uint32_t capture, int64_t own_ns) {
+	return lk_traces_time(traces, capture, own_ns);
+}
+
+typedef struct lk_explain_work {
+	lk_explanation result;   /* first: the result is the work */
+	lk_arena arena;
+	lk_traces *traces;
+	lk_rank_work *rank;
+	uint32_t count;
+	LK_VEC(const char *) warnings;
+	LK_VEC(lk_explain_stall) stalls;
+} lk_explain_work;
+
+lk_status lk_explain_kernels(lk_explain_work *w, lk_error *err);
+lk_status lk_explain_comms(lk_explain_work *w, lk_error *err);
+lk_status lk_explain_stalls(lk_explain_work *w, lk_error *err);
+/* What the hardware allows beside what was measured: explain_roofline.c, explain_curves.c. */
+lk_status lk_explain_hold_against(lk_explain_work *w, const lk_explain_request *request, lk_error *err);
+bool lk_explain_wants_shapes(const lk_explain_request *request);
+lk_status lk_explain_curves(lk_explain_work *w, const lk_cluster *cluster, lk_error *err);
+lk_status lk_explain_warn(lk_explain_work *w, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
+
+/* ---- critical: the chain of work that a traced step hangs on: from its end back, always to what was over last of all that
+ * had to be over. */
+
+/* Where the time of a chain goes, X(symbol, name). */
+#define LK_CRITICAL_KINDS(X)                                        \
+	X(COMPUTE, "computation")                                       \
+	X(COMMUNICATION, "communication: transfer")                     \
+	X(PEERS, "communication: waiting for ranks that are not traced") \
+	X(COPY, "copies and fills")                                     \
+	X(LAG, "device: between what is waited for and the start")      \
+	X(LAUNCH, "host: launch calls")                                 \
+	X(SYNC, "host: returning from synchronisation")                 \
+	X(LOADING, "host: data loading")                                \
+	X(OPERATIONS, "host: operations")                               \
+	X(BETWEEN, "host: between operations")                          \
+	X(OTHER, "before what was traced")
+
+typedef enum lk_critical_kind {
+#define LK_CRITICAL_SYMBOL(symbol, name) LK_CRITICAL_##symbol,
+	LK_CRITICAL_KINDS(LK_CRITICAL_SYMBOL)
+#undef LK_CRITICAL_SYMBOL
+	LK_CRITICALS,
+} lk_critical_kind;
+const char *lk_critical_name(lk_critical_kind kind);
+
+typedef struct lk_critical_op {
+	uint32_t rank, op;
+	int64_t start_ns, end_ns; /* of its part of the chain, in common time */
+} lk_critical_op;
+
+typedef struct lk_critical_chain {
+	LK_VEC(lk_critical_op) ops; /* in order of time, without gaps */
+	double ns[LK_CRITICALS];    /* adds up to the chain's length */
+	double length_ns;
+	uint32_t hops;              /* from rank to rank */
+} lk_critical_chain;
+
+lk_status lk_critical_find(const lk_lifted *lifted, lk_critical_chain *out, lk_error *err);
+void lk_critical_free(lk_critical_chain *chain);
 
 #endif

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 #include "base/text.h"
-#include "trace/capture/comm_names.h"
+#include "trace/capture/capture.h"
 
 /* ---- of one rank ---- */
 

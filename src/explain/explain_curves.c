@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 #include "base/text.h"
 #include "cost/collective/collective.h"
 

@@ -6,7 +6,7 @@
  * device run dry; else it was late with the next launch. */
 #include <stdlib.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 
 /* HTA: consecutive_kernel_delay, the gap in nanoseconds that two kernels of a stream have in any case. */
 static const int64_t KERNEL_WAIT_NS = 30;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 
 const char *const lk_explain_types[] = {"COMPUTATION", "COMMUNICATION", "MEMORY", "HOST", NULL};
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 
 /* CUDA takes up this many launches of a stream before a launch call waits (HTA's documentation of queue lengths). */
 enum { QUEUE_FULL = 1024 };

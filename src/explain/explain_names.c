@@ -1,8 +1,8 @@
 /* explain_names.c: what the name of an event tells. Each name is looked at once. */
 #include <string.h>
 
-#include "explain/explain_parts.h"
-#include "trace/capture/comm_names.h"
+#include "explain/explain.h"
+#include "trace/capture/capture.h"
 
 static bool begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 
 void lk_rank_free(lk_rank_work *w) {
 	lk_times *const sets[] = {&w->windows, &w->busy, &w->compute, &w->communication, &w->memory, &w->exposed,

@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/explain_parts.h"
-#include "step/traced_step.h"
+#include "explain/explain.h"
+#include "step/traced.h"
 #include "cost/kernel/kernel.h"
-#include "trace/lift/lift_kinds.h"
-#include "trace/lift/op_shapes.h"
+#include "trace/lift/lift.h"
 
 /* Of lists of tensors profilers keep no shapes: a few bytes are not what was moved. */
 enum { SCALARS = 64, MOST_ROWS = 256 };

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 #include "base/text.h"
 
 typedef struct range {

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/critical.h"
 #include "explain/explain.h"
-#include "step/traced_step.h"
+#include "step/traced.h"
 #include "whatif/whatif.h"
 
 /* Larger steps are not simulated again and again: each remedy costs a run, and some 600 bytes an operation. */

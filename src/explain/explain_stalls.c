@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 #include "base/text.h"
 
 /* Below this share of a step nothing is called a stall: it would be noise, or no remedy would pay. */

@@ -3,7 +3,7 @@
  * gaps are in the same annotation. */
 #include <stdlib.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 
 const char *const lk_stretch_causes[] = {"launch", "sync", "data loading", NULL};
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/explain_parts.h"
+#include "explain/explain.h"
 
 bool lk_times_append(lk_intervals *set, int64_t start, int64_t end) {
 	if (end <= start) return true;

@@ -2,7 +2,7 @@
  * averaged around each power of two of bytes, with weights that fall to 0 at the next ones. */
 #include <math.h>
 
-#include "fit/collective_fit.h"
+#include "fit/fits.h"
 
 enum { FEWEST = 4 }; /* sizes of a curve; fewer are a few calls and not a curve */
 

@@ -1,7 +1,7 @@
 /* collective_fit.c: the model's five numbers from the rows of a fabric, by a simplex search for the smallest mean
  * |ln(predicted / measured)|. A number that no row depends on keeps its start: the NICs' share where nothing crosses
  * the network; and all are held near it by a small penalty, so that what few rows tell loosely stays usual. */
-#include "fit/collective_fit.h"
+#include "fit/fits.h"
 
 #include <math.h>
 #include <string.h>

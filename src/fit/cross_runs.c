@@ -3,13 +3,13 @@
  * A run's class is its software stack, its architecture and whether it has experts. The range of a class is the shortest
  * interval of ln(measured / predicted) that holds `share` of the class's runs: not centred on 0 where predictions lean to
  * one side. A class with fewer than FEWEST runs takes the next wider one: of all architectures, of all stacks. */
-#include "fit/cross_runs.h"
+#include "fit/fits.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/range.h"
+#include "step/step.h"
 #include "base/stats.h"
 
 enum { FEWEST = 10 };

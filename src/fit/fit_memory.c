@@ -5,7 +5,7 @@
  * small. The second term holds what the points do not determine. Calls under 10 us weigh a quarter: tables state them
  * in whole microseconds.
  */
-#include "fit/fit_memory.h"
+#include "fit/fits.h"
 
 #include <math.h>
 

@@ -14,13 +14,13 @@
  * so a stack with few runs leans on the base, a release on the one before. The sum of absolute errors, with a normal
  * prior on each number, is made small by linear steps (lk_fit_linear). A fit without a fold solves the last linear step
  * again without the fold's runs, from the prior on. */
-#include "fit/fit_runs.h"
+#include "fit/fits.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/profile.h"
+#include "step/step.h"
 #include "base/fit.h"
 #include "base/stats.h"
 

@@ -1,7 +1,7 @@
 /* fold_range.c: the 80 % range of a row, from rows of other folds: as wide as misses of unseen rows are, and leaning to the
  * side to which they lean. Rows of a fold err alike (one GPU, one network), so that with few folds the next one lies outside
  * more often: of G folds the shortest interval holds 0.8 (1 + 1 / G) of the rows, as for peak memory (memory_range.c). */
-#include "fit/fold_range.h"
+#include "fit/fits.h"
 
 #include <math.h>
 #include <stdlib.h>

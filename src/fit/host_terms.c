@@ -1,5 +1,5 @@
 /* host_terms.c: reads and merges tables of host overheads. */
-#include "fit/host_terms.h"
+#include "fit/fits.h"
 
 #include <ctype.h>
 #include <math.h>

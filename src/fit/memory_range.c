@@ -3,7 +3,7 @@
  * It is that of step/memory_range.c. The band of a class is the shortest interval of z that holds a share
  * of 0.8 (1 + 1 / G) of its rows, G the number of tests behind them: rows of one test err alike, and with few tests the
  * next one lies outside more often. */
-#include "fit/memory_range.h"
+#include "fit/fits.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* misses.c: widths as quantiles of misses, class by class. The quantile lies below 0.8 since rows of a class come in
  * groups that miss alike, and a wider range would say less than the data does. */
-#include "fit/misses.h"
+#include "fit/fits.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* runs_predict.c: a measured run, predicted: the question that `lockstep predict` asks of its job on its cluster. */
 #include <math.h>
 
-#include "tables/runs.h"
+#include "tables/tables.h"
 #include "step/step.h"
 
 lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds, lk_error *err) {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tables/slowdown.h"
+#include "tables/tables.h"
 #include "base/stats.h"
 
 #define RADIUS 0.8

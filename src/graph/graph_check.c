@@ -5,7 +5,7 @@
  * end there;
  *   - events: those that a block waits for and sets, in order;
  *   - sends and receives: counted per channel, compared along each wire; collectives across stages likewise. */
-#include "graph/graph_check.h"
+#include "graph/graph_internal.h"
 
 #include <math.h>
 #include <stdio.h>

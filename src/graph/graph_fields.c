@@ -1,6 +1,6 @@
 /* graph_fields.c: the fields of an operation by name, for the file form: one table that the writer and the reader walk.
  */
-#include "graph/graph_file.h"
+#include "graph/graph_internal.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* graph_write.c: a step graph to its file form (graph_file.h). One operation and one call is one line. */
-#include "graph/graph_file.h"
+#include "graph/graph_internal.h"
 
 #include "io/json.h"
 

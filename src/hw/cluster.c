@@ -1,5 +1,5 @@
 /* cluster.c: what every way to describe a cluster ends in: nodes wired as usual, limits, ranks to places. */
-#include "hw/cluster.h"
+#include "hw/hw_internal.h"
 
 
 /* ---- nodes ---- */

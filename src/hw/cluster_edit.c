@@ -1,12 +1,12 @@
 /* cluster_edit.c: clusters made from others: larger, of another device, with another network. */
-#include "hw/cluster_edit.h"
+#include "hw/hw.h"
 
 #include <math.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/text.h"
-#include "hw/cluster.h"
+#include "hw/hw_internal.h"
 
 static lk_cluster_draft draft_like(const lk_cluster *from) {
 	lk_cluster_draft draft = LK_CLUSTER_DRAFT_INIT;

@@ -17,8 +17,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
-#include "hw/cluster.h"
-#include "hw/fields.h"
+#include "hw/hw_internal.h"
 
 enum { OWN_DEVICES = 256 }; /* most of "devices" */
 

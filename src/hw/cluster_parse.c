@@ -18,8 +18,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "hw/cluster.h"
-#include "hw/topology_xml.h"
+#include "hw/hw_internal.h"
 
 enum { WORD = 64, JSON_FILE_LIMIT = 64 << 20 };
 

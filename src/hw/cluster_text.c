@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "hw/cluster.h"
+#include "hw/hw_internal.h"
 
 /* Text of bounded length: once something does not fit, nothing more is written. */
 typedef struct writer {

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 #include "io/embedded.h"
-#include "hw/fields.h"
+#include "hw/hw_internal.h"
 #include "hw/hw.h"
 
 enum { KEY = 96 };

@@ -1,6 +1,6 @@
 /* fields.c: one table says what the fields of a device are called, in which unit they are written and what is
  * believable; data/devices.csv and the JSON form of a cluster are both read by it. */
-#include "hw/fields.h"
+#include "hw/hw_internal.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * Classes: 0x0302 and 0x0300 are GPUs, 0x0200 and 0x0207 NICs, 0x0680 NVSwitches. speed is in Mbit/s (0 or less: 10
  * Gbit/s), latency in us (NVIDIA/nccl@5067397, src/graph/xml.cc and topo.cc). Files of clouds hold only the skeleton of
  * PCI devices: then links and NIC rates come from the catalogue. NICs slower than the fastest serve other purposes. */
-#include "hw/topology_xml.h"
+#include "hw/hw_internal.h"
 
 #include <expat.h>
 #include <math.h>
@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "hw/cluster.h"
 
 enum { LIMIT = 64 << 20, DEPTH = 64 };
 

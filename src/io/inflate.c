@@ -1,5 +1,5 @@
 /* inflate.c: gzip (RFC 1952) by igzip or zlib. */
-#include "io/inflate.h"
+#include "io/stream.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -8,14 +8,16 @@
  * Everything else that is not RFC 8259 is an error with line and column (in bytes, from 1). Half a surrogate pair,
  * which the grammar allows and UTF-8 cannot hold, is read as U+FFFD.
  */
-#ifndef LK_BASE_JSON_H
-#define LK_BASE_JSON_H
+#ifndef LK_IO_JSON_H
+#define LK_IO_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+
 #include "base/arena.h"
 #include "io/stream.h"
+#include "lockstep/error.h"
 
 enum { LK_JSON_DEPTH = 128 };
 
@@ -83,5 +85,25 @@ void lk_json_put_null(lk_json_writer *w, const char *key);
 void lk_json_put_document(lk_json_writer *w, const char *key, const char *document, size_t size);
 /* Ends the document with a newline and flushes the file. An error of the file, or objects left open, show here. */
 lk_status lk_json_finish(lk_json_writer *w, lk_error *err);
+
+/* ---- json_mend: text that is nearly JSON, made JSON: what profilers that were stopped, or that print values of other
+ * languages, leave behind. */
+
+/* What was changed, counted. */
+typedef struct lk_json_mended {
+	size_t controls;   /* control characters inside texts, now blanks */
+	size_t commas;     /* before a closing bracket, now blanks */
+	size_t quotes;     /* inside of texts that they would have ended, now ' */
+	size_t escapes;    /* backslashes that escape nothing, now / */
+	size_t numbers;    /* nan and inf in C's spelling, now NaN */
+	size_t words;      /* True, False, None and texts in single quotes (Python) */
+	size_t cut;        /* bytes at the end that belonged to something incomplete */
+	bool closed;       /* brackets that were open at the end have been closed */
+} lk_json_mended;
+
+/* Works in place on `*text`, from malloc, which may move; a '\0' stands behind the result. When the text ends inside of
+ * something, it is cut behind the last complete element down to two brackets deep (a list that is a member of the
+ * document), and closed. What is still no JSON is left for the reader to complain about. */
+lk_status lk_json_mend(char **text, size_t *size, lk_json_mended *mended, lk_error *err);
 
 #endif

@@ -1,10 +1,9 @@
 /* json_mend.c: text that is nearly JSON, made JSON, in one pass and in place. */
-#include "io/json_mend.h"
+#include "io/json.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/json.h"
 
 enum { WHOLE_DEPTH = 2 }; /* elements of a list of the document are kept or dropped as a whole */
 

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
-#include "io/inflate.h"
 #include "base/stop.h"
 #include "base/text.h"
 

@@ -6,7 +6,7 @@
 #include "base/stats.h"
 #include "base/text.h"
 #include "hw/hw.h"
-#include "jobs/jobs_parts.h"
+#include "jobs/jobs.h"
 
 typedef struct answer {
 	lk_jobs_answer public;

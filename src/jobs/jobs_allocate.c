@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "jobs/jobs_parts.h"
+#include "jobs/jobs.h"
 
 void lk_allocator_free(lk_allocator *a) {
 	free(a->best), free(a->choice);

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/stats.h"
-#include "jobs/jobs_parts.h"
+#include "jobs/jobs.h"
 
 static const double MEAN_S = 6651.7, MEDIAN_S = 206, SHORTEST_S = 10;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "jobs/jobs_parts.h"
+#include "jobs/jobs.h"
 
 /* ---- fixed requests ---- */
 

@@ -7,7 +7,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "lockstep/predict.h"
-#include "jobs/jobs_parts.h"
+#include "jobs/jobs.h"
 
 typedef struct question {
 	const lk_jobs_kind *kind;

@@ -5,7 +5,7 @@
 
 #include "io/csv.h"
 #include "base/text.h"
-#include "jobs/jobs_parts.h"
+#include "jobs/jobs.h"
 
 enum {
 	NAME, SUBMIT, MODEL, SAMPLES, BATCH, GPUS, NEEDED,

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "jobs/jobs_parts.h"
+#include "jobs/jobs.h"
 
 typedef struct cluster {
 	const lk_jobs_request *request;

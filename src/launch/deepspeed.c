@@ -11,7 +11,7 @@
 #include <strings.h>
 #include "io/json.h"
 #include "base/text.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 
 enum { PATH_BYTES = 96 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "launch/launch.h"
 
 /* A value of theirs and what it is in lk_job_fields; the first pair of a value of ours is written. */

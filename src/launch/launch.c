@@ -9,7 +9,7 @@
 #include <strings.h>
 #include "io/stream.h"
 #include "base/text.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 
 /* One launch line while it is read. */
 typedef struct line {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 
 typedef enum launcher {
 	TORCHRUN = 1,

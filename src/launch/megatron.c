@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 
 enum { LIST_MOST = 10000 };
 

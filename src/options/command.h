@@ -1,6 +1,6 @@
 /* command.h: a question as the command that asks it again. */
-#ifndef LK_ASK_COMMAND_H
-#define LK_ASK_COMMAND_H
+#ifndef LK_OPTIONS_COMMAND_H
+#define LK_OPTIONS_COMMAND_H
 
 #include "base/arena.h"
 #include "lockstep/options.h"
@@ -19,5 +19,13 @@ typedef struct lk_question {
 const char *lk_command_options(lk_arena *arena, const lk_question *question);
 /* "lockstep VERB OPERANDS OPTIONS -- REST". */
 const char *lk_command(lk_arena *arena, const lk_question *question);
+
+/* ---- inputs: which files a question is answered from, found in its request: reports name them by their content. */
+
+/* The operands and values of options that are files which can be read, as they were given; names of presets and descriptions of
+ * clusters are none. Options are those of the verb's table that read; folders among the operands are for the caller to list.
+ * Memory from the arena. LK_ERR_MEMORY. */
+lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *request, const char *const *operands, int count,
+                         lk_inputs *out, lk_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* inputs.c: the files among operands and values of options. */
-#include "options/inputs.h"
+#include "options/command.h"
 
 #include <fcntl.h>
 #include <string.h>

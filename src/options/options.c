@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
-#include "options/options_text.h"
+#include "options/options_internal.h"
 #include "base/text.h"
 
 enum { COMBINATION_LIMIT = 100000, WHERE_SIZE = 80 };

@@ -1,6 +1,6 @@
 /* options_completion.c: completion scripts for bash, zsh and fish: verbs, their options, words for values, and files. */
 #include <string.h>
-#include "options/options_text.h"
+#include "options/options_internal.h"
 #include "base/text.h"
 
 /* What is written, and where words come from that the tables do not hold. */

@@ -1,7 +1,7 @@
 /* options_help.c: help for people, wrapped at 100 columns. */
 #include <math.h>
 #include <string.h>
-#include "options/options_text.h"
+#include "options/options_internal.h"
 #include "base/text.h"
 
 enum { COLUMNS = 100, HELP_COLUMN = 30, LABEL_SIZE = 128, NOTE_SIZE = 512 };

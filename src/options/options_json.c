@@ -2,7 +2,7 @@
 #include "lockstep/options.h"
 
 #include "io/json.h"
-#include "options/options_text.h"
+#include "options/options_internal.h"
 
 static const char *const kinds[] = {"flag", "switch", "text", "lines", "int", "real", "count", "choice"};
 _Static_assert(sizeof kinds / sizeof *kinds == LK_OPTION_CHOICE + 1, "a name for each kind of option");

@@ -1,7 +1,7 @@
 /* options_man.c: the man page of a verb, in troff with the man macros (groff_man(7)). */
 #include <ctype.h>
 #include <string.h>
-#include "options/options_text.h"
+#include "options/options_internal.h"
 
 /* Text for troff: backslashes, hyphens that are meant to be copied, and control lines are escaped. In an argument of a
  * macro (`quoted`) quotes are too. */

@@ -1,5 +1,5 @@
 /* validate_options.c: the options of `lockstep validate`, as one table, and the command that they spell. */
-#include "validate/validate_parts.h"
+#include "validate/validate.h"
 #include "options/command.h"
 
 #define AT(field) offsetof(lk_validate_request, field)

@@ -4,14 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/range.h"
-#include "step/sensitivity.h"
+#include "step/step.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "launch/launch.h"
 #include "model/layout/schedule.h"
-#include "plan/layout.h"
+#include "plan/plan.h"
 
 /* ---- one choice ---- */
 

@@ -12,12 +12,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "step/memory_use.h"
+#include "step/step.h"
 #include "base/units.h"
 #include "model/build/build.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "model/layout/schedule.h"
-#include "plan/layout.h"
+#include "plan/plan.h"
 
 enum { SEEN = 3 /* stages whose memory is looked at: first, second, last */, FULL_AXIS = LK_AXIS + 8 };
 

@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "model/layout/job.h"
-#include "model/layout/job_parts.h"
-#include "plan/layout.h"
+#include "plan/plan.h"
 
 static bool one_of(const char *stack, const char *const *names) {
 	for (; *names; names++)

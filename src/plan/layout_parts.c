@@ -6,14 +6,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "step/profile.h"
+#include "step/step.h"
 #include "base/units.h"
-#include "cost/cache.h"
+#include "cost/cost.h"
 #include "model/build/build.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "model/layout/schedule.h"
-#include "model/layout/sizes.h"
-#include "plan/layout.h"
+#include "plan/plan.h"
 #include "sim/sim.h"
 
 void lk_bounder_begin(lk_bounder *b, const lk_space *space, lk_cost_cache *cache) {

@@ -4,13 +4,12 @@
 #include <time.h>
 
 #include "options/command.h"
-#include "step/assumptions.h"
-#include "options/inputs.h"
+#include "step/step.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
-#include "model/layout/job_parts.h"
-#include "plan/layout.h"
+#include "model/layout/job.h"
+#include "plan/plan.h"
 
 enum { MOST_COUNTS = 64 };
 

@@ -16,7 +16,7 @@
 
 #include "base/parallel.h"
 #include "base/units.h"
-#include "plan/layout.h"
+#include "plan/plan.h"
 
 enum { TOP = 5, FIRST_BATCH = 4, LAST_BATCH = 256, KINDS = 3, SHARDINGS = 4 };
 

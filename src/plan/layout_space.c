@@ -18,10 +18,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "model/layout/schedule.h"
-#include "model/layout/sizes.h"
-#include "plan/layout.h"
+#include "plan/plan.h"
 
 enum { LEAST_TOKENS = 4096, MOST_SEQUENCES = 64, MOST_TOKENS = 131072, MOST_CHUNKS = 64 };
 

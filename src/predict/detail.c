@@ -1,9 +1,8 @@
 /* detail.c: what pictures of a prediction show beyond its numbers: stages, spans, kernels, messages, sensitivities,
  * formulas of memory, and the runs that the range rests on. */
-#include "predict/detail.h"
+#include "predict/predict_internal.h"
 
-#include "step/range.h"
-#include "step/sensitivity.h"
+#include "step/step.h"
 #include "base/text.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
 /* detail_memory.c: how a stage's memory comes about, in words with the numbers of the job. What a formula gives is what the
  * prediction says: bytes for each parameter are what was found, not what was meant. */
-#include "predict/detail.h"
+#include "predict/predict_internal.h"
 
 #include <math.h>
 
 #include "base/text.h"
 #include "base/units.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 enum { TEXT = 32 };
 

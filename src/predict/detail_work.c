@@ -1,12 +1,12 @@
 /* detail_work.c: the kernels and messages of a step, added up by name and size, and the model's curves of the collectives
  * that the job uses. */
-#include "predict/detail.h"
+#include "predict/predict_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/profile.h"
+#include "step/step.h"
 #include "base/units.h"
 
 enum { MOST_KERNELS = 48, MOST_MESSAGES = 64, MOST_CURVES = 12, LEAST_SIZE = 10 /* 2^ */, MOST_SIZE = 33 };

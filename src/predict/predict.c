@@ -6,15 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/detail.h"
-#include "predict/fixes.h"
-#include "step/assumptions.h"
-#include "predict/predict.h"
-#include "predict/predict_dlrm.h"
-#include "step/range.h"
-#include "step/request.h"
+#include "predict/predict_internal.h"
 #include "step/step.h"
-#include "options/inputs.h"
+#include "predict/predict.h"
+#include "options/command.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cost/calibration/calibration.h"

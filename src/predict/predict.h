@@ -1,9 +1,10 @@
 /* predict.h: the step behind a prediction, for what is written of it. */
-#ifndef LK_ASK_PREDICT_H
-#define LK_ASK_PREDICT_H
+#ifndef LK_PREDICT_PREDICT_H
+#define LK_PREDICT_PREDICT_H
 
-#include "step/step.h"
 #include "lockstep/predict.h"
+#include "lockstep/simulate.h"
+#include "step/step.h"
 
 /* Owned by the prediction. */
 const lk_step *lk_prediction_step(const lk_prediction *prediction);
@@ -19,5 +20,10 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
 
 /* An empty prediction and the arena that it owns; NULL when memory is out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);
+
+/* ---- simulate: the step behind a simulation, for what is written of it. */
+
+/* Owned by the simulation. */
+const lk_step *lk_simulation_step(const lk_simulation *simulation);
 
 #endif

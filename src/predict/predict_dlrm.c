@@ -1,12 +1,12 @@
 /* predict_dlrm.c: `predict` for recommendation models: tables dealt out over the GPUs, MLPs copied (model/build/dlrm_hybrid.c).
  * Options that shape transformers do not apply and are refused, so that none is quietly ignored.
  */
-#include "predict/predict_dlrm.h"
+#include "predict/predict_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "step/dlrm_step.h"
+#include "step/step.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 #include "launch/launch.h"

@@ -1,15 +1,12 @@
 /* simulate.c: a step graph from its file form, priced, simulated operation by operation, and what ran as lists. */
-#include "predict/simulate.h"
+#include "predict/predict.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/lifted_run.h"
-#include "predict/predict.h"
-#include "step/profile.h"
-#include "step/request.h"
-#include "step/traced_step.h"
+#include "step/traced.h"
+#include "step/step.h"
 #include "whatif/whatif.h"
 #include "base/units.h"
 #include "sim/memory.h"

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "record/record_parts.h"
+#include "record/record.h"
 #include "base/stats.h"
 #include "base/text.h"
-#include "trace/read/recorded.h"
+#include "trace/read/read.h"
 
 typedef struct record_work {
 	lk_record_answer result;

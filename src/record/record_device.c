@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record/record_elf.h"
-#include "record/record_parts.h"
+#include "record/record.h"
 
 static bool loads_nccl(const lk_record_request *r) {
 	char room[PATH_MAX];

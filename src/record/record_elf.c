@@ -1,6 +1,6 @@
 /* record_elf.c: the needed libraries of an ELF file of 64 bits in this machine's byte order. Any bytes are read: offsets that
  * lie outside make it a file that needs nothing. */
-#include "record/record_elf.h"
+#include "record/record.h"
 
 #include <elf.h>
 #include <stdint.h>

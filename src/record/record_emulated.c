@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record/record_parts.h"
+#include "record/record.h"
 #include "base/text.h"
 
 enum { MOST_WORLD = 1 << 16, MOST_RUNS = 4096, NUMBER = 24 };

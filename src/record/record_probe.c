@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "record/record_parts.h"
+#include "record/record.h"
 #include "io/stream.h"
 #include "base/text.h"
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "record/record_parts.h"
+#include "record/record.h"
 
 /* How often steps are counted, at most; which share of the time that may take; how long a command may take to end when it
  * is asked to. */

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "record/record_parts.h"
+#include "record/record.h"
 #include "base/text.h"
 
 /* TMPDIR lies in it, and programs put sockets there, whose paths may have 107 bytes. */

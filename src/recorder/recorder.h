@@ -12,14 +12,15 @@
  *     LOCKSTEP_RECORD_DELAY=US     communication takes so much longer: known stalls for tests
  *     and those of modes (mode.h)
  */
-#ifndef LK_PROBE_PROBE_H
-#define LK_PROBE_PROBE_H
+#ifndef LK_RECORDER_RECORDER_H
+#define LK_RECORDER_RECORDER_H
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "io/recording.h"
 
@@ -136,5 +137,12 @@ void lp_mpi_reset(void);
 void lp_gpu_reset(void);
 void lp_nccl_reset(void);
 void lp_profiler_reset(void);
+
+/* ---- rendezvous: the port of PyTorch's rendezvous, in processes that pose as ranks. */
+
+/* Whether an address is that of the store of the absent ranks; then `elsewhere` is one to bind to. */
+bool lp_rendezvous_binds(const struct sockaddr *at, socklen_t length, struct sockaddr_storage *elsewhere);
+/* A socket was bound there. */
+void lp_rendezvous_bound(int fd);
 
 #endif

@@ -2,7 +2,7 @@
  * MASTER_PORT the launcher serves the store of the absent ranks; a socket that the process binds to that port gets another one,
  * and is told that it has the port it wanted. So the process connects to the launcher's store, as all ranks would to its own. */
 #include "recorder/mode.h"
-#include "recorder/rendezvous.h"
+#include "recorder/recorder.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

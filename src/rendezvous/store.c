@@ -1,6 +1,6 @@
 /* store.c: requests of PyTorch's TCPStore, answered for all ranks but one. What a connection sends may be anything: its requests
  * are bounded, and so is what is kept. */
-#include "rendezvous/store.h"
+#include "rendezvous/rendezvous.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* store_serve.c: connections of one process to the store of the absent ranks. One thread waits for all of them; a pipe ends it.
  * A connection that sends what is no request is closed, others go on. */
-#include "rendezvous/store_serve.h"
+#include "rendezvous/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,8 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "rendezvous/store.h"
 
 enum { MOST_CLIENTS = 256, WAITING = 64, CHUNK = 1 << 16, FIRST = 2 /* behind the pipe and the port */ };
 

@@ -1,5 +1,5 @@
 /* offers.c: the project's own list of machines, and the rules that prices keep to. */
-#include "rent/offers.h"
+#include "rent/rent.h"
 
 #include <math.h>
 #include <stdlib.h>

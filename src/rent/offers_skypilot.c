@@ -7,7 +7,7 @@
 
 #include "io/csv.h"
 #include "base/text.h"
-#include "rent/offers.h"
+#include "rent/rent.h"
 
 enum { ROWS = 500000 };
 enum { TYPE, GPU, COUNT, PRICE, REGION, NEEDED, VCPUS = NEEDED, MEMORY, SPOT, COLUMNS };

@@ -2,8 +2,7 @@
 #include <stdlib.h>
 
 #include "options/command.h"
-#include "options/inputs.h"
-#include "rent/rent_parts.h"
+#include "rent/rent.h"
 
 typedef struct answer {
 	lk_rent public;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "predict/predict.h"
-#include "rent/rent_parts.h"
+#include "rent/rent.h"
 
 static const double STEPS_TO_MEASURE = 100;
 

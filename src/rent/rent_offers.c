@@ -3,7 +3,7 @@
 #include <strings.h>
 
 #include "base/text.h"
-#include "rent/rent_parts.h"
+#include "rent/rent.h"
 
 static lk_status read_list(const lk_machines_request *r, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
 	lk_stream *in;

@@ -7,7 +7,7 @@
 
 #include "base/parallel.h"
 #include "base/text.h"
-#include "rent/rent_parts.h"
+#include "rent/rent.h"
 
 /* ---- what is asked ---- */
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "io/json.h"
-#include "rent/rent_parts.h"
+#include "rent/rent.h"
 
 static double number(const lk_value *object, const char *key) {
 	const lk_value *value = lk_json_get(object, key);

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "replay/replay.h"
-#include "replay/replay_parts.h"
-#include "step/traced_step.h"
+#include "step/traced.h"
 #include "base/stats.h"
 
 void lk_replay_defaults(lk_replay_request *request) {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "replay/replay_parts.h"
+#include "replay/replay.h"
 
 static double measured_s(const lk_lifted *lifted, uint32_t rank) {
 	return (double)(lifted->rank[rank].to_ns - lifted->rank[rank].from_ns) * 1e-9;

@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/profile.h"
-#include "replay/replay_parts.h"
 #include "step/step.h"
+#include "replay/replay.h"
 #include "base/intervals.h"
 #include "base/units.h"
-#include "trace/lift/lift_works.h"
+#include "trace/lift/lift.h"
 
 typedef struct asked {
 	lk_replaying *r;
@@ -165,7 +164,7 @@ static lk_status add_parts(asked *a, uint32_t rank, lk_replay_step *out, lk_erro
 static int64_t step_number(const lk_works *w) {
 	for (uint32_t i = 0; i < w->count; i++) {
 		const char *name = lk_works_text(w, w->name[i]);
-		if (w->kind[i] == LK_WORK_NOTE && strncmp(name, "ProfilerStep#", 13) == 0) return strtoll(name + 13, NULL, 10);
+		if (w->kind[i] == LK_NODE_NOTE && strncmp(name, "ProfilerStep#", 13) == 0) return strtoll(name + 13, NULL, 10);
 	}
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* answer.c: the life of a child: fields become a request, the verb answers, the answer goes through a pipe. */
-#include "serve/answer.h"
+#include "serve/serve_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,6 @@
 #include "lockstep/predict.h"
 #include "lockstep/report.h"
 #include "lockstep/view.h"
-#include "serve/fields.h"
 
 #define PROGRESS_S 0.1
 

@@ -1,5 +1,5 @@
 /* asks.c: children that answer questions: started, listened to, ended. */
-#include "serve/asks.h"
+#include "serve/serve_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "io/json.h"
-#include "serve/folder.h"
 
 enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3 };
 

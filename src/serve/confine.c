@@ -3,7 +3,7 @@
  *
  * Landlock: linux/landlock.h and https://docs.kernel.org/userspace-api/landlock.html. Rights of later versions are
  * named here by number, so that older headers will do. */
-#include "serve/confine.h"
+#include "serve/serve_internal.h"
 
 #include <fcntl.h>
 #include <linux/landlock.h>

@@ -1,5 +1,5 @@
 /* folder.c: private folders, removed with what is in them. */
-#include "serve/folder.h"
+#include "serve/serve_internal.h"
 
 #include <ctype.h>
 #include <stdbool.h>

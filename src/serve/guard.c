@@ -1,5 +1,5 @@
 /* guard.c: checks of Host, Origin and token. */
-#include "serve/guard.h"
+#include "serve/serve_internal.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

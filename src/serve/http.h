@@ -4,11 +4,7 @@
 #define LK_SERVE_HTTP_H
 
 #include <microhttpd.h>
-#include "serve/asks.h"
-#include "serve/folder.h"
-#include "serve/guard.h"
-#include "serve/jobs.h"
-#include "serve/lists.h"
+#include "serve/serve_internal.h"
 #include "serve/serve.h"
 
 typedef struct lk_server lk_server;

@@ -17,7 +17,7 @@
 
 #include "lockstep/predict.h"
 #include "serve/http.h"
-#include "serve/open.h"
+#include "serve/serve_internal.h"
 
 enum { BACKLOG = 512, DESCRIPTORS = 4096, POLLED = 512 + 2, CONNECTION_MEMORY = 32 << 10, SILENT_S = 30,
 	URL_SIZE = 256 };

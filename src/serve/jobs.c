@@ -1,5 +1,5 @@
 /* jobs.c: a fixed number of places for jobs. */
-#include "serve/jobs.h"
+#include "serve/serve_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* lists.c: the catalogues as the verbs print them, the option tables, the parts of reports. */
-#include "serve/lists.h"
+#include "serve/serve_internal.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,8 +9,6 @@
 #include "lockstep/catalogue.h"
 #include "lockstep/report.h"
 #include "lockstep/view.h"
-#include "serve/answer.h"
-#include "serve/fields.h"
 
 static const char *const form_keys[] = {
 	[LK_FIELD_REFUSED] = "refused", [LK_FIELD_BOOL] = "boolean", [LK_FIELD_NUMBER] = "number",

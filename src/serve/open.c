@@ -1,6 +1,6 @@
 /* open.c: a browser, started and left to itself. $BROWSER is a list of commands with ':' between them, of which the
  * first that can be started is taken; %s in a command stands for the address, which otherwise comes last. */
-#include "serve/open.h"
+#include "serve/serve_internal.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "serve/folder.h"
 
 enum { WORDS = 16, COMMAND_SIZE = 1024, NAME_SIZE = 3 * LK_FOLDER_SIZE };
 

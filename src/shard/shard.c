@@ -5,8 +5,7 @@
 #include <time.h>
 
 #include "options/command.h"
-#include "step/profile.h"
-#include "options/inputs.h"
+#include "step/step.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 #include "shard/shard.h"

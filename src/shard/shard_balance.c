@@ -24,17 +24,15 @@
 enum { WORST = 8, TRIALS = 200000, PAIRED = 64, LEVELS = 2, NONE = -1,
        STAMPED = 1024 /* ranks */, FIRST = 7, LAST = 9 /* steepness */ };
 
-enum { FORWARD, BACKWARD, COLUMNS, MEASURES };
-
 /* Of a rank: at most level + 1 pieces. */
 typedef struct bundle {
-	double at[MEASURES];     /* times what is aimed at */
+	double at[LK_SHARD_MEASURES];     /* times what is aimed at */
 	double device, host;     /* bytes */
 	int piece[LEVELS];       /* places in the rank's list */
 } bundle;
 
 typedef struct rank_load {
-	double at[MEASURES], device, host;
+	double at[LK_SHARD_MEASURES], device, host;
 	double value;            /* its part of the sum */
 	LK_VEC(uint32_t) pieces;
 	LK_VEC(bundle) bundles[LEVELS];
@@ -46,7 +44,7 @@ typedef struct balancer {
 	const lk_shard_problem *p;
 	lk_shard_pieces *pieces;
 	rank_load *rank;         /* [ranks] */
-	double aim[MEASURES], weight[MEASURES];
+	double aim[LK_SHARD_MEASURES], weight[LK_SHARD_MEASURES];
 	uint32_t *looked[LEVELS]; /* [ranks * ranks] in this turn nothing was found from rank to rank; NULL: too many ranks */
 	int steepness;
 	double root;             /* 2^-steepness */
@@ -67,7 +65,7 @@ static double steep(const balancer *b, double x) {
 
 static double value_of(const balancer *b, const double *at) {
 	double value = 0;
-	for (int m = 0; m < MEASURES; m++) value += b->weight[m] * steep(b, at[m]);
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) value += b->weight[m] * steep(b, at[m]);
 	return value;
 }
 
@@ -76,29 +74,29 @@ static double value_of(const balancer *b, const double *at) {
 static void aim(balancer *b) {
 	const lk_shard_problem *p = b->p;
 	lk_shard_widths widths = {.grain = lk_shard_grain(p)};
-	double sum[MEASURES] = {0};
+	double sum[LK_SHARD_MEASURES] = {0};
 	for (size_t i = 0; i < b->pieces->count; i++) {
 		const lk_shard_piece *piece = &b->pieces->at[i];
 		double times = piece->kind == LK_SHARD_DATA ? p->ranks : 1;
-		sum[FORWARD] += times * piece->cost.forward_s, sum[BACKWARD] += times * piece->cost.backward_s;
+		sum[LK_SHARD_FORWARD] += times * piece->cost.forward_s, sum[LK_SHARD_BACKWARD] += times * piece->cost.backward_s;
 		if (piece->kind != LK_SHARD_DATA) lk_shard_widths_add(&widths, piece->cost.columns, 1);
 	}
-	for (int m = 0; m < MEASURES; m++) b->aim[m] = b->weight[m] = sum[m] / p->ranks;
-	b->aim[COLUMNS] = lk_shard_even_columns(&widths, 1, p->ranks);
-	b->weight[COLUMNS] = 2 * lk_shard_exchange_s(p, b->aim[COLUMNS], b->aim[COLUMNS], b->aim[COLUMNS] * p->ranks);
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) b->aim[m] = b->weight[m] = sum[m] / p->ranks;
+	b->aim[LK_SHARD_EXCHANGED] = lk_shard_even_columns(&widths, 1, p->ranks);
+	b->weight[LK_SHARD_EXCHANGED] = 2 * lk_shard_exchange_s(p, b->aim[LK_SHARD_EXCHANGED], b->aim[LK_SHARD_EXCHANGED], b->aim[LK_SHARD_EXCHANGED] * p->ranks);
 }
 
 /* A piece's part of its rank. */
 static bundle bundle_of(const balancer *b, uint32_t index) {
 	const lk_shard_cost *c = &b->pieces->at[index].cost;
-	const double cost[MEASURES] = {c->forward_s, c->backward_s, c->columns};
+	const double cost[LK_SHARD_MEASURES] = {c->forward_s, c->backward_s, c->columns};
 	bundle out = {.device = c->device_bytes, .host = c->host_bytes, .piece = {NONE, NONE}};
-	for (int m = 0; m < MEASURES; m++) out.at[m] = b->aim[m] > 0 ? cost[m] / b->aim[m] : 0;
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) out.at[m] = b->aim[m] > 0 ? cost[m] / b->aim[m] : 0;
 	return out;
 }
 
 static void change(rank_load *r, const bundle *x, double sign) {
-	for (int m = 0; m < MEASURES; m++) r->at[m] += sign * x->at[m];
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) r->at[m] += sign * x->at[m];
 	r->device += sign * x->device, r->host += sign * x->host;
 }
 
@@ -125,13 +123,13 @@ static lk_status begin(balancer *b, lk_arena *arena, lk_error *err) {
 
 static int rising(const void *a, const void *b) {
 	const bundle *x = a, *y = b;
-	if (x->at[FORWARD] != y->at[FORWARD]) return x->at[FORWARD] < y->at[FORWARD] ? -1 : 1;
+	if (x->at[LK_SHARD_FORWARD] != y->at[LK_SHARD_FORWARD]) return x->at[LK_SHARD_FORWARD] < y->at[LK_SHARD_FORWARD] ? -1 : 1;
 	return x->piece[0] != y->piece[0] ? x->piece[0] - y->piece[0] : x->piece[1] - y->piece[1];
 }
 
 static bundle both(const bundle *x, const bundle *y) {
 	bundle sum = {.device = x->device + y->device, .host = x->host + y->host, .piece = {x->piece[0], y->piece[0]}};
-	for (int m = 0; m < MEASURES; m++) sum.at[m] = x->at[m] + y->at[m];
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) sum.at[m] = x->at[m] + y->at[m];
 	return sum;
 }
 
@@ -155,8 +153,8 @@ static lk_status find_bundles(balancer *b, rank_load *r, int level, lk_error *er
 
 static void consider(const balancer *b, const rank_load *here, const bundle *out, int to, const bundle *back, const double *limit, move *best) {
 	const rank_load *there = &b->rank[to];
-	double left[MEASURES], right[MEASURES];
-	for (int m = 0; m < MEASURES; m++) {
+	double left[LK_SHARD_MEASURES], right[LK_SHARD_MEASURES];
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) {
 		double more = out->at[m] - back->at[m];
 		left[m] = here->at[m] - more, right[m] = there->at[m] + more;
 		if (left[m] > limit[m] || right[m] > limit[m]) return;
@@ -171,10 +169,10 @@ static void consider(const balancer *b, const rank_load *here, const bundle *out
 /* Loads that neither of two ranks may have if they are to count less together, by more than the best gain: of each measure what is
  * left to it if the others were even. False: they count least already. */
 static bool find_limits(const balancer *b, const rank_load *here, const rank_load *there, double gain, double *limit) {
-	double even[MEASURES], left = here->value + there->value - gain;
-	for (int m = 0; m < MEASURES; m++) even[m] = 2 * b->weight[m] * steep(b, (here->at[m] + there->at[m]) / 2), left -= even[m];
+	double even[LK_SHARD_MEASURES], left = here->value + there->value - gain;
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) even[m] = 2 * b->weight[m] * steep(b, (here->at[m] + there->at[m]) / 2), left -= even[m];
 	if (!(left > 0)) return false;
-	for (int m = 0; m < MEASURES; m++)
+	for (int m = 0; m < LK_SHARD_MEASURES; m++)
 		limit[m] = b->weight[m] > 0 ? pow((left + even[m]) / b->weight[m], b->root) * (1 + 1e-12) : INFINITY;
 	return true;
 }
@@ -182,17 +180,17 @@ static bool find_limits(const balancer *b, const rank_load *here, const rank_loa
 /* Both ranks' bundles are in order: what may come back for a longer one is longer. */
 static void consider_rank(balancer *b, int from, int to, int level, size_t begin, size_t step, move *best) {
 	const rank_load *here = &b->rank[from], *there = &b->rank[to];
-	double limit[MEASURES];
+	double limit[LK_SHARD_MEASURES];
 	size_t first = 0, count = there->bundles[level].count;
 	if (!find_limits(b, here, there, best->gain, limit)) return;
 	for (size_t i = begin; i < here->bundles[level].count; i += step) {
 		const bundle *out = &here->bundles[level].at[i], *back = there->bundles[level].at;
 		if (out->piece[0] == NONE) continue;
-		double least = there->at[FORWARD] + out->at[FORWARD] - limit[FORWARD];
-		double most = limit[FORWARD] - here->at[FORWARD] + out->at[FORWARD];
-		while (first < count && back[first].at[FORWARD] < least) first++;
+		double least = there->at[LK_SHARD_FORWARD] + out->at[LK_SHARD_FORWARD] - limit[LK_SHARD_FORWARD];
+		double most = limit[LK_SHARD_FORWARD] - here->at[LK_SHARD_FORWARD] + out->at[LK_SHARD_FORWARD];
+		while (first < count && back[first].at[LK_SHARD_FORWARD] < least) first++;
 		size_t k = first;
-		for (; k < count && back[k].at[FORWARD] <= most; k++) consider(b, here, out, to, &back[k], limit, best);
+		for (; k < count && back[k].at[LK_SHARD_FORWARD] <= most; k++) consider(b, here, out, to, &back[k], limit, best);
 		b->trials += 1 + k - first;
 	}
 }
@@ -208,7 +206,7 @@ static bool looked_at(const balancer *b, int from, int to, int level) {
 static lk_status best_of(balancer *b, int from, int level, move *best, lk_error *err) {
 	rank_load *here = &b->rank[from];
 	double above = here->value;
-	for (int m = 0; m < MEASURES; m++) above -= b->weight[m];
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) above -= b->weight[m];
 	*best = (move){.gain = fmax((b->steepness < LAST ? 1e-3 : 1e-6) * above, 1e-9 * here->value), .to = NONE};
 	LK_TRY(find_bundles(b, here, level, err));
 	double looks = (double)here->bundles[level].count * (double)(b->pieces->count + (size_t)b->p->ranks) * (level ? 4 : 1);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "shard/shard_search.h"
+#include "shard/shard.h"
 
 enum { PACK_NODES = 200000 };
 
@@ -35,7 +35,7 @@ bool lk_shard_finer(const lk_shard_problem *p, const lk_shard_piece *piece, lk_s
 /* ---- longest first ---- */
 
 double lk_shard_measure(const lk_shard_cost *c, int which) {
-	return which == FORWARD ? c->forward_s : which == BACKWARD ? c->backward_s : c->columns;
+	return which == LK_SHARD_FORWARD ? c->forward_s : which == LK_SHARD_BACKWARD ? c->backward_s : c->columns;
 }
 
 double lk_shard_work(const lk_shard_piece *piece) {
@@ -49,7 +49,7 @@ static int least_loaded(const lk_shard_problem *p, const lk_shard_cost *mean, co
 	for (int r = 0; r < p->ranks; r++) {
 		if (load[r].device_bytes + more->device_bytes > p->capacity || load[r].host_bytes + more->host_bytes > p->host_capacity) continue;
 		double most = 0;
-		for (int m = 0; m < MEASURES; m++) {
+		for (int m = 0; m < LK_SHARD_MEASURES; m++) {
 			double all = lk_shard_measure(&load[r], m) + lk_shard_measure(more, m);
 			if (lk_shard_measure(mean, m) > 0) most = fmax(most, all / lk_shard_measure(mean, m));
 		}
@@ -81,7 +81,7 @@ lk_status lk_shard_longest_first(const lk_shard_problem *p, lk_shard_pieces *pie
 		load_with(&mean, &part);
 	}
 	for (size_t i = 0; i < count; i++)
-		for (int m = 0; m < MEASURES; m++) {
+		for (int m = 0; m < LK_SHARD_MEASURES; m++) {
 			double own = lk_shard_measure(&pieces->at[order[i].piece].cost, m);
 			if (lk_shard_measure(&mean, m) > 0) order[i].cost = fmax(order[i].cost, own / lk_shard_measure(&mean, m));
 		}

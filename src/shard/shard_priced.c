@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "shard/shard_search.h"
+#include "shard/shard.h"
 
 /* Exchanges looked at, for all starts together. */
 enum { PRICED_BUDGET = 60000000, BYTES = 4, LENGTHS = 7, STEPS = 4 };

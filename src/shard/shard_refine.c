@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/shard_search.h"
+#include "shard/shard.h"
 
 enum { ROUNDS = 200 };
 
@@ -20,7 +20,7 @@ static double loss_of(const lk_shard_problem *p, const lk_shard_load *load, int 
 		if (lk_shard_measure(&load->rank[r], which) > lk_shard_measure(&load->rank[*rank], which)) *rank = r;
 	}
 	double most = lk_shard_measure(&load->rank[*rank], which);
-	return which != COLUMNS ? most - mean : most > 0 ? 2 * load->exchange_s * (1 - mean / most) : 0;
+	return which != LK_SHARD_EXCHANGED ? most - mean : most > 0 ? 2 * load->exchange_s * (1 - mean / most) : 0;
 }
 
 /* On that rank, the piece that counts most and can be finer; SIZE_MAX: none. */
@@ -32,7 +32,7 @@ static size_t coarsest(const searcher *s, const lk_shard_pieces *pieces, int ran
 		lk_shard_kind kind;
 		int parts;
 		if (piece->rank != rank || s->tried[piece->table] || lk_shard_measure(&piece->cost, which) <= most) continue;
-		if (!lk_shard_finer(s->p, piece, &kind, &parts) || (which == COLUMNS && kind != LK_SHARD_COLUMN)) continue;
+		if (!lk_shard_finer(s->p, piece, &kind, &parts) || (which == LK_SHARD_EXCHANGED && kind != LK_SHARD_COLUMN)) continue;
 		found = i, most = lk_shard_measure(&piece->cost, which);
 	}
 	return found;
@@ -45,7 +45,7 @@ static lk_status find_waited(const searcher *s, const lk_shard_pieces *pieces, s
 	lk_status status = lk_shard_load_of(&arena, s->p, pieces, &load, err);
 	double most = 0;
 	*out = SIZE_MAX;
-	for (int which = 0; which < MEASURES && status == LK_OK; which++) {
+	for (int which = 0; which < LK_SHARD_MEASURES && status == LK_OK; which++) {
 		int rank;
 		double loss = loss_of(s->p, &load, which, &rank);
 		size_t piece = loss > most ? coarsest(s, pieces, rank, which) : SIZE_MAX;

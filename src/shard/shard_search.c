@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "shard/shard_search.h"
+#include "shard/shard.h"
 
 /* Exchanges that are looked at: from each start, and while the best is refined. About 10 ns each. */
 enum { SPLITS = 20000 /* ways to split, looked at where nothing else fits */, SPLIT_NODES = 20000,
@@ -78,8 +78,8 @@ static lk_status take(searcher *s, lk_shard_pieces *pieces, lk_error *err) {
 
 /* Parts of no more than `grain` of a rank's mean load in every measure. */
 static lk_status start_fine(const lk_shard_problem *p, lk_shard_pieces *pieces, double grain, lk_error *err) {
-	double mean[MEASURES] = {0};
-	for (int m = 0; m < MEASURES; m++)
+	double mean[LK_SHARD_MEASURES] = {0};
+	for (int m = 0; m < LK_SHARD_MEASURES; m++)
 		for (size_t i = 0; i < pieces->count; i++) mean[m] += lk_shard_measure(&pieces->at[i].cost, m) / p->ranks;
 	lk_shard_pieces out = {0};
 	lk_status status = LK_OK;
@@ -89,7 +89,7 @@ static lk_status start_fine(const lk_shard_problem *p, lk_shard_pieces *pieces, 
 		int parts;
 		for (bool more = true; more && lk_shard_finer(p, &piece, &kind, &parts);) {
 			more = false;
-			for (int m = 0; m < MEASURES; m++) more |= lk_shard_measure(&piece.cost, m) > grain * mean[m] && (m != COLUMNS || kind == LK_SHARD_COLUMN);
+			for (int m = 0; m < LK_SHARD_MEASURES; m++) more |= lk_shard_measure(&piece.cost, m) > grain * mean[m] && (m != LK_SHARD_EXCHANGED || kind == LK_SHARD_COLUMN);
 			if (more) piece = lk_shard_piece_of(p, piece.table, kind, 0, parts, false);
 		}
 		status = lk_shard_add_parts(p, &out, piece.table, (lk_shard_kind)piece.kind, piece.parts, false, err);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "options/command.h"
-#include "stalls/stalls_parts.h"
-#include "step/traced_step.h"
+#include "stalls/stalls.h"
+#include "step/traced.h"
 #include "base/parallel.h"
 #include "base/text.h"
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "stalls/stalls_parts.h"
+#include "stalls/stalls.h"
 #include "base/stats.h"
 
 enum { MOST_SIZES = 4096 };

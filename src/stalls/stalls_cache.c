@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "stalls/stalls_parts.h"
+#include "stalls/stalls.h"
 
 enum { PLACES = 16, CACHESTAT = 451, WARM_BYTES = 1 << 20 };
 

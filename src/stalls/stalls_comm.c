@@ -13,9 +13,8 @@
 #include <string.h>
 
 #include "explain/explain.h"
-#include "explain/explain_parts.h"
-#include "stalls/stalls_parts.h"
-#include "step/traced_step.h"
+#include "stalls/stalls.h"
+#include "step/traced.h"
 #include "base/stats.h"
 
 typedef struct sorter {

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "stalls/stalls_parts.h"
+#include "stalls/stalls.h"
 
 /* Below this share of the step nothing is called a stall. */
 static const double NAMED_SHARE = 0.02;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stalls/stalls_parts.h"
+#include "stalls/stalls.h"
 #include "base/stats.h"
 
 /* Of hostile recordings no more threads and gaps are looked at than any loader has. */

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "record/record_parts.h"
-#include "stalls/stalls_parts.h"
+#include "record/record.h"
+#include "stalls/stalls.h"
 #include "base/text.h"
 #include "io/embedded.h"
 

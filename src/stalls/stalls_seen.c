@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stalls/stalls_parts.h"
+#include "stalls/stalls.h"
 #include "base/stats.h"
 #include "base/text.h"
 

@@ -7,8 +7,8 @@
  * over, and its workers share it. */
 #include <math.h>
 
-#include "step/lifted_run.h"
-#include "stalls/stalls_parts.h"
+#include "step/traced.h"
+#include "stalls/stalls.h"
 
 enum { FIRST_WORKER = 3, MOST_WORKERS = LK_STREAMS - FIRST_WORKER, AHEAD = 2, SETTLING = 64, MEASURED = 128 };
 enum { STEPS = SETTLING + MEASURED };

@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stalls/stalls_parts.h"
+#include "stalls/stalls.h"
 #include "base/text.h"
 
 double lk_stalls_device_s(const lk_stalls_model *m) { return m->bytes > 0 ? (1 - m->hit) * m->bytes / m->disk : 0; }

@@ -1,17 +1,14 @@
 /* assumptions.c: what was asked and what was assumed, in words. */
-#include "step/assumptions.h"
+#include "step/step.h"
 
 #include <string.h>
-
-#include "step/profile.h"
-#include "step/step.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "base/vec.h"
 #include "cost/cost.h"
 #include "launch/launch.h"
 #include "model/layout/schedule.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 static const char *model_line(lk_arena *arena, const lk_model *m) {
 	char params[32], active[32] = "";

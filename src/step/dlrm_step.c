@@ -1,9 +1,7 @@
 /* dlrm_step.c: a recommendation model's step, built, costed and simulated. Recommendation stacks replay CUDA graphs. */
-#include "step/dlrm_step.h"
+#include "step/step.h"
 
 #include <string.h>
-
-#include "step/profile.h"
 
 lk_status lk_dlrm_ask(const lk_dlrm *model, const lk_dlrm_job *job, const lk_cluster *cluster, const lk_step_options *options,
                       lk_step *out, lk_error *err) {

@@ -1,5 +1,5 @@
 /* lifted_run.c: lifted graphs and the precedence engine. */
-#include "step/lifted_run.h"
+#include "step/traced.h"
 
 #include <string.h>
 #include "base/intervals.h"

@@ -3,7 +3,7 @@
  * Errors are z = ln(measured / predicted) scale, scale = sqrt(predicted / GiB) up to 2: what a prediction misses is
  * partly a share of the memory and partly a number of bytes, so small jobs miss by more. Above 8 GiB, where few jobs
  * were measured, the scale is 1: twice as wide. */
-#include "step/memory_range.h"
+#include "step/step.h"
 
 #include <math.h>
 

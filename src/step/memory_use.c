@@ -6,11 +6,10 @@
  * else 8.1 MiB (ATen/cuda/CublasHandlePool.cpp). Transformer Engine has one of its own, 32 MiB from Hopper on and 4 MiB
  * before, and four more for grouped products. Megatron-LM's own layers have four of cuBLAS's, three with tensor
  * parallelism: seen in the steady allocation of its tests, not derived. */
-#include "step/memory_use.h"
-#include "step/memory_range.h"
+#include "step/step.h"
 
 #include "base/units.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 
 static double context_bytes(const lk_device *device) {
 	return device->arch >= LK_ARCH_HOPPER ? 0.8 * LK_GIB : 0.6 * LK_GIB; /* driver, kernels of the libraries */

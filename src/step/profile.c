@@ -1,6 +1,6 @@
 /* profile.c: the constants that a job is predicted with: the base, found on all measured runs together, times the profile
  * of its software stack. Both are calibration rows that `lockstep calibrate runs` writes. */
-#include "step/profile.h"
+#include "step/step.h"
 
 #include <ctype.h>
 #include <string.h>

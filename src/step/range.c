@@ -3,12 +3,10 @@
  * The interval of measured / predicted that held most of the runs of the job's class, when each run was predicted from
  * fits that had not seen it (src/fit/cross_runs.c). What no run of the class says is a distance: an architecture
  * that was never measured, or a stack without runs, takes the interval of all stacks and widens it by half each. */
-#include "step/range.h"
+#include "step/step.h"
 
 #include <math.h>
 #include <stdio.h>
-
-#include "step/profile.h"
 #include "cost/calibration/calibration.h"
 
 char *lk_range_class(lk_arena *arena, const char *stack, const char *arch, bool experts) {

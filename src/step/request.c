@@ -1,5 +1,5 @@
 /* request.c: reads a request: launch line, model, cluster, then the options on top, then everything is completed. */
-#include "step/request.h"
+#include "step/step.h"
 
 #include <string.h>
 

@@ -1,10 +1,7 @@
 /* sensitivity.c: one rate changed, the step asked again: tensor cores, memory bandwidth, NICs, links inside a node. */
-#include "step/sensitivity.h"
+#include "step/step.h"
 
 #include <math.h>
-
-#include "step/profile.h"
-#include "step/step.h"
 #include "base/parallel.h"
 #include "base/units.h"
 

@@ -1,11 +1,8 @@
 /* step.c: build the graph, cost it, fold it, run it, read times and memory from what ran. */
 #include "step/step.h"
-#include "step/memory_use.h"
 
 #include <string.h>
 #include <time.h>
-
-#include "step/profile.h"
 #include "base/stop.h"
 #include "base/units.h"
 #include "model/build/build.h"

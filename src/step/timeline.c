@@ -1,7 +1,7 @@
 /* timeline.c: events to slices. One process per recorded rank, one thread per stream; micro-batch and layer come from
  * the call that an operation belongs to; an arrow leads from each send to its receive; memory is counted behind every
  * call. */
-#include "step/timeline.h"
+#include "step/step.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* traced_step.c: which step of a traced run is looked at, and when it is over. */
-#include "step/traced_step.h"
+#include "step/traced.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "io/stream.h"
-#include "trace/read/trace_files.h"
+#include "trace/read/read.h"
 
 bool lk_is_graph_file(const char *path) {
 	enum { HEAD = 4096 };

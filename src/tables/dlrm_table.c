@@ -1,5 +1,5 @@
 /* dlrm_table.c: reads tables of recommendation models' steps. */
-#include "tables/dlrm_table.h"
+#include "tables/tables.h"
 
 #include <string.h>
 

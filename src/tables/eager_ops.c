@@ -5,7 +5,7 @@
  * from its forward: two products for one, a gradient pass for each operation, sums over rows for biases and norms, an
  * addition wherever a tensor is used twice, and the addition to the gradients of the step before.
  */
-#include "tables/eager_ops.h"
+#include "tables/tables.h"
 
 #include <math.h>
 #include <stdio.h>

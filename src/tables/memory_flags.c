@@ -4,7 +4,7 @@
  * inputs, as the columns are; no measured value is behind them. */
 #include <string.h>
 
-#include "tables/memory_table.h"
+#include "tables/tables.h"
 
 #define MLA_SMALL "--q-lora-rank 192 --kv-lora-rank 64 --qk-head-dim 16 --qk-pos-emb-head-dim 8 --v-head-dim 16 "
 #define MLA_LARGE "--q-lora-rank 1536 --kv-lora-rank 512 --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 "

@@ -1,17 +1,17 @@
 /* memory_table.c: rows of a table of measured memory as jobs. A column whose name is a flag of Megatron-LM becomes that
  * flag of a launch line; the line is read by launch/launch.c, so that nothing here knows what a flag means. The column
  * `env` names the machine and the software. */
-#include "tables/memory_table.h"
+#include "tables/tables.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/memory_range.h"
+#include "step/step.h"
 #include "io/csv.h"
 #include "base/text.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 enum { ROWS = 1 << 20, WORDS = 512, WORLD_MOST = 4096, NODE_GPUS = 8 /* of a test that does not say */ };
 

@@ -1,5 +1,5 @@
 /* mlperf_table.c: reads tables of MLPerf steps. */
-#include "tables/mlperf_table.h"
+#include "tables/tables.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,8 @@
 /* models_table.c: reads tables of whole networks. */
-#include "tables/models_table.h"
+#include "tables/tables.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "tables/eager_ops.h"
 #include "io/csv.h"
 #include "base/text.h"
 

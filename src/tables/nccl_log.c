@@ -5,7 +5,7 @@
  * numbers. The columns were fewer in old versions and are more with statistics per iteration, so that they are found
  * by the header. Without out-of-place figures a row is short by one group. Launchers put a rank before each line
  * ("[1,0]<stdout>:", "0: "). JSON, version 3: keys args, devices and results. */
-#include "tables/nccl_log.h"
+#include "tables/tables.h"
 
 #include <math.h>
 #include <stdio.h>

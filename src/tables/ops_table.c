@@ -1,5 +1,5 @@
 /* ops_table.c: reads tables of measured kernel times. Columns are found by name; those that are not known are not read. */
-#include "tables/ops_table.h"
+#include "tables/tables.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* runs.c: reads the rows of a table of runs. Columns are found by name, in any order; columns that are not known are
  * not read. Numbers and choices are checked here, one column each; whether they make a job is found in runs_job.c. */
-#include "tables/runs.h"
+#include "tables/tables.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "tables/runs_row.h"
+#include "tables/tables_internal.h"
 #include "io/csv.h"
 #include "base/text.h"
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tables/runs_row.h"
-#include "tables/stack_defaults.h"
+#include "tables/tables_internal.h"
+#include "tables/tables.h"
 #include "base/text.h"
 
 /* DeepSeek-V3's latent attention (arXiv 2412.19437, 4.2), for networks that the catalogue does not know. */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "tables/slowdown.h"
+#include "tables/tables.h"
 #include "io/csv.h"
 #include "base/text.h"
 

@@ -1,11 +1,11 @@
 /* stack_defaults.c: the one table of defaults for what a table of measured runs leaves empty. An entry is chosen by the
  * columns `stack` and `release` alone: nothing here depends on a model, a GPU or a run. A stated column always wins. */
-#include "tables/stack_defaults.h"
+#include "tables/tables.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#include "step/profile.h"
+#include "step/step.h"
 
 static const lk_stack_defaults table[] = {
 	{

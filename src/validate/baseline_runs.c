@@ -14,7 +14,7 @@
  * The factor is the median of measured / predicted over the other folds.
  *
  * Similar: the sum of |log2| of the ratios of sizes, degrees and peak, and 1 for each choice that differs. */
-#include "validate/baselines.h"
+#include "validate/validate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 
 #include "base/stats.h"
 #include "cost/kernel/kernel.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 enum {
 	SIZES = 11,

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "fit/collective_fit.h"
+#include "fit/fits.h"
 #include "base/fit.h"
 #include "cost/collective/nccl.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit/collective_fit.h"
+#include "fit/fits.h"
 #include "base/stats.h"
 
 enum { PARTS = 5, FOLDS = 64 };

@@ -1,8 +1,8 @@
 /* dlrm_time.c: from a recommendation model to seconds. */
-#include "validate/dlrm_time.h"
+#include "validate/validate.h"
 
 #include "base/units.h"
-#include "cost/kernel/eager.h"
+#include "cost/kernel/kernel.h"
 #include "sim/sim.h"
 
 static void add_up(const lk_graph *graph, const lk_costs *costs, lk_dlrm_time *out) {

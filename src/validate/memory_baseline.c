@@ -8,8 +8,8 @@
  *     logits       6 s b V / t */
 #include <math.h>
 
-#include "tables/memory_table.h"
-#include "model/layout/sizes.h"
+#include "tables/tables.h"
+#include "model/layout/job.h"
 
 static double layer_bytes(const lk_job *job) {
 	const lk_model *m = &job->model;

@@ -10,15 +10,14 @@
  * each run: a training forward fetches what it keeps from the driver. Where that nearly fills the device, the allocator
  * gives back and fetches again in the middle of it.
  */
-#include "validate/network_time.h"
+#include "validate/validate.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "tables/eager_ops.h"
+#include "tables/tables.h"
 #include "base/fit.h"
 #include "cost/cost.h"
-#include "cost/kernel/gemm.h"
 #include "cost/kernel/kernel.h"
 
 /* ---- work ---- */

@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "calibrate/calibrate.h"
-#include "fit/misses.h"
-#include "validate/ops_nearest.h"
-#include "validate/ops_parts.h"
+#include "fit/fits.h"
+#include "validate/validate.h"
 
 /* "bmm fp32" */
 static const char *class_of(lk_arena *arena, const lk_op_sample *s) {

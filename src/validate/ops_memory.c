@@ -3,7 +3,7 @@
  * What is left out together is a width, on all devices and for all operations (or a device). The numbers of a group are
  * fitted to its other rows; where none are left, they come from relatives that were fitted without the fold too.
  */
-#include "validate/ops_memory.h"
+#include "validate/validate.h"
 
 #include <math.h>
 #include <string.h>

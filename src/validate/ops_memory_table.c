@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "validate/ops_memory.h"
+#include "validate/validate.h"
 #include "base/stats.h"
 #include "model/network/model.h"
 

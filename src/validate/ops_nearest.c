@@ -1,6 +1,6 @@
 /* ops_nearest.c: nearest neighbours in four logarithms. Points are sorted by their sum, the logarithm of the work: two points
  * whose sums differ by s are at least s/2 apart, so the search goes outward from a point's place and ends early. */
-#include "validate/ops_nearest.h"
+#include "validate/validate.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fit/collective_fit.h"
-#include "validate/scoring.h"
+#include "fit/fits.h"
+#include "validate/validate.h"
 #include "base/text.h"
 
 static const double usual_width = .35; /* ln of the half range where no class has rows */

@@ -3,10 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "tables/dlrm_table.h"
-#include "validate/dlrm_time.h"
-#include "fit/misses.h"
-#include "validate/scoring.h"
+#include "tables/tables.h"
+#include "validate/validate.h"
+#include "fit/fits.h"
 #include "cost/calibration/calibration.h"
 
 /* Of misses, for a range that holds about 80 % of another model's. */

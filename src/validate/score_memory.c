@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "fit/memory_range.h"
-#include "validate/scoring.h"
+#include "fit/fits.h"
+#include "validate/validate.h"
 #include "step/step.h"
 #include "base/text.h"
 

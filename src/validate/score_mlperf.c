@@ -5,11 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "fit/fold_range.h"
-#include "tables/mlperf_table.h"
-#include "validate/scoring.h"
-#include "tables/throughput.h"
-#include "step/dlrm_step.h"
+#include "fit/fits.h"
+#include "tables/tables.h"
+#include "validate/validate.h"
+#include "step/step.h"
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
 

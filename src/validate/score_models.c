@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "calibrate/calibrate.h"
-#include "fit/misses.h"
-#include "tables/models_table.h"
-#include "validate/network_time.h"
-#include "validate/scoring.h"
+#include "fit/fits.h"
+#include "tables/tables.h"
+#include "validate/validate.h"
 
 /* Of misses, for a range that holds about 80 % of another network's. */
 static const double inside = 0.8;

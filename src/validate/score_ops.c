@@ -2,7 +2,7 @@
  * their parts, divides the rows. */
 #include <string.h>
 
-#include "validate/ops_parts.h"
+#include "validate/validate.h"
 #include "hw/hw.h"
 
 /* "add 1000x8192", "gemm 16x4096x512x64" */

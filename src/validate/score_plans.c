@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tables/runs.h"
-#include "validate/scoring.h"
-#include "plan/layout.h"
+#include "tables/tables.h"
+#include "validate/validate.h"
+#include "plan/plan.h"
 
 enum { LEAST_LAYOUTS = 4, TOP = 3 };
 

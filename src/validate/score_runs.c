@@ -3,11 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "validate/baselines.h"
-#include "fit/cross_runs.h"
-#include "tables/runs.h"
-#include "validate/scoring.h"
-#include "step/range.h"
+#include "validate/validate.h"
+#include "fit/fits.h"
+#include "tables/tables.h"
+#include "step/step.h"
 #include "base/text.h"
 #include "lockstep/plan.h"
 

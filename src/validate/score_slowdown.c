@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "validate/scoring.h"
-#include "tables/slowdown.h"
+#include "validate/validate.h"
+#include "tables/tables.h"
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
 

@@ -3,10 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "fit/fold_range.h"
-#include "validate/scoring.h"
-#include "tables/throughput.h"
-#include "step/request.h"
+#include "fit/fits.h"
+#include "validate/validate.h"
+#include "tables/tables.h"
 #include "step/step.h"
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"

@@ -7,7 +7,7 @@
  * A scaling series is one job on different numbers of GPUs. Its speed is work / time, and each number of GPUs is held
  * against the smallest one: ln of (predicted speed-up / measured speed-up). What is wrong at every size alike cancels, so
  * scaling_error says how far one measurement can be carried to other sizes. */
-#include "validate/summary.h"
+#include "validate/validate.h"
 
 #include <math.h>
 #include <stdlib.h>

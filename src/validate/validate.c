@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "validate/scoring.h"
-#include "validate/validate_parts.h"
+#include "validate/validate.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 

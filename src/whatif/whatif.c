@@ -1,7 +1,7 @@
 /* whatif.c: a change of a step asked: the base graph copied, the sets applied in the order of their table, priced,
  * simulated. */
 #include "whatif/whatif.h"
-#include "step/traced_step.h"
+#include "step/traced.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/intervals.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "hw/cluster_edit.h"
+#include "hw/hw.h"
 
 struct lk_whatif_base {
 	lk_arena arena;

@@ -7,12 +7,12 @@
  *     LK_TRY(lk_whatif_worth(base, "overlap=on", &seconds, err));
  *     lk_whatif_end(base);
  */
-#ifndef LK_ASK_WHATIF_H
-#define LK_ASK_WHATIF_H
+#ifndef LK_WHATIF_WHATIF_H
+#define LK_WHATIF_WHATIF_H
 
-#include "step/step.h"
 #include "graph/edit/edit.h"
 #include "lockstep/whatif.h"
+#include "step/step.h"
 
 /* Where and with what software the graph ran, or was predicted to run. */
 typedef struct lk_whatif_site {
@@ -113,5 +113,10 @@ lk_status lk_whatif_stand_in(lk_scenario *s, uint32_t *count, lk_error *err);
 double lk_whatif_uncertainty(const lk_scenario *s, const lk_costs *costs, const lk_ranks *before, double step_s);
 /* Cost variant of a program's chain 0. */
 uint32_t lk_whatif_variant(const lk_graph *graph, const lk_costs *costs, uint32_t stage);
+
+/* ---- whatif_files: the step behind an answer, for what is written of it. */
+
+/* Of all changes together; owned by the answer. Its graph is NULL where they cannot be made. */
+const lk_step *lk_whatif_step(const lk_whatif *whatif);
 
 #endif

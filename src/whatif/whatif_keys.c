@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "step/profile.h"
+#include "step/step.h"
 #include "whatif/whatif.h"
 #include "base/text.h"
-#include "hw/cluster_edit.h"
+#include "hw/hw.h"
 
 static lk_status note(lk_scenario *s, const char *text, lk_error *err) {
 	if (!text || !lk_push(&s->notes)) return lk_oom(err);

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "step/profile.h"
+#include "step/step.h"
 #include "whatif/whatif.h"
 #include "base/text.h"
 #include "base/units.h"

@@ -7,10 +7,9 @@
 
 #include "options/command.h"
 #include "replay/replay.h"
-#include "step/request.h"
-#include "step/traced_step.h"
+#include "step/step.h"
+#include "step/traced.h"
 #include "whatif/whatif.h"
-#include "whatif/whatif_files.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "explain/explain.h"
-#include "trace/read/kineto.h"
+#include "trace/read/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "jobs/jobs_parts.h"
+#include "jobs/jobs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 /* fuzz_kineto.c: any bytes are a capture that keeps its promises, or an error that names a place. */
 #include <stdint.h>
 #include <stdlib.h>
-#include "trace/read/kineto.h"
+#include "trace/read/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lang/run/run.h"
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/critical.h"
-#include "step/lifted_run.h"
+#include "explain/explain.h"
+#include "step/traced.h"
 #include "whatif/whatif.h"
-#include "trace/lift/step_times.h"
+#include "trace/lift/lift.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

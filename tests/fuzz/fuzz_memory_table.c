@@ -2,7 +2,7 @@
  * be completed again, or says why not. */
 #include <stdlib.h>
 
-#include "tables/memory_table.h"
+#include "tables/tables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

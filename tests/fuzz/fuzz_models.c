@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tables/models_table.h"
-#include "validate/network_time.h"
+#include "tables/tables.h"
+#include "validate/validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "tables/nccl_log.h"
+#include "tables/tables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

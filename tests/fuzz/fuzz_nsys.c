@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "trace/read/nsys.h"
+#include "trace/read/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "rent/offers.h"
+#include "rent/rent.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

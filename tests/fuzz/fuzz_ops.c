@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tables/ops_table.h"
+#include "tables/tables.h"
 #include "base/trees.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

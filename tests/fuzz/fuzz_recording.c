@@ -2,7 +2,7 @@
  * or an error. */
 #include <stdlib.h>
 
-#include "trace/read/recorded.h"
+#include "trace/read/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

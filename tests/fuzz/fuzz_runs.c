@@ -2,7 +2,7 @@
  * a layout that can be printed, or says why not. Nothing is simulated. */
 #include <stdlib.h>
 
-#include "tables/runs.h"
+#include "tables/tables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

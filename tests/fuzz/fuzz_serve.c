@@ -5,9 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "serve/answer.h"
-#include "serve/fields.h"
-#include "serve/guard.h"
+#include "serve/serve_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

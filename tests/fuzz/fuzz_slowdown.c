@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "tables/slowdown.h"
+#include "tables/tables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

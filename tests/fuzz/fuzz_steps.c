@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lang/steps/lower.h"
+#include "lang/steps/steps.h"
 #include "lang/rewrite/rewrite.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

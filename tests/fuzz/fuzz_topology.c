@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/host/topology.h"
+#include "calibrate/host/meter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

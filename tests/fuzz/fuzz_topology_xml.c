@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "hw/topology_xml.h"
+#include "hw/hw_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/capture/conv_shape.h"
-#include "trace/read/trace_kind.h"
+#include "trace/capture/capture.h"
+#include "trace/read/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "trace/align/align.h"
+#include "trace/align/traces.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,8 +2,7 @@
  * bounds, or an error; and what was read can be lifted to a graph that the checker accepts, or is an error. */
 #include <stdlib.h>
 
-#include "trace/lift/lift_works.h"
-#include "trace/lift/overheads.h"
+#include "trace/lift/lift.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

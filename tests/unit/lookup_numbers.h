@@ -2,7 +2,7 @@
 #ifndef TESTS_LOOKUP_NUMBERS_H
 #define TESTS_LOOKUP_NUMBERS_H
 
-#include "cost/kernel/embedding_host.h"
+#include "cost/kernel/embedding.h"
 
 static lk_host_lookup lookup_numbers(int threads) {
 	static const lk_host_work work = {2e-9, 1e-9, 1e-9};

@@ -11,11 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tables/runs.h"
-#include "tables/stack_defaults.h"
-#include "validate/summary.h"
-#include "step/profile.h"
-#include "step/range.h"
+#include "tables/tables.h"
+#include "validate/validate.h"
+#include "step/step.h"
 #include "io/csv.h"
 #include "io/json.h"
 #include "base/stats.h"

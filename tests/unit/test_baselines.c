@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "validate/baselines.h"
+#include "validate/validate.h"
 #include "base/stats.h"
 #include "cost/kernel/kernel.h"
 

@@ -15,7 +15,7 @@
 #include "hw/hw.h"
 #include "model/build/build.h"
 #include "model/layout/schedule.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 /* ---- random jobs ---- */
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "step/profile.h"
+#include "step/step.h"
 #include "base/fit.h"
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"

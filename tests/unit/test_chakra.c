@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "io/protobuf.h"
-#include "trace/lift/lift_works.h"
+#include "trace/lift/lift.h"
 #include "data.h"
 #include "scratch.h"
 #include "works_read.h"
@@ -53,7 +53,7 @@ static void check_node(const lk_works *w, uint32_t i, char *line) {
 	long long size = attribute(attributes, "comm_size", -1);
 	assert_int_equal(comm ? comm->note.in_elements : -1, size);
 	assert_true(type == 7 || !comm || comm->note.kind == LK_OP_SEND || comm->note.kind == LK_OP_RECV);
-	assert_int_equal(w->kind[i] == LK_WORK_DEVICE, !attribute(attributes, "is_cpu_op", 0));
+	assert_int_equal(w->kind[i] == LK_NODE_DEVICE, !attribute(attributes, "is_cpu_op", 0));
 	assert_int_equal(w->record[i], attribute(attributes, "rf_id", 0));
 	assert_int_equal(w->thread[i], attribute(attributes, "tid", attribute(attributes, "stream", -1)));
 	assert_true(w->flops[i] == (double)attribute(attributes, "num_ops", 0));
@@ -145,7 +145,7 @@ static void check_form(unsigned form, bool list) {
 	if (lk_works_read_memory(out.bytes.at, out.bytes.count, "attr.et", NULL, &w, &err) != LK_OK)
 		fail_msg("form %u: %s", form, err.what);
 	assert_int_equal(w->count, 1);
-	if (form == 27) assert_int_equal(w->kind[0], LK_WORK_OP);
+	if (form == 27) assert_int_equal(w->kind[0], LK_NODE_OP);
 	else if (!lk_works_comm(w, 0) || lk_works_comm(w, 0)->note.in_elements != 42)
 		fail_msg("form %u%s", form, list ? ", list" : "");
 	lk_works_free(w);
@@ -266,7 +266,7 @@ static void check_rank(const lk_works *w, uint32_t rank) {
 	for (uint32_t r = 0; r < 3; r++) {
 		uint32_t at = r * 4;
 		assert_string_equal(lk_works_text(w, w->name[at]), "data \xef\xbf\xbd");
-		assert_int_equal(w->kind[at], LK_WORK_OP);
+		assert_int_equal(w->kind[at], LK_NODE_OP);
 		assert_int_equal(w->duration_ns[at], 12000);
 		assert_true(w->flops[at + 1] == 524288 && w->bytes[at + 1] == 24576);
 		assert_true(needs(w, at + 1, at) && needs(w, at + 2, at + 1) && needs(w, at + 3, at + 1));

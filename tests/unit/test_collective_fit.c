@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "calibrate/calibrate.h"
-#include "fit/collective_fit.h"
+#include "fit/fits.h"
 #include "base/text.h"
 #include "io/embedded.h"
 #include "data.h"

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tables/nccl_log.h"
-#include "cost/collective/host_collective.h"
-#include "hw/topology_xml.h"
+#include "tables/tables.h"
+#include "cost/collective/collective.h"
+#include "hw/hw_internal.h"
 #include "lockstep/collective.h"
 #include "scratch.h"
 

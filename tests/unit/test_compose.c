@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "io/recording.h"
-#include "cost/collective/host_collective.h"
+#include "cost/collective/collective.h"
 #include "lockstep/compose.h"
 #include "scratch.h"
 

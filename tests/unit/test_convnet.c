@@ -8,7 +8,7 @@
 #include "step/step.h"
 #include "base/text.h"
 #include "cost/cost.h"
-#include "hw/cluster.h"
+#include "hw/hw_internal.h"
 #include "model/build/build.h"
 
 /* Multiply-adds of an image, G: torchvision's documentation of its weights ("GFLOPS" there are multiply-adds). AlexNet's

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "validate/dlrm_time.h"
+#include "validate/validate.h"
 #include "base/stats.h"
 #include "base/units.h"
-#include "cost/kernel/eager.h"
+#include "cost/kernel/kernel.h"
 #include "cost/kernel/embedding.h"
 #include "lockstep/validate.h"
 #include "sim/sim.h"

@@ -14,7 +14,6 @@
 
 #include "diff/diff.h"
 #include "explain/explain.h"
-#include "explain/explain_parts.h"
 #include "base/stats.h"
 #include "io/stream.h"
 #include "data.h"

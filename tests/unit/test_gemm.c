@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "calibrate/calibrate.h"
-#include "validate/ops_nearest.h"
+#include "validate/validate.h"
 #include "base/stats.h"
-#include "cost/kernel/gemm.h"
 #include "cost/kernel/kernel.h"
 #include "rounds.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/stats.h"
 #include "graph/graph.h"
-#include "graph/graph_file.h"
+#include "graph/graph_internal.h"
 
 /* ---- random numbers ---- */
 

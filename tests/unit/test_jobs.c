@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/stats.h"
-#include "jobs/jobs_parts.h"
+#include "jobs/jobs.h"
 #include "scratch.h"
 
 enum { MOST_JOBS = 4, MOST_OPTIONS = 9 };

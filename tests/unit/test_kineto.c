@@ -14,7 +14,7 @@
 #include <zlib.h>
 #include "io/json.h"
 #include "base/stats.h"
-#include "trace/read/kineto.h"
+#include "trace/read/read.h"
 #include "data.h"
 #include "rounds.h"
 

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-#include "lang/run/draw.h"
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 #include "lockstep/compile.h"
 #include "scratch.h"
 

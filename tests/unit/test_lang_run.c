@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "lang/run/degree.h"
-#include "lang/run/draw.h"
-#include "lang/run/run_values.h"
+#include "lang/run/run.h"
+#include "lang/run/run_internal.h"
 #include "lang_random.h"
 #include "lockstep/compile.h"
 #include "rounds.h"

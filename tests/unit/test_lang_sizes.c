@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "lang/run/sizes.h"
+#include "lang/run/run.h"
 #include "scratch.h"
 
 static lc_file *read_ok(const char *text) {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "io/csv.h"
 #include "base/text.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "launch/launch.h"
 #include "model/layout/schedule.h"
 #include "data.h"

@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "model/build/build.h"
 #include "launch/launch.h"
-#include "plan/layout.h"
+#include "plan/plan.h"
 #include "rounds.h"
 
 /* ---- random problems ---- */

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "step/lifted_run.h"
+#include "step/traced.h"
 #include "base/stats.h"
 #include "lockstep/replay.h"
-#include "trace/lift/step_times.h"
+#include "trace/lift/lift.h"
 #include "data.h"
 #include "rounds.h"
 #include "scratch.h"

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "explain/explain.h"
-#include "step/lifted_run.h"
-#include "step/traced_step.h"
+#include "step/traced.h"
 
 static lk_error err;
 

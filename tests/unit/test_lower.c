@@ -11,10 +11,10 @@
 #include <cmocka.h>
 #include "io/stream.h"
 #include "base/units.h"
-#include "cost/collective/host_collective.h"
-#include "lang/steps/lower.h"
+#include "cost/collective/collective.h"
+#include "lang/steps/steps.h"
 #include "lang/rewrite/rewrite.h"
-#include "lang/tune/timed.h"
+#include "lang/tune/tune.h"
 #include "sim/sim.h"
 
 #define OK(call)                                                                                 \

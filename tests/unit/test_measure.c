@@ -17,8 +17,7 @@
 #include "cost/cost.h"
 #include "lockstep/calibrate.h"
 #include "lockstep/predict.h"
-#include "calibrate/host/kernels.h"
-#include "calibrate/host/topology.h"
+#include "calibrate/host/meter.h"
 #include "scratch.h"
 
 /* ---- threads ---- */

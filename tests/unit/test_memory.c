@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "calibrate/calibrate.h"
-#include "fit/memory_range.h"
-#include "tables/memory_table.h"
+#include "fit/fits.h"
+#include "tables/tables.h"
 #include "step/step.h"
 #include "base/units.h"
 #include "lockstep/validate.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 #include "data.h"
 
 static const char small[] = "tests/data/memory_small.csv", measured[] = "measured/megatron_ci_memory.csv";

@@ -11,11 +11,9 @@
 #include <string.h>
 
 #include "calibrate/calibrate.h"
-#include "tables/eager_ops.h"
-#include "fit/fit_memory.h"
-#include "fit/misses.h"
-#include "tables/models_table.h"
-#include "validate/network_time.h"
+#include "tables/tables.h"
+#include "fit/fits.h"
+#include "validate/validate.h"
 #include "base/stats.h"
 #include "io/embedded.h"
 #include "lockstep/validate.h"

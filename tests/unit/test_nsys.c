@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "trace/read/nsys.h"
+#include "trace/read/read.h"
 #include "scratch.h"
 
 static char path[64];

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "options/options_text.h"
+#include "options/options_internal.h"
 #include "base/stats.h"
 #include "lockstep/options.h"
 #include "scratch.h"

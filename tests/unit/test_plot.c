@@ -13,7 +13,7 @@
 
 #include "base/stats.h"
 #include "io/stream.h"
-#include "view/report/plot.h"
+#include "view/report/report.h"
 #include "scratch.h"
 
 enum { MOST = 20000 };

@@ -5,7 +5,7 @@
 #include "io/recording.h"
 #include "base/stats.h"
 #include "scratch.h"
-#include "trace/read/recorded.h"
+#include "trace/read/read.h"
 
 enum { MB = 1 << 20, US = 1000 };
 

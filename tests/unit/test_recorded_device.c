@@ -4,10 +4,10 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "record/record_elf.h"
+#include "record/record.h"
 #include "io/recording.h"
 #include "scratch.h"
-#include "trace/read/recorded.h"
+#include "trace/read/read.h"
 
 enum { MB = 1 << 20, US = 1000, ALLREDUCE = 1, LAUNCH, WAIT, SEND, RECV, RECORD, STREAM_WAITS, NAMES };
 

@@ -4,7 +4,7 @@
 
 #include "scratch.h"
 
-#include "rent/rent_parts.h"
+#include "rent/rent.h"
 
 typedef struct list {
 	lk_arena arena;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "step/lifted_run.h"
+#include "step/traced.h"
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "io/stream.h"

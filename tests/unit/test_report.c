@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/request.h"
-#include "step/sensitivity.h"
 #include "step/step.h"
 #include "io/json.h"
 #include "base/sha256.h"

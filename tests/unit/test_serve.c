@@ -10,9 +10,7 @@
 #include "lockstep/explain.h"
 #include "lockstep/plan.h"
 #include "lockstep/predict.h"
-#include "serve/fields.h"
-#include "serve/folder.h"
-#include "serve/guard.h"
+#include "serve/serve_internal.h"
 
 /* ---- guard ---- */
 

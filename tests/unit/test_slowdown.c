@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "calibrate/calibrate.h"
-#include "tables/slowdown.h"
+#include "tables/tables.h"
 #include "base/stats.h"
 #include "lockstep/validate.h"
 #include "data.h"

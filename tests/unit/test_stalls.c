@@ -2,7 +2,7 @@
  * model in closed form against its simulated timeline. */
 #include <math.h>
 
-#include "stalls/stalls_parts.h"
+#include "stalls/stalls.h"
 #include "base/stats.h"
 #include "scratch.h"
 

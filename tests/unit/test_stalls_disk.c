@@ -3,7 +3,7 @@
  * workers. The model sees what lockstep would: the hot step, the cold one, bytes from storage, the device's rate, waiting. */
 #include <math.h>
 
-#include "stalls/stalls_parts.h"
+#include "stalls/stalls.h"
 #include "base/stats.h"
 #include "scratch.h"
 

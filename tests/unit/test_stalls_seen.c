@@ -5,7 +5,7 @@
 #include <math.h>
 #include <sys/statfs.h>
 
-#include "stalls/stalls_parts.h"
+#include "stalls/stalls.h"
 #include "scratch.h"
 
 enum { MB = 1 << 20, US = 1000, MS = 1000000, SAMPLES = 8 };

@@ -8,11 +8,10 @@
 
 #include <cmocka.h>
 
-#include "step/profile.h"
 #include "step/step.h"
 #include "base/units.h"
 #include "model/build/build.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 static lk_model gpt(int layers, int hidden, int heads)
 {

@@ -5,8 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rendezvous/store.h"
-#include "rendezvous/store_serve.h"
+#include "rendezvous/rendezvous.h"
 #include "scratch.h"
 
 typedef struct asked {

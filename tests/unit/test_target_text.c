@@ -9,8 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 #include "base/stats.h"
-#include "lang/run/format.h"
-#include "lang/emit/emit_text.h"
+#include "lang/run/run_internal.h"
+#include "lang/emit/emit_internal.h"
 
 #include <errno.h>
 #include <math.h>

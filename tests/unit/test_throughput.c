@@ -4,8 +4,8 @@
 
 #include "scratch.h"
 
-#include "fit/fold_range.h"
-#include "tables/throughput.h"
+#include "fit/fits.h"
+#include "tables/tables.h"
 
 #define HEAD "framework,model_path,gpu,n_gpu,batch_cols,precision,unit,throughput,extra,section,file\n"
 

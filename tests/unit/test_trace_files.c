@@ -12,11 +12,9 @@
 
 #include "base/stats.h"
 #include "lockstep/replay.h"
-#include "trace/capture/conv_shape.h"
+#include "trace/capture/capture.h"
 #include "trace/lift/lift.h"
-#include "trace/lift/lift_works.h"
-#include "trace/read/trace_files.h"
-#include "trace/read/trace_kind.h"
+#include "trace/read/read.h"
 #include "data.h"
 #include "rounds.h"
 #include "scratch.h"

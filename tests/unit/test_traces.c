@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "base/parallel.h"
 #include "base/stats.h"
-#include "trace/align/align.h"
 #include "trace/align/traces.h"
 #include "data.h"
 #include "rounds.h"

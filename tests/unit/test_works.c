@@ -10,11 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json_mend.h"
-#include "trace/lift/lift_works.h"
-#include "trace/align/link.h"
-#include "trace/lift/op_shapes.h"
-#include "trace/lift/overheads.h"
+#include "io/json.h"
+#include "trace/lift/lift.h"
+#include "trace/align/traces.h"
 #include "data.h"
 #include "rounds.h"
 #include "works_read.h"
@@ -101,7 +99,7 @@ static void test_two_forms(void **state) {
 		assert_int_equal(w->parent[2], 1);
 		assert_int_equal(w->parent[1], 0);
 		assert_int_equal(w->parent[0], LK_NONE);
-		assert_int_equal(w->kind[0], LK_WORK_ROOT);
+		assert_int_equal(w->kind[0], LK_NODE_ROOT);
 		assert_int_equal(w->record[2], 3);
 		assert_int_equal(w->tensor_begin[3] - w->tensor_begin[2], 2);
 		const lk_work_comm *comm = lk_works_comm(w, 2);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "calibrate/host/kernels.h"
+#include "calibrate/host/meter.h"
 
 enum { SMALLEST = 64, TRIED = 512, LARGEST = 4096 };
 

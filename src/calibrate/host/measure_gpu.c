@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "base/stats.h"
-#include "calibrate/host/cuda.h"
 #include "calibrate/host/meter.h"
-#include "calibrate/host/topology.h"
 
 enum { GPUS = LK_TOPOLOGY_GPUS, COPY = 256 << 20, LAUNCHES = 1000 };
 

@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "calibrate/host/kernels.h"
+#include "calibrate/host/meter.h"
 
 /* ---- triad ---- */
 

@@ -1,6 +1,10 @@
 /* meter.h: what the files of measure/ share: the clock, repetition, a team of threads, where results go. */
-#ifndef LK_MEASURE_METER_H
-#define LK_MEASURE_METER_H
+#ifndef LK_CALIBRATE_HOST_METER_H
+#define LK_CALIBRATE_HOST_METER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "calibrate/host/measure.h"
 
@@ -67,5 +71,80 @@ lk_status lk_measure_disk(lk_meter *m, double seconds);
 lk_status lk_measure_pairs(lk_meter *m, double seconds);
 lk_status lk_measure_mpi(lk_meter *m, double seconds);
 lk_status lk_measure_gpus(lk_meter *m, double seconds);
+
+/* ---- kernels: inner loops written for the widest vectors that the processor has. Private to measure/. */
+
+typedef struct lk_kernels {
+	const char *name;           /* "AVX-512" */
+	int rows, columns;          /* of a tile of a product */
+	/* Multiplies and adds in registers alone, `rounds` times; *flops is what was done. The sum keeps it from being
+	 * left out. */
+	float (*multiply_add)(long rounds, double *flops);
+	/* c (rows x columns, `stride` apart) = a * b, or that added to c. a and b are packed: k times `rows` and k times
+	 * `columns` numbers, zeros where the matrices end. */
+	void (*tile)(long k, const float *a, const float *b, float *c, long stride, bool add);
+	/* Reads `count` words, a multiple of 64, aligned to 64 bytes. */
+	uint64_t (*read)(const uint64_t *words, size_t count);
+} lk_kernels;
+
+/* The widest that runs here. */
+const lk_kernels *lk_kernels_best(void);
+/* All that run here, for tests; NULL past the end. */
+const lk_kernels *lk_kernels_at(int index);
+
+/* c = a * b, row by row: m x k times k x n. `room` holds lk_product_room floats, aligned to 64 bytes. */
+size_t lk_product_room(const lk_kernels *kernels, int threads, long n, long k);
+void lk_product(lk_team *team, const lk_kernels *kernels, float *room, long m, long n, long k, const float *a,
+                const float *b, float *c);
+
+/* ---- topology: the link matrix of `nvidia-smi topo -m`. */
+
+enum { LK_TOPOLOGY_GPUS = 16 };
+
+typedef struct lk_topology {
+	int gpus;
+	char link[LK_TOPOLOGY_GPUS][LK_TOPOLOGY_GPUS][8]; /* "NV18", "PIX", "PHB", "SYS", "X" on the diagonal */
+} lk_topology;
+
+/* Reads the text that the command prints, with or without colours. False where it holds no such matrix. */
+bool lk_topology_read(const char *text, lk_topology *out);
+/* Pairs (i < j) that NVLink joins, and all pairs. */
+int lk_topology_joined(const lk_topology *topology, int *pairs);
+
+/* ---- cuda: the few functions of NVIDIA's driver that are used, found when the program runs: nothing of CUDA is needed to
+ * build lockstep. Names and types are those of the driver API's documentation. */
+
+/* X(member, symbol, arguments): each returns 0 when it worked. */
+#define LK_CUDA_CALLS(X)                                                                                               \
+	X(init, "cuInit", (unsigned))                                                                                      \
+	X(count, "cuDeviceGetCount", (int *))                                                                              \
+	X(get, "cuDeviceGet", (int *, int))                                                                                \
+	X(name, "cuDeviceGetName", (char *, int, int))                                                                     \
+	X(memory, "cuDeviceTotalMem_v2", (size_t *, int))                                                                  \
+	X(can_access, "cuDeviceCanAccessPeer", (int *, int, int))                                                          \
+	X(retain, "cuDevicePrimaryCtxRetain", (void **, int))                                                              \
+	X(release, "cuDevicePrimaryCtxRelease_v2", (int))                                                                  \
+	X(use, "cuCtxSetCurrent", (void *))                                                                                \
+	X(wait, "cuCtxSynchronize", (void))                                                                                \
+	X(enable_peer, "cuCtxEnablePeerAccess", (void *, unsigned))                                                        \
+	X(take, "cuMemAlloc_v2", (unsigned long long *, size_t))                                                           \
+	X(give, "cuMemFree_v2", (unsigned long long))                                                                      \
+	X(take_host, "cuMemAllocHost_v2", (void **, size_t))                                                               \
+	X(give_host, "cuMemFreeHost", (void *))                                                                            \
+	X(to_device, "cuMemcpyHtoD_v2", (unsigned long long, const void *, size_t))                                        \
+	X(to_host, "cuMemcpyDtoH_v2", (void *, unsigned long long, size_t))                                                \
+	X(on_device, "cuMemcpyDtoD_v2", (unsigned long long, unsigned long long, size_t))                                  \
+	X(to_peer, "cuMemcpyPeer", (unsigned long long, void *, unsigned long long, void *, size_t))                       \
+	X(load, "cuModuleLoadData", (void **, const void *))                                                               \
+	X(unload, "cuModuleUnload", (void *))                                                                              \
+	X(function, "cuModuleGetFunction", (void **, void *, const char *))                                                \
+	X(launch, "cuLaunchKernel", (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, \
+	                             void **, void **))
+
+typedef struct lk_cuda {
+#define LK_CUDA_MEMBER(member, symbol, arguments) int(*member) arguments;
+	LK_CUDA_CALLS(LK_CUDA_MEMBER)
+#undef LK_CUDA_MEMBER
+} lk_cuda;
 
 #endif

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "calibrate/host/kernels.h"
+#include "calibrate/host/meter.h"
 
 enum { DEPTH = 256, BLOCK = 120, TILE = 12 * 32 }; /* BLOCK: most rows of a at a time, a multiple of every tile's */
 

@@ -5,7 +5,6 @@
  * and writes the buffer once and passes 2(n-1)/n of it through receive buffers, in and out: 2 + 4(n-1)/n; all-gather
  * and reduce-scatter 1 + 1/n + 2(n-1)/n. NVLS: buffer and staging each read and written once. */
 #include "cost/collective/collective.h"
-#include "cost/collective/curve.h"
 #include "cost/collective/nccl.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* curve.c: corrections of measured collectives, between rows of a calibration and the model's times. Between two knots
  * the correction is a straight line over log2 of the bytes; beyond the outermost measured knots it stays what it is
  * there: below, the latency counts, above, the bandwidth. */
-#include "cost/collective/curve.h"
+#include "cost/collective/collective.h"
 
 #include <math.h>
 #include <stdlib.h>

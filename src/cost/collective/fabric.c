@@ -1,6 +1,5 @@
 /* fabric.c: a fabric's numbers between rows of a calibration and the NCCL model. */
-#include "cost/collective/fabric.h"
-#include "cost/collective/curve.h"
+#include "cost/collective/collective.h"
 
 #include <pthread.h>
 #include <stddef.h>

@@ -13,7 +13,7 @@
  * Round i of a hypercube pairs ranks at distance 2^i: beyond the ranks of a node every rank's message leaves it, and
  * they share its NICs. A ring leaves a node once per round. MPI libraries have all of these, gloo a few. Each library
  * is taken to run the fastest one that it has. */
-#include "cost/collective/host_collective.h"
+#include "cost/collective/collective.h"
 
 #include <math.h>
 #include <stddef.h>

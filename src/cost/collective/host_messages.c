@@ -1,7 +1,7 @@
 /* host_messages.c: reads "measured": {"messages": [{"inside": true, "bytes": 8, "alone_us": 1.2, "both_us": 1.4}, ...],
  * "collectives": [{"kind": "all_reduce", "ranks": 2, "nodes": 2, "bytes": 8, "alone_us": 20, "behind_us": 25}, ...]}
  * of a cluster file (calibrate/host/host_json.c writes it). */
-#include "cost/collective/host_messages.h"
+#include "cost/collective/collective.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 #include "cost/collective/collective.h"
-#include "cost/collective/fabric.h"
 
 /* Rows of NCCL's tables. */
 typedef enum lk_nccl_generation {

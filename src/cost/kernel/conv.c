@@ -11,7 +11,6 @@
 #include <math.h>
 
 #include "cost/cost.h"
-#include "cost/kernel/gemm.h"
 #include "cost/kernel/kernel.h"
 
 /* What a convolution works on, whichever way round it is written as a product. */

@@ -8,14 +8,12 @@
  *
  * Every kernel begins `start` after the one before it has ended, at the earliest.
  */
-#include "cost/kernel/eager.h"
+#include "cost/kernel/kernel.h"
 
 #include <math.h>
 
 #include "base/units.h"
 #include "cost/kernel/embedding.h"
-#include "cost/kernel/kernel.h"
-#include "cost/kernel/memory_model.h"
 
 /* Two kernels on a stream are 1 us apart, and one takes 5 us more than its work: both as in Lin et al. (arXiv 2201.07821). */
 static const double start_s = 6e-6;

@@ -22,7 +22,7 @@
  * again, in no order, and added up; then each different row is changed once, in the order of rows: rows that lie behind one
  * another are the prefetcher's.
  */
-#include "cost/kernel/embedding_host.h"
+#include "cost/kernel/embedding.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,11 +1,10 @@
 /* gemm.c: matrix products as operations of a step graph: the model of gemm_model.c with the constants that hold for whole
  * steps, where products run under the power limit and beside others. */
-#include "cost/kernel/gemm.h"
+#include "cost/kernel/kernel.h"
 
 #include <math.h>
 
 #include "cost/cost.h"
-#include "cost/kernel/kernel.h"
 #include "base/units.h"
 
 /* Products in fp32 run on the vector units, for which the power limit leaves the whole clock: their numbers are those of

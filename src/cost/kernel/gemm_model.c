@@ -11,7 +11,6 @@
  */
 #include <math.h>
 
-#include "cost/kernel/gemm.h"
 #include "cost/kernel/kernel.h"
 
 static const struct tile {

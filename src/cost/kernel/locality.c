@@ -8,7 +8,7 @@
  * (3.4 in (2,4], 6.2 in (4,8]). Shares of different rows are stated with three digits; where that leaves nothing, the
  * share of lookups tells how many rows there are.
  */
-#include "cost/kernel/locality.h"
+#include "cost/kernel/embedding.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -8,8 +8,6 @@
 
 #include "cost/cost.h"
 #include "cost/kernel/kernel.h"
-#include "cost/kernel/overlap.h"
-#include "cost/kernel/memory_model.h"
 
 double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
 	static const lk_dtype wider[LK_DTYPES] = {

@@ -12,7 +12,7 @@
  *
  * With floor, row, pass and again 0 this is the form of the step model.
  */
-#include "cost/kernel/memory_model.h"
+#include "cost/kernel/kernel.h"
 
 #include <math.h>
 #include <stdio.h>

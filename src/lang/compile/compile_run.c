@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "lang/run/compare.h"
 #include "lang/rewrite/rewrite.h"
-#include "lang/run/summary.h"
+#include "lang/run/run.h"
 
 enum { DEFAULT_RANKS = 4 };
 

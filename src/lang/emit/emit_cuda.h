@@ -5,11 +5,10 @@
  * launches the other. A kernel's text has no loops over dims: element e of the pass is taken apart into i, j, k, ...
  * where places are not as dense as the pass.
  */
-#ifndef LK_LANG_TARGET_CUDA_H
-#define LK_LANG_TARGET_CUDA_H
+#ifndef LK_LANG_EMIT_EMIT_CUDA_H
+#define LK_LANG_EMIT_EMIT_CUDA_H
 
-#include "lang/emit/emit_mpi.h"
-#include "lang/emit/emit_pass.h"
+#include "lang/emit/emit_internal.h"
 
 /* What a kernel reaches of other ranks, of a RING: elements of `held` seen through the slice `through`. */
 typedef struct lc_cuda_shared {
@@ -28,5 +27,55 @@ void lc_cuda_chunks(lc_mpi *c, const lc_step *s);
 lk_status lc_cuda_any(lc_mpi *c, const lc_step *s);      /* by its kind */
 /* The values that kernels reach of other ranks. */
 bool lc_cuda_in_kernel(const lc_mpi *c, const lc_step *s);
+
+/* ---- emit_cuda_pass: a kernel in the making: one pass, with its text in three places at once. */
+
+enum { LC_CUDA_PART = 160, LC_CUDA_SHARED = 16 };
+
+typedef struct lc_kernel {
+	lc_mpi *c;
+	lc_pass pass;
+	char name[LC_IDENTIFIER]; /* of the step's function; the struct is args_NAME, the kernel kernel_NAME */
+	FILE *fields, *fills;     /* the struct of arguments; the host's statements that fill it */
+	FILE *out;                /* where expressions go now */
+	bool flat;                /* element i of the pass is element i, or 0, or at a stride, of every place */
+	bool fours;               /* four elements at a time where pointers are aligned */
+	int depth;                /* tabs */
+	lc_cuda_shared shared[LC_CUDA_SHARED];
+	int shared_count;
+} lc_kernel;
+
+/* Opens the pass of a step and declares its places and numbers. */
+lk_status lc_kernel_open(lc_mpi *c, const lc_step *s, bool ring, lc_kernel *out);
+void lc_kernel_close(lc_kernel *k);
+lc_dtype lc_kernel_format(const lc_kernel *k, int id);
+/* Index of an element in a place, in terms of the kernel's variables. */
+void lc_kernel_index(const lc_kernel *k, const lc_place *at, FILE *out);
+char *lc_kernel_place_name(const lc_kernel *k, const char *prefix, const lc_place *at, char out[LC_IDENTIFIER]);
+/* Lines of a kernel, at depth k->depth: single numbers; i, j, ... of element e; loads; variables and y_NAME of
+ * stores. */
+void lc_kernel_numbers(lc_kernel *k);
+void lc_kernel_coordinates(lc_kernel *k);
+void lc_kernel_loads(lc_kernel *k);
+void lc_kernel_values(lc_kernel *k, bool stores);
+void lc_kernel_stores(lc_kernel *k);
+/* A value as an expression; what is stored of one. */
+void lc_kernel_value(lc_kernel *k, int id);
+/* The place of what is stored. */
+lc_place lc_kernel_stored(const lc_kernel *k, int id);
+bool lc_kernel_is_shared(const lc_kernel *k, int id);
+bool lc_kernel_keeps(const lc_kernel *k, int id);
+/* Loads that are elements of memory, each place once: calls put for each. */
+void lc_kernel_each_load(lc_kernel *k, void (*put)(lc_kernel *k, int id));
+
+/* ---- target_cuda_map.c ---- */
+/* All of a kernel's body: its numbers, and a loop over elements from `first` on by `step`, both expressions. */
+void lc_kernel_elements(lc_kernel *k, const char *first, const char *step);
+/* Declares how far elements go in fours. */
+void lc_kernel_alignment(lc_kernel *k);
+/* The struct of arguments; the host's function NAME up to where they are filled; its end, and that of its list. */
+void lc_kernel_struct(lc_kernel *k);
+void lc_kernel_host_begin(lc_kernel *k, const char *name);
+void lc_kernel_host_end(lc_kernel *k, const char *name);
 
 #endif

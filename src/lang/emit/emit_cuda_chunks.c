@@ -4,7 +4,7 @@
  * Parts are collectives of one value, products, and pointwise passes. What the table cannot say is left to the caller: joined
  * kernels, states that change in place, views of other tensors, dropout and groups of ranks.
  */
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 #include "lang/emit/emit_cuda.h"
 
 enum { PARTS = 16, VALUES = 15 }; /* RT_CHUNK_PARTS; RT_CHUNK_VALUES but for the end */

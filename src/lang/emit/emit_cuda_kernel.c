@@ -1,5 +1,5 @@
 /* emit_cuda_kernel.c: what a kernel is made of: its arguments, its numbers, the values of one element. */
-#include "lang/emit/emit_cuda_pass.h"
+#include "lang/emit/emit_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * results, and where those are few, parts of each; sums of parts are added up by a second kernel, in order: no
  * atomics, so that every run gives the same.
  */
-#include "lang/emit/emit_cuda_pass.h"
+#include "lang/emit/emit_cuda.h"
 
 #include <string.h>
 

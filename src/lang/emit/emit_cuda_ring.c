@@ -2,7 +2,7 @@
  * them, reduces it, computes, and stores what it made to all of them, between two barriers. Elsewhere NCCL's
  * collectives run before and behind the pass. Which of the two is chosen when the program runs.
  */
-#include "lang/emit/emit_cuda_pass.h"
+#include "lang/emit/emit_cuda.h"
 
 static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]; }
 

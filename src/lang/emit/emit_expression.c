@@ -1,5 +1,5 @@
 /* emit_expression.c: pointwise values as expressions of C. */
-#include "lang/emit/emit_text.h"
+#include "lang/emit/emit_internal.h"
 
 #include <string.h>
 

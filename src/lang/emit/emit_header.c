@@ -3,7 +3,7 @@
  *
  * Fields are ranks_AXIS, dim_DIM, list_LIST, index_INDEX, scalar_SCALAR, arguments
  * in_NAME, state_NAME and outN_NAME. */
-#include "lang/emit/emit_header.h"
+#include "lang/emit/emit_internal.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * one loop, and how far apart elements are along each. */
 #include <string.h>
 
-#include "lang/emit/emit_text.h"
+#include "lang/emit/emit_internal.h"
 
 static const lc_node *node(const lc_program *p, int id) { return &p->nodes.at[id]; }
 

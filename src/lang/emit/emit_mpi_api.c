@@ -1,8 +1,7 @@
 /* emit_mpi_api.c: the functions of target_header.c, defined: sizes into the runtime's form, pointers into parts. */
 #include <string.h>
 
-#include "lang/emit/emit_header.h"
-#include "lang/emit/emit_mpi.h"
+#include "lang/emit/emit_internal.h"
 
 static void put_plan(const lc_program *p, FILE *out) {
 	char type[LC_API], name[LC_API];

@@ -1,5 +1,5 @@
 /* emit_mpi_comm.c: collectives and sends: calls of the runtime, one for all tensors that may share a message. */
-#include "lang/emit/emit_mpi.h"
+#include "lang/emit/emit_internal.h"
 
 static const char *function(int op) {
 	static const char *const names[LC_OP_COUNT] = {

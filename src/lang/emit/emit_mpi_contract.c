@@ -1,5 +1,5 @@
 /* emit_mpi_contract.c: matmul, conv2d and gather_rows: calls of the runtime, for each tensor of a list. */
-#include "lang/emit/emit_mpi.h"
+#include "lang/emit/emit_internal.h"
 
 enum { PART = 160 };
 

@@ -5,7 +5,7 @@
  * what cannot be cut, whole steps, which wait for all chunks of what they read. A ring is its reduce-scatter, its pass and
  * its gathers. What does not feed each other is one chunk each; of a list, chunks are its tensors.
  */
-#include "lang/emit/emit_mpi.h"
+#include "lang/emit/emit_internal.h"
 
 enum { PARTS = 32, READY = 4, CHOICES = 16 }; /* RT_FLOW_PARTS, RT_READY, RT_CHOICES */
 

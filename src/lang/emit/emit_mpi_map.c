@@ -1,6 +1,6 @@
 /* emit_mpi_map.c: MAP steps in C: a function with loops over the elements that a rank holds. Numbers are computed before
  * the loops; each named value is a variable inside; stores come last; reductions are kept in double and stored after. */
-#include "lang/emit/emit_mpi_map.h"
+#include "lang/emit/emit_internal.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* emit_mpi_names.c: how the C+MPI target calls things: parts of values, steps, scalars, sizes, groups. */
 #include <string.h>
 
-#include "lang/emit/emit_mpi.h"
+#include "lang/emit/emit_internal.h"
 
 static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]; }
 

@@ -7,7 +7,7 @@
  *
  * What is none of these runs one part after another, with the reason as a comment.
  */
-#include "lang/emit/emit_mpi_ring.h"
+#include "lang/emit/emit_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* emit_mpi_plain.c: rings and overlaps without either: their parts one after the other. */
-#include "lang/emit/emit_mpi.h"
+#include "lang/emit/emit_internal.h"
 
 /* A part of a step as a step of its own, whose function is named after the part. */
 static lk_status put_part(lc_mpi *c, const lc_step *s, lc_step_kind kind, int *id, const char *helper) {

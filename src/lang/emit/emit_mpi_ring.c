@@ -1,7 +1,7 @@
 /* emit_mpi_ring.c: RING steps in C and MPI. The reduce-scatter's last addition, the pass and the gathers' first messages
  * are one loop: the pass reads `arrived[..] + mine[..]` where the program reads the reduce-scatter, and writes to where the
  * gather reads from. */
-#include "lang/emit/emit_mpi_ring.h"
+#include "lang/emit/emit_internal.h"
 
 #include <string.h>
 

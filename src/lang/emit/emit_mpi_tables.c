@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lang/run/run.h"
-#include "lang/emit/emit_mpi.h"
+#include "lang/emit/emit_internal.h"
 
 static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]; }
 static int count(const lc_mpi *c) { return (int)c->p->nodes.count; }

@@ -1,5 +1,5 @@
 /* emit_pass.c: what a pass computes, loads and stores, and where its loops are. */
-#include "lang/emit/emit_pass.h"
+#include "lang/emit/emit_internal.h"
 
 #include <string.h>
 

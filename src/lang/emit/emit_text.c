@@ -1,5 +1,5 @@
 /* emit_text.c: names, comments, numbers and formats in C; sizes as checked expressions. */
-#include "lang/emit/emit_text.h"
+#include "lang/emit/emit_internal.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* bundles.c: values that run together: added, and written back as directives of a schedule. */
 #include <string.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 static int16_t *slot(lc_node *n, lc_directive_kind kind) {
 	return kind == LC_FUSE ? &n->fuse : kind == LC_OVERLAP ? &n->overlap : &n->bucket;

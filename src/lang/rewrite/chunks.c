@@ -3,7 +3,7 @@
  * also the one that they scatter or gather, for every rank's slice is cut. */
 #include <string.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 /* ---- dims ---- */
 

@@ -2,7 +2,7 @@
  * of a state, whose readers must be done before it is overwritten. */
 #include <string.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 typedef struct search {
 	const lc_program *p;

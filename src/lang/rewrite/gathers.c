@@ -9,7 +9,7 @@
  * gradient), and what was named but does not read the gather (the norm of the weights). */
 #include <string.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 enum { NO_DIM = -1, SEVERAL_DIMS = -2 };
 

@@ -1,7 +1,7 @@
 /* moves.c: what a search tries next. Rewrites come before what runs together, in one order of kinds, and are few on
  * purpose: every all-reduce split along dims that have slices to give, gathers moved past their readers or as far as they
  * go, all states that can be sliced at once; then buckets, the largest passes, then overlaps (moves_bundles.c). */
-#include "lang/rewrite/moves.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 #include <string.h>
 

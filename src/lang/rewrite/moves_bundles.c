@@ -1,7 +1,7 @@
 /* moves_bundles.c: moves that change when values are computed, not which. */
 #include <string.h>
 
-#include "lang/rewrite/moves.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 /* ---- buckets ---- */
 

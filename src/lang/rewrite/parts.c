@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 /* Readers stand behind what they read, so that one pass from the end reaches every unnamed value from its statement. */
 void lc_name_parts(lc_program *p) {

@@ -1,7 +1,7 @@
 /* rewrite_bucket.c: bucket {g} size B: collectives of one kind, of a list or several, joined into messages of B bytes. */
 #include <string.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 static bool joins(const lc_node *n) {
 	return n->op == LC_ALLREDUCE || n->op == LC_REDUCESCATTER || n->op == LC_ALLGATHER || n->op == LC_REDUCE ||

@@ -3,7 +3,7 @@
  * out of it; where the pass itself would need it, there are two passes. */
 #include <stdarg.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 typedef struct fuser {
 	const lc_program *p;

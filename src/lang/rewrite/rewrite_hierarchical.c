@@ -3,7 +3,7 @@
  * Rank r of the axis is rank r % N of group r / N. A dim sliced over the axis is sliced over both, the outer first. */
 #include <string.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 typedef struct refiner {
 	const lc_directive *d;

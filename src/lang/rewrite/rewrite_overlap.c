@@ -2,7 +2,7 @@
  * along (see chunks.c); of a list, tensor by tensor. overlap {k1,c0}: two that do not feed each other run at once. */
 #include <string.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 enum { PARTS = 64 };
 

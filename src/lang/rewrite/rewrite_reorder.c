@@ -1,5 +1,5 @@
 /* rewrite_reorder.c: reorder ag past {m,w}: the gathers that ag stands for move behind these statements. */
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 /* Also the name by which later directives know them. */
 static lk_status find_gathers(const lc_program *p, const lc_word *w, uint8_t *set, const char **name, lk_error *err) {

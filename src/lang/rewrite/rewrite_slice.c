@@ -2,7 +2,7 @@
  * update goes, and slice(m) is m. What an output makes of the state is computed on slices and gathered at its end. */
 #include <string.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 typedef struct slicer {
 	const lc_program *p;

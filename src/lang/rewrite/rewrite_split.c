@@ -5,7 +5,7 @@
  * directive names one: split a -> (rs,ag) dim 1. */
 #include <string.h>
 
-#include "lang/rewrite/build.h"
+#include "lang/rewrite/rewrite_internal.h"
 
 lk_status lc_find_reduction(const lc_program *p, const lc_word *w, int *id, lk_error *err) {
 	int ids[LC_VALUES], found = 0, count = lc_part(p, w->text, ids, LC_VALUES);

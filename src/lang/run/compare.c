@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "io/json.h"
-#include "lang/run/run_values.h"
-#include "lang/run/summary.h"
+#include "lang/run/run_internal.h"
+#include "lang/run/run.h"
 
 typedef struct difference {
 	int id;

@@ -14,12 +14,12 @@
  * than it should be over gives the right one still when that is among them. A wrong choice among n operands shows in a
  * draw with a chance of about 1/n for each element. They are counted, so that an answer can say so.
  */
-#include "lang/run/degree.h"
+#include "lang/run/run.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "lang/run/field.h"
+#include "lang/run/run_internal.h"
 
 #define SATURATED 0x1p61
 

@@ -1,4 +1,4 @@
-#include "lang/run/format.h"
+#include "lang/run/run_internal.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* run.c: the run: values in order, on every rank; memory of their parts. */
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

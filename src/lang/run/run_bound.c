@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 enum { LIBRARY = 4 }; /* roundoffs that a function of a library may be wrong by */
 

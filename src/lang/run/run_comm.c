@@ -2,7 +2,7 @@
  * the order of ranks, the parts of those that take part, as far as the boxes overlap. */
 #include <string.h>
 
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 /* ---- boxes ---- */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 /* ---- rows of sums ---- */
 

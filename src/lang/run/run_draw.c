@@ -1,8 +1,7 @@
 /* run_draw.c: leaves: inputs, states and scalars by the counter generator of draw.h, constants, sizes. */
 #include <string.h>
 
-#include "lang/run/draw.h"
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 enum { PLAIN_BOUND = 8 }; /* of integers that index nothing */
 

@@ -1,8 +1,7 @@
 /* run_map.c: pointwise operations: a kernel per operation for each row of the walk that all operands share. */
 #include <math.h>
 
-#include "lang/run/draw.h"
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 enum { ROW = 512 }; /* numbers that a kernel sees at a time */
 

@@ -1,6 +1,6 @@
 /* run_map_field.c: pointwise operations in the field: sums and products as they are, everything else as keyed hashes.
  */
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 static uint64_t key_of(uint64_t key, int op) { return lc_hash_word(key, (uint64_t)op + 1); }
 

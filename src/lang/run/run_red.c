@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 /* ---- joining one more element ---- */
 

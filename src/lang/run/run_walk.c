@@ -2,7 +2,7 @@
  * are one. */
 #include <string.h>
 
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 static bool joins(const lc_walk *w, int inputs, int outer, int inner) {
 	for (int i = 0; i < inputs; i++)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/run/run_values.h"
+#include "lang/run/run_internal.h"
 
 typedef struct assembly {
 	lc_run *run;

@@ -1,5 +1,5 @@
 /* sizes.c: what follows from sizes: shapes of tensors, the parts that ranks hold, whether the sizes fit a program. */
-#include "lang/run/sizes.h"
+#include "lang/run/run.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "base/stats.h"
 #include "io/stream.h"
 #include "base/text.h"
-#include "lang/run/sizes.h"
+#include "lang/run/run.h"
 
 enum {
 	DEFAULT_ITEMS = 3,

@@ -1,9 +1,9 @@
-#include "lang/run/summary.h"
+#include "lang/run/run.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "lang/run/field.h"
+#include "lang/run/run_internal.h"
 
 bool lc_first_of_local(const lc_program *p, const lc_node *n, const lc_sizes *s, int64_t rank) {
 	for (int a = 0; a < p->axis_count; a++)

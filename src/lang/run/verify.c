@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/stats.h"
-#include "lang/run/degree.h"
-#include "lang/run/format.h"
-#include "lang/run/summary.h"
+#include "lang/run/run.h"
+#include "lang/run/run_internal.h"
 
 enum { DRAWS = 3, MESHES = 256 };
 

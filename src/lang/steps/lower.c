@@ -1,9 +1,9 @@
 /* lower.c: steps as operations of a step graph. */
-#include "lang/steps/lower.h"
+#include "lang/steps/steps.h"
 
 #include <string.h>
 
-#include "lang/steps/steps_parts.h"
+#include "lang/steps/steps_internal.h"
 
 enum { MOST_OPS = 1 << 21 };
 

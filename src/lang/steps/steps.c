@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lang/rewrite/rewrite.h"
-#include "lang/steps/steps_parts.h"
+#include "lang/steps/steps_internal.h"
 
 /* ---- names ---- */
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "lang/steps/steps_parts.h"
+#include "lang/steps/steps_internal.h"
 
 /* ---- sets of ids ---- */
 

@@ -5,7 +5,7 @@
  * reads it. Whatever reads a state's old version late, through something that is not stored, would have to run before
  * the state's update; where the order of the program forbids that, it is stored.
  */
-#include "lang/steps/steps_parts.h"
+#include "lang/steps/steps_internal.h"
 
 static bool pointwise(const lc_node *n) {
 	return lc_ops[n->op].family == LC_MAP || lc_ops[n->op].family == LC_DROP;

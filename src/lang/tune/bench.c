@@ -1,5 +1,5 @@
 /* bench.c: a program's schedules built, run by turns, and their times and results read. */
-#include "lang/tune/bench.h"
+#include "lang/tune/tune.h"
 
 #include <errno.h>
 #include <dirent.h>
@@ -11,7 +11,6 @@
 #include "io/json.h"
 #include "base/stats.h"
 #include "base/text.h"
-#include "lang/tune/bench_parts.h"
 
 enum { ROUNDS = 21, SECONDS = 300, OUTPUT = 64 << 20, SHOWN = 200, WORD = 64 };
 

@@ -4,7 +4,7 @@
 
 #include "lang/run/compare.h"
 #include "lang/run/run.h"
-#include "lang/tune/bench_parts.h"
+#include "lang/tune/tune.h"
 
 /* "dp=2,k=0,": what of the sizes is about the mesh. */
 static void put_mesh(const lc_program *p, const lc_sizes *s, FILE *out) {

@@ -1,7 +1,7 @@
 /* bench_count.c: bytes that the steps of a program move, counted from what every rank holds. */
 #include <math.h>
 
-#include "lang/tune/bench.h"
+#include "lang/tune/tune.h"
 
 typedef struct counting {
 	const lc_steps *steps;

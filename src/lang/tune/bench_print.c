@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
-#include "lang/tune/bench.h"
+#include "lang/tune/tune.h"
 
 enum { NUMBER = 32 };
 

@@ -1,12 +1,12 @@
 /* timed.c: steps -> step graph -> costs -> simulation -> how long, and what of it is computation. */
-#include "lang/tune/timed.h"
+#include "lang/tune/tune.h"
 
 #include <string.h>
 
-#include "step/profile.h"
+#include "step/step.h"
 #include "base/intervals.h"
 #include "base/units.h"
-#include "lang/steps/lower.h"
+#include "lang/steps/steps.h"
 #include "sim/sim.h"
 
 void lk_timed_constants(lk_constants *out) { lk_profile_base(lk_calibration_current(), out); }

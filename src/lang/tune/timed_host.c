@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "base/units.h"
-#include "cost/collective/host_collective.h"
-#include "lang/tune/timed.h"
+#include "cost/collective/collective.h"
+#include "lang/tune/tune.h"
 
 /* Members of a group: those of an axis that is chains, or of a team; the first of each kind stands for all. */
 typedef struct members {

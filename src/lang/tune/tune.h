@@ -1,4 +1,119 @@
-/* tune.h: the search for the schedule of a program that a cluster runs fastest, by simulation; and what is remembered of it.
+/* tune.h: how long a program takes on a cluster: its steps lowered, costed and simulated. */
+#ifndef LK_LANG_TUNE_TUNE_H
+#define LK_LANG_TUNE_TUNE_H
+
+#include "base/process.h"
+#include "base/vec.h"
+#include "cost/cost.h"
+#include "lang/emit/emit.h"
+#include "lang/rewrite/rewrite.h"
+#include "lang/run/run.h"
+#include "lang/steps/steps.h"
+
+typedef struct lk_timed {
+	double seconds;      /* until the last rank is done */
+	double compute_s;    /* in which some rank computes */
+	double exposed_s;    /* the rest: communication, and waiting for it */
+	uint64_t operations;
+} lk_timed;
+
+/* The constants of generated code: launches come from compiled code, one call after the other. */
+void lk_timed_constants(lk_constants *out);
+
+/* `chunks`: as in lc_lower. The cluster has the mesh's ranks at least. */
+lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster, const lk_constants *constants,
+                        int64_t chunks, lk_timed *out, lk_error *err);
+
+/* timed_host.c: costs of communication on hosts, by MPI, in place of those of GPUs. */
+void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs);
+/* A single measured machine with more processes than it has devices: `c` gets a device for each, with its share of cores
+ * and memory. Other clusters are left as they are. */
+lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *c, lk_error *err);
+
+/* ---- bench: schedules of a program, measured: written as C and MPI, compiled, run by mpirun in turns, their results checked
+ * against the interpreter.
+ *
+ * The source is built in a private directory (mkdtemp below $TMPDIR) by $MPICC (mpicc), run by $MPIRUN (mpirun); both are
+ * called by argument vector and ended at a time limit. One process group runs all schedules, each round all in turn, so
+ * that what else the machine does meets all of them. Ratios are of the same round; bounds are of the median ratio, by
+ * order statistics (the sign test), which asks nothing of the distribution.
+ *
+ *   bench.c         building, running, reading
+ *   bench_check.c   results against the interpreter
+ *   bench_count.c   bytes that steps send and touch
+ *   bench_print.c   the action of `lockstep compile`: schedules chosen, a table or JSON
+ */
+
+typedef struct lc_bench_options {
+	const char *sizes, *set;    /* as lc_sizes_read; scalars */
+	int seed;
+	int repeat;                 /* rounds; 0: 21 */
+	double seconds;             /* limit for the compiler, and for all runs; 0: 300 */
+	bool unchecked;             /* results are not compared with the interpreter's */
+	const lk_cluster *cluster;  /* to hold predictions against; may be NULL */
+} lc_bench_options;
+
+typedef struct lc_interval {
+	double median, low, high;   /* 95 % bounds of the median; NAN where there are too few */
+} lc_interval;
+
+/* What one rank moves in one run, the largest of all ranks. */
+typedef struct lc_moved {
+	double sent;                /* bytes by collectives in their rings, permutes and sends */
+	double between;             /* of these, by sends between groups */
+	double touched;             /* bytes that computing reads and writes; what a ring sends or receives is not among them */
+} lc_moved;
+
+typedef struct lc_bench_row {
+	const char *name;           /* of the variant */
+	double *seconds;            /* [rounds] the slowest rank's */
+	lc_interval time, ratio;    /* ratio: the first variant's time over this one's */
+	lc_moved moved;
+	bool checked, agrees;       /* with the interpreter, at small sizes, as far as rounding lets it */
+	double predicted;           /* seconds on the cluster that was given; NAN */
+} lc_bench_row;
+
+typedef struct lc_bench_result {
+	lc_bench_row *rows;         /* one per variant */
+	int count, rounds;
+	int64_t ranks;
+	double spread;              /* the first variant against itself in the next round: how far 95 % bounds of that ratio
+	                               are from 1 */
+	double tau;                 /* Kendall's, of predicted and measured times, over pairs whose bounds of the median ratio
+	                               leave 1 out; NAN without such */
+	int pairs;                  /* of these */
+	lk_arena arena;
+} lc_bench_result;
+
+/* LK_ERR_INPUT where the compiler finds fault, the run fails or takes too long: with what they said last. */
+lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count, const lc_bench_options *o,
+                   lc_bench_result *out, lk_error *err);
+void lc_bench_free(lc_bench_result *result);
+/* Whether this machine can: a compiler and a launcher are there. */
+bool lc_bench_can(lk_error *err);
+
+lk_status lc_moved_count(const lc_steps *steps, const lc_sizes *sizes, lc_moved *out, lk_error *err);
+/* Median of n numbers and its 95 % bounds. */
+lc_interval lc_median_bounds(const double *x, int n);
+
+/* ---- bench_parts: what the files of the measurement share. */
+
+typedef struct lc_bench_job {
+	const lc_program *original;
+	const lc_variant *variants;
+	const lc_bench_options *o;
+	lc_bench_result *result;
+	lc_sizes sizes;
+	char folder[4096], source[4128], program[4128];
+	double seconds;             /* left of the time limit */
+} lc_bench_job;
+
+/* Runs the program under the launcher, with these arguments behind its name. */
+lk_status lc_bench_run(const lc_bench_job *b, const char *const *last, lk_process_end *end, lk_error *err);
+/* bench_check.c: all variants at small sizes, on the same mesh, against the interpreter. */
+lk_status lc_bench_check(const lc_bench_job *b, lk_error *err);
+
+/* ---- tune: the search for the schedule of a program that a cluster runs fastest, by simulation; and what is remembered of it.
  *
  *   timed.c           how long one program takes
  *   tune_search.c     rewrites from the best program on, until there are no new ones or enough
@@ -7,13 +122,6 @@
  *   tune_print.c      the answer, as text or JSON
  *   compile_tune.c    `lockstep compile tune`
  */
-#ifndef LK_PLAN_TUNE_H
-#define LK_PLAN_TUNE_H
-
-#include "base/vec.h"
-#include "lang/rewrite/rewrite.h"
-#include "lang/run/run.h"
-#include "lang/tune/timed.h"
 
 enum {
 	LK_TUNE_PROGRAMS = 2000,      /* that a search looks at unless it is told */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/tune/bench.h"
 #include "lang/tune/tune.h"
 
 typedef struct measuring {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "lang/types/types.h"
+#include "lang/types/program.h"
 
 lc_node lc_draft(lc_op op, int line, int column) {
 	lc_node n = {.op = (uint8_t)op, .axis = -1, .list = -1, .symbol = -1, .line = line, .column = column};

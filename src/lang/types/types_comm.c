@@ -1,7 +1,7 @@
 /* types_comm.c: collectives and changes of layout: each takes exactly one layout and gives one; send between groups. */
 #include <string.h>
 
-#include "lang/types/types.h"
+#include "lang/types/program.h"
 
 static lk_status need_dim(const lc_program *p, const lc_node *n, int d, lk_error *err) {
 	const lc_node *x = lc_in(p, n, 0);

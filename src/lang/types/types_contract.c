@@ -2,7 +2,7 @@
  * sliced in the first case the result is sliced, sliced in the second in both operands it is partial. */
 #include <string.h>
 
-#include "lang/types/types.h"
+#include "lang/types/program.h"
 
 enum { SUMMED = -1, FIXED = -2 }; /* summed over; not to be sliced */
 

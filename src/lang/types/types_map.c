@@ -2,7 +2,7 @@
  * must agree, but for what costs nothing: a replicated operand beside a sliced one is sliced. */
 #include <string.h>
 
-#include "lang/types/types.h"
+#include "lang/types/program.h"
 
 /* ---- shape ---- */
 

@@ -2,7 +2,7 @@
  * reduced its slice. */
 #include <string.h>
 
-#include "lang/types/types.h"
+#include "lang/types/program.h"
 
 static lc_reduce reduction(int op) { return op == LC_RED_MAX ? LC_RMAX : op == LC_RED_MIN ? LC_RMIN : LC_SUM; }
 

@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "model/layout/schedule.h"
-#include "model/layout/sizes.h"
 
 /* What stands between a pass and the next stage. */
 enum { FORWARD_IN, FORWARD_OUT, BACKWARD_IN, BACKWARD_OUT, WIRES_PER_CHUNK };

@@ -2,7 +2,7 @@
  * (fused or not, causal, windowed, over context-parallel ranks), output projection. Saved tensors: arXiv 2205.05198
  * section 4, itemised in docs/METHOD.md ("Memory"). */
 #include "model/build/build.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 
 /* Widths on this rank. */
 typedef struct lk_widths {

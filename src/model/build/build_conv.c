@@ -6,7 +6,7 @@
  * input of each convolution and of each norm.
  */
 #include "model/build/build.h"
-#include "model/network/convnet.h"
+#include "model/network/model.h"
 
 static double images(const lk_builder *b) {
 	return b->job->mbs;

@@ -2,8 +2,7 @@
  * optimizer, offloading, parameters gathered again. Sharding schemes: arXiv 1910.02054; Megatron-LM distributed
  * optimizer. */
 #include "model/build/build.h"
-#include "model/layout/job_parts.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 static void one(lk_builder *b, unsigned kind, unsigned group, const char *name, double bytes, bool free_running,
 				bool signal) {

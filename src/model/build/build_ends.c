@@ -1,8 +1,7 @@
 /* build_ends.c: what stands before the first layer and behind the last: embeddings (tokens, positions, image patches),
  * final norm, output head, cross-entropy over a split vocabulary. */
 #include "model/build/build.h"
-#include "model/layout/job_parts.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 /* Fully sharded parameters of an end: gathered before it runs, for it and its backward; gradients scattered behind. */
 static void gather_end(lk_builder *b, lk_rank_params p) {

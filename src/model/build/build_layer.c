@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "model/build/build.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 static bool same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
 	return a->moe == b->moe && a->cross == b->cross && a->causal == b->causal && a->window == b->window &&

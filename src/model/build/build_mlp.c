@@ -1,6 +1,6 @@
 /* build_mlp.c: the second half of a layer: dense MLP, or router, dispatch, experts and combine. */
 #include "model/build/build.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 
 /* ---- dense, also the shared experts of an MoE layer ---- */
 

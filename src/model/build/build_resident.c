@@ -1,7 +1,7 @@
 /* build_resident.c: what a stage holds through the whole step: model states (sizes.c) and the buffers that are made
  * anew for every micro-batch, but are never gone. */
 #include "model/build/build.h"
-#include "model/layout/sizes.h"
+#include "model/layout/job.h"
 
 /* Gradients of logits and inputs of the head that wait for a deferred weight gradient. */
 static double deferred_bytes(const lk_builder *b, int stage) {

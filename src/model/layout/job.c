@@ -16,7 +16,7 @@
 #include <string.h>
 #include "base/text.h"
 #include "base/units.h"
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "model/layout/schedule.h"
 
 enum { SEQ_DEFAULT = 2048, SEQ_DEFAULT_MOST = 8192 };

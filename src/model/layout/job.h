@@ -1,10 +1,11 @@
 /* job.h: a training job: the network, how it is laid out over ranks, in which numbers, with which switches.
  * Written by config readers, launch-flag readers and the options of predict; read by the graph builder. */
-#ifndef LK_MODEL_JOB_H
-#define LK_MODEL_JOB_H
+#ifndef LK_MODEL_LAYOUT_JOB_H
+#define LK_MODEL_LAYOUT_JOB_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
 #include "hw/hw.h"
 #include "model/network/model.h"
 
@@ -154,5 +155,75 @@ char *lk_launch_write(lk_arena *arena, const lk_job *job);
  * as base64 in place of a file's name. */
 typedef enum lk_dialect { LK_DIALECT_MEGATRON, LK_DIALECT_NEMO, LK_DIALECT_TORCHTITAN, LK_DIALECT_DEEPSPEED } lk_dialect;
 char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job);
+
+/* ---- job_parts: what the files of the training job share and nobody else needs. */
+
+enum {
+	LK_JOB_GPUS = 1 << 22,  /* ranks of a job, at most */
+	LK_JOB_PASSES = 1 << 20, /* micro-batches times chunks of all stages, at most */
+	LK_JOB_NEAR = 48,       /* bytes of a text of nearest legal values */
+};
+
+/* job_legal.c: the nearest legal values on both sides of `value`, as "6, 8". Each returns `out`. */
+char *lk_near_divisors(char out[LK_JOB_NEAR], int64_t value, int64_t of);
+char *lk_near_multiples(char out[LK_JOB_NEAR], int64_t value, int64_t of);
+/* `legal` is asked for values below and above `value`, within 1..high. "none" where there is none. */
+typedef bool (*lk_near_fn)(const void *context, int64_t value);
+char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_fn legal, const void *context);
+
+/* job_split.c: layers over pipeline stages. */
+int lk_job_layers(const lk_job *job);          /* of both stacks */
+int lk_job_places(const lk_job *job);          /* of the chain of model chunks; needs pp, vp, schedule */
+lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err);
+lk_status lk_job_check_split(const lk_job *job, lk_error *err);
+int lk_job_stage_layers(const lk_job *job, int stage);
+
+/* job_check.c: refuses what cannot run. Every derived field is filled. */
+lk_status lk_job_check_ranges(const lk_job *job, lk_error *err);
+lk_status lk_job_check_layout(const lk_job *job, lk_error *err);
+lk_status lk_job_check_switches(const lk_job *job, lk_error *err);
+lk_status lk_job_check_dtype(const lk_job *job, const lk_cluster *cluster, lk_error *err);
+bool lk_cluster_has_dtype(const lk_cluster *cluster, lk_dtype dtype);
+
+/* Whether the defaults of Megatron-LM hold: the job's stack is Megatron or one of its relatives. */
+bool lk_job_like_megatron(const lk_job *job);
+bool lk_job_uses_deepspeed(const lk_job *job);
+
+/* ---- sizes: how many bytes of weights, gradients and optimizer state a rank holds. */
+
+/* Parameters that one rank of a stage holds before data-parallel sharding. */
+typedef struct lk_rank_params {
+	double dense;      /* replicated over the data-parallel group (DP x CP) */
+	double experts;    /* replicated over the expert data-parallel group */
+	double trained_dense, trained_experts; /* of them; fewer with LoRA */
+	double tensors;    /* that they are in, of convolution nets; else 0: not counted */
+} lk_rank_params;
+
+/* Of one layer; of the ends of the network; of all that a stage holds. */
+lk_rank_params lk_sizes_layer(const lk_job *job, int layer);
+lk_rank_params lk_sizes_embedding(const lk_job *job);
+lk_rank_params lk_sizes_head(const lk_job *job);
+lk_rank_params lk_sizes_stage(const lk_job *job, int stage);
+
+/* Whether a stage holds the embedding, the head. */
+bool lk_sizes_has_embedding(const lk_job *job, int stage);
+bool lk_sizes_has_head(const lk_job *job, int stage);
+
+/* Ranks over which dense parameters, and experts, are replicated (and sharded by ZeRO). */
+int lk_sizes_dp_ranks(const lk_job *job);
+int lk_sizes_edp_ranks(const lk_job *job);
+
+/* Bytes per parameter: stored weight, gradient as kept, optimizer state with master copy. */
+double lk_sizes_weight_bytes(const lk_job *job);
+double lk_sizes_gradient_bytes(const lk_job *job);
+double lk_sizes_state_bytes(const lk_job *job);
+/* Bytes per parameter of a gradient on the wire. */
+double lk_sizes_wire_bytes(const lk_job *job);
+
+/* What stays on the device during the whole step, by owner; sharding applied. */
+typedef struct lk_resident {
+	double weights, gradients, optimizer;
+} lk_resident;
+lk_resident lk_sizes_resident(const lk_job *job, int stage);
 
 #endif

@@ -1,7 +1,7 @@
 /* job_check.c: what cannot run. The rules are those of Megatron-LM's validate_args (megatron/training/arguments.py)
  * where a framework is needed to decide, and plain divisibility elsewhere. Every message names the option, the rule and
  * the nearest legal values. */
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 
 #include <math.h>
 #include <stddef.h>

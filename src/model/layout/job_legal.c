@@ -1,5 +1,5 @@
 /* job_legal.c: nearest legal values, for messages that say what to do. */
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
  *     7, 8, 8, 8, 8, 8, 7, 7). With more chunks per rank a remainder is refused, as Megatron does. */
 #include <stdlib.h>
 #include <string.h>
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "model/layout/schedule.h"
 
 enum { LAYOUT_STEPS = 1 << 16, LAYOUT_DEPTH = 8 };

@@ -1,6 +1,5 @@
 /* schedule.c: the table of pipeline schedules, and the checks they share. */
 #include "model/layout/schedule.h"
-#include "model/layout/schedule_kinds.h"
 
 #include "base/text.h"
 

@@ -4,7 +4,7 @@
  *     w = min(p - s - 1, m);  F x w;  (F, B) x (m - w);  B x w
  *
  * Makespan (m + p - 1)(F + b) as GPipe, but only min(m, p - s) micro-batches are in flight on stage s. */
-#include "model/layout/schedule_kinds.h"
+#include "model/layout/schedule.h"
 
 static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 	return lk_schedule_check_shape(&lk_schedule_1f1b, shape, err);

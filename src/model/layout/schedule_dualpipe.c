@@ -10,7 +10,7 @@
  *     (5) B1, F1&B0 x (H-h-1)    (6) B1, B0 x (h+1), their second half with waiting weight gradients
  *     (7) W, B0z x (H-h-1)       (8) W x (h+1)
  * Bubble (P/2 - 1)(F&B + b - 3W). The chunk of a slot is the direction; micro-batches are counted 0..C/2-1 in each. */
-#include "model/layout/schedule_kinds.h"
+#include "model/layout/schedule.h"
 
 static lk_status check_stages(const lk_schedule_shape *shape, lk_error *err) {
 	if (shape->stages % 2 == 0) return LK_OK;

@@ -3,7 +3,7 @@
  * Makespan (m + p - 1)(F + b) with b = B + W; m micro-batches are in flight on every stage. Backward passes run in
  * ascending order of micro-batches, as PyTorch's ScheduleGPipe does; with equal micro-batches the makespan is the
  * same either way. */
-#include "model/layout/schedule_kinds.h"
+#include "model/layout/schedule.h"
 
 static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 	return lk_schedule_check_shape(&lk_schedule_gpipe, shape, err);

@@ -10,7 +10,7 @@
  *
  * m must be a multiple of p. Megatron-LM refuses a last group of fewer than p micro-batches too: the order would
  * deadlock, for instance with p = 4, v = 3, m = 5. */
-#include "model/layout/schedule_kinds.h"
+#include "model/layout/schedule.h"
 
 static int group_size(const lk_schedule_shape *shape) {
 	return shape->group > 0 ? shape->group : shape->stages;

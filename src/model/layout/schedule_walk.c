@@ -10,7 +10,6 @@
 #include <math.h>
 
 #include "model/layout/schedule.h"
-#include "model/layout/schedule_kinds.h"
 
 /* What a rank needs at hand for its next slot. */
 typedef struct lane {

@@ -4,7 +4,7 @@
  * gradient (counted from 1) rank s computes weight gradient j - s where j > s; what is left comes last. Makespan m(F
  * + B + W) + (p - 1)(F + B - W) for m >= p, at the memory of 1F1B. The reference scheduler searches for its order and
  * may differ from this closed form. */
-#include "model/layout/schedule_kinds.h"
+#include "model/layout/schedule.h"
 
 static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 	return lk_schedule_check_shape(&lk_schedule_zb_h1, shape, err);

@@ -8,7 +8,7 @@
  *
  * With F = B = W no rank has a bubble inside; makespan 3mF + (p - 1)F/2. Needs m >= 2p - 1. 2p half chunks are in
  * flight on every rank. */
-#include "model/layout/schedule_kinds.h"
+#include "model/layout/schedule.h"
 
 static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 	LK_TRY(lk_schedule_check_shape(&lk_schedule_zb_v, shape, err));

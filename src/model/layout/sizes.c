@@ -4,9 +4,7 @@
  * optimizer state by the data-parallel ranks, ZeRO-2 the gradients too, ZeRO-3 the weights too (arXiv 1910.02054); the
  * group counts context-parallel ranks, and experts have their own (Megatron-LM theoretical_memory_usage.py).
  */
-#include "model/layout/sizes.h"
-
-#include "model/layout/job_parts.h"
+#include "model/layout/job.h"
 #include "model/layout/schedule.h"
 
 static bool lora(const lk_job *job) {

@@ -1,10 +1,8 @@
 /* convnet.c: what the layers of a convolution net are, their parameters and their work. Windows that overhang the image are
  * padded: a stride s leaves ceil(side / s) pixels. */
-#include "model/network/convnet.h"
+#include "model/network/model.h"
 
 #include <math.h>
-
-#include "model/network/model.h"
 
 /* ---- shapes ---- */
 

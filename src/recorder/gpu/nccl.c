@@ -6,7 +6,7 @@
  * name, so that the reader knows the members without a message being sent.
  *
  * Calls between ncclGroupStart and ncclGroupEnd reach the device together: they are one piece of work of each stream. */
-#include "recorder/gpu/nccl.h"
+#include "recorder/gpu/gpu.h"
 
 #include <fcntl.h>
 #include <stdio.h>

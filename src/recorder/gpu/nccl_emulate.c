@@ -10,7 +10,7 @@
  *
  * Where that leaves a choice (rank 0 fits everywhere) LOCKSTEP_RECORD_SPLITS says it, one item a split in the order in which
  * the program makes them: "2,/2" is blocks of 2, then every second rank. What was taken is in the recording. */
-#include "recorder/gpu/nccl.h"
+#include "recorder/gpu/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

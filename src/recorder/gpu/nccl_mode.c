@@ -2,7 +2,7 @@
  *
  * What a collective would leave in this rank's buffers without the others is done on the stream: its own contribution, its
  * own shard; in as-rank what others would send is filled in. So the order of the program's work stays as it is. */
-#include "recorder/gpu/nccl.h"
+#include "recorder/gpu/gpu.h"
 
 #include <string.h>
 #include <time.h>

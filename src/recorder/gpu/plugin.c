@@ -1,6 +1,6 @@
 /* plugin.c: libnccl-profiler-lockstep.so: what NCCL looks up. It has the probe's code, without its wrappers; where the probe
  * is in the process too, that one's is used, so that there is one recording. */
-#include "recorder/gpu/nccl.h"
+#include "recorder/gpu/gpu.h"
 #include "recorder/gpu/profiler_abi.h"
 
 const bool lp_is_plugin = true;

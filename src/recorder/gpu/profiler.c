@@ -8,7 +8,7 @@
  * An event that NCCL gets is a number, not an address: a place of a ring and how often that was used. NCCL tells of parts
  * after it has ended the whole; what comes so late that the place is another's is left out. Nothing but success is
  * answered once a communicator has begun. */
-#include "recorder/gpu/nccl.h"
+#include "recorder/gpu/gpu.h"
 #include "recorder/gpu/profiler_abi.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * to other hosts. They are not refused, for the run would end; they are told, for whoever started it. */
 #undef _FORTIFY_SOURCE
 #include "recorder/overlay/overlay.h"
-#include "recorder/rendezvous.h"
+#include "recorder/recorder.h"
 
 #include <arpa/inet.h>
 #include <elf.h>

@@ -1,7 +1,7 @@
 /* align.c: one clock for all ranks. Each process group ties the clocks of its members (align_group.c), groups that
  * overlap are joined (align_net.c). Slopes of what remains, where they are clear, are joined in the same way and taken
  * out, and the shifts found again. */
-#include "trace/align/align_parts.h"
+#include "trace/align/align_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/align/align_parts.h"
+#include "trace/align/align_internal.h"
 
 enum { MOST_FOLDS = 32 };
 

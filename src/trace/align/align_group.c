@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "graph/graph.h"
-#include "trace/align/align_parts.h"
+#include "trace/align/align_internal.h"
 
 enum {
 	TURNS = 8,             /* of medians; they settle after two or three */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "trace/align/align_parts.h"
+#include "trace/align/align_internal.h"
 
 enum { SWEEPS = 60 };
 /* Part of the usual error below which a sweep changes nothing: a nanosecond of 10 us. */

@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "graph/graph.h"
-#include "trace/capture/comm_names.h"
-#include "trace/align/match.h"
+#include "trace/capture/capture.h"
+#include "trace/align/traces.h"
 
 enum { MOST_ENCLOSING = 16, HOST_CALL = 64 };
 

@@ -1,11 +1,11 @@
 /* link.c: an execution trace and a capture of the same rank and step. PyTorch gives both the same record function id
  * (since 2.0); older captures have none, and are joined by the order of equal names on a thread, which is the same in
  * both. */
-#include "trace/align/link.h"
+#include "trace/align/traces.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "trace/capture/comm_names.h"
+#include "trace/capture/capture.h"
 
 enum { MOST_LANES = 512 }; /* CPU threads that are matched; further ones stay alone */
 
@@ -89,7 +89,7 @@ static uint32_t thread_index(linker *l, int64_t thread) {
 
 static bool list_works(linker *l) {
 	for (uint32_t i = 0; i < l->w->count; i++) {
-		if (l->out->event[i] != LK_NONE || l->w->kind[i] == LK_WORK_ROOT) continue;
+		if (l->out->event[i] != LK_NONE || l->w->kind[i] == LK_NODE_ROOT) continue;
 		uint32_t name = lk_intern_find(l->c->names, lk_works_text(l->w, l->w->name[i]));
 		uint32_t thread = name == UINT32_MAX ? LK_NONE : thread_index(l, l->w->thread[i]);
 		if (thread == LK_NONE) continue;
@@ -199,7 +199,7 @@ static bool join_orders(linker *l) {
 
 static void count_alone(const linker *l) {
 	for (uint32_t i = 0; i < l->w->count; i++) {
-		bool root = l->w->kind[i] == LK_WORK_ROOT;
+		bool root = l->w->kind[i] == LK_NODE_ROOT;
 		l->out->roots += root;
 		l->out->alone += !root && l->out->event[i] == LK_NONE;
 	}

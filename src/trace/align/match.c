@@ -7,7 +7,7 @@
 
 #include "base/stats.h"
 #include "graph/graph.h"
-#include "trace/align/match.h"
+#include "trace/align/traces.h"
 
 enum {
 	MOST_PARTS = 64,    /* that a guessed group is taken apart into */

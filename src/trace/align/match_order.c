@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "trace/align/match.h"
+#include "trace/align/traces.h"
 
 enum {
 	WINDOW = 32,      /* how far a walk looks for agreement behind a difference */

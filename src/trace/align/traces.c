@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "trace/align/align.h"
-#include "trace/align/match.h"
-#include "trace/read/trace_files.h"
+#include "trace/read/read.h"
 
 enum { MOST_SENTENCES = 1000 };
 

@@ -2,9 +2,8 @@
  * it. */
 #include <stdio.h>
 
-#include "trace/align/link.h"
-#include "trace/align/match.h"
-#include "trace/read/trace_files.h"
+#include "trace/align/traces.h"
+#include "trace/read/read.h"
 
 static uint32_t capture_of(const lk_traces *t, int32_t rank) {
 	for (uint32_t i = 0; i < t->count; i++)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/stats.h"
-#include "trace/capture/capture_comms.h"
 
 enum {
 	MOST_WARNINGS = 64,

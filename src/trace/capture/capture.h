@@ -6,17 +6,36 @@
  *
  * Times are nanoseconds from the capture's `origin_ns`, which is a time of the host's clock.
  */
-#ifndef LK_TRACE_CAPTURE_H
-#define LK_TRACE_CAPTURE_H
+#ifndef LK_TRACE_CAPTURE_CAPTURE_H
+#define LK_TRACE_CAPTURE_CAPTURE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
 #include "base/arena.h"
 #include "base/intern.h"
 #include "base/vec.h"
 #include "graph/graph.h"
 #include "lockstep/error.h"
-#include "trace/capture/lane_map.h"
+
+/* ---- lane_map: from a process and thread, or device and stream, to a number. */
+
+typedef struct lk_lane_key {
+	int64_t process, thread;
+	bool stream;
+} lk_lane_key;
+
+typedef struct lk_lane_map {
+	struct lk_lane_slot *slots;
+	size_t count, capacity;  /* of slots: a power of two */
+} lk_lane_map;
+
+/* The number of a key, UINT32_MAX where it has none yet; to be set by the caller. NULL when memory is out. */
+uint32_t *lk_lane_map_at(lk_lane_map *map, lk_lane_key key);
+/* The number of a key, or UINT32_MAX. */
+uint32_t lk_lane_map_find(const lk_lane_map *map, lk_lane_key key);
+void lk_lane_map_free(lk_lane_map *map);
 
 /* What an event is. */
 typedef enum lk_event_kind {
@@ -169,5 +188,49 @@ typedef LK_VEC(lk_capture_step) lk_capture_steps;
 /* The steps, in order: ProfilerStep#N; else the stretches between starts of data loading (enumerate(DataLoader)); else
  * one, the whole capture. */
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err);
+
+/* ---- capture_comms: which events are communication, where a trace does not say it in arguments of kernels. */
+
+/* Completes capture->comms once events are nested and joined with their launches; leaves them unsorted. */
+lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err);
+
+/* ---- comm_names: communication as libraries and frameworks name it. */
+
+/* Traffic of sockets, whose calls nobody has told: communication, but not of any collective that could be matched. */
+#define LK_SOCKETS "sockets"
+
+/* The lk_op_kind of a collective's name ("allreduce", "nccl:all_to_all", "_allgather_base"); LK_OP_COUNT if it is none. */
+unsigned lk_comm_kind(const char *name);
+/* Whether a kernel's name is one of a communication library (NCCL, RCCL); *kind as its name tells, LK_OP_COUNT where it does not
+ * ("ncclDevKernel_Generic"), ALLTOALL for SendRecv. */
+bool lk_comm_kernel(const char *name, unsigned *kind);
+/* Bytes of an element of a data type ("Float", "BFloat16", "long int"); 0 unknown. */
+int lk_comm_element_bytes(const char *type);
+
+/* ---- conv_shape: the shape of a convolution's result, which its inputs alone do not tell. */
+
+/* Of a forward convolution of PyTorch: from the shapes of its inputs and the values of its other arguments ("Concrete
+ * Inputs", "[,,,[2,2],[3,3],[1,1],False,[0,0],1]": stride, padding, dilation) the shapes of its results,
+ * "[[32,64,112,112]]". False: no convolution, or arguments that do not fit. */
+bool lk_conv_result(const char *name, const char *dims, const char *values, char *out, size_t size);
+
+/* ---- shape_text: shapes and types of an operation's inputs as compact JSON without quotes, the one form in which traces
+ * keep them: "[[512,13],[13,512],[]]" and "[float,TensorList(float),Int]". */
+
+enum { LK_SHAPE_TEXT = 1 << 18 }; /* what is longer is cut, and then understood by nobody */
+
+/* A text that is being put together; '\0' stands behind it. */
+typedef struct lk_shape_text {
+	LK_VEC(char) text;
+} lk_shape_text;
+
+static inline const char *lk_shape_text_of(const lk_shape_text *s) { return s->text.count ? s->text.at : ""; }
+/* Appends; false when memory is out. */
+bool lk_shape_put(lk_shape_text *s, const char *text, size_t length);
+/* Appends a type as Kineto writes it: of "Tensor(float)" what is inside, of "GenericList[Tensor(float),...]"
+ * "TensorList(float)". */
+bool lk_shape_put_type(lk_shape_text *s, const char *text, size_t length);
+/* Puts in its place what Python printed: "[[4, 5], []]", "['Tensor(float)', 'Int']". */
+bool lk_shape_python(lk_shape_text *s, const char *text, size_t length);
 
 #endif

@@ -7,11 +7,10 @@
  *
  * In the end each communication has one note: on its kernel; on a host, on the annotation; where neither exists, on the
  * operation that enqueued it. */
-#include "trace/capture/capture_comms.h"
+#include "trace/capture/capture.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "trace/capture/comm_names.h"
 
 enum { MOST_PARENTS = 256 };
 

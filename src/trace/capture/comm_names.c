@@ -1,6 +1,6 @@
 /* comm_names.c: communication as libraries and frameworks name it: kernels of NCCL and RCCL, annotations of
  * torch.distributed, arguments of Kineto. */
-#include "trace/capture/comm_names.h"
+#include "trace/capture/capture.h"
 
 #include <string.h>
 #include "graph/graph.h"

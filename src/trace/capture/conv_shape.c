@@ -1,7 +1,7 @@
 /* conv_shape.c: convolutions by PyTorch's signatures.
 : out = floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1
  * in every dimension. Transposed ones are left alone: their weights lie the other way round, and groups count. */
-#include "trace/capture/conv_shape.h"
+#include "trace/capture/capture.h"
 
 #include <math.h>
 #include <stdio.h>

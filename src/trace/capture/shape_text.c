@@ -1,5 +1,5 @@
 /* shape_text.c: shapes and types of an operation's inputs as compact text. */
-#include "trace/capture/shape_text.h"
+#include "trace/capture/capture.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "trace/capture/works_parts.h"
 
 enum { MOST_WARNINGS = 64 };
 
@@ -229,7 +228,7 @@ const lk_work_comm *lk_works_comm(const lk_works *w, uint32_t work) {
 }
 
 bool lk_works_on_device(const lk_works *w, uint32_t work, bool *host) {
-	bool device = w->kind[work] == LK_WORK_DEVICE;
+	bool device = w->kind[work] == LK_NODE_DEVICE;
 	*host = false;
 	for (uint32_t t = w->tensor_begin[work]; t < w->tensor_begin[work + 1]; t++) {
 		const char *where = lk_works_text(w, w->tensors.at[t].device);

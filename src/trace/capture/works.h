@@ -5,20 +5,21 @@
  * after that it is constant. Finishing replaces ids by indices and sorts by id, which is the order in which works
  * began.
  */
-#ifndef LK_TRACE_WORKS_H
-#define LK_TRACE_WORKS_H
+#ifndef LK_TRACE_CAPTURE_WORKS_H
+#define LK_TRACE_CAPTURE_WORKS_H
 
+#include "io/json.h"
 #include "io/stream.h"
 #include "trace/capture/capture.h"
 
-typedef enum lk_work_kind {
-	LK_WORK_ROOT,    /* stands for a process or thread */
-	LK_WORK_NOTE,    /* an annotation: ProfilerStep#4, ## forward ##, Optimizer.step#SGD.step */
-	LK_WORK_OP,      /* an operation on the CPU, which may launch work on the device */
-	LK_WORK_DEVICE,  /* work of the device; of simulators' traces, all work */
-	LK_WORK_MEMORY,  /* Chakra's loads and stores */
-	LK_WORK_KINDS,
-} lk_work_kind;
+typedef enum lk_node_kind {
+	LK_NODE_ROOT,    /* stands for a process or thread */
+	LK_NODE_NOTE,    /* an annotation: ProfilerStep#4, ## forward ##, Optimizer.step#SGD.step */
+	LK_NODE_OP,      /* an operation on the CPU, which may launch work on the device */
+	LK_NODE_DEVICE,  /* work of the device; of simulators' traces, all work */
+	LK_NODE_MEMORY,  /* Chakra's loads and stores */
+	LK_NODE_KINDS,
+} lk_node_kind;
 
 /* A tensor as a work uses it. */
 typedef struct lk_tensor {
@@ -75,7 +76,7 @@ typedef struct lk_works {
 
 /* One work as it is added; what is not said as in the columns. */
 typedef struct lk_work {
-	lk_work_kind kind;
+	lk_node_kind kind;
 	int64_t id, parent_id, sequence, thread, start_ns, duration_ns;
 	uint32_t name, record, shape, types, outputs;
 	double flops, bytes;
@@ -106,5 +107,18 @@ lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_w
 /* The same from memory, which is copied; `name` stands in messages. */
 lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name, const lk_read_limits *limits,
                                lk_works **out, lk_error *err);
+
+/* ---- works_parts: the readers behind lk_works_read, one a file format. */
+
+/* The list of nodes of PyTorch's execution trace, or of Chakra's JSON; the next token is the first element. */
+lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works, lk_error *err);
+lk_status lk_chakra_json_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works, lk_error *err);
+/* Chakra's protobuf records. */
+lk_status lk_chakra_read(const void *bytes, size_t size, const lk_read_limits *limits, lk_works *works, lk_error *err);
+
+/* Interned text; LK_ERR_MEMORY, or LK_ERR_INPUT over the limit of names. */
+lk_status lk_works_name(lk_works *works, const lk_read_limits *limits, const char *text, uint32_t *out, lk_error *err);
+/* Adds within the limit of events. */
+lk_status lk_works_put(lk_works *works, const lk_read_limits *limits, const lk_work *work, lk_error *err);
 
 #endif

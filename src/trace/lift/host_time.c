@@ -1,5 +1,5 @@
 /* host_time.c: a walk over a thread's events with the stack of those that are open. */
-#include "trace/lift/host_time.h"
+#include "trace/lift/lift.h"
 
 #include <string.h>
 #include "base/stats.h"

@@ -5,9 +5,7 @@
 #include <string.h>
 #include "base/parallel.h"
 #include "base/stats.h"
-#include "trace/capture/comm_names.h"
-#include "trace/lift/lift_kinds.h"
-#include "trace/lift/step_times.h"
+#include "trace/capture/capture.h"
 
 enum { PS_PER_NS = 1000 };
 
@@ -186,7 +184,7 @@ static lk_status fill(lifter *l, uint32_t capture, const lk_lifted_op *op, lk_ph
 	case LK_LIFTED_PEERS: out->name = "peers"; break;
 	case LK_LIFTED_END: out->name = "end of step"; break;
 	default:
-		lk_work_kind(c, &l->kinds, op->event, out);
+		lk_work_classify(c, &l->kinds, op->event, out);
 		if (op->what == LK_LIFTED_CARRIED) out->flags = LK_OP_CARRIED;
 		if (op->what != LK_LIFTED_COMM) {
 			/* carried into the step: nobody is met any more */

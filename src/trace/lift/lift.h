@@ -12,11 +12,86 @@
  * What is left between the end of all that an operation waits for and its start is its lag: it is kept, as part of the
  * operation. So the graph with the measured times, simulated, gives the measured timeline.
  */
-#ifndef LK_TRACE_LIFT_H
-#define LK_TRACE_LIFT_H
+#ifndef LK_TRACE_LIFT_LIFT_H
+#define LK_TRACE_LIFT_LIFT_H
 
-#include "trace/lift/host_time.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "graph/graph.h"
+#include "lockstep/error.h"
 #include "trace/align/traces.h"
+#include "trace/capture/capture.h"
+#include "trace/capture/works.h"
+
+/* ---- overheads: what the host spends, by operation: the terms T1 to T5 of Lin et al. (arXiv 2404.12674, section on host
+ * overheads). Extracted from captures, stored as CSV, used for other traces ("shared overheads").
+ *
+ *   T1  between two top-level operations of a thread
+ *   T2  from an operation's start to its first launch
+ *   T3  from its last launch to its end
+ *   T4  a launch call: cudaLaunchKernel
+ *   T5  between two launches of an operation; of one that launches nothing, its whole duration
+ */
+
+enum { LK_T1 = 1, LK_T2, LK_T3, LK_T4, LK_T5 };
+
+typedef struct lk_overheads lk_overheads;
+
+lk_overheads *lk_overheads_new(void); /* NULL when memory is out */
+void lk_overheads_free(lk_overheads *overheads);
+/* One observation in microseconds. Of T1 the name is "" (or the operation that follows), of T4 the call's. */
+lk_status lk_overheads_add(lk_overheads *overheads, int term, const char *name, double us, lk_error *err);
+/* CSV with the columns type (t1..t5), name, mean_us, and if there std_us, count, launches (calls, separated by ';'); other
+ * columns are left alone, rows of one name are averaged by count. */
+lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err);
+lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk_error *err);
+
+/* Mean of a term for a name without outliers (beyond 1.5 interquartile ranges), microseconds. Where the name is not known: the
+ * mean over all names of the term, and *known is set to false. NAN where the term has no observation at all. */
+double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known);
+/* The mean of a term over all names, likewise; NAN without observations. */
+double lk_overheads_level(const lk_overheads *overheads, int term);
+
+/* ---- host_time: what a CPU thread did, cut into the pieces whose length is host overhead: the terms T1 to T5 (overheads.h),
+ * at every level of nesting. Of an operation with others inside, a child counts as a launch does: T2 is the time before the
+ * first child or launch, T5 between two, T3 behind the last. So all pieces of a thread add up to its time. */
+
+/* What a call means for the device. */
+typedef enum lk_call_kind {
+	LK_CALL_NONE,
+	LK_CALL_LAUNCH,        /* starts work of the device */
+	LK_CALL_SYNC,          /* waits for it: a stream, an event or all */
+	LK_CALL_STREAM_WAIT,   /* lets a stream wait for an event */
+} lk_call_kind;
+
+typedef struct lk_host_piece {
+	uint32_t event;        /* T1: the operation behind; T4: the call; else the operation. LK_NONE at the end */
+	uint32_t name;         /* its interned name */
+	uint32_t path;         /* hash of the names of all that encloses it */
+	uint8_t term;          /* LK_T1 ... */
+	uint8_t call;          /* of a T4: lk_call_kind; else LK_CALL_NONE */
+	uint8_t phase;         /* lk_phase */
+	bool loading;          /* inside data loading */
+	bool blocked;          /* set by the lift: the call waited for room in the launch queue, so dur_ns says little */
+	int64_t start_ns, dur_ns;
+} lk_host_piece;
+
+typedef LK_VEC(lk_host_piece) lk_host_pieces;
+
+/* The pieces of a thread from `from_ns` to `to_ns`, without gaps: time before the first operation is a T1. A piece that
+ * crosses a border is cut there. */
+lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from_ns, int64_t to_ns, lk_host_pieces *out,
+                       lk_error *err);
+
+/* What a runtime call is, by name and by whether it launched something. */
+lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event);
+
+/* A thread that does nothing for longer between two operations is waiting: ten times what lies between those of a busy one. */
+#define LK_GAP_NS 100000
+
+/* Adds all pieces of all threads within the times to the overheads. Gaps are left out. */
+lk_status lk_host_overheads(const lk_capture *capture, int64_t from_ns, int64_t to_ns, lk_overheads *out, lk_error *err);
 
 /* What an operation of a lifted program stands for. */
 typedef enum lk_lifted_kind {
@@ -98,5 +173,120 @@ typedef int64_t lk_lift_time(const void *context, const lk_lifted *lifted, uint3
 void lk_lift_retime(lk_lifted *lifted, lk_lift_time *time, const void *context);
 /* What operation `op` of a rank takes as measured, picoseconds: pieces, or lag and work; a rendezvous: its transfer. */
 int64_t lk_lifted_time(const lk_lifted *lifted, uint32_t rank, uint32_t op);
+
+/* ---- lift_kinds: what a piece of device work computes: kind, shape, bytes and operations of a kernel. */
+
+/* Which operation's shapes a piece of device work carries. Of all that an operation launches, the longest piece stands for what
+ * the operation computes; the others (a reduction of split sums, a fill) are only streams of bytes. */
+typedef struct lk_work_kinds {
+	uint32_t *owner;         /* [events] of device work: the operation it stands for; LK_NONE */
+	uint32_t *operation;     /* [events] likewise, also of the other pieces that the operation launches */
+	double known_ns, device_ns; /* device time whose shape is known, and all */
+	LK_VEC(struct lk_unknown_work {
+		uint32_t name;
+		uint32_t count;
+		double ns;
+	}) unknown;              /* by time, the most first */
+} lk_work_kinds;
+
+lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_error *err);
+void lk_work_kinds_free(lk_work_kinds *kinds);
+/* Fills name, kind, shape, bytes, flops and number format of device work: by the shapes of its owner, else its kind from the
+ * kernel's name. */
+void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uint32_t event, lk_op *out);
+
+/* ---- op_shapes: what an operation of PyTorch asks of a device, from its name and the shapes and types of its inputs. */
+
+typedef enum lk_shapes_known {
+	LK_SHAPES_UNKNOWN,  /* no rule for it, or shapes that the rule does not fit: look at its parts, or count it */
+	LK_SHAPES_NOTHING,  /* launches nothing: a view, an allocation, a question */
+	LK_SHAPES_WORK,     /* `op` holds kind, dtype, shape, flops and bytes */
+	LK_SHAPES_SYNC,     /* the same, and the host waits for its result: aten::item */
+} lk_shapes_known;
+
+/* Texts are those of lk_capture and lk_works: "[[512,13],[13,512],[512]]", "[float,float,float]"; types may be NULL or
+ * "", and then count as float. `outputs`, the shapes of results, may be NULL: a forward convolution is known only with
+ * it, because its stride is no part of the shapes. Fills kind, dtype, m, n, k, batch, flops, bytes and nothing else. */
+lk_shapes_known lk_op_from_shapes(const char *name, const char *dims, const char *types, const char *outputs,
+								  lk_op *out);
+
+/* ---- lift_works: execution traces, which have no times, as a step graph: what the device does is left to the models of
+ * cost/, by the shapes of operations; what the host spends is taken from stored overheads (T1 to T5). Traces that have
+ * durations (Chakra's) keep them. */
+
+/* Operations of one name that launch work on the device for which no model is known. */
+typedef struct lk_unpriced {
+	const char *name;
+	uint32_t count;
+} lk_unpriced;
+
+typedef struct lk_works_lifted {
+	uint32_t priced;         /* operations whose shapes a model covers, collectives included */
+	uint32_t timed;          /* that have a duration in the trace */
+	uint32_t nothing;        /* that launch nothing: views, allocations, containers without parts */
+	uint32_t hosts;          /* that work in host memory */
+	uint32_t unpriced;       /* that no model covers: they stream their tensors once, which is the least they can do */
+	LK_VEC(lk_unpriced) names; /* of these, most frequent first */
+	uint32_t dropped;        /* control dependencies that contradict the data dependencies */
+	uint32_t host_times;     /* looked up in the overheads */
+	uint32_t strange_overheads; /* host times that were means over all names, for the name is not stored */
+	lk_arena arena;
+} lk_works_lifted;
+
+/* One trace a rank, in order of ranks; `overheads` NULL: the host takes no time. The graph is traced: a program is a
+ * rank, with one block, chains is 1. Process groups are teams. Threads hand over to one another: ids tell in which
+ * order works began, and one that begins on another thread waits for the one before. */
+lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_overheads *overheads, lk_graph **out,
+                        lk_works_lifted *report, lk_error *err);
+/* Whether work of the device has durations, so that no models are needed. A trace may have those of the host alone. */
+bool lk_works_device_timed(const lk_works *works);
+void lk_works_lifted_free(lk_works_lifted *report);
+
+/* ---- step_times: how long operations of a lifted rank took in other steps, or on other ranks: looked up by what they are and the
+ * how-manieth of their kind they are in the step. Where the structure differs, by coarser names. */
+
+/* How well an operation was known. */
+typedef enum lk_known {
+	LK_KNOWN_PLACE,  /* the same operation, called from the same place, the same time round */
+	LK_KNOWN_PATH,   /* the same, another time round */
+	LK_KNOWN_NAME,   /* the same operation elsewhere */
+	LK_KNOWN_KIND,   /* its term (T1 to T5), or device work as such */
+	LK_KNOWN_NOT,    /* nothing: its own measured time stands */
+	LK_KNOWNS,
+} lk_known;
+
+typedef struct lk_step_times lk_step_times;
+
+lk_step_times *lk_step_times_new(void); /* NULL when memory is out */
+void lk_step_times_free(lk_step_times *times);
+/* Adds everything that a lifted rank measured, as coming from `source`. */
+lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source, lk_error *err);
+
+/* Nanoseconds of every operation of `rank`, from what was added; what was carried into the step stays as measured, for it is
+ * of the step before. `shared`, if not NULL, gives host times instead: the overheads of another run. */
+typedef struct lk_retimed {
+	int64_t *ns;              /* [rank->ops] lags included */
+	int64_t *lag_ns;          /* [rank->ops] of device work */
+	double host_ns[LK_KNOWNS], device_ns[LK_KNOWNS]; /* how much of the predicted time rests on what */
+} lk_retimed;
+/* Shared overheads: T1 to T5 by name, times how much faster or slower the host of this trace is, term by term (1: as stored). Gaps
+ * of over LK_GAP_NS are waiting that belongs to the structure: they stay. */
+typedef struct lk_shared_overheads {
+	const lk_overheads *table;
+	double scale[6]; /* by term */
+} lk_shared_overheads;
+
+/* The scale that makes the mean of each term equal to that of a trace: five numbers for the host, and for what its profiler adds to
+ * every event. */
+void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own, lk_shared_overheads *out);
+
+/* `source`: times of the same place come from this one where it has them; else, and with LK_NONE, means of all. Times of one source
+ * belong together: what was late in it was late all together. */
+lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank, const lk_shared_overheads *shared,
+                                uint32_t source, lk_retimed *out, lk_error *err);
+void lk_retimed_free(lk_retimed *retimed);
+
+/* Own measured time of an operation: pieces, or lag and work. */
+int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t op);
 
 #endif

@@ -1,10 +1,9 @@
 /* lift_kinds.c: the shapes of operations for the kernels that they launch, and kernels by name where no shapes are known. */
-#include "trace/lift/lift_kinds.h"
+#include "trace/lift/lift.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "trace/capture/comm_names.h"
-#include "trace/lift/op_shapes.h"
+#include "trace/capture/capture.h"
 
 /* ---- owners ---- */
 
@@ -160,7 +159,7 @@ static void comm_kind(const lk_capture *c, uint32_t event, lk_op *out) {
 	out->bytes = (double)elements * note->element_bytes;
 }
 
-void lk_work_kind(const lk_capture *c, const lk_work_kinds *kinds, uint32_t event, lk_op *out) {
+void lk_work_classify(const lk_capture *c, const lk_work_kinds *kinds, uint32_t event, lk_op *out) {
 	out->name = lk_capture_text(c, c->name[event]);
 	if (c->kind[event] != LK_EVENT_KERNEL) {
 		copy_kind(c, event, out);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/stats.h"
-#include "trace/capture/comm_names.h"
-#include "trace/lift/lift_parts.h"
+#include "trace/capture/capture.h"
+#include "trace/lift/lift_internal.h"
 
 /* Those alike, or all of a class. */
 typedef struct transfer {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/stats.h"
-#include "trace/capture/comm_names.h"
-#include "trace/lift/lift_parts.h"
+#include "trace/capture/capture.h"
+#include "trace/lift/lift_internal.h"
 
 /* CUDA queues so many launches; the next call waits for the oldest. Seen in traces: the number outstanding never exceeds it. */
 enum { LAUNCH_QUEUE = 1022 };

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/lift/lift_parts.h"
+#include "trace/lift/lift_internal.h"
 
 static bool idle(const lk_host_pieces *pieces, size_t from) {
 	for (size_t i = from; i < pieces->count; i++)

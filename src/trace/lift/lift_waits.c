@@ -2,7 +2,7 @@
  * there, so what they wait for is taken from what had been launched, if the measured times allow it. */
 #include <string.h>
 
-#include "trace/lift/lift_parts.h"
+#include "trace/lift/lift_internal.h"
 
 /* Clocks of host and device are converted: that far an effect may seem to come before its cause. */
 #define SLACK_NS 3000

@@ -1,10 +1,10 @@
 /* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the operations are those
  * of lift_works_shapes.c or lift_works_timed.c. */
-#include "trace/lift/lift_works.h"
+#include "trace/lift/lift.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "trace/lift/lift_works_parts.h"
+#include "trace/lift/lift_internal.h"
 
 /* Beyond the streams that a graph has, threads share the last one; beyond this many they are not told apart. */
 enum { MOST_THREADS = 256 };
@@ -14,7 +14,7 @@ enum { MOST_THREADS = 256 };
 /* Threads and streams in one list: a stream's number is odd. */
 static int64_t key_of(bool device, int64_t thread) { return (int64_t)((uint64_t)thread * 2 + device); }
 
-bool lk_lift_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream) {
+bool lk_lift_add_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream) {
 	int64_t key = key_of(device, thread);
 	for (size_t i = l->threads.count; i-- > 0;)
 		if (l->threads.at[i] == key) return *stream = l->stream_of.at[i], true;
@@ -157,7 +157,7 @@ static lk_status find_teams(lk_lifter *l) {
 
 static bool has_device_works(const lk_works *w) {
 	for (uint32_t i = 0; i < w->count; i++)
-		if (w->kind[i] == LK_WORK_DEVICE) return true;
+		if (w->kind[i] == LK_NODE_DEVICE) return true;
 	return false;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/lift/lift_works_parts.h"
+#include "trace/lift/lift_internal.h"
 
 /* One end of a message. */
 typedef struct message {

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/lift/lift_works_parts.h"
-#include "trace/lift/op_shapes.h"
+#include "trace/lift/lift_internal.h"
+#include "trace/lift/lift.h"
 
 /* What a work does to the device; | DONE: it has. */
 enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN, DONE = 16 };
@@ -49,7 +49,7 @@ static const char *name_of(const shapes *s, uint32_t work) { return lk_works_tex
 /* ---- what works do ---- */
 
 static bool encloses_only(const shapes *s, uint32_t work) {
-	return s->w->kind[work] != LK_WORK_OP || strncmp(name_of(s, work), "autograd::engine::evaluate_function", 35) == 0;
+	return s->w->kind[work] != LK_NODE_OP || strncmp(name_of(s, work), "autograd::engine::evaluate_function", 35) == 0;
 }
 
 /* Operations that launch nothing themselves when they have no parts: conversions to what a tensor is already, steps of
@@ -108,7 +108,7 @@ static uint8_t classify(const shapes *s, uint32_t work, lk_op *op, bool *whole) 
 
 static void count(shapes *s, uint32_t work, uint8_t does, bool whole) {
 	bool host;
-	if (s->w->kind[work] != LK_WORK_OP || does == AWAIT) return;
+	if (s->w->kind[work] != LK_NODE_OP || does == AWAIT) return;
 	if (does == UNKNOWN) return; /* counted by name */
 	if (does != NONE) s->l->report->priced++;
 	else if (!whole) s->l->report->nothing += !s->parts[work];
@@ -119,8 +119,8 @@ static void count(shapes *s, uint32_t work, uint8_t does, bool whole) {
 /* What the host spends time on: operations, and annotations that stand for one (as host_time.c has them). */
 static bool of_host(const shapes *s, uint32_t work) {
 	const char *name = name_of(s, work);
-	if (s->w->kind[work] == LK_WORK_OP) return true;
-	return s->w->kind[work] == LK_WORK_NOTE &&
+	if (s->w->kind[work] == LK_NODE_OP) return true;
+	return s->w->kind[work] == LK_NODE_NOTE &&
 		   (strncmp(name, "Optimizer.", 10) == 0 || strncmp(name, "enumerate(DataLoader)", 21) == 0);
 }
 
@@ -299,7 +299,7 @@ static bool leave(shapes *s, uint32_t work) {
 
 /* All that is inside, without recursion: traces may be nested as deep as they like. */
 static bool add_top(shapes *s, uint32_t top) {
-	if (!lk_lift_stream(s->l, false, s->w->thread[top], &s->host_stream)) return false;
+	if (!lk_lift_add_stream(s->l, false, s->w->thread[top], &s->host_stream)) return false;
 	uint32_t at = top;
 	s->acting = LK_NONE;
 	if (!enter(s, at)) return false;

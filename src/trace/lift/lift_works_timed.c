@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/lift/lift_works_parts.h"
+#include "trace/lift/lift_internal.h"
 
 typedef struct timed {
 	lk_lifter *l;
@@ -92,7 +92,7 @@ static lk_op_kind kind_by_name(const char *name) {
 }
 
 static bool on_device(const lk_works *w, uint32_t work) {
-	return w->kind[work] == LK_WORK_DEVICE || w->kind[work] == LK_WORK_MEMORY;
+	return w->kind[work] == LK_NODE_DEVICE || w->kind[work] == LK_NODE_MEMORY;
 }
 
 bool lk_works_device_timed(const lk_works *w) {
@@ -110,7 +110,7 @@ static bool add(timed *t, uint32_t work) {
 				.kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
 	/* Streams that are not said: one for computation, one for communication. */
 	int64_t thread = w->thread[work] < 0 && comm ? -2 : w->thread[work];
-	if (!lk_lift_stream(t->l, device, thread, &op.stream) || !depend(t, work)) return false;
+	if (!lk_lift_add_stream(t->l, device, thread, &op.stream) || !depend(t, work)) return false;
 	int64_t ns = w->duration_ns[work];
 	if (device) op.kind = kind_by_name(op.name);
 	bool communicates = comm && lk_lift_comm(t->l, comm, &op);

@@ -4,13 +4,13 @@
  * Bytes are what must pass through device memory once: inputs read, results written. Flops are two for each
  * multiply-add. Matrix products of float run in fp32 (torch.backends.cuda.matmul.allow_tf32 is off by default),
  * convolutions of float in tf32 (torch.backends.cudnn.allow_tf32 is on). */
-#include "trace/lift/op_shapes.h"
+#include "trace/lift/lift.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "trace/capture/comm_names.h"
+#include "trace/capture/capture.h"
 
 enum { DIMS = 8, INPUTS = 24 };
 

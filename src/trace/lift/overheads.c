@@ -1,5 +1,5 @@
 /* overheads.c: observations of host time by term and name, and their robust means. */
-#include "trace/lift/overheads.h"
+#include "trace/lift/lift.h"
 
 #include <math.h>
 #include <stdlib.h>

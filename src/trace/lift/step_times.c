@@ -1,6 +1,6 @@
 /* step_times.c: observations by key, at four levels of detail, in one hash table; an observation is a time of the host, or lag
  * and work of the device. Means without outliers. */
-#include "trace/lift/step_times.h"
+#include "trace/lift/lift.h"
 
 #include <math.h>
 #include <stdlib.h>

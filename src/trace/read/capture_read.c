@@ -1,11 +1,7 @@
 /* capture_read.c: a file of any format, told by its content (trace_kind.h). */
 #include <string.h>
 
-#include "trace/read/kineto.h"
-#include "trace/read/nsys.h"
-#include "trace/read/recorded.h"
-#include "trace/read/trace_files.h"
-#include "trace/read/trace_kind.h"
+#include "trace/read/read.h"
 
 /* SQLite reads files, not streams; a recording has others beside it. */
 static lk_status check_file(lk_stream *in, const char *path, const char *what, lk_error *err) {

@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "io/protobuf.h"
-#include "trace/capture/comm_names.h"
-#include "trace/capture/shape_text.h"
-#include "trace/capture/works_parts.h"
+#include "trace/capture/capture.h"
+#include "trace/capture/works.h"
 
 /* NodeType */
 enum { METADATA = 1, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL };
@@ -236,11 +235,11 @@ static lk_status add_comm(reader *r) {
 
 static lk_status keep(reader *r) {
 	bool comm = r->type >= COMM_SEND && r->type <= COMM_COLL;
-	if (r->type == METADATA || r->type == 0) r->work.kind = LK_WORK_NOTE;
-	else if (r->type == MEM_LOAD || r->type == MEM_STORE) r->work.kind = LK_WORK_MEMORY;
-	else r->work.kind = r->cpu == 1 && !(comm && r->comm_size >= 0) ? LK_WORK_OP : LK_WORK_DEVICE;
+	if (r->type == METADATA || r->type == 0) r->work.kind = LK_NODE_NOTE;
+	else if (r->type == MEM_LOAD || r->type == MEM_STORE) r->work.kind = LK_NODE_MEMORY;
+	else r->work.kind = r->cpu == 1 && !(comm && r->comm_size >= 0) ? LK_NODE_OP : LK_NODE_DEVICE;
 	/* The converter writes the stream as thread where the work is of the device. */
-	if (r->stream >= 0 && r->work.kind == LK_WORK_DEVICE) r->work.thread = r->stream;
+	if (r->stream >= 0 && r->work.kind == LK_NODE_DEVICE) r->work.thread = r->stream;
 	LK_TRY(add_comm(r));
 	return lk_works_put(r->w, r->limits, &r->work, r->err);
 }

@@ -2,10 +2,10 @@
  * and a list `traceEvents`, or the older bare list. Events are read one by one from a sliding window (kineto_event.c);
  * what nobody needs is skipped without being looked at. A damaged file gives the events that can be read, and warnings.
  */
-#include "trace/read/kineto.h"
+#include "trace/read/read.h"
 
 #include <stdlib.h>
-#include "trace/read/kineto_reader.h"
+#include "trace/read/kineto_internal.h"
 
 enum { NESTED_LISTS = 16, NESTED_HEADS = 8, LOOKAHEAD = 64 };
 

@@ -1,7 +1,7 @@
 /* kineto_event.c: reads one event of a JSON trace. Keys may come in any order; of a key that comes twice the last
  * counts, but the first category decides what is skipped. As soon as `ph` and `cat` tell that an event is of no use,
  * the rest of it is not looked at. */
-#include "trace/read/kineto_event.h"
+#include "trace/read/kineto_internal.h"
 
 #include <ctype.h>
 

@@ -1,6 +1,6 @@
 /* kineto_head.c: what a Kineto file says before and behind its events: the devices, the rank and its process groups,
  * and which time 0 is. These values are small, so they are read as documents. */
-#include "trace/read/kineto_reader.h"
+#include "trace/read/kineto_internal.h"
 
 #include <stdlib.h>
 #include "io/json.h"

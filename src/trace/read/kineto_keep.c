@@ -1,8 +1,7 @@
 /* kineto_keep.c: from the fields of an event to columns of the capture. */
-#include "trace/read/kineto_reader.h"
+#include "trace/read/kineto_internal.h"
 
-#include "trace/capture/comm_names.h"
-#include "trace/capture/conv_shape.h"
+#include "trace/capture/capture.h"
 
 void lk_kineto_odd(lk_kineto *r, lk_odd what, const char *at) {
 	if (r->odd[what].count++ == 0) r->odd[what].line = lk_window_line(&r->window, at);

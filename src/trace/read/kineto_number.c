@@ -1,5 +1,5 @@
 /* kineto_number.c: values of a JSON trace as they stand in the window: whole numbers, times, texts, lists. */
-#include "trace/read/kineto_event.h"
+#include "trace/read/kineto_internal.h"
 
 #include <math.h>
 #include "base/text.h"

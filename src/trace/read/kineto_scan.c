@@ -1,7 +1,7 @@
 /* kineto_scan.c: the sliding window, and the walk over values that nobody needs: 64 bytes at a time as bit masks of
  * quotes and brackets. A prefix XOR over the quotes says which bytes lie inside texts (as simdjson does: Langdale and
  * Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28, 2019); brackets outside them are counted. */
-#include "trace/read/kineto_scan.h"
+#include "trace/read/kineto_internal.h"
 
 #include <stdlib.h>
 

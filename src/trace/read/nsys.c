@@ -4,7 +4,7 @@
  * Files may come from anywhere. The database is opened read-only and defensive; only ordinary tables are read, by plain
  * scans; views, triggers, extensions and attached databases are off; the work of a scan is limited by the file's size.
  */
-#include "trace/read/nsys.h"
+#include "trace/read/read.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/capture/comm_names.h"
-#include "trace/capture/shape_text.h"
-#include "trace/capture/works_parts.h"
+#include "trace/capture/capture.h"
+#include "trace/capture/works.h"
 
 enum { ITEMS = 16 };
 
@@ -432,15 +431,15 @@ static lk_status read_member(reader *r, const char *key) {
 }
 
 /* torch's RecordScope: 0 functions, 1 backward functions, 7 what users (and the profiler) annotate. */
-static lk_work_kind kind_of(const reader *r) {
-	if (strncmp(r->name, "[pytorch|profiler|execution_", 28) == 0) return LK_WORK_ROOT;
-	return r->scope == 7 ? LK_WORK_NOTE : LK_WORK_OP;
+static lk_node_kind kind_of(const reader *r) {
+	if (strncmp(r->name, "[pytorch|profiler|execution_", 28) == 0) return LK_NODE_ROOT;
+	return r->scope == 7 ? LK_NODE_NOTE : LK_NODE_OP;
 }
 
 static lk_status keep(reader *r) {
 	r->work.kind = kind_of(r);
 	if (strcmp(r->name, "record_param_comms") == 0) {
-		r->work.kind = LK_WORK_OP;
+		r->work.kind = LK_NODE_OP;
 		LK_TRY(read_comm(r));
 	}
 	if (r->groups.text.count && strcmp(r->name, "## process_group:init ##") == 0) LK_TRY(read_groups(r));

@@ -1,5 +1,5 @@
 /* recorded.c: a recording and those of forked processes as one list of calls, by time; who waited for which. */
-#include "trace/read/recorded_parts.h"
+#include "trace/read/recorded_internal.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "base/stats.h"
 #include "base/text.h"
-#include "trace/read/trace_files.h"
+#include "trace/read/read.h"
 
 enum { MOST_CHILDREN = 1024 };
 

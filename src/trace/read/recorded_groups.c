@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "trace/read/recorded_parts.h"
+#include "trace/read/recorded_internal.h"
 
 enum { NAME = 16, MOST_LISTED = 1 << 14, MOST_RANK = 1 << 20 };
 

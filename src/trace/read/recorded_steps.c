@@ -18,7 +18,7 @@
 
 #include "base/stats.h"
 #include "base/text.h"
-#include "trace/read/recorded.h"
+#include "trace/read/read.h"
 
 /* Periods longer than that are not looked for, nor in more calls than that: the search is their product. */
 enum { LONGEST_PERIOD = 4096, LOOKED_AT = 1 << 15, REPEATS = 3 };

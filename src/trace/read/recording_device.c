@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "trace/read/recorded_parts.h"
+#include "trace/read/recorded_internal.h"
 
 /* ---- work by serial ---- */
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "trace/capture/comm_names.h"
-#include "trace/read/recorded_parts.h"
+#include "trace/capture/capture.h"
+#include "trace/read/recorded_internal.h"
 
 enum { SHOWN_FILES = 64, LOOKED_BACK = 4096 };
 

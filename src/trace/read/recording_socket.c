@@ -1,6 +1,6 @@
 /* recording_socket.c: connections and pipes of programs without MPI: what they carried, and who waited for it. */
-#include "trace/capture/comm_names.h"
-#include "trace/read/recorded_parts.h"
+#include "trace/capture/capture.h"
+#include "trace/read/recorded_internal.h"
 
 static bool is_traffic(const lk_shower *s, const lk_recorded_call *call) {
 	uint16_t kind = call->record.kind;

@@ -1,5 +1,5 @@
 /* trace_files.c: files and folders, listed and read in parallel. */
-#include "trace/read/trace_files.h"
+#include "trace/read/read.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* trace_kind.c: SQLite by its magic, JSON by its first bracket and the names of its members, Chakra's protobuf by its
  * first record. */
-#include "trace/read/trace_kind.h"
+#include "trace/read/read.h"
 
 #include <stdint.h>
 #include <string.h>

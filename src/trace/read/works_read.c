@@ -1,9 +1,9 @@
 /* works_read.c: a file of any format without times, told by its content (trace_kind.h). */
 #include <stdlib.h>
 #include <string.h>
-#include "io/json_mend.h"
-#include "trace/read/trace_kind.h"
-#include "trace/capture/works_parts.h"
+#include "io/json.h"
+#include "trace/read/read.h"
+#include "trace/capture/works.h"
 
 /* The number before the last ending or endings: "lockstep.3.et", "rank3.json.gz"; -1 none. */
 static int32_t rank_of(const char *path) {

@@ -6,7 +6,7 @@
 #include "lockstep/predict.h"
 #include "lockstep/reply.h"
 #include "lockstep/simulate.h"
-#include "view/text/predict_view.h"
+#include "view/text/views.h"
 
 struct lk_reply {
 	lk_arena arena;

@@ -3,7 +3,7 @@
  * Both axes are logarithmic and alike, so that equal relative errors are equal distances from the diagonal. The rows of
  * a part are one path of dots, in tenths of a pixel: some ten bytes a row. Colours keep apart for colour-blind readers
  * (after Okabe and Ito), shapes tell them apart a second time. The description says in words what the legend says. */
-#include "view/report/plot.h"
+#include "view/report/report.h"
 
 #include <math.h>
 #include <stdlib.h>

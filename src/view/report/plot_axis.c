@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "view/report/plot.h"
+#include "view/report/report.h"
 
 enum { WISHED = 4, MOST = 9 };
 

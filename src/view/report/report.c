@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "lockstep/catalogue.h"
-#include "view/report/report_page.h"
 #include "view/table/table_internal.h"
 
 enum { MOST_RESULT = 4 << 20 }; /* bytes of the answer that are embedded */

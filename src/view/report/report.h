@@ -1,11 +1,15 @@
 /* report.h: how the reports of the verbs are built (docs/HTML.md): a head, panels, texts, and the verb's whole answer. A
  * file report_VERB.c per verb says which panels; report_page.c makes a page of the document. */
-#ifndef LK_VIEW_REPORT_H
-#define LK_VIEW_REPORT_H
+#ifndef LK_VIEW_REPORT_REPORT_H
+#define LK_VIEW_REPORT_REPORT_H
+
+#include <stdio.h>
 
 #include "io/json.h"
+#include "lockstep/error.h"
 #include "lockstep/options.h"
 #include "lockstep/report.h"
+#include "lockstep/validate.h"
 #include "view/table/output.h"
 
 typedef lk_json_writer lk_report;
@@ -88,5 +92,24 @@ void lk_report_round(lk_table *table, int digits);
 /* Hides those of the columns (keys, the last NULL) that say the same in every row of a table of two or more, and writes what they
  * say to `out`: "zero 1, recompute none". Returns `out`. */
 char *lk_report_same(lk_table *table, const char *const *keys, char *out, size_t size);
+
+/* ---- report_page: a report's document as a page. */
+
+/* Fills data/web/page.html: style and script inlined, told to the browser by their hashes, the document as JSON that
+ * cannot end its element. */
+lk_status lk_report_page(const char *title, const char *document, size_t size, FILE *out, lk_error *err);
+
+/* ---- report_pipeline: panels of a prediction's detail: the pipeline, stages, collectives, kernels. */
+
+lk_status lk_report_pipeline(lk_report *r, const lk_prediction *p, lk_error *err);
+
+/* ---- plot: predicted over measured as a picture. The public function is lk_validate_plot (lockstep/validate.h). */
+
+enum { LK_PLOT_POINTS = 3000 }; /* of more rows, about so many are drawn */
+
+/* Marks on a logarithmic axis from 10^low to 10^high. Times and counts have marks at decades, or at 1, 2, 5 and between
+ * where the axis is short; bytes at powers of two. */
+enum { LK_PLOT_TICKS = 24 };
+int lk_plot_ticks(double low, double high, const char *unit, double at[LK_PLOT_TICKS]);
 
 #endif

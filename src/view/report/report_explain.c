@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "view/text/explain_view.h"
+#include "view/text/views.h"
 #include "view/report/report.h"
 
 enum { TEXT = 64, LINE = 320, MOST_RANKS = 512, MOST_STEPS = 200, MOST_KERNELS = 200, MOST_POINTS = 80, MOST_SHAPED = 100, MOST_ROWS = 500 };

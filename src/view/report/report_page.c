@@ -1,6 +1,6 @@
 /* report_page.c: a page that holds all it shows. Its policy lets the browser run and apply nothing but the script and the
  * style that are inlined, by their hashes, and load nothing at all. */
-#include "view/report/report_page.h"
+#include "view/report/report.h"
 
 #include <stdbool.h>
 #include <string.h>

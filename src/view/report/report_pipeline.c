@@ -1,6 +1,6 @@
 /* report_pipeline.c: the pipeline span by span, where each stage's time goes, collectives against the model's curves, and
  * kernels under their roof. */
-#include "view/report/report_pipeline.h"
+#include "view/report/report.h"
 
 #include <math.h>
 #include <stdio.h>

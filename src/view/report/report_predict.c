@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "view/text/predict_view.h"
+#include "view/text/views.h"
 #include "view/report/report.h"
-#include "view/report/report_pipeline.h"
 
 enum { TEXT = 64, LINE = 200 };
 

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "view/report/report.h"
-#include "view/table/tables.h"
+#include "view/table/table.h"
 
 enum { TEXT = 64, LINE = 256 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "view/text/predict_view.h"
+#include "view/text/views.h"
 #include "view/report/report.h"
 
 enum { TEXT = 64, LINE = 320, MOST_ROWS = 2500, MOST_POINTS = 400, MOST_COMMANDS = 200, DIGITS = 7, MOST_LINES = 8, VALUE = 160 };

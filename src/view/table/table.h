@@ -1,11 +1,17 @@
 /* table.h: the one table object. Whatever prints rows fills one of these; the output formats live behind it. */
-#ifndef LK_VIEW_TABLE_H
-#define LK_VIEW_TABLE_H
+#ifndef LK_VIEW_TABLE_TABLE_H
+#define LK_VIEW_TABLE_TABLE_H
 
 #include <stdbool.h>
 #include <stdio.h>
+
 #include "base/arena.h"
 #include "lockstep/error.h"
+#include "lockstep/plan.h"
+#include "lockstep/rent.h"
+#include "lockstep/shard.h"
+#include "lockstep/stalls.h"
+#include "lockstep/whatif.h"
 
 typedef enum lk_format {
 	LK_FORMAT_TEXT, LK_FORMAT_MD, LK_FORMAT_CSV, LK_FORMAT_JSON, LK_FORMAT_JSONL, LK_FORMAT_SQLITE,
@@ -49,5 +55,17 @@ void lk_table_hide_empty(lk_table *table);
 lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, FILE *out, lk_error *err);
 /* Creates or replaces the table in the database at `path`. */
 lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err);
+
+/* ---- tables: the tables of answers that more than one view shows. Each makes a table that the caller frees; NULL when memory
+ * is out. Those of explanations are in explain_view.h. */
+
+lk_table *lk_plan_table(const lk_plan *plan);
+lk_table *lk_rent_table(const lk_rent *rent, bool verbose);
+lk_table *lk_shard_table(const lk_shard_answer *answer, int which);  /* LK_SHARD_RANKS, PIECES, TRIED */
+lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which); /* LK_STALLS_PARTS and on */
+lk_table *lk_whatif_table(const lk_whatif *whatif);
+
+/* "cheapest", "front", ... of a choice; NULL: nothing. */
+const char *lk_rent_mark(const lk_rent *rent, int choice);
 
 #endif

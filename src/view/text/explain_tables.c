@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "view/text/explain_view.h"
+#include "view/text/views.h"
 #include "view/table/table_internal.h"
 
 /* ---- cells ---- */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "view/text/explain_view.h"
+#include "view/text/views.h"
 
 static const char *plural(double count) {
 	return count == 1 ? "" : "s";

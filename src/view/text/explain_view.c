@@ -1,5 +1,5 @@
 /* explain_view.c: an explanation in every format. */
-#include "view/text/explain_view.h"
+#include "view/text/views.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
 #include "lockstep/catalogue.h"
 #include "lockstep/plan.h"
 #include "view/table/output.h"
-#include "view/table/tables.h"
+#include "view/table/table.h"
 
 /* ---- text ---- */
 

@@ -4,7 +4,7 @@
 #include "io/json.h"
 #include "base/text.h"
 #include "lockstep/catalogue.h"
-#include "view/text/predict_view.h"
+#include "view/text/views.h"
 
 /* 0 stands for "not asked" in some fields. */
 static void put_known(lk_json_writer *w, const char *key, double number) {

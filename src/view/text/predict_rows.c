@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "base/vec.h"
-#include "view/text/predict_view.h"
+#include "view/text/views.h"
 
 typedef enum kind {
 	BEST, VERDICT, MODEL, REFUSED, OPTION, PART, /* made by hand */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "view/text/predict_view.h"
+#include "view/text/views.h"
 
 _Static_assert((int)LK_OUTPUT_TEXT == (int)LK_FORMAT_TEXT && (int)LK_OUTPUT_MD == (int)LK_FORMAT_MD &&
 	(int)LK_OUTPUT_CSV == (int)LK_FORMAT_CSV && (int)LK_OUTPUT_JSON == (int)LK_FORMAT_JSON &&

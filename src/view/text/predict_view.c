@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "view/text/predict_view.h"
+#include "view/text/views.h"
 
 enum { TEXT = 64, LINE = 160, FEW_STAGES = 4 };
 

@@ -7,9 +7,9 @@
 
 #include "io/json.h"
 #include "base/text.h"
-#include "rent/rent_parts.h"
+#include "rent/rent.h"
 #include "view/table/output.h"
-#include "view/table/tables.h"
+#include "view/table/table.h"
 
 static void put_dollars(lk_table *t, double dollars) {
 	char text[40], number[32];

@@ -5,8 +5,8 @@
 #include "io/json.h"
 #include "base/text.h"
 #include "lockstep/shard.h"
-#include "view/text/explain_view.h"
-#include "view/table/tables.h"
+#include "view/text/views.h"
+#include "view/table/table.h"
 
 typedef struct asked {
 	const lk_shard_answer *a;

@@ -1,5 +1,5 @@
 /* simulate_view.c: a simulation as JSON, and its timeline as a file. */
-#include "predict/simulate.h"
+#include "predict/predict.h"
 #include "io/json.h"
 #include "view/timeline/trace.h"
 

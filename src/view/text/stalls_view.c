@@ -4,8 +4,8 @@
 
 #include "base/text.h"
 #include "lockstep/stalls.h"
-#include "view/text/explain_view.h"
-#include "view/table/tables.h"
+#include "view/text/views.h"
+#include "view/table/table.h"
 
 typedef struct asked {
 	const lk_stalls_answer *x;

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "whatif/whatif_files.h"
+#include "whatif/whatif.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "lockstep/whatif.h"
 #include "view/table/output.h"
-#include "view/table/tables.h"
+#include "view/table/table.h"
 #include "view/timeline/trace.h"
 
 enum { SIDE_BY_SIDE = 6, CELL = 64 };

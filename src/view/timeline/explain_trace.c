@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "explain/explain.h"
-#include "view/text/explain_view.h"
+#include "view/text/views.h"
 #include "view/timeline/trace.h"
 
 /* The critical path's process stands behind all ranks. */

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "lockstep/explain.h"
 #include "lockstep/stalls.h"
-#include "trace/read/recorded.h"
+#include "trace/read/read.h"
 #include "view/table/output.h"
 
 lk_status lk_stalls_timeline(const lk_stalls_answer *answer, const char *path, lk_error *err) {

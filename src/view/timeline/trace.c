@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/timeline.h"
+#include "step/step.h"
 #include "view/timeline/trace_plan.h"
 
 typedef lk_status writer(const lk_trace_plan *plan, lk_trace_out *out);

@@ -1,0 +1,27 @@
+/* options_internal.h: what help, man page and completion say alike about an option. */
+#ifndef LK_OPTIONS_OPTIONS_INTERNAL_H
+#define LK_OPTIONS_OPTIONS_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "lockstep/options.h"
+
+/* Options that take no value: --name and --no-name. */
+static inline bool lk_option_is_switch(const lk_option *o) {
+	return o->kind == LK_OPTION_FLAG || o->kind == LK_OPTION_SWITCH;
+}
+
+/* What stands for the value of an option: "N", "FILE"; "" for flags. */
+const char *lk_option_value(const lk_option *o);
+/* Whether the value names a file or a folder, so that a shell may complete it. */
+bool lk_option_is_path(const lk_option *o);
+/* "one of a, b; a list", "1 to 64", or "": the choices or limits, and whether a comma list is taken. Returns `out`. */
+char *lk_option_note(const lk_option *o, char *out, size_t size);
+/* Whether any option of the verb takes a comma list. */
+bool lk_verb_sweeps(const lk_verb *verb);
+
+#define LK_SWEEP_NOTE                                                                             \
+	"Options with [list] or [...; list] take several values with commas between them, as in 1,2,4; " \
+	"every combination is run."
+
+#endif
