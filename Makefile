@@ -108,8 +108,9 @@ RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fuzz
 .PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
-        mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests python python-tests bench-predict install uninstall clean help FORCE
+        mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format
 .SECONDARY:
+MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 
 # lockstep-mpi is built where MPI is.
@@ -125,14 +126,18 @@ say = $(if $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),@:,@prin
 endif
 
 # --- compiling -----------------------------------------------------------------------------------------------------
-# Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks). Several
-# makes may look at them at a time.
+# Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks). They are
+# compared while the Makefile is read, so that `make -n` says what would be built and nothing else; several makes may
+# do so at a time.
 STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAS_MPI)
 STAMP_sources := $(LIB_C) $(CLI_C) $(SERVE_C)
 STAMP_datafiles := $(DATA) charts $(CHARTS)
-$(B)/flags $(B)/sources $(B)/datafiles $(B)/commit: FORCE
-	@mkdir -p $(@D)
-	@new=$@.$$$$; printf '%s\n' '$(subst ','\'',$(STAMP_$(@F)))' > $$new; cmp -s $$new $@ && rm -f $$new || mv -f $$new $@
+STAMP_commit := $(shell tools/commit.sh 2>/dev/null)
+stamp = $(shell mkdir -p $(B); new=$(B)/$1.$$$$; printf '%s\n' '$(subst ','\'',$(STAMP_$1))' > $$new; \
+	cmp -s $$new $(B)/$1 && rm -f $$new || mv -f $$new $(B)/$1)
+ifneq ($(filter-out help clean uninstall,$(or $(MAKECMDGOALS),all)),)
+$(foreach s,flags sources datafiles commit,$(call stamp,$s))
+endif
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -189,7 +194,6 @@ $(B)/liblockstep.so: $(SHARED)
 	$(Q)ln -sf $(SONAME) $@
 
 # The programs say which commit they are of; the libraries do not, so that a commit relinks little.
-STAMP_commit := $(shell tools/commit.sh 2>/dev/null)
 $(B)/commit.c: $(B)/commit
 	@printf '#include "cli/cli.h"\nconst char *const cli_commit = %s;\n' "$$(sed 's/^$$/NULL/; s/^[^N].*/"&"/' $<)" > $@
 $(B)/commit.o: $(B)/commit.c $(B)/flags
@@ -312,6 +316,9 @@ check: unit cli-tests serve-tests browser-tests fuzz-replay layers lint ## unit,
 unit: $(UNIT) ## unit tests of this MODE
 	tests/unit/run.sh $(UNIT)
 
+quick: $(PROGRAM) ## after a change: what it touches is built, and the unit tests that know its folder are run
+	@tests/unit/quick.sh $(B)
+
 cli-tests: $(PROGRAM) $(RECORDERS) $(HAS_MPI) ## command-line tests of this MODE
 	tests/cli/run.sh $(PROGRAM)
 
@@ -359,8 +366,11 @@ lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second t
 lang-cuda: $(PROGRAM) ## emitted CUDA: compiled by nvcc where it is found, run on the CPU with virtual ranks, sanitized
 	tests/cuda/run.sh $(PROGRAM)
 
-layers: ## no folder includes what stands right of it
+layers: ## folders include only what is above them in the table of tools/layers.sh
 	tools/layers.sh
+
+circles: $(PROGRAM) $(RECORDERS) ## the files of a folder form an order: none uses a file that uses it
+	@tools/circles.py $(B)
 
 api: $(B)/liblockstep.so ## docs/API.md from the headers, and the list of what the library exports
 	tools/api_docs.py
