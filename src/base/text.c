@@ -5,15 +5,39 @@
 #include <float.h>
 #include <locale.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/check.h"
 
 void lk_copy(char *out, size_t size, const char *text) {
 	if (!size) return;
 	size_t length = strnlen(text, size - 1);
 	memmove(out, text, length);
 	out[length] = '\0';
+}
+
+lk_text lk_text_begin(char *at, size_t size) {
+	LK_ASSERT(at && size > 0);
+	at[0] = '\0';
+	return (lk_text){.at = at, .size = size};
+}
+
+void lk_text_add(lk_text *text, const char *format, ...) {
+	LK_ASSERT(text->used < text->size);
+	size_t room = text->size - text->used;
+	va_list arguments;
+	va_start(arguments, format);
+	int length = vsnprintf(text->at + text->used, room, format, arguments);
+	va_end(arguments);
+	/* vsnprintf says how long the text would have been; negative where a wide character cannot be written */
+	if (length > 0) text->used += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+bool lk_text_full(const lk_text *text) {
+	return text->used + 1 >= text->size;
 }
 
 static bool digit(char c) {

@@ -10,6 +10,23 @@
 /* Copies at most size-1 bytes and always ends with '\0'. */
 void lk_copy(char *out, size_t size, const char *text);
 
+/* A text of bounded size that grows at its end. What does not fit is cut; the text is terminated at all times.
+ *
+ *     char line[80];
+ *     lk_text text = lk_text_begin(line, sizeof line);
+ *     lk_text_add(&text, "%d ranks", ranks);
+ */
+typedef struct lk_text {
+	char *at;
+	size_t size, used; /* of `at`; characters in use, less than size */
+} lk_text;
+
+/* An empty text in `at`, which has `size` bytes, at least one. */
+lk_text lk_text_begin(char *at, size_t size);
+void lk_text_add(lk_text *text, const char *format, ...) LK_PRINTF(2, 3);
+/* Whether the text was cut or has no room for another character. */
+bool lk_text_full(const lk_text *text);
+
 /* Compares names as people write them: case, '-', '_', ' ' and '.' do not count. */
 bool lk_same_name(const char *a, const char *b);
 

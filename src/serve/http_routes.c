@@ -14,7 +14,7 @@ enum { NICE = 5, NICE_QUICK = 1 };
 
 /* ---- what is known without asking ---- */
 
-static enum MHD_Result get_list(lk_exchange *x, const lk_text *list) {
+static enum MHD_Result get_list(lk_exchange *x, const lk_list_text *list) {
 	return lk_respond_static(x, "application/json", list->text, list->size);
 }
 

@@ -64,7 +64,7 @@ static lk_status print_gpus(FILE *out, lk_error *err) {
 	return lk_devices_print(NULL, LK_OUTPUT_JSON, true, false, NULL, out, err);
 }
 
-static lk_status keep(lk_text *text, lk_status (*print)(FILE *, lk_error *), lk_error *err) {
+static lk_status keep(lk_list_text *text, lk_status (*print)(FILE *, lk_error *), lk_error *err) {
 	FILE *out = open_memstream(&text->text, &text->size);
 	if (!out) return lk_oom(err);
 	lk_status status = print(out, err);

@@ -200,13 +200,13 @@ bool lk_guard_token(const lk_guard *guard, const char *authorization);
 /* ---- lists: what does not change and is made once: what may be asked, as JSON (models, GPUs, the fields of each
  * verb), and style and script of reports. */
 
-typedef struct lk_text {
+typedef struct lk_list_text {
 	char *text;
 	size_t size;
-} lk_text;
+} lk_list_text;
 
 typedef struct lk_lists {
-	lk_text models, gpus, options, style, script;
+	lk_list_text models, gpus, options, style, script;
 } lk_lists;
 
 lk_status lk_lists_make(lk_lists *lists, lk_error *err);

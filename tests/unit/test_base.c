@@ -513,11 +513,31 @@ static void random_numbers(void **state) {
 	assert_true(lk_hash64(0) == 0xe220a8397b1dcdafu);
 }
 
+static void texts_grow_within_their_bounds(void **state) {
+	(void)state;
+	for (size_t size = 1; size < 24; size++) {
+		char at[32], whole[64] = "";
+		memset(at, 'x', sizeof at);
+		lk_text text = lk_text_begin(at, size);
+		assert_string_equal(at, "");
+		for (int i = 0; i < 6; i++) {
+			lk_text_add(&text, "%s%d", i ? ", " : "", i * 37);
+			snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "%s%d", i ? ", " : "", i * 37);
+			assert_int_equal(strlen(at), text.used);
+			assert_int_equal(text.used, strlen(whole) < size ? strlen(whole) : size - 1);
+			assert_memory_equal(at, whole, text.used);
+			assert_int_equal(lk_text_full(&text), strlen(whole) + 1 >= size);
+		}
+		for (size_t i = size; i < sizeof at; i++) assert_int_equal(at[i], 'x');
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(arena_blocks_do_not_overlap),
 		cmocka_unit_test(arena_refuses_what_overflows),
 		cmocka_unit_test(arena_copies_text),
+		cmocka_unit_test(texts_grow_within_their_bounds),
 		cmocka_unit_test(vectors_keep_what_is_pushed),
 		cmocka_unit_test(numbers_read_as_strtod_does),
 		cmocka_unit_test(shortest_reads_back_and_is_short),
