@@ -1,15 +1,10 @@
-/* cost.c: which family answers for which operation, and the constants that the analytic models share.
+/* cost.c: which family answers for which operation, and what the host spends on its launch.
  *
  * Order of sources for a duration: measured in the trace, measured on the device as rates, then the family's analytic
  * model. Lifted traces hold launches as operations: nothing else takes time of the host, and what was measured as
  * nothing is nothing.
  */
 #include "cost/cost.h"
-#include "cost/kernel/kernel.h"
-
-#include <math.h>
-
-#include "base/units.h"
 
 typedef void (*lk_cost_family)(const lk_graph *, uint32_t, const lk_cost_site *, lk_cost *);
 
@@ -58,47 +53,14 @@ static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 	return site->compiled && fusible ? c->launch_s / 2 : c->launch_s;
 }
 
-static int64_t picoseconds(double seconds) {
-	double ps = seconds * LK_PS_PER_S;
-	if (!(ps > 0)) return 0;
-	return ps < 9e17 ? llround(ps) : (int64_t)9e17; /* ten days: far below overflow even when summed */
-}
-
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	lk_cost cost = {.spread = 1};
 	bool nothing = graph->traced && graph->ops.kind[op] == LK_OP_HOST;
 	lk_cost_family family = nothing ? NULL : family_of[graph->ops.kind[op]];
 	if (family && !lk_cost_measured(graph, op, site, &cost)) family(graph, op, site, &cost);
 	if (graph->ops.measured_ps[op] > 0) cost.duration_ps = graph->ops.measured_ps[op];
-	cost.host_ps = picoseconds(launch_seconds(graph, op, site));
+	cost.host_ps = lk_cost_picoseconds(launch_seconds(graph, op, site));
 	cost.lead_ps = cost.host_ps;
 	cost.tail_ps = cost.duration_ps;
 	return cost;
 }
-
-void lk_cost_set(lk_cost *cost, double seconds) {
-	cost->duration_ps = picoseconds(seconds);
-}
-
-/* Where the fit of the base constants begins (src/fit/fit_runs.c), and what holds without a calibration. Steps are
- * predicted with the rows of families "step", "sustained" and "stack" of the calibration in use (src/step/profile.c;
- * docs/METHOD.md, "Constants"). The form of each comes from its family's file. */
-const lk_constants lk_default_constants = {
-	.gemm_efficiency = 0.70,
-	.vector_products = 1,
-	.gemm_fill_s = 4.5e-6,
-	.attention_forward = 0.38,
-	.attention_backward = 0.31,
-	.attention_ramp = 600,
-	.memory_efficiency = 0.55,
-	.norm_efficiency = 0.50,
-	.kernel_floor_s = 6e-6,
-	.launch_s = 15e-6,
-	.graph_launch_s = 1e-6,
-	.step_overhead_s = 16e-3,
-	.graph_step_overhead_s = 10e-3,
-	.expert_launch_s = 40e-6,
-	.expert_efficiency = 1,
-	.network_efficiency = 1,
-	.sustained = {0},
-};

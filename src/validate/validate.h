@@ -107,7 +107,7 @@ lk_status lk_runs_folds(const lk_runs *runs, int *fold, int *count, lk_error *er
 lk_status lk_baselines_runs(lk_arena *arena, const lk_runs *runs, const int *fold, lk_scoring *out, lk_error *err);
 
 /* ---- dlrm_time: a recommendation model's training step on one device, predicted: its operations (model/network/dlrm.h), their kernels
- * (cost/kernel/eager.h) and what the host spends (host_terms.h), simulated. */
+ * (cost/cost.h) and what the host spends (host_terms.h), simulated. */
 
 typedef struct lk_dlrm_time {
 	double step_s;

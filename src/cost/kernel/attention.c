@@ -9,7 +9,6 @@
  */
 #include <math.h>
 
-#include "cost/cost.h"
 #include "cost/kernel/kernel.h"
 
 /* A row of tiles takes its start c and the keys that it looks at. Causal, those are (n + tile) / 2 on average, of which n / 2

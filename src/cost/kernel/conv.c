@@ -10,7 +10,6 @@
  * are named after Maxwell and later. Narrow formats have their tensor cores, and stay with the implicit product. */
 #include <math.h>
 
-#include "cost/cost.h"
 #include "cost/kernel/kernel.h"
 
 /* What a convolution works on, whichever way round it is written as a product. */

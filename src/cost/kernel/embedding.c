@@ -13,7 +13,6 @@
 
 #include <math.h>
 
-#include "cost/cost.h"
 #include "cost/kernel/kernel.h"
 
 static const double sector = 32, single = 4; /* bytes */

@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "cost/cost.h"
 #include "base/units.h"
 
 /* Products in fp32 run on the vector units, for which the power limit leaves the whole clock: their numbers are those of

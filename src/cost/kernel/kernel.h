@@ -4,8 +4,83 @@
 
 #include "base/trees.h"
 #include "cost/calibration/calibration.h"
-#include "cost/cost.h"
+#include "cost/collective/collective.h"
+#include "graph/graph.h"
 #include "hw/hw.h"
+
+/* What an operation takes and occupies while it runs alone. Shares are of the whole device, 0 to 1. */
+typedef struct lk_cost {
+	int64_t duration_ps;
+	int64_t host_ps;     /* launch: what the host thread spends on it */
+	int64_t lead_ps;     /* host time until its first kernel is issued: host_ps, but for a MACRO only the first launch */
+	int64_t tail_ps;     /* runs at least so long after the host is done with it: duration_ps, for a MACRO its last kernel */
+	float sm;            /* SMs occupied: compute kernels up to 1, collectives channels / SMs */
+	float compute;       /* share of the duration that SM count limits; the rest does not slow when SMs are taken. Of a MACRO
+	                        such that it is slowed as its kernels are (sim/fold_beside.c), over 1 where they wait for memory */
+	float memory;        /* share of memory bandwidth used */
+	float intra, nic;    /* share of the links used; of a MACRO, while something in it communicates */
+	float linked;        /* of a MACRO: share of the duration in which something in it communicates */
+	float linked_alone;  /* of a MACRO: the same where nothing in it computes beside */
+	float waves;         /* waves of thread blocks, 0 unknown: for quantisation under contention */
+	float exposed;       /* few blocks that wait for memory: takes so much longer while communication moves data */
+	float spread;        /* of independent jitter: 1, for a MACRO sqrt(sum d^2) / sum d over its operations */
+} lk_cost;
+
+/* The few numbers that the analytic models need beyond spec sheets, as they hold for a job: base constants times the profile
+ * of its software stack. None is per model, run or GPU. Where they come from: docs/METHOD.md, "Constants". */
+typedef struct lk_constants {
+	double gemm_efficiency;      /* of dense peak, large shapes */
+	double vector_products;      /* factor on the measured rates of fp32 products */
+	double gemm_fill_s;          /* first loads and epilogue of a tile */
+	double attention_forward;    /* of dense peak */
+	double attention_backward;
+	double attention_ramp;       /* keys at which a sequence reaches half of that */
+	double memory_efficiency;    /* of memory bandwidth, streaming kernels */
+	double norm_efficiency;      /* the same for norms and other reductions */
+	double stream_issue;         /* both hold up to so many bytes per SM and clock; 0: on every device */
+	double kernel_floor_s;       /* shortest kernel */
+	double launch_s;             /* host time to issue one operation, eager framework */
+	double graph_launch_s;       /* the same inside a CUDA graph */
+	double step_overhead_s;      /* once a step: data, schedule, logging, optimizer's host work */
+	double graph_step_overhead_s; /* the same where steps are replayed from CUDA graphs */
+	double expert_launch_s;      /* host time for one expert's part of a grouped product, not in a graph */
+	double expert_efficiency;    /* factor on the kernels of mixture-of-experts layers: permutations, grouped products */
+	double network_efficiency;   /* factor on the rates of communication */
+	/* shares of the peak, by architecture, 0 as 1: what the power limit leaves to matrix products that follow one another;
+	 * what attention reaches of it, whose kernels are of different age */
+	double sustained[LK_ARCHES], attention_share[LK_ARCHES];
+} lk_constants;
+extern const lk_constants lk_default_constants;
+
+/* Where an operation runs. */
+typedef struct lk_cost_site {
+	const lk_constants *constants;
+	const lk_node *node;                     /* device and links of this rank */
+	const lk_group_shape *groups;            /* [LK_GROUPS] as this rank sees them */
+	const lk_group_shape *teams;             /* [teams of the graph] */
+	bool peer_same_node[2];                  /* SEND/RECV: the next stage forward, the one before */
+	double oversubscription;
+	bool cuda_graphs;
+	bool compiled;                           /* torch.compile: fewer launches */
+	bool experts_eager;                      /* graphs leave out the experts, whose sizes vary */
+} lk_cost_site;
+
+/* The group that a communication operation runs in. */
+static inline const lk_group_shape *lk_site_group(const lk_cost_site *site, const lk_graph *graph, uint32_t op)
+{
+	unsigned group = graph->ops.group[op];
+	return group == LK_GROUP_TEAM ? &site->teams[graph->ops.channel[op]] : &site->groups[group];
+}
+
+/* Families; each gives seconds on an idle device, and fills occupancy. */
+void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 
 /* ---- gemm: how long a matrix product takes: one model, its numbers in a struct. Whole training steps fill the struct from
  * lk_constants; a kernel on its own takes the numbers that were fitted to its device. */
@@ -72,6 +147,8 @@ bool lk_gemm_measured(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *
 void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *out);
 
 /* Sets the duration, rounded once to picoseconds. */
+/* Seconds, rounded once to picoseconds; nothing below 0 or NAN. Virtual time is whole picoseconds everywhere else. */
+int64_t lk_cost_picoseconds(double seconds);
 void lk_cost_set(lk_cost *cost, double seconds);
 
 /* Dense peak of a format, or of the nearest wider one that the device has. Never 0. */
@@ -164,24 +241,6 @@ extern const lk_memory_number lk_memory_numbers[LK_MEMORY_NUMBERS];
 bool lk_memory_number_applies(const lk_memory_number *number, const lk_memory_kernel *kernel);
 lk_memory_model lk_memory_model_from(const double list[LK_MEMORY_NUMBERS]);
 void lk_memory_model_list(const lk_memory_model *model, double list[LK_MEMORY_NUMBERS]);
-
-/* ---- eager: kernels of a step that a framework runs operation by operation in fp32, on one device: at the rates that were
- * measured on it (family "rates" of the calibration), else at usual shares of its data sheet. */
-
-typedef struct lk_eager_device {
-	lk_device device;            /* of the catalogue, at the clock that it ran at */
-	double memory, l2, pcie;     /* bytes/s that streams reach */
-	lk_gemm_numbers gemm;        /* of the formula: fitted on the nearest of its architecture; without the launch in floor_s */
-	const lk_device *twin;       /* the same chip, perhaps at another clock, on which products were measured; NULL none */
-	lk_gemm_model twin_gemm;
-	double twin_launch[2];       /* seconds of next to no product there, timed from the host: single, batched */
-	bool measured;               /* the rates; false: from the data sheet */
-} lk_eager_device;
-
-void lk_eager_device_of(const lk_device *device, lk_eager_device *out);
-
-/* Costs of all operations of a traced graph on the device: HOST operations take what they state. */
-lk_status lk_eager_costs(lk_arena *arena, const lk_graph *graph, const lk_eager_device *device, lk_costs *out, lk_error *err);
 
 /* ---- overlap: how much longer a compute kernel takes beside communication, from what a profiler says of it alone. */
 

@@ -7,7 +7,6 @@
  */
 #include <math.h>
 
-#include "cost/cost.h"
 #include "cost/kernel/kernel.h"
 
 static bool multiplies(unsigned kind) {

@@ -6,7 +6,6 @@
  */
 #include <math.h>
 
-#include "cost/cost.h"
 #include "cost/kernel/kernel.h"
 
 double lk_peak_flops(const lk_device *device, lk_dtype dtype) {

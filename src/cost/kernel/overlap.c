@@ -17,7 +17,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "cost/cost.h"
 
 #define FEW_BLOCKS 0.6   /* achieved over possible occupancy */
 #define REACH 1.5        /* of a kind */

@@ -8,7 +8,7 @@
  *
  * Every kernel begins `start` after the one before it has ended, at the earliest.
  */
-#include "cost/kernel/kernel.h"
+#include "cost/cost.h"
 
 #include <math.h>
 

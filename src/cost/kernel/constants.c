@@ -1,0 +1,40 @@
+/* constants.c: the constants that the analytic models share, and the one place where seconds become picoseconds. */
+#include <math.h>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "cost/kernel/kernel.h"
+
+int64_t lk_cost_picoseconds(double seconds) {
+	double ps = seconds * LK_PS_PER_S;
+	if (!(ps > 0)) return 0;
+	return ps < 9e17 ? llround(ps) : (int64_t)9e17; /* ten days: far below overflow even when summed */
+}
+
+void lk_cost_set(lk_cost *cost, double seconds) {
+	cost->duration_ps = lk_cost_picoseconds(seconds);
+	LK_ASSERT(cost->duration_ps >= 0);
+}
+
+/* Where the fit of the base constants begins (src/fit/fit_runs.c), and what holds without a calibration. Steps are
+ * predicted with the rows of families "step", "sustained" and "stack" of the calibration in use (src/step/profile.c;
+ * docs/METHOD.md, "Constants"). The form of each comes from its family's file. */
+const lk_constants lk_default_constants = {
+	.gemm_efficiency = 0.70,
+	.vector_products = 1,
+	.gemm_fill_s = 4.5e-6,
+	.attention_forward = 0.38,
+	.attention_backward = 0.31,
+	.attention_ramp = 600,
+	.memory_efficiency = 0.55,
+	.norm_efficiency = 0.50,
+	.kernel_floor_s = 6e-6,
+	.launch_s = 15e-6,
+	.graph_launch_s = 1e-6,
+	.step_overhead_s = 16e-3,
+	.graph_step_overhead_s = 10e-3,
+	.expert_launch_s = 40e-6,
+	.expert_efficiency = 1,
+	.network_efficiency = 1,
+	.sustained = {0},
+};
