@@ -209,8 +209,6 @@ typedef struct lk_shard_weighed {
 	size_t piece;
 } lk_shard_weighed;
 int lk_shard_costliest_first(const void *a, const void *b);
-/* Whole tables in falling order of cost, each to the rank with the least sum so far that has room. */
-lk_status lk_shard_greedy(const lk_shard_problem *p, double (*cost)(const lk_shard_table *t), lk_shard_plan *out, lk_error *err);
 /* "does not fit" of a heuristic, with the table that found no room. */
 lk_status lk_shard_no_room(const lk_shard_problem *p, const lk_shard_piece *piece, lk_error *err);
 
